@@ -1,0 +1,16 @@
+import { defineConfig } from "vitest/config";
+
+// Piscina loads TypeScript workers in tests through tsx.
+process.env["NODE_OPTIONS"] = `${process.env["NODE_OPTIONS"] ?? ""} --import tsx`.trim();
+
+export default defineConfig({
+  test: {
+    include: ["test/**/*.test.ts"],
+    pool: "forks",
+    testTimeout: 20_000,
+    hookTimeout: 60_000,
+    teardownTimeout: 20_000,
+    maxWorkers: 2,
+    coverage: { provider: "v8", include: ["src/**"] },
+  },
+});
