@@ -1,0 +1,34 @@
+import type { EventRecord } from "./event.ts";
+
+export type Trigger = "event" | "replay";
+
+/** The run of an event's own fan-out; a replay's run is a ULID. */
+export const EVENT_RUN = "event";
+
+/**
+ * One try that is to be made: self-contained, so that a delay tier needs nothing else.
+ * Identity of the try: (event.id, destinationId, run, tryNumber); `deferrals` counts how often it was put off.
+ */
+export interface DeliveryTask {
+  readonly event: EventRecord;
+  readonly destinationId: string;
+  readonly run: string;
+  readonly trigger: Trigger;
+  /** 1 for the first try of the run; `x-relay-attempt`. */
+  readonly tryNumber: number;
+  /** How often this very try was put off (rate limit, full lane, open circuit, held). */
+  readonly deferrals: number;
+  /** Not before this time. */
+  readonly dueAtMs: number;
+  /** When the run began: retention and the circuit breaker's deadline count from here. */
+  readonly runStartedAtMs: number;
+}
+
+/** Identity of a try across redeliveries. */
+export function tryKey(
+  task: Pick<DeliveryTask, "destinationId" | "run" | "tryNumber"> & {
+    readonly event: Pick<EventRecord, "id">;
+  },
+): string {
+  return `${task.event.id}|${task.destinationId}|${task.run}|${task.tryNumber}`;
+}

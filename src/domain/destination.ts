@@ -1,0 +1,30 @@
+import type { RateLimitWindow, ResourceStatus, RetryBackoff } from "./enums.ts";
+
+/** One delivery-signing secret (`whsec_…`). The current one has `signsUntilMs` null. */
+export interface SigningSecret {
+  readonly secret: string;
+  readonly signsUntilMs: number | null;
+}
+
+/** What fan-out and delivery know of a destination. Secrets are newest first. */
+export interface DestinationConfig {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly orgId: string;
+  readonly receiverUrl: string;
+  readonly forwardOriginalSignature: boolean;
+  readonly status: ResourceStatus;
+  readonly retryMaxAttempts: number;
+  readonly retryBackoff: RetryBackoff;
+  readonly rateLimitMax: number | null;
+  readonly rateLimitWindow: RateLimitWindow | null;
+  readonly secrets: readonly SigningSecret[];
+  /** Names (lower case) of the provider's own signature headers at this endpoint: forwarded only on request. */
+  readonly signatureHeaders: readonly string[];
+}
+
+/** Answer of the configuration cache; `unavailable` when it is cold and PostgreSQL cannot be asked. */
+export type Lookup<T> =
+  | { readonly kind: "found"; readonly value: T }
+  | { readonly kind: "missing" }
+  | { readonly kind: "unavailable" };

@@ -1,0 +1,20 @@
+import type { Provider, ResourceStatus, VerificationMethod } from "./enums.ts";
+
+/**
+ * What the ingest path knows of an endpoint. `secret` is clear text, in memory only.
+ * `config` is the stored `verification_config`; `{}` when none was given.
+ */
+export interface EndpointConfig {
+  readonly id: string;
+  readonly orgId: string;
+  readonly projectId: string;
+  /** The random part of the public ingest URL. */
+  readonly token: string;
+  readonly provider: Provider;
+  readonly method: VerificationMethod;
+  /** True when the method was set explicitly: a known provider's preset then does not apply. */
+  readonly methodIsExplicit: boolean;
+  readonly secret: string | null;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly status: ResourceStatus;
+}

@@ -1,0 +1,127 @@
+/** The log port. Two adapters (LMDB, Kafka) and one conformance suite: `test/conformance/log`. */
+
+export const TOPICS = [
+  "events",
+  "tasks",
+  "attempts",
+  "held",
+  "limits",
+  "delay-1s",
+  "delay-4s",
+  "delay-15s",
+  "delay-1m",
+  "delay-4m",
+  "delay-15m",
+  "delay-1h",
+  "delay-4h",
+] as const;
+/** All topics have the same number of partitions and the same key (endpoint id), so partition p of one belongs with p of all. */
+export type Topic = (typeof TOPICS)[number];
+
+export interface NewRecord {
+  readonly topic: Topic;
+  /** The endpoint id: decides the partition. */
+  readonly key: string;
+  /** Set to keep a record on a given partition whatever its key says (markers). */
+  readonly partition?: number;
+  readonly value: Uint8Array;
+}
+
+export interface LogRecord {
+  readonly topic: Topic;
+  readonly partition: number;
+  readonly offset: number;
+  readonly key: string;
+  readonly value: Uint8Array;
+  /** When it was appended, ms since the epoch. */
+  readonly appendedAtMs: number;
+}
+
+export interface Position {
+  readonly partition: number;
+  readonly offset: number;
+}
+
+/** `full` and `unavailable` mean: not accepted, answer 503. `unknown`: it may or may not be in the log. */
+export class LogError extends Error {
+  readonly code:
+    | "log_full"
+    | "log_unavailable"
+    | "log_outcome_unknown"
+    | "log_record_too_large"
+    | "log_closed";
+  readonly retryable: boolean;
+  constructor(code: LogError["code"], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "LogError";
+    this.code = code;
+    this.retryable = code !== "log_record_too_large" && code !== "log_closed";
+  }
+}
+
+export interface LogProducer {
+  /**
+   * Appends all records; resolves once they are durable (fsync, or acks=all), positions in the order given.
+   * Calls made close together share one write. Records of one call and one partition stay in order.
+   * @throws {LogError}
+   */
+  append(records: readonly NewRecord[]): Promise<readonly Position[]>;
+}
+
+/** One partition number of every subscribed topic, owned by this consumer for a while. */
+export interface OwnedPartition {
+  readonly partition: number;
+  /** False from the moment ownership may have ended (revoked, or the session is over by the monotonic clock): send nothing. */
+  owned(): boolean;
+  /** What the group committed before this assignment; null when nothing was. `offset` is the next one to read. */
+  committed(topic: Topic): { readonly offset: number; readonly metadata: string } | null;
+  /** Offset that the next appended record will get, as known now. */
+  endOffset(topic: Topic): Promise<number>;
+  /** Reads from an offset up to the end as it is at the call, in batches. Also for `sideTopics`. */
+  read(topic: Topic, fromOffset: number): AsyncIterable<readonly LogRecord[]>;
+  /** Durable when resolved. A commit after ownership ended is ignored. @throws {LogError} */
+  commit(
+    entries: readonly {
+      readonly topic: Topic;
+      readonly offset: number;
+      readonly metadata?: string;
+    }[],
+  ): Promise<void>;
+  /** Back-pressure: no `onRecords` for the topic until resumed. */
+  pause(topic: Topic): void;
+  resume(topic: Topic): void;
+}
+
+export interface ConsumerOptions {
+  readonly group: string;
+  /** Flow to `onRecords` from the committed offset (the beginning when there is none). */
+  readonly topics: readonly Topic[];
+  /** Owned together with them, but only read on demand through `OwnedPartition.read`. */
+  readonly sideTopics?: readonly Topic[];
+  /** Most bytes handed over in one `onRecords`. */
+  readonly maxBatchBytes?: number;
+  /** Called before the first record of a partition flows; records flow when it has resolved. */
+  onAssigned(partition: OwnedPartition): Promise<void>;
+  /** Ownership ends: `owned()` is already false for new work; last commits are still possible until this resolves (bounded, 5 s). */
+  onRevoked(partition: OwnedPartition): Promise<void>;
+  /** Hand over and return soon; when it returns a promise, the next batch of this partition and topic waits for it. */
+  onRecords(
+    partition: OwnedPartition,
+    topic: Topic,
+    records: readonly LogRecord[],
+  ): void | Promise<void>;
+  /** The consumer broke and will be restarted by its adapter, or (fatal) has ended. */
+  onError(error: Error): void;
+}
+
+export interface LogConsumer extends AsyncDisposable {
+  /** Records between committed and end offsets, by topic: for metrics. */
+  lag(): Promise<ReadonlyMap<Topic, number>>;
+}
+
+export interface Log extends LogProducer, AsyncDisposable {
+  readonly partitions: number;
+  consume(options: ConsumerOptions): Promise<LogConsumer>;
+  /** Resolves when the log answers; @throws {LogError} with what is wrong: for `/readyz`. */
+  check(): Promise<void>;
+}

@@ -1,0 +1,30 @@
+import type { Attempt } from "./attempt.ts";
+import type { Provider } from "./enums.ts";
+
+/** What follows the end of a try: its next try (or the same one, put off), due at a time. */
+export interface FollowUp {
+  readonly tryNumber: number;
+  readonly deferrals: number;
+  readonly dueAtMs: number;
+}
+
+/**
+ * A record of the `attempts` log. `attempt` is the end of a try: attempt row and follow-up in one record,
+ * so that both are durable or neither. `fanout` says which destinations an event (or replay) was given to.
+ * `released` marks that an owner of this partition stopped by itself: the next owner need not wait.
+ */
+export type OutcomeRecord =
+  | {
+      readonly kind: "fanout";
+      readonly eventId: string;
+      readonly orgId: string;
+      readonly endpointId: string;
+      readonly provider: Provider;
+      readonly signatureValid: boolean;
+      readonly eventReceivedAtMs: number;
+      readonly run: string;
+      readonly destinationIds: readonly string[];
+      readonly atMs: number;
+    }
+  | { readonly kind: "attempt"; readonly attempt: Attempt; readonly followUp: FollowUp | null }
+  | { readonly kind: "released"; readonly ownerId: string; readonly atMs: number };

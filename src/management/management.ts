@@ -1,0 +1,155 @@
+import type {
+  Provider,
+  RateLimitWindow,
+  ResourceStatus,
+  RetryBackoff,
+  VerificationMethod,
+} from "../domain/enums.ts";
+
+/** Who asks: made from the API key by `authenticate`. Everything below is scoped to `orgId`. */
+export interface Actor {
+  readonly orgId: string;
+  readonly keyId: string;
+  readonly scopes: readonly ("read" | "write")[];
+}
+
+export interface Page {
+  /** From 1. */
+  readonly page: number;
+  readonly limit: number;
+}
+
+export interface Paged<T> {
+  readonly items: readonly T[];
+  readonly total: number;
+}
+
+export interface Project {
+  readonly id: string;
+  readonly orgId: string;
+  readonly name: string;
+  readonly slug: string;
+  readonly createdAtMs: number;
+}
+
+export interface Endpoint {
+  readonly id: string;
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly name: string;
+  readonly provider: Provider;
+  readonly verificationMethod: VerificationMethod;
+  readonly status: ResourceStatus;
+  readonly url: string;
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+  readonly deletedAtMs: number | null;
+}
+
+export interface Destination {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly orgId: string;
+  readonly name: string;
+  readonly receiverUrl: string;
+  readonly forwardOriginalSignature: boolean;
+  readonly status: ResourceStatus;
+  readonly retryMaxAttempts: number;
+  readonly retryBackoff: RetryBackoff;
+  readonly rateLimitMax: number | null;
+  readonly rateLimitWindow: RateLimitWindow | null;
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+  readonly deletedAtMs: number | null;
+}
+
+export interface EndpointInput {
+  readonly name: string;
+  readonly provider: Provider;
+  readonly secret?: string | undefined;
+  readonly verificationMethod?: VerificationMethod | undefined;
+  readonly verificationConfig?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface DestinationInput {
+  readonly name: string;
+  readonly receiverUrl: string;
+  readonly forwardOriginalSignature?: boolean | undefined;
+  readonly retryMaxAttempts?: number | undefined;
+  readonly retryBackoff?: RetryBackoff | undefined;
+  readonly rateLimitMax?: number | null | undefined;
+  readonly rateLimitWindow?: RateLimitWindow | null | undefined;
+}
+
+export interface TestWebhookResult {
+  readonly accepted: boolean;
+  readonly status: number;
+  readonly eventId: string | null;
+  readonly error: string | null;
+  readonly url: string;
+}
+
+/**
+ * The use cases behind the management API. An id that is unknown, deleted or another organization's is
+ * always RelayError `not_found` ("Project not found", "Endpoint not found", "Destination not found", "Event not found").
+ * Writes are audited with the actor's key. A store that is down is RelayError `unavailable`.
+ */
+export interface Management {
+  /** Null for an unknown, malformed or revoked key. Cached at most 30 s. */
+  authenticate(bearerKey: string): Promise<Actor | null>;
+  readonly projects: {
+    list(actor: Actor, page: Page): Promise<Paged<Project>>;
+    create(actor: Actor, input: { readonly name: string }): Promise<Project>;
+    get(actor: Actor, id: string): Promise<Project>;
+    update(
+      actor: Actor,
+      id: string,
+      input: { readonly name?: string | undefined; readonly slug?: string | undefined },
+    ): Promise<Project>;
+    remove(actor: Actor, id: string): Promise<void>;
+  };
+  readonly endpoints: {
+    list(actor: Actor, projectId: string, page: Page): Promise<Paged<Endpoint>>;
+    create(actor: Actor, projectId: string, input: EndpointInput): Promise<Endpoint>;
+    get(actor: Actor, id: string): Promise<Endpoint>;
+    update(actor: Actor, id: string, input: Partial<EndpointInput>): Promise<Endpoint>;
+    remove(actor: Actor, id: string): Promise<void>;
+    pause(actor: Actor, id: string): Promise<Endpoint>;
+    resume(actor: Actor, id: string): Promise<Endpoint>;
+    rotateSecret(
+      actor: Actor,
+      id: string,
+    ): Promise<{ readonly id: string; readonly secret: string }>;
+    sendTest(actor: Actor, id: string): Promise<TestWebhookResult>;
+  };
+  readonly destinations: {
+    list(actor: Actor, endpointId: string, page: Page): Promise<Paged<Destination>>;
+    /** `serviceSecret` is shown once. */
+    create(
+      actor: Actor,
+      endpointId: string,
+      input: DestinationInput,
+    ): Promise<{ readonly destination: Destination; readonly serviceSecret: string }>;
+    get(actor: Actor, id: string): Promise<Destination>;
+    update(actor: Actor, id: string, input: Partial<DestinationInput>): Promise<Destination>;
+    remove(actor: Actor, id: string): Promise<void>;
+    pause(actor: Actor, id: string): Promise<Destination>;
+    resume(actor: Actor, id: string): Promise<Destination>;
+    rotateSecret(
+      actor: Actor,
+      id: string,
+    ): Promise<{ readonly id: string; readonly serviceSecret: string }>;
+  };
+  readonly replays: {
+    /** To every active destination of the event's endpoint. */
+    toAll(
+      actor: Actor,
+      eventId: string,
+    ): Promise<{ readonly eventId: string; readonly enqueued: readonly string[] }>;
+    toOne(
+      actor: Actor,
+      eventId: string,
+      destinationId: string,
+    ): Promise<{ readonly eventId: string; readonly destinationId: string }>;
+  };
+}

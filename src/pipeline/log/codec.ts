@@ -1,0 +1,37 @@
+import { Packr } from "msgpackr";
+
+/**
+ * Layout of every record value in the log:
+ *
+ *   byte 0       version (1)
+ *   bytes 1..4   length of the head, big endian
+ *   head         MessagePack array of fields, in the order of the record's own codec
+ *   rest         raw bytes (an event's body, or a whole encoded event inside a task)
+ */
+const VERSION = 1;
+const PREFIX_BYTES = 5;
+const packr = new Packr({ useRecords: false, int64AsType: "number" });
+
+export function encodeRecord(head: readonly unknown[], rest: Uint8Array): Buffer {
+  const packed = packr.pack(head);
+  const out = Buffer.allocUnsafe(PREFIX_BYTES + packed.length + rest.length);
+  out[0] = VERSION;
+  out.writeUInt32BE(packed.length, 1);
+  out.set(packed, PREFIX_BYTES);
+  out.set(rest, PREFIX_BYTES + packed.length);
+  return out;
+}
+
+/** @throws {Error} when the value was not written by this codec (a foreign or newer record). */
+export function decodeRecord(value: Uint8Array): { head: unknown[]; rest: Uint8Array } {
+  if (value.length < PREFIX_BYTES || value[0] !== VERSION)
+    throw new Error(
+      `log record of unknown version ${value[0] ?? "(empty)"}: was it written by a newer relay?`,
+    );
+  const headBytes = new DataView(value.buffer, value.byteOffset, value.byteLength).getUint32(1);
+  const restAt = PREFIX_BYTES + headBytes;
+  if (restAt > value.length) throw new Error("log record is cut short");
+  const head: unknown = packr.unpack(value.subarray(PREFIX_BYTES, restAt));
+  if (!Array.isArray(head)) throw new Error("log record without a head");
+  return { head, rest: value.subarray(restAt) };
+}
