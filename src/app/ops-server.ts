@@ -1,0 +1,74 @@
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { UsageError } from "../domain/errors.ts";
+
+export interface OpsPorts {
+  /** Text in Prometheus' exposition format, with its content type. */
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  readonly readiness: () => Promise<{ readonly ready: boolean; readonly parts: readonly object[] }>;
+}
+
+export interface OpsServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/**
+ * `/metrics`, `/healthz` (the process answers) and `/readyz` (every part works; 503 with the list when one does not).
+ * @throws {UsageError} when the port is taken
+ */
+export async function startOpsServer(
+  options: { readonly host: string; readonly port: number } & OpsPorts,
+): Promise<OpsServer> {
+  const server = createServer((request, response) => {
+    answer(options, request.url ?? "/", response).catch((error: unknown) => {
+      if (!response.headersSent) response.writeHead(500, { "content-type": "text/plain" });
+      response.end(error instanceof Error ? error.message : "failed");
+    });
+  });
+  await listen(server, options.host, options.port);
+  return {
+    port: (server.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function answer(ports: OpsPorts, url: string, response: ServerResponse): Promise<void> {
+  const path = url.split("?", 1)[0];
+  if (path === "/metrics") {
+    const { contentType, text } = await ports.metrics();
+    response.writeHead(200, { "content-type": contentType }).end(text);
+  } else if (path === "/healthz") {
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(JSON.stringify({ status: "ok" }));
+  } else if (path === "/readyz") {
+    const { ready, parts } = await ports.readiness();
+    response
+      .writeHead(ready ? 200 : 503, { "content-type": "application/json" })
+      .end(JSON.stringify({ status: ready ? "ready" : "not ready", parts }, null, 2));
+  } else {
+    response
+      .writeHead(404, { "content-type": "text/plain" })
+      .end("try /metrics, /healthz or /readyz\n");
+  }
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      reject(
+        error.code === "EADDRINUSE"
+          ? new UsageError(
+              `port ${port} is in use: set RELAY_OPS_PORT to a free port, or stop the process that has it`,
+              { cause: error },
+            )
+          : error,
+      );
+    });
+    server.listen(port, host, () => resolve());
+  });
+}

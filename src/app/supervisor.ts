@@ -1,0 +1,145 @@
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../domain/logger.ts";
+
+/** A part of the process that can fail and be started again without the others noticing. */
+export interface Part {
+  readonly name: string;
+  /** Resolves when the part works. `failed` is called when it breaks later. */
+  start(failed: (error: Error) => void): Promise<AsyncDisposable>;
+}
+
+export interface PartStatus {
+  readonly name: string;
+  readonly state: "running" | "restarting";
+  readonly restarts: number;
+  readonly lastError: string | null;
+}
+
+export interface Supervisor extends AsyncDisposable {
+  /** Starts a part after those added before it. @throws what its first start throws */
+  add(part: Part): Promise<void>;
+  status(): readonly PartStatus[];
+}
+
+const FIRST_RESTART_DELAY_MS = 200;
+const MAX_RESTART_DELAY_MS = 10_000;
+/** A part that ran this long starts anew with the first delay. */
+const STABLE_AFTER_MS = 60_000;
+
+/**
+ * Starts parts in order, restarts the one that failed (with a growing delay), stops them in reverse order.
+ * A failed part is shown in `status()`, the rest goes on.
+ */
+export function makeSupervisor(options: {
+  readonly clock: Clock;
+  readonly logger: Logger;
+}): Supervisor {
+  const supervised: Supervised[] = [];
+  return {
+    add: async (part) => {
+      const entry = new Supervised(part, options.clock, options.logger);
+      await entry.startFirst();
+      supervised.push(entry);
+    },
+    status: () => supervised.map((entry) => entry.status()),
+    [Symbol.asyncDispose]: async () => {
+      for (const entry of [...supervised].toReversed()) await entry.stop();
+    },
+  };
+}
+
+class Supervised {
+  readonly #part: Part;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #running: AsyncDisposable | null = null;
+  #restarts = 0;
+  #delayMs = FIRST_RESTART_DELAY_MS;
+  #startedAtMs = 0;
+  #lastError: string | null = null;
+  #cancelRestart: (() => void) | null = null;
+  #restarting: Promise<void> = Promise.resolve();
+  #generation = 0;
+  #stopped = false;
+
+  constructor(part: Part, clock: Clock, logger: Logger) {
+    this.#part = part;
+    this.#clock = clock;
+    this.#logger = logger.child({ part: part.name });
+  }
+
+  async startFirst(): Promise<void> {
+    await this.#start();
+  }
+
+  status(): PartStatus {
+    return {
+      name: this.#part.name,
+      state: this.#running === null ? "restarting" : "running",
+      restarts: this.#restarts,
+      lastError: this.#lastError,
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancelRestart?.();
+    await this.#restarting;
+    await this.#dispose();
+  }
+
+  async #start(): Promise<void> {
+    this.#generation += 1;
+    const generation = this.#generation;
+    const running = await this.#part.start((error) => {
+      if (generation === this.#generation) this.#onFailure(error);
+    });
+    if (generation !== this.#generation) return running[Symbol.asyncDispose]();
+    this.#running = running;
+    this.#startedAtMs = this.#clock.monotonic();
+  }
+
+  #onFailure(error: Error): void {
+    this.#generation += 1;
+    this.#lastError = error.message;
+    if (this.#stopped) return;
+    if (this.#clock.monotonic() - this.#startedAtMs > STABLE_AFTER_MS)
+      this.#delayMs = FIRST_RESTART_DELAY_MS;
+    this.#logger.error({ err: error.message, restartInMs: this.#delayMs }, "part.failed");
+    this.#restarting = this.#restarting.then(() => this.#dispose());
+    this.#scheduleRestart();
+  }
+
+  #scheduleRestart(): void {
+    const delayMs = this.#delayMs;
+    this.#delayMs = Math.min(delayMs * 2, MAX_RESTART_DELAY_MS);
+    this.#cancelRestart = this.#clock.schedule(delayMs, () => {
+      this.#restarting = this.#restarting.then(() => this.#restart());
+    });
+  }
+
+  async #restart(): Promise<void> {
+    if (this.#stopped) return;
+    this.#restarts += 1;
+    try {
+      await this.#start();
+      this.#logger.info({ restarts: this.#restarts }, "part.restarted");
+    } catch (error) {
+      this.#onFailure(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  async #dispose(): Promise<void> {
+    const running = this.#running;
+    this.#running = null;
+    if (running === null) return;
+    try {
+      await running[Symbol.asyncDispose]();
+    } catch (error) {
+      this.#logger.warn(
+        { err: error instanceof Error ? error.message : String(error) },
+        "part.stop_failed",
+      );
+    }
+  }
+}

@@ -1,0 +1,51 @@
+import type { Role } from "./value-types.ts";
+
+/** Read once at start, then only passed on. Durations in ms, sizes in bytes. */
+export interface RelayConfig {
+  readonly roles: readonly Role[];
+  readonly dataDir: string;
+  /** Null: embedded. */
+  readonly databaseUrl: string | null;
+  readonly clickhouseUrl: string | null;
+  readonly kafka: KafkaConfig | null;
+  readonly partitions: number;
+  readonly api: Listener;
+  readonly ingest: Listener & { readonly sharePort: boolean };
+  readonly ops: Listener;
+  readonly publicIngestUrl: string | null;
+  readonly testIngestUrl: string | null;
+  /** 32 bytes, base64; null: embedded, kept in the data directory. */
+  readonly encryptionKey: string | null;
+  readonly bootstrap: { readonly apiKey: string | null; readonly org: string };
+  readonly allowPrivateReceivers: readonly string[];
+  readonly maxPayloadBytes: number;
+  /** Requests per second per endpoint per node; 0 = off. */
+  readonly ingestRateLimit: number;
+  readonly configTtlMs: number;
+  readonly retryBaseMs: number;
+  readonly deliveryTimeoutMs: number;
+  readonly deliveryConcurrency: number;
+  readonly trustedProxies: readonly string[];
+  readonly retentionDays: number;
+  readonly rotationOverlapMs: number;
+  readonly verifyThreads: number;
+  readonly logLevel: "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
+}
+
+export interface Listener {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface KafkaConfig {
+  readonly brokers: readonly string[];
+  readonly sasl: {
+    readonly mechanism: "plain" | "scram-sha-256" | "scram-sha-512";
+    readonly username: string;
+    readonly password: string;
+  } | null;
+  readonly ssl: boolean;
+  readonly topicPrefix: string;
+  /** Null: 3 where there are at least 3 brokers, else 1. */
+  readonly replicationFactor: number | null;
+}

@@ -1,0 +1,131 @@
+import { availableParallelism } from "node:os";
+import { z } from "zod";
+import { UsageError } from "../domain/errors.ts";
+import type { KafkaConfig, RelayConfig } from "./config.ts";
+import { nearestName } from "./nearest-name.ts";
+import { VARIABLE_NAMES, VARIABLES } from "./variables.ts";
+
+const schema = z.object(VARIABLES);
+type Values = z.output<typeof schema>;
+
+/**
+ * Checks the environment as a whole.
+ * @throws {UsageError} in one line: the first wrong variable, and what to set.
+ */
+export function loadConfig(env: Readonly<Record<string, string | undefined>>): RelayConfig {
+  const given = withoutInjected(env);
+  refuseUnknownNames(given);
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new UsageError(
+      `${String(issue?.path[0] ?? "environment")} ${issue?.message ?? "is wrong"}`,
+    );
+  }
+  return toConfig(parsed.data);
+}
+
+/** Kubernetes injects `<SERVICE>_SERVICE_HOST`, `<SERVICE>_PORT=tcp://…` for services: not meant for us. Empty means unset. */
+function withoutInjected(
+  env: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const given: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (value === undefined || value === "" || !isOurs(name)) continue;
+    if (/^(tcp|udp|sctp):\/\//.test(value)) continue;
+    if (
+      /_SERVICE_(HOST|PORT)(_\w+)?$/.test(name) ||
+      /_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?$/.test(name)
+    )
+      continue;
+    given[name] = value;
+  }
+  return given;
+}
+
+function isOurs(name: string): boolean {
+  return name.startsWith("RELAY_") || (VARIABLE_NAMES as readonly string[]).includes(name);
+}
+
+function refuseUnknownNames(given: Readonly<Record<string, string>>): void {
+  for (const name of Object.keys(given)) {
+    if ((VARIABLE_NAMES as readonly string[]).includes(name)) continue;
+    throw new UsageError(
+      `unknown variable ${name}: did you mean ${nearestName(name, VARIABLE_NAMES)}?`,
+    );
+  }
+}
+
+function toConfig(values: Values): RelayConfig {
+  const embeddedStores = values.DATABASE_URL === undefined;
+  if (!embeddedStores && values.RELAY_ENCRYPTION_KEY === undefined) {
+    throw new UsageError(
+      "set RELAY_ENCRYPTION_KEY (32 bytes base64, the same on every node; make one with: openssl rand -base64 32): it encrypts the secrets in DATABASE_URL",
+    );
+  }
+  return {
+    roles: [...new Set(values.RELAY_ROLES)],
+    dataDir: values.RELAY_DATA_DIR,
+    databaseUrl: values.DATABASE_URL ?? null,
+    clickhouseUrl: values.CLICKHOUSE_URL ?? null,
+    kafka: toKafka(values),
+    partitions: values.RELAY_PARTITIONS,
+    api: { host: values.RELAY_API_HOST, port: values.RELAY_API_PORT },
+    ingest: {
+      host: values.RELAY_INGEST_HOST,
+      port: values.RELAY_INGEST_PORT,
+      sharePort: values.RELAY_INGEST_SHARE_PORT,
+    },
+    ops: { host: values.RELAY_OPS_HOST, port: values.RELAY_OPS_PORT },
+    publicIngestUrl: trimSlash(values.RELAY_PUBLIC_INGEST_URL),
+    testIngestUrl: trimSlash(values.RELAY_TEST_INGEST_URL),
+    encryptionKey: values.RELAY_ENCRYPTION_KEY ?? null,
+    bootstrap: { apiKey: values.RELAY_BOOTSTRAP_API_KEY ?? null, org: values.RELAY_BOOTSTRAP_ORG },
+    allowPrivateReceivers: values.RELAY_ALLOW_PRIVATE_RECEIVERS,
+    maxPayloadBytes: values.RELAY_MAX_PAYLOAD_BYTES,
+    ingestRateLimit: values.RELAY_INGEST_RATE_LIMIT,
+    configTtlMs: values.RELAY_CONFIG_TTL_MS,
+    retryBaseMs: values.RELAY_RETRY_BASE_MS,
+    deliveryTimeoutMs: values.RELAY_DELIVERY_TIMEOUT_MS,
+    deliveryConcurrency: values.RELAY_DELIVERY_CONCURRENCY,
+    trustedProxies: values.RELAY_TRUSTED_PROXIES,
+    retentionDays: values.RELAY_RETENTION_DAYS,
+    rotationOverlapMs: values.RELAY_ROTATION_OVERLAP_MS,
+    verifyThreads: values.RELAY_VERIFY_THREADS ?? Math.max(1, availableParallelism() - 1),
+    logLevel: values.LOG_LEVEL,
+  };
+}
+
+function toKafka(values: Values): KafkaConfig | null {
+  const {
+    KAFKA_SASL_MECHANISM: mechanism,
+    KAFKA_SASL_USERNAME: username,
+    KAFKA_SASL_PASSWORD: password,
+  } = values;
+  if (values.KAFKA_BROKERS === undefined) {
+    if (mechanism !== undefined)
+      throw new UsageError(
+        "KAFKA_SASL_MECHANISM is set without KAFKA_BROKERS: set the brokers, or unset it to use the embedded log",
+      );
+    return null;
+  }
+  if (values.KAFKA_BROKERS.length === 0)
+    throw new UsageError("KAFKA_BROKERS must be host:port,host:port");
+  if (mechanism !== undefined && (username === undefined || password === undefined)) {
+    throw new UsageError("KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD");
+  }
+  return {
+    brokers: values.KAFKA_BROKERS,
+    sasl:
+      mechanism === undefined
+        ? null
+        : { mechanism, username: username ?? "", password: password ?? "" },
+    ssl: values.KAFKA_SSL,
+    topicPrefix: values.RELAY_TOPIC_PREFIX,
+    replicationFactor: values.RELAY_REPLICATION_FACTOR ?? null,
+  };
+}
+
+function trimSlash(url: string | undefined): string | null {
+  return url === undefined ? null : url.replace(/\/+$/, "");
+}

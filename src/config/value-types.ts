@@ -1,0 +1,59 @@
+import { z } from "zod";
+import { parseCidrs } from "../domain/ip.ts";
+
+export const ROLES = ["api", "ingest", "delivery"] as const;
+export type Role = (typeof ROLES)[number];
+
+export const integerText = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, `must be a whole number from ${min} to ${max}`)
+    .transform(Number)
+    .refine(
+      (value) => value >= min && value <= max,
+      `must be a whole number from ${min} to ${max}`,
+    );
+
+export const booleanText = z
+  .enum(["true", "false"], { error: "must be true or false" })
+  .transform((text) => text === "true");
+
+export const commaList = z.string().transform((text) =>
+  text
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== ""),
+);
+
+export const roleList = commaList.pipe(
+  z
+    .array(z.enum(ROLES, { error: `must be a comma-separated list of ${ROLES.join(", ")}` }))
+    .min(1, `must name at least one of ${ROLES.join(", ")}`),
+);
+
+export const cidrList = commaList.refine(
+  (cidrs) => isCidrList(cidrs),
+  "must be CIDRs such as 127.0.0.0/8,::1/128",
+);
+
+function isCidrList(cidrs: readonly string[]): boolean {
+  try {
+    parseCidrs(cidrs);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const httpUrl = (message: string) =>
+  z.string().refine((text) => {
+    const url = URL.canParse(text) ? new URL(text) : null;
+    return url !== null && (url.protocol === "http:" || url.protocol === "https:");
+  }, message);
+
+export const base64Key = z
+  .string()
+  .refine(
+    (text) => /^[A-Za-z0-9+/]{43}=$/.test(text),
+    "must be 32 bytes in base64 (make one with: openssl rand -base64 32)",
+  );

@@ -1,0 +1,78 @@
+import { z } from "zod";
+import {
+  base64Key,
+  booleanText,
+  cidrList,
+  commaList,
+  httpUrl,
+  integerText,
+  roleList,
+} from "./value-types.ts";
+
+/** Every environment variable that the relay reads, with its check. Defaults live in `load-config.ts` only where they depend on others. */
+export const VARIABLES = {
+  RELAY_ROLES: roleList.default(["api", "ingest", "delivery"]),
+  RELAY_DATA_DIR: z.string().min(1).default(".relay"),
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, "must be postgresql://user:password@host:5432/database")
+    .optional(),
+  CLICKHOUSE_URL: httpUrl("must be http(s)://user:password@host:8123/database").optional(),
+  KAFKA_BROKERS: commaList
+    .refine(
+      (brokers) => brokers.every((broker) => /^[^\s:/]+:\d{1,5}$/.test(broker)),
+      "must be host:port,host:port",
+    )
+    .optional(),
+  KAFKA_SASL_MECHANISM: z.enum(["plain", "scram-sha-256", "scram-sha-512"]).optional(),
+  KAFKA_SASL_USERNAME: z.string().min(1).optional(),
+  KAFKA_SASL_PASSWORD: z.string().min(1).optional(),
+  KAFKA_SSL: booleanText.default(false),
+  RELAY_TOPIC_PREFIX: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{0,100}$/, "may hold letters, digits, . _ -")
+    .default("relay."),
+  RELAY_PARTITIONS: integerText(1, 4096).default(48),
+  RELAY_REPLICATION_FACTOR: integerText(1, 9).optional(),
+  RELAY_API_PORT: integerText(0, 65_535).default(8080),
+  RELAY_INGEST_PORT: integerText(0, 65_535).default(8081),
+  RELAY_OPS_PORT: integerText(0, 65_535).default(9090),
+  RELAY_API_HOST: z.string().min(1).default("0.0.0.0"),
+  RELAY_INGEST_HOST: z.string().min(1).default("0.0.0.0"),
+  RELAY_OPS_HOST: z.string().min(1).default("127.0.0.1"),
+  RELAY_INGEST_SHARE_PORT: booleanText.default(false),
+  RELAY_PUBLIC_INGEST_URL: httpUrl("must be http(s)://host[:port][/path]").optional(),
+  RELAY_TEST_INGEST_URL: httpUrl("must be http(s)://host[:port][/path]").optional(),
+  RELAY_ENCRYPTION_KEY: base64Key.optional(),
+  RELAY_BOOTSTRAP_API_KEY: z
+    .string()
+    .regex(
+      /^rk_[A-Za-z0-9]{8}_[A-Za-z0-9_-]{22,}$/,
+      "must look like rk_ + 8 characters + _ + at least 22 characters (make one with: relay keys create)",
+    )
+    .optional(),
+  RELAY_BOOTSTRAP_ORG: z.string().min(1).max(200).default("default"),
+  RELAY_ALLOW_PRIVATE_RECEIVERS: cidrList.default([]),
+  RELAY_MAX_PAYLOAD_BYTES: integerText(1, 104_857_600).default(10_485_760),
+  RELAY_INGEST_RATE_LIMIT: integerText(0, 10_000_000).default(0),
+  RELAY_CONFIG_TTL_MS: integerText(100, 55_000).default(30_000),
+  RELAY_RETRY_BASE_MS: integerText(1, 21_600_000).default(30_000),
+  RELAY_DELIVERY_TIMEOUT_MS: integerText(100, 600_000).default(15_000),
+  RELAY_DELIVERY_CONCURRENCY: integerText(1, 4096).default(64),
+  RELAY_TRUSTED_PROXIES: cidrList.default([]),
+  RELAY_RETENTION_DAYS: integerText(1, 3650).default(30),
+  RELAY_ROTATION_OVERLAP_MS: integerText(0, 31_536_000_000).default(86_400_000),
+  RELAY_VERIFY_THREADS: integerText(1, 256).optional(),
+  LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
+} as const;
+
+export type VariableName = keyof typeof VARIABLES;
+export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[];
+/** Values that a summary must not show as they are. */
+export const SECRET_VARIABLES: readonly VariableName[] = [
+  "DATABASE_URL",
+  "CLICKHOUSE_URL",
+  "KAFKA_SASL_PASSWORD",
+  "RELAY_ENCRYPTION_KEY",
+  "RELAY_BOOTSTRAP_API_KEY",
+];
