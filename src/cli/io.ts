@@ -1,0 +1,14 @@
+/** What a command may touch of the outside. */
+export interface CommandIo {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Aborted by SIGTERM and SIGINT. */
+  readonly signal: AbortSignal;
+  readonly stdin: NodeJS.ReadableStream;
+  readonly stdout: NodeJS.WritableStream & { readonly isTTY?: boolean };
+  readonly stderr: NodeJS.WritableStream;
+}
+
+export function printLine(stream: NodeJS.WritableStream, line = ""): void {
+  stream.write(`${line}\n`);
+}

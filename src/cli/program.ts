@@ -1,0 +1,124 @@
+import { Command, CommanderError, Option } from "commander";
+import { LogError } from "../domain/log.ts";
+import { RelayError, UsageError } from "../domain/errors.ts";
+import { ROLES } from "../config/value-types.ts";
+import { RELAY_VERSION } from "../config/version.ts";
+import { printLine, type CommandIo } from "./io.ts";
+
+const EXIT = { done: 0, failed: 1, badUsage: 2 } as const;
+
+/** Parses the arguments, runs one command, and answers its exit code. Commands load only what they need. */
+export async function runProgram(io: CommandIo): Promise<number> {
+  let exitCode: number = EXIT.done;
+  const program = new Command("relay")
+    .description("Receives webhooks, proves who sent them, keeps every one and delivers them.")
+    .version(RELAY_VERSION)
+    .configureOutput({
+      writeOut: (text) => void io.stdout.write(text),
+      writeErr: (text) => void io.stderr.write(text),
+    })
+    .exitOverride()
+    .showHelpAfterError("(relay --help lists the commands)");
+  addCommands(program, io, (code) => {
+    exitCode = code;
+  });
+  try {
+    await program.parseAsync([...io.argv], { from: "user" });
+    return exitCode;
+  } catch (error) {
+    return report(error, io);
+  }
+}
+
+function addCommands(program: Command, io: CommandIo, setExitCode: (code: number) => void): void {
+  program
+    .command("start")
+    .description("run the relay; without store URLs everything is embedded in RELAY_DATA_DIR")
+    .addOption(
+      new Option(
+        "--roles <list>",
+        `what this process does: ${ROLES.join(",")} (default: RELAY_ROLES, or all)`,
+      ),
+    )
+    .action(async (options: { roles?: string }) => {
+      const { start } = await import("./start.ts");
+      setExitCode(await start(io, options));
+    });
+  program
+    .command("migrate")
+    .description(
+      "bring the tables of PostgreSQL and ClickHouse up to this version; safe to run twice",
+    )
+    .action(async () => {
+      const { migrate } = await import("./migrate.ts");
+      await migrate(io);
+    });
+  addKeyCommands(program, io);
+  program
+    .command("demo")
+    .description(
+      "run a whole relay in a temporary directory, send it good and forged webhooks, and show what became of them",
+    )
+    .action(async () => {
+      const { demo } = await import("./demo.ts");
+      setExitCode(await demo(io));
+    });
+  program
+    .command("verify")
+    .description(
+      'explain verification: reads one JSON request per line on stdin, prints {"id","valid","reason","message"} per line',
+    )
+    .action(async () => {
+      const { verify } = await import("./verify-command.ts");
+      await verify(io);
+    });
+}
+
+function addKeyCommands(program: Command, io: CommandIo): void {
+  const keys = program
+    .command("keys")
+    .description("API keys of an organization; works beside a running relay");
+  const org = (): Option =>
+    new Option("--org <name>", "organization; made on first use").makeOptionMandatory();
+  keys
+    .command("create")
+    .description("make a key and print it once")
+    .addOption(org())
+    .addOption(new Option("--scope <scopes>", "read, write or read,write").default("read,write"))
+    .action(async (options: { org: string; scope: string }) => {
+      const { createKey } = await import("./keys.ts");
+      await createKey(io, options);
+    });
+  keys
+    .command("list")
+    .description("list the keys without their secret part")
+    .addOption(org())
+    .action(async (options: { org: string }) => {
+      const { listKeys } = await import("./keys.ts");
+      await listKeys(io, options);
+    });
+  keys
+    .command("revoke <key>")
+    .description("revoke a key by its id (key_…) or its public part (rk_…); effective within 60 s")
+    .addOption(org())
+    .action(async (key: string, options: { org: string }) => {
+      const { revokeKey } = await import("./keys.ts");
+      await revokeKey(io, key, options);
+    });
+}
+
+function report(error: unknown, io: CommandIo): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.badUsage;
+  if (error instanceof UsageError) {
+    printLine(io.stderr, `relay: ${error.message}`);
+    return EXIT.badUsage;
+  }
+  if (error instanceof RelayError || error instanceof LogError)
+    printLine(io.stderr, `relay: ${error.message}`);
+  else
+    printLine(
+      io.stderr,
+      `relay: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
+    );
+  return EXIT.failed;
+}
