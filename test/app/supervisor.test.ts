@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+import { makeSupervisor, type Part } from "../../src/app/supervisor.ts";
+import type { Clock } from "../../src/domain/clock.ts";
+import { makeSilentLogger } from "../support/silent-logger.ts";
+
+function makeManualClock(): Clock & { advance(ms: number): Promise<void> } {
+  let now = 0;
+  let timers: { at: number; run: () => void }[] = [];
+  return {
+    now: () => now,
+    monotonic: () => now,
+    schedule: (delayMs, run) => {
+      const timer = { at: now + delayMs, run };
+      timers.push(timer);
+      return () => {
+        timers = timers.filter((other) => other !== timer);
+      };
+    },
+    advance: async (ms) => {
+      now += ms;
+      const due = timers.filter((timer) => timer.at <= now);
+      timers = timers.filter((timer) => timer.at > now);
+      for (const timer of due) timer.run();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+function makePart(name: string, journal: string[], failures = 0): Part & { break(error: Error): void } {
+  let failed: (error: Error) => void = () => {};
+  let starts = 0;
+  return {
+    name,
+    break: (error) => failed(error),
+    start: async (onFailed) => {
+      starts += 1;
+      if (starts > 1 && starts <= 1 + failures) throw new Error(`${name} cannot start`);
+      failed = onFailed;
+      journal.push(`start ${name}`);
+      return {
+        [Symbol.asyncDispose]: async () => {
+          journal.push(`stop ${name}`);
+        },
+      };
+    },
+  };
+}
+
+describe("the supervisor", () => {
+  it("starts parts in order and stops them in reverse", async () => {
+    const journal: string[] = [];
+    const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
+    for (const name of ["store", "log", "server"]) await supervisor.add(makePart(name, journal));
+    await supervisor[Symbol.asyncDispose]();
+    expect(journal).toEqual(["start store", "start log", "start server", "stop server", "stop log", "stop store"]);
+  });
+
+  it("restarts a part that failed, shows it meanwhile, and leaves the others alone", async () => {
+    const journal: string[] = [];
+    const clock = makeManualClock();
+    const supervisor = makeSupervisor({ clock, logger: makeSilentLogger() });
+    const store = makePart("store", journal, 1);
+    await supervisor.add(store);
+    await supervisor.add(makePart("server", journal));
+    store.break(new Error("engine died"));
+    await clock.advance(1);
+    expect(supervisor.status()).toEqual([
+      { name: "store", state: "restarting", restarts: 0, lastError: "engine died" },
+      { name: "server", state: "running", restarts: 0, lastError: null },
+    ]);
+    await clock.advance(200);
+    expect(supervisor.status()[0]).toMatchObject({ state: "restarting", restarts: 1, lastError: "store cannot start" });
+    await clock.advance(400);
+    expect(supervisor.status()[0]).toMatchObject({ state: "running", restarts: 2 });
+    expect(journal).toEqual(["start store", "start server", "stop store", "start store"]);
+    await supervisor[Symbol.asyncDispose]();
+  });
+
+  it("throws what the first start throws", async () => {
+    const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
+    await expect(supervisor.add({ name: "broken", start: () => Promise.reject(new Error("port in use")) })).rejects.toThrow("port in use");
+    expect(supervisor.status()).toEqual([]);
+  });
+
+  it("does not restart after it was stopped", async () => {
+    const journal: string[] = [];
+    const clock = makeManualClock();
+    const supervisor = makeSupervisor({ clock, logger: makeSilentLogger() });
+    const part = makePart("store", journal);
+    await supervisor.add(part);
+    part.break(new Error("died"));
+    await supervisor[Symbol.asyncDispose]();
+    await clock.advance(60_000);
+    expect(journal).toEqual(["start store", "stop store"]);
+  });
+});

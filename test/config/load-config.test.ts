@@ -1,0 +1,101 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { summarizeConfig } from "../../src/config/summarize-config.ts";
+import { RELAY_VERSION } from "../../src/config/version.ts";
+import { UsageError } from "../../src/domain/errors.ts";
+
+const KEY = Buffer.alloc(32, 7).toString("base64");
+
+function refusal(env: Record<string, string>): string {
+  try {
+    loadConfig(env);
+  } catch (error) {
+    expect(error).toBeInstanceOf(UsageError);
+    return (error as Error).message;
+  }
+  throw new Error("expected a refusal");
+}
+
+describe("configuration", () => {
+  it("has the contract's defaults when nothing is set", () => {
+    const config = loadConfig({});
+    expect(config).toMatchObject({
+      roles: ["api", "ingest", "delivery"],
+      dataDir: ".relay",
+      databaseUrl: null,
+      kafka: null,
+      partitions: 48,
+      api: { host: "0.0.0.0", port: 8080 },
+      ingest: { host: "0.0.0.0", port: 8081, sharePort: false },
+      ops: { host: "127.0.0.1", port: 9090 },
+      maxPayloadBytes: 10_485_760,
+      ingestRateLimit: 0,
+      configTtlMs: 30_000,
+      retryBaseMs: 30_000,
+      deliveryTimeoutMs: 15_000,
+      deliveryConcurrency: 64,
+      retentionDays: 30,
+      rotationOverlapMs: 86_400_000,
+    });
+    expect(config.verifyThreads).toBeGreaterThanOrEqual(1);
+  });
+
+  it.each([
+    [{ RELAY_ROLE: "api" }, "unknown variable RELAY_ROLE: did you mean RELAY_ROLES?"],
+    [{ RELAY_INGES_PORT: "1" }, "unknown variable RELAY_INGES_PORT: did you mean RELAY_INGEST_PORT?"],
+    [{ RELAY_ROLES: "api,queue" }, "RELAY_ROLES must be a comma-separated list of api, ingest, delivery"],
+    [{ RELAY_API_PORT: "http" }, "RELAY_API_PORT must be a whole number from 0 to 65535"],
+    [{ RELAY_CONFIG_TTL_MS: "60000" }, "RELAY_CONFIG_TTL_MS must be a whole number from 100 to 55000"],
+    [{ RELAY_INGEST_SHARE_PORT: "yes" }, "RELAY_INGEST_SHARE_PORT must be true or false"],
+    [{ RELAY_ALLOW_PRIVATE_RECEIVERS: "localhost" }, "RELAY_ALLOW_PRIVATE_RECEIVERS must be CIDRs such as 127.0.0.0/8,::1/128"],
+    [{ KAFKA_BROKERS: "kafka" }, "KAFKA_BROKERS must be host:port,host:port"],
+    [{ CLICKHOUSE_URL: "clickhouse://x" }, "CLICKHOUSE_URL must be http(s)://user:password@host:8123/database"],
+    [{ KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "plain" }, "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"],
+    [{ RELAY_ENCRYPTION_KEY: "short" }, "RELAY_ENCRYPTION_KEY must be 32 bytes in base64 (make one with: openssl rand -base64 32)"],
+  ])("refuses %j in one line that says what to set", (env, message) => {
+    expect(refusal(env as Record<string, string>)).toBe(message);
+  });
+
+  it("requires an encryption key with an external database, since every node needs the same", () => {
+    expect(refusal({ DATABASE_URL: "postgresql://u:p@db/relay" })).toMatch(/^set RELAY_ENCRYPTION_KEY/);
+  });
+
+  it("ignores what Kubernetes injects for services", () => {
+    const config = loadConfig({
+      RELAY_API_SERVICE_HOST: "10.0.0.1",
+      RELAY_API_SERVICE_PORT: "8080",
+      RELAY_API_SERVICE_PORT_HTTP: "8080",
+      RELAY_API_PORT: "tcp://10.0.0.1:8080",
+      RELAY_API_PORT_8080_TCP: "tcp://10.0.0.1:8080",
+      RELAY_API_PORT_8080_TCP_ADDR: "10.0.0.1",
+      RELAY_API_PORT_8080_TCP_PROTO: "tcp",
+    });
+    expect(config.api.port).toBe(8080);
+  });
+
+  it("shows no secret in the summary", () => {
+    const summary = JSON.stringify(
+      summarizeConfig(
+        loadConfig({
+          DATABASE_URL: "postgresql://u:CANARY1@db/relay?password=CANARY2",
+          CLICKHOUSE_URL: "http://u:CANARY3@ch:8123/relay",
+          KAFKA_BROKERS: "k:9092",
+          KAFKA_SASL_MECHANISM: "plain",
+          KAFKA_SASL_USERNAME: "u",
+          KAFKA_SASL_PASSWORD: "CANARY4",
+          RELAY_ENCRYPTION_KEY: KEY,
+          RELAY_BOOTSTRAP_API_KEY: "rk_abcdefgh_CANARY5CANARY5CANARY5",
+        }),
+      ),
+    );
+    expect(summary).not.toContain("CANARY");
+    expect(summary).not.toContain(KEY);
+    expect(summary).toContain("postgresql://db/relay");
+  });
+
+  it("states the version of package.json", () => {
+    const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+    expect(RELAY_VERSION).toBe(version);
+  });
+});

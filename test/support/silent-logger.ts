@@ -1,0 +1,13 @@
+import type { Logger } from "../../src/domain/logger.ts";
+
+/** Keeps nothing, or hands each line to `onLine`. */
+export function makeSilentLogger(onLine: (level: string, message: string, fields: object) => void = () => {}): Logger {
+  const logger: Logger = {
+    debug: (fields, message) => onLine("debug", message, fields),
+    info: (fields, message) => onLine("info", message, fields),
+    warn: (fields, message) => onLine("warn", message, fields),
+    error: (fields, message) => onLine("error", message, fields),
+    child: () => logger,
+  };
+  return logger;
+}
