@@ -1,0 +1,126 @@
+import type { LookupFunction } from "node:net";
+import { isIP } from "node:net";
+import type { CidrList } from "../../domain/ip.ts";
+import { matchesCidr } from "../../domain/ip.ts";
+import {
+  checkReceiverUrl,
+  isAllowedAddress,
+  isLocalhost,
+  literalHost,
+} from "../../domain/receiver-url.ts";
+import { codeOf, type ResolveHost } from "./resolve-host.ts";
+
+/** The guard refused: nothing was dialled. `message` is what the customer reads. */
+export class ReceiverRefusedError extends Error {
+  readonly code = "receiver_refused";
+  constructor(message: string) {
+    super(message);
+    this.name = "ReceiverRefusedError";
+  }
+}
+
+export type ReceiverCheck = { readonly ok: true } | { readonly ok: false; readonly reason: string };
+
+export interface ReceiverGuardOptions {
+  readonly allowPrivate: CidrList;
+  readonly resolve: ResolveHost;
+  /** Longest wait for resolution at write time. */
+  readonly resolveTimeoutMs: number;
+}
+
+/**
+ * Decides which addresses may be dialled. One refused address among several refuses the name as a whole:
+ * a mixed answer is what rebinding looks like, and which address the socket would pick is a matter of luck.
+ */
+export class ReceiverGuard {
+  readonly #options: ReceiverGuardOptions;
+
+  constructor(options: ReceiverGuardOptions) {
+    this.#options = options;
+  }
+
+  /** Text and policy; literal addresses too, since sockets skip `lookup` for them. @throws {ReceiverRefusedError} */
+  parse(text: string): { readonly url: URL; readonly privateOnly: boolean } {
+    const verdict = checkReceiverUrl(text, this.#options.allowPrivate);
+    if (!verdict.ok) throw new ReceiverRefusedError(`receiver URL refused: ${verdict.reason}`);
+    return verdict;
+  }
+
+  /**
+   * The check when a receiver URL is written. A public name that does not resolve (yet) is accepted: its DNS may follow
+   * later, and every connect is guarded again. A name that is right only inside the allowed ranges must resolve there now.
+   */
+  async check(text: string): Promise<ReceiverCheck> {
+    const verdict = checkReceiverUrl(text, this.#options.allowPrivate);
+    if (!verdict.ok) return verdict;
+    const { url, privateOnly } = verdict;
+    if (literalHost(url) !== null) return { ok: true };
+    try {
+      await withTimeout(this.addresses(url.hostname, privateOnly), this.#options.resolveTimeoutMs);
+      return { ok: true };
+    } catch (error) {
+      if (error instanceof ReceiverRefusedError) return { ok: false, reason: error.message };
+      if (!privateOnly) return { ok: true };
+      const name =
+        url.protocol === "https:" ? `host ${url.hostname} is not a public name` : "must be https";
+      return { ok: false, reason: `${name}, and does not resolve into the allowed private ranges` };
+    }
+  }
+
+  /** Addresses of a name, all of them allowed. @throws {ReceiverRefusedError} or what the resolver rejects with */
+  async addresses(host: string, privateOnly: boolean): Promise<readonly string[]> {
+    const { allowPrivate, resolve } = this.#options;
+    if (isLocalhost(host)) {
+      const allowed = ["127.0.0.1", "::1"].filter((address) => matchesCidr(address, allowPrivate));
+      if (allowed.length === 0) throw new ReceiverRefusedError(`host ${host} is not public`);
+      return allowed;
+    }
+    const addresses = await resolve(host);
+    if (addresses.length === 0) throw new ReceiverRefusedError(`host ${host} has no address`);
+    for (const address of addresses) {
+      if (!isAllowedAddress(address, privateOnly, allowPrivate))
+        throw new ReceiverRefusedError(
+          privateOnly
+            ? `receiver address ${address} is not one where plain http and private names are allowed`
+            : `receiver address ${address} is not public`,
+        );
+    }
+    return addresses;
+  }
+
+  /** For `connect.lookup`: the addresses that the socket gets are exactly those that were checked. */
+  lookup(privateOnly: boolean): LookupFunction {
+    return (host, options, callback) => {
+      this.addresses(host, privateOnly).then(
+        (addresses) => {
+          const entries = addresses.map((address) => ({ address, family: isIP(address) }));
+          const first = entries[0];
+          if (options.all === true || first === undefined) callback(null, entries);
+          else callback(null, first.address, first.family);
+        },
+        (error: unknown) => callback(asLookupError(error, host), []),
+      );
+    };
+  }
+}
+
+function asLookupError(error: unknown, host: string): NodeJS.ErrnoException {
+  if (error instanceof ReceiverRefusedError) return error;
+  return Object.assign(new Error(`host ${host} could not be resolved`, { cause: error }), {
+    code: codeOf(error) ?? "ENOTFOUND",
+    syscall: "getaddrinfo",
+  });
+}
+
+async function withTimeout<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error("resolution took too long")), timeoutMs);
+    timer.unref();
+  });
+  try {
+    return await Promise.race([work, timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,152 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { NO_CIDRS, parseCidrs } from "../../src/domain/ip.ts";
+import { checkReceiverUrl, isAllowedAddress, literalHost } from "../../src/domain/receiver-url.ts";
+
+interface Vector {
+  readonly url: string;
+  readonly verdict: "accept" | "reject";
+  readonly why: string;
+  readonly stage: "static" | "policy" | "dns";
+}
+const vectors = JSON.parse(
+  readFileSync(new URL("../vectors/receiver-urls.json", import.meta.url), "utf8"),
+) as Vector[];
+const loopback = parseCidrs(["127.0.0.0/8", "::1/128"]);
+const verdictOf = (url: string, allow = NO_CIDRS) => {
+  const verdict = checkReceiverUrl(url, allow);
+  return verdict.ok ? "accept" : "reject";
+};
+
+describe("receiver URL vectors", () => {
+  test.each(vectors.filter((vector) => vector.stage !== "dns"))(
+    "$verdict $url ($why)",
+    (vector) => {
+      expect(verdictOf(vector.url)).toBe(vector.verdict);
+    },
+  );
+
+  test.each(vectors.filter((vector) => vector.stage === "dns"))(
+    "$url passes the text check: only its resolution is wrong",
+    (vector) => {
+      expect(verdictOf(vector.url)).toBe("accept");
+    },
+  );
+});
+
+describe("more receiver URLs of the same kinds", () => {
+  test.each([
+    "",
+    "https://",
+    "https:example.com",
+    "https:/example.com",
+    "https:///example.com/",
+    "//example.com/hook",
+    "/hook",
+    "ftp://example.com/",
+    "https://@example.com/",
+    "https://:@example.com/",
+    "https://example.com:65536/",
+    "https://example.com:22/",
+    "https://example.com:10080/",
+    "https://8.8.8.8:6667/",
+    "https://intranet/",
+    "https://localhost./",
+    "https://LOCALHOST/",
+    "https://a.b.test/",
+    "https://service.namespace.svc./",
+    "https://x.onion/",
+    "https://example.com../",
+    "https://.example.com/",
+    `https://${"a".repeat(64)}.example.com/`,
+    "https://example.com/a\nb",
+    "https://exa mple.com/",
+    "https://[::1]/",
+    "https://[::]/",
+    "https://2130706433/",
+    "https://0x7f.0.0.1:8443/",
+    "https://168.63.129.16/",
+    "https://*.example.com/",
+    "https://1.0.0.127.ip6.arpa/",
+  ])("rejects %j", (url) => {
+    expect(verdictOf(url)).toBe("reject");
+  });
+
+  test.each([
+    "HTTPS://EXAMPLE.COM/hook",
+    "https://example.com./hook",
+    "https://example.com:443/",
+    "https://example.com/a@b",
+    "https://example.com/?u=a@b",
+    "https://example.com/%5C",
+    "https://test.example.com/",
+    "https://mylocalhost.com/",
+    "https://latest.dev/x",
+    `https://${"a".repeat(63)}.com/`,
+  ])("accepts %j", (url) => {
+    expect(verdictOf(url)).toBe("accept");
+  });
+
+  test("a trailing root dot is taken off, so that TLS and Host see the plain name", () => {
+    const verdict = checkReceiverUrl("https://example.com./hook?x=1", NO_CIDRS);
+    expect(verdict.ok && verdict.url.href).toBe("https://example.com/hook?x=1");
+  });
+
+  test("the reason says what to change", () => {
+    expect(checkReceiverUrl("http://example.com/", NO_CIDRS)).toEqual({
+      ok: false,
+      reason: "must be https",
+    });
+    expect(checkReceiverUrl("https://10.0.0.1/", NO_CIDRS)).toEqual({
+      ok: false,
+      reason: "address 10.0.0.1 is not public",
+    });
+  });
+});
+
+describe("with private receivers allowed", () => {
+  test.each([
+    "http://127.0.0.1:4000/hook",
+    "https://127.0.0.1:4000/",
+    "http://[::1]:4000/",
+    "http://localhost:4000/",
+    "https://app.localhost/",
+    "https://example.com/",
+  ])("accepts %s inside the loopback ranges", (url) => {
+    expect(verdictOf(url, loopback)).toBe("accept");
+  });
+
+  test.each([
+    "http://10.0.0.1/",
+    "https://10.0.0.1/",
+    "http://8.8.8.8/",
+    "http://user@127.0.0.1/",
+    "ftp://127.0.0.1/",
+    "http://127.0.0.1:25/",
+    "http://169.254.169.254/",
+  ])("still rejects %s", (url) => {
+    expect(verdictOf(url, loopback)).toBe("reject");
+  });
+
+  test("localhost stays refused when other private ranges are allowed", () => {
+    expect(verdictOf("http://localhost/", parseCidrs(["10.0.0.0/8"]))).toBe("reject");
+  });
+
+  test("plain http and private names pass the text check as right only inside the allowed ranges", () => {
+    for (const url of ["http://example.com/", "https://receiver/", "https://nas.lan/"])
+      expect(checkReceiverUrl(url, loopback)).toMatchObject({ ok: true, privateOnly: true });
+    expect(checkReceiverUrl("https://example.com/", loopback)).toMatchObject({
+      privateOnly: false,
+    });
+    expect(isAllowedAddress("8.8.8.8", true, loopback)).toBe(false);
+    expect(isAllowedAddress("8.8.8.8", false, loopback)).toBe(true);
+    expect(isAllowedAddress("127.0.0.1", true, loopback)).toBe(true);
+    expect(isAllowedAddress("10.0.0.1", false, loopback)).toBe(false);
+  });
+
+  test("literal hosts are told from names", () => {
+    expect(literalHost(new URL("https://[::1]/"))).toBe("::1");
+    expect(literalHost(new URL("https://0x7f.1/"))).toBe("127.0.0.1");
+    expect(literalHost(new URL("https://example.com/"))).toBeNull();
+  });
+});
