@@ -1,0 +1,41 @@
+import type { BundleReader, DestinationRow, EndpointBundle } from "../../domain/config-store.ts";
+import type { Database } from "./database.ts";
+import { DESTINATIONS, ENDPOINTS, prefixedColumns, unprefixed } from "./rows.ts";
+
+const SELECT_BUNDLES_SQL = `
+  SELECT ${prefixedColumns(ENDPOINTS, "e")}, ${prefixedColumns(DESTINATIONS, "d")}
+  FROM endpoints e
+  LEFT JOIN destinations d ON d.endpoint_id = e.id AND d.deleted_at IS NULL
+  WHERE e.deleted_at IS NULL AND e.id IN (
+    SELECT id FROM endpoints WHERE token = ANY($1)
+    UNION SELECT unnest($2::text[])
+    UNION SELECT endpoint_id FROM destinations WHERE id = ANY($3))
+  ORDER BY e.id, d.created_at, d.id`;
+
+/** Endpoints with their destinations, for ingest and delivery: one statement, so of one moment. */
+export function makeBundleReader(database: Database): BundleReader {
+  return {
+    async bundles(keys) {
+      const rows = await database.run(SELECT_BUNDLES_SQL, [
+        keys.tokens,
+        keys.endpointIds,
+        keys.destinationIds,
+      ]);
+      const bundles = new Map<
+        string,
+        { endpoint: EndpointBundle["endpoint"]; destinations: DestinationRow[] }
+      >();
+      for (const row of rows) {
+        const id = row["e_id"] as string;
+        let bundle = bundles.get(id);
+        if (bundle === undefined) {
+          bundle = { endpoint: ENDPOINTS.toRow(unprefixed(row, "e")), destinations: [] };
+          bundles.set(id, bundle);
+        }
+        if (row["d_id"] !== null)
+          bundle.destinations.push(DESTINATIONS.toRow(unprefixed(row, "d")));
+      }
+      return [...bundles.values()];
+    },
+  };
+}

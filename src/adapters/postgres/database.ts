@@ -1,0 +1,123 @@
+import { Pool, type PoolClient, type PoolConfig } from "pg";
+import { RelayError } from "../../domain/errors.ts";
+import { UniqueViolation } from "../../domain/config-store.ts";
+import type { Logger } from "../../domain/logger.ts";
+
+export type SqlRow = Readonly<Record<string, unknown>>;
+/** Parameters are always bound. Several statements in one text are possible without `parameters` only. */
+export type RunSql = (text: string, parameters?: readonly unknown[]) => Promise<readonly SqlRow[]>;
+
+export interface Database extends AsyncDisposable {
+  readonly run: RunSql;
+  /** Commits when `work` resolves, else rolls back. @throws as `run` */
+  transaction<T>(work: (run: RunSql) => Promise<T>): Promise<T>;
+  /** @throws {RelayError} `unavailable` with the reason: for `/readyz` */
+  check(): Promise<void>;
+}
+
+const CONNECT_TIMEOUT_MS = 3_000;
+const QUERY_TIMEOUT_MS = 10_000;
+
+/**
+ * A pool of `pg` connections. Errors: RelayError `unavailable` when PostgreSQL cannot be reached or takes no
+ * work, UniqueViolation, else the driver's own.
+ */
+export function openDatabase(options: {
+  readonly connection: PoolConfig;
+  readonly maxConnections: number;
+  readonly logger: Logger;
+}): Database {
+  const pool = new Pool({
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
+    application_name: "webhook-relay",
+    allowExitOnIdle: true,
+    ...options.connection,
+    max: options.maxConnections,
+  });
+  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+  pool.on("error", (error) => {
+    options.logger.warn({ error: error.message }, "postgres.connection_lost");
+  });
+
+  const run: RunSql = async (text, parameters) => {
+    try {
+      return await runOn(pool, text, parameters);
+    } catch (error) {
+      throw translate(error);
+    }
+  };
+
+  return {
+    run,
+    async transaction(work) {
+      let client: PoolClient;
+      try {
+        client = await pool.connect();
+      } catch (error) {
+        throw translate(error);
+      }
+      let broken: Error | undefined;
+      const onError = (error: Error) => {
+        broken = error;
+      };
+      client.on("error", onError);
+      try {
+        await client.query("BEGIN");
+        const result = await work((text, parameters) => runOn(client, text, parameters));
+        const ended = await client.query("COMMIT");
+        // After a failed statement PostgreSQL answers COMMIT by rolling back, without an error.
+        if (ended.command === "ROLLBACK")
+          throw new Error("a statement of this transaction failed: it was rolled back");
+        return result;
+      } catch (error) {
+        try {
+          await client.query("ROLLBACK");
+        } catch (failure) {
+          broken = failure instanceof Error ? failure : new Error(String(failure));
+        }
+        throw translate(error);
+      } finally {
+        client.off("error", onError);
+        client.release(broken);
+      }
+    },
+    async check() {
+      await run("SELECT 1");
+    },
+    async [Symbol.asyncDispose]() {
+      await pool.end();
+    },
+  };
+}
+
+async function runOn(
+  client: Pool | PoolClient,
+  text: string,
+  parameters?: readonly unknown[],
+): Promise<readonly SqlRow[]> {
+  const result = parameters
+    ? await client.query<SqlRow>(text, [...parameters])
+    : await client.query<SqlRow>(text);
+  return result.rows;
+}
+
+/** SQLSTATE classes that mean "not now": connection, resources, operator intervention, read-only standby. */
+const NOT_NOW = /^(08|53|57P|25006|28|3D000|40001|40P01|55P03)/;
+const NETWORK = /^(ECONN|ENOENT|ENOTFOUND|EAI_|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)/;
+const DRIVER = /timeout|terminated|Connection ended|not queryable|Cannot use a pool/i;
+
+function translate(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof RelayError) return error;
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  if (code === "23505") {
+    const constraint =
+      "constraint" in error && typeof error.constraint === "string" ? error.constraint : "unknown";
+    return new UniqueViolation(constraint, { cause: error });
+  }
+  if (NOT_NOW.test(code) || NETWORK.test(code) || (code === "" && DRIVER.test(error.message)))
+    return new RelayError("unavailable", "The configuration store cannot be reached; try again.", {
+      cause: error,
+    });
+  return error;
+}

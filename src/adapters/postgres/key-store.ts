@@ -1,0 +1,68 @@
+import type { ApiKeyRow, ApiKeyStore } from "../../domain/config-store.ts";
+import type { Database, SqlRow } from "./database.ts";
+import { toMs } from "./rows.ts";
+
+const COLUMNS = "id, org_id, public_part, scopes, created_at, revoked_at";
+
+/** Organizations and API keys; of a key only its SHA-256 is stored. */
+export function makeApiKeyStore(database: Database): ApiKeyStore {
+  const { run } = database;
+  const findOrganization = async (name: string) => {
+    const rows = await run("SELECT id FROM organizations WHERE name = $1", [name]);
+    return (rows[0]?.["id"] as string | undefined) ?? null;
+  };
+  return {
+    findOrganization,
+    async ensureOrganization(name, newId, atMs) {
+      await run(
+        `INSERT INTO organizations (id, name, created_at) VALUES ($1, $2, $3)
+         ON CONFLICT (name) DO NOTHING`,
+        [newId, name, new Date(atMs)],
+      );
+      const id = await findOrganization(name);
+      if (id === null) throw new Error(`organization ${name} was not stored`);
+      return id;
+    },
+    async insertKey(row, hash) {
+      await run(`INSERT INTO api_keys (${COLUMNS}, key_hash) VALUES ($1, $2, $3, $4, $5, $6, $7)`, [
+        row.id,
+        row.orgId,
+        row.publicPart,
+        row.scopes,
+        new Date(row.createdAtMs),
+        row.revokedAtMs === null ? null : new Date(row.revokedAtMs),
+        hash,
+      ]);
+    },
+    async findKey(hash) {
+      const rows = await run(`SELECT ${COLUMNS} FROM api_keys WHERE key_hash = $1`, [hash]);
+      return rows[0] === undefined ? null : toKey(rows[0]);
+    },
+    async listKeys(orgId) {
+      const rows = await run(
+        `SELECT ${COLUMNS} FROM api_keys WHERE org_id = $1 ORDER BY created_at DESC, id DESC`,
+        [orgId],
+      );
+      return rows.map(toKey);
+    },
+    async revokeKey(orgId, keyId, atMs) {
+      const rows = await run(
+        `UPDATE api_keys SET revoked_at = $3
+         WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id`,
+        [orgId, keyId, new Date(atMs)],
+      );
+      return rows.length > 0;
+    },
+  };
+}
+
+function toKey(row: SqlRow): ApiKeyRow {
+  return {
+    id: row["id"] as string,
+    orgId: row["org_id"] as string,
+    publicPart: row["public_part"] as string,
+    scopes: row["scopes"] as ApiKeyRow["scopes"],
+    createdAtMs: toMs(row["created_at"]),
+    revokedAtMs: row["revoked_at"] === null ? null : toMs(row["revoked_at"]),
+  };
+}

@@ -1,0 +1,38 @@
+import { CONFIGURATION_SQL } from "./migrations/0001-configuration.ts";
+import type { Database } from "./database.ts";
+
+interface Migration {
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** In this order, for ever: a migration that was released is never changed. */
+const MIGRATIONS: readonly Migration[] = [{ name: "0001-configuration", sql: CONFIGURATION_SQL }];
+
+/** Any constant: what all relays that migrate one database agree upon. */
+const LOCK_KEY = 7_310_579_411;
+
+/**
+ * Brings the schema up to date; returns the names of what was applied. Safe twice and from several processes:
+ * everything happens in one transaction under an advisory lock, so a second process waits and finds nothing to do.
+ * (A lock of the transaction, not of the session: all connections to an embedded PGlite are one session.)
+ */
+export async function migrate(database: Database): Promise<readonly string[]> {
+  return database.transaction(async (run) => {
+    await run("SELECT pg_advisory_xact_lock($1)", [LOCK_KEY]);
+    await run(
+      `CREATE TABLE IF NOT EXISTS relay_migrations
+         (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+      [],
+    );
+    const done = new Set(
+      (await run("SELECT name FROM relay_migrations", [])).map((row) => row["name"]),
+    );
+    const missing = MIGRATIONS.filter((migration) => !done.has(migration.name));
+    for (const migration of missing) {
+      await run(migration.sql);
+      await run("INSERT INTO relay_migrations (name) VALUES ($1)", [migration.name]);
+    }
+    return missing.map((migration) => migration.name);
+  });
+}

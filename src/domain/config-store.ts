@@ -1,0 +1,162 @@
+import type {
+  Provider,
+  RateLimitWindow,
+  ResourceStatus,
+  RetryBackoff,
+  VerificationMethod,
+} from "./enums.ts";
+
+/** Rows of the configuration store and what its adapters offer. Deleted rows are never handed out. */
+export interface ProjectRow {
+  readonly id: string;
+  readonly orgId: string;
+  readonly name: string;
+  readonly slug: string;
+  readonly createdAtMs: number;
+}
+
+export interface EndpointRow {
+  readonly id: string;
+  readonly orgId: string;
+  readonly projectId: string;
+  readonly token: string;
+  readonly name: string;
+  readonly provider: Provider;
+  readonly verificationMethod: VerificationMethod;
+  readonly methodIsExplicit: boolean;
+  readonly status: ResourceStatus;
+  /** Secret and verification_config, sealed together with the row id. */
+  readonly sealed: Uint8Array;
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+}
+
+export interface DestinationRow {
+  readonly id: string;
+  readonly orgId: string;
+  readonly endpointId: string;
+  readonly name: string;
+  readonly receiverUrl: string;
+  readonly forwardOriginalSignature: boolean;
+  readonly status: ResourceStatus;
+  readonly retryMaxAttempts: number;
+  readonly retryBackoff: RetryBackoff;
+  readonly rateLimitMax: number | null;
+  readonly rateLimitWindow: RateLimitWindow | null;
+  /** The delivery-signing secrets, newest first, sealed with the row id. */
+  readonly sealed: Uint8Array;
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+}
+
+export interface PageOf<Row> {
+  readonly items: readonly Row[];
+  readonly total: number;
+}
+
+/** One table of one kind of resource. No method can reach a row of another organization. */
+export interface TenantTable<Row extends { readonly id: string; readonly orgId: string }> {
+  find(orgId: string, id: string): Promise<Row | null>;
+  /** As `find`, and nobody else changes or deletes the row before this transaction ends. */
+  lock(orgId: string, id: string): Promise<Row | null>;
+  /** As `find`, and the row is not deleted before this transaction ends: for parents of new rows. */
+  hold(orgId: string, id: string): Promise<Row | null>;
+  /** Newest first. `parentId` null: all of the organization (projects). */
+  page(
+    orgId: string,
+    parentId: string | null,
+    page: { readonly offset: number; readonly limit: number },
+  ): Promise<PageOf<Row>>;
+  /** All children of a parent, oldest first. */
+  children(orgId: string, parentId: string): Promise<readonly Row[]>;
+  insert(row: Row): Promise<void>;
+  update(orgId: string, id: string, changes: Partial<Omit<Row, "id" | "orgId">>): Promise<void>;
+  /** Soft delete. */
+  remove(orgId: string, id: string, atMs: number): Promise<void>;
+  /** Soft delete of all children of a parent. */
+  removeChildren(orgId: string, parentId: string, atMs: number): Promise<void>;
+}
+
+export interface AuditEntry {
+  readonly orgId: string;
+  /** Key id, or `relay` for what the service does by itself. */
+  readonly actor: string;
+  /** `endpoint.pause`, `destination.update`, … */
+  readonly action: string;
+  readonly targetId: string;
+  readonly atMs: number;
+  /** Never a secret: names of changed fields, reasons. */
+  readonly detail: Readonly<Record<string, unknown>>;
+}
+
+export interface StoreSession {
+  readonly projects: TenantTable<ProjectRow>;
+  readonly endpoints: TenantTable<EndpointRow>;
+  readonly destinations: TenantTable<DestinationRow>;
+  audit(entry: AuditEntry): Promise<void>;
+}
+
+/** @throws {UniqueViolation} and RelayError `unavailable` */
+export interface ConfigStore extends StoreSession {
+  /** All or nothing. */
+  write<T>(work: (session: StoreSession) => Promise<T>): Promise<T>;
+}
+
+/** A value that must be unique is taken. */
+export class UniqueViolation extends Error {
+  readonly code = "unique_violation";
+  readonly constraint: string;
+  constructor(constraint: string, options?: ErrorOptions) {
+    super(`a row with this value exists already (${constraint})`, options);
+    this.name = "UniqueViolation";
+    this.constraint = constraint;
+  }
+}
+
+export interface ApiKeyRow {
+  readonly id: string;
+  readonly orgId: string;
+  /** `rk_` + 8 characters: shown in lists, finds nothing. */
+  readonly publicPart: string;
+  readonly scopes: readonly ("read" | "write")[];
+  readonly createdAtMs: number;
+  readonly revokedAtMs: number | null;
+}
+
+export interface ApiKeyStore {
+  /** The organization of this name; made when there is none. `newId` is used then. */
+  ensureOrganization(name: string, newId: string, atMs: number): Promise<string>;
+  findOrganization(name: string): Promise<string | null>;
+  insertKey(row: ApiKeyRow, hash: Uint8Array): Promise<void>;
+  /** By SHA-256 of the whole key; revoked ones too. */
+  findKey(hash: Uint8Array): Promise<ApiKeyRow | null>;
+  listKeys(orgId: string): Promise<readonly ApiKeyRow[]>;
+  /** False when the organization has no such key that is not revoked. */
+  revokeKey(orgId: string, keyId: string, atMs: number): Promise<boolean>;
+}
+
+/** An endpoint with its destinations: what the configuration cache holds together. */
+export interface EndpointBundle {
+  readonly endpoint: EndpointRow;
+  /** Not deleted ones, oldest first. */
+  readonly destinations: readonly DestinationRow[];
+}
+
+export interface BundleKeys {
+  readonly tokens: readonly string[];
+  readonly endpointIds: readonly string[];
+  readonly destinationIds: readonly string[];
+}
+
+/** Reads across organizations: for ingest and delivery, never for the API. */
+export interface BundleReader {
+  bundles(keys: BundleKeys): Promise<readonly EndpointBundle[]>;
+}
+
+/** A committed change of configuration, as pushed by the store. */
+export interface ConfigChange {
+  readonly endpointId: string;
+  readonly token: string;
+  /** Null when the endpoint itself changed. */
+  readonly destinationId: string | null;
+}

@@ -1,0 +1,169 @@
+import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { dirname, join } from "node:path";
+import type { Logger } from "../../domain/logger.ts";
+import { UsageError } from "../../domain/errors.ts";
+import { makeSessionGate, type Notification } from "./session-gate.ts";
+import { makeSocketDirectory, socketDirectory, socketPath } from "./socket-directory.ts";
+
+export interface EmbeddedConnection {
+  /** Directory of the socket: what `pg` takes as host. */
+  readonly host: string;
+  readonly user: string;
+  readonly database: string;
+}
+
+export interface EmbeddedPostgres extends AsyncDisposable {
+  readonly connection: EmbeddedConnection;
+  /** NOTIFY of any connection: the socket itself passes none on. The returned function stops it. */
+  listen(channel: string, onPayload: (payload: string) => void): Promise<() => void>;
+}
+
+/** Connections beyond this are refused; each process uses a handful. */
+const MAX_CONNECTIONS = 64;
+
+function connectionTo(host: string): EmbeddedConnection {
+  return { host, user: "postgres", database: "postgres" };
+}
+
+/**
+ * Starts PGlite in this process, on `<dataDir>/postgres`, behind a unix socket (mode 0600) that `pg` connects to.
+ * One process at a time may do so: claim the data directory first; others use `attachEmbeddedPostgres`.
+ * `templateFile`: an initialised empty database that is used in place of `initdb` (0.5–1.5 s in place of 5 s of CPU)
+ * and written there when it is missing.
+ * @throws {UsageError} when another process serves this data directory, or its engine is not installed
+ */
+export async function startEmbeddedPostgres(options: {
+  readonly dataDir: string;
+  readonly logger: Logger;
+  readonly templateFile?: string;
+}): Promise<EmbeddedPostgres> {
+  const directory = await makeSocketDirectory(options.dataDir);
+  const path = socketPath(directory);
+  if (await answers(path))
+    throw new UsageError(
+      `another process serves the database in ${options.dataDir}: stop it, or set RELAY_DATA_DIR to another directory`,
+    );
+  // What a killed process left behind.
+  await rm(path, { force: true });
+
+  const { PGlite, PGLiteSocketServer } = await loadEngine();
+  const files = join(options.dataDir, "postgres");
+  await mkdir(files, { recursive: true, mode: 0o700 });
+  const database = await openFiles(PGlite, files, options);
+
+  const listeners = new Map<string, Set<(payload: string) => void>>();
+  const onNotification = ({ channel, payload }: Notification) => {
+    for (const listener of listeners.get(channel) ?? []) listener(payload);
+  };
+  const server = new PGLiteSocketServer({
+    db: makeSessionGate(database, onNotification),
+    path,
+    maxConnections: MAX_CONNECTIONS,
+  });
+  try {
+    await server.start();
+    await chmod(path, 0o600);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+
+  return {
+    connection: connectionTo(directory),
+    async listen(channel, onPayload) {
+      const ofChannel = listeners.get(channel) ?? new Set();
+      listeners.set(channel, ofChannel);
+      ofChannel.add(onPayload);
+      // The session must listen; what then arrives is taken from the answers by the gate.
+      await database.listen(channel, () => undefined);
+      return () => {
+        ofChannel.delete(onPayload);
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      await server.stop();
+      await database.close();
+      await rm(path, { force: true });
+    },
+  };
+}
+
+/** The connection to the embedded PostgreSQL that another process serves; null when none does. */
+export async function attachEmbeddedPostgres(dataDir: string): Promise<EmbeddedConnection | null> {
+  const directory = socketDirectory(dataDir);
+  return (await answers(socketPath(directory))) ? connectionTo(directory) : null;
+}
+
+async function loadEngine() {
+  try {
+    const [{ PGlite }, { PGLiteSocketServer }] = await Promise.all([
+      import("@electric-sql/pglite"),
+      import("@electric-sql/pglite-socket"),
+    ]);
+    return { PGlite, PGLiteSocketServer };
+  } catch (error) {
+    throw new UsageError(
+      "the embedded PostgreSQL is not installed: set DATABASE_URL, or run npm ci with optional dependencies",
+      { cause: error },
+    );
+  }
+}
+
+type Engine = Awaited<ReturnType<typeof loadEngine>>["PGlite"];
+
+async function openFiles(
+  PGlite: Engine,
+  files: string,
+  options: { readonly logger: Logger; readonly templateFile?: string },
+) {
+  const { templateFile, logger } = options;
+  if (await exists(join(files, "ready"))) return PGlite.create(join(files, "data"));
+  // Half-made by a process that was killed while it made it: nothing was stored yet.
+  await rm(join(files, "data"), { recursive: true, force: true });
+  const template = templateFile === undefined ? null : await readOrNull(templateFile);
+  const database = await PGlite.create(
+    join(files, "data"),
+    template === null ? {} : { loadDataDir: new Blob([new Uint8Array(template)]) },
+  );
+  await writeFile(join(files, "ready"), "initialised\n");
+  if (template === null && templateFile !== undefined) {
+    try {
+      const dump = await database.dumpDataDir("gzip");
+      await mkdir(dirname(templateFile), { recursive: true });
+      const draft = `${templateFile}.${process.pid}`;
+      await writeFile(draft, Buffer.from(await dump.arrayBuffer()));
+      await rename(draft, templateFile);
+    } catch (error) {
+      logger.warn({ templateFile, error: String(error) }, "pglite.template_not_written");
+    }
+  }
+  return database;
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await readOrNull(path)) !== null;
+}
+
+async function readOrNull(path: string): Promise<Buffer | null> {
+  try {
+    return await readFile(path);
+  } catch {
+    return null;
+  }
+}
+
+/** True when something accepts connections there. */
+async function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => {
+      socket.destroy();
+      resolve(false);
+    });
+  });
+}

@@ -1,0 +1,59 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Logger } from "../../src/domain/logger.ts";
+import { openDatabase, type Database } from "../../src/adapters/postgres/database.ts";
+import { migrate } from "../../src/adapters/postgres/migrate.ts";
+import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../src/embedded/pglite/start.ts";
+
+export const silentLogger: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  child: () => silentLogger,
+};
+
+/** Shared by all test runs of this user: an initialised, empty PGlite. */
+export const PGLITE_TEMPLATE = join(tmpdir(), "relay-test-pglite-0.5.14.tar.gz");
+
+export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await mkdtemp(join(tmpdir(), `relay-${randomBytes(3).toString("hex")}-`));
+  return {
+    path,
+    [Symbol.asyncDispose]: async () => rm(path, { recursive: true, force: true }),
+  };
+}
+
+export interface TestPostgres extends AsyncDisposable {
+  readonly embedded: EmbeddedPostgres;
+  readonly database: Database;
+  readonly dataDir: string;
+}
+
+/** PGlite behind its socket in a fresh directory, migrated. */
+export async function startTestPostgres(): Promise<TestPostgres> {
+  const directory = await temporaryDirectory();
+  const embedded = await startEmbeddedPostgres({
+    dataDir: directory.path,
+    logger: silentLogger,
+    templateFile: PGLITE_TEMPLATE,
+  });
+  const database = openDatabase({
+    connection: embedded.connection,
+    maxConnections: 4,
+    logger: silentLogger,
+  });
+  await migrate(database);
+  return {
+    embedded,
+    database,
+    dataDir: directory.path,
+    async [Symbol.asyncDispose]() {
+      await database[Symbol.asyncDispose]();
+      await embedded[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}
