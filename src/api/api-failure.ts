@@ -1,0 +1,30 @@
+import type { ErrorCode } from "../domain/errors.ts";
+
+/** Codes that only HTTP itself can cause, beside those of the use cases. */
+export type ApiErrorCode =
+  | ErrorCode
+  | "method_not_allowed"
+  | "not_acceptable"
+  | "payload_too_large"
+  | "unsupported_media_type";
+
+/** A request that is refused before (or instead of) its use case. */
+export class ApiFailure extends Error {
+  readonly code: ApiErrorCode;
+  readonly headers: Readonly<Record<string, string>>;
+  constructor(
+    code: ApiErrorCode,
+    message: string,
+    options?: ErrorOptions & { readonly headers?: Readonly<Record<string, string>> },
+  ) {
+    super(message, options);
+    this.name = "ApiFailure";
+    this.code = code;
+    this.headers = options?.headers ?? {};
+  }
+}
+
+/** 400 that names the field (or query parameter, or `body`) that is wrong. */
+export function invalid(field: string, problem: string): ApiFailure {
+  return new ApiFailure("validation_error", `${field}: ${problem}`);
+}

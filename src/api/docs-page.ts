@@ -1,0 +1,4 @@
+import type { OpenApiDocument } from "./openapi.ts";
+export function makeDocsPage(document: OpenApiDocument, version: string): string {
+  return `<!doctype html><title>${document.info.title} ${version}</title>`;
+}

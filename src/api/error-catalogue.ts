@@ -1,0 +1,80 @@
+import type { ApiErrorCode } from "./api-failure.ts";
+
+/** Every code that the API answers: what it means, and an example of its message. */
+export const ERROR_CATALOGUE: Readonly<
+  Record<ApiErrorCode, { readonly meaning: string; readonly example: string }>
+> = {
+  validation_error: {
+    meaning: "A field or query parameter is wrong; the message names it.",
+    example: "name: must not be empty.",
+  },
+  endpoint_not_testable: {
+    meaning: "The endpoint's scheme cannot be tested (ip_allowlist, jwt, twilio_signature).",
+    example: "A jwt endpoint cannot be tested: send a real event from the provider instead.",
+  },
+  rotation_not_supported: {
+    meaning: "The verification method does not support rotation.",
+    example: "Secrets of ip_allowlist endpoints cannot be rotated.",
+  },
+  unauthorized: {
+    meaning: "The API key is missing, unknown or revoked.",
+    example: "The API key is unknown or revoked.",
+  },
+  forbidden: {
+    meaning: "The API key lacks the scope that this operation needs.",
+    example: 'This API key lacks the scope "write".',
+  },
+  not_found: {
+    meaning: "The id is unknown, deleted, or another organization's.",
+    example: "Endpoint not found",
+  },
+  method_not_allowed: {
+    meaning: "The path has no such method; `Allow` lists those it has.",
+    example: "This path allows GET, HEAD, POST, OPTIONS.",
+  },
+  not_acceptable: {
+    meaning: "The Accept header refuses application/json.",
+    example: "Accept: this service answers application/json only.",
+  },
+  slug_taken: {
+    meaning: "A project with this slug already exists.",
+    example: "A project with this slug already exists",
+  },
+  project_not_empty: {
+    meaning: "The project still has endpoints.",
+    example: "Project still has endpoints",
+  },
+  endpoint_paused: {
+    meaning: "The endpoint is paused, so the test would be rejected.",
+    example: "The endpoint is paused: resume it before sending a test webhook.",
+  },
+  payload_not_stored: {
+    meaning: "The event was refused before its payload was stored, so there is nothing to replay.",
+    example: "The payload of this event was not stored, so it cannot be replayed.",
+  },
+  payload_too_large: {
+    meaning: "The body is larger than 1 MiB.",
+    example: "The body is larger than 1048576 bytes.",
+  },
+  unsupported_media_type: {
+    meaning: "The body is not application/json in UTF-8, or is compressed.",
+    example: "Content-Type: must be application/json in UTF-8.",
+  },
+  rate_limited: {
+    meaning: "Too many requests; `Retry-After` says when to try again.",
+    example: "Too many requests with this API key.",
+  },
+  internal_error: {
+    meaning: "A fault of the service. The message holds the request id that its log has, too.",
+    example:
+      "Internal error. The service's log has the cause under request id req_01JD5ZBD9EFGHJKMNPQRSTVWXY.",
+  },
+  unavailable: {
+    meaning: "A store is down; `Retry-After` says when to try again.",
+    example: "The configuration store cannot be reached. Try again shortly.",
+  },
+  ingest_unreachable: {
+    meaning: "The ingest service could not be reached.",
+    example: "The ingest service could not be reached.",
+  },
+};

@@ -1,0 +1,173 @@
+import { z } from "@hono/zod-openapi";
+import type { OpenAPIHono, RouteConfig } from "@hono/zod-openapi";
+import type { Env } from "hono";
+import type { ApiErrorCode } from "./api-failure.ts";
+import { STATUS_OF_CODE } from "./envelope.ts";
+import { ERROR_CATALOGUE } from "./error-catalogue.ts";
+import type { AnyOperation } from "./operation.ts";
+import {
+  EXAMPLE_TIME,
+  ErrorSchema,
+  PaginationSchema,
+  exampleId,
+  noBody,
+  timestamp,
+} from "./schemas/common.ts";
+
+/** Of the interface, not of the program: changes with the specification. */
+export const API_VERSION = "0.1.0";
+
+export type OpenApiDocument = ReturnType<OpenAPIHono["getOpenAPI31Document"]>;
+type Registry = OpenAPIHono["openAPIRegistry"];
+type ResponseConfig = RouteConfig["responses"][string];
+
+const EVERYWHERE: readonly ApiErrorCode[] = [
+  "validation_error",
+  "unauthorized",
+  "forbidden",
+  "not_acceptable",
+  "rate_limited",
+  "internal_error",
+  "unavailable",
+];
+
+/** All error codes of an operation, its own and those of the layers before it. */
+export function errorCodesOf(operation: AnyOperation): ApiErrorCode[] {
+  const codes = new Set<ApiErrorCode>(EVERYWHERE);
+  if (Object.keys(operation.ids).length > 0) codes.add("not_found");
+  if (operation.method !== "get") codes.add("payload_too_large");
+  if (operation.body !== noBody) codes.add("unsupported_media_type");
+  for (const code of operation.errors) codes.add(code);
+  return [...codes];
+}
+
+export function documentOperation(registry: Registry, operation: AnyOperation): void {
+  const { operationId, method, path, tag, summary, description, success } = operation;
+  const pathIds = Object.entries(operation.ids).map(([name, kind]) => [
+    name,
+    z.string().openapi({ minLength: 1, example: exampleId(kind) }),
+  ]);
+  registry.registerPath({
+    operationId,
+    method,
+    path,
+    summary,
+    description: `${description}\n\nScope: ${operation.scope}.`,
+    tags: [tag],
+    security: [{ apiKey: [] }],
+    request: {
+      ...(pathIds.length === 0 ? {} : { params: z.object(Object.fromEntries(pathIds)) }),
+      ...(operation.query instanceof z.ZodObject ? { query: operation.query } : {}),
+      ...(operation.body === noBody
+        ? {}
+        : {
+            body: { required: true, content: { "application/json": { schema: operation.body } } },
+          }),
+    },
+    responses: { [success.status]: successResponse(success), ...errorResponses(operation) },
+  });
+}
+
+function successResponse(success: AnyOperation["success"]): ResponseConfig {
+  const { description, schema, paginated } = success;
+  if (schema === null) return { description };
+  const envelope = z.object({
+    data: schema,
+    ...(paginated === true ? { pagination: PaginationSchema } : {}),
+    timestamp,
+  });
+  return { description, content: { "application/json": { schema: envelope } } };
+}
+
+function errorResponses(operation: AnyOperation): Record<string, ResponseConfig> {
+  const codesOfStatus = new Map<number, ApiErrorCode[]>();
+  for (const code of errorCodesOf(operation)) {
+    const status = STATUS_OF_CODE[code];
+    codesOfStatus.set(status, [...(codesOfStatus.get(status) ?? []), code]);
+  }
+  return Object.fromEntries(
+    [...codesOfStatus]
+      .sort(([a], [b]) => a - b)
+      .map(([status, codes]) => [status, errorResponse(codes, operation)]),
+  );
+}
+
+function errorResponse(codes: readonly ApiErrorCode[], operation: AnyOperation): ResponseConfig {
+  const examples = codes.map((code) => [
+    code,
+    {
+      summary: ERROR_CATALOGUE[code].meaning,
+      value: {
+        error: { code, message: exampleMessage(code, operation) },
+        timestamp: EXAMPLE_TIME,
+      },
+    },
+  ]);
+  return {
+    description: codes.map((code) => `\`${code}\`: ${ERROR_CATALOGUE[code].meaning}`).join(" "),
+    content: {
+      "application/json": { schema: ErrorSchema, examples: Object.fromEntries(examples) },
+    },
+  };
+}
+
+function exampleMessage(code: ApiErrorCode, operation: AnyOperation): string {
+  if (code !== "not_found") return ERROR_CATALOGUE[code].example;
+  const kind = Object.values(operation.ids).at(-1) ?? "endpoint";
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)} not found`;
+}
+
+const DESCRIPTION = `Manage projects, endpoints, destinations, events and delivery attempts of the webhook relay.
+
+Ids are a prefix and a ULID. Timestamps are RFC 3339 in UTC with milliseconds. Lists are newest first, ties broken by id.
+Unknown body fields and unknown query parameters are 400. Paths answer other methods with 405 and \`Allow\`.
+Changes to endpoints and destinations take effect within 60 seconds, normally within one.`;
+
+/** The finished document. Every operation must have been documented before. */
+export function finishDocument<E extends Env>(api: OpenAPIHono<E>): OpenApiDocument {
+  api.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
+    type: "http",
+    scheme: "bearer",
+    description:
+      "An API key (`rk_…`), made by `relay keys create`. It identifies the organization.",
+  });
+  const document = api.getOpenAPI31Document({
+    openapi: "3.1.0",
+    info: { title: "Webhook Relay", version: API_VERSION, description: DESCRIPTION },
+    servers: [{ url: "/" }],
+    security: [{ apiKey: [] }],
+    tags: [
+      {
+        name: "Projects",
+        description: "An organization owns projects; a project holds endpoints.",
+      },
+      { name: "Endpoints", description: "Public ingest addresses, each for one provider." },
+      { name: "Destinations", description: "Receiver URLs that accepted events are forwarded to." },
+      { name: "Events", description: "Received webhooks, their delivery attempts, and replays." },
+    ],
+  });
+  addHeaders(document);
+  return document;
+}
+
+const REQUEST_ID = {
+  description: "Names this request in the service's log.",
+  schema: { type: "string" },
+} as const;
+const RETRY_AFTER = {
+  description: "Seconds to wait.",
+  required: true,
+  schema: { type: "string", pattern: "^[1-9]\\d*$" },
+} as const;
+const CHALLENGE = { required: true, schema: { type: "string" }, example: "Bearer" } as const;
+
+function addHeaders(document: OpenApiDocument): void {
+  for (const path of Object.values(document.paths ?? {}))
+    for (const operation of [path.get, path.post, path.patch, path.delete])
+      for (const [status, response] of Object.entries(operation?.responses ?? {}))
+        response.headers = {
+          "x-request-id": REQUEST_ID,
+          ...(status === "401" ? { "www-authenticate": CHALLENGE } : {}),
+          ...(status === "429" || status === "503" ? { "retry-after": RETRY_AFTER } : {}),
+        };
+}

@@ -1,0 +1,74 @@
+import type { z } from "@hono/zod-openapi";
+import type { EventQueries } from "../domain/event-query.ts";
+import type { IdKind } from "../domain/ids.ts";
+import type { Actor, Management } from "../management/management.ts";
+import type { ApiErrorCode } from "./api-failure.ts";
+import type { Scope } from "./auth.ts";
+import type { PaginationView } from "./schemas/common.ts";
+
+/** What an operation's handler gets: everything is validated, the key is known. */
+export interface OperationInput<Ids, Query, Body> {
+  readonly actor: Actor;
+  readonly management: Management;
+  readonly queries: EventQueries;
+  readonly ids: Ids;
+  readonly query: Query;
+  readonly body: Body;
+}
+
+export type OperationResult<Data> =
+  | { readonly data: Data; readonly pagination?: PaginationView }
+  | undefined;
+
+/** One operation: its documentation, its validation and its handler from the same object. */
+export interface Operation<
+  Ids extends Readonly<Record<string, IdKind>>,
+  Query extends z.ZodType,
+  Body extends z.ZodType,
+  Data extends z.ZodType,
+> {
+  readonly operationId: string;
+  readonly method: "get" | "post" | "patch" | "delete";
+  /** As in the specification, with `{name}` for each key of `ids`. */
+  readonly path: string;
+  readonly tag: "Projects" | "Endpoints" | "Destinations" | "Events";
+  readonly summary: string;
+  readonly description: string;
+  readonly scope: Scope;
+  readonly ids: Ids;
+  readonly query: Query;
+  readonly body: Body;
+  /** `schema` is that of `data`; null answers without a body. */
+  readonly success: {
+    readonly status: 200 | 201 | 204;
+    readonly description: string;
+    readonly schema: Data | null;
+    readonly paginated?: true;
+  };
+  /** Codes that its use case adds to those that every operation can answer. */
+  readonly errors: readonly ApiErrorCode[];
+  handle(
+    input: OperationInput<
+      { readonly [Name in keyof Ids]: string },
+      z.output<Query>,
+      z.output<Body>
+    >,
+  ): Promise<OperationResult<z.input<Data>>>;
+}
+
+export type AnyOperation = Operation<
+  Readonly<Record<string, IdKind>>,
+  z.ZodType,
+  z.ZodType,
+  z.ZodType
+>;
+
+/** Infers the types of a handler's input from the schemas beside it. */
+export function defineOperation<
+  const Ids extends Readonly<Record<string, IdKind>>,
+  Query extends z.ZodType,
+  Body extends z.ZodType,
+  Data extends z.ZodType,
+>(operation: Operation<Ids, Query, Body, Data>): Operation<Ids, Query, Body, Data> {
+  return operation;
+}

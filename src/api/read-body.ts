@@ -1,0 +1,86 @@
+import { ApiFailure, invalid } from "./api-failure.ts";
+import { checkJson } from "./check-json.ts";
+
+export const MAX_BODY_BYTES = 1_048_576;
+const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
+
+/**
+ * The JSON of a request that needs a body.
+ * @throws {ApiFailure} `payload_too_large`, `unsupported_media_type`, `validation_error`
+ */
+export async function readJsonBody(request: Request): Promise<unknown> {
+  const contentType = request.headers.get("content-type");
+  if (contentType !== null && !JSON_TYPE.test(contentType.trim())) throw notJson();
+  const encoding = request.headers.get("content-encoding");
+  if (encoding !== null && encoding.trim().toLowerCase() !== "identity")
+    throw new ApiFailure(
+      "unsupported_media_type",
+      "Content-Encoding: send the body without compression.",
+    );
+  const bytes = await readBytes(request);
+  if (bytes.length === 0) throw invalid("body", "a JSON object is required.");
+  if (contentType === null) throw notJson();
+  const json = parseJson(bytes);
+  checkJson(json);
+  return json;
+}
+
+/**
+ * For operations without a body: nothing, or `{}` as some clients send. Anything else is a misunderstanding that must not pass
+ * silently (`{"destination_id": …}` on a replay to all).
+ * @throws {ApiFailure} `payload_too_large`, `validation_error`
+ */
+export async function refuseBody(request: Request): Promise<void> {
+  const bytes = await readBytes(request);
+  if (bytes.length === 0) return;
+  const json = parseJson(bytes);
+  if (typeof json === "object" && json !== null && Object.keys(json).length === 0) return;
+  throw invalid("body", "this operation takes no body.");
+}
+
+async function readBytes(request: Request): Promise<Uint8Array> {
+  // Refused before the first byte is read, where the length is announced.
+  if (Number(request.headers.get("content-length") ?? 0) > MAX_BODY_BYTES) throw tooLarge();
+  if (request.body === null) return new Uint8Array(0);
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  const reader = request.body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read().catch((cause: unknown) => {
+      throw new ApiFailure("validation_error", "body: the request ended before its body.", {
+        cause,
+      });
+    });
+    if (done) return Buffer.concat(chunks, sizeBytes);
+    sizeBytes += value.length;
+    // The reader stays locked on purpose: the server drains what the client still sends.
+    if (sizeBytes > MAX_BODY_BYTES) throw tooLarge();
+    chunks.push(value);
+  }
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new ApiFailure("validation_error", "body: must be UTF-8.", { cause });
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The parser's own message quotes the body, which may hold a secret.
+    throw invalid("body", "is not valid JSON.");
+  }
+}
+
+function notJson(): ApiFailure {
+  return new ApiFailure(
+    "unsupported_media_type",
+    "Content-Type: must be application/json in UTF-8.",
+  );
+}
+
+function tooLarge(): ApiFailure {
+  return new ApiFailure("payload_too_large", `The body is larger than ${MAX_BODY_BYTES} bytes.`);
+}

@@ -1,0 +1,26 @@
+import { RelayError } from "../../domain/errors.ts";
+import { defineOperation } from "../operation.ts";
+import { presentEventDetail } from "../presenters/present-events.ts";
+import { noBody, noQuery } from "../schemas/common.ts";
+import { EventDetailSchema } from "../schemas/event.ts";
+
+export const getEvent = defineOperation({
+  operationId: "getEvent",
+  method: "get",
+  path: "/events/{eventId}",
+  tag: "Events",
+  summary: "Get an event",
+  description:
+    "The event with its raw payload and every delivery attempt. An event younger than 10 s is waited for, up to 2 s.",
+  scope: "read",
+  ids: { eventId: "event" },
+  query: noQuery,
+  body: noBody,
+  success: { status: 200, description: "The event.", schema: EventDetailSchema },
+  errors: [],
+  async handle({ actor, queries, ids }) {
+    const detail = await queries.detail(actor.orgId, ids.eventId);
+    if (detail === null) throw new RelayError("not_found", "Event not found");
+    return { data: presentEventDetail(detail) };
+  },
+});

@@ -1,0 +1,26 @@
+import { z } from "@hono/zod-openapi";
+import { RelayError } from "../../domain/errors.ts";
+import { defineOperation } from "../operation.ts";
+import { presentAttempt } from "../presenters/present-events.ts";
+import { noBody, noQuery } from "../schemas/common.ts";
+import { AttemptSchema } from "../schemas/event.ts";
+
+export const listAttempts = defineOperation({
+  operationId: "listAttempts",
+  method: "get",
+  path: "/events/{eventId}/attempts",
+  tag: "Events",
+  summary: "List an event's delivery attempts",
+  description: "All of them, oldest first, without pagination.",
+  scope: "read",
+  ids: { eventId: "event" },
+  query: noQuery,
+  body: noBody,
+  success: { status: 200, description: "The attempts.", schema: z.array(AttemptSchema) },
+  errors: [],
+  async handle({ actor, queries, ids }) {
+    const attempts = await queries.attempts(actor.orgId, ids.eventId);
+    if (attempts === null) throw new RelayError("not_found", "Event not found");
+    return { data: attempts.map(presentAttempt) };
+  },
+});

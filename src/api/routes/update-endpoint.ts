@@ -1,0 +1,24 @@
+import { toEndpointInput } from "../endpoint-input.ts";
+import { defineOperation } from "../operation.ts";
+import { presentEndpoint } from "../presenters/present-resources.ts";
+import { noQuery } from "../schemas/common.ts";
+import { EndpointUpdateSchema, EndpointSchema } from "../schemas/endpoint.ts";
+
+export const updateEndpoint = defineOperation({
+  operationId: "updateEndpoint",
+  method: "patch",
+  path: "/endpoints/{id}",
+  tag: "Endpoints",
+  summary: "Change an endpoint",
+  description: "Changes what is given. Takes up to 60 s to affect incoming webhooks.",
+  scope: "write",
+  ids: { id: "endpoint" },
+  query: noQuery,
+  body: EndpointUpdateSchema,
+  success: { status: 200, description: "The changed endpoint.", schema: EndpointSchema },
+  errors: [],
+  async handle({ actor, management, ids, body }) {
+    const endpoint = await management.endpoints.update(actor, ids.id, toEndpointInput(body));
+    return { data: presentEndpoint(endpoint) };
+  },
+});

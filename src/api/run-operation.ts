@@ -1,0 +1,103 @@
+import { RelayError } from "../domain/errors.ts";
+import type { EventQueries } from "../domain/event-query.ts";
+import { timeOfId } from "../domain/ids.ts";
+import type { IdKind } from "../domain/ids.ts";
+import type { Actor, Management } from "../management/management.ts";
+import { requireJsonAccepted } from "./accept.ts";
+import { ApiFailure } from "./api-failure.ts";
+import { authenticate, requireScope } from "./auth.ts";
+import { formatTimestamp, jsonResponse } from "./envelope.ts";
+import type { AnyOperation } from "./operation.ts";
+import { parseInput } from "./parse-input.ts";
+import { readJsonBody, refuseBody } from "./read-body.ts";
+import { readQuery } from "./read-query.ts";
+import { noBody } from "./schemas/common.ts";
+
+/** Seconds that this caller must wait; null lets the request through. */
+export type LimitRequests = (actor: Actor) => number | null;
+
+export interface OperationPorts {
+  readonly management: Management;
+  readonly queries: EventQueries;
+  readonly limitRequests: LimitRequests;
+  readonly now: () => number;
+}
+
+/** A request as the router hands it over. */
+export interface RoutedRequest {
+  readonly request: Request;
+  readonly pathParameter: (name: string) => string;
+  /** Told as soon as it is known, for the log. */
+  readonly onActor: (actor: Actor) => void;
+}
+
+/**
+ * Every check in its order: key (401), scope (403), rate (429), Accept (406), query and body (400, 413, 415), ids (404).
+ * @throws {ApiFailure} @throws {RelayError}
+ */
+export async function runOperation(
+  operation: AnyOperation,
+  ports: OperationPorts,
+  routed: RoutedRequest,
+): Promise<Response> {
+  const { request } = routed;
+  const actor = await authenticate(request.headers.get("authorization"), ports.management);
+  routed.onActor(actor);
+  requireScope(actor, operation.scope);
+  const waitSeconds = ports.limitRequests(actor);
+  if (waitSeconds !== null)
+    throw new ApiFailure("rate_limited", "Too many requests with this API key.", {
+      headers: { "retry-after": String(Math.max(1, Math.ceil(waitSeconds))) },
+    });
+  requireJsonAccepted(request.headers.get("accept"));
+  const query = parseInput(operation.query, readQuery(rawQueryOf(request.url)), "query");
+  const body = await readBody(operation, request);
+  const result = await operation.handle({
+    actor,
+    management: ports.management,
+    queries: ports.queries,
+    ids: readIds(operation.ids, routed.pathParameter),
+    query,
+    body,
+  });
+  if (result === undefined) return new Response(null, { status: operation.success.status });
+  const { data, pagination } = result;
+  return jsonResponse(
+    {
+      data,
+      ...(pagination === undefined ? {} : { pagination }),
+      timestamp: formatTimestamp(ports.now()),
+    },
+    operation.success.status,
+  );
+}
+
+async function readBody(operation: AnyOperation, request: Request): Promise<unknown> {
+  if (operation.body !== noBody)
+    return parseInput(operation.body, await readJsonBody(request), "body");
+  if (operation.method !== "get") await refuseBody(request);
+  return undefined;
+}
+
+/** An id that is none never reaches a store; its answer is that of an unknown one. */
+function readIds(
+  kinds: Readonly<Record<string, IdKind>>,
+  pathParameter: (name: string) => string,
+): Record<string, string> {
+  const ids: Record<string, string> = {};
+  for (const [name, kind] of Object.entries(kinds)) {
+    const value = pathParameter(name);
+    if (timeOfId(kind, value) === null) throw new RelayError("not_found", notFoundMessage(kind));
+    ids[name] = value;
+  }
+  return ids;
+}
+
+function notFoundMessage(kind: IdKind): string {
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)} not found`;
+}
+
+function rawQueryOf(url: string): string {
+  const at = url.indexOf("?");
+  return at < 0 ? "" : (url.slice(at + 1).split("#")[0] ?? "");
+}

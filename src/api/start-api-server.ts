@@ -1,0 +1,69 @@
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import { getRequestListener } from "@hono/node-server";
+import { UsageError } from "../domain/errors.ts";
+import type { Api } from "./api.ts";
+
+const GRACE_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+
+export interface ApiServerOptions {
+  readonly app: Pick<Api, "fetch">;
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+}
+
+export interface ApiServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/**
+ * Disposing lets requests in flight end, at most 10 s.
+ * @throws {UsageError} when the port cannot be had
+ */
+export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
+  const listener = getRequestListener(options.app.fetch, { overrideGlobalObjects: false });
+  const server = createServer(
+    { requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: 65_000 },
+    (request, response) => {
+      // A keep-alive connection that ends its request while the server closes must go, too.
+      response.once("close", () => {
+        if (!server.listening) setImmediate(() => server.closeIdleConnections());
+      });
+      void listener(request, response);
+    },
+  );
+  await listen(server, options);
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : options.port;
+  return { port, [Symbol.asyncDispose]: () => close(server) };
+}
+
+async function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.on("error", (cause: NodeJS.ErrnoException) => {
+      reject(new UsageError(explain(cause, host, port), { cause }));
+    });
+    server.listen({ host, port }, resolve);
+  });
+}
+
+function explain(error: NodeJS.ErrnoException, host: string, port: number): string {
+  if (error.code === "EADDRINUSE")
+    return `API port ${port} is already in use: set RELAY_API_PORT to a free port.`;
+  if (error.code === "EACCES")
+    return `API port ${port} needs more rights: set RELAY_API_PORT to a port above 1023.`;
+  return `The API cannot listen on ${host}:${port} (${error.code ?? error.message}): set RELAY_API_HOST and RELAY_API_PORT.`;
+}
+
+async function close(server: Server): Promise<void> {
+  if (!server.listening) return;
+  const timer = setTimeout(() => server.closeAllConnections(), GRACE_MS);
+  timer.unref();
+  await new Promise<void>((resolve) => {
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+  clearTimeout(timer);
+}

@@ -1,0 +1,133 @@
+import { makeApi } from "../../src/api/api.ts";
+import type { ApiOptions } from "../../src/api/api.ts";
+import { startApiServer } from "../../src/api/start-api-server.ts";
+import { RelayError } from "../../src/domain/errors.ts";
+import type { Logger } from "../../src/domain/logger.ts";
+import type { Actor } from "../../src/management/management.ts";
+import { ApiFake } from "./api-fake.ts";
+import { ResponseCheck } from "./api-response-check.ts";
+import type { OpenApiJson } from "./api-response-check.ts";
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The parsed body; undefined when empty or not JSON. */
+  readonly json: any;
+}
+
+export interface ApiRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly key?: string | null;
+  readonly json?: unknown;
+  readonly body?: string | Uint8Array;
+  readonly headers?: Record<string, string>;
+}
+
+/**
+ * What the conformance suite needs of a started service. The fake's harness is below; a composition of the
+ * real stores gives the same, with its own way to make keys, events and faults.
+ */
+export interface ApiHarness extends AsyncDisposable {
+  readonly baseUrl: string;
+  /** Full key of a fresh organization. */
+  newKey(scopes?: Actor["scopes"], orgId?: string): Promise<{ key: string; orgId: string }>;
+  /** An event at the endpoint, as if a webhook had come in. */
+  newEvent(
+    endpointId: string,
+    options?: { bodyStored?: boolean; body?: Uint8Array },
+  ): Promise<string>;
+  /** Until disposed, stores are down (`unavailable`) or broken (`internal`), requests are limited, or the ingest is unreachable. */
+  fault(kind: "unavailable" | "internal" | "rate_limited" | "ingest_unreachable"): Disposable;
+}
+
+export interface FakeHarness extends ApiHarness {
+  readonly fake: ApiFake;
+  readonly logs: { readonly level: string; readonly message: string; readonly fields: any }[];
+}
+
+export async function startFakeHarness(over: Partial<ApiOptions> = {}): Promise<FakeHarness> {
+  const fake = new ApiFake();
+  const logs: { level: string; message: string; fields: any }[] = [];
+  let limited = false;
+  let requests = 0;
+  const app = makeApi({
+    management: fake.management,
+    queries: fake.queries,
+    logger: makeLogger(logs),
+    newRequestId: () => `req_${(requests += 1)}`,
+    now: () => Date.UTC(2026, 10, 20, 9, 30),
+    version: "0.1.0",
+    limitRequests: () => (limited ? 7 : null),
+    ...over,
+  });
+  const server = await startApiServer({ app, host: "127.0.0.1", port: 0 });
+  return {
+    fake,
+    logs,
+    baseUrl: `http://127.0.0.1:${server.port}`,
+    newKey: async (scopes, orgId = fake.newId("organization", fake.tick())) => ({
+      key: fake.addKey(orgId, scopes),
+      orgId,
+    }),
+    newEvent: async (endpointId, options) =>
+      fake.addEvent(fake.endpoints.get(endpointId)!, options ?? {}).id,
+    fault: (kind) => {
+      const set = (on: boolean): void => {
+        if (kind === "rate_limited") limited = on;
+        else if (kind === "ingest_unreachable") fake.ingestReachable = !on;
+        else fake.failure = on ? makeFailure(kind) : null;
+      };
+      set(true);
+      return { [Symbol.dispose]: () => set(false) };
+    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
+
+/** Sends requests and has each answer judged against the service's own document. */
+export async function makeTestClient(harness: ApiHarness, defaultKey: string | null) {
+  const document = (await (await fetch(`${harness.baseUrl}/openapi.json`)).json()) as OpenApiJson;
+  const check = new ResponseCheck(document);
+  async function send(request: ApiRequest): Promise<ApiAnswer> {
+    const key = request.key === undefined ? defaultKey : request.key;
+    const body = request.json === undefined ? request.body : JSON.stringify(request.json);
+    const response = await fetch(harness.baseUrl + request.path, {
+      method: request.method,
+      headers: {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...(request.json === undefined ? {} : { "content-type": "application/json" }),
+        ...request.headers,
+      },
+      ...(body === undefined ? {} : { body: body as any }),
+    });
+    const text = await response.text();
+    const { status, headers } = response;
+    check.check({ method: request.method, target: request.path, status, headers, text });
+    const isJson = headers.get("content-type")?.startsWith("application/json") === true;
+    return { status, headers, text, json: isJson && text !== "" ? JSON.parse(text) : undefined };
+  }
+  return { send, check, document };
+}
+export type TestClient = Awaited<ReturnType<typeof makeTestClient>>;
+
+function makeFailure(kind: "unavailable" | "internal"): Error {
+  return kind === "unavailable"
+    ? new RelayError("unavailable", "The configuration store cannot be reached. Try again shortly.")
+    : new Error("connection string postgres://relay:hunter2@db is wrong");
+}
+
+function makeLogger(lines: { level: string; message: string; fields: any }[]): Logger {
+  const write = (level: string) => (fields: object, message: string) => {
+    lines.push({ level, message, fields });
+  };
+  const logger: Logger = {
+    debug: write("debug"),
+    info: write("info"),
+    warn: write("warn"),
+    error: write("error"),
+    child: () => logger,
+  };
+  return logger;
+}
