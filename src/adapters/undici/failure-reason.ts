@@ -1,3 +1,4 @@
+import { errors } from "undici";
 import { codeOf } from "./resolve-host.ts";
 import { ReceiverRefusedError } from "./receiver-guard.ts";
 
@@ -49,7 +50,7 @@ export function failureReason(error: unknown): string {
   if (code === "UND_ERR_SOCKET" && error instanceof Error && codeOf(error.cause) !== null)
     return failureReason(error.cause);
   if (code !== null && REASONS[code] !== undefined) return REASONS[code];
-  if (code?.startsWith("HPE_") === true) return "response is not valid HTTP";
+  if (error instanceof errors.HTTPParserError) return "response is not valid HTTP";
   if (code?.startsWith("ERR_SSL_") === true || code === "EPROTO") return "TLS handshake failed";
   if (error instanceof Error && /TLS|SSL|disconnected before secure/i.test(error.message))
     return "TLS handshake failed";

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import type { Pool } from "undici";
 import type { CidrList } from "../../domain/ip.ts";
 import { ConnectFailedError, failureReason } from "./failure-reason.ts";
@@ -186,6 +187,7 @@ function startDeadline(timeoutMs: number, outer: AbortSignal | null) {
     controller.abort();
   }, timeoutMs);
   const onAbort = () => controller.abort();
+  if (outer !== null) setMaxListeners(0, outer); // One signal stops all tries in flight: many listeners are right.
   outer?.addEventListener("abort", onAbort, { once: true });
   return {
     signal: controller.signal,

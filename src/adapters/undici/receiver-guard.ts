@@ -90,6 +90,7 @@ export class ReceiverGuard {
 
   /** For `connect.lookup`: the addresses that the socket gets are exactly those that were checked. */
   lookup(privateOnly: boolean): LookupFunction {
+    /* oxlint-disable promise/no-callback-in-promise -- net's lookup is a callback interface */
     return (host, options, callback) => {
       this.addresses(host, privateOnly).then(
         (addresses) => {

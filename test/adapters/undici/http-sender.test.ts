@@ -1,0 +1,275 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { parseCidrs } from "../../../src/domain/ip.ts";
+import {
+  makeHttpSender,
+  type HttpSender,
+  type HttpSenderOptions,
+} from "../../../src/adapters/undici/http-sender.ts";
+import { startReceiver, startTcpReceiver, until } from "../../support/undici-receivers.ts";
+
+const stack: AsyncDisposable[] = [];
+const own = <T extends AsyncDisposable>(resource: T): T => {
+  stack.push(resource);
+  return resource;
+};
+afterEach(async () => {
+  while (stack.length > 0) await stack.pop()?.[Symbol.asyncDispose]();
+});
+
+const loopback = parseCidrs(["127.0.0.0/8", "::1/128"]);
+const newSender = (options: Partial<HttpSenderOptions> = {}): HttpSender =>
+  own(makeHttpSender({ allowPrivate: loopback, timeoutMs: 2_000, ...options }));
+const never = new AbortController().signal;
+const request = (url: string, body = "hello") => ({
+  url,
+  headers: [
+    ["content-type", "text/plain"],
+    ["webhook-id", "evt_1"],
+  ] as const,
+  body: Buffer.from(body),
+});
+
+describe("answers", () => {
+  test("a delivery is a POST of the raw bytes, its headers as given, and the answer comes back", async () => {
+    const seen: unknown[] = [];
+    const receiver = own(
+      await startReceiver((req, res) => {
+        const chunks: Buffer[] = [];
+        req.on("data", (chunk: Buffer) => chunks.push(chunk));
+        req.on("end", () => {
+          seen.push(req.method, req.url, req.headers, Buffer.concat(chunks));
+          res.writeHead(202, { "retry-after": "7" }).end("thanks");
+        });
+      }),
+    );
+    const bytes = Buffer.from([0, 255, 128, 10, 13]);
+    const reply = await newSender().send({ ...request(`${receiver.url}?a=b`), body: bytes }, never);
+    expect(reply).toMatchObject({ kind: "response", status: 202, retryAfter: "7", body: "thanks" });
+    expect(seen).toEqual([
+      "POST",
+      "/hook?a=b",
+      {
+        host: `127.0.0.1:${receiver.port}`,
+        connection: "keep-alive",
+        "content-type": "text/plain",
+        "content-length": "5",
+        "webhook-id": "evt_1",
+      },
+      bytes,
+    ]);
+  });
+
+  test("redirects are not followed", async () => {
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        res.writeHead(307, { location: "/elsewhere" }).end();
+      }),
+    );
+    expect(await newSender().send(request(receiver.url), never)).toMatchObject({
+      kind: "response",
+      status: 307,
+    });
+    expect(receiver.connections()).toBe(1);
+  });
+
+  test("a gigabyte answer is read to 64 KiB, stored to 16 KiB, and its connection closed", async () => {
+    let writtenBytes = 0;
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        const chunk = Buffer.alloc(64 * 1024, "é");
+        const write = () => {
+          while (!res.destroyed && writtenBytes < 1e9) {
+            writtenBytes += chunk.length;
+            if (!res.write(chunk)) {
+              res.once("drain", write);
+              return;
+            }
+          }
+        };
+        write();
+      }),
+    );
+    const reply = await newSender().send(request(receiver.url), never);
+    if (reply.kind !== "response") throw new Error(JSON.stringify(reply));
+    expect(reply.status).toBe(200);
+    expect(Buffer.byteLength(reply.body)).toBe(16 * 1024);
+    await until(() => receiver.openSockets() === 0, "the connection is closed");
+    expect(writtenBytes).toBeLessThan(50e6);
+  });
+
+  test("a compressed answer is not inflated", async () => {
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        res.writeHead(200, { "content-encoding": "gzip" }).end(Buffer.from([0x1f, 0x8b, 8, 0]));
+      }),
+    );
+    expect(await newSender().send(request(receiver.url), never)).toMatchObject({
+      status: 200,
+      body: "[response body is compressed and was not decoded]",
+    });
+  });
+
+  test("a multi-byte character is not cut in half", async () => {
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        res.end(`a${"€".repeat(10_000)}`);
+      }),
+    );
+    const reply = await newSender().send(request(receiver.url), never);
+    if (reply.kind !== "response") throw new Error(JSON.stringify(reply));
+    expect(reply.body).toBe(`a${"€".repeat(Math.floor((16 * 1024 - 1) / 3))}`);
+  });
+
+  test("one connection serves many deliveries, and no more connections than the bound are opened", async () => {
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        setTimeout(() => res.end("ok"), 5);
+      }),
+    );
+    const sender = newSender({ maxConnectionsPerOrigin: 3 });
+    const replies = await Promise.all(
+      Array.from({ length: 60 }, () => sender.send(request(receiver.url), never)),
+    );
+    expect(replies.every((reply) => reply.kind === "response")).toBe(true);
+    expect(receiver.connections()).toBe(3);
+  });
+
+  test("the pool of an idle origin is closed", async () => {
+    const receiver = own(await startReceiver((_req, res) => res.end()));
+    const sender = newSender({ idleTimeoutMs: 50 });
+    await sender.send(request(receiver.url), never);
+    expect(sender.poolCount).toBe(1);
+    await until(() => sender.poolCount === 0 && receiver.openSockets() === 0, "the pool is closed");
+    expect(await sender.send(request(receiver.url), never)).toMatchObject({ status: 200 });
+  });
+});
+
+describe("what goes wrong", () => {
+  test("a receiver that never answers is a timeout", async () => {
+    const receiver = own(await startTcpReceiver((socket) => socket.resume()));
+    const reply = await newSender({ timeoutMs: 150 }).send(request(receiver.url), never);
+    expect(reply).toMatchObject({ kind: "timeout", reason: "no complete answer within 150 ms" });
+    expect(reply.latencyMs).toBeLessThan(1_000);
+    await until(() => receiver.openSockets() === 0, "the connection is closed");
+  });
+
+  test("an answer that drips is a timeout: the limit is for the whole try", async () => {
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        res.writeHead(200);
+        const drip = setInterval(() => res.write("."), 20);
+        res.on("close", () => clearInterval(drip));
+      }),
+    );
+    const reply = await newSender({ timeoutMs: 300 }).send(request(receiver.url), never);
+    expect(reply.kind).toBe("timeout");
+    expect(reply.latencyMs).toBeLessThan(1_000);
+    await until(() => receiver.openSockets() === 0, "the connection is closed");
+  });
+
+  test("headers that drip are a timeout", async () => {
+    const receiver = own(
+      await startTcpReceiver((socket) => {
+        socket.write("HTTP/1.1 200 OK\r\n");
+        const drip = setInterval(() => socket.write("x: y\r\n"), 20);
+        socket.on("close", () => clearInterval(drip));
+      }),
+    );
+    expect((await newSender({ timeoutMs: 300 }).send(request(receiver.url), never)).kind).toBe(
+      "timeout",
+    );
+  });
+
+  test.each([
+    ["no HTTP", "SSH-2.0-OpenSSH_9.2\r\n\r\n", "response is not valid HTTP"],
+    [
+      "endless headers",
+      `HTTP/1.1 200 OK\r\nx: ${"y".repeat(40_000)}\r\n\r\n`,
+      "response headers are too large",
+    ],
+    [
+      "a cut body",
+      "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc",
+      "connection closed by the receiver before its answer was complete",
+    ],
+    ["nothing", "", "connection closed by the receiver before its answer was complete"],
+  ])(
+    "a receiver that answers with %s is an error after the request was sent",
+    async (_name, answer, reason) => {
+      const receiver = own(
+        await startTcpReceiver((socket) => {
+          socket.once("data", () => socket.end(answer));
+        }),
+      );
+      expect(await newSender().send(request(receiver.url), never)).toMatchObject({
+        kind: "error",
+        reason,
+        requestSent: true,
+      });
+    },
+  );
+
+  test("a refused connection says so, and that nothing was sent", async () => {
+    const receiver = await startReceiver(() => {});
+    await receiver[Symbol.asyncDispose]();
+    expect(await newSender().send(request(receiver.url), never)).toMatchObject({
+      kind: "error",
+      reason: "connection refused",
+      requestSent: false,
+    });
+  });
+
+  test.each([
+    ["ENOTFOUND", "receiver host name does not resolve"],
+    ["ETIMEOUT", "DNS did not answer"],
+    ["ESERVFAIL", "DNS server failed to resolve the receiver host name"],
+  ])("resolution that fails with %s has its own reason", async (code, reason) => {
+    const sender = newSender({
+      resolve: async () => {
+        throw Object.assign(new Error(code), { code });
+      },
+    });
+    expect(await sender.send(request("https://receiver.example.com/"), never)).toMatchObject({
+      kind: "error",
+      reason,
+      requestSent: false,
+    });
+  });
+
+  test("an abort by the caller rejects with its reason and closes the connection", async () => {
+    const receiver = own(await startTcpReceiver((socket) => socket.resume()));
+    const controller = new AbortController();
+    const sent = newSender().send(request(receiver.url), controller.signal);
+    await until(() => receiver.connections() === 1, "the receiver is reached");
+    controller.abort(new Error("stopping"));
+    await expect(sent).rejects.toThrow("stopping");
+    await until(() => receiver.openSockets() === 0, "the connection is closed");
+  });
+});
+
+describe("fetchGuarded", () => {
+  test("gives a small document and refuses other statuses, large ones, slow ones and private hosts", async () => {
+    const receiver = own(
+      await startReceiver((req, res) => {
+        if (req.url === "/jwks") res.end('{"keys":[]}');
+        else if (req.url === "/large") res.end("x".repeat(5_000));
+        else if (req.url === "/slow") res.write("x");
+        else res.writeHead(302, { location: "/jwks" }).end();
+      }),
+    );
+    const base = `http://127.0.0.1:${receiver.port}`;
+    const sender = newSender();
+    const limits = { maxBytes: 1_000, timeoutMs: 500 };
+    expect(await sender.fetchGuarded(`${base}/jwks`, limits)).toBe('{"keys":[]}');
+    await expect(sender.fetchGuarded(`${base}/moved`, limits)).rejects.toThrow("it answered 302");
+    await expect(sender.fetchGuarded(`${base}/large`, limits)).rejects.toThrow(
+      "larger than 1000 bytes",
+    );
+    await expect(
+      sender.fetchGuarded(`${base}/slow`, { ...limits, timeoutMs: 100 }),
+    ).rejects.toThrow("no answer within 100 ms");
+    await expect(sender.fetchGuarded("https://10.0.0.1/jwks", limits)).rejects.toThrow(
+      "not public",
+    );
+  });
+});

@@ -1,0 +1,170 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { NO_CIDRS, parseCidrs } from "../../../src/domain/ip.ts";
+import { makeHttpSender } from "../../../src/adapters/undici/http-sender.ts";
+import { makeSystemResolver } from "../../../src/adapters/undici/resolve-host.ts";
+import { startReceiver, type Receiver } from "../../support/undici-receivers.ts";
+
+interface Vector {
+  readonly url: string;
+  readonly verdict: "accept" | "reject";
+  readonly why: string;
+  readonly stage: "static" | "policy" | "dns";
+  readonly resolves_to?: readonly string[];
+}
+const vectors = JSON.parse(
+  readFileSync(new URL("../../vectors/receiver-urls.json", import.meta.url), "utf8"),
+) as Vector[];
+const never = new AbortController().signal;
+const post = (url: string) => ({ url, headers: [], body: Buffer.from("secret payload") });
+const loopback = parseCidrs(["127.0.0.0/8", "::1/128"]);
+
+describe("vectors", () => {
+  test.each(vectors)("at write: $verdict $url ($why)", async ({ url, verdict, resolves_to }) => {
+    await using sender = makeHttpSender({
+      allowPrivate: NO_CIDRS,
+      timeoutMs: 1_000,
+      resolve: async () => resolves_to ?? ["93.184.215.14"],
+    });
+    expect((await sender.checkReceiver(url)).ok).toBe(verdict === "accept");
+  });
+
+  test.each(vectors.filter((vector) => vector.verdict === "reject"))(
+    "at connect: nothing is sent to $url ($why)",
+    async ({ url, resolves_to }) => {
+      await using sender = makeHttpSender({
+        allowPrivate: NO_CIDRS,
+        timeoutMs: 1_000,
+        resolve: async () => resolves_to ?? ["127.0.0.1"],
+      });
+      const reply = await sender.send(post(url), never);
+      expect(reply).toMatchObject({ kind: "error", requestSent: false });
+      expect(reply.kind === "error" && reply.reason).toMatch(/^receiver /);
+    },
+  );
+});
+
+describe("rebinding", () => {
+  let canary: Receiver;
+  let requests = 0;
+  beforeAll(async () => {
+    canary = await startReceiver((_req, res) => {
+      requests += 1;
+      res.end();
+    });
+  });
+  afterAll(() => canary[Symbol.asyncDispose]());
+
+  test("a name that was public when written and is private when dialled never reaches the canary, in 1,000 tries", async () => {
+    const answers = [
+      ["127.0.0.1"],
+      ["8.8.8.8", "127.0.0.1"],
+      ["127.0.0.1", "8.8.8.8"],
+      ["::1"],
+      ["::ffff:127.0.0.1"],
+      ["0.0.0.0"],
+      [],
+    ];
+    let dialling = false;
+    let turn = 0;
+    await using sender = makeHttpSender({
+      allowPrivate: NO_CIDRS,
+      timeoutMs: 5_000,
+      resolve: async () => (dialling ? (answers[turn++ % answers.length] ?? []) : ["8.8.8.8"]),
+    });
+    const url = `https://rebind.example.com:${canary.port}/`;
+    expect(await sender.checkReceiver(url)).toEqual({ ok: true });
+    dialling = true;
+    for (let batch = 0; batch < 20; batch += 1) {
+      const replies = await Promise.all(
+        Array.from({ length: 50 }, () => sender.send(post(url), never)),
+      );
+      for (const reply of replies)
+        expect(reply).toMatchObject({ kind: "error", requestSent: false });
+    }
+    expect(turn).toBeGreaterThan(0);
+    expect(canary.connections()).toBe(0);
+    expect(requests).toBe(0);
+  });
+
+  test("without allowed ranges a literal loopback address is refused although sockets skip lookup for it", async () => {
+    await using sender = makeHttpSender({ allowPrivate: NO_CIDRS, timeoutMs: 1_000 });
+    for (const host of ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0x7f.1", "localhost"])
+      expect(await sender.send(post(`https://${host}:${canary.port}/`), never)).toMatchObject({
+        kind: "error",
+        requestSent: false,
+      });
+    expect(canary.connections()).toBe(0);
+  });
+
+  test("with loopback allowed, localhost and names that resolve there are reached over plain http", async () => {
+    await using sender = makeHttpSender({
+      allowPrivate: loopback,
+      timeoutMs: 2_000,
+      resolve: async () => ["127.0.0.1"],
+    });
+    for (const host of ["localhost", "receiver.test", "127.0.0.1"]) {
+      const url = `http://${host}:${canary.port}/`;
+      expect(await sender.checkReceiver(url)).toEqual({ ok: true });
+      expect(await sender.send(post(url), never)).toMatchObject({ kind: "response", status: 200 });
+    }
+  });
+});
+
+describe("resolution at write", () => {
+  const failing = (code: string) => async () => {
+    throw Object.assign(new Error(code), { code });
+  };
+
+  test("a public name that does not resolve yet is accepted; a private one, or plain http, is not", async () => {
+    await using sender = makeHttpSender({
+      allowPrivate: loopback,
+      timeoutMs: 1_000,
+      resolve: failing("ENOTFOUND"),
+    });
+    expect(await sender.checkReceiver("https://new.example.com/")).toEqual({ ok: true });
+    expect(await sender.checkReceiver("http://new.example.com/")).toMatchObject({
+      ok: false,
+      reason: "must be https, and does not resolve into the allowed private ranges",
+    });
+    expect(await sender.checkReceiver("https://receiver/")).toMatchObject({ ok: false });
+  });
+
+  test("plain http to a name that resolves to a public address is refused", async () => {
+    await using sender = makeHttpSender({
+      allowPrivate: loopback,
+      timeoutMs: 1_000,
+      resolve: async () => ["8.8.8.8"],
+    });
+    expect(await sender.checkReceiver("http://new.example.com/")).toMatchObject({ ok: false });
+    expect(await sender.send(post("http://new.example.com/"), never)).toMatchObject({
+      requestSent: false,
+    });
+  });
+
+  test("a resolver that hangs does not hold the write for long", async () => {
+    await using sender = makeHttpSender({
+      allowPrivate: NO_CIDRS,
+      timeoutMs: 1_000,
+      resolve: () => new Promise(() => {}),
+    });
+    const startedMs = performance.now();
+    expect(await sender.checkReceiver("https://slow.example.com/")).toEqual({ ok: true });
+    expect(performance.now() - startedMs).toBeLessThan(6_000);
+  });
+
+  test("a resolver that hangs is a timeout of the try", async () => {
+    await using sender = makeHttpSender({
+      allowPrivate: NO_CIDRS,
+      timeoutMs: 200,
+      resolve: () => new Promise(() => {}),
+    });
+    expect(await sender.send(post("https://slow.example.com/"), never)).toMatchObject({
+      kind: "timeout",
+    });
+  });
+
+  test("the system resolver knows the names of the hosts file", async () => {
+    expect(await makeSystemResolver(500, 1)("localhost")).toContain("127.0.0.1");
+  });
+});

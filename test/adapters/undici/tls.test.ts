@@ -1,0 +1,118 @@
+import { createServer as createTlsServer } from "node:tls";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { beforeAll, expect, test } from "vitest";
+import { parseCidrs } from "../../../src/domain/ip.ts";
+import { makeHttpSender } from "../../../src/adapters/undici/http-sender.ts";
+import { makeCertificates, type Certificates } from "../../support/undici-certificates.ts";
+import { startReceiver, startTcpReceiver } from "../../support/undici-receivers.ts";
+
+let certificates: Certificates;
+beforeAll(() => {
+  certificates = makeCertificates();
+});
+const never = new AbortController().signal;
+const newSender = (ca?: string) =>
+  makeHttpSender({
+    allowPrivate: parseCidrs(["127.0.0.0/8"]),
+    timeoutMs: 3_000,
+    resolve: async () => ["127.0.0.1"],
+    ...(ca === undefined ? {} : { ca }),
+  });
+const post = (url: string) => ({ url, headers: [], body: Buffer.from("secret payload") });
+
+test("a receiver with a valid certificate gets the delivery, by address and by name", async () => {
+  await using receiver = await startReceiver((_req, res) => res.end("ok"), certificates.good);
+  await using sender = newSender(certificates.ca);
+  for (const host of ["127.0.0.1", "receiver.example.com", "receiver.example.com."])
+    expect(await sender.send(post(`https://${host}:${receiver.port}/`), never)).toMatchObject({
+      kind: "response",
+      body: "ok",
+    });
+});
+
+test.each([
+  ["expired", "TLS certificate has expired"],
+  ["wrongName", "TLS certificate is for another host name"],
+  ["selfSigned", "TLS certificate is self-signed"],
+] as const)(
+  "a receiver whose certificate is %s gets no byte of the payload",
+  async (kind, reason) => {
+    let requests = 0;
+    let bytes = 0;
+    const server = createTlsServer({ ...certificates[kind] }, (socket) => {
+      socket.on("error", () => {});
+      socket.on("data", (chunk: Buffer) => {
+        requests += 1;
+        bytes += chunk.length;
+      });
+    });
+    server.on("tlsClientError", () => {});
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    await using sender = newSender(certificates.ca);
+    for (let n = 0; n < 20; n += 1)
+      expect(await sender.send(post(`https://receiver.example.com:${port}/`), never)).toMatchObject(
+        {
+          kind: "error",
+          reason,
+          requestSent: false,
+        },
+      );
+    server.close();
+    expect({ requests, bytes }).toEqual({ requests: 0, bytes: 0 });
+  },
+);
+
+test("NODE_TLS_REJECT_UNAUTHORIZED=0 does not switch verification off", async () => {
+  const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+  process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
+  try {
+    await using receiver = await startReceiver((_req, res) => res.end("ok"), certificates.good);
+    await using sender = newSender();
+    expect(await sender.send(post(`https://127.0.0.1:${receiver.port}/`), never)).toMatchObject({
+      kind: "error",
+      reason: expect.stringContaining("TLS certificate") as string,
+    });
+  } finally {
+    if (before === undefined) delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+    else process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = before;
+  }
+});
+
+test("a receiver that does not speak TLS gets no payload", async () => {
+  const received: Buffer[] = [];
+  await using receiver = await startTcpReceiver((socket) => {
+    socket.on("data", (chunk: Buffer) => {
+      received.push(chunk);
+      socket.end("220 mail.example.com ESMTP\r\n");
+    });
+  });
+  await using sender = newSender();
+  expect(await sender.send(post(`https://127.0.0.1:${receiver.port}/`), never)).toMatchObject({
+    kind: "error",
+    reason: "TLS handshake failed",
+    requestSent: false,
+  });
+  expect(Buffer.concat(received).includes("secret payload")).toBe(false);
+});
+
+test("proxy variables are ignored", async () => {
+  await using proxy = await startTcpReceiver(() => {});
+  await using receiver = await startReceiver((_req, res) => res.end("direct"));
+  const names = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"];
+  const before = names.map((name) => process.env[name]);
+  for (const name of names) process.env[name] = `http://127.0.0.1:${proxy.port}`;
+  try {
+    await using sender = newSender();
+    expect(await sender.send(post(receiver.url), never)).toMatchObject({ body: "direct" });
+    expect(proxy.connections()).toBe(0);
+  } finally {
+    names.forEach((name, index) => {
+      const value = before[index];
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    });
+  }
+});

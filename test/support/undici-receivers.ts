@@ -1,0 +1,65 @@
+import { createServer as createHttp, type RequestListener } from "node:http";
+import { createServer as createHttps } from "node:https";
+import { createServer as createTcp, type AddressInfo, type Socket } from "node:net";
+import { once } from "node:events";
+import type { Certificate } from "./undici-certificates.ts";
+
+export interface Receiver extends AsyncDisposable {
+  readonly port: number;
+  readonly url: string;
+  /** TCP connections accepted so far. */
+  readonly connections: () => number;
+  readonly openSockets: () => number;
+}
+
+/** A real HTTP(S) server on 127.0.0.1, port 0. */
+export async function startReceiver(
+  listener: RequestListener,
+  tls?: Certificate,
+): Promise<Receiver> {
+  const server = tls === undefined ? createHttp(listener) : createHttps({ ...tls }, listener);
+  return listen(server, tls === undefined ? "http" : "https");
+}
+
+/** A bare TCP server: for answers that no HTTP library would give. */
+export async function startTcpReceiver(onSocket: (socket: Socket) => void): Promise<Receiver> {
+  return listen(createTcp(onSocket), "http");
+}
+
+async function listen(server: ReturnType<typeof createTcp>, scheme: string): Promise<Receiver> {
+  const sockets = new Set<Socket>();
+  let connections = 0;
+  server.on("connection", (socket: Socket) => {
+    connections += 1;
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.on("close", () => sockets.delete(socket));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    url: `${scheme}://127.0.0.1:${port}/hook`,
+    connections: () => connections,
+    openSockets: () => sockets.size,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+/** Waits for a condition, with a deadline. */
+export async function until(
+  condition: () => boolean,
+  what: string,
+  timeoutMs = 5_000,
+): Promise<void> {
+  const endMs = performance.now() + timeoutMs;
+  while (!condition()) {
+    if (performance.now() > endMs) throw new Error(`timed out waiting until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
