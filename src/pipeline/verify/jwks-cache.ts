@@ -1,0 +1,140 @@
+import { importJwks } from "../../signing/jwt-keys.ts";
+
+export interface JwksLimits {
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+}
+
+/**
+ * Fetches the text behind a `jwks_url`. Must go through the receiver guard (the URL is a customer's), follow
+ * no redirects and hold both limits; rejects with a message that may be shown to the endpoint's owner.
+ */
+export type FetchJwks = (url: string, limits: JwksLimits) => Promise<string>;
+
+export type JwksResult =
+  | { readonly ok: true; readonly jwks: object }
+  | { readonly ok: false; readonly message: string };
+
+export interface JwksSource {
+  /** From the cache where it is fresh. Never rejects. */
+  get(url: string): Promise<JwksResult>;
+  /** Fetches again unless that was done a moment ago, or `seen` is no longer what is cached. */
+  refresh(url: string, seen: object): Promise<JwksResult>;
+}
+
+export interface JwksCacheOptions {
+  readonly fetchJwks: FetchJwks;
+  readonly monotonicMs: () => number;
+}
+
+const FRESH_MS = 5 * 60_000;
+/** Keys go on to serve this long while their URL cannot be reached. */
+const STALE_MS = 60 * 60_000;
+/** At most one fetch per URL in this time, whatever forged tokens ask for. */
+const COOLDOWN_MS = 10_000;
+const MAX_URLS = 1000;
+const LIMITS: JwksLimits = { timeoutMs: 1200, maxBytes: 256 * 1024 };
+
+interface Entry {
+  jwks: object | null;
+  fetchedAtMs: number;
+  triedAtMs: number;
+  failure: string;
+  running: Promise<JwksResult> | null;
+}
+
+/** Caches key sets by URL, one fetch at a time for each. */
+export function makeJwksCache(options: JwksCacheOptions): JwksSource {
+  const entries = new Map<string, Entry>();
+
+  const entryOf = (url: string): Entry => {
+    const known = entries.get(url);
+    // Re-inserted, so that the first key of the map is always the one unused for longest.
+    if (known !== undefined) entries.delete(url);
+    const entry = known ?? {
+      jwks: null,
+      fetchedAtMs: -Infinity,
+      triedAtMs: -Infinity,
+      failure: "",
+      running: null,
+    };
+    entries.set(url, entry);
+    if (entries.size > MAX_URLS) {
+      const [oldest] = entries.keys();
+      if (oldest !== undefined) entries.delete(oldest);
+    }
+    return entry;
+  };
+
+  const answerOf = (entry: Entry): JwksResult => {
+    const isUsable = options.monotonicMs() - entry.fetchedAtMs <= STALE_MS;
+    return entry.jwks !== null && isUsable
+      ? { ok: true, jwks: entry.jwks }
+      : { ok: false, message: entry.failure };
+  };
+
+  const fetchInto = async (url: string, entry: Entry): Promise<JwksResult> => {
+    entry.triedAtMs = options.monotonicMs();
+    try {
+      entry.jwks = parseJwks(await withinTime(options.fetchJwks(url, LIMITS)));
+      entry.fetchedAtMs = options.monotonicMs();
+    } catch (error) {
+      entry.failure = error instanceof Error ? error.message : "the request failed";
+    } finally {
+      entry.running = null;
+    }
+    return answerOf(entry);
+  };
+
+  const fetchOnce = (url: string, entry: Entry): Promise<JwksResult> => {
+    if (entry.running !== null) return entry.running;
+    if (options.monotonicMs() - entry.triedAtMs < COOLDOWN_MS) {
+      return Promise.resolve(answerOf(entry));
+    }
+    entry.running = fetchInto(url, entry);
+    return entry.running;
+  };
+
+  return {
+    get(url) {
+      const entry = entryOf(url);
+      const isFresh = options.monotonicMs() - entry.fetchedAtMs <= FRESH_MS;
+      return isFresh ? Promise.resolve(answerOf(entry)) : fetchOnce(url, entry);
+    },
+    refresh(url, seen) {
+      const entry = entryOf(url);
+      return entry.jwks === seen ? fetchOnce(url, entry) : Promise.resolve(answerOf(entry));
+    },
+  };
+}
+
+/** @throws {Error} with a message for the endpoint's owner */
+function parseJwks(text: string): object {
+  if (text.length > LIMITS.maxBytes) throw new Error("the answer is too large");
+  let jwks: unknown;
+  try {
+    jwks = JSON.parse(text);
+  } catch {
+    throw new Error("the answer is not JSON");
+  }
+  const imported = importJwks(jwks);
+  if (!imported.ok) throw new Error(`the answer ${imported.message}`);
+  return jwks as object;
+}
+
+/** Holds the limit even against a fetcher that does not. */
+async function withinTime(fetching: Promise<string>): Promise<string> {
+  let timer: NodeJS.Timeout | undefined;
+  const expiry = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new Error(`no answer within ${LIMITS.timeoutMs} ms`)),
+      LIMITS.timeoutMs,
+    );
+    timer.unref();
+  });
+  try {
+    return await Promise.race([fetching, expiry]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

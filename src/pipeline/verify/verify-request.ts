@@ -1,0 +1,83 @@
+import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import { makePreparedChecks } from "../../signing/prepared-checks.ts";
+import type { PreparedChecks } from "../../signing/prepared-checks.ts";
+import { refuse } from "../../signing/verdict.ts";
+import type { JwksSource } from "./jwks-cache.ts";
+import { jwksUrlOf, makeJwksInliner } from "./inline-jwks.ts";
+import type { JwksInliner } from "./inline-jwks.ts";
+
+/** What verification needs beside the request; make it once per process with `makeVerifyPorts`. */
+export interface VerifyPorts {
+  readonly checks: PreparedChecks;
+  /** Null where keys cannot be fetched: requests that need `jwks_url` are then refused. */
+  readonly jwks: JwksSource | null;
+  readonly inlineJwks: JwksInliner;
+}
+
+export function makeVerifyPorts(jwks: JwksSource | null): VerifyPorts {
+  return { checks: makePreparedChecks(), jwks, inlineJwks: makeJwksInliner() };
+}
+
+/**
+ * Decides whether a request is genuine: the one path that ingest, the pool's workers and `relay verify` run.
+ * Answers at once, or with a promise where keys must be fetched. Never throws and never rejects, whatever
+ * the request holds: what nobody foresaw is refused.
+ */
+export function verifyRequest(
+  request: VerificationRequest,
+  ports: VerifyPorts,
+): VerificationResult | Promise<VerificationResult> {
+  return jwksUrlOf(request) === null
+    ? verifyNow(request, ports.checks)
+    : withFetchedKeys(request, ports, (prepared) => verifyNow(prepared, ports.checks));
+}
+
+/** Verifies without waiting: `jwks_url`, if any, must have been replaced by its keys. */
+export function verifyNow(
+  request: VerificationRequest,
+  checks: PreparedChecks,
+): VerificationResult {
+  try {
+    return checks(request)(request);
+  } catch {
+    return refuse(
+      "internal_error",
+      "The request could not be verified: an error in the relay, which refuses what it cannot verify.",
+    );
+  }
+}
+
+/** Reasons that a key which the sender made since the last fetch explains. */
+const NEW_KEY_REASONS: ReadonlySet<string> = new Set([
+  "unknown_key_id",
+  "no_suitable_key",
+  "signature_mismatch",
+]);
+
+/**
+ * Puts the keys of `jwks_url` in its place and verifies; once more with fresh keys when the sender may have
+ * rotated them. `verify` may be the pool's: "unavailable" is passed through.
+ */
+export async function withFetchedKeys<Result extends VerificationResult | "unavailable">(
+  request: VerificationRequest,
+  ports: VerifyPorts,
+  verify: (prepared: VerificationRequest) => Result | Promise<Result>,
+): Promise<Result | VerificationResult> {
+  const url = jwksUrlOf(request);
+  if (url === null) return verify(request);
+  if (ports.jwks === null) return refuseUnfetched("this process does not fetch keys");
+  const first = await ports.jwks.get(url);
+  if (!first.ok) return refuseUnfetched(first.message);
+  const result = await verify(ports.inlineJwks(request, first.jwks));
+  if (result === "unavailable" || !NEW_KEY_REASONS.has(result.reason)) return result;
+  const second = await ports.jwks.refresh(url, first.jwks);
+  if (!second.ok || second.jwks === first.jwks) return result;
+  return verify(ports.inlineJwks(request, second.jwks));
+}
+
+function refuseUnfetched(cause: string): VerificationResult {
+  return refuse(
+    "jwks_unavailable",
+    `The sender's keys could not be fetched from verification_config.jwks_url: ${cause}.`,
+  );
+}

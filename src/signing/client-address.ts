@@ -1,0 +1,47 @@
+import type { HeaderList } from "../domain/event.ts";
+import { NO_CIDRS, isIpAddress, matchesCidr, parseCidrs } from "../domain/ip.ts";
+import type { CidrList } from "../domain/ip.ts";
+import { allHeaderValues } from "./request-header.ts";
+
+/**
+ * The address a request came from. `X-Forwarded-For` is believed from trusted proxies only and walked from
+ * right to left: each proxy appends its peer, so the first untrusted entry is the last address that a trusted
+ * proxy saw itself; what stands left of it the client may have written. Null when the address cannot be read.
+ */
+export function clientAddressOf(
+  remoteAddress: string,
+  headers: HeaderList,
+  trustedProxies: readonly string[],
+): string | null {
+  const peer = remoteAddress.split("%", 1)[0] ?? "";
+  if (!isIpAddress(peer)) return null;
+  const trusted = parseTrusted(trustedProxies);
+  if (!matchesCidr(peer, trusted)) return peer;
+  const hops = allHeaderValues(headers, "x-forwarded-for").join(",").split(",").reverse();
+  let client = peer;
+  for (const hop of hops) {
+    const text = hop.trim();
+    if (text === "") continue;
+    const address = withoutPort(text);
+    if (!isIpAddress(address)) return null;
+    client = address;
+    if (!matchesCidr(address, trusted)) break;
+  }
+  return client;
+}
+
+/** `192.0.2.1:4711` and `[2001:db8::1]:4711` are written by some proxies. */
+function withoutPort(text: string): string {
+  const bracketed = /^\[([^\]]+)\](?::\d{1,5})?$/.exec(text);
+  if (bracketed !== null) return bracketed[1] ?? "";
+  return /^(\d{1,3}(?:\.\d{1,3}){3}):\d{1,5}$/.exec(text)?.[1] ?? text;
+}
+
+/** The configuration was checked at start; a list that cannot be read trusts nobody. */
+function parseTrusted(cidrs: readonly string[]): CidrList {
+  try {
+    return parseCidrs(cidrs);
+  } catch {
+    return NO_CIDRS;
+  }
+}

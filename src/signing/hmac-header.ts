@@ -1,0 +1,93 @@
+import type { HmacSettings } from "./hmac-settings.ts";
+import { decodeStrict } from "./strict-bytes.ts";
+
+export type SignatureHeader =
+  | {
+      readonly kind: "read";
+      /** Every well-formed signature in it: a provider that rotates its secret sends several. */
+      readonly signatures: readonly Uint8Array[];
+      /** As written after `timestamp_key`; null when there is none. */
+      readonly timestamp: string | null;
+    }
+  | { readonly kind: "malformed" }
+  /** Signatures there are, but none under the configured key or prefix. */
+  | { readonly kind: "unsupported" };
+
+const MALFORMED: SignatureHeader = { kind: "malformed" };
+const UNSUPPORTED: SignatureHeader = { kind: "unsupported" };
+
+/** Takes a signature header apart. Signatures of another length than the digest's are not well-formed. */
+export function readSignatureHeader(
+  value: string,
+  settings: HmacSettings,
+  digestBytes: number,
+): SignatureHeader {
+  switch (settings.headerFormat) {
+    case "plain": {
+      const signature = readSignature(value, settings, digestBytes);
+      return signature === null
+        ? MALFORMED
+        : { kind: "read", signatures: [signature], timestamp: null };
+    }
+    case "list": {
+      const entries = splitEntries(value, settings.listSeparator).filter((entry) => entry !== "");
+      const ours = entries.filter((entry) => entry.startsWith(settings.prefix));
+      if (ours.length === 0) return entries.length === 0 ? MALFORMED : UNSUPPORTED;
+      return collect(ours, settings, digestBytes, null);
+    }
+    case "key_value":
+      return readKeyValue(value, settings, digestBytes);
+    default:
+      return settings.headerFormat satisfies never;
+  }
+}
+
+function readKeyValue(value: string, settings: HmacSettings, digestBytes: number): SignatureHeader {
+  const signatures: string[] = [];
+  let timestamp: string | null = null;
+  for (const entry of splitEntries(value, settings.listSeparator)) {
+    const equals = entry.indexOf("=");
+    if (equals <= 0) return MALFORMED;
+    const key = entry.slice(0, equals);
+    const rest = entry.slice(equals + 1);
+    if (key === settings.signatureKey) signatures.push(rest);
+    else if (key === settings.timestampKey) {
+      // Two timestamps are two headers that somebody joined: which of them was signed is a guess.
+      if (timestamp !== null || !/^\d{1,15}$/.test(rest)) return MALFORMED;
+      timestamp = rest;
+    }
+  }
+  if (settings.timestampKey !== null && timestamp === null && !settings.timestampOptional) {
+    return MALFORMED;
+  }
+  return signatures.length === 0
+    ? UNSUPPORTED
+    : collect(signatures, settings, digestBytes, timestamp);
+}
+
+/** One well-formed signature is enough: the others may be of a kind that is yet to come. */
+function collect(
+  texts: readonly string[],
+  settings: HmacSettings,
+  digestBytes: number,
+  timestamp: string | null,
+): SignatureHeader {
+  const signatures = texts
+    .map((text) => readSignature(text, settings, digestBytes))
+    .filter((signature) => signature !== null);
+  return signatures.length === 0 ? MALFORMED : { kind: "read", signatures, timestamp };
+}
+
+function readSignature(
+  text: string,
+  settings: HmacSettings,
+  digestBytes: number,
+): Uint8Array | null {
+  if (!text.startsWith(settings.prefix)) return null;
+  const bytes = decodeStrict(text.slice(settings.prefix.length), settings.encoding);
+  return bytes !== null && bytes.byteLength === digestBytes ? bytes : null;
+}
+
+function splitEntries(value: string, separator: string): string[] {
+  return value.split(separator).map((entry) => entry.trim());
+}

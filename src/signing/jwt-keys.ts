@@ -1,0 +1,123 @@
+import { createPublicKey } from "node:crypto";
+import type { JsonWebKey, KeyObject } from "node:crypto";
+import { fitsAlgorithm } from "./jwt-algorithms.ts";
+import type { AsymmetricJwtAlgorithm } from "./jwt-algorithms.ts";
+
+/** A public key that may verify tokens. It is a KeyObject and so can never become an HMAC key. */
+export interface VerificationKey {
+  readonly key: KeyObject;
+  /** From a JWKS only. */
+  readonly keyId: string | null;
+  readonly algorithm: string | null;
+}
+
+export type ImportedKeys =
+  | { readonly ok: true; readonly keys: readonly VerificationKey[] }
+  | { readonly ok: false; readonly message: string };
+
+const MAX_JWKS_KEYS = 100;
+/** RFC 7518 §3.3: "A key of size 2048 bits or larger MUST be used". */
+const MIN_RSA_BITS = 2048;
+
+/** One public key or certificate in PEM. */
+export function importPem(pem: string): ImportedKeys {
+  if (pem.includes("PRIVATE KEY")) {
+    return { ok: false, message: "is a private key: store the public one only" };
+  }
+  let key: KeyObject;
+  try {
+    key = createPublicKey(pem);
+  } catch {
+    return { ok: false, message: "must be a public key in PEM (-----BEGIN PUBLIC KEY-----)" };
+  }
+  const weakness = weaknessOf(key);
+  if (weakness !== null) return { ok: false, message: weakness };
+  return { ok: true, keys: [{ key, keyId: null, algorithm: null }] };
+}
+
+/**
+ * A JWK set (RFC 7517 §5). Keys of unknown types, for encryption, and secret ones are passed over, as the
+ * RFC has it; private ones are refused.
+ */
+export function importJwks(jwks: unknown): ImportedKeys {
+  const list = isRecord(jwks) ? jwks["keys"] : undefined;
+  if (!Array.isArray(list) || list.length === 0 || list.length > MAX_JWKS_KEYS) {
+    const message = `must be a JWK set: {"keys": [...]} with 1 to ${MAX_JWKS_KEYS} keys`;
+    return { ok: false, message };
+  }
+  const keys: VerificationKey[] = [];
+  for (const jwk of list as readonly unknown[]) {
+    if (!isRecord(jwk)) return { ok: false, message: "holds a key that is not an object" };
+    if (jwk["kty"] !== "oct" && jwk["d"] !== undefined) {
+      return { ok: false, message: "holds a private key: store public keys only" };
+    }
+    const key = isForSignatures(jwk) ? importJwk(jwk) : null;
+    if (key !== null) keys.push(key);
+  }
+  return keys.length === 0
+    ? { ok: false, message: "holds no usable public key (RSA from 2048 bits, EC, OKP)" }
+    : { ok: true, keys };
+}
+
+function importJwk(jwk: Readonly<Record<string, unknown>>): VerificationKey | null {
+  if (jwk["kty"] !== "RSA" && jwk["kty"] !== "EC" && jwk["kty"] !== "OKP") return null;
+  try {
+    const key = createPublicKey({ key: jwk as JsonWebKey, format: "jwk" });
+    if (weaknessOf(key) !== null) return null;
+    return { key, keyId: textOrNull(jwk["kid"]), algorithm: textOrNull(jwk["alg"]) };
+  } catch {
+    return null;
+  }
+}
+
+function isForSignatures(jwk: Readonly<Record<string, unknown>>): boolean {
+  const operations = jwk["key_ops"];
+  if (Array.isArray(operations) && !operations.includes("verify")) return false;
+  return jwk["use"] === undefined || jwk["use"] === "sig";
+}
+
+function weaknessOf(key: KeyObject): string | null {
+  const bits = key.asymmetricKeyDetails?.modulusLength;
+  const isWeak = bits !== undefined && bits < MIN_RSA_BITS;
+  return isWeak ? `is an RSA key of ${bits} bits: at least ${MIN_RSA_BITS} are needed` : null;
+}
+
+export type KeySelection =
+  | { readonly kind: "keys"; readonly keys: readonly KeyObject[] }
+  | { readonly kind: "unknown_key_id" }
+  | { readonly kind: "no_suitable_key" };
+
+/**
+ * The keys that may have made a token: of the algorithm's type and, when the token names a key, of that id.
+ * A key without id fits every id, since an id is only a hint (RFC 7515 §4.1.4).
+ */
+export function selectKeys(
+  keys: readonly VerificationKey[],
+  algorithm: AsymmetricJwtAlgorithm,
+  keyId: string | null,
+): KeySelection {
+  const named = keys.filter((key) => keyId === null || key.keyId === null || key.keyId === keyId);
+  if (named.length === 0) return { kind: "unknown_key_id" };
+  const fitting = named.filter(
+    ({ key, algorithm: only }) =>
+      fitsAlgorithm(key, algorithm) && (only === null || isSameAlgorithm(only, algorithm)),
+  );
+  return fitting.length === 0
+    ? { kind: "no_suitable_key" }
+    : { kind: "keys", keys: fitting.map(({ key }) => key) };
+}
+
+/** RFC 9864 names EdDSA by its curve in keys, too. */
+function isSameAlgorithm(ofKey: string, algorithm: AsymmetricJwtAlgorithm): boolean {
+  return (
+    ofKey === algorithm || (algorithm === "EdDSA" && (ofKey === "Ed25519" || ofKey === "Ed448"))
+  );
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}

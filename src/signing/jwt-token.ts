@@ -1,0 +1,40 @@
+import { Buffer } from "node:buffer";
+import { decodeStrict } from "./strict-bytes.ts";
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** A JWT in compact form, taken apart; nothing of it is trusted yet. */
+export interface JwtToken {
+  readonly header: JsonObject;
+  readonly claims: JsonObject;
+  /** The ASCII bytes that were signed. */
+  readonly input: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+/** RFC 7515 §3.1, RFC 7519 §7.2. Null unless it is three parts of canonical base64url and two JSON objects. */
+export function readToken(text: string): JwtToken | null {
+  const parts = text.split(".");
+  const [headerPart, claimsPart, signaturePart] = parts;
+  if (parts.length !== 3 || headerPart === undefined) return null;
+  if (claimsPart === undefined || signaturePart === undefined || text.includes("=")) return null;
+  const header = readObject(headerPart);
+  const claims = readObject(claimsPart);
+  const signature = decodeStrict(signaturePart, "base64url");
+  if (header === null || claims === null || signature === null) return null;
+  return { header, claims, input: Buffer.from(`${headerPart}.${claimsPart}`, "ascii"), signature };
+}
+
+function readObject(part: string): JsonObject | null {
+  const bytes = decodeStrict(part, "base64url");
+  if (bytes === null) return null;
+  try {
+    const value: unknown = JSON.parse(
+      new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes),
+    );
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isObject ? (value as JsonObject) : null;
+  } catch {
+    return null;
+  }
+}

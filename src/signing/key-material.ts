@@ -1,0 +1,35 @@
+import type { Buffer } from "node:buffer";
+import type { VerificationResult } from "../domain/verification.ts";
+import { decodeSecret } from "./strict-bytes.ts";
+import type { SecretEncoding } from "./strict-bytes.ts";
+import { refuse } from "./verdict.ts";
+
+export type KeyMaterial =
+  | { readonly ok: true; readonly key: Buffer }
+  | { readonly ok: false; readonly refusal: VerificationResult };
+
+/** The key a secret stands for. An HMAC with an empty key is one that anybody can make: it fails closed. */
+export function readKey(
+  secret: string | null,
+  encoding: SecretEncoding,
+  optionalPrefix: string,
+): KeyMaterial {
+  if (secret === null || secret === "") return { ok: false, refusal: missingSecret() };
+  const text =
+    optionalPrefix !== "" && secret.startsWith(optionalPrefix)
+      ? secret.slice(optionalPrefix.length)
+      : secret;
+  const key = decodeSecret(text, encoding);
+  if (key === null) {
+    const message = `The endpoint's secret is not ${encoding}: store the secret as the provider shows it, or set verification_config.secret_encoding.`;
+    return { ok: false, refusal: refuse("malformed_secret", message) };
+  }
+  return key.byteLength === 0 ? { ok: false, refusal: missingSecret() } : { ok: true, key };
+}
+
+export function missingSecret(): VerificationResult {
+  return refuse(
+    "missing_secret",
+    "The endpoint has no secret: set its secret to the one the provider signs with.",
+  );
+}

@@ -1,0 +1,39 @@
+import type { VerificationRequest, VerificationResult } from "../domain/verification.ts";
+import type { Config, Parsed, SettingProblem } from "./settings-reader.ts";
+import { refuse } from "./verdict.ts";
+
+/** A check whose configuration has been read: keep it for as long as that configuration lives. */
+export type PreparedCheck = (request: VerificationRequest) => VerificationResult;
+
+/** One verification method: how its configuration is read and what it makes of a request. */
+export interface Scheme {
+  /** The first problem of a configuration, or null. */
+  check(config: Config): SettingProblem | null;
+  /** Never throws on a wrong configuration: the check it returns then refuses and names the setting. */
+  prepare(config: Config): PreparedCheck;
+}
+
+export function defineScheme<Settings>(parts: {
+  readonly parse: (config: Config) => Parsed<Settings>;
+  readonly verify: (request: VerificationRequest, settings: Settings) => VerificationResult;
+}): Scheme {
+  return {
+    check(config) {
+      const parsed = parts.parse(config);
+      return parsed.ok ? null : parsed;
+    },
+    prepare(config) {
+      const parsed = parts.parse(config);
+      if (parsed.ok) return (request) => parts.verify(request, parsed.settings);
+      const refusal = refuseSetting(parsed);
+      return () => refusal;
+    },
+  };
+}
+
+/** What ingest answers while the endpoint is not completely configured: nobody gets in. */
+function refuseSetting(problem: SettingProblem): VerificationResult {
+  return problem.missing
+    ? refuse("missing_config", `${problem.field} is missing: ${problem.message}`)
+    : refuse("invalid_config", `${problem.field} is wrong: ${problem.message}`);
+}

@@ -1,0 +1,65 @@
+import { Buffer } from "node:buffer";
+
+export const BYTE_ENCODINGS = ["hex", "base64", "base64url"] as const;
+export type ByteEncoding = (typeof BYTE_ENCODINGS)[number];
+
+const HEX = /^(?:[0-9a-fA-F]{2})*$/;
+const BASE64_TEXT = /^[A-Za-z0-9+/]*={0,2}$/;
+const BASE64URL_TEXT = /^[A-Za-z0-9_-]*={0,2}$/;
+
+/**
+ * Decodes what a sender wrote, or null. Node's own decoders stop silently at the first wrong character and
+ * ignore surplus bits, so that many texts mean the same bytes. Here only hex case and, for base64url,
+ * the padding are free (RFC 4648 §3.2, §3.5).
+ */
+export function decodeStrict(text: string, encoding: ByteEncoding): Buffer | null {
+  switch (encoding) {
+    case "hex":
+      return HEX.test(text) ? Buffer.from(text, "hex") : null;
+    case "base64": {
+      if (text.length % 4 !== 0 || !BASE64_TEXT.test(text)) return null;
+      const bytes = Buffer.from(text, "base64");
+      return bytes.toString("base64") === text ? bytes : null;
+    }
+    case "base64url": {
+      if (!BASE64URL_TEXT.test(text)) return null;
+      const bytes = Buffer.from(text, "base64url");
+      const canonical = bytes.toString("base64url");
+      if (canonical === text) return bytes;
+      return text === canonical.padEnd(Math.ceil(canonical.length / 4) * 4, "=") ? bytes : null;
+    }
+    default:
+      return encoding satisfies never;
+  }
+}
+
+export const SECRET_ENCODINGS = ["utf8", "hex", "base64", "base64url"] as const;
+export type SecretEncoding = (typeof SECRET_ENCODINGS)[number];
+
+/**
+ * The key bytes of a secret, or null when its text is not of that encoding. A secret is ours to read, not an
+ * attacker's to shape: padding and surplus bits are free, since providers and their libraries differ there.
+ */
+export function decodeSecret(secret: string, encoding: SecretEncoding): Buffer | null {
+  switch (encoding) {
+    case "utf8":
+      return Buffer.from(secret, "utf8");
+    case "hex":
+      return HEX.test(secret) ? Buffer.from(secret, "hex") : null;
+    case "base64":
+      return BASE64_TEXT.test(secret) && isWholeBytes(secret)
+        ? Buffer.from(secret, "base64")
+        : null;
+    case "base64url":
+      return BASE64URL_TEXT.test(secret) && isWholeBytes(secret)
+        ? Buffer.from(secret, "base64url")
+        : null;
+    default:
+      return encoding satisfies never;
+  }
+}
+
+/** Six bits alone are no byte: such a text was cut off. */
+function isWholeBytes(base64: string): boolean {
+  return base64.replace(/=+$/, "").length % 4 !== 1;
+}

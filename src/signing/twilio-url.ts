@@ -1,0 +1,85 @@
+/**
+ * The spellings of a URL that Twilio may have signed. Its libraries disagree, and each is tried as they do:
+ * with the port as given, without it and with the scheme's own; the query as received, re-encoded by Node's
+ * querystring rules, and with the apostrophe encoded as `new URL` does. The text is never normalised
+ * otherwise: the case of the host, double slashes and the order of parameters are significant.
+ */
+export function twilioUrlSpellings(url: string): string[] {
+  const match = /^(https?):\/\/([^/?#]*)([^?#]*)(\?[^#]*)?/i.exec(url);
+  if (match === null) return [url];
+  const [, scheme = "", authority = "", path = "", query = ""] = match;
+  const spellings = new Set<string>();
+  for (const host of hostSpellings(scheme, authority)) {
+    for (const search of querySpellings(query)) {
+      spellings.add(`${scheme}://${host}${path}${search}`);
+    }
+  }
+  return [...spellings];
+}
+
+function hostSpellings(scheme: string, authority: string): string[] {
+  const port = /:\d*$/.exec(authority);
+  const bare = port === null ? authority : authority.slice(0, port.index);
+  const standard = scheme.toLowerCase() === "https" ? "443" : "80";
+  return [authority, bare, `${bare}:${standard}`];
+}
+
+function querySpellings(query: string): string[] {
+  if (query.length <= 1) return [query];
+  return [query, `?${reencode(query.slice(1))}`, query.replaceAll("'", "%27")];
+}
+
+/** `querystring.stringify(querystring.parse(query))`: leaves ! ' ( ) * ~ as they are, groups equal names. */
+function reencode(query: string): string {
+  const groups = new Map<string, string[]>();
+  for (const pair of query.split("&")) {
+    if (pair === "") continue;
+    const equals = pair.indexOf("=");
+    const name = decodeComponent(equals < 0 ? pair : pair.slice(0, equals));
+    const value = decodeComponent(equals < 0 ? "" : pair.slice(equals + 1));
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, [value]);
+    else group.push(value);
+  }
+  const pairs: string[] = [];
+  for (const [name, values] of groups) {
+    for (const value of values) {
+      pairs.push(`${encodeComponent(name)}=${encodeComponent(value)}`);
+    }
+  }
+  return pairs.join("&");
+}
+
+/** A text that is not valid percent-encoding stands for itself. */
+function decodeComponent(text: string): string {
+  const spaced = text.replaceAll("+", " ");
+  try {
+    return decodeURIComponent(spaced);
+  } catch {
+    return spaced;
+  }
+}
+
+/** Half a surrogate pair cannot be encoded; no URL on the wire has one. */
+function encodeComponent(text: string): string {
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The value of a query parameter, as written; the last one when there are several: Twilio appends its own. */
+export function lastQueryValue(url: string, name: string): string | null {
+  const start = url.indexOf("?");
+  if (start < 0) return null;
+  const query = url.slice(start + 1).split("#", 1)[0] ?? "";
+  const pair = query.split("&").findLast((entry) => entry.startsWith(`${name}=`));
+  return pair === undefined ? null : pair.slice(name.length + 1);
+}
+
+/** The URL typed in at Twilio, with the query that the request came with: Twilio appends to it. */
+export function withQueryOf(configuredUrl: string, requestUrl: string): string {
+  const query = /\?[^#]*/.exec(requestUrl)?.[0] ?? "";
+  return `${configuredUrl.split(/[?#]/, 1)[0] ?? ""}${query}`;
+}

@@ -1,0 +1,126 @@
+import { createHash, createHmac } from "node:crypto";
+import type { VerificationRequest, VerificationResult } from "../domain/verification.ts";
+import { equalDigests } from "./constant-time.ts";
+import { missingSecret } from "./key-material.ts";
+import { mismatchHint, missingHeaderHint } from "./provider-hints.ts";
+import { allHeaderValues, findHeader } from "./request-header.ts";
+import { defineScheme } from "./scheme.ts";
+import { readSettings } from "./settings-reader.ts";
+import type { Config, Parsed } from "./settings-reader.ts";
+import { decodeStrict } from "./strict-bytes.ts";
+import { twilioFormText } from "./twilio-form.ts";
+import { lastQueryValue, twilioUrlSpellings, withQueryOf } from "./twilio-url.ts";
+import { GENUINE, refuse } from "./verdict.ts";
+
+export interface TwilioSettings {
+  readonly header: string;
+  /** The URL as typed in at Twilio, when it differs from the endpoint's. */
+  readonly url: string | null;
+}
+
+const SHA1_BYTES = 20;
+
+/**
+ * HMAC-SHA1 over URL and sorted form parameters; other bodies are bound by their SHA-256 in the query.
+ * https://www.twilio.com/docs/usage/webhooks/webhooks-security
+ */
+export const twilioScheme = defineScheme({ parse: parseTwilio, verify: verifyTwilio });
+
+export function parseTwilio(config: Config): Parsed<TwilioSettings> {
+  return readSettings(config, ["header", "url"], (reader) => {
+    const url = reader.optionalText("url");
+    if (url !== null && !/^https?:\/\/[^/?#]+/i.test(url)) {
+      reader.fail("url", "must be the whole URL as typed in at Twilio, with https://");
+    }
+    return {
+      header: reader.headerName("header", "X-Twilio-Signature") ?? "X-Twilio-Signature",
+      url,
+    };
+  });
+}
+
+function verifyTwilio(request: VerificationRequest, settings: TwilioSettings): VerificationResult {
+  const { secret } = request;
+  if (secret === null || secret === "") return missingSecret();
+  const found = findHeader(request.headers, settings.header.toLowerCase());
+  if (found.kind === "none") {
+    const message = `${settings.header} is missing: ${missingHeaderHint(request.provider)}`;
+    return refuse("missing_signature_header", message);
+  }
+  if (found.kind === "many") {
+    const message = `${settings.header} was sent more than once: a proxy in front must pass it on exactly once.`;
+    return refuse("duplicate_signature_header", message);
+  }
+  const signature = decodeStrict(found.value, "base64");
+  if (signature === null || signature.byteLength !== SHA1_BYTES) {
+    const message = `${settings.header} is not a whole SHA-1 digest in base64: is the sender Twilio?`;
+    return refuse("malformed_signature_header", message);
+  }
+
+  const urls = signedUrls(request, settings);
+  const isForm = isFormRequest(request);
+  const form = isForm ? twilioFormText(request.body) : "";
+  if (form === null) {
+    const message =
+      "The form cannot be read: it is not percent-encoded UTF-8, or larger than Twilio's.";
+    return refuse("malformed_body", message);
+  }
+  const isBodyBound = isForm || request.body.byteLength === 0;
+  if (!isBodyBound && !urls.some((url) => lastQueryValue(url, "bodySHA256") !== null)) {
+    return refuse(
+      "body_hash_missing",
+      "The body is not a form and the URL has no bodySHA256, so nothing binds the body to the signature: does a proxy change Content-Type or drop the query?",
+    );
+  }
+  const matched = findSignedUrl(signature, secret, urls, form);
+  if (matched === null) {
+    const hint = mismatchHint(request.provider, secret);
+    return refuse("signature_mismatch", `${settings.header} does not match the request: ${hint}.`);
+  }
+  return isBodyBound || hasBodyHash(matched, request.body)
+    ? GENUINE
+    : refuse(
+        "body_hash_mismatch",
+        "The body is not the one Twilio signed (bodySHA256 in the URL): something on the way changes it.",
+      );
+}
+
+/** The hash must stand in the very URL that was signed: elsewhere anybody could have written it. */
+function hasBodyHash(signedUrl: string, body: Uint8Array): boolean {
+  const claimed = decodeStrict(lastQueryValue(signedUrl, "bodySHA256") ?? "", "hex");
+  return claimed !== null && equalDigests(claimed, createHash("sha256").update(body).digest());
+}
+
+function signedUrls(request: VerificationRequest, settings: TwilioSettings): string[] {
+  if (settings.url === null) return twilioUrlSpellings(request.url);
+  const bases = new Set([settings.url, withQueryOf(settings.url, request.url)]);
+  return [...bases].flatMap(twilioUrlSpellings);
+}
+
+/** Content-Type twice is not a form: a receiver might read the other one. */
+function isFormRequest(request: VerificationRequest): boolean {
+  const types = allHeaderValues(request.headers, "content-type");
+  const type = types.length === 1 ? (types[0] ?? "") : "";
+  return type.split(";", 1)[0]?.trim().toLowerCase() === "application/x-www-form-urlencoded";
+}
+
+/** All spellings are compared in full, so that the time does not tell which one is right. */
+function findSignedUrl(
+  signature: Uint8Array,
+  authToken: string,
+  urls: readonly string[],
+  form: string,
+): string | null {
+  let matched: string | null = null;
+  for (const url of urls) {
+    if (equalDigests(signature, signTwilio(authToken, url, form))) matched ??= url;
+  }
+  return matched;
+}
+
+/** The digest Twilio puts into X-Twilio-Signature, before base64. */
+export function signTwilio(authToken: string, url: string, formText: string): Uint8Array {
+  return createHmac("sha1", authToken)
+    .update(url + formText, "utf8")
+    .digest();
+}

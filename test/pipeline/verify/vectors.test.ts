@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { verifyLine } from "../../../src/cli/verify.ts";
+import { makeVerifyPorts } from "../../../src/pipeline/verify/verify-request.ts";
+import { PRESETS } from "../../../src/signing/presets.ts";
+import {
+  parseServiceSecret,
+  signDelivery,
+  verifyDelivery,
+} from "../../../src/signing/standard-webhooks.ts";
+
+interface Vector {
+  readonly id: string;
+  readonly kind: "inbound" | "outbound" | "outbound_secret";
+  readonly secret: string;
+  readonly secrets: readonly string[];
+  readonly webhook_id: string;
+  readonly webhook_timestamp: number;
+  readonly body_base64: string;
+  readonly expect: {
+    readonly valid: boolean;
+    readonly reason: string;
+    readonly headers: Readonly<Record<string, string>>;
+  };
+}
+
+const file = JSON.parse(
+  readFileSync(new URL("../../vectors/verification.json", import.meta.url), "utf8"),
+) as { presets: Record<string, { verification_method: string }>; vectors: Vector[] };
+
+describe("inbound vectors, through the code of relay verify", () => {
+  const ports = makeVerifyPorts(null);
+  for (const vector of file.vectors.filter(({ kind }) => kind === "inbound")) {
+    it(vector.id, async () => {
+      const answer = JSON.parse(await verifyLine(JSON.stringify(vector), ports, Date.now));
+      const { valid, reason } = vector.expect;
+      expect(answer).toMatchObject({ id: vector.id, valid, reason });
+      if (valid) expect(answer.message).toBeNull();
+      else expect(answer.message.length).toBeGreaterThan(20);
+    });
+  }
+});
+
+describe("outbound vectors", () => {
+  for (const vector of file.vectors.filter(({ kind }) => kind === "outbound")) {
+    it(vector.id, () => {
+      const delivery = {
+        id: vector.webhook_id,
+        timestampSeconds: vector.webhook_timestamp,
+        body: Buffer.from(vector.body_base64, "base64"),
+      };
+      const header = signDelivery({ ...delivery, secrets: vector.secrets });
+      expect(header).toBe(vector.expect.headers["webhook-signature"]);
+      for (const secret of vector.secrets) {
+        expect(verifyDelivery(delivery, secret, header)).toBe(true);
+      }
+    });
+  }
+});
+
+describe("delivery secret vectors", () => {
+  for (const vector of file.vectors.filter(({ kind }) => kind === "outbound_secret")) {
+    it(vector.id, () => {
+      const { valid, reason } = vector.expect;
+      expect(parseServiceSecret(vector.secret)).toMatchObject({ valid, reason });
+    });
+  }
+});
+
+describe("presets", () => {
+  it("are those of the vectors' table", () => {
+    for (const [provider, preset] of Object.entries(file.presets)) {
+      const { verification_method: method, ...config } = preset;
+      expect(PRESETS[provider as keyof typeof PRESETS]).toEqual({ method, config });
+    }
+  });
+});
