@@ -80,6 +80,7 @@ export class PoolCache implements AsyncDisposable {
       // The overall deadline of each request stands for both: `bodyTimeout` would begin anew with every chunk.
       headersTimeout: 0,
       bodyTimeout: 0,
+      // Short: after an aborted try undici dials once more, and that connection carries nothing.
       keepAliveTimeout: Math.min(4_000, idleTimeoutMs),
       keepAliveMaxTimeout: idleTimeoutMs,
       maxHeaderSize: this.#options.maxResponseHeaderBytes,

@@ -18,7 +18,7 @@ afterEach(async () => {
 
 const loopback = parseCidrs(["127.0.0.0/8", "::1/128"]);
 const newSender = (options: Partial<HttpSenderOptions> = {}): HttpSender =>
-  own(makeHttpSender({ allowPrivate: loopback, timeoutMs: 2_000, ...options }));
+  own(makeHttpSender({ allowPrivate: loopback, timeoutMs: 2_000, idleTimeoutMs: 200, ...options }));
 const never = new AbortController().signal;
 const request = (url: string, body = "hello") => ({
   url,
