@@ -1,0 +1,58 @@
+import { Counter, Gauge, type Registry } from "prom-client";
+
+/** Gauges that are read when scraped. */
+export interface AppMetricSources {
+  readonly parts: () => readonly {
+    readonly name: string;
+    readonly up: boolean;
+    readonly restarts: number;
+  }[];
+  readonly lags: () => Promise<
+    readonly { readonly group: string; readonly topic: string; readonly records: number }[]
+  >;
+}
+
+export function registerAppMetrics(registry: Registry, sources: AppMetricSources): void {
+  const registers = [registry];
+  new Gauge({
+    name: "relay_part_up",
+    help: "1 when a part of the process works, 0 while the supervisor restarts it",
+    labelNames: ["part"],
+    registers,
+    collect() {
+      for (const part of sources.parts()) this.set({ part: part.name }, part.up ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: "relay_part_restarts",
+    help: "How often the supervisor restarted a part",
+    labelNames: ["part"],
+    registers,
+    collect() {
+      for (const part of sources.parts()) this.set({ part: part.name }, part.restarts);
+    },
+  });
+  new Gauge({
+    name: "relay_log_lag_records",
+    help: "Records between a group's committed offsets and the end of the log, owned partitions only",
+    labelNames: ["group", "topic"],
+    registers,
+    async collect() {
+      for (const lag of await sources.lags())
+        this.set({ group: lag.group, topic: lag.topic }, lag.records);
+    },
+  });
+}
+
+/** One counter for the management API. */
+export function makeApiMetrics(registry: Registry): {
+  readonly answered: (operation: string, status: number) => void;
+} {
+  const requests = new Counter({
+    name: "relay_api_requests_total",
+    help: "Management API requests",
+    labelNames: ["operation", "status"],
+    registers: [registry],
+  });
+  return { answered: (operation, status) => requests.inc({ operation, status: String(status) }) };
+}

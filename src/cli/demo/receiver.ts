@@ -1,0 +1,79 @@
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface ReceivedDelivery {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly answered: number;
+}
+
+export interface DemoReceiver extends AsyncDisposable {
+  readonly baseUrl: string;
+  readonly deliveries: readonly ReceivedDelivery[];
+}
+
+/** Failures before `/flaky` answers 200. */
+export const FLAKY_FAILURES = 2;
+
+/**
+ * A customer's receiver on loopback: `/ok` takes everything, `/flaky` fails the first tries of each event,
+ * `/dead` always fails.
+ */
+export async function startDemoReceiver(): Promise<DemoReceiver> {
+  const deliveries: ReceivedDelivery[] = [];
+  const server = createServer((request, response) => {
+    readBody(request).then(
+      (body) => {
+        const path = request.url ?? "/";
+        const headers = flatten(request);
+        const answered = statusFor(path, headers["webhook-id"] ?? "", deliveries);
+        deliveries.push({ path, headers, body, answered });
+        response
+          .writeHead(answered, { "content-type": "text/plain" })
+          .end(answered === 200 ? "thank you" : "not now");
+      },
+      () => response.destroy(),
+    );
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  return {
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    deliveries,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function statusFor(path: string, webhookId: string, before: readonly ReceivedDelivery[]): number {
+  if (path === "/dead") return 500;
+  if (
+    path === "/flaky" &&
+    before.filter(
+      (delivery) => delivery.path === path && delivery.headers["webhook-id"] === webhookId,
+    ).length < FLAKY_FAILURES
+  )
+    return 503;
+  return 200;
+}
+
+function flatten(request: IncomingMessage): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(request.headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.join(", ") : (value ?? ""),
+    ]),
+  );
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
