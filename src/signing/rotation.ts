@@ -1,0 +1,71 @@
+import { Buffer } from "node:buffer";
+import { parseHmac } from "./hmac-settings.ts";
+import { isHmacAlgorithm } from "./jwt-algorithms.ts";
+import { parseJwt } from "./jwt-settings.ts";
+import { effectiveConfig } from "./presets.ts";
+import type { SecretEncoding } from "./strict-bytes.ts";
+import type { VerificationSettings } from "./verification-settings.ts";
+
+export type RotationSupport =
+  | { readonly ok: true; readonly encoding: SecretEncoding; readonly prefix: string }
+  | { readonly ok: false; readonly message: string };
+
+type RotationSettings = Omit<VerificationSettings, "secret">;
+
+/** Bits of the strongest HMAC in use, so that a new secret is no shorter than a digest (RFC 2104 §3). */
+const NEW_SECRET_BYTES = 32;
+const NEW_JWT_SECRET_BYTES = 64;
+
+/** Whether the relay can make this endpoint's next secret by itself, and in which form. */
+export function rotationSupportOf(settings: RotationSettings): RotationSupport {
+  const { provider, method, methodIsExplicit } = settings;
+  const config = effectiveConfig(provider, method, methodIsExplicit, settings.config);
+  switch (method) {
+    case "hmac_sha256":
+    case "hmac_sha1": {
+      const parsed = parseHmac(config);
+      return parsed.ok
+        ? {
+            ok: true,
+            encoding: parsed.settings.secretEncoding,
+            prefix: parsed.settings.secretPrefix,
+          }
+        : { ok: true, encoding: "utf8", prefix: "" };
+    }
+    case "bearer_token":
+    case "basic_auth":
+      return { ok: true, encoding: "utf8", prefix: "" };
+    case "jwt": {
+      const parsed = parseJwt(config);
+      if (!parsed.ok) return { ok: true, encoding: "utf8", prefix: "" };
+      return parsed.settings.algorithms.every(isHmacAlgorithm)
+        ? { ok: true, encoding: parsed.settings.secretEncoding, prefix: "" }
+        : refuse("the sender holds the private key; update verification_config with its new one");
+    }
+    case "twilio_signature":
+      return refuse("Twilio issues the auth token; update the endpoint's secret with the new one");
+    case "ip_allowlist":
+      return refuse("ip_allowlist has no secret; update verification_config.allowed_ips");
+    case "none":
+      return refuse("none has no secret; choose another verification_method first");
+    default:
+      return method satisfies never;
+  }
+}
+
+/** A new secret in the form the endpoint's configuration reads; null where rotation is not supported. */
+export function makeRotatedSecret(
+  settings: RotationSettings,
+  randomBytes: (sizeBytes: number) => Uint8Array,
+): string | null {
+  const support = rotationSupportOf(settings);
+  if (!support.ok) return null;
+  const sizeBytes = settings.method === "jwt" ? NEW_JWT_SECRET_BYTES : NEW_SECRET_BYTES;
+  // As text, base64url is safe in headers, shells and configuration files.
+  const encoding = support.encoding === "utf8" ? "base64url" : support.encoding;
+  return support.prefix + Buffer.from(randomBytes(sizeBytes)).toString(encoding);
+}
+
+function refuse(message: string): RotationSupport {
+  return { ok: false, message };
+}

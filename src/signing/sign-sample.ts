@@ -1,0 +1,113 @@
+import { Buffer } from "node:buffer";
+import type { HeaderList } from "../domain/event.ts";
+import { parseBearer } from "./bearer.ts";
+import { parseBasic } from "./basic.ts";
+import { computeHmac } from "./hmac.ts";
+import type { HmacAlgorithm } from "./hmac.ts";
+import { parseHmac } from "./hmac-settings.ts";
+import type { HmacSettings } from "./hmac-settings.ts";
+import { readKey } from "./key-material.ts";
+import { effectiveConfig } from "./presets.ts";
+import { rawPathOf } from "./signed-payload.ts";
+import { readBodyTimestamp } from "./timestamp.ts";
+import { parseTwilio, signTwilio } from "./twilio.ts";
+import { twilioFormText } from "./twilio-form.ts";
+import type { VerificationSettings } from "./verification-settings.ts";
+
+export interface SampleToSign extends VerificationSettings {
+  readonly body: Uint8Array;
+  readonly nowMs: number;
+  /** The public URL that the request will be sent to, its query included. */
+  readonly url: string;
+  readonly httpMethod: string;
+  /** The value of `id_header`, where one is configured; "test" when left out. */
+  readonly id?: string;
+}
+
+/**
+ * Headers that make a genuine request of a body, with the endpoint's own secret and configuration. Where the
+ * endpoint cannot be signed for (no secret, settings missing, jwt, ip_allowlist) there are none: the request
+ * goes out unsigned, and ingest says in its own words what is missing.
+ */
+export function signSample(sample: SampleToSign): HeaderList {
+  const { provider, method, methodIsExplicit, secret } = sample;
+  if (secret === null || secret === "") return [];
+  const config = effectiveConfig(provider, method, methodIsExplicit, sample.config);
+  switch (method) {
+    case "hmac_sha256":
+    case "hmac_sha1": {
+      const parsed = parseHmac(config);
+      const algorithm = method === "hmac_sha256" ? "sha256" : "sha1";
+      return parsed.ok ? signHmac(sample, algorithm, parsed.settings) : [];
+    }
+    case "bearer_token": {
+      const parsed = parseBearer(config);
+      if (!parsed.ok) return [];
+      const { header, scheme } = parsed.settings;
+      return [[header, scheme === "" ? secret : `${scheme} ${secret}`]];
+    }
+    case "basic_auth": {
+      const parsed = parseBasic(config);
+      if (!parsed.ok) return [];
+      const pair = Buffer.from(`${parsed.settings.username}:${secret}`, "utf8");
+      return [["Authorization", `Basic ${pair.toString("base64")}`]];
+    }
+    case "twilio_signature": {
+      const parsed = parseTwilio(config);
+      if (!parsed.ok) return [];
+      const url = parsed.settings.url ?? sample.url;
+      const digest = signTwilio(secret, url, twilioFormText(sample.body) ?? "");
+      return [[parsed.settings.header, Buffer.from(digest).toString("base64")]];
+    }
+    case "jwt":
+    case "ip_allowlist":
+    case "none":
+      return [];
+    default:
+      return method satisfies never;
+  }
+}
+
+const DEFAULT_ID = "test";
+
+function signHmac(
+  sample: SampleToSign,
+  algorithm: HmacAlgorithm,
+  settings: HmacSettings,
+): HeaderList {
+  const key = readKey(sample.secret, settings.secretEncoding, settings.secretPrefix);
+  const header = settings.headers[0];
+  if (!key.ok || header === undefined) return [];
+  const timestamp = timestampOf(sample, settings);
+  const id = sample.id ?? DEFAULT_ID;
+  const digest = computeHmac(algorithm, key.key, settings, {
+    body: sample.body,
+    timestamp,
+    id: settings.idHeader === null ? "" : id,
+    method: sample.httpMethod,
+    path: rawPathOf(sample.url),
+  });
+  const signature = settings.prefix + digest.toString(settings.encoding);
+  const pairs =
+    settings.timestampKey === null
+      ? [`${settings.signatureKey}=${signature}`]
+      : [`${settings.timestampKey}=${timestamp}`, `${settings.signatureKey}=${signature}`];
+  const isKeyValue = settings.headerFormat === "key_value";
+  const headers: [string, string][] = [
+    [header, isKeyValue ? pairs.join(settings.listSeparator) : signature],
+  ];
+  if (settings.timestampHeader !== null) headers.push([settings.timestampHeader, timestamp]);
+  if (settings.idHeader !== null) headers.push([settings.idHeader, id]);
+  return headers;
+}
+
+/** The clock's, unless the body carries its own and there is no header for one. */
+function timestampOf(sample: SampleToSign, settings: HmacSettings): string {
+  const now = settings.timestampUnit === "s" ? Math.floor(sample.nowMs / 1000) : sample.nowMs;
+  const isInBodyOnly = settings.timestampKey === null && settings.timestampHeader === null;
+  if (settings.timestampBodyField !== null && isInBodyOnly) {
+    const field = readBodyTimestamp(sample.body, settings.timestampBodyField);
+    if (field.kind === "found") return field.text;
+  }
+  return String(now);
+}

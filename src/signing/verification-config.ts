@@ -1,0 +1,114 @@
+import { isHmacAlgorithm } from "./jwt-algorithms.ts";
+import { parseJwt } from "./jwt-settings.ts";
+import { effectiveConfig } from "./presets.ts";
+import { SCHEMES } from "./registry.ts";
+import type { Config } from "./settings-reader.ts";
+import { parseHmac } from "./hmac-settings.ts";
+import { decodeSecret } from "./strict-bytes.ts";
+import type { SecretEncoding } from "./strict-bytes.ts";
+import type { VerificationSettings } from "./verification-settings.ts";
+
+export type ConfigVerdict =
+  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: false; readonly field: string; readonly message: string };
+
+/** `config` as it came with the request: anything, or nothing at all. */
+export type ConfigToValidate = Omit<VerificationSettings, "config"> & {
+  readonly config: unknown;
+};
+
+const MAX_CONFIG_BYTES = 64 * 1024;
+
+/**
+ * Checks a `verification_config` when it is written. No configuration, or an empty one, is taken: ingest then
+ * fails closed and names the setting that is missing. Once something is configured, all that the method
+ * requires must be there. `field` is named as in the API: `secret`, `verification_config.allowed_ips`.
+ */
+export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdict {
+  const { provider, method, methodIsExplicit, secret } = input;
+  const given = input.config ?? {};
+  if (!isRecord(given)) return wrong("verification_config", "must be an object");
+  if (JSON.stringify(given).length > MAX_CONFIG_BYTES) {
+    return wrong("verification_config", `must be at most ${MAX_CONFIG_BYTES / 1024} KiB of JSON`);
+  }
+  const config = effectiveConfig(provider, method, methodIsExplicit, given);
+  const problem = SCHEMES[method].check(config);
+  const isEmpty = Object.keys(given).length === 0;
+  if (problem !== null && !(problem.missing && isEmpty)) {
+    return wrong(problem.field, problem.message);
+  }
+  if (!isEmpty) {
+    const mistake = refuseMethodRules(method, config);
+    if (mistake !== null) return mistake;
+  }
+  return refuseSecret(method, config, secret) ?? { ok: true, config: given };
+}
+
+/** Rules of writing only: at ingest the same configurations fail closed by themselves. */
+function refuseMethodRules(
+  method: VerificationSettings["method"],
+  config: Config,
+): ConfigVerdict | null {
+  if (method === "ip_allowlist") {
+    const list = config["allowed_ips"];
+    return Array.isArray(list) && list.length > 0
+      ? null
+      : wrong("verification_config.allowed_ips", "must list at least one address or CIDR");
+  }
+  const jwt = method === "jwt" ? parseJwt(config) : null;
+  if (jwt === null || !jwt.ok) return null;
+  const { algorithms, keySource } = jwt.settings;
+  const hmacCount = algorithms.filter(isHmacAlgorithm).length;
+  if (hmacCount > 0 && hmacCount < algorithms.length) {
+    const message = "must not mix HS algorithms with the others: a public key is no shared secret";
+    return wrong("verification_config.algorithms", message);
+  }
+  if (hmacCount > 0 && keySource.kind !== "secret") {
+    const message = "HS algorithms take the endpoint's secret, not public_key, jwks or jwks_url";
+    return wrong("verification_config.algorithms", message);
+  }
+  if (keySource.kind === "url" && !/^https:/i.test(keySource.url)) {
+    return wrong("verification_config.jwks_url", "must be an https URL");
+  }
+  return null;
+}
+
+/** A secret that cannot be decoded would refuse every webhook. */
+function refuseSecret(
+  method: VerificationSettings["method"],
+  config: Config,
+  secret: string | null,
+): ConfigVerdict | null {
+  if (secret === null) return null;
+  const rule = secretRuleOf(method, config);
+  if (rule === null) return null;
+  const hasPrefix = rule.prefix !== "" && secret.startsWith(rule.prefix);
+  const key = decodeSecret(hasPrefix ? secret.slice(rule.prefix.length) : secret, rule.encoding);
+  if (key !== null && key.byteLength > 0) return null;
+  return wrong("secret", `must be ${rule.encoding}, as verification_config.secret_encoding says`);
+}
+
+interface SecretRule {
+  readonly encoding: SecretEncoding;
+  readonly prefix: string;
+}
+
+function secretRuleOf(method: VerificationSettings["method"], config: Config): SecretRule | null {
+  if (method === "hmac_sha256" || method === "hmac_sha1") {
+    const parsed = parseHmac(config);
+    if (!parsed.ok) return null;
+    return { encoding: parsed.settings.secretEncoding, prefix: parsed.settings.secretPrefix };
+  }
+  const jwt = method === "jwt" ? parseJwt(config) : null;
+  return jwt?.ok === true && jwt.settings.keySource.kind === "secret"
+    ? { encoding: jwt.settings.secretEncoding, prefix: "" }
+    : null;
+}
+
+function isRecord(value: unknown): value is Config {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function wrong(field: string, message: string): ConfigVerdict {
+  return { ok: false, field, message };
+}
