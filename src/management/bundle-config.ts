@@ -1,0 +1,68 @@
+import type { DestinationRow, EndpointBundle } from "../domain/config-store.ts";
+import type { DestinationConfig } from "../domain/destination.ts";
+import type { EndpointConfig } from "../domain/endpoint.ts";
+import { openDestination, openEndpoint } from "./sealed-secrets.ts";
+import type { SecretBox } from "./secret-box.ts";
+import type { VerificationSettings } from "./ports.ts";
+
+/** An endpoint with its destinations as ingest and delivery use them: secrets in clear text, in memory only. */
+export interface ConfigBundle {
+  readonly endpoint: EndpointConfig;
+  readonly destinations: readonly DestinationConfig[];
+  /** Changes when anything of the endpoint or of this destination changes. */
+  readonly revisions: ReadonlyMap<string, string>;
+}
+
+/** @throws {SealedValueError} when a secret cannot be opened */
+export function toConfigBundle(
+  bundle: EndpointBundle,
+  box: SecretBox,
+  signatureHeadersOf: (settings: VerificationSettings) => readonly string[],
+): ConfigBundle {
+  const { endpoint: row } = bundle;
+  const { secret, config } = openEndpoint(box, row);
+  const settings: VerificationSettings = {
+    provider: row.provider,
+    method: row.verificationMethod,
+    methodIsExplicit: row.methodIsExplicit,
+    secret,
+    config,
+  };
+  const signatureHeaders = signatureHeadersOf(settings);
+  return {
+    endpoint: {
+      id: row.id,
+      orgId: row.orgId,
+      projectId: row.projectId,
+      token: row.token,
+      status: row.status,
+      ...settings,
+    },
+    destinations: bundle.destinations.map((destination) => ({
+      id: destination.id,
+      endpointId: destination.endpointId,
+      orgId: destination.orgId,
+      receiverUrl: destination.receiverUrl,
+      forwardOriginalSignature: destination.forwardOriginalSignature,
+      status: destination.status,
+      retryMaxAttempts: destination.retryMaxAttempts,
+      retryBackoff: destination.retryBackoff,
+      rateLimitMax: destination.rateLimitMax,
+      rateLimitWindow: destination.rateLimitWindow,
+      secrets: openDestination(box, destination),
+      signatureHeaders,
+    })),
+    revisions: new Map([
+      [row.id, revisionOf(row)],
+      ...bundle.destinations.map(
+        (destination) => [destination.id, revisionOf(destination)] as const,
+      ),
+    ]),
+  };
+}
+
+/** The nonce of the sealed value tells two writes of one millisecond apart. */
+function revisionOf(row: Pick<DestinationRow, "updatedAtMs" | "status" | "sealed">): string {
+  const nonce = Buffer.from(row.sealed.subarray(9, 21)).toString("base64");
+  return `${row.updatedAtMs} ${row.status} ${nonce}`;
+}

@@ -1,0 +1,65 @@
+import { LRUCache } from "lru-cache";
+import type { BundleKey } from "./bundle-loader.ts";
+import type { ConfigBundle } from "./bundle-config.ts";
+
+export interface BundleEntry {
+  readonly endpointId: string;
+  readonly token: string;
+  readonly destinationIds: readonly string[];
+  /** Null when its secrets cannot be opened: then nothing can be verified or signed. */
+  readonly bundle: ConfigBundle | null;
+  /** Monotonic; nothing in the entry is older. */
+  readonly loadedAtMs: number;
+  /** The store said that it changed. */
+  dirty: boolean;
+}
+
+/** Endpoints with their destinations by endpoint id, token and destination id; the least recently used go first. */
+export interface BundleEntries {
+  find(key: BundleKey): BundleEntry | undefined;
+  put(entry: BundleEntry): void;
+  remove(endpointId: string): void;
+  all(): Iterable<BundleEntry>;
+}
+
+export function makeBundleEntries(maxEndpoints: number): BundleEntries {
+  const endpointOfToken = new Map<string, string>();
+  const endpointOfDestination = new Map<string, string>();
+  const byEndpoint = new LRUCache<string, BundleEntry>({
+    max: maxEndpoints,
+    // Also called for an entry that is overwritten, before the new one is indexed.
+    dispose(entry) {
+      endpointOfToken.delete(entry.token);
+      for (const id of entry.destinationIds) endpointOfDestination.delete(id);
+    },
+  });
+
+  function endpointIdOf(key: BundleKey): string | undefined {
+    switch (key.kind) {
+      case "token":
+        return endpointOfToken.get(key.value);
+      case "endpoint":
+        return key.value;
+      case "destination":
+        return endpointOfDestination.get(key.value);
+      default:
+        return key.kind satisfies never;
+    }
+  }
+
+  return {
+    find(key) {
+      const endpointId = endpointIdOf(key);
+      return endpointId === undefined ? undefined : byEndpoint.get(endpointId);
+    },
+    put(entry) {
+      byEndpoint.set(entry.endpointId, entry);
+      endpointOfToken.set(entry.token, entry.endpointId);
+      for (const id of entry.destinationIds) endpointOfDestination.set(id, entry.endpointId);
+    },
+    remove(endpointId) {
+      byEndpoint.delete(endpointId);
+    },
+    all: () => byEndpoint.values(),
+  };
+}

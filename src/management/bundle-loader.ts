@@ -1,0 +1,113 @@
+import type { BundleReader, EndpointBundle } from "../domain/config-store.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../domain/logger.ts";
+
+export type BundleKeyKind = "token" | "endpoint" | "destination";
+export interface BundleKey {
+  readonly kind: BundleKeyKind;
+  readonly value: string;
+}
+
+export interface LoadedBatch {
+  readonly keys: readonly BundleKey[];
+  readonly bundles: readonly EndpointBundle[];
+  /** Monotonic time before the store was asked: what was read is not older. */
+  readonly askedAtMs: number;
+  /** Number of the last change that was known then. */
+  readonly askedAtChange: number;
+}
+
+export interface BundleLoader {
+  /** False when the store could not be asked. Equal keys share one question. */
+  load(key: BundleKey): Promise<boolean>;
+  /** True for a while after a failure: nothing is asked in that time. */
+  isDown(): boolean;
+}
+
+const MAX_BATCH_KEYS = 500;
+const MAX_WAITING_KEYS = 20_000;
+/** After a failure the store is left alone for so long. */
+const PAUSE_AFTER_FAILURE_MS = 1_000;
+
+interface Waiting {
+  readonly key: BundleKey;
+  readonly promise: Promise<boolean>;
+  readonly resolve: (loaded: boolean) => void;
+}
+
+/**
+ * One question to the store at a time; what is asked for meanwhile goes into the next one. So any number of
+ * requests makes at most one query per round trip.
+ */
+export function makeBundleLoader(ports: {
+  readonly reader: BundleReader;
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly logger: Logger;
+  readonly lastChange: () => number;
+  readonly onLoaded: (batch: LoadedBatch) => void;
+}): BundleLoader {
+  const { clock } = ports;
+  const waiting = new Map<string, Waiting>();
+  let asking = false;
+  let downUntilMs = -Infinity;
+
+  async function ask(batch: readonly Waiting[]): Promise<boolean> {
+    const keys = batch.map((entry) => entry.key);
+    const valuesOf = (kind: BundleKeyKind) =>
+      keys.filter((key) => key.kind === kind).map((key) => key.value);
+    const askedAtMs = clock.monotonic();
+    const askedAtChange = ports.lastChange();
+    try {
+      const bundles = await ports.reader.bundles({
+        tokens: valuesOf("token"),
+        endpointIds: valuesOf("endpoint"),
+        destinationIds: valuesOf("destination"),
+      });
+      ports.onLoaded({ keys, bundles, askedAtMs, askedAtChange });
+      return true;
+    } catch (error) {
+      downUntilMs = clock.monotonic() + PAUSE_AFTER_FAILURE_MS;
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+      ports.logger.warn({ keys: keys.length, error: String(cause) }, "config.load_failed");
+      return false;
+    }
+  }
+
+  async function askAll(): Promise<void> {
+    asking = true;
+    while (waiting.size > 0) {
+      const batch = [...waiting].slice(0, MAX_BATCH_KEYS);
+      for (const [name] of batch) waiting.delete(name);
+      const entries = batch.map(([, entry]) => entry);
+      const loaded = isDown() ? false : await ask(entries);
+      for (const entry of entries) entry.resolve(loaded);
+    }
+    asking = false;
+  }
+
+  function isDown(): boolean {
+    return clock.monotonic() < downUntilMs;
+  }
+
+  return {
+    isDown,
+    async load(key) {
+      if (isDown()) return false;
+      const name = `${key.kind} ${key.value}`;
+      const known = waiting.get(name);
+      if (known !== undefined) return known.promise;
+      if (waiting.size >= MAX_WAITING_KEYS) return false;
+      let resolve: (loaded: boolean) => void = () => undefined;
+      const promise = new Promise<boolean>((settle) => {
+        resolve = settle;
+      });
+      waiting.set(name, { key, promise, resolve });
+      // In the next microtask, so that what is asked for in one turn makes one question.
+      if (!asking) {
+        asking = true;
+        queueMicrotask(() => void askAll());
+      }
+      return promise;
+    },
+  };
+}

@@ -1,0 +1,234 @@
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../domain/clock.ts";
+import type { BundleReader, ConfigChange } from "../domain/config-store.ts";
+import type { DestinationConfig, Lookup } from "../domain/destination.ts";
+import type { EndpointConfig } from "../domain/endpoint.ts";
+import type { Logger } from "../domain/logger.ts";
+import { toConfigBundle, type ConfigBundle } from "./bundle-config.ts";
+import { makeBundleEntries, type BundleEntry } from "./bundle-entries.ts";
+import { makeBundleLoader, type BundleKey, type LoadedBatch } from "./bundle-loader.ts";
+import type { VerificationSettings } from "./ports.ts";
+import type { SecretBox } from "./secret-box.ts";
+
+export interface ConfigCachePorts {
+  readonly reader: BundleReader;
+  readonly box: SecretBox;
+  readonly clock: Pick<Clock, "monotonic" | "schedule">;
+  readonly logger: Logger;
+  /** False for a token that was never made here: it is missing without a look at the store. */
+  readonly isOurToken: (token: string) => boolean;
+  readonly signatureHeadersOf: (settings: VerificationSettings) => readonly string[];
+}
+
+export interface ConfigCacheOptions {
+  /** Hard expiry. From half of it on, an entry that is used is loaded anew in the background. */
+  readonly ttlMs: number;
+  readonly maxEndpoints?: number;
+}
+
+/** What a listener learns: the endpoint (`destinationId` null) or one of its destinations changed or went away. */
+export interface ConfigChanged {
+  readonly endpointId: string;
+  readonly destinationId: string | null;
+}
+
+type MaybeLater<T> = T | Promise<T>;
+
+/** Lookups answer at once on a hit; a promise otherwise, which never rejects. */
+export interface ConfigCache {
+  endpointByToken(token: string): MaybeLater<Lookup<EndpointConfig>>;
+  endpoint(id: string): MaybeLater<Lookup<EndpointConfig>>;
+  /** Of an endpoint that is not deleted. */
+  destination(id: string): MaybeLater<Lookup<DestinationConfig>>;
+  /** All that are not deleted, whatever their status. */
+  destinationsOf(endpointId: string): MaybeLater<Lookup<readonly DestinationConfig[]>>;
+  /** A change pushed by the store. */
+  apply(change: ConfigChange): void;
+  /** Pushes may have been lost: everything is loaded anew when it is next used. */
+  invalidateAll(): void;
+  /** Called once a lookup will see the change. The returned function ends it. */
+  onChange(listener: (changed: ConfigChanged) => void): () => void;
+}
+
+const MAX_ENDPOINTS = 50_000;
+const MAX_ABSENT_KEYS = 20_000;
+/** With an expired entry at hand, a store that takes longer is treated as unreachable. */
+const STALE_AFTER_MS = 1_000;
+
+const MISSING = { kind: "missing" } as const;
+const UNAVAILABLE = { kind: "unavailable" } as const;
+
+export function makeConfigCache(
+  ports: ConfigCachePorts,
+  { ttlMs, maxEndpoints = MAX_ENDPOINTS }: ConfigCacheOptions,
+): ConfigCache {
+  const { clock, box, logger } = ports;
+  const entries = makeBundleEntries(maxEndpoints);
+  /** Keys the store does not know, by the time it was asked. */
+  const absent = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
+  /** Numbers of the latest changes by endpoint id and token: an answer asked for before them is not trusted. */
+  const changes = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
+  const listeners = new Set<(changed: ConfigChanged) => void>();
+  let lastChange = 0;
+  let lastChangeOfAll = 0;
+  const loader = makeBundleLoader({
+    reader: ports.reader,
+    clock,
+    logger,
+    lastChange: () => lastChange,
+    onLoaded,
+  });
+
+  function changedSince(number: number, ...names: readonly string[]): boolean {
+    return lastChangeOfAll > number || names.some((name) => (changes.get(name) ?? 0) > number);
+  }
+
+  function open(batch: LoadedBatch["bundles"][number]): ConfigBundle | null {
+    try {
+      return toConfigBundle(batch, box, ports.signatureHeadersOf);
+    } catch (error) {
+      logger.error({ endpointId: batch.endpoint.id, error: String(error) }, "config.not_readable");
+      return null;
+    }
+  }
+
+  function onLoaded(batch: LoadedBatch): void {
+    const loadedAtMs = batch.askedAtMs;
+    const found = new Set<string>();
+    for (const rows of batch.bundles) {
+      const { id: endpointId, token } = rows.endpoint;
+      const before = entries.find({ kind: "endpoint", value: endpointId });
+      const bundle = open(rows);
+      const dirty = changedSince(batch.askedAtChange, endpointId);
+      const destinationIds = rows.destinations.map((destination) => destination.id);
+      entries.put({ endpointId, token, destinationIds, bundle, loadedAtMs, dirty });
+      for (const name of [`endpoint ${endpointId}`, `token ${token}`]) found.add(name);
+      for (const id of destinationIds) found.add(`destination ${id}`);
+      if (before !== undefined) tellDifferences(endpointId, before.bundle, bundle);
+    }
+    for (const key of batch.keys) {
+      const name = `${key.kind} ${key.value}`;
+      if (found.has(name)) absent.delete(name);
+      else {
+        if (!changedSince(batch.askedAtChange, key.value)) absent.set(name, loadedAtMs);
+        const before = entries.find(key);
+        // Its endpoint is gone. (A destination that is gone left the index when its endpoint was put.)
+        if (before !== undefined) {
+          entries.remove(before.endpointId);
+          tellDifferences(before.endpointId, before.bundle, null);
+        }
+      }
+    }
+  }
+
+  function tell(changed: ConfigChanged): void {
+    for (const listener of listeners) listener(changed);
+  }
+
+  /** What the store did not push (or pushed while nobody listened) is noticed when it is loaded. */
+  function tellDifferences(
+    endpointId: string,
+    before: ConfigBundle | null,
+    after: ConfigBundle | null,
+  ): void {
+    const ids = new Set([...(before?.revisions.keys() ?? []), ...(after?.revisions.keys() ?? [])]);
+    for (const id of ids) {
+      if (before?.revisions.get(id) === after?.revisions.get(id)) continue;
+      tell({ endpointId, destinationId: id === endpointId ? null : id });
+    }
+  }
+
+  function lookup<T>(
+    key: BundleKey,
+    pick: (bundle: ConfigBundle) => T | undefined,
+  ): MaybeLater<Lookup<T>> {
+    const entry = entries.find(key);
+    if (entry !== undefined) {
+      const ageMs = clock.monotonic() - entry.loadedAtMs;
+      if (!entry.dirty && ageMs < ttlMs) {
+        if (ageMs > ttlMs / 2) void loader.load({ kind: "endpoint", value: entry.endpointId });
+        return answerFrom(entry, pick);
+      }
+      if (loader.isDown()) return answerFrom(entry, pick);
+      return reload(key, entry, pick);
+    }
+    const askedAtMs = absent.get(`${key.kind} ${key.value}`);
+    if (askedAtMs !== undefined && clock.monotonic() - askedAtMs < ttlMs) return MISSING;
+    if (key.kind === "token" && !ports.isOurToken(key.value)) return MISSING;
+    if (loader.isDown()) return UNAVAILABLE;
+    return loader.load(key).then((loaded) => (loaded ? after(key, pick) : UNAVAILABLE));
+  }
+
+  async function reload<T>(
+    key: BundleKey,
+    stale: BundleEntry,
+    pick: (bundle: ConfigBundle) => T | undefined,
+  ): Promise<Lookup<T>> {
+    let cancel: () => void = () => undefined;
+    const tooLate = new Promise<false>((resolve) => {
+      cancel = clock.schedule(STALE_AFTER_MS, () => resolve(false));
+    });
+    const loaded = await Promise.race([
+      loader.load({ kind: "endpoint", value: stale.endpointId }),
+      tooLate,
+    ]);
+    cancel();
+    return loaded ? after(key, pick) : answerFrom(stale, pick);
+  }
+
+  /** What a key gives right after it was loaded. */
+  function after<T>(key: BundleKey, pick: (bundle: ConfigBundle) => T | undefined): Lookup<T> {
+    const entry = entries.find(key);
+    return entry === undefined ? MISSING : answerFrom(entry, pick);
+  }
+
+  return {
+    endpointByToken: (token) =>
+      lookup({ kind: "token", value: token }, (bundle) => bundle.endpoint),
+    endpoint: (id) => lookup({ kind: "endpoint", value: id }, (bundle) => bundle.endpoint),
+    destination: (id) =>
+      lookup({ kind: "destination", value: id }, (bundle) =>
+        bundle.destinations.find((destination) => destination.id === id),
+      ),
+    destinationsOf: (endpointId) =>
+      lookup({ kind: "endpoint", value: endpointId }, (bundle) => bundle.destinations),
+    apply(change) {
+      lastChange += 1;
+      changes.set(change.endpointId, lastChange);
+      changes.set(change.token, lastChange);
+      absent.delete(`token ${change.token}`);
+      absent.delete(`endpoint ${change.endpointId}`);
+      if (change.destinationId !== null) {
+        changes.set(change.destinationId, lastChange);
+        absent.delete(`destination ${change.destinationId}`);
+      }
+      const key: BundleKey = { kind: "endpoint", value: change.endpointId };
+      const entry = entries.find(key);
+      if (entry !== undefined) {
+        entry.dirty = true;
+        // So that the next webhook finds it loaded.
+        void loader.load(key);
+      }
+      tell({ endpointId: change.endpointId, destinationId: change.destinationId });
+    },
+    invalidateAll() {
+      lastChange += 1;
+      lastChangeOfAll = lastChange;
+      absent.clear();
+      for (const entry of entries.all()) entry.dirty = true;
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+function answerFrom<T>(
+  entry: BundleEntry,
+  pick: (bundle: ConfigBundle) => T | undefined,
+): Lookup<T> {
+  if (entry.bundle === null) return UNAVAILABLE;
+  const value = pick(entry.bundle);
+  return value === undefined ? MISSING : { kind: "found", value };
+}

@@ -1,0 +1,66 @@
+import type { ApiKeyStore, ConfigStore } from "../domain/config-store.ts";
+import type { Provider, VerificationMethod } from "../domain/enums.ts";
+import type { EventQueries } from "../domain/event-query.ts";
+import type { HeaderList } from "../domain/event.ts";
+import type { IdKind } from "../domain/ids.ts";
+import type { LogProducer } from "../domain/log.ts";
+import type { IngestTokens } from "./ingest-token.ts";
+import type { SecretBox } from "./secret-box.ts";
+
+export type ReceiverVerdict =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly reason: string };
+
+/** What decides how an endpoint's requests are verified. */
+export interface VerificationSettings {
+  readonly provider: Provider;
+  readonly method: VerificationMethod;
+  readonly methodIsExplicit: boolean;
+  readonly secret: string | null;
+  readonly config: Readonly<Record<string, unknown>>;
+}
+
+export interface TestRequest {
+  readonly url: string;
+  readonly method: "POST";
+  readonly headers: HeaderList;
+  readonly body: Uint8Array;
+}
+
+export type TestAnswer =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      /** `x-relay-event-id` of the answer. */
+      readonly eventId: string | null;
+      readonly body: string;
+    }
+  | { readonly kind: "unreachable"; readonly reason: string };
+
+/** What the use cases need from outside. */
+export interface ManagementPorts {
+  readonly store: ConfigStore;
+  readonly keys: ApiKeyStore;
+  readonly box: SecretBox;
+  readonly tokens: IngestTokens;
+  readonly log: LogProducer;
+  readonly events: Pick<EventQueries, "event">;
+  /** The guard's verdict on a receiver URL, name resolution included. */
+  readonly checkReceiver: (url: string) => Promise<ReceiverVerdict>;
+  /** Posts a test webhook; never throws. */
+  readonly postTest: (request: TestRequest) => Promise<TestAnswer>;
+  readonly now: () => number;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly randomBytes: (size: number) => Uint8Array;
+  readonly newId: (kind: IdKind, timeMs: number) => string;
+}
+
+export interface ManagementOptions {
+  /** What `Endpoint.url` starts with, without a slash at the end. */
+  readonly publicIngestUrl: string;
+  /** Where the test operation posts. */
+  readonly testIngestUrl: string;
+  /** How long deliveries also carry the signature of a secret that was rotated away. */
+  readonly rotationOverlapMs: number;
+}

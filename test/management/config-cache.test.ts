@@ -1,0 +1,286 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { BundleKeys, EndpointBundle } from "../../src/domain/config-store.ts";
+import { RelayError } from "../../src/domain/errors.ts";
+import { makeConfigCache, type ConfigCache } from "../../src/management/config-cache.ts";
+import { destinationRow, endpointRow, testBox } from "../support/postgres-rows.ts";
+import { silentLogger } from "../support/postgres.ts";
+
+const TTL_MS = 30_000;
+
+/** A store in memory that counts what it is asked and can be switched off or made slow. */
+function makeFakeReader() {
+  const bundles = new Map<string, EndpointBundle>();
+  const asked: BundleKeys[] = [];
+  const state = { down: false, gate: Promise.resolve() };
+  return {
+    bundles,
+    asked,
+    state,
+    reader: {
+      async bundles(keys: BundleKeys) {
+        asked.push(keys);
+        const found = [...bundles.values()].filter(
+          ({ endpoint, destinations }) =>
+            keys.tokens.includes(endpoint.token) ||
+            keys.endpointIds.includes(endpoint.id) ||
+            destinations.some(({ id }) => keys.destinationIds.includes(id)),
+        );
+        await state.gate;
+        if (state.down) throw new RelayError("unavailable", "down");
+        return found;
+      },
+    },
+  };
+}
+
+function makeFakeClock() {
+  let timeMs = 0;
+  const timers = new Set<{ atMs: number; callback: () => void }>();
+  return {
+    clock: {
+      monotonic: () => timeMs,
+      schedule(delayMs: number, callback: () => void) {
+        const timer = { atMs: timeMs + delayMs, callback };
+        timers.add(timer);
+        return () => void timers.delete(timer);
+      },
+    },
+    advance(byMs: number) {
+      timeMs += byMs;
+      for (const timer of timers)
+        if (timer.atMs <= timeMs) {
+          timers.delete(timer);
+          timer.callback();
+        }
+    },
+  };
+}
+
+let store: ReturnType<typeof makeFakeReader>;
+let time: ReturnType<typeof makeFakeClock>;
+let cache: ConfigCache;
+
+beforeEach(() => {
+  store = makeFakeReader();
+  time = makeFakeClock();
+  cache = makeConfigCache(
+    {
+      reader: store.reader,
+      box: testBox,
+      clock: time.clock,
+      logger: silentLogger,
+      isOurToken: (token) => token.startsWith("token-of-"),
+      signatureHeadersOf: () => ["x-signature"],
+    },
+    { ttlMs: TTL_MS },
+  );
+});
+
+function save(endpoint = endpointRow(), destinations = [destinationRow()]) {
+  store.bundles.set(endpoint.id, { endpoint, destinations });
+}
+
+async function settle() {
+  for (let turn = 0; turn < 10; turn += 1) await Promise.resolve();
+}
+
+const PUSH = { endpointId: "ep_1", token: "token-of-ep_1", destinationId: null } as const;
+
+describe("configuration cache", () => {
+  it("answers at once, without a promise, after the first load", async () => {
+    save();
+    expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({
+      kind: "found",
+      value: { id: "ep_1", token: "token-of-ep_1", secret: null, status: "active" },
+    });
+    expect(cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
+    expect(cache.endpoint("ep_1")).toMatchObject({ kind: "found" });
+    expect(cache.destination("dst_1")).toMatchObject({
+      kind: "found",
+      value: {
+        secrets: [{ secret: "whsec_one", signsUntilMs: null }],
+        signatureHeaders: ["x-signature"],
+      },
+    });
+    expect(cache.destinationsOf("ep_1")).toMatchObject({ kind: "found", value: [{ id: "dst_1" }] });
+    expect(store.asked).toHaveLength(1);
+  });
+
+  it("asks the store once for many simultaneous lookups", async () => {
+    for (let index = 0; index < 50; index += 1)
+      save(endpointRow({ id: `ep_${index}` }), [
+        destinationRow({ id: `dst_${index}`, endpointId: `ep_${index}` }),
+      ]);
+    await Promise.all(
+      Array.from({ length: 1_000 }, async (_, index) =>
+        cache.endpointByToken(`token-of-ep_${index % 50}`),
+      ),
+    );
+    expect(store.asked).toHaveLength(1);
+  });
+
+  it("does not ask the store about tokens that were never made here", () => {
+    for (let index = 0; index < 1_000; index += 1)
+      expect(cache.endpointByToken(`scan-${index}`)).toEqual({ kind: "missing" });
+    expect(store.asked).toHaveLength(0);
+  });
+
+  it("remembers that a token is missing until it is pushed", async () => {
+    expect(await cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
+    expect(cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
+    save();
+    cache.apply(PUSH);
+    expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
+  });
+
+  it("never serves an entry that is older than its time to live", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    save(endpointRow({ status: "paused", updatedAtMs: 2_000 }));
+    time.advance(TTL_MS);
+    expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+  });
+
+  it("loads an entry in the background from half of its time to live on", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    save(endpointRow({ status: "paused", updatedAtMs: 2_000 }));
+    time.advance(TTL_MS / 2 + 1);
+    expect(cache.endpoint("ep_1")).toMatchObject({ value: { status: "active" } });
+    await settle();
+    expect(cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+  });
+
+  it("counts the age of an entry from the moment the store was asked", async () => {
+    save();
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const first = cache.endpoint("ep_1");
+    await settle();
+    time.advance(TTL_MS - 1);
+    open();
+    await first;
+    time.advance(1);
+    expect(cache.endpoint("ep_1")).toBeInstanceOf(Promise);
+  });
+
+  it("serves a pushed change at the next lookup", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    save(endpointRow({ status: "paused", updatedAtMs: 2_000 }));
+    cache.apply(PUSH);
+    expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+  });
+
+  it("does not trust an answer that was asked for before a change was pushed", async () => {
+    save();
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const first = cache.endpoint("ep_1");
+    await settle();
+    save(endpointRow({ status: "paused", updatedAtMs: 2_000 }));
+    cache.apply(PUSH);
+    open();
+    await first;
+    expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+  });
+
+  it("does not remember as missing what was created while the store was asked", async () => {
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const first = cache.endpointByToken("token-of-ep_1");
+    await settle();
+    save();
+    cache.apply(PUSH);
+    open();
+    expect(await first).toEqual({ kind: "missing" });
+    expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
+  });
+
+  it("forgets a deleted endpoint and its destinations", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    store.bundles.clear();
+    cache.apply(PUSH);
+    expect(await cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
+    expect(await cache.destination("dst_1")).toEqual({ kind: "missing" });
+    expect(await cache.destinationsOf("ep_1")).toEqual({ kind: "missing" });
+  });
+
+  it("serves stale entries while the store is down, and says unavailable for what it never knew", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    store.state.down = true;
+    time.advance(TTL_MS * 100);
+    expect(await cache.endpoint("ep_1")).toMatchObject({ kind: "found" });
+    expect(cache.endpoint("ep_1")).toMatchObject({ kind: "found" });
+    expect(await cache.endpoint("ep_other")).toEqual({ kind: "unavailable" });
+    expect(await cache.endpointByToken("token-of-other")).toEqual({ kind: "unavailable" });
+    const asked = store.asked.length;
+    for (let index = 0; index < 100; index += 1) await cache.endpoint("ep_1");
+    expect(store.asked).toHaveLength(asked);
+  });
+
+  it("comes back to the truth when the store is up again", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    store.state.down = true;
+    time.advance(TTL_MS);
+    await cache.endpoint("ep_1");
+    save(endpointRow({ status: "paused", updatedAtMs: 2_000 }));
+    store.state.down = false;
+    time.advance(1_001);
+    expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+  });
+
+  it("serves the stale entry when the store hangs", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    time.advance(TTL_MS);
+    store.state.gate = new Promise(() => undefined);
+    const answer = cache.endpoint("ep_1");
+    await settle();
+    time.advance(1_000);
+    expect(await answer).toMatchObject({ kind: "found" });
+  });
+
+  it("loads everything anew after pushes may have been lost", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    save(endpointRow({ status: "paused", updatedAtMs: 2_000 }));
+    cache.invalidateAll();
+    expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+  });
+
+  it("tells listeners what was pushed and what a reload brought to light", async () => {
+    const seen: unknown[] = [];
+    const stop = cache.onChange((changed) => seen.push(changed));
+    save(endpointRow(), [destinationRow(), destinationRow({ id: "dst_2" })]);
+    await cache.endpoint("ep_1");
+    expect(seen).toEqual([]);
+    save(endpointRow(), [destinationRow({ status: "paused", updatedAtMs: 2_000 })]);
+    time.advance(TTL_MS);
+    await cache.endpoint("ep_1");
+    expect(seen).toContainEqual({ endpointId: "ep_1", destinationId: "dst_1" });
+    expect(seen).toContainEqual({ endpointId: "ep_1", destinationId: "dst_2" });
+    seen.length = 0;
+    cache.apply({ ...PUSH, destinationId: "dst_1" });
+    expect(seen).toEqual([{ endpointId: "ep_1", destinationId: "dst_1" }]);
+    stop();
+    cache.apply(PUSH);
+    expect(seen).toHaveLength(1);
+  });
+
+  it("answers unavailable, not missing, for an endpoint whose secret cannot be opened", async () => {
+    save(endpointRow({ sealed: new Uint8Array(60) }));
+    expect(await cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "unavailable" });
+    expect(cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "unavailable" });
+    expect(store.asked).toHaveLength(1);
+  });
+});
