@@ -6,7 +6,7 @@ import { ApiFailure } from "./api-failure.ts";
 import { makeDocsPage } from "./docs-page.ts";
 import { describeError, errorResponse } from "./envelope.ts";
 import { documentOperation, finishDocument } from "./openapi.ts";
-import type { OpenApiDocument } from "./openapi.ts";
+import type { OpenApiDocument } from "./openapi-document.ts";
 import { OPERATIONS } from "./operations.ts";
 import { runOperation } from "./run-operation.ts";
 import type { LimitRequests, OperationPorts } from "./run-operation.ts";

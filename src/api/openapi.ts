@@ -4,6 +4,8 @@ import type { Env } from "hono";
 import type { ApiErrorCode } from "./api-failure.ts";
 import { STATUS_OF_CODE } from "./envelope.ts";
 import { ERROR_CATALOGUE } from "./error-catalogue.ts";
+import { shareErrorResponses } from "./share-error-responses.ts";
+import type { OpenApiDocument } from "./openapi-document.ts";
 import type { AnyOperation } from "./operation.ts";
 import {
   EXAMPLE_TIME,
@@ -17,9 +19,30 @@ import {
 /** Of the interface, not of the program: changes with the specification. */
 export const API_VERSION = "0.1.0";
 
-export type OpenApiDocument = ReturnType<OpenAPIHono["getOpenAPI31Document"]>;
 type Registry = OpenAPIHono["openAPIRegistry"];
 type ResponseConfig = RouteConfig["responses"][string];
+
+type HeaderObject = {
+  readonly description: string;
+  readonly required: boolean;
+  readonly schema: { readonly type: "string"; readonly pattern?: string };
+};
+
+const REQUEST_ID: HeaderObject = {
+  description: "Names this request in the service's log.",
+  required: true,
+  schema: { type: "string" },
+};
+const RETRY_AFTER: HeaderObject = {
+  description: "Seconds to wait.",
+  required: true,
+  schema: { type: "string", pattern: "^[1-9]\\d*$" },
+};
+const CHALLENGE: HeaderObject = {
+  description: "`Bearer`",
+  required: true,
+  schema: { type: "string" },
+};
 
 const EVERYWHERE: readonly ApiErrorCode[] = [
   "validation_error",
@@ -70,13 +93,14 @@ export function documentOperation(registry: Registry, operation: AnyOperation): 
 
 function successResponse(success: AnyOperation["success"]): ResponseConfig {
   const { description, schema, paginated } = success;
-  if (schema === null) return { description };
+  const headers = { "x-request-id": REQUEST_ID };
+  if (schema === null) return { description, headers };
   const envelope = z.object({
     data: schema,
     ...(paginated === true ? { pagination: PaginationSchema } : {}),
     timestamp,
   });
-  return { description, content: { "application/json": { schema: envelope } } };
+  return { description, headers, content: { "application/json": { schema: envelope } } };
 }
 
 function errorResponses(operation: AnyOperation): Record<string, ResponseConfig> {
@@ -104,11 +128,20 @@ function errorResponse(codes: readonly ApiErrorCode[], operation: AnyOperation):
     },
   ]);
   return {
+    headers: errorHeaders(codes),
     description: codes.map((code) => `\`${code}\`: ${ERROR_CATALOGUE[code].meaning}`).join(" "),
     content: {
       "application/json": { schema: ErrorSchema, examples: Object.fromEntries(examples) },
     },
   };
+}
+
+function errorHeaders(codes: readonly ApiErrorCode[]): Record<string, HeaderObject> {
+  const headers: Record<string, HeaderObject> = { "x-request-id": REQUEST_ID };
+  if (codes.includes("unauthorized")) headers["www-authenticate"] = CHALLENGE;
+  if (codes.includes("rate_limited") || codes.includes("unavailable"))
+    headers["retry-after"] = RETRY_AFTER;
+  return headers;
 }
 
 function exampleMessage(code: ApiErrorCode, operation: AnyOperation): string {
@@ -146,28 +179,6 @@ export function finishDocument<E extends Env>(api: OpenAPIHono<E>): OpenApiDocum
       { name: "Events", description: "Received webhooks, their delivery attempts, and replays." },
     ],
   });
-  addHeaders(document);
+  shareErrorResponses(document);
   return document;
-}
-
-const REQUEST_ID = {
-  description: "Names this request in the service's log.",
-  schema: { type: "string" },
-} as const;
-const RETRY_AFTER = {
-  description: "Seconds to wait.",
-  required: true,
-  schema: { type: "string", pattern: "^[1-9]\\d*$" },
-} as const;
-const CHALLENGE = { required: true, schema: { type: "string" }, example: "Bearer" } as const;
-
-function addHeaders(document: OpenApiDocument): void {
-  for (const path of Object.values(document.paths ?? {}))
-    for (const operation of [path.get, path.post, path.patch, path.delete])
-      for (const [status, response] of Object.entries(operation?.responses ?? {}))
-        response.headers = {
-          "x-request-id": REQUEST_ID,
-          ...(status === "401" ? { "www-authenticate": CHALLENGE } : {}),
-          ...(status === "429" || status === "503" ? { "retry-after": RETRY_AFTER } : {}),
-        };
 }

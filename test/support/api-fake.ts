@@ -282,28 +282,9 @@ export class ApiFake {
       if (this.failure !== null) throw this.failure;
       this.lastFilter = filter;
       this.lastPage = page;
-      const items = this.#matching(orgId, filter).map((event): EventListItem => {
-        const {
-          id,
-          endpointId,
-          provider,
-          receivedAtMs,
-          signatureValid,
-          verificationError,
-          payloadSizeBytes,
-        } = event;
-        return {
-          id,
-          endpointId,
-          orgId,
-          provider,
-          receivedAtMs,
-          signatureValid,
-          verificationError,
-          payloadSizeBytes,
-          ...(withSummary ? { deliverySummary: this.#summary(event) } : {}),
-        };
-      });
+      const items = this.#matching(orgId, filter).map((event) =>
+        this.#listItem(event, withSummary),
+      );
       return { items: items.slice(page.offset, page.offset + page.limit), total: items.length };
     },
     facets: async (orgId, filter) => {
@@ -336,6 +317,20 @@ export class ApiFake {
       return event === null ? null : this.#attemptsOf(event);
     },
   };
+
+  #listItem(event: EventRecord, withSummary: boolean): EventListItem {
+    const item = {
+      id: event.id,
+      endpointId: event.endpointId,
+      orgId: event.orgId,
+      provider: event.provider,
+      receivedAtMs: event.receivedAtMs,
+      signatureValid: event.signatureValid,
+      verificationError: event.verificationError,
+      payloadSizeBytes: event.payloadSizeBytes,
+    };
+    return withSummary ? { ...item, deliverySummary: this.#summary(event) } : item;
+  }
 
   #attemptsOf(event: EventRecord): AttemptView[] {
     return this.attempts.filter((attempt) => attempt.eventId === event.id);

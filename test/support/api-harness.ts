@@ -21,9 +21,12 @@ export interface ApiRequest {
   readonly path: string;
   readonly key?: string | null;
   readonly json?: unknown;
+  /** Sent as it is, instead of `json`. */
   readonly body?: string | Uint8Array;
   readonly headers?: Record<string, string>;
 }
+
+export type FaultKind = "unavailable" | "internal" | "rate_limited" | "ingest_unreachable";
 
 /**
  * What the conformance suite needs of a started service. The fake's harness is below; a composition of the
@@ -38,8 +41,10 @@ export interface ApiHarness extends AsyncDisposable {
     endpointId: string,
     options?: { bodyStored?: boolean; body?: Uint8Array },
   ): Promise<string>;
+  /** What `fault` can do here; rows that need another one are skipped. */
+  readonly faults: ReadonlySet<FaultKind>;
   /** Until disposed, stores are down (`unavailable`) or broken (`internal`), requests are limited, or the ingest is unreachable. */
-  fault(kind: "unavailable" | "internal" | "rate_limited" | "ingest_unreachable"): Disposable;
+  fault(kind: FaultKind): Disposable;
 }
 
 export interface FakeHarness extends ApiHarness {
@@ -73,6 +78,7 @@ export async function startFakeHarness(over: Partial<ApiOptions> = {}): Promise<
     }),
     newEvent: async (endpointId, options) =>
       fake.addEvent(fake.endpoints.get(endpointId)!, options ?? {}).id,
+    faults: new Set(["unavailable", "internal", "rate_limited", "ingest_unreachable"] as const),
     fault: (kind) => {
       const set = (on: boolean): void => {
         if (kind === "rate_limited") limited = on;
@@ -92,7 +98,7 @@ export async function makeTestClient(harness: ApiHarness, defaultKey: string | n
   const check = new ResponseCheck(document);
   async function send(request: ApiRequest): Promise<ApiAnswer> {
     const key = request.key === undefined ? defaultKey : request.key;
-    const body = request.json === undefined ? request.body : JSON.stringify(request.json);
+    const body = request.body ?? JSON.stringify(request.json);
     const response = await fetch(harness.baseUrl + request.path, {
       method: request.method,
       headers: {

@@ -3,6 +3,7 @@ import type { ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
 
 interface DocumentedResponse {
+  readonly $ref?: string;
   readonly headers?: Record<string, { readonly required?: boolean }>;
   readonly content?: Record<string, { readonly schema: object }>;
 }
@@ -14,7 +15,10 @@ export interface OpenApiJson {
       { readonly operationId: string; readonly responses: Record<string, DocumentedResponse> }
     >
   >;
-  readonly components: { readonly schemas: Record<string, object> };
+  readonly components: {
+    readonly schemas: Record<string, object>;
+    readonly responses: Record<string, DocumentedResponse>;
+  };
 }
 
 export interface Exchange {
@@ -61,7 +65,10 @@ export class ResponseCheck {
       this.#checkSchema({ $ref: "openapi#/components/schemas/Error" }, exchange, where, "Error");
       return;
     }
-    const response = operation.responses[exchange.status];
+    const found = operation.responses[exchange.status];
+    const sharedName = found?.$ref?.slice("#/components/responses/".length);
+    const response =
+      sharedName === undefined ? found : this.#document.components.responses[sharedName];
     if (response === undefined) throw new Error(`${where}: undocumented status`);
     this.seen.add(`${operation.operationId} ${exchange.status}`);
     for (const [name, header] of Object.entries(response.headers ?? {}))
@@ -71,7 +78,11 @@ export class ResponseCheck {
       if (exchange.text !== "") throw new Error(`${where}: unexpected body`);
       return;
     }
-    const pointer = `openapi#/paths/${escape(operation.path)}/${exchange.method.toLowerCase()}/responses/${exchange.status}/content/application~1json/schema`;
+    const home =
+      sharedName !== undefined
+        ? `components/responses/${sharedName}`
+        : `paths/${escape(operation.path)}/${exchange.method.toLowerCase()}/responses/${exchange.status}`;
+    const pointer = `openapi#/${home}/content/application~1json/schema`;
     this.#checkSchema({ $ref: pointer }, exchange, where, pointer);
   }
 

@@ -54,9 +54,10 @@ const serviceSecret = z.string().openapi({
   description: "Signs the deliveries (Standard Webhooks). Shown once.",
 });
 
-export const CreatedDestinationSchema = DestinationSchema.extend({
-  service_secret: serviceSecret,
-}).openapi("CreatedDestination", { example: { ...example, service_secret: EXAMPLE_SECRET } });
+/** Spread and not extended: the document then holds one flat object. */
+export const CreatedDestinationSchema = z
+  .object({ ...DestinationSchema.shape, service_secret: serviceSecret })
+  .openapi("CreatedDestination", { example: { ...example, service_secret: EXAMPLE_SECRET } });
 
 export const DestinationSecretSchema = z
   .object({ id: id("destination"), service_secret: serviceSecret })

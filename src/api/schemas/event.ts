@@ -46,6 +46,9 @@ export const DeliverySummarySchema = z
     example: summaryExample,
   });
 
+/** A union, since `nullable()` of a named schema would lose its null in the document. */
+const NullableSummary = z.union([DeliverySummarySchema, z.null()]);
+
 const eventFields = {
   id: id("event"),
   endpoint_id: id("endpoint"),
@@ -63,7 +66,7 @@ const eventFields = {
 export const EventSchema = z
   .object({
     ...eventFields,
-    delivery_summary: DeliverySummarySchema.nullable().optional(),
+    delivery_summary: NullableSummary.optional(),
   })
   .openapi("Event", { example: { ...eventExample, delivery_summary: summaryExample } });
 export type EventView = z.infer<typeof EventSchema>;
@@ -110,7 +113,7 @@ export const EventDetailSchema = z
     payload_encoding: z.enum(["utf8", "base64"]).openapi({
       description: "`base64` when the bytes are not UTF-8. Either way the bytes are exact.",
     }),
-    delivery_summary: DeliverySummarySchema.nullable(),
+    delivery_summary: NullableSummary,
     attempts: z.array(AttemptSchema).openapi({ description: "Oldest first." }),
   })
   .openapi("EventDetail", {

@@ -1,0 +1,4 @@
+import { startFakeHarness } from "../../support/api-harness.ts";
+import { describeApiConformance } from "./api-conformance.ts";
+
+describeApiConformance("in-memory stores", () => startFakeHarness());
