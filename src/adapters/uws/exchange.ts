@@ -1,0 +1,172 @@
+import type { HttpResponse } from "uWebSockets.js";
+import type { Answer, IngestServerMetrics, Reception } from "./handler.ts";
+import { writeAnswer } from "./write-answer.ts";
+
+/** How long a sender may be silent, and how long it may go on, before an early answer closes its connection. */
+const LINGER_IDLE_MS = 100;
+const LINGER_MOST_MS = 2_000;
+
+/** What an exchange needs of its server. */
+export interface ExchangeHost {
+  readonly metrics: Pick<IngestServerMetrics, "aborted">;
+  /** True while the server stops: every answer then closes its connection. */
+  isStopping(): boolean;
+  /** The exchange is over, answered or not. Exactly once. */
+  ended(exchange: Exchange): void;
+}
+
+/**
+ * One request and its answer on one connection. Nothing touches the response once it was answered or
+ * the client is gone: uWebSockets.js throws then.
+ *
+ * An answer that comes before the whole body was read (404, 413, 503) waits until the sender is through or
+ * pauses: closing a socket with unread bytes resets it, and the sender would lose the answer.
+ */
+export class Exchange {
+  readonly #response: HttpResponse;
+  readonly #host: ExchangeHost;
+  #method = "";
+  #mustClose = false;
+  #reception: Reception | null = null;
+  #discarding = false;
+  #parts: Buffer[] = [];
+  #bodyEnded = false;
+  #paused = false;
+  #over = false;
+  /** An answer that waits for the sender to be through. */
+  #early: Answer | null = null;
+  #lastDataAt = 0;
+  #lingerTimer: NodeJS.Timeout | null = null;
+
+  constructor(response: HttpResponse, host: ExchangeHost) {
+    this.#response = response;
+    this.#host = host;
+  }
+
+  /** `mustClose`: the connection is not to be used again after the answer. */
+  identify(method: string, mustClose: boolean): void {
+    this.#method = method;
+    this.#mustClose = mustClose;
+  }
+
+  /** Reads no more until `start`. */
+  pause(): void {
+    this.#response.pause();
+    this.#paused = true;
+  }
+
+  /** Null: the body is read and thrown away. Bytes that came before this are taken in now. */
+  start(reception: Reception | null): void {
+    if (this.#paused && !this.#over) this.#response.resume();
+    if (reception === null) {
+      this.#discard();
+      return;
+    }
+    if (this.#over && !this.#bodyEnded) {
+      // The client left while its endpoint was being looked up. (A whole body still counts.)
+      reception.abandon();
+      return;
+    }
+    this.#reception = reception;
+    const waiting = this.#parts;
+    this.#parts = [];
+    for (const part of waiting) if (!this.#take(part)) return;
+    if (this.#bodyEnded) this.#complete();
+  }
+
+  /** `chunk` is lent by uWebSockets.js: it is detached when this returns. */
+  receive(chunk: ArrayBuffer, isLast: boolean): void {
+    if (isLast) this.#bodyEnded = true;
+    if (this.#discarding) {
+      this.#lastDataAt = performance.now();
+      if (isLast && this.#early !== null) this.#send(this.#early);
+      return;
+    }
+    const reception = this.#reception;
+    if (isLast && reception !== null && this.#parts.length === 0) {
+      // The common case: the whole body in one piece, not copied here.
+      if (!reception.hold(chunk.byteLength)) this.#discard();
+      else reception.complete(new Uint8Array(chunk));
+      return;
+    }
+    const part = Buffer.from(Buffer.from(chunk));
+    if (reception === null) this.#parts.push(part);
+    else if (!this.#take(part)) return;
+    if (isLast && reception !== null) this.#complete();
+  }
+
+  /** The connection is gone. */
+  abort(): void {
+    if (this.#over) return;
+    this.#end();
+    this.#host.metrics.aborted();
+    this.#abandon();
+  }
+
+  answer(answer: Answer): void {
+    if (this.#over) return;
+    if (this.#bodyEnded) {
+      this.#send(answer);
+      return;
+    }
+    this.#discard();
+    this.#early = answer;
+    this.#lastDataAt = performance.now();
+    this.#linger(performance.now() + LINGER_MOST_MS);
+  }
+
+  /** Answers at once and closes: the request is malformed, or its handling broke. */
+  fail(answer: Answer): void {
+    if (this.#over) return;
+    this.#mustClose = true;
+    this.#abandon();
+    this.#send(answer);
+  }
+
+  #abandon(): void {
+    if (this.#bodyEnded || this.#discarding) return;
+    this.#reception?.abandon();
+    this.#discard();
+  }
+
+  #take(part: Buffer): boolean {
+    if (this.#reception?.hold(part.length) !== true) {
+      this.#discard();
+      return false;
+    }
+    this.#parts.push(part);
+    return true;
+  }
+
+  #complete(): void {
+    const parts = this.#parts;
+    this.#parts = [];
+    this.#reception?.complete(parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts));
+  }
+
+  #discard(): void {
+    this.#discarding = true;
+    this.#parts = [];
+  }
+
+  #linger(untilMs: number): void {
+    this.#lingerTimer = setTimeout(() => {
+      if (this.#over || this.#early === null) return;
+      const now = performance.now();
+      if (now >= untilMs || now - this.#lastDataAt >= LINGER_IDLE_MS) this.#send(this.#early);
+      else this.#linger(untilMs);
+    }, LINGER_IDLE_MS);
+  }
+
+  #send(answer: Answer): void {
+    const mustClose = this.#mustClose || !this.#bodyEnded || this.#host.isStopping();
+    this.#end();
+    writeAnswer(this.#response, this.#method, answer, mustClose);
+  }
+
+  #end(): void {
+    this.#over = true;
+    if (this.#lingerTimer !== null) clearTimeout(this.#lingerTimer);
+    this.#host.ended(this);
+  }
+}

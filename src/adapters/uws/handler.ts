@@ -1,0 +1,60 @@
+import type { HeaderList } from "../../domain/event.ts";
+import type { Logger } from "../../domain/logger.ts";
+
+/** The head of one well-formed request. */
+export interface RequestHead {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string | null;
+  /** Names in lower case: uWebSockets.js does not keep them as sent. */
+  readonly headers: HeaderList;
+  readonly remoteAddress: string;
+  readonly declaredBytes: number | null;
+}
+
+export interface Answer {
+  readonly status: string;
+  readonly eventId: string | null;
+  readonly extraHeader: readonly [name: string, value: string] | null;
+  readonly body: string;
+}
+
+/** Takes in one body; see `pipeline/ingest`. */
+export interface Reception {
+  hold(sizeBytes: number): boolean;
+  /** The bytes are lent: they are gone once this returns. */
+  complete(body: Uint8Array): void;
+  abandon(): void;
+}
+
+/** What the server needs of the ingest stage. `reply` is called exactly once unless the client goes away first. */
+export type IngestHandler = (
+  head: RequestHead,
+  reply: (answer: Answer) => void,
+) => Reception | null | Promise<Reception | null>;
+
+export interface IngestServerMetrics {
+  /** Malformed HTTP that was answered 400; what uWebSockets.js refuses by itself is not seen. */
+  malformed(reason: string): void;
+  /** Open connections, after each change. */
+  connections(open: number): void;
+  /** A connection was closed at once since too many were open. */
+  connectionRefused(): void;
+  /** The client went away before its answer. */
+  aborted(): void;
+}
+
+export interface IngestServerOptions {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Several processes on one port; otherwise a second one is refused. */
+  readonly sharePort: boolean;
+  readonly handle: IngestHandler;
+  readonly metrics: IngestServerMetrics;
+  readonly logger: Logger;
+  /** Most open connections; default: the limit of open files less some reserve. */
+  readonly maxConnections?: number;
+  /** For the `timestamp` of answers that the server gives by itself. Default: the wall clock. */
+  readonly now?: () => number;
+}

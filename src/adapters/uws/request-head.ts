@@ -1,0 +1,77 @@
+import type { HttpRequest, HttpResponse } from "uWebSockets.js";
+import type { RequestHead } from "./handler.ts";
+import { remoteAddressOf } from "./remote-address.ts";
+
+export interface ReadHead {
+  readonly head: RequestHead;
+  /** Whether the body comes in chunks: uWebSockets.js parses their framing loosely, so such a connection is not reused. */
+  readonly isChunked: boolean;
+  /** Why the request is malformed (RFC 9112), null when it is not. */
+  readonly malformed: string | null;
+}
+
+/** The headers that say where a body ends, as they were met. */
+interface Framing {
+  contentLength: string | null;
+  transferEncoding: string | null;
+  hosts: number;
+  malformed: string | null;
+}
+
+/**
+ * Reads all that is wanted of a request while it can be read (only inside its handler), and checks what
+ * uWebSockets.js lets pass: differing framing headers are how requests are smuggled past a proxy.
+ */
+export function readHead(response: HttpResponse, request: HttpRequest): ReadHead {
+  const headers: [string, string][] = [];
+  const framing: Framing = {
+    contentLength: null,
+    transferEncoding: null,
+    hosts: 0,
+    malformed: null,
+  };
+  request.forEach((name, value) => {
+    headers.push([name, value]);
+    note(framing, name, value);
+  });
+  const { contentLength, transferEncoding } = framing;
+  const query = request.getQuery() as string | undefined;
+  const head = {
+    method: request.getCaseSensitiveMethod(),
+    path: request.getUrl(),
+    query: query ?? null,
+    headers,
+    remoteAddress: remoteAddressOf(response),
+    declaredBytes: transferEncoding === null ? Number(contentLength ?? 0) : null,
+  };
+  return { head, isChunked: transferEncoding !== null, malformed: framingError(framing) };
+}
+
+function note(framing: Framing, name: string, value: string): void {
+  switch (name) {
+    case "content-length":
+      if (framing.contentLength !== null) framing.malformed = "duplicate Content-Length";
+      framing.contentLength = value;
+      break;
+    case "transfer-encoding":
+      if (framing.transferEncoding !== null) framing.malformed = "duplicate Transfer-Encoding";
+      framing.transferEncoding = value;
+      break;
+    case "host":
+      framing.hosts += 1;
+      break;
+    default:
+  }
+}
+
+function framingError(framing: Framing): string | null {
+  const { contentLength, transferEncoding } = framing;
+  if (framing.malformed !== null) return framing.malformed;
+  if (framing.hosts !== 1) return "more than one Host";
+  if (transferEncoding !== null) {
+    if (contentLength !== null) return "Content-Length beside Transfer-Encoding";
+    return transferEncoding.toLowerCase() === "chunked" ? null : "unknown Transfer-Encoding";
+  }
+  if (contentLength !== null && !/^\d+$/.test(contentLength)) return "invalid Content-Length";
+  return null;
+}

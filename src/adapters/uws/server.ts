@@ -1,0 +1,158 @@
+import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from "uWebSockets.js";
+import { UsageError } from "../../domain/errors.ts";
+import { connectionLimit } from "./connection-limit.ts";
+import { Exchange } from "./exchange.ts";
+import type { ExchangeHost } from "./exchange.ts";
+import type { Answer, IngestServerOptions } from "./handler.ts";
+import { loadUws } from "./load.ts";
+import type { UwsModule } from "./load.ts";
+import { readHead } from "./request-head.ts";
+
+/** The typings leave out this form, the library has it; `LIBUS_LISTEN_EXCLUSIVE_PORT` is missing there as a value. */
+interface ListenWithOptions {
+  listen(
+    host: string,
+    port: number,
+    options: number,
+    callback: (socket: us_listen_socket | false) => void,
+  ): unknown;
+}
+
+export interface IngestServer extends AsyncDisposable {
+  readonly port: number;
+  /** Stops accepting, lets what is in flight be answered (with `Connection: close`) for `graceMs`, then closes all. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/**
+ * The public HTTP server of the ingest, on uWebSockets.js. It closes the holes that are left to its users:
+ * smuggling through doubled framing headers, reuse after chunked bodies, HEAD with a body, silent 404s, handlers that throw.
+ * @throws {UsageError} when it cannot listen, or has no binary for this Node version
+ */
+export async function startIngestServer(options: IngestServerOptions): Promise<IngestServer> {
+  const uws = await loadUws();
+  const { handle, metrics, logger } = options;
+  const now = options.now ?? Date.now;
+  const limit = options.maxConnections ?? connectionLimit();
+  const exchanges = new Set<Exchange>();
+  let openConnections = 0;
+  let stopping: Promise<void> | null = null;
+  let idle: (() => void) | null = null;
+
+  const host: ExchangeHost = {
+    metrics,
+    isStopping: () => stopping !== null,
+    ended(exchange) {
+      exchanges.delete(exchange);
+      if (exchanges.size === 0) idle?.();
+    },
+  };
+
+  function ownAnswer(status: string, code: string, message: string): Answer {
+    const timestamp = new Date(now()).toISOString();
+    const body = JSON.stringify({ error: { code, message }, timestamp });
+    return { status, eventId: null, extraHeader: null, body };
+  }
+
+  function fail(exchange: Exchange, error: unknown): void {
+    logger.error({ err: error }, "ingest handler failed");
+    exchange.fail(ownAnswer("500 Internal Server Error", "internal_error", "Something went wrong"));
+  }
+
+  function begin(response: HttpResponse, request: HttpRequest, exchange: Exchange): void {
+    const { head, isChunked, malformed } = readHead(response, request);
+    exchange.identify(head.method, isChunked);
+    if (malformed !== null) {
+      metrics.malformed(malformed);
+      exchange.fail(ownAnswer("400 Bad Request", "malformed_request", malformed));
+      return;
+    }
+    response.onData((chunk, isLast) => {
+      try {
+        exchange.receive(chunk, isLast);
+      } catch (error) {
+        fail(exchange, error);
+      }
+    });
+    const reception = handle(head, (answer) => exchange.answer(answer));
+    if (!(reception instanceof Promise)) {
+      exchange.start(reception);
+      return;
+    }
+    // Nobody has admitted this body yet, so no more of it is read.
+    exchange.pause();
+    reception
+      .then((found) => exchange.start(found))
+      .catch((error: unknown) => fail(exchange, error));
+  }
+
+  const app = uws.App();
+  app.filter((response, change) => {
+    openConnections += change;
+    metrics.connections(openConnections);
+    if (change > 0 && openConnections > limit) {
+      metrics.connectionRefused();
+      response.close();
+    }
+  });
+  app.any("/*", (response, request) => {
+    const exchange = new Exchange(response, host);
+    // First of all: a throw before this is attached would end the process.
+    response.onAborted(() => exchange.abort());
+    exchanges.add(exchange);
+    try {
+      begin(response, request, exchange);
+    } catch (error) {
+      fail(exchange, error);
+    }
+  });
+
+  const socket = await listen(uws, app, options);
+
+  async function shutDown(graceMs: number): Promise<void> {
+    uws.us_listen_socket_close(socket);
+    if (exchanges.size > 0) {
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        idle = resolve;
+        timer = setTimeout(resolve, graceMs);
+      });
+      clearTimeout(timer);
+    }
+    app.close();
+  }
+
+  const stop = (graceMs: number): Promise<void> => (stopping ??= shutDown(graceMs));
+  return {
+    port: uws.us_socket_local_port(socket),
+    stop,
+    [Symbol.asyncDispose]: () => stop(0),
+  };
+}
+
+/** @throws {UsageError} when the port is taken, forbidden, or not an address of this machine */
+function listen(
+  uws: UwsModule,
+  app: TemplatedApp,
+  options: Pick<IngestServerOptions, "host" | "port" | "sharePort">,
+): Promise<us_listen_socket> {
+  const { host, port, sharePort } = options;
+  return new Promise((resolve, reject) => {
+    const done = (socket: us_listen_socket | false): void => {
+      if (socket === false) {
+        const message = `cannot listen for webhooks on ${host}:${port}: the port is in use or not allowed; set RELAY_INGEST_PORT or RELAY_INGEST_HOST, or RELAY_INGEST_SHARE_PORT=true in every process that is to share it`;
+        reject(new UsageError(message));
+      } else {
+        resolve(socket);
+      }
+    };
+    if (sharePort) app.listen(host, port, done);
+    else
+      (app as unknown as ListenWithOptions).listen(
+        host,
+        port,
+        uws.LIBUS_LISTEN_EXCLUSIVE_PORT,
+        done,
+      );
+  });
+}

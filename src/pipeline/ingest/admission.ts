@@ -1,0 +1,55 @@
+/** What the process may hold between the head of a request and its answer. */
+export interface AdmissionLimits {
+  readonly maxRequests: number;
+  readonly maxBytes: number;
+}
+
+/** One endpoint's part of what is in flight. */
+export interface Share {
+  requests: number;
+  bytes: number;
+}
+
+export interface Admission {
+  /** Null when the process, or this endpoint's fair part of it, is full: answer 503. */
+  enter(key: string): Share | null;
+  /** Asks for `sizeBytes` more; false changes nothing. */
+  grow(share: Share, sizeBytes: number): boolean;
+  /** Ends a request that holds `sizeBytes`. */
+  leave(key: string, share: Share, sizeBytes: number): void;
+  readonly inFlight: { readonly requests: number; readonly bytes: number };
+}
+
+/**
+ * Bounds requests and bytes in flight, fair between endpoints without knowing how many there are: each may
+ * hold as much as is still free (the dynamic threshold of Choudhury and Hahne, 1998). One alone gets half
+ * of the room, n busy ones get 1/(n+1) each, and a newcomer always finds some.
+ */
+export function makeAdmission(limits: AdmissionLimits): Admission {
+  const shares = new Map<string, Share>();
+  const total: Share = { requests: 0, bytes: 0 };
+  return {
+    inFlight: total,
+    enter(key) {
+      const share = shares.get(key) ?? { requests: 0, bytes: 0 };
+      if (share.requests >= limits.maxRequests - total.requests) return null;
+      if (share.requests === 0) shares.set(key, share);
+      share.requests += 1;
+      total.requests += 1;
+      return share;
+    },
+    grow(share, sizeBytes) {
+      if (share.bytes + sizeBytes > limits.maxBytes - total.bytes) return false;
+      share.bytes += sizeBytes;
+      total.bytes += sizeBytes;
+      return true;
+    },
+    leave(key, share, sizeBytes) {
+      share.requests -= 1;
+      share.bytes -= sizeBytes;
+      total.requests -= 1;
+      total.bytes -= sizeBytes;
+      if (share.requests === 0) shares.delete(key);
+    },
+  };
+}

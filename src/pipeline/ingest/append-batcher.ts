@@ -1,0 +1,64 @@
+import type { Clock } from "../../domain/clock.ts";
+import { LogError } from "../../domain/log.ts";
+import type { NewRecord, Position } from "../../domain/log.ts";
+
+export interface AppendPorts {
+  readonly append: (records: readonly NewRecord[]) => Promise<readonly Position[]>;
+  readonly clock: Clock;
+  /** Runs `flush` once this turn of the event loop has taken in what it had. */
+  readonly defer: (flush: () => void) => void;
+  /** One append of the log: how long it took and how many records shared it; null when it failed. */
+  readonly appended: (seconds: number, records: number, failure: string | null) => void;
+}
+
+/** Somebody who waits for a record to be durable. */
+export interface Waiter {
+  /** Exactly once: true when durable, false when not within the deadline, or not at all. */
+  settle(durable: boolean): void;
+  /** The log is done with the record, one way or the other: its memory is free. Never before `settle`. */
+  release(): void;
+}
+
+/**
+ * Gathers the records of one turn of the event loop into one append: at load hundreds of requests
+ * share one call, one promise and one fsync; an idle server waits for nobody.
+ */
+export function makeAppendBatcher(
+  ports: AppendPorts,
+  deadlineMs: number,
+): (record: NewRecord, waiter: Waiter) => void {
+  let records: NewRecord[] = [];
+  let waiters: Waiter[] = [];
+
+  function flush(): void {
+    const batch = records;
+    const waiting = waiters;
+    records = [];
+    waiters = [];
+    const startedAt = ports.clock.monotonic();
+    let settled = false;
+    function settleAll(durable: boolean): void {
+      if (settled) return;
+      settled = true;
+      for (const waiter of waiting) waiter.settle(durable);
+    }
+    const cancelDeadline = ports.clock.schedule(deadlineMs, () => settleAll(false));
+    function finish(failure: string | null): void {
+      cancelDeadline();
+      ports.appended((ports.clock.monotonic() - startedAt) / 1_000, batch.length, failure);
+      settleAll(failure === null);
+      for (const waiter of waiting) waiter.release();
+    }
+    // A log that throws instead of rejecting must not end the process.
+    (async () => ports.append(batch))().then(
+      () => finish(null),
+      (error: unknown) => finish(error instanceof LogError ? error.code : "log_failed"),
+    );
+  }
+
+  return (record, waiter) => {
+    if (records.length === 0) ports.defer(flush);
+    records.push(record);
+    waiters.push(waiter);
+  };
+}

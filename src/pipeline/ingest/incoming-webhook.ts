@@ -1,0 +1,276 @@
+import type { EndpointConfig } from "../../domain/endpoint.ts";
+import type { HeaderList } from "../../domain/event.ts";
+import type { NewRecord } from "../../domain/log.ts";
+import { clientAddressOf } from "../../signing/client-address.ts";
+import { encodeEvent } from "../log/event-codec.ts";
+import type { Admission, Share } from "./admission.ts";
+import { encodeAnswer } from "./answer.ts";
+import type { Waiter } from "./append-batcher.ts";
+import type { IngestOutcome, RecordedKind, UnavailableCause } from "./outcome.ts";
+import type { IngestOptions, IngestPorts, Verdict } from "./ports.ts";
+import { redactHeaders } from "./redact.ts";
+import type { RedactionRule } from "./redact.ts";
+import type { Reception, Reply, RequestHead } from "./request.ts";
+
+const NO_BODY = new Uint8Array(0);
+
+/** What all requests of a process share. */
+export interface WebhookContext {
+  readonly ports: IngestPorts;
+  readonly options: IngestOptions;
+  readonly admission: Admission;
+  readonly enqueue: (record: NewRecord, waiter: Waiter) => void;
+  /** Wall clock, never running backwards. */
+  readonly receivedAtMs: () => number;
+  readonly redactionOf: (endpoint: EndpointConfig) => RedactionRule;
+}
+
+/** What the request turned out to be, as it is recorded. */
+interface Finding {
+  readonly kind: RecordedKind;
+  /** `EventRecord.reason` and `EventRecord.verificationError`. */
+  readonly reason: string;
+  readonly error: string | null;
+}
+
+const ACCEPTED: Finding = { kind: "accepted", reason: "ok", error: null };
+const PAUSED: Finding = {
+  kind: "endpoint_paused",
+  reason: "endpoint_paused",
+  error: "The endpoint is paused: resume it to accept webhooks again",
+};
+const DISABLED: Finding = {
+  kind: "endpoint_disabled",
+  reason: "endpoint_disabled",
+  error: "The endpoint is disabled: resume it to accept webhooks again",
+};
+
+/** One request at a known endpoint, from its admission to its answer. */
+export class IncomingWebhook implements Reception, Waiter {
+  readonly #context: WebhookContext;
+  readonly #endpoint: EndpointConfig;
+  readonly #head: RequestHead;
+  readonly #reply: Reply;
+  readonly #share: Share;
+  readonly #startedAt: number;
+  #heldBytes = 0;
+  #answered = false;
+  /** What to answer once the record is durable. */
+  #outcome: IngestOutcome | null = null;
+
+  constructor(
+    context: WebhookContext,
+    endpoint: EndpointConfig,
+    head: RequestHead,
+    reply: Reply,
+    share: Share,
+    startedAt: number,
+  ) {
+    this.#context = context;
+    this.#endpoint = endpoint;
+    this.#head = head;
+    this.#reply = reply;
+    this.#share = share;
+    this.#startedAt = startedAt;
+  }
+
+  hold(sizeBytes: number): boolean {
+    const total = this.#heldBytes + sizeBytes;
+    if (total > this.#context.options.maxPayloadBytes) {
+      this.rejectTooLarge(this.#head.declaredBytes ?? total);
+      return false;
+    }
+    if (!this.#context.admission.grow(this.#share, sizeBytes)) {
+      this.#refuse("overloaded");
+      return false;
+    }
+    this.#heldBytes = total;
+    return true;
+  }
+
+  abandon(): void {
+    this.#answered = true;
+    this.release();
+  }
+
+  complete(body: Uint8Array): void {
+    try {
+      this.#decide(body);
+    } catch (error) {
+      this.#context.ports.logger.error({ err: error }, "webhook could not be recorded");
+      this.#refuse("internal");
+    }
+  }
+
+  #decide(body: Uint8Array): void {
+    const receivedAtMs = this.#context.receivedAtMs();
+    if (this.#endpoint.status !== "active") {
+      const finding = this.#endpoint.status === "paused" ? PAUSED : DISABLED;
+      this.#record(finding, receivedAtMs, body, body.length);
+      return;
+    }
+    const verdict = this.#verify(body, receivedAtMs);
+    if (verdict instanceof Promise) this.#await(verdict, receivedAtMs, Buffer.from(body));
+    else this.#conclude(verdict, receivedAtMs, body);
+  }
+
+  /** Recorded without body, before it is read. */
+  rejectTooLarge(sizeBytes: number): void {
+    const error = `payload too large: ${sizeBytes} bytes, at most ${this.#context.options.maxPayloadBytes} are taken (RELAY_MAX_PAYLOAD_BYTES)`;
+    const finding: Finding = { kind: "payload_too_large", reason: "payload_too_large", error };
+    this.#record(finding, this.#context.receivedAtMs(), null, sizeBytes);
+  }
+
+  /** Recorded without body, before it is read. */
+  rejectRateLimited(retryAfterSeconds: number): void {
+    const error = `rate limited: more than ${this.#context.options.rateLimitPerSecond} requests per second at this endpoint (RELAY_INGEST_RATE_LIMIT)`;
+    const finding: Finding = { kind: "rate_limited", reason: "rate_limited", error };
+    const sizeBytes = this.#head.declaredBytes ?? 0;
+    this.#record(finding, this.#context.receivedAtMs(), null, sizeBytes, retryAfterSeconds);
+  }
+
+  settle(durable: boolean): void {
+    if (durable && this.#outcome !== null) this.#answer(this.#outcome);
+    else this.#answerUnavailable("log");
+  }
+
+  release(): void {
+    this.#context.admission.leave(this.#endpoint.id, this.#share, this.#heldBytes);
+  }
+
+  #verify(body: Uint8Array, nowMs: number): Verdict | Promise<Verdict> {
+    const { ports, options } = this.#context;
+    const endpoint = this.#endpoint;
+    const { path, query, method, headers, remoteAddress } = this.#head;
+    try {
+      return ports.verify({
+        provider: endpoint.provider,
+        method: endpoint.method,
+        methodIsExplicit: endpoint.methodIsExplicit,
+        secret: endpoint.secret,
+        config: endpoint.config,
+        url: options.publicBaseUrl + path + (query === null ? "" : `?${query}`),
+        httpMethod: method,
+        headers,
+        body,
+        nowMs,
+        remoteAddress,
+        trustedProxies: options.trustedProxies,
+      });
+    } catch (error) {
+      return this.#verifierFailed(error);
+    }
+  }
+
+  #await(verdict: Promise<Verdict>, receivedAtMs: number, body: Uint8Array): void {
+    const { clock } = this.#context.ports;
+    let late = false;
+    const cancelDeadline = clock.schedule(this.#context.options.deadlineMs, () => {
+      late = true;
+      this.#refuse("verification");
+    });
+    void verdict
+      .catch((error: unknown) => this.#verifierFailed(error))
+      .then((decided) => {
+        cancelDeadline();
+        if (!late) this.#conclude(decided, receivedAtMs, body);
+      });
+  }
+
+  #verifierFailed(error: unknown): "unavailable" {
+    const endpoint_id = this.#endpoint.id;
+    this.#context.ports.logger.error({ err: error, endpoint_id }, "verification failed to run");
+    return "unavailable";
+  }
+
+  #conclude(verdict: Verdict, receivedAtMs: number, body: Uint8Array): void {
+    if (verdict === "unavailable") {
+      this.#refuse("verification");
+      return;
+    }
+    const finding = verdict.valid ? ACCEPTED : rejection(verdict);
+    this.#record(finding, receivedAtMs, body, body.length);
+  }
+
+  #record(
+    finding: Finding,
+    receivedAtMs: number,
+    body: Uint8Array | null,
+    payloadSizeBytes: number,
+    retryAfterSeconds = 0,
+  ): void {
+    const { ports, enqueue, redactionOf } = this.#context;
+    const endpoint = this.#endpoint;
+    const head = this.#head;
+    const id = ports.newEventId(receivedAtMs);
+    const value = encodeEvent({
+      id,
+      orgId: endpoint.orgId,
+      endpointId: endpoint.id,
+      provider: endpoint.provider,
+      receivedAtMs,
+      method: head.method,
+      path: head.path,
+      query: head.query ?? "",
+      headers: redactHeaders(head.headers, redactionOf(endpoint)),
+      contentType: contentTypeOf(head.headers),
+      sourceIp: this.#sourceIp(),
+      signatureValid: finding.kind === "accepted",
+      verificationError: finding.error,
+      reason: finding.reason,
+      bodyStored: body !== null,
+      payloadSizeBytes,
+      body: body ?? NO_BODY,
+    });
+    this.#outcome = outcomeOf(finding, id, retryAfterSeconds);
+    enqueue({ topic: "events", key: endpoint.id, value }, this);
+  }
+
+  #sourceIp(): string {
+    const { remoteAddress, headers } = this.#head;
+    const { trustedProxies } = this.#context.options;
+    if (trustedProxies.length === 0) return remoteAddress;
+    return clientAddressOf(remoteAddress, headers, trustedProxies) ?? remoteAddress;
+  }
+
+  /** Nothing was recorded and nothing will be. */
+  #refuse(cause: UnavailableCause): void {
+    this.#answerUnavailable(cause);
+    this.release();
+  }
+
+  #answerUnavailable(cause: UnavailableCause): void {
+    if (this.#answered) return;
+    this.#context.ports.metrics.refused(cause);
+    this.#answer({ kind: "unavailable", cause });
+  }
+
+  #answer(outcome: IngestOutcome): void {
+    if (this.#answered) return;
+    this.#answered = true;
+    const { clock, metrics } = this.#context.ports;
+    metrics.answered(outcome.kind, (clock.monotonic() - this.#startedAt) / 1_000);
+    this.#reply(encodeAnswer(outcome, clock.now()));
+  }
+}
+
+function rejection(verdict: { readonly reason: string; readonly message: string }): Finding {
+  const kind = verdict.reason.startsWith("ip_") ? "source_not_allowed" : "verification_failed";
+  return { kind, reason: verdict.reason, error: verdict.message };
+}
+
+function outcomeOf(finding: Finding, eventId: string, retryAfterSeconds: number): IngestOutcome {
+  const { kind } = finding;
+  if (kind === "accepted") return { kind, eventId };
+  const message = finding.error ?? finding.reason;
+  return kind === "rate_limited"
+    ? { kind, eventId, message, retryAfterSeconds }
+    : { kind, eventId, message };
+}
+
+function contentTypeOf(headers: HeaderList): string | null {
+  for (const [name, value] of headers) {
+    if (name === "content-type" || name.toLowerCase() === "content-type") return value;
+  }
+  return null;
+}

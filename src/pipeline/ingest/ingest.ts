@@ -1,0 +1,129 @@
+import type { Lookup } from "../../domain/destination.ts";
+import type { EndpointConfig } from "../../domain/endpoint.ts";
+import { makeAdmission } from "./admission.ts";
+import type { Admission } from "./admission.ts";
+import { encodeAnswer } from "./answer.ts";
+import { makeAppendBatcher } from "./append-batcher.ts";
+import { allowedMethods, isAllowed } from "./methods.ts";
+import type { IngestOutcome, UnavailableCause } from "./outcome.ts";
+import type { IngestOptions, IngestPorts } from "./ports.ts";
+import { makeRateLimiter } from "./rate-limit.ts";
+import { IncomingWebhook } from "./incoming-webhook.ts";
+import type { WebhookContext } from "./incoming-webhook.ts";
+import { makeRedactionRule } from "./redact.ts";
+import type { RedactionRule } from "./redact.ts";
+import type { Reception, Reply, RequestHead } from "./request.ts";
+
+const PATH_PREFIX = "/in/";
+
+export interface Ingest {
+  /**
+   * Takes in one request by its head and answers through `reply`, exactly once.
+   * Null: the body is of no use. Otherwise hand it to the reception (which may answer before it has it all).
+   * The endpoint may have to be looked up first: then a promise.
+   */
+  handle(head: RequestHead, reply: Reply): Reception | null | Promise<Reception | null>;
+  readonly inFlight: Admission["inFlight"];
+}
+
+/**
+ * The way of a request:
+ *
+ *   handle: token → endpoint → method → admission → announced size → rate limit
+ *   IncomingWebhook: body → status → signature → event record → batch → durable → answer
+ *
+ * On a configuration hit and with an inline verifier no promise is made before the batch.
+ */
+export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
+  const { clock, metrics } = ports;
+  const admission = makeAdmission({
+    maxRequests: options.maxRequestsInFlight,
+    maxBytes: options.maxBytesInFlight,
+  });
+  const limiter = makeRateLimiter(options.rateLimitPerSecond);
+  const enqueue = makeAppendBatcher(
+    {
+      append: ports.append,
+      clock,
+      defer: ports.defer,
+      appended: (seconds, records, failure) => metrics.appended(seconds, records, failure),
+    },
+    options.deadlineMs,
+  );
+  const redactionRules = new WeakMap<EndpointConfig, RedactionRule>();
+  let lastReceivedAtMs = 0;
+  const context: WebhookContext = {
+    ports,
+    options,
+    admission,
+    enqueue,
+    // Event ids carry this time and must not run backwards when the wall clock does.
+    receivedAtMs() {
+      lastReceivedAtMs = Math.max(lastReceivedAtMs, clock.now());
+      return lastReceivedAtMs;
+    },
+    redactionOf(endpoint) {
+      let rule = redactionRules.get(endpoint);
+      if (rule === undefined) {
+        rule = makeRedactionRule(endpoint);
+        redactionRules.set(endpoint, rule);
+      }
+      return rule;
+    },
+  };
+
+  function end(reply: Reply, outcome: IngestOutcome, startedAt: number): null {
+    metrics.answered(outcome.kind, (clock.monotonic() - startedAt) / 1_000);
+    reply(encodeAnswer(outcome, clock.now()));
+    return null;
+  }
+
+  function refuse(reply: Reply, cause: UnavailableCause, startedAt: number): null {
+    metrics.refused(cause);
+    return end(reply, { kind: "unavailable", cause }, startedAt);
+  }
+
+  function admit(
+    lookup: Lookup<EndpointConfig>,
+    head: RequestHead,
+    reply: Reply,
+    startedAt: number,
+  ): Reception | null {
+    if (lookup.kind === "missing") return end(reply, { kind: "not_found" }, startedAt);
+    if (lookup.kind === "unavailable") return refuse(reply, "configuration", startedAt);
+    const endpoint = lookup.value;
+    if (!isAllowed(head.method, endpoint)) {
+      const allow = allowedMethods(endpoint);
+      return end(reply, { kind: "method_not_allowed", allow }, startedAt);
+    }
+    const share = admission.enter(endpoint.id);
+    if (share === null) return refuse(reply, "overloaded", startedAt);
+    const webhook = new IncomingWebhook(context, endpoint, head, reply, share, startedAt);
+    if (head.declaredBytes !== null && head.declaredBytes > options.maxPayloadBytes) {
+      webhook.rejectTooLarge(head.declaredBytes);
+      return null;
+    }
+    const waitSeconds = limiter.take(endpoint.id, startedAt);
+    if (waitSeconds > 0) {
+      webhook.rejectRateLimited(waitSeconds);
+      return null;
+    }
+    return webhook;
+  }
+
+  return {
+    inFlight: admission.inFlight,
+    handle(head, reply) {
+      const startedAt = clock.monotonic();
+      const token = head.path.startsWith(PATH_PREFIX) ? head.path.slice(PATH_PREFIX.length) : "";
+      if (token === "" || token.includes("/")) return end(reply, { kind: "not_found" }, startedAt);
+      const lookup = ports.endpointByToken(token);
+      return lookup instanceof Promise
+        ? lookup.then(
+            (found) => admit(found, head, reply, startedAt),
+            () => refuse(reply, "configuration", startedAt),
+          )
+        : admit(lookup, head, reply, startedAt);
+    },
+  };
+}

@@ -1,0 +1,53 @@
+import type { EndpointConfig } from "../../domain/endpoint.ts";
+import type { HeaderList } from "../../domain/event.ts";
+
+const REDACTED = "[redacted]";
+const ALWAYS = ["authorization", "proxy-authorization", "cookie"];
+const JWT_PATTERN = /[\w-]+\.[\w-]*\.[\w-]*/g;
+
+/** Which headers of an endpoint's requests carry credentials (names in lower case). */
+export interface RedactionRule {
+  readonly names: ReadonlySet<string>;
+  /** The header whose JWT keeps header and claims, so that an operator can read who sent it. */
+  readonly jwtHeader: string | null;
+}
+
+export function makeRedactionRule(
+  endpoint: Pick<EndpointConfig, "method" | "config">,
+): RedactionRule {
+  const { method, config } = endpoint;
+  const configured =
+    typeof config["header"] === "string" && config["header"] !== ""
+      ? config["header"].toLowerCase()
+      : "authorization";
+  const carriesCredential =
+    method === "bearer_token" || method === "basic_auth" || method === "jwt";
+  return {
+    names: new Set(carriesCredential ? [...ALWAYS, configured] : ALWAYS),
+    jwtHeader: method === "jwt" ? configured : null,
+  };
+}
+
+/** The headers as they may be stored. Returns the same list when there is nothing to hide. */
+export function redactHeaders(headers: HeaderList, rule: RedactionRule): HeaderList {
+  for (const [name] of headers) {
+    if (rule.names.has(name) || rule.names.has(name.toLowerCase())) {
+      return headers.map((header) => redactHeader(header, rule));
+    }
+  }
+  return headers;
+}
+
+function redactHeader(header: HeaderList[number], rule: RedactionRule): HeaderList[number] {
+  const name = header[0].toLowerCase();
+  if (!rule.names.has(name)) return header;
+  return [header[0], name === rule.jwtHeader ? cutSignature(header[1]) : REDACTED];
+}
+
+/** `Bearer a.b.c` becomes `Bearer a.b.[redacted]`; whatever is not one JWT with an optional scheme is hidden whole. */
+function cutSignature(value: string): string {
+  const match = /^(?:[\w-]+ +)?[\w-]+\.[\w-]*\./.exec(value);
+  const tokens = value.match(JWT_PATTERN);
+  if (match === null || tokens?.length !== 1 || !value.endsWith(tokens[0])) return REDACTED;
+  return match[0] + REDACTED;
+}
