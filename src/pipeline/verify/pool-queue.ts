@@ -1,0 +1,163 @@
+import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import { packBatch } from "./verify-batch.ts";
+import type { VerifyBatch } from "./verify-batch.ts";
+import type { VerifyFailure, VerifyMetrics } from "./verify-metrics.ts";
+
+/** Threads that verify batches. */
+export interface VerifyPool {
+  readonly threads: number;
+  /** Rejects when the worker dies or `signal` aborts; an aborted worker is ended and replaced. */
+  run(batch: VerifyBatch, signal: AbortSignal): Promise<readonly VerificationResult[]>;
+}
+
+export interface PoolQueueLimits {
+  readonly maxQueued: number;
+  readonly maxQueuedBytes: number;
+  readonly maxBatch: number;
+  readonly maxBatchBytes: number;
+  /** A batch that takes longer has a worker that loops. */
+  readonly runMs: number;
+  /** What has waited longer is given up when its turn comes. */
+  readonly waitMs: number;
+}
+
+export interface PoolQueueOptions {
+  readonly pool: VerifyPool;
+  readonly metrics: VerifyMetrics;
+  readonly monotonicMs: () => number;
+  readonly limits: PoolQueueLimits;
+}
+
+interface Waiting {
+  readonly request: VerificationRequest;
+  readonly sinceMs: number;
+  readonly settle: (result: VerificationResult | "unavailable") => void;
+}
+
+/** Batches that are on their way per thread: one is verified while the next one is handed over. */
+const BATCHES_PER_THREAD = 2;
+
+/**
+ * Gathers the requests of one loop turn into batches. While all threads are busy the next batch grows, so that the
+ * cost of crossing to a thread falls as the load rises. A request leaves after at most `waitMs + 2 · runMs`.
+ */
+export class PoolQueue implements AsyncDisposable {
+  readonly #options: PoolQueueOptions;
+  #waiting: Waiting[] = [];
+  #queuedBytes = 0;
+  #isTurnScheduled = false;
+  #isStopped = false;
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(options: PoolQueueOptions) {
+    this.#options = options;
+  }
+
+  verify(request: VerificationRequest): Promise<VerificationResult | "unavailable"> {
+    const { limits, monotonicMs } = this.#options;
+    const bytes = this.#queuedBytes + request.body.byteLength;
+    if (this.#isStopped) return this.#giveUp("stopped");
+    if (this.#waiting.length >= limits.maxQueued || bytes > limits.maxQueuedBytes) {
+      return this.#giveUp("queue_full");
+    }
+    return new Promise((resolve) => {
+      this.#queuedBytes = bytes;
+      this.#waiting.push({ request, sinceMs: monotonicMs(), settle: resolve });
+      this.#scheduleTurn();
+    });
+  }
+
+  /** Answers what waits with "unavailable" and returns when no batch is on its way any more. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isStopped = true;
+    for (const item of this.#waiting) this.#settleLost(item, "stopped");
+    this.#waiting = [];
+    this.#noteQueue(0);
+    await Promise.all(this.#running);
+  }
+
+  #giveUp(cause: VerifyFailure): Promise<"unavailable"> {
+    this.#options.metrics.unavailable(cause);
+    return Promise.resolve("unavailable");
+  }
+
+  #settleLost(item: Waiting, cause: VerifyFailure): void {
+    this.#options.metrics.unavailable(cause);
+    item.settle("unavailable");
+  }
+
+  #scheduleTurn(): void {
+    if (this.#isTurnScheduled) return;
+    this.#isTurnScheduled = true;
+    setImmediate(() => {
+      this.#isTurnScheduled = false;
+      this.#dispatch();
+    });
+  }
+
+  #dispatch(): void {
+    const { pool } = this.#options;
+    let free = pool.threads * BATCHES_PER_THREAD - this.#running.size;
+    while (free > 0 && this.#waiting.length > 0) {
+      const batch = this.#takeBatch(free);
+      if (batch.length > 0) this.#start(batch);
+      free -= 1;
+    }
+    this.#noteQueue(this.#queuedBytes);
+  }
+
+  /** An equal share of what waits for each free thread, within the batch's bounds. */
+  #takeBatch(free: number): readonly Waiting[] {
+    const { limits, monotonicMs, pool } = this.#options;
+    const shares = Math.min(free, pool.threads);
+    const most = Math.min(limits.maxBatch, Math.ceil(this.#waiting.length / shares));
+    const earliest = monotonicMs() - limits.waitMs;
+    const batch: Waiting[] = [];
+    let bytes = 0;
+    let taken = 0;
+    for (const item of this.#waiting) {
+      const size = item.request.body.byteLength;
+      if (batch.length > 0 && (batch.length >= most || bytes + size > limits.maxBatchBytes)) break;
+      taken += 1;
+      this.#queuedBytes -= size;
+      if (item.sinceMs < earliest) {
+        this.#settleLost(item, "too_late");
+        continue;
+      }
+      batch.push(item);
+      bytes += size;
+    }
+    this.#waiting.splice(0, taken);
+    return batch;
+  }
+
+  #start(batch: readonly Waiting[]): void {
+    const running: Promise<void> = this.#run(batch).finally(() => {
+      this.#running.delete(running);
+      if (this.#waiting.length > 0) this.#dispatch();
+    });
+    this.#running.add(running);
+  }
+
+  async #run(batch: readonly Waiting[]): Promise<void> {
+    const { pool, metrics, limits } = this.#options;
+    metrics.batchSent(batch.length);
+    const controller = new AbortController();
+    const timer = setTimeout(() => controller.abort(), limits.runMs);
+    timer.unref();
+    try {
+      const requests = batch.map(({ request }) => request);
+      const results = await pool.run(packBatch(requests), controller.signal);
+      for (const [index, item] of batch.entries()) item.settle(results[index] ?? "unavailable");
+    } catch {
+      for (const item of batch) this.#settleLost(item, "worker_lost");
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #noteQueue(sizeBytes: number): void {
+    this.#queuedBytes = sizeBytes;
+    this.#options.metrics.queued(this.#waiting.length, sizeBytes);
+  }
+}

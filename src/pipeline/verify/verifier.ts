@@ -1,0 +1,135 @@
+import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import { jwksUrlOf } from "./inline-jwks.ts";
+import type { JwksSource } from "./jwks-cache.ts";
+import { PoolQueue } from "./pool-queue.ts";
+import type { PoolQueueLimits, VerifyPool } from "./pool-queue.ts";
+import { makeVerifyPorts, verifyNow, withFetchedKeys } from "./verify-request.ts";
+import type { VerifyMetrics } from "./verify-metrics.ts";
+
+/** At once when it was verified inline. "unavailable" is answered 503: nothing was decided. */
+export type Verify = (
+  request: VerificationRequest,
+) => VerificationResult | "unavailable" | Promise<VerificationResult | "unavailable">;
+
+export interface VerifierOptions {
+  /** Null: everything is verified inline. */
+  readonly pool: VerifyPool | null;
+  /** Null: `jwks_url` is not supported here. */
+  readonly jwks: JwksSource | null;
+  readonly metrics: VerifyMetrics;
+  readonly monotonicMs: () => number;
+  readonly limits?: Partial<PoolQueueLimits & { readonly inlineMaxBytes: number }>;
+}
+
+export interface Verifier extends AsyncDisposable {
+  readonly verify: Verify;
+}
+
+/**
+ * Bodies up to this size are hashed on the loop: crossing to a thread costs more than it saves.
+ * Set by `bench/verify.ts`; the table is in `bench/README.md`.
+ */
+export const INLINE_MAX_BYTES = 32 * 1024;
+
+/** Together under the four seconds in which ingest must have answered: see PoolQueue and JwksSource. */
+const DEFAULT_LIMITS: PoolQueueLimits = {
+  maxQueued: 4096,
+  maxQueuedBytes: 64 * 1024 * 1024,
+  maxBatch: 64,
+  maxBatchBytes: 1024 * 1024,
+  runMs: 1200,
+  waitMs: 1000,
+};
+
+/**
+ * Verifies requests inline or through the pool, by what they cost. Every way runs the same checks as
+ * `verifyRequest`; a request whose worker dies or loops is "unavailable", never accepted and never refused.
+ */
+export function makeVerifier(options: VerifierOptions): Verifier {
+  const { pool, metrics, monotonicMs } = options;
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const inlineMaxBytes = options.limits?.inlineMaxBytes ?? INLINE_MAX_BYTES;
+  const queue = pool === null ? null : new PoolQueue({ pool, metrics, monotonicMs, limits });
+  const ports = makeVerifyPorts(options.jwks);
+
+  const verifyInline = (request: VerificationRequest): VerificationResult => {
+    const startedAt = monotonicMs();
+    const result = verifyNow(request, ports.checks);
+    const seconds = (monotonicMs() - startedAt) / 1000;
+    metrics.verified(request.method, "inline", result.reason, seconds);
+    return result;
+  };
+
+  const verifyPooled = async (
+    request: VerificationRequest,
+    through: PoolQueue,
+  ): Promise<VerificationResult | "unavailable"> => {
+    const startedAt = monotonicMs();
+    const result = await through.verify(request);
+    if (result !== "unavailable") {
+      const seconds = (monotonicMs() - startedAt) / 1000;
+      metrics.verified(request.method, "pool", result.reason, seconds);
+    }
+    return result;
+  };
+
+  const verifyPrepared: Verify = (request) =>
+    queue !== null && isForPool(request, inlineMaxBytes)
+      ? verifyPooled(request, queue)
+      : verifyInline(request);
+
+  return {
+    verify: (request) =>
+      jwksUrlOf(request) === null
+        ? verifyPrepared(request)
+        : inTime(withFetchedKeys(request, ports, verifyPrepared), metrics),
+    [Symbol.asyncDispose]: async () => {
+      await queue?.[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Fetching keys, verifying, and both again for a rotated key, all in the time ingest has. */
+const FETCHED_KEYS_MS = 3500;
+
+async function inTime(
+  verifying: Promise<VerificationResult | "unavailable">,
+  metrics: VerifyMetrics,
+): Promise<VerificationResult | "unavailable"> {
+  let timer: NodeJS.Timeout | undefined;
+  const expiry = new Promise<"unavailable">((resolve) => {
+    timer = setTimeout(() => {
+      metrics.unavailable("too_late");
+      resolve("unavailable");
+    }, FETCHED_KEYS_MS);
+    timer.unref();
+  });
+  try {
+    return await Promise.race([verifying, expiry]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Whether a request costs enough that a thread should have it. */
+function isForPool(request: VerificationRequest, inlineMaxBytes: number): boolean {
+  switch (request.method) {
+    case "bearer_token":
+    case "basic_auth":
+    case "ip_allowlist":
+    case "none":
+      return false;
+    case "jwt":
+      return isAsymmetric(request.config) || request.body.byteLength > inlineMaxBytes;
+    case "hmac_sha256":
+    case "hmac_sha1":
+    case "twilio_signature":
+      return request.body.byteLength > inlineMaxBytes;
+    default:
+      return request.method satisfies never;
+  }
+}
+
+function isAsymmetric(config: VerificationRequest["config"]): boolean {
+  return Object.hasOwn(config, "public_key") || Object.hasOwn(config, "jwks");
+}

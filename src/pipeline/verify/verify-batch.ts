@@ -1,0 +1,83 @@
+import { Buffer } from "node:buffer";
+import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import { makePreparedChecks } from "../../signing/prepared-checks.ts";
+import { verifyNow } from "./verify-request.ts";
+
+/**
+ * Many requests in the form in which they cross to a worker: one text, and one buffer that is transferred.
+ *
+ *     json    { configs: [text, …], items: [{ config: index, bodyBytes, … }, …] }
+ *     bodies  | body of item 0 | body of item 1 | …
+ *
+ * A configuration that several requests share travels once.
+ */
+export interface VerifyBatch {
+  readonly json: string;
+  readonly bodies: ArrayBuffer;
+}
+
+interface PackedItem extends Omit<VerificationRequest, "config" | "body"> {
+  readonly config: number;
+  readonly bodyBytes: number;
+}
+
+interface Packed {
+  readonly configs: readonly string[];
+  readonly items: readonly PackedItem[];
+}
+
+/** Copies the bodies: ingest still needs its own for the log. */
+export function packBatch(requests: readonly VerificationRequest[]): VerifyBatch {
+  const sizeBytes = requests.reduce((sum, { body }) => sum + body.byteLength, 0);
+  const bodies = new ArrayBuffer(sizeBytes);
+  const bytes = new Uint8Array(bodies);
+  const configs: string[] = [];
+  const indexOf = new Map<object, number>();
+  let offset = 0;
+  const items = requests.map(({ config, body, ...rest }): PackedItem => {
+    let index = indexOf.get(config);
+    if (index === undefined) {
+      index = configs.push(JSON.stringify(config)) - 1;
+      indexOf.set(config, index);
+    }
+    bytes.set(body, offset);
+    offset += body.byteLength;
+    return { ...rest, config: index, bodyBytes: body.byteLength };
+  });
+  return { json: JSON.stringify({ configs, items } satisfies Packed), bodies };
+}
+
+/** Runs in a worker; results in the order of the requests. */
+export type BatchVerifier = (batch: VerifyBatch) => readonly VerificationResult[];
+
+const MAX_KNOWN_CONFIGS = 2000;
+
+/**
+ * Keeps the configurations it has seen by their text, so that a worker reads settings and imports keys once
+ * and not once per batch.
+ */
+export function makeBatchVerifier(): BatchVerifier {
+  const checks = makePreparedChecks();
+  const known = new Map<string, VerificationRequest["config"]>();
+  const configOf = (json: string): VerificationRequest["config"] => {
+    const seen = known.get(json);
+    if (seen !== undefined) return seen;
+    const config = JSON.parse(json) as VerificationRequest["config"];
+    if (known.size >= MAX_KNOWN_CONFIGS) {
+      const [oldest] = known.keys();
+      if (oldest !== undefined) known.delete(oldest);
+    }
+    known.set(json, config);
+    return config;
+  };
+  return (batch) => {
+    const packed = JSON.parse(batch.json) as Packed;
+    const configs = packed.configs.map(configOf);
+    let offset = 0;
+    return packed.items.map(({ config, bodyBytes, ...rest }) => {
+      const body = Buffer.from(batch.bodies, offset, bodyBytes);
+      offset += bodyBytes;
+      return verifyNow({ ...rest, body, config: configs[config] ?? {} }, checks);
+    });
+  };
+}

@@ -1,0 +1,16 @@
+import { makeBatchVerifier } from "../../src/pipeline/verify/verify-batch.ts";
+import type { VerifyBatch } from "../../src/pipeline/verify/verify-batch.ts";
+
+const verify = makeBatchVerifier();
+
+/** The real worker, but for requests whose URL asks for a fault. */
+export function verifyBatch(batch: VerifyBatch): unknown {
+  if (batch.json.includes("/fault-loop")) {
+    for (;;) {
+      // Only ending the thread stops this.
+    }
+  }
+  if (batch.json.includes("/fault-exit")) process.exit(3);
+  if (batch.json.includes("/fault-throw")) throw new Error("fault");
+  return verify(batch);
+}
