@@ -1,4 +1,5 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 /** Gauges that are read when scraped. */
 export interface AppMetricSources {
@@ -44,9 +45,9 @@ export function registerAppMetrics(registry: Registry, sources: AppMetricSources
   });
 }
 
-/** One counter for the management API. */
+/** Counts of the management API; fits `ApiMetrics`. */
 export function makeApiMetrics(registry: Registry): {
-  readonly answered: (operation: string, status: number) => void;
+  readonly answered: (operation: string, status: number, seconds: number) => void;
 } {
   const requests = new Counter({
     name: "relay_api_requests_total",
@@ -54,5 +55,17 @@ export function makeApiMetrics(registry: Registry): {
     labelNames: ["operation", "status"],
     registers: [registry],
   });
-  return { answered: (operation, status) => requests.inc({ operation, status: String(status) }) };
+  const latency = new Histogram({
+    name: "relay_api_request_seconds",
+    help: "One management API request",
+    labelNames: ["operation"],
+    buckets: LATENCY_BUCKETS_SECONDS,
+    registers: [registry],
+  });
+  return {
+    answered: (operation, status, seconds) => {
+      requests.inc({ operation, status: String(status) });
+      latency.observe({ operation }, seconds);
+    },
+  };
 }

@@ -1,0 +1,71 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
+
+/** Counts of the delivery stage; fits `DeliverMetrics`. */
+export function makeDeliverMetrics(registry: Registry) {
+  const registers = [registry];
+  const attempts = new Counter({
+    name: "relay_delivery_attempts_total",
+    help: "Tries and rate-limit deferrals by status",
+    labelNames: ["status"],
+    registers,
+  });
+  const seconds = new Histogram({
+    name: "relay_delivery_attempt_seconds",
+    help: "One request to a receiver",
+    labelNames: ["status"],
+    buckets: LATENCY_BUCKETS_SECONDS,
+    registers,
+  });
+  const deferrals = new Counter({
+    name: "relay_delivery_deferrals_total",
+    help: "Tasks put off without a request, by reason",
+    labelNames: ["reason"],
+    registers,
+  });
+  const duplicates = new Counter({
+    name: "relay_delivery_duplicates_dropped_total",
+    help: "Redelivered tasks that had already ended",
+    registers,
+  });
+  const circuits = new Gauge({
+    name: "relay_delivery_open_circuits",
+    help: "Destinations whose circuit is open",
+    registers,
+  });
+  const inFlight = new Gauge({
+    name: "relay_delivery_in_flight",
+    help: "Requests to receivers under way",
+    registers,
+  });
+  const queued = new Gauge({
+    name: "relay_delivery_lane_tasks",
+    help: "Deliveries that wait in lanes",
+    registers,
+  });
+  const pending = new Gauge({
+    name: "relay_delivery_pending_bytes",
+    help: "Bytes of records taken in and not complete",
+    registers,
+  });
+  const held = new Gauge({
+    name: "relay_delivery_held_tasks",
+    help: "Deliveries held for paused destinations",
+    registers,
+  });
+  return {
+    attempted: (status: string, tookSeconds: number): void => {
+      attempts.inc({ status });
+      if (status !== "rate_limited") seconds.observe({ status }, tookSeconds);
+    },
+    deferred: (reason: string): void => deferrals.inc({ reason }),
+    droppedDuplicate: (): void => duplicates.inc(),
+    openCircuits: (change: 1 | -1): void => circuits.inc(change),
+    inFlight: (count: number): void => inFlight.set(count),
+    queued: (deliveries: number, bytes: number): void => {
+      queued.set(deliveries);
+      pending.set(bytes);
+    },
+    held: (change: number): void => held.inc(change),
+  };
+}

@@ -1,0 +1,93 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
+
+/** Counts of the ingest stage and its HTTP server; fits `IngestMetrics` and `IngestServerMetrics`. */
+export function makeIngestMetrics(
+  registry: Registry,
+  inFlight: () => { readonly requests: number; readonly bytes: number },
+) {
+  const registers = [registry];
+  const requests = new Counter({
+    name: "relay_ingest_requests_total",
+    help: "Webhooks answered, by outcome",
+    labelNames: ["outcome"],
+    registers,
+  });
+  const seconds = new Histogram({
+    name: "relay_ingest_request_seconds",
+    help: "From the head of a request to its answer",
+    buckets: LATENCY_BUCKETS_SECONDS,
+    registers,
+  });
+  const unavailable = new Counter({
+    name: "relay_ingest_unavailable_total",
+    help: "Webhooks answered 503, by cause",
+    labelNames: ["cause"],
+    registers,
+  });
+  const append = new Histogram({
+    name: "relay_log_append_seconds",
+    help: "From handing a batch of events to the log until it is durable",
+    buckets: LATENCY_BUCKETS_SECONDS,
+    registers,
+  });
+  const batch = new Histogram({
+    name: "relay_ingest_append_batch_records",
+    help: "Events per append",
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
+    registers,
+  });
+  const failures = new Counter({
+    name: "relay_log_append_failures_total",
+    help: "Appends of events that failed, by code",
+    labelNames: ["code"],
+    registers,
+  });
+  const malformed = new Counter({
+    name: "relay_ingest_malformed_total",
+    help: "Malformed HTTP requests: answered 400, not recorded",
+    registers,
+  });
+  const connections = new Gauge({
+    name: "relay_ingest_connections",
+    help: "Open connections",
+    registers,
+  });
+  const refused = new Counter({
+    name: "relay_ingest_connections_refused_total",
+    help: "Connections closed at once since too many were open",
+    registers,
+  });
+  const aborted = new Counter({
+    name: "relay_ingest_aborted_total",
+    help: "Clients that went away before their answer",
+    registers,
+  });
+  new Gauge({
+    name: "relay_ingest_in_flight",
+    help: "Requests and bytes between head and answer",
+    labelNames: ["unit"],
+    registers,
+    collect() {
+      const now = inFlight();
+      this.set({ unit: "requests" }, now.requests);
+      this.set({ unit: "bytes" }, now.bytes);
+    },
+  });
+  return {
+    answered: (outcome: string, tookSeconds: number): void => {
+      requests.inc({ outcome });
+      seconds.observe(tookSeconds);
+    },
+    refused: (cause: string): void => unavailable.inc({ cause }),
+    appended: (tookSeconds: number, records: number, failure: string | null): void => {
+      if (failure !== null) return failures.inc({ code: failure });
+      append.observe(tookSeconds);
+      batch.observe(records);
+    },
+    malformed: (): void => malformed.inc(),
+    connections: (open: number): void => connections.set(open),
+    connectionRefused: (): void => refused.inc(),
+    aborted: (): void => aborted.inc(),
+  };
+}

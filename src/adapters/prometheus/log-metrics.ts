@@ -1,0 +1,43 @@
+import { Counter, Histogram, type Registry } from "prom-client";
+import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
+
+/** Counts of the embedded log; fits `LmdbLogMetrics`. */
+export function makeLogMetrics(registry: Registry) {
+  const registers = [registry];
+  const records = new Counter({
+    name: "relay_log_records_total",
+    help: "Records made durable",
+    registers,
+  });
+  const seconds = new Histogram({
+    name: "relay_log_commit_seconds",
+    help: "From an append until its group commit is durable",
+    buckets: LATENCY_BUCKETS_SECONDS,
+    registers,
+  });
+  const bytes = new Counter({
+    name: "relay_log_bytes_total",
+    help: "Bytes made durable",
+    registers,
+  });
+  const refused = new Counter({
+    name: "relay_log_refused_total",
+    help: "Appends refused, by code",
+    labelNames: ["code"],
+    registers,
+  });
+  const trimmed = new Counter({
+    name: "relay_log_trimmed_regions_total",
+    help: "Regions of the embedded log that were removed",
+    registers,
+  });
+  return {
+    appended: (count: number, tookSeconds: number): void => {
+      records.inc(count);
+      seconds.observe(tookSeconds);
+    },
+    committed: (sizeBytes: number): void => bytes.inc(sizeBytes),
+    refused: (code: string): void => refused.inc({ code }),
+    trimmed: (regions: number): void => trimmed.inc(regions),
+  };
+}

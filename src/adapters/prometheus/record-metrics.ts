@@ -1,0 +1,49 @@
+import { Counter, Histogram, type Registry } from "prom-client";
+import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
+
+/** Counts of the recorder; fits `RecordMetrics`. */
+export function makeRecordMetrics(registry: Registry) {
+  const registers = [registry];
+  const labelNames = ["topic"] as const;
+  const rows = new Counter({
+    name: "relay_record_rows_total",
+    help: "Rows inserted into the event store",
+    labelNames,
+    registers,
+  });
+  const seconds = new Histogram({
+    name: "relay_record_insert_seconds",
+    help: "One insert",
+    labelNames,
+    buckets: LATENCY_BUCKETS_SECONDS,
+    registers,
+  });
+  const batch = new Histogram({
+    name: "relay_record_batch_rows",
+    help: "Rows per insert",
+    labelNames,
+    buckets: [1, 10, 100, 1_000, 5_000, 10_000, 25_000, 50_000],
+    registers,
+  });
+  const failures = new Counter({
+    name: "relay_record_failures_total",
+    help: "Inserts that failed and are repeated",
+    labelNames,
+    registers,
+  });
+  const skipped = new Counter({
+    name: "relay_record_skipped_total",
+    help: "Records of the log that could not be read",
+    labelNames,
+    registers,
+  });
+  return {
+    recorded: (topic: string, count: number, tookSeconds: number): void => {
+      rows.inc({ topic }, count);
+      seconds.observe({ topic }, tookSeconds);
+      batch.observe({ topic }, count);
+    },
+    failed: (topic: string): void => failures.inc({ topic }),
+    skipped: (topic: string): void => skipped.inc({ topic }),
+  };
+}
