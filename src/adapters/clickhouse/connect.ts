@@ -1,0 +1,17 @@
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
+
+/** Longer than any time limit of ours, so that the server's own clear answer arrives first. */
+const REQUEST_TIMEOUT_MS = 60_000;
+
+/** @param url `http(s)://user:password@host:port/database` */
+export function connectClickHouse(url: string): ClickHouseClient {
+  return createClient({
+    url,
+    application: "webhook-relay",
+    request_timeout: REQUEST_TIMEOUT_MS,
+    max_open_connections: 16,
+    keep_alive: { enabled: true, idle_socket_ttl: 2_500 },
+    log: { level: ClickHouseLogLevel.OFF },
+    clickhouse_settings: { output_format_json_quote_64bit_integers: 0 },
+  });
+}

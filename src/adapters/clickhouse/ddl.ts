@@ -1,0 +1,47 @@
+import type { SchemaOptions, Table } from "./schema.ts";
+
+/** Tokens of batches that a table remembers, against a repeated insert. */
+const REMEMBERED_BATCHES = 10_000;
+
+/** Statements that make a table; each can be repeated, also by two processes at once. */
+export function createTable(table: Table, options: SchemaOptions): readonly string[] {
+  const { cluster } = options;
+  const local = localName(table, options);
+  const indexes = table.indexes === "" ? "" : `, ${table.indexes}`;
+  const engine =
+    cluster === undefined
+      ? "ReplacingMergeTree"
+      : `ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/${local}', '{replica}')`;
+  const window =
+    cluster === undefined
+      ? `non_replicated_deduplication_window = ${REMEMBERED_BATCHES}`
+      : `replicated_deduplication_window = ${REMEMBERED_BATCHES}`;
+  const statements = [
+    `CREATE TABLE IF NOT EXISTS ${local}${onCluster(options)} (${table.columns}${indexes})
+     ENGINE = ${engine}
+     PARTITION BY toDate(${table.day})
+     ORDER BY ${table.orderBy}
+     TTL ${retention(table, options)}
+     SETTINGS ttl_only_drop_parts = 1, materialize_ttl_recalculate_only = 1, ${window},
+       fsync_after_insert = 1, fsync_part_directory = 1, ${table.settings}`,
+  ];
+  if (cluster !== undefined)
+    statements.push(
+      `CREATE TABLE IF NOT EXISTS ${table.name}${onCluster(options)} AS ${local}
+       ENGINE = Distributed('${cluster}', currentDatabase(), ${local}, ${table.shardBy})`,
+    );
+  return statements;
+}
+
+/** Parts of a day are dropped whole, once their last row is older than the retention. */
+export function retention(table: Table, options: SchemaOptions): string {
+  return `toDateTime(${table.day}) + toIntervalDay(${options.retentionDays})`;
+}
+
+export function localName(table: Table, options: SchemaOptions): string {
+  return options.cluster === undefined ? table.name : `${table.name}_local`;
+}
+
+export function onCluster(options: SchemaOptions): string {
+  return options.cluster === undefined ? "" : ` ON CLUSTER '${options.cluster}'`;
+}

@@ -1,0 +1,90 @@
+import type { StoreFilter } from "../../domain/event-store.ts";
+import { SEARCH_TEXT } from "./schema.ts";
+
+/** A condition with its bound parameters. Every one begins with the organization: the only place that scopes. */
+export interface Condition {
+  readonly sql: string;
+  readonly parameters: Readonly<Record<string, unknown>>;
+}
+
+/** Matching rows of `events`. */
+export function eventCondition(orgId: string, filter: StoreFilter): Condition {
+  const parts = common(filter, "received_at");
+  const parameters = commonParameters(orgId, filter);
+  for (const [index, term] of filter.terms.entries()) {
+    parts.push(`${SEARCH_TEXT} LIKE {term${index}:String}`);
+    parameters[`term${index}`] = `%${escapeLike(term)}%`;
+  }
+  if (filter.token !== undefined) {
+    parts.push("has(tokens, {token:String})");
+    parameters["token"] = filter.token;
+  }
+  if (asksForAttempts(filter)) {
+    parts.push(`id IN (${attemptedEvents(filter)})`);
+    Object.assign(parameters, attemptParameters(filter));
+  }
+  return { sql: parts.join(" AND "), parameters };
+}
+
+/** All attempts of the matching events: direct where the attempts carry the filter's columns. */
+export function attemptCondition(orgId: string, filter: StoreFilter): Condition {
+  const parts = common(filter, "event_received_at");
+  if (filter.terms.length > 0 || filter.token !== undefined) {
+    const events = eventCondition(orgId, filter);
+    parts.push(`event_id IN (SELECT id FROM events WHERE ${events.sql})`);
+    return { sql: parts.join(" AND "), parameters: events.parameters };
+  }
+  const parameters = commonParameters(orgId, filter);
+  if (asksForAttempts(filter)) {
+    parts.push(`event_id IN (${attemptedEvents(filter)})`);
+    Object.assign(parameters, attemptParameters(filter));
+  }
+  return { sql: parts.join(" AND "), parameters };
+}
+
+/** Events with at least one attempt that has the asked status, at the asked destination. */
+function attemptedEvents(filter: StoreFilter): string {
+  const parts = common(filter, "event_received_at");
+  if (filter.attemptStatus !== undefined) parts.push("status = {attempt_status:String}");
+  if (filter.destinationId !== undefined) parts.push("destination_id = {destination_id:String}");
+  return `SELECT event_id FROM attempts FINAL WHERE ${parts.join(" AND ")}`;
+}
+
+function asksForAttempts(filter: StoreFilter): boolean {
+  return filter.attemptStatus !== undefined || filter.destinationId !== undefined;
+}
+
+/** Columns that events and attempts have both; `time` is the event's. */
+function common(filter: StoreFilter, time: string): string[] {
+  const parts = ["org_id = {org_id:String}"];
+  if (filter.endpointId !== undefined) parts.push("endpoint_id = {endpoint_id:String}");
+  if (filter.provider !== undefined) parts.push("provider = {provider:String}");
+  if (filter.signatureValid !== undefined) parts.push("signature_valid = {signature_valid:Bool}");
+  if (filter.fromMs !== undefined)
+    parts.push(`${time} >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')`);
+  if (filter.toMs !== undefined)
+    parts.push(`${time} < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')`);
+  return parts;
+}
+
+function commonParameters(orgId: string, filter: StoreFilter): Record<string, unknown> {
+  return {
+    org_id: orgId,
+    ...(filter.endpointId === undefined ? {} : { endpoint_id: filter.endpointId }),
+    ...(filter.provider === undefined ? {} : { provider: filter.provider }),
+    ...(filter.signatureValid === undefined ? {} : { signature_valid: filter.signatureValid }),
+    ...(filter.fromMs === undefined ? {} : { from_ms: Math.ceil(filter.fromMs) }),
+    ...(filter.toMs === undefined ? {} : { to_ms: Math.ceil(filter.toMs) }),
+  };
+}
+
+function attemptParameters(filter: StoreFilter): Record<string, unknown> {
+  return {
+    ...(filter.attemptStatus === undefined ? {} : { attempt_status: filter.attemptStatus }),
+    ...(filter.destinationId === undefined ? {} : { destination_id: filter.destinationId }),
+  };
+}
+
+function escapeLike(term: string): string {
+  return term.replaceAll(/[\\%_]/g, "\\$&");
+}

@@ -1,0 +1,82 @@
+import type { ClickHouseClient } from "@clickhouse/client";
+import { createTable, localName, onCluster, retention } from "./ddl.ts";
+import { TABLES, type SchemaOptions } from "./schema.ts";
+
+interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly statements: (options: SchemaOptions) => readonly string[];
+}
+
+/** In order; a landed one is never changed. Every statement can be repeated, so two processes may migrate at once. */
+const MIGRATIONS: readonly Migration[] = [
+  {
+    version: 1,
+    name: "events, attempts, fanouts",
+    statements: (options) => TABLES.flatMap((table) => createTable(table, options)),
+  },
+];
+
+const CREATE_LEDGER = `
+  CREATE TABLE IF NOT EXISTS schema_migrations%CLUSTER% (version UInt32, name String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
+  ENGINE = %ENGINE% ORDER BY version`;
+const SELECT_APPLIED = "SELECT DISTINCT version FROM schema_migrations";
+const SELECT_TABLE = `
+  SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
+
+/**
+ * Brings the database to this version's schema and the given retention. Safe to run twice and from two processes.
+ * @throws {Error} when a newer relay has migrated this database
+ */
+export async function migrateClickHouse(
+  client: ClickHouseClient,
+  options: SchemaOptions,
+): Promise<{ readonly applied: readonly string[] }> {
+  await client.command({
+    query: CREATE_LEDGER.replace("%CLUSTER%", onCluster(options)).replace(
+      "%ENGINE%",
+      options.cluster === undefined
+        ? "ReplacingMergeTree"
+        : "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/schema_migrations', '{shard}-{replica}')",
+    ),
+  });
+  const known = await client.query({ query: SELECT_APPLIED, format: "JSONEachRow" });
+  const done = new Set((await known.json<{ version: number }>()).map((row) => row.version));
+  const newest = MIGRATIONS.at(-1)?.version ?? 0;
+  for (const version of done)
+    if (version > newest)
+      throw new Error(
+        `the ClickHouse schema is at version ${version}, this relay knows ${newest}: start the newer relay`,
+      );
+  const applied: string[] = [];
+  for (const migration of MIGRATIONS) {
+    if (done.has(migration.version)) continue;
+    for (const query of migration.statements(options)) await client.command({ query });
+    await client.insert({
+      table: "schema_migrations",
+      values: [{ version: migration.version, name: migration.name }],
+      format: "JSONEachRow",
+      clickhouse_settings: { async_insert: 0 },
+    });
+    applied.push(migration.name);
+  }
+  await setRetention(client, options);
+  return { applied };
+}
+
+async function setRetention(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
+  for (const table of TABLES) {
+    const name = localName(table, options);
+    const found = await client.query({
+      query: SELECT_TABLE,
+      query_params: { name },
+      format: "JSONEachRow",
+    });
+    const [row] = await found.json<{ engine_full: string }>();
+    if (row?.engine_full.includes(`toIntervalDay(${options.retentionDays})`)) continue;
+    await client.command({
+      query: `ALTER TABLE ${name}${onCluster(options)} MODIFY TTL ${retention(table, options)}`,
+      clickhouse_settings: { alter_sync: "0" },
+    });
+  }
+}

@@ -1,0 +1,174 @@
+import type { ClickHouseClient } from "@clickhouse/client";
+import type { Provider } from "../../domain/enums.ts";
+import type { DeliverySummary, FacetCounts } from "../../domain/event-query.ts";
+import type { EventStoreReader, StoreFilter } from "../../domain/event-store.ts";
+import { attemptCondition, eventCondition } from "./filter-sql.ts";
+import {
+  COUNT_EVENTS,
+  EVENT_EXISTS,
+  FACETS_OF_ATTEMPTS,
+  FACETS_OF_EVENTS,
+  SELECT_ATTEMPTS,
+  SELECT_EVENT,
+  SELECT_PAGE,
+  SELECT_SUMMARIES,
+} from "./query-sql.ts";
+import {
+  toAttempt,
+  toEvent,
+  toItem,
+  type AttemptJson,
+  type EventJson,
+  type ItemJson,
+} from "./rows.ts";
+import { toStoreError } from "./store-error.ts";
+
+export interface QueryLimits {
+  /** Longest a query may run; over it the answer is an error, never a part. */
+  readonly maxSeconds: number;
+  readonly maxMemoryBytes: number;
+}
+
+const DEFAULT_LIMITS: QueryLimits = { maxSeconds: 10, maxMemoryBytes: 2_000_000_000 };
+
+/**
+ * Equal keys mean equal events, so rows may be dropped before duplicates are collapsed; of attempts, whose status
+ * may differ between duplicates, they may not: their statements filter after FINAL by themselves.
+ */
+const READ_SETTINGS = {
+  readonly: "2",
+  do_not_merge_across_partitions_select_final: 1,
+  use_skip_indexes_if_final: 1,
+  use_skip_indexes_if_final_exact_mode: 0,
+  max_result_rows: "1000000",
+  result_overflow_mode: "throw",
+  timeout_overflow_mode: "throw",
+  distributed_product_mode: "local",
+} as const;
+
+/** @throws {EventStoreError} from every call */
+export function makeEventStoreReader(
+  client: ClickHouseClient,
+  limits: QueryLimits = DEFAULT_LIMITS,
+): EventStoreReader {
+  const select = async <Row>(
+    query: string,
+    query_params: Readonly<Record<string, unknown>>,
+    settings: Readonly<Record<string, string | number>> = {},
+  ): Promise<Row[]> => {
+    try {
+      const answer = await client.query({
+        query,
+        query_params,
+        format: "JSONEachRow",
+        clickhouse_settings: {
+          ...READ_SETTINGS,
+          max_execution_time: limits.maxSeconds,
+          max_memory_usage: String(limits.maxMemoryBytes),
+          ...settings,
+        },
+      });
+      return await answer.json<Row>();
+    } catch (error) {
+      throw toStoreError(error);
+    }
+  };
+  const events = <Row>(template: string, orgId: string, filter: StoreFilter, more: object = {}) => {
+    const condition = eventCondition(orgId, filter);
+    return select<Row>(
+      template.replace("%WHERE%", () => condition.sql),
+      { ...condition.parameters, ...more },
+      { optimize_move_to_prewhere_if_final: 1 },
+    );
+  };
+  return {
+    async page(orgId, filter, page) {
+      return (await events<ItemJson>(SELECT_PAGE, orgId, filter, page)).map(toItem);
+    },
+    async count(orgId, filter) {
+      const [row] = await events<{ count: number }>(COUNT_EVENTS, orgId, filter);
+      return row?.count ?? 0;
+    },
+    async facets(orgId, filter) {
+      const attempts = attemptCondition(orgId, filter);
+      const [ofEvents, ofAttempts] = await Promise.all([
+        events<EventFacet>(FACETS_OF_EVENTS, orgId, filter),
+        select<AttemptFacet>(
+          FACETS_OF_ATTEMPTS.replace("%WHERE%", () => attempts.sql),
+          attempts.parameters,
+        ),
+      ]);
+      return toFacets(ofEvents, ofAttempts);
+    },
+    async event(orgId, key) {
+      const [row] = await select<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
+      return row === undefined ? null : toEvent(row);
+    },
+    async exists(orgId, key) {
+      return (await select(EVENT_EXISTS, keyParameters(orgId, key))).length > 0;
+    },
+    async attempts(orgId, key) {
+      return (await select<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key))).map(toAttempt);
+    },
+    async summaries(orgId, keys) {
+      if (keys.length === 0) return new Map();
+      const times = keys.map((key) => key.receivedAtMs);
+      const rows = await select<SummaryJson>(SELECT_SUMMARIES, {
+        org_id: orgId,
+        ids: keys.map((key) => key.id),
+        from_ms: Math.min(...times),
+        to_ms: Math.max(...times),
+      });
+      return new Map(rows.map((row) => [row.event_id, toSummary(row)]));
+    },
+  };
+}
+
+interface EventFacet {
+  readonly provider: Provider;
+  readonly signature_valid: boolean;
+  readonly count: number;
+}
+interface AttemptFacet {
+  readonly status: FacetCounts["byAttemptStatus"][number]["value"];
+  readonly count: number;
+}
+interface SummaryJson {
+  readonly event_id: string;
+  readonly delivered: number;
+  readonly failed: number;
+  readonly total: number;
+}
+
+function keyParameters(orgId: string, key: { readonly id: string; readonly receivedAtMs: number }) {
+  return { org_id: orgId, at_ms: key.receivedAtMs, id: key.id };
+}
+
+function toSummary({ delivered, failed, total }: SummaryJson): DeliverySummary {
+  return { delivered, failed, pending: total - delivered - failed, total };
+}
+
+function toFacets(events: readonly EventFacet[], attempts: readonly AttemptFacet[]): FacetCounts {
+  const providers = new Map<Provider, number>();
+  const signatures = new Map<boolean, number>();
+  let totalEvents = 0;
+  for (const row of events) {
+    providers.set(row.provider, (providers.get(row.provider) ?? 0) + row.count);
+    signatures.set(row.signature_valid, (signatures.get(row.signature_valid) ?? 0) + row.count);
+    totalEvents += row.count;
+  }
+  return {
+    totalEvents,
+    byProvider: largestFirst(providers),
+    bySignatureValid: largestFirst(signatures),
+    byAttemptStatus: largestFirst(new Map(attempts.map((row) => [row.status, row.count]))),
+  };
+}
+
+/** Equal counts in order of the value, so that the same data always reads the same. */
+function largestFirst<T>(counts: ReadonlyMap<T, number>): { value: T; count: number }[] {
+  return [...counts]
+    .map(([value, count]) => ({ value, count }))
+    .filter((entry) => entry.count > 0)
+    .sort((a, b) => b.count - a.count || (String(a.value) < String(b.value) ? -1 : 1));
+}

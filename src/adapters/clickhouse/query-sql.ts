@@ -1,0 +1,68 @@
+/** The statements of the read side; `%WHERE%` is a scoped condition of filter-sql.ts. */
+
+/**
+ * Equal keys are equal rows, and neighbours in this order: dropping the second one is exact without FINAL, and
+ * reading stops as soon as the page is full.
+ */
+export const SELECT_PAGE = `
+  SELECT id, endpoint_id, org_id, provider, toUnixTimestamp64Milli(received_at) AS received_at_ms, signature_valid,
+    verification_error, payload_size
+  FROM events
+  WHERE %WHERE%
+  ORDER BY received_at DESC, id DESC
+  LIMIT 1 BY received_at, id
+  LIMIT {limit:UInt32} OFFSET {offset:UInt64}`;
+
+export const COUNT_EVENTS = "SELECT count() AS count FROM events FINAL WHERE %WHERE%";
+
+export const FACETS_OF_EVENTS = `
+  SELECT provider, signature_valid, count() AS count FROM events FINAL WHERE %WHERE% GROUP BY provider, signature_valid`;
+
+export const FACETS_OF_ATTEMPTS = `
+  SELECT status, count() AS count FROM attempts FINAL WHERE %WHERE% GROUP BY status`;
+
+const KEY =
+  "org_id = {org_id:String} AND received_at = fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC') AND id = {id:String}";
+
+export const SELECT_EVENT = `
+  SELECT id, org_id, endpoint_id, provider, toUnixTimestamp64Milli(received_at) AS received_at_ms, method, path, query,
+    headers, content_type, source_ip, signature_valid, verification_error, reason, body_stored, payload_size,
+    base64Encode(payload) AS payload_base64
+  FROM events WHERE ${KEY} LIMIT 1`;
+
+export const EVENT_EXISTS = `SELECT 1 AS found FROM events WHERE ${KEY} LIMIT 1`;
+
+export const SELECT_ATTEMPTS = `
+  SELECT id, event_id, destination_id, endpoint_id, org_id, toUnixTimestamp64Milli(attempted_at) AS attempted_at_ms,
+    receiver_url, http_status, response_body, latency_ms, status, toUnixTimestamp64Milli(next_retry_at) AS next_retry_at_ms
+  FROM attempts FINAL
+  WHERE org_id = {org_id:String} AND event_received_at = fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
+    AND event_id = {id:String}
+  ORDER BY attempted_at, try_number, deferral, id`;
+
+/** Only for the events of one page: the latest attempt per destination costs too much over all of them. */
+const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}
+    AND event_received_at >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+    AND event_received_at <= fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')`;
+
+/**
+ * Per destination the latest attempt that is not a deferral decides. A destination counts once it was fanned out
+ * to; one that is only known from attempts (its fan-out record is still on its way) counts as well.
+ */
+export const SELECT_SUMMARIES = `
+  SELECT event_id, countIf(decisive = 'delivered') AS delivered, countIf(decisive = 'dead') AS failed,
+    countIf(destination_id != '') AS total
+  FROM (
+    SELECT event_id, destination_id, argMaxIf(status, position, status NOT IN ('', 'rate_limited')) AS decisive
+    FROM (
+      SELECT event_id, CAST(destination_id, 'String') AS destination_id, CAST(status, 'String') AS status,
+        (attempted_at, try_number, deferral, id) AS position
+      FROM attempts FINAL WHERE ${OF_PAGE}
+      UNION ALL
+      SELECT event_id, CAST(arrayJoin(if(empty(destination_ids), [''], destination_ids)), 'String') AS destination_id, '' AS status,
+        (toDateTime64(0, 3, 'UTC'), 0, 0, '') AS position
+      FROM fanouts WHERE ${OF_PAGE}
+    )
+    GROUP BY event_id, destination_id
+  )
+  GROUP BY event_id`;

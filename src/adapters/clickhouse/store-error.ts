@@ -1,0 +1,41 @@
+import { ClickHouseError } from "@clickhouse/client";
+import { EventStoreError } from "../../domain/event-store.ts";
+
+/** TIMEOUT_EXCEEDED, TOO_MANY_ROWS, TOO_MANY_BYTES, MEMORY_LIMIT_EXCEEDED, TOO_SLOW, SET_SIZE_LIMIT, QUERY_WAS_CANCELLED */
+const LIMITS = new Set(["159", "158", "307", "241", "160", "191", "394"]);
+/** TOO_MANY_SIMULTANEOUS_QUERIES, TOO_MANY_PARTS, NOT_ENOUGH_SPACE, KEEPER_EXCEPTION, NETWORK_ERROR, TABLE_IS_READ_ONLY, … */
+const PASSING = new Set([
+  "202",
+  "252",
+  "243",
+  "999",
+  "210",
+  "209",
+  "242",
+  "319",
+  "203",
+  "236",
+  "425",
+  "1002",
+]);
+
+/** Every failure of the client as an EventStoreError: the code says whether to narrow, to wait or to mend. */
+export function toStoreError(error: unknown): EventStoreError {
+  if (error instanceof EventStoreError) return error;
+  if (error instanceof ClickHouseError) {
+    if (LIMITS.has(error.code))
+      return new EventStoreError("query_limit", `ClickHouse stopped the query: ${error.type}`, {
+        cause: error,
+      });
+    if (!PASSING.has(error.code))
+      return new EventStoreError(
+        "store_refused",
+        `ClickHouse refused (${error.type ?? error.code}): ${error.message}`,
+        { cause: error },
+      );
+  }
+  const text = error instanceof Error ? error.message : String(error);
+  return new EventStoreError("store_unavailable", `ClickHouse does not answer: ${text}`, {
+    cause: error,
+  });
+}

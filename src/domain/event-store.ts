@@ -1,0 +1,76 @@
+import type { Attempt } from "./attempt.ts";
+import type { AttemptStatus, Provider } from "./enums.ts";
+import type { EventRecord } from "./event.ts";
+import type { AttemptView, DeliverySummary, EventListItem, FacetCounts } from "./event-query.ts";
+import type { OutcomeRecord } from "./outcome.ts";
+
+/** An event with the tokens it is found by (see searchable-leaf.ts). */
+export interface EventRow {
+  readonly event: EventRecord;
+  readonly tokens: readonly string[];
+}
+
+export type FanoutRow = Extract<OutcomeRecord, { kind: "fanout" }>;
+
+/**
+ * What the recorder writes to. A batch is stored whole or not at all, once per `batchToken` (as far as the store
+ * remembers tokens); the same row twice counts once in every answer.
+ */
+export interface EventStoreWriter {
+  insertEvents(rows: readonly EventRow[], batchToken: string): Promise<void>;
+  insertFanouts(rows: readonly FanoutRow[], batchToken: string): Promise<void>;
+  insertAttempts(rows: readonly Attempt[], batchToken: string): Promise<void>;
+}
+
+/** Filters as the store knows them: `terms` in ASCII lower case, all of them occur; `token` is one leaf. */
+export interface StoreFilter {
+  readonly endpointId?: string | undefined;
+  readonly provider?: Provider | undefined;
+  readonly signatureValid?: boolean | undefined;
+  readonly fromMs?: number | undefined;
+  readonly toMs?: number | undefined;
+  readonly terms: readonly string[];
+  readonly token?: string | undefined;
+  readonly attemptStatus?: AttemptStatus | undefined;
+  readonly destinationId?: string | undefined;
+}
+
+/** Names an event's row: the time is the one inside its id. */
+export interface EventKey {
+  readonly id: string;
+  readonly receivedAtMs: number;
+}
+
+/** An attempt as stored, in order of time; numbers are counted from it. */
+export type StoredAttempt = Omit<AttemptView, "attemptNumber">;
+
+/** What the queries read from; everything is scoped to one organization. @throws {EventStoreError} */
+export interface EventStoreReader {
+  page(
+    orgId: string,
+    filter: StoreFilter,
+    page: { readonly offset: number; readonly limit: number },
+  ): Promise<readonly EventListItem[]>;
+  count(orgId: string, filter: StoreFilter): Promise<number>;
+  facets(orgId: string, filter: StoreFilter): Promise<FacetCounts>;
+  event(orgId: string, key: EventKey): Promise<EventRecord | null>;
+  exists(orgId: string, key: EventKey): Promise<boolean>;
+  attempts(orgId: string, key: EventKey): Promise<readonly StoredAttempt[]>;
+  /** No entry for an event that was never fanned out. */
+  summaries(
+    orgId: string,
+    keys: readonly EventKey[],
+  ): Promise<ReadonlyMap<string, DeliverySummary>>;
+}
+
+/** `query_limit`: a time, row or memory limit was hit; `store_unavailable`: no answer; `store_refused`: a bug or a wrong schema. */
+export class EventStoreError extends Error {
+  readonly code: "query_limit" | "store_unavailable" | "store_refused";
+  readonly retryable: boolean;
+  constructor(code: EventStoreError["code"], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "EventStoreError";
+    this.code = code;
+    this.retryable = code !== "store_refused";
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * How single values of an event are searched: each leaf of a payload and each header becomes one token,
+ *
+ *   payload   <path> NUL <value>          data.object.id NUL cus_1
+ *   header    NUL <name> NUL <value>      NUL x-github-event NUL push
+ *
+ * A path joins keys and array indexes with dots. A dot inside a key is written `\.`, a backslash `\\`;
+ * NUL inside a key is stored as `\0`, so that the first NUL of a payload token always ends its path.
+ */
+const SEPARATOR = "\0";
+const HEADER_PATH = /^headers\.(.+)$/s;
+/** `payload.` in front of a path whose first key is `headers` (or again `payload` before such a one). */
+const PAYLOAD_PREFIX = /^payload\.((?:payload\.)*headers\.)/;
+
+/** Longest path and value that the API can ask for; longer ones are not made searchable. In UTF-16 units. */
+export const MAX_FIELD_LENGTH = 256;
+export const MAX_VALUE_LENGTH = 512;
+
+/** One key as it stands in a path. */
+export function escapeKey(key: string): string {
+  return /[.\\\0]/.test(key)
+    ? key.replaceAll("\\", "\\\\").replaceAll(".", "\\.").replaceAll(SEPARATOR, "\\0")
+    : key;
+}
+
+export function payloadToken(path: string, value: string): string {
+  return path + SEPARATOR + value;
+}
+
+export function headerToken(name: string, value: string): string {
+  return SEPARATOR + asciiLower(name) + SEPARATOR + value;
+}
+
+/** The token that `field` and `value` of a query ask for. A backslash that escapes nothing stands for itself. */
+export function tokenOfField(field: string, value: string): string {
+  const header = HEADER_PATH.exec(field)?.[1];
+  if (header !== undefined) return headerToken(unescape(header), value);
+  return payloadToken(canonicalPath(field.replace(PAYLOAD_PREFIX, "$1")), value);
+}
+
+/** Only A–Z: what the store's `lower` does to bytes. */
+export function asciiLower(text: string): string {
+  return text.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
+function canonicalPath(path: string): string {
+  if (!path.includes("\\") && !path.includes(SEPARATOR)) return path;
+  const keys: string[] = [];
+  let key = "";
+  for (let at = 0; at < path.length; at += 1) {
+    const character = path.charAt(at);
+    const next = path.charAt(at + 1);
+    if (character === "\\" && (next === "." || next === "\\")) {
+      key += next;
+      at += 1;
+    } else if (character === ".") {
+      keys.push(key);
+      key = "";
+    } else key += character;
+  }
+  return [...keys, key].map(escapeKey).join(".");
+}
+
+function unescape(text: string): string {
+  return text.replaceAll(/\\([.\\])/g, "$1");
+}

@@ -1,0 +1,75 @@
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { loadEngine } from "./engine.ts";
+import { makeHttpListener } from "./http-listener.ts";
+import type { FromChild, StartMessage, ToChild } from "./protocol.ts";
+import { makeStatementRunner } from "./run-statement.ts";
+import { SessionPool } from "./session-pool.ts";
+
+const READ_SESSIONS = 6;
+const WRITE_SESSIONS = 2;
+
+/** Background merges must leave the cores to queries; the defaults are meant for a big server. */
+const ENGINE_ARGUMENTS = ["--background_pool_size=4", "--background_schedule_pool_size=4"];
+
+async function serve(start: StartMessage): Promise<number> {
+  const engine = loadEngine(start.storeDir, [
+    ...ENGINE_ARGUMENTS,
+    `--max_server_memory_usage=${start.memoryBytes}`,
+  ]);
+  const control = engine.openSession();
+  await engine.query(control, `CREATE DATABASE IF NOT EXISTS \`${start.database}\``);
+  const open = (count: number) =>
+    new SessionPool(Array.from({ length: count }, () => engine.openSession()));
+  const runner = makeStatementRunner(engine, {
+    read: open(READ_SESSIONS),
+    write: open(WRITE_SESSIONS),
+    control: new SessionPool([control]),
+  });
+  const server = makeHttpListener(runner, start);
+  await listen(server, start.port).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EADDRINUSE") throw error;
+    await listen(server, 0);
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, "127.0.0.1", () => {
+      server.removeListener("error", reject);
+      resolve();
+    });
+  });
+}
+
+function tell(message: FromChild): void {
+  process.send?.(message);
+}
+
+/**
+ * Ends at once, whatever the engine is doing: a query cannot be interrupted, and parts of an insert that
+ * did not finish are dropped at the next start.
+ */
+function end(): void {
+  process.kill(process.pid, "SIGKILL");
+}
+
+// Signals meant for the terminal's whole group must not take the store away before its users have finished.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
+process.on("disconnect", end);
+process.on("message", (message: ToChild) => {
+  switch (message.kind) {
+    case "start":
+      serve(message)
+        .then((port) => tell({ kind: "ready", port }))
+        .catch((error: unknown) => tell({ kind: "failed", message: String(error) }));
+      return;
+    case "stop":
+      end();
+      return;
+    default:
+      message satisfies never;
+  }
+});

@@ -1,0 +1,33 @@
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
+/** Where the running child is reached: lets further processes of the same user attach to it. */
+export interface Credentials {
+  /** Empty while the child is starting. */
+  readonly url: string;
+  readonly pid: number;
+}
+
+export function credentialsPath(dataDir: string): string {
+  return join(dataDir, "run", "clickhouse.json");
+}
+
+/** Null when there is none, or an unreadable one. */
+export async function readCredentials(dataDir: string): Promise<Credentials | null> {
+  try {
+    const parsed: unknown = JSON.parse(await readFile(credentialsPath(dataDir), "utf8"));
+    const { url, pid } = parsed as Partial<Credentials>;
+    return typeof url === "string" && typeof pid === "number" ? { url, pid } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Written beside and renamed, so that a reader never sees half of it; readable by the owner only. */
+export async function writeCredentials(dataDir: string, credentials: Credentials): Promise<void> {
+  const path = credentialsPath(dataDir);
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const draft = `${path}.${process.pid}`;
+  await writeFile(draft, `${JSON.stringify(credentials)}\n`, { mode: 0o600 });
+  await rename(draft, path);
+}

@@ -1,0 +1,36 @@
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const POLL_MS = 25;
+
+/**
+ * Waits until the chDB child of an earlier owner is gone: two engines in one directory would destroy it.
+ * It ends by itself once its owner's channel has closed.
+ * @throws {Error} when it is still there after `timeoutMs`
+ */
+export async function waitForFormerChild(pid: number, timeoutMs: number): Promise<void> {
+  const endAt = performance.now() + timeoutMs;
+  while (await isChdbChild(pid)) {
+    if (performance.now() > endAt)
+      throw new Error(
+        `the embedded ClickHouse of an earlier run (process ${pid}) is still alive: end it, then start again`,
+      );
+    await sleep(POLL_MS);
+  }
+}
+
+/** A number may have been given to another program since: where /proc tells, only a chDB child counts. */
+async function isChdbChild(pid: number): Promise<boolean> {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  if (process.platform !== "linux") return true;
+  const [commandLine, status] = await Promise.all([
+    readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""),
+    readFile(`/proc/${pid}/stat`, "utf8").catch(() => ""),
+  ]);
+  const isZombie = /\) Z /.test(status);
+  return commandLine.includes("chdb-worker") && !isZombie;
+}

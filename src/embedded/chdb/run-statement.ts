@@ -1,0 +1,96 @@
+import type { ChdbResult } from "chdb";
+import type { Engine } from "./engine.ts";
+import type { PooledSession, SessionPool } from "./session-pool.ts";
+import { sqlLiteral, type Statement } from "./statement.ts";
+
+export interface StatementResult {
+  readonly bytes: Uint8Array;
+  readonly rowsRead: number;
+  readonly bytesRead: number;
+  readonly rowsWritten: number;
+  readonly bytesWritten: number;
+}
+
+export interface StatementRunner {
+  run(statement: Statement): Promise<StatementResult>;
+  /** Ends a running read; nothing happens when it has ended already. */
+  cancel(queryId: string): Promise<void>;
+}
+
+interface Pools {
+  readonly read: SessionPool;
+  readonly write: SessionPool;
+  readonly control: SessionPool;
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+/**
+ * Runs statements on pooled sessions. Parameters and settings are `SET` in the session first: chDB's own
+ * parameter binding is not isolated between connections, and would queue all reads behind each other.
+ */
+export function makeStatementRunner(engine: Engine, pools: Pools): StatementRunner {
+  return {
+    run(statement) {
+      const pool = statement.reads ? pools.read : pools.write;
+      return pool.use(async (pooled) => {
+        await prepare(engine, pooled, statement);
+        if (statement.data !== null) {
+          const done = await engine.insertRaw(pooled.session, statement.sql, statement.data);
+          return {
+            bytes: NO_BYTES,
+            rowsRead: 0,
+            bytesRead: 0,
+            rowsWritten: done.rowsWritten,
+            bytesWritten: done.bytesWritten,
+          };
+        }
+        const result: ChdbResult = await engine.query(pooled.session, statement.sql);
+        return {
+          bytes: result.bytes(),
+          rowsRead: result.rowsRead,
+          bytesRead: result.bytesRead,
+          rowsWritten: 0,
+          bytesWritten: 0,
+        };
+      });
+    },
+    async cancel(queryId) {
+      if (queryId === "") return;
+      await pools.control.use((pooled) =>
+        engine.query(
+          pooled.session,
+          `KILL QUERY WHERE Settings['log_comment'] = ${sqlLiteral(queryId)} ASYNC`,
+        ),
+      );
+    },
+  };
+}
+
+/** Brings the session's database, settings and parameters to what the statement wants. */
+async function prepare(engine: Engine, pooled: PooledSession, statement: Statement): Promise<void> {
+  if (pooled.database !== statement.database) {
+    await engine.query(pooled.session, `USE \`${statement.database.replaceAll("`", "")}\``);
+    pooled.database = statement.database;
+  }
+  const changes: string[] = [];
+  const resets: string[] = [];
+  for (const name of pooled.settings.keys()) if (!statement.settings.has(name)) resets.push(name);
+  for (const [name, value] of statement.settings)
+    if (pooled.settings.get(name) !== value) changes.push(`${name} = ${sqlLiteral(value)}`);
+  if (statement.reads) changes.push(`log_comment = ${sqlLiteral(statement.queryId)}`);
+  for (const [name, value] of statement.parameters)
+    changes.push(`param_${name} = ${sqlLiteral(value)}`);
+  if (resets.length > 0) {
+    for (const name of resets) pooled.settings.delete(name);
+    await engine.query(
+      pooled.session,
+      `SET ${resets.map((name) => `${name} = DEFAULT`).join(", ")}`,
+    );
+  }
+  if (changes.length === 0) return;
+  // A refused SET may have been applied in part: what stands is then unknown, so each is set again next time.
+  for (const name of statement.settings.keys()) pooled.settings.set(name, "\0unknown");
+  await engine.query(pooled.session, `SET ${changes.join(", ")}`);
+  for (const [name, value] of statement.settings) pooled.settings.set(name, value);
+}

@@ -1,0 +1,139 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { totalmem } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Logger } from "../../domain/logger.ts";
+import { readCredentials, writeCredentials } from "./credentials-file.ts";
+import { waitForFormerChild } from "./former-child.ts";
+import type { FromChild, StartMessage } from "./protocol.ts";
+
+const USER = "relay";
+const DATABASE = "relay";
+const START_TIMEOUT_MS = 60_000;
+const FORMER_CHILD_TIMEOUT_MS = 15_000;
+const STOP_TIMEOUT_MS = 5_000;
+/** Sessions run on libuv's threads, one statement each; more threads than sessions leave room for files. */
+const CHILD_THREADS = 14;
+
+export interface EmbeddedClickHouseOptions {
+  readonly dataDir: string;
+  readonly logger: Logger;
+  /** URL of the child that this one replaces after a crash: port and password are kept, so clients stay valid. */
+  readonly previousUrl?: string;
+}
+
+/** How the child ended; `expected` when it was disposed. */
+export interface EmbeddedClickHouseEnd {
+  readonly expected: boolean;
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface EmbeddedClickHouse extends AsyncDisposable {
+  /** `http://user:password@127.0.0.1:port/database`, for `@clickhouse/client`. */
+  readonly url: string;
+  readonly pid: number;
+  /** Resolves when the child is gone: a supervisor starts it again with `previousUrl`. */
+  readonly closed: Promise<EmbeddedClickHouseEnd>;
+}
+
+/**
+ * Starts chDB in a child process behind ClickHouse's HTTP interface on loopback, with its files in
+ * `<dataDir>/clickhouse` and its address in `<dataDir>/run/clickhouse.json` (0600). The child ends when this
+ * process does, however that ends; a child that an earlier owner left behind is waited for.
+ * @throws {Error} when the engine cannot be loaded or does not come up within a minute
+ */
+export async function startEmbeddedClickHouse(
+  options: EmbeddedClickHouseOptions,
+): Promise<EmbeddedClickHouse> {
+  const startedAt = performance.now();
+  const dataDir = resolve(options.dataDir);
+  const former = await readCredentials(dataDir);
+  if (former !== null) await waitForFormerChild(former.pid, FORMER_CHILD_TIMEOUT_MS);
+  const storeDir = join(dataDir, "clickhouse");
+  await mkdir(storeDir, { recursive: true, mode: 0o700 });
+  const previous = options.previousUrl === undefined ? null : new URL(options.previousUrl);
+  const start: StartMessage = {
+    kind: "start",
+    storeDir,
+    user: USER,
+    password: previous?.password ?? randomBytes(24).toString("base64url"),
+    port: Number(previous?.port ?? 0),
+    database: DATABASE,
+    memoryBytes: Math.max(1_500_000_000, Math.floor(totalmem() * 0.4)),
+  };
+  const child = spawnChild();
+  const pid = child.pid ?? -1;
+  let expected = false;
+  const closed = new Promise<EmbeddedClickHouseEnd>((done) => {
+    child.once("exit", (code, signal) => {
+      if (!expected) options.logger.error({ code, signal, pid }, "clickhouse.embedded.ended");
+      done({ expected, code, signal });
+    });
+  });
+  const stop = async (): Promise<void> => {
+    expected = true;
+    if (child.connected) child.send({ kind: "stop" }, () => undefined);
+    const timer = setTimeout(() => child.kill("SIGKILL"), STOP_TIMEOUT_MS);
+    await closed;
+    clearTimeout(timer);
+  };
+  try {
+    // Its number is on disk before it touches the store: an owner that dies now must not be followed too soon.
+    await writeCredentials(dataDir, { url: "", pid });
+    const port = await comeUp(child, start);
+    const url = `http://${USER}:${start.password}@127.0.0.1:${port}/${DATABASE}`;
+    await writeCredentials(dataDir, { url, pid });
+    options.logger.info(
+      { pid, port, startedInMs: Math.round(performance.now() - startedAt) },
+      "clickhouse.embedded.started",
+    );
+    return { url, pid, closed, [Symbol.asyncDispose]: stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function spawnChild(): ChildProcess {
+  const isSource = import.meta.url.endsWith(".ts");
+  const file = fileURLToPath(
+    new URL(isSource ? "./chdb-worker.ts" : "./chdb-worker.js", import.meta.url),
+  );
+  const { NODE_OPTIONS: _, ...environment } = process.env;
+  return fork(file, [], {
+    execArgv: isSource ? ["--import", "tsx"] : [],
+    env: { ...environment, UV_THREADPOOL_SIZE: String(CHILD_THREADS), TZ: "UTC" },
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+}
+
+function comeUp(child: ChildProcess, start: StartMessage): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(
+      () => settle(() => reject(new Error("the embedded ClickHouse did not start in time"))),
+      START_TIMEOUT_MS,
+    );
+    const onMessage = (message: FromChild): void => {
+      if (message.kind === "ready") settle(() => resolve(message.port));
+      else settle(() => reject(new Error(`embedded ClickHouse: ${message.message}`)));
+    };
+    const onExit = (code: number | null, signal: string | null): void =>
+      settle(() => reject(new Error(`the embedded ClickHouse ended (${signal ?? code})`)));
+    const settle = (finish: () => void): void => {
+      clearTimeout(timer);
+      child.removeListener("message", onMessage);
+      child.removeListener("exit", onExit);
+      child.removeListener("error", reject);
+      finish();
+    };
+    child.on("message", onMessage);
+    child.once("exit", onExit);
+    child.once("error", reject);
+    child.send(start, (error) => {
+      if (error !== null) settle(() => reject(error));
+    });
+  });
+}

@@ -1,0 +1,134 @@
+import type { Clock } from "../../domain/clock.ts";
+import { RelayError } from "../../domain/errors.ts";
+import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
+import {
+  EventStoreError,
+  type EventKey,
+  type EventStoreReader,
+  type StoreFilter,
+} from "../../domain/event-store.ts";
+import { timeOfId } from "../../domain/ids.ts";
+import { tokenOfField } from "../../domain/searchable-leaf.ts";
+import { numberAttempts } from "./number-attempts.ts";
+import { searchTerms } from "./search-terms.ts";
+
+/** An event this young may still be on its way into the store. */
+const YOUNG_MS = 10_000;
+const WAIT_MS = 2_000;
+const POLL_MS = 50;
+
+export interface EventQueryPorts {
+  readonly store: EventStoreReader;
+  readonly clock: Clock;
+}
+
+/**
+ * The read side of the API over an event store. An event id younger than 10 s is waited for up to 2 s, so that
+ * what was just answered can be read.
+ * @throws {RelayError} `unavailable` from every call when the store is down or a query hits its limit;
+ *   `validation_error` for a `q` of white space
+ */
+export function makeEventQueries({ store, clock }: EventQueryPorts): EventQueries {
+  const waitFor = async (orgId: string, id: string): Promise<EventKey | null> => {
+    const receivedAtMs = timeOfId("event", id);
+    if (receivedAtMs === null) return null;
+    const key = { id, receivedAtMs };
+    const endAt = clock.monotonic() + WAIT_MS;
+    while (!(await store.exists(orgId, key))) {
+      if (clock.now() - receivedAtMs >= YOUNG_MS || clock.monotonic() >= endAt) return null;
+      await new Promise<void>((resolve) => clock.schedule(POLL_MS, resolve));
+    }
+    return key;
+  };
+  return {
+    list: (orgId, filter, page, withSummary) =>
+      answer(filter, async () => {
+        const wanted = toStoreFilter(filter);
+        const [found, total] = await Promise.all([
+          store.page(orgId, wanted, page),
+          store.count(orgId, wanted),
+        ]);
+        if (!withSummary) return { items: found, total };
+        const summaries = await store.summaries(orgId, found);
+        const items: EventListItem[] = [];
+        for (const item of found)
+          items.push({ ...item, deliverySummary: summaries.get(item.id) ?? null });
+        return { items, total };
+      }),
+    facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toStoreFilter(filter))),
+    detail: (orgId, id) =>
+      answer({}, async () => {
+        const key = await waitFor(orgId, id);
+        if (key === null) return null;
+        const [event, attempts, summaries] = await Promise.all([
+          store.event(orgId, key),
+          store.attempts(orgId, key),
+          store.summaries(orgId, [key]),
+        ]);
+        if (event === null) return null;
+        return {
+          event,
+          attempts: numberAttempts(attempts),
+          deliverySummary: summaries.get(id) ?? null,
+        };
+      }),
+    event: (orgId, id) =>
+      answer({}, async () => {
+        const key = await waitFor(orgId, id);
+        return key === null ? null : store.event(orgId, key);
+      }),
+    attempts: (orgId, id) =>
+      answer({}, async () => {
+        const key = await waitFor(orgId, id);
+        return key === null ? null : numberAttempts(await store.attempts(orgId, key));
+      }),
+  };
+}
+
+function toStoreFilter({ q, field, ...rest }: EventFilter): StoreFilter {
+  const terms = q === undefined ? [] : searchTerms(q);
+  if (q !== undefined && terms.length === 0)
+    throw new RelayError(
+      "validation_error",
+      "q needs at least one character that is not white space",
+      {
+        field: "q",
+      },
+    );
+  return {
+    ...rest,
+    terms,
+    ...(field === undefined ? {} : { token: tokenOfField(field.path, field.value) }),
+  };
+}
+
+async function answer<T>(filter: EventFilter, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof EventStoreError)) throw error;
+    switch (error.code) {
+      case "query_limit":
+        throw new RelayError("unavailable", `The query took too long. ${howToNarrow(filter)}`, {
+          cause: error,
+        });
+      case "store_unavailable":
+        throw new RelayError("unavailable", "The event store does not answer; try again shortly", {
+          cause: error,
+        });
+      case "store_refused":
+        throw error;
+      default:
+        return error.code satisfies never;
+    }
+  }
+}
+
+function howToNarrow(filter: EventFilter): string {
+  const advice: string[] = [];
+  if (filter.fromMs === undefined || filter.toMs === undefined) advice.push("set from and to");
+  else advice.push("choose a shorter time between from and to");
+  if (filter.endpointId === undefined) advice.push("set endpoint_id");
+  if (filter.q !== undefined) advice.push("search for a longer or rarer q, or for field and value");
+  return `Narrow it: ${advice.join(", or ")}`;
+}

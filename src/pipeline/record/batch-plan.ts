@@ -1,0 +1,34 @@
+/**
+ * What the next insert will hold, written into the commit metadata of every partition in it before it is made:
+ * after a crash the very same rows are inserted under the same token, which the store then knows to drop if they
+ * had arrived. `ranges` are [partition, first offset, offset after the last].
+ */
+export interface BatchPlan {
+  readonly token: string;
+  readonly ranges: readonly (readonly [partition: number, from: number, to: number])[];
+}
+
+/** Kafka keeps at most 4096 bytes of metadata. */
+export const MAX_PLAN_PARTITIONS = 80;
+
+/** The token follows from the ranges alone; rows of a topic are known by their offsets. */
+export function makePlan(topic: string, ranges: BatchPlan["ranges"]): BatchPlan {
+  const sorted = [...ranges].sort((a, b) => a[0] - b[0]);
+  return { token: `${topic}:${sorted.map((range) => range.join("-")).join(",")}`, ranges: sorted };
+}
+
+export function encodePlan(plan: BatchPlan): string {
+  return plan.ranges.map((range) => range.join(" ")).join(",");
+}
+
+/** Null when there is none, or it was written by another version. */
+export function decodePlan(topic: string, metadata: string): BatchPlan | null {
+  if (metadata === "") return null;
+  const ranges = metadata.split(",").map((part) => part.split(" ").map(Number));
+  if (!ranges.every((range) => range.length === 3 && range.every(Number.isSafeInteger)))
+    return null;
+  return makePlan(
+    topic,
+    ranges.map(([partition = 0, from = 0, to = 0]) => [partition, from, to] as const),
+  );
+}

@@ -1,0 +1,101 @@
+import type { Attempt } from "../../domain/attempt.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { EventRow, EventStoreWriter, FanoutRow } from "../../domain/event-store.ts";
+import type { Log, LogConsumer, Topic } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { decodeEvent } from "../log/event-codec.ts";
+import { decodeOutcome } from "../log/outcome-codec.ts";
+import { eventTokens } from "./event-tokens.ts";
+import type { RecordMetrics } from "./record-metrics.ts";
+import { makeLane } from "./make-lane.ts";
+
+const GROUP = "recorder";
+/** Small enough that decoding one hand-over does not hold the loop for long. */
+const HAND_OVER_BYTES = 256 * 1024;
+
+export interface RecordPorts {
+  readonly log: Pick<Log, "consume">;
+  readonly store: EventStoreWriter;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: RecordMetrics;
+}
+
+export interface Recorder extends AsyncDisposable {
+  start(): Promise<void>;
+  /** Records in the log that are not in the store yet, by topic. */
+  lag(): Promise<ReadonlyMap<Topic, number>>;
+}
+
+/**
+ * Copies events and outcomes from the log into the event store: in batches, each announced in the commit
+ * metadata before it is inserted, so that after a crash exactly the same batch is repeated. While the store is
+ * down the same batch is tried again, and the log holds the rest.
+ */
+export function makeRecorder(ports: RecordPorts): Recorder {
+  const { log, store, clock, logger, metrics } = ports;
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const events = makeLane<EventRow>({
+    topic: "events",
+    clock,
+    logger,
+    metrics,
+    decode: (record) => {
+      const event = decodeEvent(record.value);
+      return { event, tokens: eventTokens(event, decoder) };
+    },
+    insert: (rows, token) => store.insertEvents(rows, token),
+  });
+  const outcomes = makeLane<FanoutRow | Attempt>({
+    topic: "attempts",
+    clock,
+    logger,
+    metrics,
+    decode: (record) => {
+      const outcome = decodeOutcome(record.value);
+      switch (outcome.kind) {
+        case "fanout":
+          return outcome;
+        case "attempt":
+          return outcome.attempt;
+        case "released":
+          return null;
+        default:
+          return outcome satisfies never;
+      }
+    },
+    insert: async (rows, token) => {
+      const fanouts = rows.filter((row): row is FanoutRow => "kind" in row);
+      const attempts = rows.filter((row): row is Attempt => !("kind" in row));
+      if (fanouts.length > 0) await store.insertFanouts(fanouts, token);
+      if (attempts.length > 0) await store.insertAttempts(attempts, token);
+    },
+  });
+  const lanes = [events, outcomes];
+  let consumer: LogConsumer | null = null;
+  return {
+    async start() {
+      consumer = await log.consume({
+        group: GROUP,
+        topics: ["events", "attempts"],
+        maxBatchBytes: HAND_OVER_BYTES,
+        async onAssigned(partition) {
+          for (const lane of lanes) lane.assigned(partition);
+        },
+        async onRevoked(partition) {
+          await Promise.all(lanes.map((lane) => lane.revoked(partition)));
+        },
+        onRecords: (partition, topic, records) =>
+          (topic === "events" ? events : outcomes).push(partition, records),
+        onError(error) {
+          logger.error({ error }, "record.consumer_failed");
+        },
+      });
+    },
+    lag: async () => (await consumer?.lag()) ?? new Map(),
+    async [Symbol.asyncDispose]() {
+      await Promise.all(lanes.map((lane) => lane[Symbol.asyncDispose]()));
+      await consumer?.[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
+import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
+import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
+import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
+import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
+import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
+import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
+import { makeAttempt, makeEvent, makeFanout } from "../../support/clickhouse-events.ts";
+
+let clickhouse: TestClickHouse;
+let reader: EventStoreReader;
+let writer: EventStoreWriter;
+const everything = { terms: [] };
+
+beforeAll(async () => {
+  clickhouse = await startTestClickHouse();
+  await migrateClickHouse(clickhouse.client, { retentionDays: 3_000 });
+  reader = makeEventStoreReader(clickhouse.client);
+  writer = makeEventStoreWriter(clickhouse.client);
+});
+afterAll(async () => {
+  await clickhouse[Symbol.asyncDispose]();
+});
+
+const rows = async (table: string): Promise<number> => {
+  const answer = await clickhouse.client.query({
+    query: `SELECT count() AS count FROM ${table}`,
+    format: "JSONEachRow",
+  });
+  const [row] = await answer.json<{ count: number }>();
+  return row!.count;
+};
+
+describe("migrations", () => {
+  test("a second run changes nothing, nor do two at once", async () => {
+    const options = { retentionDays: 3_000 };
+    await Promise.all([
+      migrateClickHouse(clickhouse.client, options),
+      migrateClickHouse(clickhouse.client, options),
+    ]);
+    expect(await migrateClickHouse(clickhouse.client, options)).toEqual({ applied: [] });
+  });
+
+  test("another retention is taken over by the tables that are there", async () => {
+    await migrateClickHouse(clickhouse.client, { retentionDays: 4_000 });
+    const answer = await clickhouse.client.query({
+      query:
+        "SELECT count() AS n FROM system.tables WHERE engine_full LIKE '%toIntervalDay(4000)%'",
+      format: "JSONEachRow",
+    });
+    expect(await answer.json()).toEqual([{ n: 3 }]);
+  });
+
+  test("a database that a newer relay has migrated is refused", async () => {
+    const { client } = clickhouse;
+    const table = "schema_migrations";
+    await client.insert({ table, values: [{ version: 99, name: "x" }], format: "JSONEachRow" });
+    await expect(migrateClickHouse(client, { retentionDays: 3_000 })).rejects.toThrow(
+      /newer relay/,
+    );
+    await client.command({ query: `DELETE FROM ${table} WHERE version = 99` });
+  });
+});
+
+describe("the event store", () => {
+  test("gives an event back byte for byte", async () => {
+    const body = Buffer.from(Array.from({ length: 256 }, (_, index) => index));
+    const event = makeEvent(1, {
+      orgId: "org_bytes",
+      body,
+      headers: [
+        ["X-A", "1: 2"],
+        ["x-a", ""],
+        ["Odd", "line\nfeed"],
+      ],
+      contentType: null,
+      verificationError: 'it\'s "wrong" \\',
+      signatureValid: false,
+      query: "a=%00&b='",
+      payloadSizeBytes: 2 ** 40,
+    });
+    await writer.insertEvents([{ event, tokens: [] }], "bytes");
+    const found = await reader.event("org_bytes", event);
+    expect({ ...found, body: Buffer.from(found!.body) }).toEqual(event);
+    expect(await reader.event("org_other", event)).toBeNull();
+  });
+
+  test("drops a batch that is repeated under its token, and counts a repeated row once under another", async () => {
+    const events = [1, 2, 3].map((seed) => makeEvent(seed, { orgId: "org_dup" }));
+    const batch = events.map((event) => ({ event, tokens: [] }));
+    const before = await rows("events");
+    await writer.insertEvents(batch, "same");
+    await writer.insertEvents(batch, "same");
+    expect(await rows("events")).toBe(before + 3);
+    await writer.insertEvents(batch, "other");
+    expect(await reader.count("org_dup", everything)).toBe(3);
+    const page = await reader.page("org_dup", everything, { offset: 1, limit: 5 });
+    expect(page.map((item) => item.id)).toEqual([events[1]!.id, events[0]!.id]);
+    expect((await reader.facets("org_dup", everything)).totalEvents).toBe(3);
+  });
+
+  test("sums up deliveries: the latest try of a destination decides, a deferral does not", async () => {
+    const event = makeEvent(7, { orgId: "org_sum" });
+    const never = makeEvent(8, { orgId: "org_sum" });
+    const nobody = makeEvent(9, { orgId: "org_sum" });
+    await writer.insertFanouts(
+      [
+        makeFanout(event, { destinationIds: ["dst_1", "dst_2", "dst_3", "dst_4"] }),
+        makeFanout(nobody, { destinationIds: [] }),
+      ],
+      "fanouts",
+    );
+    await writer.insertAttempts(
+      [
+        makeAttempt(event, { destinationId: "dst_1", status: "failed" }),
+        makeAttempt(event, { destinationId: "dst_1", tryNumber: 2, status: "delivered" }),
+        makeAttempt(event, { destinationId: "dst_1", tryNumber: 3, status: "rate_limited" }),
+        makeAttempt(event, { destinationId: "dst_2", status: "dead" }),
+        makeAttempt(event, { destinationId: "dst_3", status: "timeout" }),
+      ],
+      "attempts",
+    );
+    const summaries = await reader.summaries("org_sum", [event, never, nobody]);
+    expect(Object.fromEntries(summaries)).toEqual({
+      [event.id]: { delivered: 1, failed: 1, pending: 2, total: 4 },
+      [nobody.id]: { delivered: 0, failed: 0, pending: 0, total: 0 },
+    });
+  });
+
+  test("tells a limit that was hit from a refusal and from a store that is away", async () => {
+    const failure = async (query: string, url = clickhouse.url): Promise<string> => {
+      const client = connectClickHouse(url);
+      const settings = { max_execution_time: 0.2 };
+      const error: unknown = await client.query({ query, clickhouse_settings: settings }).then(
+        () => null,
+        (reason: unknown) => reason,
+      );
+      await client.close();
+      return toStoreError(error).code;
+    };
+    const long = "SELECT count() FROM numbers(100000000000) WHERE sipHash64(number) = 1";
+    expect(await failure(long)).toBe("query_limit");
+    expect(await failure("SELECT * FROM nowhere")).toBe("store_refused");
+    expect(await failure(long, "http://relay:x@127.0.0.1:1/relay")).toBe("store_unavailable");
+  });
+});

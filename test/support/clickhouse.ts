@@ -1,0 +1,52 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ClickHouseClient } from "@clickhouse/client";
+import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
+import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
+import type { Clock } from "../../src/domain/clock.ts";
+import { makeSilentLogger } from "./silent-logger.ts";
+
+export interface TestClickHouse extends AsyncDisposable {
+  readonly client: ClickHouseClient;
+  readonly url: string;
+  readonly dataDir: string;
+}
+
+/** An empty database: a real server when CLICKHOUSE_URL names one, else chDB in a fresh directory. */
+export async function startTestClickHouse(): Promise<TestClickHouse> {
+  const dataDir = await mkdtemp(join(tmpdir(), "relay-clickhouse-"));
+  const embedded = await startEmbeddedClickHouse({ dataDir, logger: makeSilentLogger() });
+  const client = connectClickHouse(embedded.url);
+  return {
+    client,
+    url: embedded.url,
+    dataDir,
+    async [Symbol.asyncDispose]() {
+      await client.close();
+      await embedded[Symbol.asyncDispose]();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+export const realClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  schedule(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Waits for a condition; throws when it does not come true in time. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  timeoutMs = 10_000,
+): Promise<void> {
+  const endAt = performance.now() + timeoutMs;
+  while (!(await condition())) {
+    if (performance.now() > endAt) throw new Error("the condition did not come true in time");
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
