@@ -37,7 +37,7 @@ export async function startVerifyPool(options: VerifyPoolOptions): Promise<Runni
   await warmUp(piscina, threads);
   return {
     threads,
-    run: (batch, signal) => piscina.run(batch, { signal, transferList: [batch.bodies] }),
+    run: (batch, signal) => piscina.run(batch, { signal }),
     stats: () => ({ threads: piscina.threads.length, queuedBatches: piscina.queueSize }),
     [Symbol.asyncDispose]: () => piscina.destroy(),
   };
@@ -56,7 +56,7 @@ async function warmUp(
 ): Promise<void> {
   const empty = (): VerifyBatch => ({
     json: '{"configs":[],"items":[]}',
-    bodies: new ArrayBuffer(0),
+    bodies: new SharedArrayBuffer(0),
   });
   await Promise.all(Array.from({ length: threads }, () => piscina.run(empty())));
 }

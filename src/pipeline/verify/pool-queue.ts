@@ -1,4 +1,6 @@
 import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import { makeBodySlabs } from "./body-slabs.ts";
+import type { BodySlabs } from "./body-slabs.ts";
 import { packBatch } from "./verify-batch.ts";
 import type { VerifyBatch } from "./verify-batch.ts";
 import type { VerifyFailure, VerifyMetrics } from "./verify-metrics.ts";
@@ -43,6 +45,7 @@ const BATCHES_PER_THREAD = 2;
  */
 export class PoolQueue implements AsyncDisposable {
   readonly #options: PoolQueueOptions;
+  readonly #slabs: BodySlabs;
   #waiting: Waiting[] = [];
   #queuedBytes = 0;
   #isTurnScheduled = false;
@@ -51,6 +54,7 @@ export class PoolQueue implements AsyncDisposable {
 
   constructor(options: PoolQueueOptions) {
     this.#options = options;
+    this.#slabs = makeBodySlabs(options.pool.threads * BATCHES_PER_THREAD);
   }
 
   verify(request: VerificationRequest): Promise<VerificationResult | "unavailable"> {
@@ -147,7 +151,9 @@ export class PoolQueue implements AsyncDisposable {
     timer.unref();
     try {
       const requests = batch.map(({ request }) => request);
-      const results = await pool.run(packBatch(requests), controller.signal);
+      const packed = packBatch(requests, (sizeBytes) => this.#slabs.take(sizeBytes));
+      const results = await pool.run(packed, controller.signal);
+      this.#slabs.giveBack(packed.bodies);
       for (const [index, item] of batch.entries()) item.settle(results[index] ?? "unavailable");
     } catch {
       for (const item of batch) this.#settleLost(item, "worker_lost");

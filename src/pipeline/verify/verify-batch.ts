@@ -4,7 +4,7 @@ import { makePreparedChecks } from "../../signing/prepared-checks.ts";
 import { verifyNow } from "./verify-request.ts";
 
 /**
- * Many requests in the form in which they cross to a worker: one text, and one buffer that is transferred.
+ * Many requests in the form in which they cross to a worker: one text, and one piece of shared memory.
  *
  *     json    { configs: [text, …], items: [{ config: index, bodyBytes, … }, …] }
  *     bodies  | body of item 0 | body of item 1 | …
@@ -13,7 +13,7 @@ import { verifyNow } from "./verify-request.ts";
  */
 export interface VerifyBatch {
   readonly json: string;
-  readonly bodies: ArrayBuffer;
+  readonly bodies: SharedArrayBuffer;
 }
 
 interface PackedItem extends Omit<VerificationRequest, "config" | "body"> {
@@ -26,10 +26,12 @@ interface Packed {
   readonly items: readonly PackedItem[];
 }
 
-/** Copies the bodies: ingest still needs its own for the log. */
-export function packBatch(requests: readonly VerificationRequest[]): VerifyBatch {
-  const sizeBytes = requests.reduce((sum, { body }) => sum + body.byteLength, 0);
-  const bodies = new ArrayBuffer(sizeBytes);
+/** Copies the bodies into `take`'s memory: ingest still needs its own for the log. */
+export function packBatch(
+  requests: readonly VerificationRequest[],
+  take: (sizeBytes: number) => SharedArrayBuffer,
+): VerifyBatch {
+  const bodies = take(requests.reduce((sum, { body }) => sum + body.byteLength, 0));
   const bytes = new Uint8Array(bodies);
   const configs: string[] = [];
   const indexOf = new Map<object, number>();

@@ -37,11 +37,10 @@ describe("a pool of two threads", () => {
       limits: { inlineMaxBytes: 0 },
     });
     const results = await Promise.all(
-      Array.from({ length: 40 }, (_, index) =>
-        verifier.verify(
-          makeSignedRequest(index + 1, index % 3 === 0 ? { config: { header: "X-Other" } } : {}),
-        ),
-      ),
+      Array.from({ length: 40 }, async (_, index) => {
+        const parts = index % 3 === 0 ? { config: { header: "X-Other" } } : {};
+        return verifier.verify(makeSignedRequest(index + 1, parts));
+      }),
     );
     for (const [index, result] of results.entries()) {
       expect(result).toMatchObject({
