@@ -1,0 +1,111 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import { LogError } from "../../domain/log.ts";
+import type { CommitReply, CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
+
+interface Waiting {
+  resolve(blobs: readonly ArrayBuffer[]): void;
+  reject(error: Error): void;
+}
+
+/** Runs `commit-worker.ts` and starts it anew when it dies. */
+export class CommitThread implements AsyncDisposable {
+  readonly #data: CommitWorkerData;
+  readonly #waiting = new Map<number, Waiting>();
+  #worker: Worker | null = null;
+  #starting: Promise<Worker> | null = null;
+  #closed = false;
+  #nextId = 1;
+
+  constructor(data: CommitWorkerData) {
+    this.#data = data;
+  }
+
+  async start(): Promise<void> {
+    await this.#running();
+  }
+
+  /**
+   * Durable when resolved; the buffers come back.
+   * @throws {LogError} `log_unavailable` when nothing was written, `log_outcome_unknown` when the thread died
+   */
+  async commit(request: Omit<CommitRequest, "id">): Promise<readonly ArrayBuffer[]> {
+    const worker = this.#worker ?? (await this.#running());
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      worker.postMessage(
+        { ...request, id },
+        request.blobs.map((blob) => blob.bytes),
+      );
+    });
+  }
+
+  /** Ends the thread; the next commit starts another, which opens the files anew. */
+  async stop(): Promise<void> {
+    const worker = this.#worker;
+    if (worker === null) return;
+    this.#worker = null;
+    const exited = once(worker, "exit");
+    worker.postMessage("close");
+    await exited;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await this.#starting?.catch(() => null);
+    await this.stop();
+  }
+
+  async #running(): Promise<Worker> {
+    if (this.#closed) throw new LogError("log_closed", "the log is closed");
+    this.#starting ??= this.#spawn().finally(() => {
+      this.#starting = null;
+    });
+    return this.#starting;
+  }
+
+  async #spawn(): Promise<Worker> {
+    const worker = startWorker(this.#data);
+    // `once` also rejects when the worker emits an error: files that cannot be opened.
+    await once(worker, "message").catch((cause: Error) => {
+      throw new LogError("log_unavailable", `the log cannot be opened: ${cause.message}`, {
+        cause,
+      });
+    });
+    worker.on("message", (reply: CommitReply) => this.#settle(reply));
+    worker.on("error", (cause) => this.#died(worker, cause));
+    worker.on("exit", () => this.#died(worker, new Error("the commit thread ended")));
+    this.#worker = worker;
+    return worker;
+  }
+
+  #settle(reply: CommitReply): void {
+    const waiting = this.#waiting.get(reply.id);
+    this.#waiting.delete(reply.id);
+    if (reply.error === null) waiting?.resolve(reply.blobs);
+    else
+      waiting?.reject(new LogError("log_unavailable", `the log cannot be written: ${reply.error}`));
+  }
+
+  #died(worker: Worker, cause: Error): void {
+    if (this.#worker === worker) this.#worker = null;
+    for (const [id, waiting] of this.#waiting) {
+      this.#waiting.delete(id);
+      waiting.reject(
+        new LogError("log_outcome_unknown", `the log's commit thread died: ${cause.message}`, {
+          cause,
+        }),
+      );
+    }
+  }
+}
+
+/** Run from source, the thread registers tsx by itself: Node 20 does not take `--import tsx` over into workers. */
+function startWorker(workerData: CommitWorkerData): Worker {
+  if (!import.meta.url.endsWith(".ts"))
+    return new Worker(new URL("./commit-worker.js", import.meta.url), { workerData });
+  const url = new URL("./commit-worker.ts", import.meta.url).href;
+  const code = `import("tsx/esm/api").then((tsx) => { tsx.register(); return import(${JSON.stringify(url)}); })`;
+  return new Worker(code, { eval: true, workerData, execArgv: [] });
+}

@@ -1,0 +1,40 @@
+import { open } from "lmdb";
+import type { Database, RootDatabase } from "lmdb";
+
+export interface Environment {
+  readonly root: RootDatabase<Buffer, Buffer>;
+  readonly blobs: Database<Buffer, Buffer>;
+  readonly index: Database<Buffer, Buffer>;
+  readonly starts: Database<Buffer, Buffer>;
+  readonly refs: Database<Buffer, Buffer>;
+  readonly groups: Database<string, string>;
+}
+
+/**
+ * Opens the files; the threads of one process share one LMDB environment.
+ * `overlappingSync` is off: a commit writes the pages, syncs them, then writes and syncs the meta page,
+ * so a transaction that returned is durable and one that failed left nothing behind.
+ */
+export function openEnvironment(path: string, mapSizeBytes: number): Environment {
+  const root = open<Buffer, Buffer>({
+    path,
+    mapSize: mapSizeBytes,
+    overlappingSync: false,
+    maxDbs: 8,
+    noSubdir: true,
+    encoding: "binary",
+    keyEncoding: "binary",
+  });
+  const binary = { encoding: "binary", keyEncoding: "binary" } as const;
+  return {
+    root,
+    blobs: root.openDB<Buffer, Buffer>("blobs", binary),
+    index: root.openDB<Buffer, Buffer>("index", binary),
+    starts: root.openDB<Buffer, Buffer>("starts", binary),
+    refs: root.openDB<Buffer, Buffer>("refs", binary),
+    groups: root.openDB<string, string>("groups", {
+      encoding: "string",
+      keyEncoding: "ordered-binary",
+    }),
+  };
+}

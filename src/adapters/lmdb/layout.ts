@@ -1,0 +1,121 @@
+import type { Topic } from "../../domain/log.ts";
+
+/**
+ * Layout on disk. One LMDB transaction is one group commit; it holds
+ *
+ *   blobs    seq (6 bytes)                                   → the records of many streams, region by region
+ *   index    topic (1) partition (2) base offset (6)         → where the region of one stream is (`Row`)
+ *   starts   topic (1) partition (2)                         → first offset that was not trimmed (6)
+ *   refs     seq (6)                                         → regions of a blob that are left, once some were trimmed
+ *   groups   JSON [group, topic, partition] or [group]       → commit, or the topics of the group
+ *
+ * A stream is one (topic, partition). All integers are big endian, so keys sort as numbers do.
+ * A record in a region: offset − base (4), key length (2), value length (4), time in ms (8, double), key, value.
+ */
+export const TOPIC_IDS = {
+  events: 1,
+  tasks: 2,
+  attempts: 3,
+  held: 4,
+  limits: 5,
+  "delay-1s": 6,
+  "delay-4s": 7,
+  "delay-15s": 8,
+  "delay-1m": 9,
+  "delay-4m": 10,
+  "delay-15m": 11,
+  "delay-1h": 12,
+  "delay-4h": 13,
+} as const satisfies Record<Topic, number>;
+
+const TOPICS_BY_ID = new Map<number, Topic>(
+  Object.entries(TOPIC_IDS).map(([topic, id]) => [id, topic as Topic]),
+);
+
+export interface StreamId {
+  readonly topic: Topic;
+  readonly partition: number;
+}
+
+/** Where the records of one stream with offsets in [base, next) are. */
+export interface Row extends StreamId {
+  readonly base: number;
+  readonly next: number;
+  readonly seq: number;
+  readonly positionBytes: number;
+  readonly lengthBytes: number;
+  /** Regions in the same blob: the blob can go when all of them were trimmed. */
+  readonly regionsInBlob: number;
+  readonly lastAppendedAtMs: number;
+}
+
+export const STREAM_KEY_BYTES = 3;
+export const ROW_KEY_BYTES = 9;
+const ROW_VALUE_BYTES = 28;
+export const ROW_BYTES = ROW_KEY_BYTES + ROW_VALUE_BYTES;
+export const RECORD_HEAD_BYTES = 18;
+
+export function streamKey(stream: StreamId): Buffer {
+  const key = Buffer.allocUnsafe(STREAM_KEY_BYTES);
+  key[0] = TOPIC_IDS[stream.topic];
+  key.writeUInt16BE(stream.partition, 1);
+  return key;
+}
+
+export function rowKey(stream: StreamId, base: number): Buffer {
+  const key = Buffer.allocUnsafe(ROW_KEY_BYTES);
+  key[0] = TOPIC_IDS[stream.topic];
+  key.writeUInt16BE(stream.partition, 1);
+  key.writeUIntBE(base, 3, 6);
+  return key;
+}
+
+export function seqKey(seq: number): Buffer {
+  const key = Buffer.allocUnsafe(6);
+  key.writeUIntBE(seq, 0, 6);
+  return key;
+}
+
+/** Key and value of every row, one after the other: what the commit thread is sent. */
+export function encodeRows(rows: readonly Row[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(rows.length * ROW_BYTES);
+  const out = Buffer.from(bytes.buffer);
+  let at = 0;
+  for (const row of rows) {
+    out[at] = TOPIC_IDS[row.topic];
+    out.writeUInt16BE(row.partition, at + 1);
+    out.writeUIntBE(row.base, at + 3, 6);
+    out.writeUIntBE(row.next, at + 9, 6);
+    out.writeUIntBE(row.seq, at + 15, 6);
+    out.writeUInt32BE(row.positionBytes, at + 21);
+    out.writeUInt32BE(row.lengthBytes, at + 25);
+    out.writeUInt16BE(row.regionsInBlob, at + 29);
+    out.writeUIntBE(row.lastAppendedAtMs, at + 31, 6);
+    at += ROW_BYTES;
+  }
+  return bytes;
+}
+
+/** @throws {Error} when the topic is unknown: written by a newer relay */
+export function decodeRow(key: Uint8Array, value: Uint8Array): Row {
+  const k = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
+  const v = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  return {
+    ...decodeStreamKey(k),
+    base: k.readUIntBE(3, 6),
+    next: v.readUIntBE(0, 6),
+    seq: v.readUIntBE(6, 6),
+    positionBytes: v.readUInt32BE(12),
+    lengthBytes: v.readUInt32BE(16),
+    regionsInBlob: v.readUInt16BE(20),
+    lastAppendedAtMs: v.readUIntBE(22, 6),
+  };
+}
+
+/** @throws {Error} when the topic is unknown: written by a newer relay */
+export function decodeStreamKey(key: Buffer): StreamId {
+  const topic = TOPICS_BY_ID.get(key[0] ?? 0);
+  if (topic === undefined)
+    throw new Error(`the embedded log holds an unknown topic (${key[0]}): use a newer relay`);
+  return { topic, partition: key.readUInt16BE(1) };
+}

@@ -1,0 +1,175 @@
+import { join } from "node:path";
+import type { Clock } from "../../domain/clock.ts";
+import { LogError } from "../../domain/log.ts";
+import type { ConsumerOptions, Log, LogConsumer, NewRecord, Position } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { Group } from "./group.ts";
+import { GroupStates } from "./group-state.ts";
+import { NO_METRICS } from "./metrics.ts";
+import type { LmdbLogMetrics } from "./metrics.ts";
+import { RunQueue } from "./run-queue.ts";
+import { openStore } from "./store.ts";
+import type { CommitStore } from "./store.ts";
+import { StreamTable } from "./stream-table.ts";
+import { Trimmer } from "./trimmer.ts";
+
+const MIB = 1024 * 1024;
+const PARTITIONS_KEY = "partitions";
+
+export interface LmdbLogOptions {
+  /** Directory of the log's files; made when missing. Only one process may have it open: see `embedded/data-dir.ts`. */
+  readonly dir: string;
+  readonly partitions: number;
+  /** How long records stay after every group has committed past them. */
+  readonly retentionMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics?: LmdbLogMetrics;
+  /** Appends under way; more are refused with `log_full`. Default 64 MiB. */
+  readonly maxPendingBytes?: number;
+  /** Default 64 MiB. */
+  readonly maxRecordBytes?: number;
+  /** Recently used commits kept in memory. Default 64 MiB. */
+  readonly cacheBytes?: number;
+  /** Address space for the map, not memory and not disk. Default 256 GiB: also the most the log can hold. */
+  readonly mapSizeBytes?: number;
+  /** Time between two trims; 0 trims only when asked to. Default 30 s. */
+  readonly trimIntervalMs?: number;
+  /** For tests: storage that is slow or fails. */
+  readonly wrapStore?: (store: CommitStore) => CommitStore;
+}
+
+export interface LmdbLog extends Log {
+  /** Removes what is no longer needed. @returns regions removed */
+  trim(): Promise<number>;
+}
+
+/**
+ * The embedded log.
+ * @throws {LogError} `log_unavailable` when the files cannot be opened
+ */
+export async function openLmdbLog(options: LmdbLogOptions): Promise<LmdbLog> {
+  const opened = await openStore({
+    path: join(options.dir, "log.mdb"),
+    mapSizeBytes: options.mapSizeBytes ?? 256 * 1024 * MIB,
+    cacheBytes: options.cacheBytes ?? 64 * MIB,
+  });
+  const store = options.wrapStore?.(opened) ?? opened;
+  const log = new EmbeddedLog(options, store, keptPartitions(options, store));
+  await log.start();
+  return log;
+}
+
+/** Partitions never become fewer: their records would not be read any more. */
+function keptPartitions(options: LmdbLogOptions, store: CommitStore): number {
+  const known = knownPartitions(store);
+  if (known > options.partitions)
+    options.logger.warn(
+      { partitions: known, wanted: options.partitions },
+      "the log keeps its partitions: their number can only grow",
+    );
+  return Math.max(known, options.partitions);
+}
+
+function knownPartitions(store: CommitStore): number {
+  const entry = store.groupEntries().find(([key]) => key === PARTITIONS_KEY);
+  return Number(entry?.[1] ?? 0);
+}
+
+class EmbeddedLog implements LmdbLog {
+  readonly partitions: number;
+  readonly #options: LmdbLogOptions;
+  readonly #store: CommitStore;
+  readonly #streams: StreamTable;
+  readonly #writer: GroupCommit;
+  readonly #states: GroupStates;
+  readonly #trimmer: Trimmer;
+  readonly #queue: RunQueue;
+  readonly #groups = new Map<string, Group>();
+  #closing: Promise<void> | null = null;
+
+  constructor(options: LmdbLogOptions, store: CommitStore, partitions: number) {
+    this.partitions = partitions;
+    this.#options = options;
+    this.#store = store;
+    this.#streams = new StreamTable(store, partitions);
+    this.#queue = new RunQueue(options.clock);
+    this.#writer = new GroupCommit({
+      store,
+      streams: this.#streams,
+      clock: options.clock,
+      metrics: options.metrics ?? NO_METRICS,
+      partitions,
+      maxPendingBytes: options.maxPendingBytes ?? 64 * MIB,
+      maxRecordBytes: options.maxRecordBytes ?? 64 * MIB,
+    });
+    this.#states = new GroupStates(store, this.#writer);
+    this.#trimmer = new Trimmer({
+      store,
+      streams: this.#streams,
+      groups: this.#states,
+      writer: this.#writer,
+      clock: options.clock,
+      logger: options.logger,
+      metrics: options.metrics ?? NO_METRICS,
+      retentionMs: options.retentionMs,
+      intervalMs: options.trimIntervalMs ?? 30_000,
+    });
+  }
+
+  async start(): Promise<void> {
+    if (knownPartitions(this.#store) === this.partitions) return;
+    await this.#writer.change(() => ({ groups: [[PARTITIONS_KEY, String(this.partitions)]] }));
+  }
+
+  append(records: readonly NewRecord[]): Promise<readonly Position[]> {
+    return this.#writer.append(records);
+  }
+
+  async consume(options: ConsumerOptions): Promise<LogConsumer> {
+    if (this.#closing !== null) throw new LogError("log_closed", "the log is closed");
+    await this.#states.register(options.group, {
+      topics: options.topics,
+      sideTopics: options.sideTopics ?? [],
+    });
+    let group = this.#groups.get(options.group);
+    if (group === undefined) {
+      group = new Group({
+        store: this.#store,
+        streams: this.#streams,
+        groups: this.#states,
+        queue: this.#queue,
+        clock: this.#options.clock,
+        partitions: this.partitions,
+      });
+      this.#groups.set(options.group, group);
+    }
+    return group.join(options);
+  }
+
+  /** After a failed commit it tries a small one, so that it tells when space is back. */
+  async check(): Promise<void> {
+    if (this.#closing !== null) throw new LogError("log_closed", "the log is closed");
+    if (this.#writer.failure !== null)
+      await this.#writer.change(() => ({
+        groups: [["checked", String(this.#options.clock.now())]],
+      }));
+  }
+
+  trim(): Promise<number> {
+    return this.#trimmer.trim();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#trimmer[Symbol.asyncDispose]();
+    await Promise.all([...this.#groups.values()].map((group) => group.leaveAll()));
+    await this.#writer[Symbol.asyncDispose]();
+    await this.#store[Symbol.asyncDispose]();
+  }
+}

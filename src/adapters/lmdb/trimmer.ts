@@ -1,0 +1,152 @@
+import type { Clock } from "../../domain/clock.ts";
+import type { Topic } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { compactStream } from "./compact-stream.ts";
+import type { GroupCommit } from "./group-commit.ts";
+import type { GroupStates } from "./group-state.ts";
+import type { Row } from "./layout.ts";
+import type { LmdbLogMetrics } from "./metrics.ts";
+import type { CommitStore } from "./store.ts";
+import type { StreamState } from "./stream-state.ts";
+import type { StreamTable } from "./stream-table.ts";
+
+const ROWS_PER_PASS = 256;
+/** Fewer regions than this are not worth rewriting. */
+const MIN_COMPACTED_ROWS = 64;
+/** What a group reads on the side, and never commits, stays at least this long. */
+const UNCOMMITTED_SIDE_RETENTION_MS = 24 * 3_600_000;
+
+export interface TrimmerOptions {
+  readonly store: CommitStore;
+  readonly streams: StreamTable;
+  readonly groups: GroupStates;
+  readonly writer: GroupCommit;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: LmdbLogMetrics;
+  readonly retentionMs: number;
+  readonly intervalMs: number;
+}
+
+/**
+ * Frees what is no longer needed: past the commits of every group that gets the topic and older than the retention.
+ * Records of `held` and the delay tiers are somebody's deliveries: without a group that has read them they stay.
+ * `limits` is never trimmed but compacted: the latest record of every key is always there.
+ */
+export class Trimmer implements AsyncDisposable {
+  readonly #options: TrimmerOptions;
+  readonly #compactAtRows = new Map<StreamState, number>();
+  #cancel: () => void = () => {};
+  #running: Promise<number> | null = null;
+  #closed = false;
+
+  constructor(options: TrimmerOptions) {
+    this.#options = options;
+    this.#schedule();
+  }
+
+  /** @returns regions removed; @throws {LogError} */
+  trim(): Promise<number> {
+    this.#running ??= this.#trimAll().finally(() => {
+      this.#running = null;
+    });
+    return this.#running;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    this.#cancel();
+    await this.#running?.catch(() => 0);
+  }
+
+  #schedule(): void {
+    const { clock, intervalMs, logger } = this.#options;
+    if (intervalMs === 0 || this.#closed) return;
+    this.#cancel = clock.schedule(intervalMs, () => {
+      this.trim()
+        .catch((error: unknown) => logger.warn({ error: String(error) }, "log.trim_failed"))
+        .finally(() => this.#schedule());
+    });
+  }
+
+  async #trimAll(): Promise<number> {
+    let trimmed = 0;
+    for (;;) {
+      let more = false;
+      const rows: Row[] = [];
+      for (const stream of this.#options.streams.all()) {
+        if (stream.topic === "limits") continue;
+        const found = this.#trimmable(stream);
+        more ||= found.length === ROWS_PER_PASS;
+        for (const row of found) rows.push(row);
+      }
+      if (rows.length > 0) await this.#remove(rows);
+      trimmed += rows.length;
+      if (!more || this.#closed) break;
+    }
+    for (const stream of this.#options.streams.all())
+      if (stream.topic === "limits" && !this.#closed) await this.#compact(stream);
+    if (trimmed > 0) this.#options.metrics.trimmed(trimmed);
+    return trimmed;
+  }
+
+  async #compact(stream: StreamState): Promise<void> {
+    const { store, writer } = this.#options;
+    const minRows = this.#compactAtRows.get(stream) ?? MIN_COMPACTED_ROWS;
+    const rowsLeft = await compactStream(store, writer, stream, minRows);
+    // Not again before as much was added: compaction costs what is kept.
+    if (rowsLeft !== null)
+      this.#compactAtRows.set(stream, Math.max(MIN_COMPACTED_ROWS, rowsLeft * 2));
+  }
+
+  #trimmable(stream: StreamState): readonly Row[] {
+    const limit = this.#limits(stream.topic, stream.partition);
+    if (limit.belowOffset <= stream.startOffset || stream.startOffset === stream.endOffset)
+      return [];
+    const rows = this.#options.store.rowsFrom(stream, stream.startOffset, ROWS_PER_PASS);
+    const end = rows.findIndex(
+      (row) => row.next > limit.belowOffset || row.lastAppendedAtMs >= limit.beforeMs,
+    );
+    return end === -1 ? rows : rows.slice(0, end);
+  }
+
+  #limits(topic: Topic, partition: number): { belowOffset: number; beforeMs: number } {
+    const { groups, clock, retentionMs } = this.#options;
+    const { groups: subscribers, sideGroups } = groups.subscribers(topic);
+    const needsGroup = topic === "held" || topic.startsWith("delay-");
+    let belowOffset = needsGroup && subscribers.length === 0 ? 0 : Infinity;
+    let keepMs = retentionMs;
+    for (const group of subscribers)
+      belowOffset = Math.min(belowOffset, groups.committed(group, topic, partition)?.offset ?? 0);
+    for (const group of sideGroups) {
+      const committed = groups.committed(group, topic, partition);
+      if (committed === null) keepMs = Math.max(keepMs, UNCOMMITTED_SIDE_RETENTION_MS);
+      else belowOffset = Math.min(belowOffset, committed.offset);
+    }
+    return { belowOffset, beforeMs: clock.now() - keepMs };
+  }
+
+  async #remove(rows: readonly Row[]): Promise<void> {
+    const { store, streams, writer } = this.#options;
+    const bySeq = new Map<number, Row[]>();
+    for (const row of rows) {
+      const sameBlob = bySeq.get(row.seq);
+      if (sameBlob === undefined) bySeq.set(row.seq, [row]);
+      else sameBlob.push(row);
+    }
+    const starts = new Map<StreamState, number>();
+    for (const row of rows) starts.set(streams.get(row.topic, row.partition), row.next);
+    const removedBlobs: number[] = [];
+    const refs: [number, number][] = [];
+    for (const [seq, removed] of bySeq) {
+      const left = (store.refs(seq) ?? removed[0]!.regionsInBlob) - removed.length;
+      if (left <= 0) removedBlobs.push(seq);
+      else refs.push([seq, left]);
+    }
+    await writer.change(() => ({ removedRows: rows, removedBlobs, refs, starts: [...starts] }));
+    for (const [stream, offset] of starts) {
+      stream.startOffset = offset;
+      stream.forgetBelow(offset);
+    }
+  }
+}
