@@ -1,3 +1,4 @@
+import { UsageError } from "../domain/errors.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/logger.ts";
 
@@ -16,8 +17,11 @@ export interface PartStatus {
 }
 
 export interface Supervisor extends AsyncDisposable {
-  /** Starts a part after those added before it. @throws what its first start throws */
-  add(part: Part): Promise<void>;
+  /**
+   * Starts a part after those added before it. With `tolerant`, a first start that fails is tried again like any other.
+   * @throws what its first start throws, unless `tolerant` (a UsageError always)
+   */
+  add(part: Part, options?: { readonly tolerant: boolean }): Promise<void>;
   status(): readonly PartStatus[];
 }
 
@@ -36,9 +40,9 @@ export function makeSupervisor(options: {
 }): Supervisor {
   const supervised: Supervised[] = [];
   return {
-    add: async (part) => {
+    add: async (part, { tolerant } = { tolerant: false }) => {
       const entry = new Supervised(part, options.clock, options.logger);
-      await entry.startFirst();
+      await entry.startFirst(tolerant);
       supervised.push(entry);
     },
     status: () => supervised.map((entry) => entry.status()),
@@ -68,8 +72,13 @@ class Supervised {
     this.#logger = logger.child({ part: part.name });
   }
 
-  async startFirst(): Promise<void> {
-    await this.#start();
+  async startFirst(tolerant: boolean): Promise<void> {
+    try {
+      await this.#start();
+    } catch (error) {
+      if (!tolerant || error instanceof UsageError) throw error;
+      this.#onFailure(toError(error));
+    }
   }
 
   status(): PartStatus {
@@ -125,7 +134,7 @@ class Supervised {
       await this.#start();
       this.#logger.info({ restarts: this.#restarts }, "part.restarted");
     } catch (error) {
-      this.#onFailure(error instanceof Error ? error : new Error(String(error)));
+      this.#onFailure(toError(error));
     }
   }
 
@@ -136,10 +145,11 @@ class Supervised {
     try {
       await running[Symbol.asyncDispose]();
     } catch (error) {
-      this.#logger.warn(
-        { err: error instanceof Error ? error.message : String(error) },
-        "part.stop_failed",
-      );
+      this.#logger.warn({ err: toError(error).message }, "part.stop_failed");
     }
   }
+}
+
+function toError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }

@@ -1,0 +1,33 @@
+import type { MetricsRegistry } from "../adapters/prometheus/registry.ts";
+import type { HttpSender } from "../adapters/undici/http-sender.ts";
+import type { RelayConfig } from "../config/config.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Log } from "../domain/log.ts";
+import type { Logger } from "../domain/logger.ts";
+import type { ConfigCache } from "../management/config-cache.ts";
+import type { IngestTokens } from "../management/ingest-token.ts";
+import type { SecretBox } from "../management/secret-box.ts";
+import type { OpenConfigStore } from "./open-config-store.ts";
+import type { EventStoreClient } from "./open-event-store.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+/** What every role stands on. */
+export interface Core {
+  readonly config: RelayConfig;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly supervisor: Supervisor;
+  readonly registry: MetricsRegistry["registry"];
+  readonly log: Log;
+  readonly cache: ConfigCache;
+  readonly box: SecretBox;
+  readonly tokens: IngestTokens;
+  readonly configStore: OpenConfigStore;
+  readonly sender: HttpSender;
+  /** What `Endpoint.url` starts with; no trailing slash. */
+  readonly publicIngestUrl: string;
+  /** The event store; opened on first use, since the ingest role needs none. */
+  readonly eventStore: () => Promise<EventStoreClient>;
+  /** Names a reader of consumer lag for `/metrics`. */
+  readonly watchLag: (group: string, lag: () => Promise<ReadonlyMap<string, number>>) => void;
+}

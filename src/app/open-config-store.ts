@@ -1,0 +1,93 @@
+import { openDatabase, type Database } from "../adapters/postgres/database.ts";
+import {
+  CONFIG_CHANNEL,
+  readConfigChange,
+  startConfigFeed,
+} from "../adapters/postgres/config-feed.ts";
+import { migrate } from "../adapters/postgres/migrate.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { ConfigChange } from "../domain/config-store.ts";
+import type { Logger } from "../domain/logger.ts";
+import {
+  attachEmbeddedPostgres,
+  startEmbeddedPostgres,
+  type EmbeddedPostgres,
+} from "../embedded/pglite/start.ts";
+import { UsageError } from "../domain/errors.ts";
+
+export interface ConfigFeedHandlers {
+  readonly onChange: (change: ConfigChange) => void;
+  readonly onGap: () => void;
+}
+
+/** PostgreSQL, embedded or not, with its feed of configuration changes. */
+export interface OpenConfigStore extends AsyncDisposable {
+  readonly database: Database;
+  readonly migrate: () => Promise<readonly string[]>;
+  readonly follow: (handlers: ConfigFeedHandlers) => Promise<AsyncDisposable>;
+}
+
+export interface ConfigStoreOptions {
+  readonly databaseUrl: string | null;
+  readonly dataDir: string;
+  /** `serve`: this process owns the data directory; `attach`: another one does. */
+  readonly embeddedMode: "serve" | "attach";
+  readonly templateFile: string | null;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const MAX_CONNECTIONS = 10;
+
+type Connection = Parameters<typeof openDatabase>[0]["connection"];
+
+/** @throws {UsageError} when the embedded engine cannot be started or attached to */
+export async function openConfigStore(options: ConfigStoreOptions): Promise<OpenConfigStore> {
+  const { logger, clock } = options;
+  const embedded =
+    options.databaseUrl === null && options.embeddedMode === "serve" ? await serve(options) : null;
+  const connection = embedded?.connection ?? (await remoteConnection(options));
+  const database = openDatabase({ connection, maxConnections: MAX_CONNECTIONS, logger });
+  return {
+    database,
+    migrate: () => migrate(database),
+    follow: async (handlers) =>
+      embedded === null
+        ? startConfigFeed({ connection, clock, logger, ...handlers })
+        : followEmbedded(embedded, handlers),
+    [Symbol.asyncDispose]: async () => {
+      await database[Symbol.asyncDispose]();
+      await embedded?.[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function serve({ dataDir, logger, templateFile }: ConfigStoreOptions): Promise<EmbeddedPostgres> {
+  return startEmbeddedPostgres({
+    dataDir,
+    logger,
+    ...(templateFile === null ? {} : { templateFile }),
+  });
+}
+
+async function remoteConnection(options: ConfigStoreOptions): Promise<Connection> {
+  if (options.databaseUrl !== null) return { connectionString: options.databaseUrl };
+  const attached = await attachEmbeddedPostgres(options.dataDir);
+  if (attached === null)
+    throw new UsageError(
+      `no relay serves ${options.dataDir}: start one there first, or set DATABASE_URL`,
+    );
+  return { host: attached.host, user: attached.user, database: attached.database };
+}
+
+/** The socket of the embedded engine passes no NOTIFY on; the process that hosts it hears them itself. */
+async function followEmbedded(
+  embedded: EmbeddedPostgres,
+  handlers: ConfigFeedHandlers,
+): Promise<AsyncDisposable> {
+  const stop = await embedded.listen(CONFIG_CHANNEL, (payload) => {
+    const change = readConfigChange(payload);
+    if (change !== null) handlers.onChange(change);
+  });
+  return { [Symbol.asyncDispose]: async () => stop() };
+}

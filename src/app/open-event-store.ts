@@ -1,0 +1,51 @@
+import { connectClickHouse } from "../adapters/clickhouse/connect.ts";
+import { startEmbeddedClickHouse } from "../embedded/chdb/start-embedded-clickhouse.ts";
+import type { Logger } from "../domain/logger.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+export type EventStoreClient = ReturnType<typeof connectClickHouse>;
+
+export interface EventStoreOptions {
+  /** Null: embedded, served by this process. */
+  readonly clickhouseUrl: string | null;
+  readonly dataDir: string;
+  readonly logger: Logger;
+  readonly supervisor: Supervisor;
+}
+
+/** Connects to ClickHouse; the embedded one is a supervised part that keeps its address when it is restarted. */
+export async function openEventStore(options: EventStoreOptions): Promise<EventStoreClient> {
+  const url = options.clickhouseUrl ?? (await superviseEmbedded(options));
+  const client = connectClickHouse(url);
+  await options.supervisor.add({
+    name: "clickhouse-client",
+    start: async () => ({ [Symbol.asyncDispose]: () => client.close() }),
+  });
+  return client;
+}
+
+async function superviseEmbedded({
+  dataDir,
+  logger,
+  supervisor,
+}: EventStoreOptions): Promise<string> {
+  let url: string | undefined;
+  await supervisor.add({
+    name: "clickhouse",
+    start: async (failed) => {
+      const running = await startEmbeddedClickHouse({
+        dataDir,
+        logger,
+        ...(url === undefined ? {} : { previousUrl: url }),
+      });
+      url = running.url;
+      void running.closed.then((end) => {
+        if (!end.expected)
+          failed(new Error(`the embedded ClickHouse ended (${end.signal ?? end.code})`));
+      });
+      return running;
+    },
+  });
+  if (url === undefined) throw new Error("the embedded ClickHouse has no address");
+  return url;
+}

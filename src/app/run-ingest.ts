@@ -1,0 +1,66 @@
+import { startVerifyPool } from "../adapters/piscina/verify-pool.ts";
+import { makeIngestMetrics } from "../adapters/prometheus/ingest-metrics.ts";
+import { makeVerifyMetrics } from "../adapters/prometheus/verify-metrics.ts";
+import { startIngestServer } from "../adapters/uws/server.ts";
+import { makeIdGenerator } from "../domain/ids.ts";
+import { INGEST_DEFAULTS } from "../pipeline/ingest/ports.ts";
+import { makeIngest } from "../pipeline/ingest/ingest.ts";
+import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
+import { makeVerifier } from "../pipeline/verify/verifier.ts";
+import type { Core } from "./core.ts";
+
+/** How long a stopping ingest lets requests in flight be answered. */
+const STOP_GRACE_MS = 5_000;
+
+/** The ingest role: verifier pool, ingest stage and its HTTP server, as supervised parts. @returns its port */
+export async function runIngest(core: Core): Promise<{ readonly port: number }> {
+  const { config, clock, logger, supervisor, registry } = core;
+  const pool = await startVerifyPool({
+    threads: config.verifyThreads,
+    onWorkerError: (error) => logger.error({ err: error.message }, "verify.worker_lost"),
+  });
+  await supervisor.add({ name: "verify-pool", start: async () => pool });
+  const verifier = makeVerifier({
+    pool,
+    jwks: makeJwksCache({
+      fetchJwks: (url, limits) => core.sender.fetchGuarded(url, limits),
+      monotonicMs: () => clock.monotonic(),
+    }),
+    metrics: makeVerifyMetrics(registry),
+    monotonicMs: () => clock.monotonic(),
+  });
+  await supervisor.add({ name: "verifier", start: async () => verifier });
+
+  const newId = makeIdGenerator();
+  const metrics = makeIngestMetrics(registry, () => ingest.inFlight);
+  const ingest = makeIngest(
+    {
+      endpointByToken: (token) => core.cache.endpointByToken(token),
+      verify: verifier.verify,
+      append: (records) => core.log.append(records),
+      newEventId: (timeMs) => newId("event", timeMs),
+      clock,
+      defer: (callback) => void setImmediate(callback),
+      metrics,
+      logger,
+    },
+    {
+      publicBaseUrl: core.publicIngestUrl,
+      maxPayloadBytes: config.maxPayloadBytes,
+      rateLimitPerSecond: config.ingestRateLimit,
+      trustedProxies: config.trustedProxies,
+      ...INGEST_DEFAULTS,
+    },
+  );
+  const server = await startIngestServer({
+    ...config.ingest,
+    handle: (head, reply) => ingest.handle(head, reply),
+    metrics,
+    logger,
+  });
+  await supervisor.add({
+    name: "ingest",
+    start: async () => ({ [Symbol.asyncDispose]: () => server.stop(STOP_GRACE_MS) }),
+  });
+  return { port: server.port };
+}
