@@ -1,9 +1,10 @@
 import type { DestinationRow, EndpointBundle } from "../domain/config-store.ts";
 import type { DestinationConfig } from "../domain/destination.ts";
 import type { EndpointConfig } from "../domain/endpoint.ts";
+import { signatureHeadersOf } from "../signing/signature-headers.ts";
+import type { VerificationSettings } from "../signing/verification-settings.ts";
 import { openDestination, openEndpoint } from "./sealed-secrets.ts";
 import type { SecretBox } from "./secret-box.ts";
-import type { VerificationSettings } from "./ports.ts";
 
 /** An endpoint with its destinations as ingest and delivery use them: secrets in clear text, in memory only. */
 export interface ConfigBundle {
@@ -14,11 +15,7 @@ export interface ConfigBundle {
 }
 
 /** @throws {SealedValueError} when a secret cannot be opened */
-export function toConfigBundle(
-  bundle: EndpointBundle,
-  box: SecretBox,
-  signatureHeadersOf: (settings: VerificationSettings) => readonly string[],
-): ConfigBundle {
+export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBundle {
   const { endpoint: row } = bundle;
   const { secret, config } = openEndpoint(box, row);
   const settings: VerificationSettings = {
@@ -28,7 +25,12 @@ export function toConfigBundle(
     secret,
     config,
   };
-  const signatureHeaders = signatureHeadersOf(settings);
+  const signatureHeaders = signatureHeadersOf(
+    settings.provider,
+    settings.method,
+    settings.methodIsExplicit,
+    config,
+  );
   return {
     endpoint: {
       id: row.id,

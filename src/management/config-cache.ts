@@ -7,7 +7,6 @@ import type { Logger } from "../domain/logger.ts";
 import { toConfigBundle, type ConfigBundle } from "./bundle-config.ts";
 import { makeBundleEntries, type BundleEntry } from "./bundle-entries.ts";
 import { makeBundleLoader, type BundleKey, type LoadedBatch } from "./bundle-loader.ts";
-import type { VerificationSettings } from "./ports.ts";
 import type { SecretBox } from "./secret-box.ts";
 
 export interface ConfigCachePorts {
@@ -17,7 +16,6 @@ export interface ConfigCachePorts {
   readonly logger: Logger;
   /** False for a token that was never made here: it is missing without a look at the store. */
   readonly isOurToken: (token: string) => boolean;
-  readonly signatureHeadersOf: (settings: VerificationSettings) => readonly string[];
 }
 
 export interface ConfigCacheOptions {
@@ -85,7 +83,7 @@ export function makeConfigCache(
 
   function open(batch: LoadedBatch["bundles"][number]): ConfigBundle | null {
     try {
-      return toConfigBundle(batch, box, ports.signatureHeadersOf);
+      return toConfigBundle(batch, box);
     } catch (error) {
       logger.error({ endpointId: batch.endpoint.id, error: String(error) }, "config.not_readable");
       return null;

@@ -1,5 +1,4 @@
 import type { ApiKeyStore, ConfigStore } from "../domain/config-store.ts";
-import type { Provider, VerificationMethod } from "../domain/enums.ts";
 import type { EventQueries } from "../domain/event-query.ts";
 import type { HeaderList } from "../domain/event.ts";
 import type { IdKind } from "../domain/ids.ts";
@@ -10,15 +9,6 @@ import type { SecretBox } from "./secret-box.ts";
 export type ReceiverVerdict =
   | { readonly ok: true }
   | { readonly ok: false; readonly reason: string };
-
-/** What decides how an endpoint's requests are verified. */
-export interface VerificationSettings {
-  readonly provider: Provider;
-  readonly method: VerificationMethod;
-  readonly methodIsExplicit: boolean;
-  readonly secret: string | null;
-  readonly config: Readonly<Record<string, unknown>>;
-}
 
 export interface TestRequest {
   readonly url: string;

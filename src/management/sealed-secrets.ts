@@ -8,8 +8,12 @@ export interface EndpointSecrets {
   readonly config: Readonly<Record<string, unknown>>;
 }
 
-export function sealEndpoint(box: SecretBox, id: string, secrets: EndpointSecrets): Uint8Array {
-  return box.seal(secrets, id);
+export function sealEndpoint(
+  box: SecretBox,
+  id: string,
+  { secret, config }: EndpointSecrets,
+): Uint8Array {
+  return box.seal({ secret, config }, id);
 }
 
 /** @throws {SealedValueError} */

@@ -70,7 +70,6 @@ beforeEach(() => {
       clock: time.clock,
       logger: silentLogger,
       isOurToken: (token) => token.startsWith("token-of-"),
-      signatureHeadersOf: () => ["x-signature"],
     },
     { ttlMs: TTL_MS },
   );
@@ -88,7 +87,9 @@ const PUSH = { endpointId: "ep_1", token: "token-of-ep_1", destinationId: null }
 
 describe("configuration cache", () => {
   it("answers at once, without a promise, after the first load", async () => {
-    save();
+    save(
+      endpointRow({ provider: "github", verificationMethod: "hmac_sha256", methodIsExplicit: false }),
+    );
     expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({
       kind: "found",
       value: { id: "ep_1", token: "token-of-ep_1", secret: null, status: "active" },
@@ -99,7 +100,7 @@ describe("configuration cache", () => {
       kind: "found",
       value: {
         secrets: [{ secret: "whsec_one", signsUntilMs: null }],
-        signatureHeaders: ["x-signature"],
+        signatureHeaders: ["x-hub-signature-256"],
       },
     });
     expect(cache.destinationsOf("ep_1")).toMatchObject({ kind: "found", value: [{ id: "dst_1" }] });

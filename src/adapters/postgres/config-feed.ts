@@ -1,0 +1,97 @@
+import { Client, type ClientConfig } from "pg";
+import type { Clock } from "../../domain/clock.ts";
+import type { ConfigChange } from "../../domain/config-store.ts";
+import type { Logger } from "../../domain/logger.ts";
+
+export const CONFIG_CHANNEL = "relay_config";
+
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 10_000;
+/** A connection that dies silently (a firewall that forgets it) is noticed within two of these. */
+const HEARTBEAT_MS = 15_000;
+
+/** Null for a payload that the triggers did not make. */
+export function readConfigChange(payload: string): ConfigChange | null {
+  const [endpointId, token, destinationId] = payload.split(" ");
+  if (!endpointId || !token || !destinationId) return null;
+  return { endpointId, token, destinationId: destinationId === "-" ? null : destinationId };
+}
+
+/**
+ * Listens for changes of the configuration on a connection of its own, for ever: it is made anew whenever it breaks.
+ * `onGap` is called when changes may have been missed, that is, each time that it listens again.
+ */
+export function startConfigFeed(options: {
+  readonly connection: ClientConfig;
+  readonly clock: Pick<Clock, "schedule">;
+  readonly logger: Logger;
+  readonly onChange: (change: ConfigChange) => void;
+  readonly onGap: () => void;
+}): AsyncDisposable & { readonly listening: () => boolean } {
+  const { clock, logger } = options;
+  let client: Client | null = null;
+  let cancelTimer: () => void = () => undefined;
+  let pauseMs = FIRST_PAUSE_MS;
+  let listens = false;
+  let ended = false;
+
+  async function listen(): Promise<void> {
+    const made = new Client({
+      connectionTimeoutMillis: 3_000,
+      query_timeout: 10_000,
+      keepAlive: true,
+      application_name: "webhook-relay config feed",
+      ...options.connection,
+    });
+    client = made;
+    made.on("error", (error) => lose(made, error));
+    made.on("end", () => lose(made, new Error("the connection ended")));
+    made.on("notification", (message) => {
+      const change = readConfigChange(message.payload ?? "");
+      if (change !== null) options.onChange(change);
+    });
+    try {
+      await made.connect();
+      await made.query(`LISTEN ${CONFIG_CHANNEL}`);
+      if (client !== made) return;
+      listens = true;
+      pauseMs = FIRST_PAUSE_MS;
+      options.onGap();
+      beat(made);
+    } catch (error) {
+      lose(made, error);
+    }
+  }
+
+  function beat(made: Client): void {
+    cancelTimer = clock.schedule(HEARTBEAT_MS, () => {
+      made.query("SELECT 1").then(
+        () => {
+          if (client === made) beat(made);
+        },
+        (error: unknown) => lose(made, error),
+      );
+    });
+  }
+
+  function lose(lost: Client, error: unknown): void {
+    if (client !== lost || ended) return;
+    client = null;
+    listens = false;
+    cancelTimer();
+    lost.end().catch(() => undefined);
+    logger.warn({ error: String(error), retryInMs: pauseMs }, "config.feed_lost");
+    cancelTimer = clock.schedule(pauseMs, () => void listen());
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+  }
+
+  void listen();
+  return {
+    listening: () => listens,
+    async [Symbol.asyncDispose]() {
+      ended = true;
+      cancelTimer();
+      await client?.end().catch(() => undefined);
+    },
+  };
+}

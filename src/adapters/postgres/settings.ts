@@ -1,0 +1,15 @@
+import type { Database } from "./database.ts";
+
+/** A value that all processes share and that is made once: the first to ask stores `make()`, the others read it. */
+export async function ensureSetting(
+  database: Database,
+  name: string,
+  make: () => Uint8Array,
+): Promise<Uint8Array> {
+  await database.run(
+    "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
+    [name, make()],
+  );
+  const rows = await database.run("SELECT value FROM settings WHERE name = $1", [name]);
+  return rows[0]?.["value"] as Uint8Array;
+}

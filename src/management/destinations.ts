@@ -1,0 +1,165 @@
+import type { DestinationRow } from "../domain/config-store.ts";
+import type { ResourceStatus } from "../domain/enums.ts";
+import { RelayError } from "../domain/errors.ts";
+import { makeServiceSecret } from "../signing/standard-webhooks.ts";
+import { noteWrite } from "./audit.ts";
+import { refuseHalfRateLimit, rotateSecrets } from "./destination-rules.ts";
+import type { Actor, Destination, Management } from "./management.ts";
+import { found } from "./not-found.ts";
+import { mapPage, toOffset } from "./pages.ts";
+import type { ManagementOptions, ManagementPorts } from "./ports.ts";
+import { openDestination, sealDestination } from "./sealed-secrets.ts";
+
+type DestinationPorts = Pick<
+  ManagementPorts,
+  "store" | "box" | "checkReceiver" | "now" | "newId" | "randomBytes"
+>;
+
+const DEFAULTS = {
+  forwardOriginalSignature: false,
+  retryMaxAttempts: 5,
+  retryBackoff: "exponential",
+  rateLimitMax: null,
+  rateLimitWindow: null,
+} as const;
+
+export function makeDestinations(
+  { store, box, checkReceiver, now, newId, randomBytes }: DestinationPorts,
+  options: Pick<ManagementOptions, "rotationOverlapMs">,
+): Management["destinations"] {
+  /** Reads the row under a lock, changes it and audits, all or nothing. No change, no write. */
+  async function change(
+    actor: Actor,
+    id: string,
+    action: string,
+    decide: (row: DestinationRow, atMs: number) => Partial<DestinationRow>,
+  ): Promise<DestinationRow> {
+    return store.write(async (session) => {
+      const row = found(await session.destinations.lock(actor.orgId, id), "Destination");
+      const atMs = now();
+      const changes = decide(row, atMs);
+      const fields = Object.keys(changes);
+      if (fields.length === 0) return row;
+      const written = { ...changes, updatedAtMs: Math.max(atMs, row.updatedAtMs) };
+      await session.destinations.update(actor.orgId, id, written);
+      await noteWrite(session, actor, action, id, atMs, { fields });
+      return { ...row, ...written };
+    });
+  }
+
+  async function setStatus(actor: Actor, id: string, status: ResourceStatus, action: string) {
+    return toDestination(
+      await change(actor, id, action, (row) => (row.status === status ? {} : { status })),
+    );
+  }
+
+  /** Before any transaction: names are resolved, which may take seconds. */
+  async function refuseBadReceiver(url: string): Promise<void> {
+    const verdict = await checkReceiver(url);
+    if (!verdict.ok)
+      throw new RelayError("validation_error", `receiver_url ${verdict.reason}`, {
+        field: "receiver_url",
+      });
+  }
+
+  return {
+    async list(actor, endpointId, page) {
+      found(await store.endpoints.find(actor.orgId, endpointId), "Endpoint");
+      return mapPage(
+        await store.destinations.page(actor.orgId, endpointId, toOffset(page)),
+        toDestination,
+      );
+    },
+    async get(actor, id) {
+      return toDestination(found(await store.destinations.find(actor.orgId, id), "Destination"));
+    },
+    async create(actor, endpointId, input) {
+      found(await store.endpoints.find(actor.orgId, endpointId), "Endpoint");
+      const limit = {
+        rateLimitMax: input.rateLimitMax ?? DEFAULTS.rateLimitMax,
+        rateLimitWindow: input.rateLimitWindow ?? DEFAULTS.rateLimitWindow,
+      };
+      refuseHalfRateLimit(limit);
+      await refuseBadReceiver(input.receiverUrl);
+      const serviceSecret = makeServiceSecret(randomBytes);
+      return store.write(async (session) => {
+        found(await session.endpoints.hold(actor.orgId, endpointId), "Endpoint");
+        const atMs = now();
+        const id = newId("destination", atMs);
+        const row: DestinationRow = {
+          id,
+          orgId: actor.orgId,
+          endpointId,
+          name: input.name,
+          receiverUrl: input.receiverUrl,
+          forwardOriginalSignature:
+            input.forwardOriginalSignature ?? DEFAULTS.forwardOriginalSignature,
+          status: "active",
+          retryMaxAttempts: input.retryMaxAttempts ?? DEFAULTS.retryMaxAttempts,
+          retryBackoff: input.retryBackoff ?? DEFAULTS.retryBackoff,
+          ...limit,
+          sealed: sealDestination(box, id, [{ secret: serviceSecret, signsUntilMs: null }]),
+          createdAtMs: atMs,
+          updatedAtMs: atMs,
+        };
+        await session.destinations.insert(row);
+        await noteWrite(session, actor, "destination.create", id, atMs);
+        return { destination: toDestination(row), serviceSecret };
+      });
+    },
+    async update(actor, id, input) {
+      if (input.receiverUrl !== undefined) {
+        found(await store.destinations.find(actor.orgId, id), "Destination");
+        await refuseBadReceiver(input.receiverUrl);
+      }
+      return toDestination(
+        await change(actor, id, "destination.update", (row) => {
+          const given = Object.entries(input).filter(
+            ([field, value]) => value !== undefined && value !== row[field as keyof DestinationRow],
+          );
+          const changes: Partial<DestinationRow> = Object.fromEntries(given);
+          refuseHalfRateLimit({ ...row, ...changes });
+          return changes;
+        }),
+      );
+    },
+    async remove(actor, id) {
+      await store.write(async (session) => {
+        found(await session.destinations.lock(actor.orgId, id), "Destination");
+        const atMs = now();
+        await session.destinations.remove(actor.orgId, id, atMs);
+        await noteWrite(session, actor, "destination.delete", id, atMs);
+      });
+    },
+    pause: async (actor, id) => setStatus(actor, id, "paused", "destination.pause"),
+    resume: async (actor, id) => setStatus(actor, id, "active", "destination.resume"),
+    async rotateSecret(actor, id) {
+      const serviceSecret = makeServiceSecret(randomBytes);
+      await change(actor, id, "destination.rotate_secret", (row, atMs) => {
+        const secrets = openDestination(box, row);
+        const rotated = rotateSecrets(secrets, serviceSecret, atMs, options.rotationOverlapMs);
+        return { sealed: sealDestination(box, id, rotated) };
+      });
+      return { id, serviceSecret };
+    },
+  };
+}
+
+function toDestination(row: DestinationRow): Destination {
+  return {
+    id: row.id,
+    endpointId: row.endpointId,
+    orgId: row.orgId,
+    name: row.name,
+    receiverUrl: row.receiverUrl,
+    forwardOriginalSignature: row.forwardOriginalSignature,
+    status: row.status,
+    retryMaxAttempts: row.retryMaxAttempts,
+    retryBackoff: row.retryBackoff,
+    rateLimitMax: row.rateLimitMax,
+    rateLimitWindow: row.rateLimitWindow,
+    createdAtMs: row.createdAtMs,
+    updatedAtMs: row.updatedAtMs,
+    deletedAtMs: null,
+  };
+}

@@ -1,0 +1,34 @@
+import type { ConfigStore } from "../domain/config-store.ts";
+
+/** What the service does by itself is audited under this name. */
+const ACTOR = "relay";
+
+/**
+ * Disables a destination whose receiver is gone for good (410 Gone). False when it is deleted, or no longer active:
+ * what a person set meanwhile is not overruled.
+ */
+export async function disableDestination(
+  ports: { readonly store: ConfigStore; readonly now: () => number },
+  destination: { readonly orgId: string; readonly id: string },
+  why: string,
+): Promise<boolean> {
+  const { orgId, id } = destination;
+  return ports.store.write(async (session) => {
+    const row = await session.destinations.lock(orgId, id);
+    if (row === null || row.status !== "active") return false;
+    const atMs = ports.now();
+    await session.destinations.update(orgId, id, {
+      status: "disabled",
+      updatedAtMs: Math.max(atMs, row.updatedAtMs),
+    });
+    await session.audit({
+      orgId,
+      actor: ACTOR,
+      action: "destination.disable",
+      targetId: id,
+      atMs,
+      detail: { why },
+    });
+    return true;
+  });
+}

@@ -1,0 +1,78 @@
+import { RelayError } from "../domain/errors.ts";
+import { presetOf } from "../signing/presets.ts";
+import { validateVerificationConfig } from "../signing/verification-config.ts";
+import type { VerificationSettings } from "../signing/verification-settings.ts";
+import type { EndpointInput } from "./management.ts";
+
+type VerificationInput = Partial<
+  Pick<EndpointInput, "provider" | "secret" | "verificationMethod" | "verificationConfig">
+>;
+
+/**
+ * How an endpoint verifies after a create (`current` null) or a PATCH.
+ *
+ * A known provider without a method has its own scheme; `custom` must name one. A PATCH that changes the
+ * provider to a known one and names no method takes that provider's scheme. Settings belong to a scheme: where a
+ * PATCH changes it without new settings, the old ones stay only if they fit, between methods chosen explicitly.
+ * @throws {RelayError} `validation_error` with the field's name as in the API
+ */
+export function decideVerification(
+  current: VerificationSettings | null,
+  input: VerificationInput,
+): VerificationSettings {
+  const provider = input.provider ?? current?.provider;
+  if (provider === undefined) throw invalid("provider", "is required");
+  const scheme = chooseScheme(current, input, provider);
+  const secret = input.secret ?? current?.secret ?? null;
+  if (provider !== "custom" && secret === null)
+    throw invalid(
+      "secret",
+      `is required for ${provider}: it is the signing secret that ${provider} shows for this webhook`,
+    );
+  const settings = { provider, ...scheme, secret };
+
+  if (input.verificationConfig !== undefined)
+    return { ...settings, config: validate(settings, input.verificationConfig) };
+  if (current === null) return { ...settings, config: validate(settings, {}) };
+  const isSameScheme =
+    current.method === scheme.method &&
+    current.methodIsExplicit === scheme.methodIsExplicit &&
+    (scheme.methodIsExplicit || current.provider === provider);
+  if (isSameScheme) return { ...settings, config: validate(settings, current.config) };
+  const keeps =
+    current.methodIsExplicit &&
+    scheme.methodIsExplicit &&
+    validateVerificationConfig({ ...settings, config: current.config }).ok;
+  return { ...settings, config: validate(settings, keeps ? current.config : {}) };
+}
+
+function chooseScheme(
+  current: VerificationSettings | null,
+  input: VerificationInput,
+  provider: VerificationSettings["provider"],
+): Pick<VerificationSettings, "method" | "methodIsExplicit"> {
+  if (input.verificationMethod !== undefined)
+    return { method: input.verificationMethod, methodIsExplicit: true };
+  const isSameProvider = current !== null && current.provider === provider;
+  if (isSameProvider) return current;
+  const preset = presetOf(provider);
+  if (preset !== null) return { method: preset.method, methodIsExplicit: false };
+  if (current?.methodIsExplicit === true) return current;
+  throw invalid(
+    "verification_method",
+    'is required for custom; choose "none" to accept unsigned requests',
+  );
+}
+
+function validate(
+  settings: Omit<VerificationSettings, "config">,
+  config: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  const verdict = validateVerificationConfig({ ...settings, config });
+  if (!verdict.ok) throw invalid(verdict.field, verdict.message);
+  return verdict.config;
+}
+
+function invalid(field: string, message: string): RelayError {
+  return new RelayError("validation_error", `${field} ${message}`, { field });
+}

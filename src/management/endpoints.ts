@@ -1,0 +1,176 @@
+import type { EndpointRow, StoreSession } from "../domain/config-store.ts";
+import type { ResourceStatus } from "../domain/enums.ts";
+import { RelayError } from "../domain/errors.ts";
+import { makeRotatedSecret, rotationSupportOf } from "../signing/rotation.ts";
+import type { VerificationSettings } from "../signing/verification-settings.ts";
+import { noteWrite } from "./audit.ts";
+import { decideVerification } from "./endpoint-rules.ts";
+import { ingestUrlOf } from "./ingest-url.ts";
+import type { Actor, Endpoint, Management } from "./management.ts";
+import { found } from "./not-found.ts";
+import { mapPage, toOffset } from "./pages.ts";
+import type { ManagementOptions, ManagementPorts } from "./ports.ts";
+import type { SecretBox } from "./secret-box.ts";
+import { openEndpoint, sealEndpoint } from "./sealed-secrets.ts";
+
+type EndpointPorts = Pick<
+  ManagementPorts,
+  "store" | "box" | "tokens" | "now" | "newId" | "randomBytes"
+>;
+
+export function makeEndpoints(
+  { store, box, tokens, now, newId, randomBytes }: EndpointPorts,
+  options: Pick<ManagementOptions, "publicIngestUrl">,
+): Omit<Management["endpoints"], "sendTest"> {
+  const toEndpoint = (row: EndpointRow): Endpoint => ({
+    id: row.id,
+    projectId: row.projectId,
+    orgId: row.orgId,
+    name: row.name,
+    provider: row.provider,
+    verificationMethod: row.verificationMethod,
+    status: row.status,
+    url: ingestUrlOf(options.publicIngestUrl, row.token),
+    createdAtMs: row.createdAtMs,
+    updatedAtMs: row.updatedAtMs,
+    deletedAtMs: null,
+  });
+
+  /** Reads the row under a lock, changes it and audits, all or nothing. No change, no write. */
+  async function change(
+    actor: Actor,
+    id: string,
+    action: string,
+    decide: (row: EndpointRow) => Partial<EndpointRow>,
+  ): Promise<EndpointRow> {
+    return store.write(async (session) => {
+      const row = found(await session.endpoints.lock(actor.orgId, id), "Endpoint");
+      const changes = decide(row);
+      const fields = Object.keys(changes);
+      if (fields.length === 0) return row;
+      const atMs = now();
+      // A clock that was set back does not make an update look older than the one before.
+      const written = { ...changes, updatedAtMs: Math.max(atMs, row.updatedAtMs) };
+      await session.endpoints.update(actor.orgId, id, written);
+      await noteWrite(session, actor, action, id, atMs, { fields });
+      return { ...row, ...written };
+    });
+  }
+
+  async function setStatus(actor: Actor, id: string, status: ResourceStatus, action: string) {
+    return toEndpoint(
+      await change(actor, id, action, (row) => (row.status === status ? {} : { status })),
+    );
+  }
+
+  return {
+    async list(actor, projectId, page) {
+      found(await store.projects.find(actor.orgId, projectId), "Project");
+      return mapPage(
+        await store.endpoints.page(actor.orgId, projectId, toOffset(page)),
+        toEndpoint,
+      );
+    },
+    async get(actor, id) {
+      return toEndpoint(found(await store.endpoints.find(actor.orgId, id), "Endpoint"));
+    },
+    async create(actor, projectId, input) {
+      return store.write(async (session) => {
+        found(await session.projects.hold(actor.orgId, projectId), "Project");
+        const settings = decideVerification(null, input);
+        const atMs = now();
+        const id = newId("endpoint", atMs);
+        const row: EndpointRow = {
+          id,
+          orgId: actor.orgId,
+          projectId,
+          token: tokens.mint(),
+          name: input.name,
+          provider: settings.provider,
+          verificationMethod: settings.method,
+          methodIsExplicit: settings.methodIsExplicit,
+          status: "active",
+          sealed: sealEndpoint(box, id, settings),
+          createdAtMs: atMs,
+          updatedAtMs: atMs,
+        };
+        await session.endpoints.insert(row);
+        await noteWrite(session, actor, "endpoint.create", id, atMs);
+        return toEndpoint(row);
+      });
+    },
+    async update(actor, id, input) {
+      return toEndpoint(
+        await change(actor, id, "endpoint.update", (row) => {
+          const name =
+            input.name === undefined || input.name === row.name ? {} : { name: input.name };
+          const { name: _, ...verification } = input;
+          if (Object.values(verification).every((value) => value === undefined)) return name;
+          const settings = decideVerification(settingsOf(box, row), verification);
+          return {
+            ...name,
+            provider: settings.provider,
+            verificationMethod: settings.method,
+            methodIsExplicit: settings.methodIsExplicit,
+            sealed: sealEndpoint(box, id, settings),
+          };
+        }),
+      );
+    },
+    async remove(actor, id) {
+      await store.write(async (session) => {
+        found(await session.endpoints.lock(actor.orgId, id), "Endpoint");
+        const atMs = now();
+        await removeWithDestinations(session, actor, id, atMs);
+        await noteWrite(session, actor, "endpoint.delete", id, atMs);
+      });
+    },
+    pause: async (actor, id) => setStatus(actor, id, "paused", "endpoint.pause"),
+    resume: async (actor, id) => setStatus(actor, id, "active", "endpoint.resume"),
+    async rotateSecret(actor, id) {
+      let secret: string | null = null;
+      await change(actor, id, "endpoint.rotate_secret", (row) => {
+        const settings = settingsOf(box, row);
+        secret = rotated(settings, randomBytes);
+        return { sealed: sealEndpoint(box, id, { secret, config: settings.config }) };
+      });
+      if (secret === null) throw new Error("rotation made no secret");
+      return { id, secret };
+    },
+  };
+}
+
+/** Destinations first: the notification of each still finds its endpoint's token. */
+async function removeWithDestinations(
+  session: StoreSession,
+  actor: Actor,
+  id: string,
+  atMs: number,
+): Promise<void> {
+  await session.destinations.removeChildren(actor.orgId, id, atMs);
+  await session.endpoints.remove(actor.orgId, id, atMs);
+}
+
+export function settingsOf(box: SecretBox, row: EndpointRow): VerificationSettings {
+  return {
+    provider: row.provider,
+    method: row.verificationMethod,
+    methodIsExplicit: row.methodIsExplicit,
+    ...openEndpoint(box, row),
+  };
+}
+
+function rotated(
+  settings: VerificationSettings,
+  randomBytes: (size: number) => Uint8Array,
+): string {
+  const support = rotationSupportOf(settings);
+  if (!support.ok)
+    throw new RelayError(
+      "rotation_not_supported",
+      `The secret of this endpoint cannot be rotated here: ${support.message}`,
+    );
+  const secret = makeRotatedSecret(settings, randomBytes);
+  if (secret === null) throw new Error("rotation is supported and yet made no secret");
+  return secret;
+}

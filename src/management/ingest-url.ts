@@ -1,0 +1,4 @@
+/** The address that a provider posts to. `base` without a slash at the end. */
+export function ingestUrlOf(base: string, token: string): string {
+  return `${base.replace(/\/+$/, "")}/in/${token}`;
+}

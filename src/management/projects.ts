@@ -1,0 +1,84 @@
+import { UniqueViolation, type ProjectRow } from "../domain/config-store.ts";
+import { RelayError } from "../domain/errors.ts";
+import { noteWrite } from "./audit.ts";
+import type { Management } from "./management.ts";
+import { found } from "./not-found.ts";
+import { mapPage, toOffset } from "./pages.ts";
+import type { ManagementPorts } from "./ports.ts";
+import { slugOf } from "./slug.ts";
+
+type ProjectPorts = Pick<ManagementPorts, "store" | "now" | "random" | "newId">;
+
+export function makeProjects({ store, now, random, newId }: ProjectPorts): Management["projects"] {
+  return {
+    async list(actor, page) {
+      const rows = await store.projects.page(actor.orgId, null, toOffset(page));
+      return mapPage(rows, (row) => row);
+    },
+    async get(actor, id) {
+      return found(await store.projects.find(actor.orgId, id), "Project");
+    },
+    async create(actor, input) {
+      const createdAtMs = now();
+      const row: ProjectRow = {
+        id: newId("project", createdAtMs),
+        orgId: actor.orgId,
+        name: input.name,
+        slug: slugOf(input.name, random),
+        createdAtMs,
+      };
+      await refuseTakenSlug(row.slug, async () =>
+        store.write(async (session) => {
+          await session.projects.insert(row);
+          await noteWrite(session, actor, "project.create", row.id, createdAtMs);
+        }),
+      );
+      return row;
+    },
+    async update(actor, id, input) {
+      const { name, slug } = input;
+      return refuseTakenSlug(slug ?? "", async () =>
+        store.write(async (session) => {
+          const row = found(await session.projects.lock(actor.orgId, id), "Project");
+          const changed = { ...row, name: name ?? row.name, slug: slug ?? row.slug };
+          const fields = (["name", "slug"] as const).filter(
+            (field) => changed[field] !== row[field],
+          );
+          if (fields.length === 0) return row;
+          await session.projects.update(actor.orgId, id, {
+            name: changed.name,
+            slug: changed.slug,
+          });
+          await noteWrite(session, actor, "project.update", id, now(), { fields });
+          return changed;
+        }),
+      );
+    },
+    async remove(actor, id) {
+      await store.write(async (session) => {
+        found(await session.projects.lock(actor.orgId, id), "Project");
+        const endpoints = await session.endpoints.page(actor.orgId, id, { offset: 0, limit: 1 });
+        if (endpoints.total > 0)
+          throw new RelayError(
+            "project_not_empty",
+            `Project still has ${endpoints.total} endpoint${endpoints.total === 1 ? "" : "s"}: delete them first`,
+          );
+        const atMs = now();
+        await session.projects.remove(actor.orgId, id, atMs);
+        await noteWrite(session, actor, "project.delete", id, atMs);
+      });
+    },
+  };
+}
+
+async function refuseTakenSlug<T>(slug: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof UniqueViolation && error.constraint === "projects_slug")
+      throw new RelayError("slug_taken", `A project with the slug "${slug}" already exists`, {
+        cause: error,
+      });
+    throw error;
+  }
+}

@@ -1,0 +1,110 @@
+import type { DeliveryTask } from "../domain/delivery-task.ts";
+import { RelayError } from "../domain/errors.ts";
+import type { EventRecord } from "../domain/event.ts";
+import { ID_PREFIXES } from "../domain/ids.ts";
+import { LogError, type NewRecord } from "../domain/log.ts";
+import { encodeOutcome } from "../pipeline/log/outcome-codec.ts";
+import { encodeTask } from "../pipeline/log/task-codec.ts";
+import { noteWrite } from "./audit.ts";
+import type { Actor, Management } from "./management.ts";
+import { found } from "./not-found.ts";
+import type { ManagementPorts } from "./ports.ts";
+
+type ReplayPorts = Pick<ManagementPorts, "store" | "log" | "events" | "now" | "newId">;
+
+/** Each task carries the event's body: an append of many large ones is made in parts of about this size. */
+const MAX_APPEND_BYTES = 16 * 1024 * 1024;
+
+export function makeReplays({
+  store,
+  log,
+  events,
+  now,
+  newId,
+}: ReplayPorts): Management["replays"] {
+  async function findEvent(actor: Actor, eventId: string): Promise<EventRecord> {
+    const event = found(await events.event(actor.orgId, eventId), "Event");
+    if (!event.bodyStored)
+      throw new RelayError(
+        "payload_not_stored",
+        "The payload of this event was refused and not stored, so it cannot be replayed",
+      );
+    return event;
+  }
+
+  /** One run of the event at these destinations: what is enqueued and what tells of it become durable together. */
+  async function enqueue(
+    actor: Actor,
+    event: EventRecord,
+    destinationIds: readonly string[],
+  ): Promise<void> {
+    const atMs = now();
+    const run = newId("event", atMs).slice(ID_PREFIXES.event.length);
+    const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
+    await store.write(async (session) => {
+      await noteWrite(session, actor, "event.replay", event.id, atMs, { destinationIds, run });
+      for (let from = 0; from < destinationIds.length; from += perAppend)
+        await append(event, destinationIds.slice(from, from + perAppend), run, atMs);
+    });
+  }
+
+  async function append(
+    event: EventRecord,
+    destinationIds: readonly string[],
+    run: string,
+    atMs: number,
+  ): Promise<void> {
+    const key = event.endpointId;
+    const fanout = encodeOutcome({
+      kind: "fanout",
+      eventId: event.id,
+      orgId: event.orgId,
+      endpointId: event.endpointId,
+      provider: event.provider,
+      signatureValid: event.signatureValid,
+      eventReceivedAtMs: event.receivedAtMs,
+      run,
+      destinationIds,
+      atMs,
+    });
+    const tasks = destinationIds.map((destinationId): NewRecord => {
+      const task: DeliveryTask = {
+        event,
+        destinationId,
+        run,
+        trigger: "replay",
+        tryNumber: 1,
+        deferrals: 0,
+        dueAtMs: atMs,
+        runStartedAtMs: atMs,
+      };
+      return { topic: "tasks", key, value: encodeTask(task) };
+    });
+    try {
+      await log.append([{ topic: "attempts", key, value: fanout }, ...tasks]);
+    } catch (error) {
+      if (error instanceof LogError)
+        throw new RelayError("unavailable", "The log cannot take the replay now; try again.", {
+          cause: error,
+        });
+      throw error;
+    }
+  }
+
+  return {
+    async toAll(actor, eventId) {
+      const event = await findEvent(actor, eventId);
+      const destinations = await store.destinations.children(actor.orgId, event.endpointId);
+      const enqueued = destinations.filter(({ status }) => status === "active").map(({ id }) => id);
+      if (enqueued.length > 0) await enqueue(actor, event, enqueued);
+      return { eventId, enqueued };
+    },
+    async toOne(actor, eventId, destinationId) {
+      const event = await findEvent(actor, eventId);
+      const row = await store.destinations.find(actor.orgId, destinationId);
+      found(row?.endpointId === event.endpointId ? row : null, "Destination");
+      await enqueue(actor, event, [destinationId]);
+      return { eventId, destinationId };
+    },
+  };
+}

@@ -1,0 +1,84 @@
+import { RelayError } from "../domain/errors.ts";
+import { signSample } from "../signing/sign-sample.ts";
+import { makeTestBody, whyNotTestable } from "../signing/test-webhook.ts";
+import { noteWrite } from "./audit.ts";
+import { settingsOf } from "./endpoints.ts";
+import { ingestUrlOf } from "./ingest-url.ts";
+import type { Actor, TestWebhookResult } from "./management.ts";
+import { found } from "./not-found.ts";
+import type { ManagementOptions, ManagementPorts } from "./ports.ts";
+
+type TestPorts = Pick<ManagementPorts, "store" | "box" | "postTest" | "now" | "newId">;
+type TestOptions = Pick<ManagementOptions, "publicIngestUrl" | "testIngestUrl">;
+
+/**
+ * Signs a sample payload with the endpoint's own configuration and posts it to its ingest URL, like any provider.
+ * What the public URL is decides what is signed; `testIngestUrl` only where the request goes.
+ */
+export function makeSendTest(
+  { store, box, postTest, now, newId }: TestPorts,
+  options: TestOptions,
+): (actor: Actor, id: string) => Promise<TestWebhookResult> {
+  return async (actor, id) => {
+    const row = found(await store.endpoints.find(actor.orgId, id), "Endpoint");
+    const reason = whyNotTestable(row.verificationMethod);
+    if (reason !== null) throw new RelayError("endpoint_not_testable", reason);
+    if (row.status === "paused")
+      throw new RelayError(
+        "endpoint_paused",
+        "The endpoint is paused, so the test would be rejected: resume it first",
+      );
+
+    const settings = settingsOf(box, row);
+    const nowMs = now();
+    const sampleId = `test_${newId("event", nowMs).slice(4)}`;
+    const body = makeTestBody(settings, sampleId, nowMs);
+    const signature = signSample({
+      ...settings,
+      body,
+      nowMs,
+      url: ingestUrlOf(options.publicIngestUrl, row.token),
+      httpMethod: "POST",
+      id: sampleId,
+    });
+    const url = ingestUrlOf(options.testIngestUrl, row.token);
+    await noteWrite(store, actor, "endpoint.test", id, nowMs);
+    const answer = await postTest({
+      url,
+      method: "POST",
+      headers: [["content-type", "application/json"], ...signature],
+      body,
+    });
+    switch (answer.kind) {
+      case "unreachable":
+        throw new RelayError(
+          "ingest_unreachable",
+          `The ingest service could not be reached at ${url}: ${answer.reason}`,
+        );
+      case "answered": {
+        const accepted = answer.status >= 200 && answer.status < 300;
+        return {
+          accepted,
+          status: answer.status,
+          eventId: accepted ? answer.eventId : null,
+          error: accepted ? null : errorIn(answer.body, answer.status),
+          url,
+        };
+      }
+      default:
+        return answer satisfies never;
+    }
+  };
+}
+
+/** The message of the error envelope: the ingest service's own words. */
+function errorIn(body: string, status: number): string {
+  try {
+    const parsed = JSON.parse(body) as { readonly error?: { readonly message?: unknown } } | null;
+    const message = parsed?.error?.message;
+    if (typeof message === "string") return message;
+  } catch {
+    // Not ours: a proxy in between answered.
+  }
+  return `The ingest URL answered ${status} without an error message: does a proxy stand in front of it?`;
+}
