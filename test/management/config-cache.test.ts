@@ -88,7 +88,11 @@ const PUSH = { endpointId: "ep_1", token: "token-of-ep_1", destinationId: null }
 describe("configuration cache", () => {
   it("answers at once, without a promise, after the first load", async () => {
     save(
-      endpointRow({ provider: "github", verificationMethod: "hmac_sha256", methodIsExplicit: false }),
+      endpointRow({
+        provider: "github",
+        verificationMethod: "hmac_sha256",
+        methodIsExplicit: false,
+      }),
     );
     expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({
       kind: "found",

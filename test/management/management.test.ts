@@ -1,0 +1,549 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { LogError } from "../../src/domain/log.ts";
+import type { Actor, Endpoint } from "../../src/management/management.ts";
+import { openDestination, openEndpoint } from "../../src/management/sealed-secrets.ts";
+import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
+import { decodeTask } from "../../src/pipeline/log/task-codec.ts";
+import { disableDestination } from "../../src/management/disable-destination.ts";
+import { eventRecord, makeTestManagement } from "../support/postgres-management.ts";
+import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
+import { testBox } from "../support/postgres-rows.ts";
+
+let postgres: TestPostgres;
+let harness: ReturnType<typeof makeTestManagement>;
+let actor: Actor;
+let other: Actor;
+
+beforeAll(async () => {
+  postgres = await startTestPostgres();
+  harness = makeTestManagement(postgres.database);
+  actor = await harness.makeActor();
+  other = await harness.makeActor();
+});
+afterAll(async () => postgres[Symbol.asyncDispose]());
+
+const FIRST_PAGE = { page: 1, limit: 50 };
+const HMAC_CONFIG = { header: "X-Signature" };
+let counter = 0;
+
+async function makeProject() {
+  counter += 1;
+  return harness.management.projects.create(actor, { name: `Project ${counter}` });
+}
+
+async function makeEndpoint(input: object = {}): Promise<Endpoint> {
+  const project = await makeProject();
+  return harness.management.endpoints.create(actor, project.id, {
+    name: "Hooks",
+    provider: "custom",
+    verificationMethod: "none",
+    ...input,
+  });
+}
+
+async function makeDestination(input: object = {}, endpointId?: string) {
+  return harness.management.destinations.create(actor, endpointId ?? (await makeEndpoint()).id, {
+    name: "Receiver",
+    receiverUrl: "https://receiver.example/hook",
+    ...input,
+  });
+}
+
+async function auditOf(targetId: string) {
+  const rows = await postgres.database.run(
+    "SELECT actor, action, detail FROM audit_log WHERE target_id = $1 ORDER BY id",
+    [targetId],
+  );
+  return rows.map((row) => `${String(row["actor"])} ${String(row["action"])}`);
+}
+
+describe("projects", () => {
+  it("derives the slug from the name, and makes one up when nothing is left", async () => {
+    const { projects } = harness.management;
+    expect(await projects.create(actor, { name: "  Ärger & Söhne, Inc. " })).toMatchObject({
+      slug: "rger-s-hne-inc",
+    });
+    expect((await projects.create(actor, { name: "日本" })).slug).toMatch(/^project-[a-z0-9]{6}$/);
+  });
+
+  it("refuses a slug that is taken in the organization, on create and on update, but not in another one", async () => {
+    const { projects } = harness.management;
+    const first = await projects.create(actor, { name: "Taken" });
+    await expect(projects.create(actor, { name: "taken!" })).rejects.toMatchObject({
+      code: "slug_taken",
+    });
+    const second = await projects.create(actor, { name: "Free" });
+    await expect(projects.update(actor, second.id, { slug: first.slug })).rejects.toMatchObject({
+      code: "slug_taken",
+    });
+    expect(await projects.create(other, { name: "Taken" })).toMatchObject({ slug: "taken" });
+    expect(await projects.update(actor, second.id, { slug: "free" })).toEqual(second);
+  });
+
+  it("lists newest first, with a total for a page past the end", async () => {
+    const someone = await harness.makeActor();
+    const { projects } = harness.management;
+    for (const name of ["a", "b", "c"]) await projects.create(someone, { name });
+    const first = await projects.list(someone, { page: 1, limit: 2 });
+    expect(first.items.map(({ name }) => name)).toEqual(["c", "b"]);
+    expect(first.total).toBe(3);
+    expect(await projects.list(someone, { page: 2, limit: 2 })).toMatchObject({
+      items: [{ name: "a" }],
+      total: 3,
+    });
+    expect(await projects.list(someone, { page: 9, limit: 2 })).toEqual({ items: [], total: 3 });
+  });
+
+  it("is not deleted while it has endpoints, and frees its slug once it is", async () => {
+    const { projects, endpoints } = harness.management;
+    const endpoint = await makeEndpoint();
+    await expect(projects.remove(actor, endpoint.projectId)).rejects.toMatchObject({
+      code: "project_not_empty",
+    });
+    await endpoints.remove(actor, endpoint.id);
+    const { name, slug } = await projects.get(actor, endpoint.projectId);
+    await projects.remove(actor, endpoint.projectId);
+    await expect(projects.get(actor, endpoint.projectId)).rejects.toMatchObject({
+      code: "not_found",
+      message: "Project not found",
+    });
+    expect(await projects.create(actor, { name })).toMatchObject({ slug });
+  });
+});
+
+describe("endpoints", () => {
+  it("sets method and scheme of a known provider by itself, and asks for its secret", async () => {
+    const endpoint = await makeEndpoint({
+      provider: "stripe",
+      verificationMethod: undefined,
+      secret: "whsec_x",
+    });
+    expect(endpoint).toMatchObject({
+      provider: "stripe",
+      verificationMethod: "hmac_sha256",
+      status: "active",
+      deletedAtMs: null,
+    });
+    expect(endpoint.url).toMatch(/^https:\/\/in\.example\.com\/in\/[\w-]{32}$/);
+    await expect(
+      makeEndpoint({ provider: "github", verificationMethod: undefined }),
+    ).rejects.toMatchObject({ code: "validation_error", field: "secret" });
+  });
+
+  it("asks custom for a method, and refuses settings that the method does not know", async () => {
+    await expect(makeEndpoint({ verificationMethod: undefined })).rejects.toMatchObject({
+      code: "validation_error",
+      field: "verification_method",
+    });
+    await expect(
+      makeEndpoint({ verificationMethod: "hmac_sha256", verificationConfig: { heder: "X" } }),
+    ).rejects.toMatchObject({ code: "validation_error", field: "verification_config.heder" });
+  });
+
+  it("keeps to the same rules when it is updated", async () => {
+    const { endpoints } = harness.management;
+    const endpoint = await makeEndpoint({
+      verificationMethod: "hmac_sha256",
+      secret: "s",
+      verificationConfig: HMAC_CONFIG,
+    });
+    const stored = async () => {
+      const row = await harness.store.endpoints.find(actor.orgId, endpoint.id);
+      return { ...row, ...openEndpoint(testBox, row!) };
+    };
+    // A method that reads the same settings keeps them; one that does not starts without.
+    await endpoints.update(actor, endpoint.id, { verificationMethod: "hmac_sha1" });
+    expect(await stored()).toMatchObject({ config: HMAC_CONFIG, secret: "s" });
+    await endpoints.update(actor, endpoint.id, { verificationMethod: "basic_auth" });
+    expect(await stored()).toMatchObject({ config: {}, secret: "s" });
+    // A known provider brings its own scheme.
+    expect(await endpoints.update(actor, endpoint.id, { provider: "github" })).toMatchObject({
+      provider: "github",
+      verificationMethod: "hmac_sha256",
+    });
+    expect(await stored()).toMatchObject({ methodIsExplicit: false, config: {} });
+    // Back to custom: its method must be named.
+    await expect(
+      endpoints.update(actor, endpoint.id, { provider: "custom" }),
+    ).rejects.toMatchObject({ field: "verification_method" });
+    expect(
+      await endpoints.update(actor, endpoint.id, {
+        provider: "custom",
+        verificationMethod: "none",
+      }),
+    ).toMatchObject({ provider: "custom", verificationMethod: "none" });
+  });
+
+  it("refuses to become a known provider's without a secret", async () => {
+    const endpoint = await makeEndpoint();
+    await expect(
+      harness.management.endpoints.update(actor, endpoint.id, { provider: "stripe" }),
+    ).rejects.toMatchObject({ code: "validation_error", field: "secret" });
+  });
+
+  it("changes nothing and audits nothing for an empty update", async () => {
+    const endpoint = await makeEndpoint();
+    expect(await harness.management.endpoints.update(actor, endpoint.id, {})).toEqual(endpoint);
+    expect(await auditOf(endpoint.id)).toEqual([`${actor.keyId} endpoint.create`]);
+  });
+
+  it("pauses and resumes, each as often as one likes, and resume brings disabled back", async () => {
+    const { endpoints } = harness.management;
+    const { id, orgId } = await makeEndpoint();
+    const paused = await endpoints.pause(actor, id);
+    expect(paused.status).toBe("paused");
+    expect(await endpoints.pause(actor, id)).toEqual(paused);
+    expect(await endpoints.resume(actor, id)).toMatchObject({ status: "active" });
+    await harness.store.endpoints.update(orgId, id, { status: "disabled" });
+    expect(await endpoints.resume(actor, id)).toMatchObject({ status: "active" });
+    expect(await auditOf(id)).toEqual([
+      `${actor.keyId} endpoint.create`,
+      `${actor.keyId} endpoint.pause`,
+      `${actor.keyId} endpoint.resume`,
+      `${actor.keyId} endpoint.resume`,
+    ]);
+  });
+
+  it("rotates its secret where the relay may make one", async () => {
+    const { endpoints } = harness.management;
+    const endpoint = await makeEndpoint({
+      verificationMethod: "hmac_sha256",
+      secret: "old",
+      verificationConfig: HMAC_CONFIG,
+    });
+    const rotated = await endpoints.rotateSecret(actor, endpoint.id);
+    expect(rotated.id).toBe(endpoint.id);
+    const row = await harness.store.endpoints.find(actor.orgId, endpoint.id);
+    expect(openEndpoint(testBox, row!)).toEqual({ secret: rotated.secret, config: HMAC_CONFIG });
+    await expect(endpoints.rotateSecret(actor, (await makeEndpoint()).id)).rejects.toMatchObject({
+      code: "rotation_not_supported",
+    });
+  });
+
+  it("takes its destinations along when it is deleted", async () => {
+    const { endpoints, destinations } = harness.management;
+    const { destination } = await makeDestination();
+    await endpoints.remove(actor, destination.endpointId);
+    await expect(endpoints.get(actor, destination.endpointId)).rejects.toMatchObject({
+      message: "Endpoint not found",
+    });
+    await expect(destinations.get(actor, destination.id)).rejects.toMatchObject({
+      message: "Destination not found",
+    });
+    await expect(endpoints.remove(actor, destination.endpointId)).rejects.toMatchObject({
+      code: "not_found",
+    });
+  });
+});
+
+describe("test webhooks", () => {
+  const hmac = {
+    verificationMethod: "hmac_sha256",
+    secret: "s",
+    verificationConfig: HMAC_CONFIG,
+  };
+
+  it("are signed and posted to the ingest URL, and say what it answered", async () => {
+    const endpoint = await makeEndpoint(hmac);
+    harness.answer.value = { kind: "answered", status: 200, eventId: "evt_9", body: "{}" };
+    const url = endpoint.url.replace("https://in.example.com", "http://ingest.internal:8081");
+    expect(await harness.management.endpoints.sendTest(actor, endpoint.id)).toEqual({
+      accepted: true,
+      status: 200,
+      eventId: "evt_9",
+      error: null,
+      url,
+    });
+    const request = harness.posted.at(-1);
+    expect(request).toMatchObject({ url, method: "POST" });
+    expect(request?.headers.map(([name]) => name)).toContain("X-Signature");
+  });
+
+  it("report a refusal in the ingest service's own words", async () => {
+    const endpoint = await makeEndpoint(hmac);
+    harness.answer.value = {
+      kind: "answered",
+      status: 401,
+      eventId: "evt_9",
+      body: JSON.stringify({ error: { code: "verification_failed", message: "mismatch" } }),
+    };
+    expect(await harness.management.endpoints.sendTest(actor, endpoint.id)).toMatchObject({
+      accepted: false,
+      status: 401,
+      eventId: null,
+      error: "mismatch",
+    });
+    harness.answer.value = { kind: "answered", status: 502, eventId: null, body: "<html>" };
+    expect(await harness.management.endpoints.sendTest(actor, endpoint.id)).toMatchObject({
+      accepted: false,
+      error: expect.stringContaining("502"),
+    });
+  });
+
+  it("are refused for schemes that cannot be tested, paused endpoints, and an ingest that is away", async () => {
+    const { endpoints } = harness.management;
+    const twilio = await makeEndpoint({
+      provider: "twilio",
+      verificationMethod: undefined,
+      secret: "t",
+    });
+    await expect(endpoints.sendTest(actor, twilio.id)).rejects.toMatchObject({
+      code: "endpoint_not_testable",
+    });
+    const endpoint = await makeEndpoint(hmac);
+    harness.answer.value = { kind: "unreachable", reason: "connection refused" };
+    await expect(endpoints.sendTest(actor, endpoint.id)).rejects.toMatchObject({
+      code: "ingest_unreachable",
+      message: expect.stringContaining("connection refused"),
+    });
+    await endpoints.pause(actor, endpoint.id);
+    await expect(endpoints.sendTest(actor, endpoint.id)).rejects.toMatchObject({
+      code: "endpoint_paused",
+    });
+  });
+});
+
+describe("destinations", () => {
+  it("has the documented defaults and shows its secret once", async () => {
+    const { destination, serviceSecret } = await makeDestination();
+    expect(destination).toMatchObject({
+      forwardOriginalSignature: false,
+      retryMaxAttempts: 5,
+      retryBackoff: "exponential",
+      rateLimitMax: null,
+      rateLimitWindow: null,
+      status: "active",
+      deletedAtMs: null,
+    });
+    expect(serviceSecret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    expect(await harness.management.destinations.get(actor, destination.id)).toEqual(destination);
+  });
+
+  it("refuses half a rate limit, on create and on update", async () => {
+    await expect(makeDestination({ rateLimitMax: 5 })).rejects.toMatchObject({
+      field: "rate_limit_window",
+    });
+    await expect(makeDestination({ rateLimitWindow: "minute" })).rejects.toMatchObject({
+      field: "rate_limit_max",
+    });
+    const { destination } = await makeDestination({ rateLimitMax: 5, rateLimitWindow: "minute" });
+    const { destinations } = harness.management;
+    await expect(
+      destinations.update(actor, destination.id, { rateLimitMax: null }),
+    ).rejects.toMatchObject({ code: "validation_error" });
+    expect(await destinations.update(actor, destination.id, { rateLimitMax: 7 })).toMatchObject({
+      rateLimitMax: 7,
+      rateLimitWindow: "minute",
+    });
+    expect(
+      await destinations.update(actor, destination.id, {
+        rateLimitMax: null,
+        rateLimitWindow: null,
+      }),
+    ).toMatchObject({ rateLimitMax: null, rateLimitWindow: null });
+  });
+
+  it("refuses a receiver that is not https and public, on create and on update", async () => {
+    await expect(makeDestination({ receiverUrl: "http://x.example" })).rejects.toMatchObject({
+      code: "validation_error",
+      field: "receiver_url",
+    });
+    const { destination } = await makeDestination();
+    await expect(
+      harness.management.destinations.update(actor, destination.id, { receiverUrl: "http://x" }),
+    ).rejects.toMatchObject({ field: "receiver_url" });
+  });
+
+  it("keeps the secrets that were rotated away for the overlap, at most three in all", async () => {
+    const { destinations } = harness.management;
+    const { destination, serviceSecret } = await makeDestination();
+    const secretsOf = async () => {
+      const row = await harness.store.destinations.find(actor.orgId, destination.id);
+      return openDestination(testBox, row!);
+    };
+    const made = [serviceSecret];
+    for (let round = 0; round < 4; round += 1)
+      made.unshift((await destinations.rotateSecret(actor, destination.id)).serviceSecret);
+    expect((await secretsOf()).map(({ secret }) => secret)).toEqual(made.slice(0, 3));
+    expect((await secretsOf()).map(({ signsUntilMs }) => signsUntilMs === null)).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    harness.time.nowMs += 86_400_001;
+    const { serviceSecret: newest } = await destinations.rotateSecret(actor, destination.id);
+    expect((await secretsOf()).map(({ secret }) => secret)).toEqual([newest, made[0]]);
+  });
+
+  it("is disabled when its receiver is gone, by the relay and with a reason, and resume brings it back", async () => {
+    const { destination } = await makeDestination();
+    const ports = { store: harness.store, now: () => harness.time.nowMs };
+    expect(await disableDestination(ports, destination, "the receiver answered 410")).toBe(true);
+    expect(await disableDestination(ports, destination, "again")).toBe(false);
+    const { destinations } = harness.management;
+    expect(await destinations.get(actor, destination.id)).toMatchObject({ status: "disabled" });
+    expect(await auditOf(destination.id)).toContain("relay destination.disable");
+    expect(await destinations.resume(actor, destination.id)).toMatchObject({ status: "active" });
+    await destinations.remove(actor, destination.id);
+    expect(await disableDestination(ports, destination, "gone")).toBe(false);
+  });
+});
+
+describe("replays", () => {
+  async function makeEvent(fields: object = {}) {
+    const endpoint = await makeEndpoint();
+    const event = eventRecord({
+      id: `evt_${endpoint.id.slice(3)}`,
+      orgId: actor.orgId,
+      endpointId: endpoint.id,
+      ...fields,
+    });
+    harness.events.set(event.id, event);
+    return event;
+  }
+
+  it("enqueue one task per active destination, with what tells of it in the same append", async () => {
+    const event = await makeEvent();
+    const ids = [];
+    for (let index = 0; index < 3; index += 1)
+      ids.push((await makeDestination({}, event.endpointId)).destination.id);
+    await harness.management.destinations.pause(actor, ids[1]!);
+    harness.appended.length = 0;
+    const active = [ids[0], ids[2]];
+    expect(await harness.management.replays.toAll(actor, event.id)).toEqual({
+      eventId: event.id,
+      enqueued: active,
+    });
+    expect(harness.appended).toHaveLength(1);
+    const [fanout, ...tasks] = harness.appended[0]!;
+    expect(fanout).toMatchObject({ topic: "attempts", key: event.endpointId });
+    const outcome = decodeOutcome(fanout!.value);
+    expect(outcome).toMatchObject({ kind: "fanout", eventId: event.id, destinationIds: active });
+    expect(tasks.map(({ topic, key }) => `${topic} ${key}`)).toEqual([
+      `tasks ${event.endpointId}`,
+      `tasks ${event.endpointId}`,
+    ]);
+    const decoded = tasks.map(({ value }) => decodeTask(value));
+    expect(decoded.map(({ destinationId }) => destinationId)).toEqual(active);
+    for (const task of decoded) {
+      expect(task).toMatchObject({ trigger: "replay", tryNumber: 1, deferrals: 0 });
+      expect(task.run).toMatch(/^[0-9A-HJKMNP-TV-Z]{26}$/);
+      expect(task.run).toBe(outcome.kind === "fanout" ? outcome.run : "");
+      expect(Buffer.from(task.event.body)).toEqual(Buffer.from(event.body));
+    }
+    expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
+  });
+
+  it("reach one destination even when it is paused, but not a deleted or another endpoint's one", async () => {
+    const { replays, destinations } = harness.management;
+    const event = await makeEvent();
+    const { destination } = await makeDestination({}, event.endpointId);
+    await destinations.pause(actor, destination.id);
+    expect(await replays.toOne(actor, event.id, destination.id)).toEqual({
+      eventId: event.id,
+      destinationId: destination.id,
+    });
+    await destinations.remove(actor, destination.id);
+    await expect(replays.toOne(actor, event.id, destination.id)).rejects.toMatchObject({
+      message: "Destination not found",
+    });
+    const elsewhere = await makeDestination();
+    await expect(replays.toOne(actor, event.id, elsewhere.destination.id)).rejects.toMatchObject({
+      message: "Destination not found",
+    });
+  });
+
+  it("enqueue nothing when the endpoint is deleted", async () => {
+    const event = await makeEvent();
+    const { destination } = await makeDestination({}, event.endpointId);
+    await harness.management.endpoints.remove(actor, event.endpointId);
+    const { replays } = harness.management;
+    expect(await replays.toAll(actor, event.id)).toEqual({ eventId: event.id, enqueued: [] });
+    await expect(replays.toOne(actor, event.id, destination.id)).rejects.toMatchObject({
+      code: "not_found",
+    });
+  });
+
+  it("are refused for an event without its payload, and for another organization's", async () => {
+    const event = await makeEvent({ bodyStored: false });
+    const { replays } = harness.management;
+    await expect(replays.toAll(actor, event.id)).rejects.toMatchObject({
+      code: "payload_not_stored",
+    });
+    await expect(replays.toAll(other, event.id)).rejects.toMatchObject({
+      message: "Event not found",
+    });
+  });
+
+  it("append large bodies in parts", async () => {
+    const event = await makeEvent({ body: new Uint8Array(6 * 1024 * 1024) });
+    for (let index = 0; index < 5; index += 1) await makeDestination({}, event.endpointId);
+    harness.appended.length = 0;
+    await harness.management.replays.toAll(actor, event.id);
+    expect(harness.appended.map((records) => records.length)).toEqual([3, 3, 2]);
+  });
+
+  it("say unavailable, and leave no audit row, when the log cannot take them", async () => {
+    const broken = makeTestManagement(postgres.database, {
+      log: {
+        async append() {
+          throw new LogError("log_full", "full");
+        },
+      },
+    });
+    const event = await makeEvent();
+    await makeDestination({}, event.endpointId);
+    broken.events.set(event.id, event);
+    await expect(broken.management.replays.toAll(actor, event.id)).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    expect(await auditOf(event.id)).toEqual([]);
+  });
+});
+
+describe("tenant isolation", () => {
+  it("answers every use case on another organization's id as for an unknown one", async () => {
+    const { management: m } = harness;
+    const { destination } = await makeDestination();
+    const { id, endpointId } = destination;
+    const { projectId } = await m.endpoints.get(actor, endpointId);
+    const event = eventRecord({ id: "evt_iso", orgId: actor.orgId, endpointId });
+    harness.events.set(event.id, event);
+    const input = { name: "n", provider: "custom", verificationMethod: "none" } as const;
+    const target = { name: "n", receiverUrl: "https://r.example" };
+    const calls: Record<
+      string,
+      (project: string, ep: string, dst: string, evt: string) => Promise<unknown>
+    > = {
+      "projects.get": (p) => m.projects.get(other, p),
+      "projects.update": (p) => m.projects.update(other, p, { name: "x" }),
+      "projects.remove": (p) => m.projects.remove(other, p),
+      "endpoints.list": (p) => m.endpoints.list(other, p, FIRST_PAGE),
+      "endpoints.create": (p) => m.endpoints.create(other, p, input),
+      "endpoints.get": (_, e) => m.endpoints.get(other, e),
+      "endpoints.update": (_, e) => m.endpoints.update(other, e, { name: "x" }),
+      "endpoints.remove": (_, e) => m.endpoints.remove(other, e),
+      "endpoints.pause": (_, e) => m.endpoints.pause(other, e),
+      "endpoints.resume": (_, e) => m.endpoints.resume(other, e),
+      "endpoints.rotateSecret": (_, e) => m.endpoints.rotateSecret(other, e),
+      "endpoints.sendTest": (_, e) => m.endpoints.sendTest(other, e),
+      "destinations.list": (_, e) => m.destinations.list(other, e, FIRST_PAGE),
+      "destinations.create": (_, e) => m.destinations.create(other, e, target),
+      "destinations.get": (_, __, d) => m.destinations.get(other, d),
+      "destinations.update": (_, __, d) => m.destinations.update(other, d, target),
+      "destinations.remove": (_, __, d) => m.destinations.remove(other, d),
+      "destinations.pause": (_, __, d) => m.destinations.pause(other, d),
+      "destinations.resume": (_, __, d) => m.destinations.resume(other, d),
+      "destinations.rotateSecret": (_, __, d) => m.destinations.rotateSecret(other, d),
+      "replays.toAll": (_, __, ___, v) => m.replays.toAll(other, v),
+      "replays.toOne": (_, __, d, v) => m.replays.toOne(other, v, d),
+    };
+    for (const [name, call] of Object.entries(calls)) {
+      const foreign = await call(projectId, endpointId, id, event.id).then(String, String);
+      const unknown = await call("prj_x", "ep_x", "dst_x", "evt_x").then(String, String);
+      expect(foreign, name).toBe(unknown);
+      expect(foreign, name).toContain("not found");
+    }
+    expect(await m.destinations.get(actor, id)).toEqual(destination);
+  });
+});
