@@ -1,0 +1,86 @@
+import { ApiError } from "./api-error.ts";
+
+export interface ClientOptions {
+  /** Such as `http://localhost:8080`. */
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  /** Default: the global one. */
+  readonly fetch?: typeof fetch;
+  /** Of one request, connect to last byte. Default: 30 s. */
+  readonly timeoutMs?: number;
+}
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export type SendRequest = (
+  method: "GET" | "POST" | "PATCH" | "DELETE",
+  path: string,
+  parts?: { readonly query?: object; readonly body?: object },
+) => Promise<unknown>;
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+
+/** The one way to the service: answers the parsed body, or undefined for 204. @throws {ApiError} */
+export function makeSendRequest(options: ClientOptions): SendRequest {
+  const { baseUrl, apiKey, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  const send = options.fetch ?? fetch;
+  return async (method, path, { query = {}, body } = {}) => {
+    const url = `${baseUrl.replace(/\/+$/, "")}${path}${encodeQuery(query as Query)}`;
+    let response: Response;
+    let text: string;
+    try {
+      response = await send(url, {
+        method,
+        headers: {
+          authorization: `Bearer ${apiKey}`,
+          accept: "application/json",
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: AbortSignal.timeout(timeoutMs),
+      });
+      text = await response.text();
+    } catch (cause) {
+      const message = `The relay at ${baseUrl} does not answer: is it running?`;
+      throw new ApiError({ status: 0, code: "unreachable", message }, { cause });
+    }
+    const json = parse(text);
+    if (!response.ok) throw toApiError(response, json);
+    return json;
+  };
+}
+
+/** An id as one path segment. */
+export function segment(id: string): string {
+  return encodeURIComponent(id);
+}
+
+function encodeQuery(query: Query): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined) given.append(name, String(value));
+  return given.size === 0 ? "" : `?${given.toString()}`;
+}
+
+function parse(text: string): unknown {
+  if (text === "") return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function toApiError(response: Response, json: unknown): ApiError {
+  const envelope = json as
+    | { readonly error?: { readonly code?: string; readonly message?: string } }
+    | undefined;
+  const retryAfter = Number(response.headers.get("retry-after") ?? "none");
+  return new ApiError({
+    status: response.status,
+    code: envelope?.error?.code ?? "unexpected_answer",
+    message: envelope?.error?.message ?? `HTTP ${response.status} without an error envelope`,
+    requestId: response.headers.get("x-request-id"),
+    retryAfterSeconds: Number.isFinite(retryAfter) ? retryAfter : null,
+  });
+}

@@ -1,0 +1,132 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { STATUS_OF_CODE } from "../../src/api/envelope.ts";
+import { ERROR_CATALOGUE } from "../../src/api/error-catalogue.ts";
+import { startFakeHarness } from "../support/api-harness.ts";
+import type { FakeHarness } from "../support/api-harness.ts";
+
+let harness: FakeHarness;
+let document: any;
+let page: string;
+beforeAll(async () => {
+  harness = await startFakeHarness();
+  document = await (await fetch(`${harness.baseUrl}/openapi.json`)).json();
+  page = await (await fetch(`${harness.baseUrl}/docs`)).text();
+});
+afterAll(() => harness[Symbol.asyncDispose]());
+
+interface Example {
+  readonly where: string;
+  readonly schema: object;
+  readonly value: unknown;
+}
+
+/** Every schema with an example, and every media type with examples, wherever they stand. */
+function* findExamples(node: any, where: string): Generator<Example> {
+  if (typeof node !== "object" || node === null) return;
+  if (node.schema !== undefined && node.examples !== undefined)
+    for (const [name, example] of Object.entries<any>(node.examples))
+      yield { where: `${where} ${name}`, schema: node.schema, value: example.value };
+  if (node.example !== undefined) yield { where, schema: node, value: node.example };
+  for (const [key, child] of Object.entries(node))
+    if (key !== "example" && key !== "examples") yield* findExamples(child, `${where}/${key}`);
+}
+
+function inDocument(schema: unknown): any {
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi#/'));
+}
+
+describe("the OpenAPI document", () => {
+  it("is version 3.1.0 of the API 0.1.0 and needs no key", () => {
+    expect(document.openapi).toBe("3.1.0");
+    expect(document.info.version).toBe("0.1.0");
+    expect(document.components.securitySchemes.apiKey).toMatchObject({
+      type: "http",
+      scheme: "bearer",
+    });
+  });
+
+  it("has only examples that its own schemas accept", () => {
+    const ajv = new Ajv2020({ strict: false, allErrors: true });
+    addFormats.default(ajv);
+    ajv.addSchema(document, "openapi");
+    const examples = [...findExamples(document, "")];
+    expect(examples.length).toBeGreaterThan(60);
+    for (const { where, schema, value } of examples)
+      expect(ajv.validate(inDocument(schema), value), `${where}: ${ajv.errorsText()}`).toBe(true);
+  });
+
+  it("has an example for every named schema but the error and the requests of none", () => {
+    for (const [name, schema] of Object.entries<any>(document.components.schemas))
+      if (name !== "Error") expect(schema.example, name).toBeDefined();
+  });
+
+  it("accepts the requests of its examples", async () => {
+    const { key } = await harness.newKey();
+    const send = async (path: string, name: string) => {
+      const response = await fetch(harness.baseUrl + path, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify(document.components.schemas[name].example),
+      });
+      const json: any = await response.json();
+      expect(response.status, JSON.stringify(json)).toBe(201);
+      return json.data.id as string;
+    };
+    const projectId = await send("/projects", "ProjectCreate");
+    const endpointId = await send(`/projects/${projectId}/endpoints`, "EndpointCreate");
+    await send(`/endpoints/${endpointId}/destinations`, "DestinationCreate");
+  });
+
+  it("describes every error code, and documents each but method_not_allowed at some operation", () => {
+    expect(Object.keys(ERROR_CATALOGUE).sort()).toEqual(Object.keys(STATUS_OF_CODE).sort());
+    const text = JSON.stringify(document);
+    for (const code of Object.keys(STATUS_OF_CODE))
+      if (code !== "method_not_allowed") expect(text).toContain(`"${code}"`);
+  });
+
+  it("gives every operation a unique id, a summary, a tag, and security", () => {
+    const ids = new Set<string>();
+    for (const path of Object.values<any>(document.paths))
+      for (const operation of Object.values<any>(path)) {
+        expect(ids).not.toContain(operation.operationId);
+        ids.add(operation.operationId);
+        expect(operation.summary).toBeTruthy();
+        expect(operation.tags).toHaveLength(1);
+        expect(operation.security).toEqual([{ apiKey: [] }]);
+      }
+    expect(ids.size).toBe(28);
+  });
+
+  it("resolves all of its references", () => {
+    for (const [, ref] of JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)) {
+      const target = ref!.split("/").reduce<any>((node, key) => node?.[key], document);
+      expect(target, ref).toBeDefined();
+    }
+  });
+});
+
+describe("the documentation page", () => {
+  it("shows every operation and every schema", () => {
+    for (const path of Object.values<any>(document.paths))
+      for (const operation of Object.values<any>(path))
+        expect(page).toContain(`<article id="${operation.operationId}">`);
+    for (const name of Object.keys(document.components.schemas))
+      expect(page).toContain(`<article id="schema-${name}">`);
+  });
+
+  it("loads nothing from anywhere, and its inner links lead somewhere", () => {
+    expect(page).not.toMatch(/<script|src=|@import|url\(|<link/);
+    for (const [, href] of page.matchAll(/href="([^"]+)"/g)) {
+      if (href === "/openapi.json") continue;
+      expect(page).toContain(`id="${href!.slice(1)}"`);
+    }
+  });
+
+  it("forbids everything but its own style", async () => {
+    const response = await fetch(`${harness.baseUrl}/docs`);
+    expect(response.headers.get("content-type")).toMatch(/^text\/html/);
+    expect(response.headers.get("content-security-policy")).toContain("default-src 'none'");
+  });
+});

@@ -1,0 +1,83 @@
+import { connect } from "node:net";
+import { once } from "node:events";
+import { expect, it } from "vitest";
+import { startApiServer } from "../../src/api/start-api-server.ts";
+import { UsageError } from "../../src/domain/errors.ts";
+
+const app = (answer: () => Response | Promise<Response>) => ({ fetch: () => answer() }) as any;
+const hello = app(() => new Response("hello"));
+const local = { host: "127.0.0.1", port: 0 };
+
+it("a port that is taken is a usage error of one line that says what to set", async () => {
+  await using first = await startApiServer({ app: hello, ...local });
+  const second = startApiServer({ app: hello, ...local, port: first.port });
+  await expect(second).rejects.toThrow(UsageError);
+  await expect(second).rejects.toThrow(
+    `API port ${first.port} is already in use: set RELAY_API_PORT to a free port.`,
+  );
+});
+
+it("a host that is not here is a usage error", async () => {
+  await expect(startApiServer({ app: hello, host: "203.0.113.1", port: 0 })).rejects.toThrow(
+    /set RELAY_API_HOST/,
+  );
+});
+
+it("stopping lets a request in flight end, and closes its kept-alive connection", async () => {
+  let release = (): void => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  let arrived = (): void => {};
+  const arrival = new Promise<void>((resolve) => (arrived = resolve));
+  const server = await startApiServer({
+    app: app(async () => {
+      arrived();
+      await released;
+      return new Response("late");
+    }),
+    ...local,
+  });
+  const answer = fetch(`http://127.0.0.1:${server.port}/`);
+  await arrival;
+  const stopped = server[Symbol.asyncDispose]();
+  await expect(fetch(`http://127.0.0.1:${server.port}/`)).rejects.toThrow();
+  release();
+  expect(await (await answer).text()).toBe("late");
+  await stopped;
+});
+
+it("stopping closes idle connections at once, and twice is once", async () => {
+  const server = await startApiServer({ app: hello, ...local });
+  await (await fetch(`http://127.0.0.1:${server.port}/`)).text();
+  const startedMs = performance.now();
+  await server[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+  expect(performance.now() - startedMs).toBeLessThan(2_000);
+});
+
+const malformed: [name: string, request: string, status: string][] = [
+  ["no HTTP", "hello\r\n\r\n", "400"],
+  ["no Host", "GET / HTTP/1.1\r\n\r\n", "400"],
+  [
+    "a Host that is none",
+    "GET /projects HTTP/1.1\r\nHost: a/b?c\r\nConnection: close\r\n\r\n",
+    "400",
+  ],
+  [
+    "two lengths",
+    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na",
+    "400",
+  ],
+  ["headers over 16 KiB", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(20_000)}\r\n\r\n`, "431"],
+];
+for (const [name, request, status] of malformed)
+  it(`a request with ${name} is answered ${status}, and the server goes on`, async () => {
+    await using server = await startApiServer({ app: hello, ...local });
+    const socket = connect(server.port, "127.0.0.1");
+    socket.on("error", () => {});
+    socket.write(request);
+    let text = "";
+    socket.on("data", (chunk: Buffer) => (text += chunk.toString()));
+    await once(socket, "close");
+    expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status}`));
+    expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe("hello");
+  });
