@@ -4,17 +4,17 @@ import type { ClickHouseClient } from "@clickhouse/client";
 import type { Attempt } from "../../domain/attempt.ts";
 import type { EventRow, EventStoreWriter, FanoutRow } from "../../domain/event-store.ts";
 import { toHeaderText } from "./header-text.ts";
-import { RowBinaryWriter } from "./row-binary.ts";
+import { TabSeparatedWriter } from "./tab-separated.ts";
 import { toStoreError } from "./store-error.ts";
 
 const INSERT_EVENTS = `INSERT INTO events (org_id, received_at, id, endpoint_id, provider, signature_valid,
-  verification_error, reason, method, path, query, content_type, source_ip, body_stored, payload_size, headers,
-  payload, tokens) FORMAT RowBinary`;
+  verification_error, reason, method, path, query, content_type, source_ip, body_stored, headers, payload,
+  tokens, payload_size) FORMAT TabSeparated`;
 const INSERT_ATTEMPTS = `INSERT INTO attempts (org_id, event_received_at, event_id, id, destination_id, endpoint_id,
   provider, signature_valid, run, cause, try_number, deferral, attempted_at, receiver_url, http_status, response_body,
-  latency_ms, status, next_retry_at) FORMAT RowBinary`;
+  latency_ms, status, next_retry_at) FORMAT TabSeparated`;
 const INSERT_FANOUTS = `INSERT INTO fanouts (org_id, event_received_at, event_id, run, destination_ids, fanned_out_at)
-  FORMAT RowBinary`;
+  FORMAT TabSeparated`;
 
 const BYTES_PER_TURN = 512 * 1024;
 
@@ -33,7 +33,7 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
   const insert = async <T>(
     query: string,
     rows: readonly T[],
-    write: (out: RowBinaryWriter, row: T) => void,
+    write: (out: TabSeparatedWriter, row: T) => void,
     token: string,
   ): Promise<void> => {
     const data = await encodeRows(rows, write);
@@ -58,9 +58,9 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
 /** Lets other work in between: a full batch would hold the event loop for tens of milliseconds. */
 async function encodeRows<T>(
   rows: readonly T[],
-  write: (out: RowBinaryWriter, row: T) => void,
+  write: (out: TabSeparatedWriter, row: T) => void,
 ): Promise<Buffer> {
-  const out = new RowBinaryWriter();
+  const out = new TabSeparatedWriter();
   let restAtBytes = BYTES_PER_TURN;
   for (const row of rows) {
     write(out, row);
@@ -71,9 +71,9 @@ async function encodeRows<T>(
   return out.bytes();
 }
 
-function writeEvent(out: RowBinaryWriter, { event, tokens }: EventRow): void {
+function writeEvent(out: TabSeparatedWriter, { event, tokens }: EventRow): void {
   out.string(event.orgId);
-  out.uint64(event.receivedAtMs);
+  out.time(event.receivedAtMs);
   out.string(event.id);
   out.string(event.endpointId);
   out.string(event.provider);
@@ -86,15 +86,16 @@ function writeEvent(out: RowBinaryWriter, { event, tokens }: EventRow): void {
   out.nullableString(event.contentType);
   out.string(event.sourceIp);
   out.bool(event.bodyStored);
-  out.uint64(event.payloadSizeBytes);
   out.string(toHeaderText(event.headers));
   out.binary(event.body);
   out.strings(tokens);
+  out.number(event.payloadSizeBytes);
+  out.endRow();
 }
 
-function writeAttempt(out: RowBinaryWriter, attempt: Attempt): void {
+function writeAttempt(out: TabSeparatedWriter, attempt: Attempt): void {
   out.string(attempt.orgId);
-  out.uint64(attempt.eventReceivedAtMs);
+  out.time(attempt.eventReceivedAtMs);
   out.string(attempt.eventId);
   out.string(attempt.id);
   out.string(attempt.destinationId);
@@ -103,22 +104,24 @@ function writeAttempt(out: RowBinaryWriter, attempt: Attempt): void {
   out.bool(attempt.signatureValid);
   out.string(attempt.run);
   out.string(attempt.trigger);
-  out.uint32(attempt.tryNumber);
-  out.uint32(attempt.deferral);
-  out.uint64(Math.round(attempt.attemptedAtMs));
+  out.number(attempt.tryNumber);
+  out.number(attempt.deferral);
+  out.time(attempt.attemptedAtMs);
   out.string(attempt.receiverUrl);
-  out.uint16(attempt.httpStatus);
+  out.number(attempt.httpStatus);
   out.string(attempt.responseBody);
-  out.uint32(Math.min(0xffff_ffff, Math.max(0, Math.round(attempt.latencyMs))));
+  out.number(Math.min(0xffff_ffff, Math.max(0, Math.round(attempt.latencyMs))));
   out.string(attempt.status);
-  out.nullableUint64(attempt.nextRetryAtMs === null ? null : Math.round(attempt.nextRetryAtMs));
+  out.nullableTime(attempt.nextRetryAtMs);
+  out.endRow();
 }
 
-function writeFanout(out: RowBinaryWriter, row: FanoutRow): void {
+function writeFanout(out: TabSeparatedWriter, row: FanoutRow): void {
   out.string(row.orgId);
-  out.uint64(row.eventReceivedAtMs);
+  out.time(row.eventReceivedAtMs);
   out.string(row.eventId);
   out.string(row.run);
   out.strings(row.destinationIds);
-  out.uint64(Math.round(row.atMs));
+  out.time(row.atMs);
+  out.endRow();
 }

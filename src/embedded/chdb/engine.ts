@@ -14,7 +14,7 @@ export interface Engine {
   /** Opens one more session on the same directory; sessions run in parallel, each runs one statement at a time. */
   openSession(): Session;
   query(session: Session, sql: string): Promise<ChdbResult>;
-  /** `head` is `INSERT INTO … FORMAT X`; `data` is in that format, binary ones included. */
+  /** `head` is `INSERT INTO … FORMAT X`; `data` is in that format, which must be one of a line per row. */
   insertRaw(session: Session, head: string, data: Buffer): Promise<RawInsertResult>;
 }
 
@@ -28,9 +28,8 @@ interface Native {
 }
 
 /**
- * Loads chDB. The public `Session.insert` only takes text formats, while the engine takes any: the recorder
- * writes RowBinary, so its native entry is called directly (chdb is pinned to an exact version, and a test
- * inserts RowBinary).
+ * Loads chDB. The public `Session.insert` builds the statement itself, while the driver sends one with settings
+ * and columns of its own: so the native entry below it is called directly (chdb is pinned to an exact version).
  */
 export function loadEngine(dataDir: string, connectionArgs: readonly string[]): Engine {
   const require = createRequire(import.meta.url);

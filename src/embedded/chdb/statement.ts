@@ -34,6 +34,8 @@ const HTTP_ONLY = new Set([
 ]);
 const NAME = /^\w+$/;
 const READS = /^\s*(?:--[^\n]*\n\s*)*(?:SELECT|WITH|EXPLAIN|SHOW|DESCRIBE|EXISTS)\b/i;
+/** Formats of a line per row: chDB takes an empty line for the end of the rows. */
+const LINE_FORMAT = /\bFORMAT\s+(?:JSONEachRow|JSONCompactEachRow|TabSeparated|TSV)\s*$/i;
 const INSERT = /^\s*INSERT\b/i;
 
 /** @throws {StatementError} when the request cannot be carried out here */
@@ -41,6 +43,12 @@ export function parseStatement(search: URLSearchParams, body: Buffer): Statement
   const head = search.get("query") ?? "";
   const data = INSERT.test(head) && body.length > 0 ? body : null;
   const sql = data === null ? [head, body.toString("utf8")].filter(Boolean).join("\n") : head;
+  if (data !== null && !LINE_FORMAT.test(head))
+    throw new StatementError(
+      73,
+      "UNKNOWN_FORMAT",
+      "The embedded ClickHouse takes inserts as TabSeparated or JSONEachRow only",
+    );
   if (sql.trim() === "") throw new StatementError(62, "SYNTAX_ERROR", "Empty query");
   const parameters = new Map<string, string>();
   const settings = new Map<string, string>();
