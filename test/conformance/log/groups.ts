@@ -194,9 +194,9 @@ export function groupConformance(kind: LogHarnessKind): void {
       };
       await using one = await make("one");
       let appended = 0;
-      let stop = false;
+      const stop = new AbortController();
       const load = (async () => {
-        while (!stop) {
+        while (!stop.signal.aborted) {
           await log.append(all.map((partition) => record("events", partition, `${appended}`)));
           appended += kind.partitions;
           await new Promise((resolve) => setTimeout(resolve, 1));
@@ -208,7 +208,7 @@ export function groupConformance(kind: LogHarnessKind): void {
         await until(() => other.records.length > 0, `${name} gets records`, deadlineMs);
         await other[Symbol.asyncDispose]();
       }
-      stop = true;
+      stop.abort();
       await load;
       await until(() => new Set(seen).size === appended, "all records seen", deadlineMs);
       expect(clashes).toEqual([]);

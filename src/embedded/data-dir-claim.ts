@@ -1,0 +1,95 @@
+import { link, readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { isAlive } from "./data-dir-process.ts";
+import type { ProcessIdentity } from "./data-dir-process.ts";
+
+export interface Claimant extends ProcessIdentity {
+  readonly token: string;
+}
+interface Claim extends Claimant {
+  readonly released: boolean;
+}
+export type ClaimOutcome =
+  | { readonly kind: "claimed"; readonly release: () => Promise<void> }
+  | { readonly kind: "held"; readonly pid: number };
+
+/**
+ * Claims are files `owner-<n>.json`; the one with the highest number counts. When its process has ended, whoever
+ * makes number n + 1 first (link(2) makes it whole or not at all) is the owner. A number is never used
+ * twice: a released claim stays, marked, so that a process which looked earlier cannot slip in behind it.
+ */
+export async function claim(runDir: string, claimant: Claimant): Promise<ClaimOutcome> {
+  for (;;) {
+    const latest = await latestNumber(runDir);
+    const held = latest === 0 ? null : await readClaim(runDir, latest);
+    if (held === "gone") continue;
+    if (held !== null && !held.released && isAlive(held)) return { kind: "held", pid: held.pid };
+    const mine = latest + 1;
+    if (!(await tryCreate(runDir, mine, claimant))) continue;
+    // Numbers below a newer claim were cleaned up: ours may have been free only because of that.
+    if ((await latestNumber(runDir)) !== mine) {
+      await rm(file(runDir, mine), { force: true });
+      continue;
+    }
+    await removeBelow(runDir, mine);
+    return { kind: "claimed", release: () => write(runDir, mine, { ...claimant, released: true }) };
+  }
+}
+
+async function tryCreate(runDir: string, number: number, claimant: Claimant): Promise<boolean> {
+  const temporary = join(runDir, `${claimant.token}.tmp`);
+  const content: Claim = { ...claimant, released: false };
+  await writeFile(temporary, JSON.stringify(content), { mode: 0o600 });
+  try {
+    await link(temporary, file(runDir, number));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  } finally {
+    await rm(temporary, { force: true });
+  }
+}
+
+async function write(runDir: string, number: number, content: Claim): Promise<void> {
+  const temporary = join(runDir, `${content.token}.tmp`);
+  await writeFile(temporary, JSON.stringify(content), { mode: 0o600 });
+  await rename(temporary, file(runDir, number));
+}
+
+async function readClaim(runDir: string, number: number): Promise<Claim | null | "gone"> {
+  let json: string;
+  try {
+    json = await readFile(file(runDir, number), "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "gone";
+    throw error;
+  }
+  try {
+    return JSON.parse(json) as Claim;
+  } catch {
+    // Claims are linked whole: an unreadable one is what a power cut left, and nobody holds it.
+    return null;
+  }
+}
+
+async function latestNumber(runDir: string): Promise<number> {
+  return Math.max(0, ...(await numbers(runDir)));
+}
+
+async function numbers(runDir: string): Promise<number[]> {
+  const names = await readdir(runDir);
+  return names.flatMap((name) => {
+    const match = /^owner-(\d+)\.json$/.exec(name);
+    return match === null ? [] : [Number(match[1])];
+  });
+}
+
+async function removeBelow(runDir: string, number: number): Promise<void> {
+  for (const older of await numbers(runDir))
+    if (older < number) await rm(file(runDir, older), { force: true });
+}
+
+function file(runDir: string, number: number): string {
+  return join(runDir, `owner-${number}.json`);
+}

@@ -1,0 +1,62 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+
+/** What tells one process from every other, also from a later one that got its pid. */
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** Null where neither /proc nor ps can tell. */
+  readonly startedAt: string | null;
+  readonly host: string;
+}
+
+export function currentProcess(): ProcessIdentity {
+  return { pid: process.pid, startedAt: startTime(process.pid), host: hostname() };
+}
+
+/** Where the start time cannot be told, the host name must do: a container made anew over the same volume has another. */
+export function isAlive(identity: ProcessIdentity): boolean {
+  if (!pidExists(identity.pid)) return false;
+  const startedAt = startTime(identity.pid);
+  if (startedAt === null || identity.startedAt === null) return identity.host === hostname();
+  return startedAt === identity.startedAt;
+}
+
+function pidExists(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+function startTime(pid: number): string | null {
+  return startTimeFromProc(pid) ?? startTimeFromPs(pid);
+}
+
+/** Linux: clock ticks since boot (field 22 of proc(5) stat), with the id of the boot. A zombie is not running. */
+function startTimeFromProc(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The command in parentheses may itself hold spaces and parentheses.
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    if (fields[0] === "Z" || fields[0] === "X") return "ended";
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    return `${boot}/${fields[19]}`;
+  } catch {
+    return null;
+  }
+}
+
+function startTimeFromPs(pid: number): string | null {
+  try {
+    const answer = execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    return answer.trim() || null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,50 @@
+import { randomUUID } from "node:crypto";
+import { access, chmod, constants, mkdir, realpath } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { UsageError } from "../domain/errors.ts";
+import { claim } from "./data-dir-claim.ts";
+import { currentProcess } from "./data-dir-process.ts";
+
+export interface OwnedDataDir extends AsyncDisposable {
+  readonly kind: "owner";
+  readonly dir: string;
+  /** For sockets; 0700. */
+  readonly runDir: string;
+}
+export interface AttachedDataDir {
+  readonly kind: "attached";
+  readonly dir: string;
+  readonly ownerPid: number;
+  readonly runDir: string;
+}
+
+/**
+ * Makes the directory when it is missing (0700) and claims it for this process. Where another living process has
+ * it, says which: the caller then attaches through the sockets in `runDir`, or refuses. A claim ends with its
+ * process, also after `kill -9`.
+ * @throws {UsageError} when the directory cannot be made or written
+ */
+export async function claimDataDir(path: string): Promise<OwnedDataDir | AttachedDataDir> {
+  const dir = await makeDirectory(resolve(path));
+  const runDir = join(dir, "run");
+  const outcome = await claim(runDir, { ...currentProcess(), token: randomUUID() });
+  if (outcome.kind === "held") return { kind: "attached", dir, ownerPid: outcome.pid, runDir };
+  return { kind: "owner", dir, runDir, [Symbol.asyncDispose]: outcome.release };
+}
+
+async function makeDirectory(path: string): Promise<string> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    const dir = await realpath(path);
+    await mkdir(join(dir, "run"), { recursive: true, mode: 0o700 });
+    await chmod(join(dir, "run"), 0o700);
+    await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
+    return dir;
+  } catch (cause) {
+    const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
+    throw new UsageError(
+      `the data directory ${path} cannot be written (${reason}): set RELAY_DATA_DIR to a directory that this user may write`,
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,88 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { UsageError } from "../../../src/domain/errors.ts";
+import { claim } from "../../../src/embedded/data-dir-claim.ts";
+import { currentProcess, isAlive } from "../../../src/embedded/data-dir-process.ts";
+import { claimDataDir } from "../../../src/embedded/data-dir.ts";
+import { temporaryDir } from "../../support/log-lmdb.ts";
+
+const childPath = fileURLToPath(new URL("../../support/log-claim-child.ts", import.meta.url));
+
+async function startChild(dir: string): Promise<{ child: ChildProcess; kind: string }> {
+  const child = spawn(process.execPath, ["--import", "tsx", childPath, dir], {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: { ...process.env, NODE_OPTIONS: "" },
+  });
+  const [line] = await once(child.stdout!, "data");
+  return { child, kind: String(line).trim() };
+}
+
+describe("claimDataDir", () => {
+  it("makes the directory and its run directory for this user alone", async () => {
+    await using base = await temporaryDir();
+    const dir = join(base.path, "deep/data");
+    const claimed = await claimDataDir(dir);
+    expect(claimed.kind).toBe("owner");
+    expect((await stat(dir)).mode & 0o777).toBe(0o700);
+    expect((await stat(claimed.runDir)).mode & 0o777).toBe(0o700);
+    if (claimed.kind === "owner") await claimed[Symbol.asyncDispose]();
+  });
+
+  it("attaches while the owner lives, and may own after the owner released it", async () => {
+    await using dir = await temporaryDir();
+    const first = await claimDataDir(dir.path);
+    const second = await claimDataDir(dir.path);
+    expect(second).toMatchObject({ kind: "attached", ownerPid: process.pid });
+    if (first.kind === "owner") await first[Symbol.asyncDispose]();
+    expect((await claimDataDir(dir.path)).kind).toBe("owner");
+  });
+
+  it("survives kill -9 of the owner, and lets exactly one of many take over", async () => {
+    await using dir = await temporaryDir();
+    const { child, kind } = await startChild(dir.path);
+    expect(kind).toBe("owner");
+    expect(await claimDataDir(dir.path)).toMatchObject({ kind: "attached", ownerPid: child.pid });
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const claims = await Promise.all(Array.from({ length: 20 }, () => claimDataDir(dir.path)));
+    expect(claims.filter((claimed) => claimed.kind === "owner")).toHaveLength(1);
+    const left = await readdir(join(dir.path, "run"));
+    expect(left.filter((name) => name.startsWith("owner-"))).toHaveLength(1);
+    expect(left.filter((name) => name.endsWith(".tmp"))).toEqual([]);
+  });
+
+  it("does not take a later process with the same pid, or one of a container that is gone, for the owner", async () => {
+    await using dir = await temporaryDir();
+    const self = currentProcess();
+    expect(isAlive(self)).toBe(true);
+    expect(isAlive({ ...self, startedAt: null })).toBe(true);
+    expect(isAlive({ ...self, startedAt: "earlier" })).toBe(false);
+    expect(isAlive({ ...self, startedAt: null, host: "gone-container" })).toBe(false);
+    expect(isAlive({ ...self, pid: 2 ** 22 + 1 })).toBe(false);
+    await claim(dir.path, { ...self, startedAt: "earlier", token: "old" });
+    expect((await claim(dir.path, { ...self, token: "new" })).kind).toBe("claimed");
+  });
+
+  it("takes an unreadable claim for a dead one", async () => {
+    await using dir = await temporaryDir();
+    await mkdir(join(dir.path, "run"));
+    await writeFile(join(dir.path, "run/owner-7.json"), "{ cut");
+    expect((await claimDataDir(dir.path)).kind).toBe("owner");
+    expect(await readdir(join(dir.path, "run"))).toEqual(["owner-8.json"]);
+  });
+
+  it("says in one line what to set when the path cannot be written", async () => {
+    await using dir = await temporaryDir();
+    await writeFile(join(dir.path, "file"), "");
+    const refused = claimDataDir(join(dir.path, "file/data"));
+    await expect(refused).rejects.toBeInstanceOf(UsageError);
+    await expect(refused).rejects.toThrow(
+      /^the data directory .* cannot be written \(ENOTDIR\): set RELAY_DATA_DIR .*$/,
+    );
+  });
+});

@@ -1,0 +1,9 @@
+import { claimDataDir } from "../../src/embedded/data-dir.ts";
+
+/** Claims the directory, says how that went, and stays until its stdin ends. */
+const claimed = await claimDataDir(process.argv[2]!);
+process.stdout.write(`${claimed.kind}\n`);
+process.stdin.resume();
+process.stdin.on("end", () => {
+  if (claimed.kind === "owner") void claimed[Symbol.asyncDispose]();
+});
