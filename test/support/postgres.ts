@@ -16,7 +16,7 @@ export const silentLogger: Logger = {
 };
 
 /** Shared by all test runs of this user: an initialised, empty PGlite. */
-export const PGLITE_TEMPLATE = join(tmpdir(), "relay-test-pglite-0.5.14.tar.gz");
+export const PGLITE_TEMPLATE = join(tmpdir(), "relay-test-pglite-0.5.14-2.tar.gz");
 
 export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await mkdtemp(join(tmpdir(), `relay-${randomBytes(3).toString("hex")}-`));

@@ -1,0 +1,218 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openDatabase, type Database } from "../../../src/adapters/postgres/database.ts";
+import {
+  attachEmbeddedPostgres,
+  startEmbeddedPostgres,
+  type EmbeddedConnection,
+} from "../../../src/embedded/pglite/start.ts";
+import { socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
+import { PGLITE_TEMPLATE, silentLogger, temporaryDirectory } from "../../support/postgres.ts";
+
+const CHILD = new URL("../../support/postgres-child.ts", import.meta.url);
+
+async function start(dataDir: string) {
+  return startEmbeddedPostgres({ dataDir, logger: silentLogger, templateFile: PGLITE_TEMPLATE });
+}
+
+function open(connection: EmbeddedConnection, maxConnections = 4): Database {
+  return openDatabase({ connection, maxConnections, logger: silentLogger });
+}
+
+async function startChild(dataDir: string): Promise<ChildProcess> {
+  const child = fork(CHILD, [dataDir], { execArgv: ["--import", "tsx"] });
+  await once(child, "message");
+  return child;
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  const exited = once(child, "exit");
+  child.kill("SIGKILL");
+  await exited;
+}
+
+describe("embedded PostgreSQL shared by several connections", () => {
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let embedded: Awaited<ReturnType<typeof start>>;
+  let database: Database;
+
+  beforeAll(async () => {
+    directory = await temporaryDirectory();
+    embedded = await start(directory.path);
+    database = open(embedded.connection, 8);
+    await database.run("CREATE TABLE counters (id int PRIMARY KEY, value int NOT NULL)");
+    await database.run("INSERT INTO counters VALUES (1, 0)");
+  });
+  afterAll(async () => {
+    await database[Symbol.asyncDispose]();
+    await embedded[Symbol.asyncDispose]();
+    await directory[Symbol.asyncDispose]();
+  });
+
+  it("listens where only its user may connect", async () => {
+    const { mode } = await stat(socketPath(embedded.connection.host));
+    expect(mode & 0o777).toBe(0o600);
+  });
+
+  it("gives every connection the answer to its own statement", async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 150 }, async (_, index) => {
+        const rows = await database.run(`SELECT $1::int + ${index % 7} AS sum, $2::text AS name`, [
+          index,
+          `name ${index}`,
+        ]);
+        return rows[0];
+      }),
+    );
+    expect(answers).toEqual(
+      answers.map((_, index) => ({ sum: index + (index % 7), name: `name ${index}` })),
+    );
+  });
+
+  it("keeps an error with the connection that caused it", async () => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 100 }, async (_, index) =>
+        database
+          .run(index % 3 === 0 ? "SELECT $1::int / 0 AS x" : "SELECT $1::int AS x", [index])
+          .then((rows) => rows[0]?.["x"])
+          .catch((error: Error) => error.message),
+      ),
+    );
+    expect(outcomes).toEqual(
+      outcomes.map((_, index) => (index % 3 === 0 ? "division by zero" : index)),
+    );
+  });
+
+  it("runs transactions one after another, whole or not at all", async () => {
+    const failures = await Promise.all(
+      Array.from({ length: 60 }, async (_, index) =>
+        database
+          .transaction(async (run) => {
+            const rows = await run("SELECT value FROM counters WHERE id = $1 FOR UPDATE", [1]);
+            await run("UPDATE counters SET value = $1 WHERE id = 1", [
+              Number(rows[0]?.["value"]) + 1,
+            ]);
+            if (index % 4 === 0) throw new Error("undo");
+          })
+          .then(() => 0)
+          .catch(() => 1),
+      ),
+    );
+    const rows = await database.run("SELECT value FROM counters WHERE id = 1");
+    expect(rows[0]?.["value"]).toBe(60 - failures.reduce<number>((sum, one) => sum + one, 0));
+  });
+
+  it("rolls back what a connection left open when it went away, and serves the others on", async () => {
+    for (const leave of ["BEGIN", "half of a statement"]) {
+      const client = new pg.Client({ ...embedded.connection });
+      client.on("error", () => undefined);
+      await client.connect();
+      await client.query("BEGIN");
+      await client.query("UPDATE counters SET value = -1 WHERE id = 1");
+      const { stream } = (
+        client as unknown as { connection: { stream: import("node:net").Socket } }
+      ).connection;
+      if (leave !== "BEGIN") {
+        // A Parse message whose Sync never comes.
+        const text = Buffer.from("\0SELECT 1\0\0\0");
+        const parse = Buffer.concat([Buffer.from("P\0\0\0\0"), text]);
+        parse.writeInt32BE(text.length + 4, 1);
+        stream.write(parse);
+        await new Promise<void>((resolve) => {
+          stream.write("", () => resolve());
+        });
+      }
+      stream.destroy();
+      const rows = await database.run("SELECT value FROM counters WHERE id = 1");
+      expect(rows[0]?.["value"]).not.toBe(-1);
+    }
+  });
+
+  it("passes NOTIFY of any connection to listeners in the serving process, and to nobody else", async () => {
+    const heard: string[] = [];
+    const stop = await embedded.listen("news", (payload) => heard.push(payload));
+    await database.run("SELECT pg_notify('news', $1)", ["one"]);
+    await database.transaction(async (run) => {
+      await run("SELECT pg_notify('news', 'two')");
+      expect(heard).toEqual(["one"]);
+    });
+    await database
+      .transaction(async (run) => {
+        await run("SELECT pg_notify('news', 'undone')");
+        throw new Error("undo");
+      })
+      .catch(() => undefined);
+    expect(heard).toEqual(["one", "two"]);
+    stop();
+    await database.run("SELECT pg_notify('news', 'three')");
+    expect(heard).toEqual(["one", "two"]);
+  });
+
+  it("is what another process attaches to, and is not served twice", async () => {
+    expect(await attachEmbeddedPostgres(directory.path)).toEqual(embedded.connection);
+    await expect(start(directory.path)).rejects.toMatchObject({
+      name: "UsageError",
+      message: expect.stringContaining("another process serves the database"),
+    });
+    expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  }, 60_000);
+});
+
+describe("embedded PostgreSQL across restarts", () => {
+  it("keeps what was committed through kill -9 in the midst of writing, several times", async () => {
+    await using directory = await temporaryDirectory();
+    let acknowledged = 0;
+    for (let round = 0; round < 2; round += 1) {
+      const child = await startChild(directory.path);
+      const connection = await attachEmbeddedPostgres(directory.path);
+      const database = open(connection!, 2);
+      await database.run("CREATE TABLE IF NOT EXISTS numbers (n int PRIMARY KEY)");
+      const writing = (async () => {
+        for (;;) {
+          await database.run("INSERT INTO numbers VALUES ($1)", [acknowledged + 1]);
+          acknowledged += 1;
+          if (acknowledged % 40 === 0) await kill(child);
+        }
+      })();
+      await expect(writing).rejects.toMatchObject({ code: "unavailable" });
+      await database[Symbol.asyncDispose]();
+      expect(await attachEmbeddedPostgres(directory.path)).toBeNull();
+
+      await using embedded = await start(directory.path);
+      await using reader = open(embedded.connection);
+      const rows = await reader.run(
+        "SELECT max(n)::int AS max, count(*)::int AS count FROM numbers",
+      );
+      expect(rows[0]?.["count"]).toBe(rows[0]?.["max"]);
+      expect(rows[0]?.["max"]).toBeGreaterThanOrEqual(acknowledged);
+      acknowledged = Number(rows[0]?.["max"]);
+    }
+  }, 90_000);
+
+  it("starts over what was killed while it was being made", async () => {
+    await using directory = await temporaryDirectory();
+    await mkdir(join(directory.path, "postgres", "data", "base"), { recursive: true });
+    await using embedded = await start(directory.path);
+    await using database = open(embedded.connection);
+    expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  }, 60_000);
+
+  it("works in a directory whose path is too long for a socket", async () => {
+    await using directory = await temporaryDirectory();
+    const deep = join(directory.path, "d".repeat(90));
+    await using embedded = await start(deep);
+    expect(Buffer.byteLength(socketPath(embedded.connection.host))).toBeLessThan(104);
+    expect(await attachEmbeddedPostgres(deep)).toEqual(embedded.connection);
+    await using database = open(embedded.connection);
+    expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  }, 60_000);
+
+  it("attaches to nothing where nothing runs", async () => {
+    await using directory = await temporaryDirectory();
+    expect(await attachEmbeddedPostgres(directory.path)).toBeNull();
+  });
+});
