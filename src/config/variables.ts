@@ -47,8 +47,8 @@ export const VARIABLES = {
   RELAY_BOOTSTRAP_API_KEY: z
     .string()
     .regex(
-      /^rk_[A-Za-z0-9]{8}_[A-Za-z0-9_-]{22,}$/,
-      "must look like rk_ + 8 characters + _ + at least 22 characters (make one with: relay keys create)",
+      /^[\x21-\x7e]{16,512}$/,
+      "must be 16 to 512 visible ASCII characters, such as rk_ and 8 characters, _ and 32 random ones",
     )
     .optional(),
   RELAY_BOOTSTRAP_ORG: z.string().min(1).max(200).default("default"),

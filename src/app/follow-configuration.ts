@@ -1,0 +1,48 @@
+import { randomBytes } from "node:crypto";
+import { ensureSetting } from "../adapters/postgres/settings.ts";
+import { RelayError } from "../domain/errors.ts";
+import type { ConfigCache } from "../management/config-cache.ts";
+import { makeIngestTokens, type IngestTokens } from "../management/ingest-token.ts";
+import type { OpenConfigStore } from "./open-config-store.ts";
+import type { Part } from "./supervisor.ts";
+
+const TOKEN_KEY_SETTING = "ingest_token_key";
+
+/** The ingest tokens' key lives in PostgreSQL: until it was read every token may be ours, and none can be made. */
+export function makeLateTokens(): IngestTokens & { load(key: Uint8Array): void } {
+  let tokens: IngestTokens | null = null;
+  return {
+    load(key) {
+      tokens = makeIngestTokens(key, randomBytes);
+    },
+    mint() {
+      if (tokens === null)
+        throw new RelayError(
+          "unavailable",
+          "The configuration store cannot be reached; try again.",
+        );
+      return tokens.mint();
+    },
+    isOurs: (token) => tokens?.isOurs(token) ?? true,
+  };
+}
+
+/** Brings the schema up to date, reads what all nodes share, then follows changes into the cache. */
+export function followConfiguration(options: {
+  readonly store: OpenConfigStore;
+  readonly cache: ConfigCache;
+  readonly tokens: ReturnType<typeof makeLateTokens>;
+}): Part {
+  const { store, cache, tokens } = options;
+  return {
+    name: "configuration",
+    start: async () => {
+      await store.migrate();
+      tokens.load(await ensureSetting(store.database, TOKEN_KEY_SETTING, () => randomBytes(32)));
+      return store.follow({
+        onChange: (change) => cache.apply(change),
+        onGap: () => cache.invalidateAll(),
+      });
+    },
+  };
+}

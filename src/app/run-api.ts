@@ -1,0 +1,55 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { makeEventStoreReader } from "../adapters/clickhouse/queries.ts";
+import { makeConfigStore } from "../adapters/postgres/config-store.ts";
+import { makeApiKeyStore } from "../adapters/postgres/key-store.ts";
+import { makeApiMetrics } from "../adapters/prometheus/app-metrics.ts";
+import { makeApi } from "../api/api.ts";
+import { startApiServer } from "../api/start-api-server.ts";
+import { RELAY_VERSION } from "../config/version.ts";
+import { makeIdGenerator } from "../domain/ids.ts";
+import { makeManagement } from "../management/make-management.ts";
+import { makeEventQueries } from "../pipeline/query/make-event-queries.ts";
+import type { Core } from "./core.ts";
+import { postTest } from "./post-test.ts";
+
+/** The api role: use cases over the stores and the log, behind HTTP. @returns its port */
+export async function runApi(core: Core): Promise<{ readonly port: number }> {
+  const { config, clock, logger, supervisor } = core;
+  const queries = makeEventQueries({
+    store: makeEventStoreReader(await core.eventStore()),
+    clock,
+  });
+  const management = makeManagement(
+    {
+      store: makeConfigStore(core.configStore.database),
+      keys: makeApiKeyStore(core.configStore.database),
+      box: core.box,
+      tokens: core.tokens,
+      log: core.log,
+      events: queries,
+      checkReceiver: (url) => core.sender.checkReceiver(url),
+      postTest,
+      now: () => clock.now(),
+      random: Math.random,
+      randomBytes,
+      newId: makeIdGenerator(),
+    },
+    {
+      publicIngestUrl: core.publicIngestUrl,
+      testIngestUrl: config.testIngestUrl ?? core.publicIngestUrl,
+      rotationOverlapMs: config.rotationOverlapMs,
+    },
+  );
+  const app = makeApi({
+    management,
+    queries,
+    logger,
+    newRequestId: randomUUID,
+    now: () => clock.now(),
+    version: RELAY_VERSION,
+    metrics: makeApiMetrics(core.registry),
+  });
+  const server = await startApiServer({ app, ...config.api });
+  await supervisor.add({ name: "api", start: async () => server });
+  return { port: server.port };
+}

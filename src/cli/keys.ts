@@ -1,0 +1,84 @@
+import { randomBytes } from "node:crypto";
+import { makeApiKeyStore } from "../adapters/postgres/key-store.ts";
+import { UsageError } from "../domain/errors.ts";
+import { makeIdGenerator } from "../domain/ids.ts";
+import { makeApiKeys, type ApiKeys } from "../management/api-keys.ts";
+import { printLine, type CommandIo } from "./io.ts";
+import { withConfigStore } from "./with-config-store.ts";
+
+export async function createKey(
+  io: CommandIo,
+  options: { readonly org: string; readonly scope: string },
+): Promise<void> {
+  const scopes = parseScopes(options.scope);
+  await withKeys(io, async (keys) => {
+    const { key, row } = await keys.create(options.org, scopes);
+    printLine(io.stdout, key);
+    printLine(
+      io.stderr,
+      `${row.id} for organization "${options.org}" (${row.orgId}), scopes ${scopes.join(",")}. It is not shown again.`,
+    );
+  });
+}
+
+export async function listKeys(io: CommandIo, options: { readonly org: string }): Promise<void> {
+  await withKeys(io, async (keys) => {
+    for (const row of await keys.list(options.org)) {
+      const state =
+        row.revokedAtMs === null ? "active" : `revoked ${new Date(row.revokedAtMs).toISOString()}`;
+      printLine(
+        io.stdout,
+        [
+          row.id,
+          `${row.publicPart}_…`,
+          row.scopes.join(","),
+          new Date(row.createdAtMs).toISOString(),
+          state,
+        ].join("  "),
+      );
+    }
+  });
+}
+
+/** @param key the id (`key_…`), the public part (`rk_` + 8 characters) or a whole key */
+export async function revokeKey(
+  io: CommandIo,
+  key: string,
+  options: { readonly org: string },
+): Promise<void> {
+  await withKeys(io, async (keys) => {
+    const row = (await keys.list(options.org)).find(
+      (candidate) =>
+        candidate.id === key ||
+        key === candidate.publicPart ||
+        key.startsWith(`${candidate.publicPart}_`),
+    );
+    if (row === undefined)
+      throw new UsageError(
+        `organization "${options.org}" has no key ${key.slice(0, 30)}: see relay keys list --org ${options.org}`,
+      );
+    await keys.revoke(options.org, row.id);
+    printLine(io.stdout, `${row.id} is revoked; every node refuses it within 60 s`);
+  });
+}
+
+function parseScopes(text: string): ("read" | "write")[] {
+  const scopes = [...new Set(text.split(",").map((scope) => scope.trim()))];
+  const known = scopes.filter((scope) => scope === "read" || scope === "write");
+  if (known.length === 0 || known.length < scopes.length)
+    throw new UsageError("--scope must be read, write or read,write");
+  return known;
+}
+
+async function withKeys(io: CommandIo, work: (keys: ApiKeys) => Promise<void>): Promise<void> {
+  await withConfigStore(io, (store) =>
+    work(
+      makeApiKeys({
+        keys: makeApiKeyStore(store.database),
+        now: Date.now,
+        randomBytes,
+        newId: makeIdGenerator(),
+      }),
+    ),
+  );
+}
