@@ -18,6 +18,7 @@ export function clientAddressOf(
   const trusted = parseTrusted(trustedProxies);
   if (!matchesCidr(peer, trusted)) return peer;
   const hops = allHeaderValues(headers, "x-forwarded-for").join(",").split(",").reverse();
+  if (hops.length > MAX_HOPS) return null;
   let client = peer;
   for (const hop of hops) {
     const text = hop.trim();
@@ -29,6 +30,9 @@ export function clientAddressOf(
   }
   return client;
 }
+
+/** No chain of proxies is so long; only a forger's is. */
+const MAX_HOPS = 100;
 
 /** `192.0.2.1:4711` and `[2001:db8::1]:4711` are written by some proxies. */
 function withoutPort(text: string): string {

@@ -15,7 +15,7 @@ export type Timestamps =
   | { readonly kind: "refused"; readonly refusal: VerificationResult };
 
 /**
- * Collects a request's timestamps: of the signature header, of their own header and, with `withBody`, of
+ * Collects a request's timestamps: of the signature header, of their own header and, with `readBody`, of
  * the JSON body. Reading a body costs a parse, so it is left until the signature has proved to be genuine
  * unless the timestamp is part of what is signed.
  */
@@ -23,7 +23,7 @@ export function readTimestamps(
   request: VerificationRequest,
   settings: HmacSettings,
   ofSignatureHeader: string | null,
-  withBody: boolean,
+  readBody: "no" | "unverified" | "verified",
 ): Timestamps {
   const sources: { text: string; where: string }[] = [];
   if (ofSignatureHeader !== null) {
@@ -39,9 +39,13 @@ export function readTimestamps(
       sources.push({ text: header.value, where: settings.timestampHeader });
     }
   }
-  if (settings.timestampBodyField !== null && withBody) {
+  if (settings.timestampBodyField !== null && readBody !== "no") {
     const where = `The field ${settings.timestampBodyField} of the body`;
-    const field = readBodyTimestamp(request.body, settings.timestampBodyField);
+    const field = readBodyTimestamp(
+      request.body,
+      settings.timestampBodyField,
+      readBody === "verified",
+    );
     if (field.kind === "malformed") return refuseMalformed(where, settings);
     if (field.kind === "found") sources.push({ text: field.text, where });
   }
@@ -51,7 +55,11 @@ export function readTimestamps(
     if (time === null) return refuseMalformed(source.where, settings);
     found.push({ ...source, time });
   }
-  if (found.length === 0 && !settings.timestampOptional && isExpected(settings, withBody)) {
+  if (
+    found.length === 0 &&
+    !settings.timestampOptional &&
+    isExpected(settings, readBody !== "no")
+  ) {
     return { kind: "refused", refusal: refuseMissing(settings) };
   }
   return { kind: "read", found };
@@ -63,7 +71,7 @@ export function refuseUntimely(
   settings: HmacSettings,
   ofSignatureHeader: string | null,
 ): VerificationResult | null {
-  const timestamps = readTimestamps(request, settings, ofSignatureHeader, true);
+  const timestamps = readTimestamps(request, settings, ofSignatureHeader, "verified");
   if (timestamps.kind === "refused") return timestamps.refusal;
   const { timestampUnit: unit, toleranceSeconds } = settings;
   for (const { time, where } of timestamps.found) {

@@ -92,8 +92,13 @@ function signedTimestamp(
   ofSignatureHeader: string | null,
 ): string | VerificationResult {
   if (!templateNames(settings.template, "timestamp")) return "";
-  const withBody = settings.timestampKey === null && settings.timestampHeader === null;
-  const timestamps = readTimestamps(request, settings, ofSignatureHeader, withBody);
+  const isInBody = settings.timestampKey === null && settings.timestampHeader === null;
+  const timestamps = readTimestamps(
+    request,
+    settings,
+    ofSignatureHeader,
+    isInBody ? "unverified" : "no",
+  );
   if (timestamps.kind === "refused") return timestamps.refusal;
   return timestamps.found[0]?.text ?? "";
 }

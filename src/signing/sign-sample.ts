@@ -106,7 +106,7 @@ function timestampOf(sample: SampleToSign, settings: HmacSettings): string {
   const now = settings.timestampUnit === "s" ? Math.floor(sample.nowMs / 1000) : sample.nowMs;
   const isInBodyOnly = settings.timestampKey === null && settings.timestampHeader === null;
   if (settings.timestampBodyField !== null && isInBodyOnly) {
-    const field = readBodyTimestamp(sample.body, settings.timestampBodyField);
+    const field = readBodyTimestamp(sample.body, settings.timestampBodyField, true);
     if (field.kind === "found") return field.text;
   }
   return String(now);

@@ -44,8 +44,18 @@ export type BodyTimestamp =
   | { readonly kind: "none" }
   | { readonly kind: "malformed" };
 
+/** Before the signature is checked anybody may have sent the body: what is costly to parse is not parsed. */
+const MAX_UNVERIFIED_BYTES = 1024 * 1024;
+/** A megabyte of opening brackets takes JSON.parse tens of times as long as as much data. */
+const MAX_UNVERIFIED_DEPTH = 256;
+
 /** The value at a key, or at a dotted path, of a JSON body. A body that is not JSON has none. */
-export function readBodyTimestamp(body: Uint8Array, field: string): BodyTimestamp {
+export function readBodyTimestamp(
+  body: Uint8Array,
+  field: string,
+  isVerified: boolean,
+): BodyTimestamp {
+  if (!isVerified && isCostly(body)) return { kind: "malformed" };
   const value = valueAt(parseJson(body), field);
   if (value === undefined || value === null) return { kind: "none" };
   if (typeof value === "number" && Number.isFinite(value) && value >= 0) {
@@ -60,6 +70,27 @@ function parseJson(body: Uint8Array): unknown {
   } catch {
     return undefined;
   }
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+function isCostly(body: Uint8Array): boolean {
+  if (body.byteLength > MAX_UNVERIFIED_BYTES) return true;
+  let depth = 0;
+  let isInText = false;
+  for (let index = 0; index < body.length; index += 1) {
+    const byte = body[index];
+    if (isInText) {
+      if (byte === BACKSLASH) index += 1;
+      else if (byte === QUOTE) isInText = false;
+    } else if (byte === QUOTE) isInText = true;
+    else if (byte === 0x5b || byte === 0x7b) {
+      depth += 1;
+      if (depth > MAX_UNVERIFIED_DEPTH) return true;
+    } else if (byte === 0x5d || byte === 0x7d) depth -= 1;
+  }
+  return false;
 }
 
 function valueAt(root: unknown, field: string): unknown {
