@@ -1,30 +1,59 @@
 import { join } from "node:path";
+import { attachLog } from "../adapters/lmdb/attach-log.ts";
 import { openLmdbLog } from "../adapters/lmdb/open-lmdb-log.ts";
+import { serveLogSocket } from "../adapters/lmdb/serve-log-socket.ts";
 import { makeLogMetrics } from "../adapters/prometheus/log-metrics.ts";
 import type { MetricsRegistry } from "../adapters/prometheus/registry.ts";
 import type { RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
+import type { DataDirUse } from "./open-data-dir.ts";
 
 const HOUR_MS = 3_600_000;
+/** Room for the headers of the largest event and the head of its task. */
+const RECORD_OVERHEAD_BYTES = 4 * 1024 * 1024;
 
 export interface LogOptions {
   readonly config: RelayConfig;
+  readonly dataDirMode: DataDirUse["mode"];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry: MetricsRegistry["registry"];
 }
 
-/** The log of this process: Kafka where brokers are given, else the embedded one in the data directory. */
-export async function openLog({ config, clock, logger, registry }: LogOptions): Promise<Log> {
-  return openLmdbLog({
+/** The log of this process: Kafka where brokers are given, else the embedded one, served or attached to. */
+export async function openLog(options: LogOptions): Promise<Log> {
+  return options.dataDirMode === "attach" ? attach(options) : serve(options);
+}
+
+function socketPath(config: RelayConfig): string {
+  return join(config.dataDir, "run", "log.sock");
+}
+
+function attach({ config, clock }: LogOptions): Promise<Log> {
+  return attachLog({ socketPath: socketPath(config), clock });
+}
+
+async function serve({ config, clock, logger, registry }: LogOptions): Promise<Log> {
+  const log = await openLmdbLog({
     dir: join(config.dataDir, "log"),
     partitions: config.partitions,
     retentionMs: HOUR_MS,
     clock,
     logger,
     metrics: makeLogMetrics(registry),
-    maxRecordBytes: config.maxPayloadBytes + 4 * 1024 * 1024,
+    maxRecordBytes: config.maxPayloadBytes + RECORD_OVERHEAD_BYTES,
   });
+  const socket = await serveLogSocket(log, socketPath(config), logger);
+  return {
+    partitions: log.partitions,
+    append: (records) => log.append(records),
+    consume: (consumer) => log.consume(consumer),
+    check: () => log.check(),
+    [Symbol.asyncDispose]: async () => {
+      await socket[Symbol.asyncDispose]();
+      await log[Symbol.asyncDispose]();
+    },
+  };
 }

@@ -1,28 +1,104 @@
+import { randomUUID } from "node:crypto";
 import { makeEventStoreWriter } from "../adapters/clickhouse/insert.ts";
+import { makeConfigStore } from "../adapters/postgres/config-store.ts";
+import { makeDelayMetrics, makeDeliverMetrics } from "../adapters/prometheus/deliver-metrics.ts";
 import { makeRecordMetrics } from "../adapters/prometheus/record-metrics.ts";
+import { RELAY_VERSION } from "../config/version.ts";
+import { disableDestination } from "../management/disable-destination.ts";
+import { makeDurableAppender } from "../pipeline/attempts/durable-appender.ts";
+import { makeDelayForwarder } from "../pipeline/delay/make-delay-forwarder.ts";
+import { makeDelivery } from "../pipeline/deliver/make-delivery.ts";
+import type { DeliveryPorts } from "../pipeline/deliver/ports.ts";
+import { planFanout } from "../pipeline/fanout/plan-fanout.ts";
 import { makeRecorder } from "../pipeline/record/make-recorder.ts";
+import { signDelivery } from "../signing/standard-webhooks.ts";
 import type { Core } from "./core.ts";
 
-/** The delivery role: records the log into the event store, fans events out and delivers them. */
+const DAY_MS = 86_400_000;
+/** After a lost owner of a Kafka partition: its session and a whole try must be over before anybody else sends. */
+const SESSION_TIMEOUT_MS = 10_000;
+
+/** The delivery role: records the log into the event store, fans events out, delivers them and moves the delay tiers. */
 export async function runDelivery(core: Core): Promise<void> {
+  await runRecorder(core);
+  const { clock, logger, log, registry, supervisor } = core;
+  const appender = makeDurableAppender({ log, clock, logger });
+  const delayMetrics = makeDelayMetrics(registry);
+  await supervisor.add({
+    name: "delay",
+    start: async () => {
+      const forwarder = makeDelayForwarder({ log, appender, clock, logger, metrics: delayMetrics });
+      await forwarder.start();
+      core.watchLag("delay", () => forwarder.lag());
+      return forwarder;
+    },
+  });
+  const ports = deliveryPorts(core, appender);
+  await supervisor.add({
+    name: "delivery",
+    start: async () => {
+      const delivery = makeDelivery(ports, {
+        ownerId: randomUUID(),
+        version: RELAY_VERSION,
+        retryBaseMs: core.config.retryBaseMs,
+        deliveryTimeoutMs: core.config.deliveryTimeoutMs,
+        concurrency: core.config.deliveryConcurrency,
+        retentionMs: core.config.retentionDays * DAY_MS,
+        takeoverWaitMs:
+          core.config.kafka === null ? 0 : SESSION_TIMEOUT_MS + core.config.deliveryTimeoutMs,
+      });
+      await delivery.start();
+      core.watchLag("delivery", () => delivery.lag());
+      return delivery;
+    },
+  });
+}
+
+async function runRecorder(core: Core): Promise<void> {
   const { clock, logger, supervisor, log } = core;
-  const recordPorts = {
-    log,
-    store: makeEventStoreWriter(await core.eventStore()),
-    clock,
-    logger,
-    metrics: makeRecordMetrics(core.registry),
-  };
+  const store = makeEventStoreWriter(await core.eventStore());
+  const metrics = makeRecordMetrics(core.registry);
   await supervisor.add(
     {
       name: "recorder",
       start: async () => {
-        const recorder = makeRecorder(recordPorts);
-        core.watchLag("recorder", () => recorder.lag());
+        const recorder = makeRecorder({ log, store, clock, logger, metrics });
         await recorder.start();
+        core.watchLag("recorder", () => recorder.lag());
         return recorder;
       },
     },
     { tolerant: true },
   );
+}
+
+function deliveryPorts(core: Core, appender: DeliveryPorts["appender"]): DeliveryPorts {
+  const { cache, clock, logger, log, sender } = core;
+  const store = makeConfigStore(core.configStore.database);
+  return {
+    log,
+    appender,
+    clock,
+    random: Math.random,
+    logger,
+    metrics: makeDeliverMetrics(core.registry),
+    destinationsOf: (endpointId) => cache.destinationsOf(endpointId),
+    destination: (id) => cache.destination(id),
+    onDestinationChanged: (listener) =>
+      cache.onChange(({ destinationId }) => {
+        if (destinationId !== null) listener(destinationId);
+      }),
+    disableDestination: async (id, receiverUrl) => {
+      const lookup = await cache.destination(id);
+      if (lookup.kind !== "found" || lookup.value.receiverUrl !== receiverUrl) return;
+      await disableDestination(
+        { store, now: () => clock.now() },
+        { orgId: lookup.value.orgId, id },
+        `410 Gone from ${receiverUrl}`,
+      );
+    },
+    planFanout,
+    send: (request, signal) => sender.send(request, signal),
+    signDelivery,
+  };
 }

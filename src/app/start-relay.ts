@@ -1,4 +1,3 @@
-import { mkdir } from "node:fs/promises";
 import { randomBytes } from "node:crypto";
 import { makeBundleReader } from "../adapters/postgres/bundle-reader.ts";
 import { migrateClickHouse } from "../adapters/clickhouse/migrate.ts";
@@ -15,6 +14,7 @@ import type { Core } from "./core.ts";
 import { loadEncryptionKey } from "./encryption-key.ts";
 import { followConfiguration, makeLateTokens } from "./follow-configuration.ts";
 import { makeLagWatch } from "./lag-watch.ts";
+import { openDataDir, type DataDirUse } from "./open-data-dir.ts";
 import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
 import { openEventStore, type EventStoreClient } from "./open-event-store.ts";
 import { openLog } from "./open-log.ts";
@@ -82,9 +82,14 @@ async function startParts(
     },
   });
   await supervisor.add({ name: "ops", start: async () => ops });
-  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  const dataDir = await openDataDir(config);
+  if (dataDir.mode === "serve")
+    await supervisor.add({ name: "data-dir", start: async () => dataDir.claim });
 
-  const core = await openCore({ ...options, config }, supervisor, metrics.registry, lagWatch.watch);
+  const core = await openCore(
+    { ...options, config },
+    { supervisor, dataDir, registry: metrics.registry, watchLag: lagWatch.watch },
+  );
   const roles = new Set(config.roles);
   if (roles.has("delivery")) await runDelivery(core);
   const ingest = roles.has("ingest") ? await runIngest(core) : null;
@@ -102,9 +107,12 @@ async function startParts(
 
 async function openCore(
   { config, clock, logger, templateFile }: RelayOptions,
-  supervisor: Core["supervisor"],
-  registry: Core["registry"],
-  watchLag: Core["watchLag"],
+  {
+    supervisor,
+    dataDir,
+    registry,
+    watchLag,
+  }: Pick<Core, "supervisor" | "registry" | "watchLag"> & { readonly dataDir: DataDirUse },
 ): Promise<Core> {
   const needsEvents = config.roles.includes("api") || config.roles.includes("delivery");
   const box = makeSecretBox({
@@ -129,7 +137,7 @@ async function openCore(
           supervisor,
         })
       : null,
-    openLog({ config, clock, logger, registry }),
+    openLog({ config, dataDirMode: dataDir.mode, clock, logger, registry }),
   ]);
   await supervisor.add({ name: "postgres", start: async () => configStore });
   await supervisor.add({ name: "log", start: async () => log });

@@ -69,3 +69,24 @@ export function makeDeliverMetrics(registry: Registry) {
     held: (change: number): void => held.inc(change),
   };
 }
+
+/** Counts of the delay tiers; fits `DelayMetrics`. */
+export function makeDelayMetrics(registry: Registry) {
+  const registers = [registry];
+  const forwarded = new Counter({
+    name: "relay_delay_forwarded_total",
+    help: "Tasks that a delay tier passed on",
+    labelNames: ["topic"],
+    registers,
+  });
+  const lateness = new Histogram({
+    name: "relay_delay_lateness_seconds",
+    help: "How late the head of a tier went on",
+    buckets: LATENCY_BUCKETS_SECONDS,
+    registers,
+  });
+  return {
+    forwarded: (topic: string, count: number): void => forwarded.inc({ topic }, count),
+    lateness: (tookSeconds: number): void => lateness.observe(tookSeconds),
+  };
+}
