@@ -114,8 +114,13 @@ export function decodeRow(key: Uint8Array, value: Uint8Array): Row {
 
 /** @throws {Error} when the topic is unknown: written by a newer relay */
 export function decodeStreamKey(key: Buffer): StreamId {
-  const topic = TOPICS_BY_ID.get(key[0] ?? 0);
+  return { topic: topicOfId(key[0] ?? 0), partition: key.readUInt16BE(1) };
+}
+
+/** @throws {Error} when the topic is unknown: written by a newer relay */
+export function topicOfId(id: number): Topic {
+  const topic = TOPICS_BY_ID.get(id);
   if (topic === undefined)
-    throw new Error(`the embedded log holds an unknown topic (${key[0]}): use a newer relay`);
-  return { topic, partition: key.readUInt16BE(1) };
+    throw new Error(`the embedded log holds an unknown topic (${id}): use a newer relay`);
+  return topic;
 }

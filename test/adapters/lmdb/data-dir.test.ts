@@ -18,7 +18,7 @@ async function startChild(dir: string): Promise<{ child: ChildProcess; kind: str
     stdio: ["pipe", "pipe", "inherit"],
     env: { ...process.env, NODE_OPTIONS: "" },
   });
-  const [line] = await once(child.stdout!, "data");
+  const [line] = await once(child.stdout, "data");
   return { child, kind: String(line).trim() };
 }
 

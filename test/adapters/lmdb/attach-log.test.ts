@@ -1,0 +1,110 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { attachLog } from "../../../src/adapters/lmdb/attach-log.ts";
+import { serveLogSocket } from "../../../src/adapters/lmdb/serve-log-socket.ts";
+import { LogError } from "../../../src/domain/log.ts";
+import { collect, record, text } from "../../support/log-consumer.ts";
+import { silentLogger, systemClock } from "../../support/log-fakes.ts";
+import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import { until } from "../../support/log-wait.ts";
+
+describe("a second process on the data directory", () => {
+  it("appends through the owner's socket, and the owner's consumers get it", async () => {
+    await using dir = await temporaryDir();
+    await using log = await openTestLog(dir.path);
+    const socketPath = join(dir.path, "log.sock");
+    await using _served = await serveLogSocket(log, socketPath, silentLogger);
+    expect((await stat(socketPath)).mode & 0o777).toBe(0o600);
+    await using attached = await attachLog({ socketPath, clock: systemClock });
+    expect(attached.partitions).toBe(4);
+    await attached.check();
+    await using consumer = await collect(log, {
+      group: "g",
+      topics: ["events"],
+      deadlineMs: 5_000,
+    });
+    const [first] = await log.append([record("events", 1, "own")]);
+    const positions = await Promise.all(
+      Array.from({ length: 50 }, (_, n) =>
+        attached.append([
+          record("events", 1, `${n}`),
+          { topic: "tasks", key: "k", value: Buffer.alloc(0) },
+        ]),
+      ),
+    );
+    expect(positions.map(([p]) => p!.offset)).toEqual(Array.from({ length: 50 }, (_, n) => n + 1));
+    expect(first!.offset).toBe(0);
+    const read = await consumer.received(51);
+    expect(read.slice(1).map(text)).toEqual(Array.from({ length: 50 }, (_, n) => `${n}`));
+  });
+
+  it("carries big records and the owner's refusals", async () => {
+    await using dir = await temporaryDir();
+    await using log = await openTestLog(dir.path, { maxRecordBytes: 13 * 1024 * 1024 });
+    const socketPath = join(dir.path, "log.sock");
+    await using _served = await serveLogSocket(log, socketPath, silentLogger);
+    await using attached = await attachLog({ socketPath, clock: systemClock });
+    const value = Buffer.alloc(12 * 1024 * 1024, 3);
+    await attached.append([{ topic: "events", key: "k", value }]);
+    const refused = attached.append([
+      { topic: "events", key: "k", value: Buffer.alloc(14 * 1024 * 1024) },
+    ]);
+    await expect(refused).rejects.toMatchObject({ code: "log_record_too_large", retryable: false });
+    await expect(attached.consume({} as never)).rejects.toBeInstanceOf(LogError);
+  });
+
+  it("refuses at once while the owner is away, and goes on when it is back", async () => {
+    await using dir = await temporaryDir();
+    await using log = await openTestLog(dir.path);
+    const socketPath = join(dir.path, "log.sock");
+    await expect(attachLog({ socketPath, clock: systemClock })).rejects.toMatchObject({
+      code: "log_unavailable",
+    });
+    const served = await serveLogSocket(log, socketPath, silentLogger);
+    await using attached = await attachLog({ socketPath, clock: systemClock });
+    await attached.append([record("events", 0, "before")]);
+    await served[Symbol.asyncDispose]();
+    await until(
+      () =>
+        attached.check().then(
+          () => false,
+          () => true,
+        ),
+      "loss noticed",
+    );
+    await expect(attached.append([record("events", 0, "x")])).rejects.toMatchObject({
+      code: "log_unavailable",
+    });
+    await using _again = await serveLogSocket(log, socketPath, silentLogger);
+    await until(
+      () =>
+        attached.check().then(
+          () => true,
+          () => false,
+        ),
+      "connected again",
+    );
+    const [position] = await attached.append([record("events", 0, "after")]);
+    expect(position!.offset).toBe(1);
+  });
+
+  it("says that the outcome is unknown when the owner goes away with appends under way", async () => {
+    await using dir = await temporaryDir();
+    const socketPath = join(dir.path, "log.sock");
+    const never = { partitions: 4, append: () => new Promise<never>(() => {}) };
+    const served = await serveLogSocket(never, socketPath, silentLogger);
+    await using attached = await attachLog({
+      socketPath,
+      clock: systemClock,
+      maxPendingBytes: 100,
+    });
+    const pending = attached.append([record("events", 0, "x".repeat(80))]);
+    await expect(attached.append([record("events", 0, "y".repeat(80))])).rejects.toMatchObject({
+      code: "log_full",
+    });
+    const settled = expect(pending).rejects.toMatchObject({ code: "log_outcome_unknown" });
+    await served[Symbol.asyncDispose]();
+    await settled;
+  });
+});
