@@ -1,10 +1,12 @@
 import { timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { StatementResult, StatementRunner } from "./run-statement.ts";
 import { parseStatement, StatementError } from "./statement.ts";
 
 /** Inserts of one batch are far smaller; this only keeps a stray client from filling the memory. */
 const MAX_BODY_BYTES = 512 * 1024 * 1024;
+const CANCEL_AGAIN_MS = 200;
 
 /**
  * ClickHouse's HTTP interface over chDB, as far as `@clickhouse/client` uses it: statements by POST, settings and
@@ -45,8 +47,15 @@ async function answer(
     throw new StatementError(516, "AUTHENTICATION_FAILED", "Authentication failed");
   const statement = parseStatement(url.searchParams, await readBody(request));
   let ended = false;
+  // A query that is only being planned can outlive its cancellation, so that is repeated until it has ended.
+  const cancel = async (): Promise<void> => {
+    while (!ended) {
+      await runner.cancel(statement.queryId).catch(() => undefined);
+      await sleep(CANCEL_AGAIN_MS);
+    }
+  };
   response.once("close", () => {
-    if (!ended && statement.reads) runner.cancel(statement.queryId).catch(() => undefined);
+    if (statement.reads) void cancel();
   });
   try {
     const result = await runner.run(statement);

@@ -1,0 +1,203 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
+import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
+import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
+import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
+import { startEmbeddedClickHouse } from "../../../src/embedded/chdb/start-embedded-clickhouse.ts";
+import { encodeEvent } from "../../../src/pipeline/log/event-codec.ts";
+import { makeRecorder } from "../../../src/pipeline/record/make-recorder.ts";
+import { makeEvent } from "../../support/clickhouse-events.ts";
+import { MemoryLog } from "../../support/clickhouse-log.ts";
+import { realClock, until } from "../../support/clickhouse.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+
+const logger = makeSilentLogger();
+let dataDir = "";
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "relay-chdb-"));
+});
+afterEach(async () => {
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+/** A process that has ended but was not collected yet is not alive. */
+const isAlive = async (pid: number): Promise<boolean> => {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  return !/\) Z /.test(await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ""));
+};
+
+async function rowsOf<T>(url: string, query: string, settings = {}): Promise<T[]> {
+  const client = connectClickHouse(url);
+  try {
+    const answer = await client.query({
+      query,
+      format: "JSONEachRow",
+      clickhouse_settings: settings,
+    });
+    return await answer.json<T>();
+  } finally {
+    await client.close();
+  }
+}
+
+test("starts fast, keeps its data over a restart, and publishes its address for the owner only", async () => {
+  const startedAt = performance.now();
+  {
+    await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+    console.log(`started in ${Math.round(performance.now() - startedAt)} ms`);
+    const path = join(dataDir, "run", "clickhouse.json");
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect(JSON.parse(await readFile(path, "utf8"))).toEqual({
+      url: embedded.url,
+      pid: embedded.pid,
+    });
+    const client = connectClickHouse(embedded.url);
+    await client.command({ query: "CREATE TABLE kept (n UInt8) ENGINE = MergeTree ORDER BY n" });
+    await client.insert({ table: "kept", values: [{ n: 7 }], format: "JSONEachRow" });
+    await client.close();
+  }
+  await using again = await startEmbeddedClickHouse({ dataDir, logger });
+  expect(await rowsOf(again.url, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
+  expect(performance.now() - startedAt).toBeLessThan(30_000);
+});
+
+test("speaks what the driver needs: parameters, settings for one query only, errors, time limits", async () => {
+  await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+  const client = connectClickHouse(embedded.url);
+  const odd = "tab\t line\n quote' back\\slash {x:String} \0 é";
+  const answer = await client.query({
+    query:
+      "SELECT {odd:String} AS odd, {list:Array(String)} AS list, getSetting('max_threads') AS threads",
+    query_params: { odd, list: ["it's", "a\\b", odd] },
+    clickhouse_settings: { max_threads: 1 },
+    format: "JSONEachRow",
+  });
+  expect(await answer.json()).toEqual([{ odd, list: ["it's", "a\\b", odd], threads: 1 }]);
+  const many = await Promise.all(
+    Array.from({ length: 30 }, async (_, n) => {
+      const rows = await client.query({
+        query: "SELECT {n:UInt32} AS n, sleep(0.01)",
+        query_params: { n },
+        format: "JSONEachRow",
+      });
+      return (await rows.json<{ n: number }>())[0]?.n;
+    }),
+  );
+  expect(many).toEqual(Array.from({ length: 30 }, (_, n) => n));
+  const threads = await rowsOf<{ threads: number }>(
+    embedded.url,
+    "SELECT getSetting('max_threads') AS threads",
+  );
+  expect(threads[0]!.threads).not.toBe(1);
+  await expect(client.query({ query: "SELECT nope" })).rejects.toMatchObject({ code: "47" });
+  await expect(
+    rowsOf(embedded.url, "CREATE TABLE t (n UInt8) ENGINE = Memory", { readonly: "1" }),
+  ).rejects.toMatchObject({ code: "164" });
+  await expect(
+    client.exec({ query: "INSERT INTO t FORMAT RowBinary", values: streamOf("x") }),
+  ).rejects.toMatchObject({ code: "73" });
+  await expect(rowsOf(embedded.url, "SELECT 1", { no_such_setting: "1" })).rejects.toMatchObject({
+    code: "115",
+  });
+  await expect(rowsOf(embedded.url.replace("relay:", "relay:x"), "SELECT 1")).rejects.toMatchObject(
+    {
+      code: "516",
+    },
+  );
+  expect((await client.ping()).success).toBe(true);
+  await client.close();
+});
+
+test("ends a read whose client has hung up", async () => {
+  await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+  const client = connectClickHouse(embedded.url);
+  const abort = new AbortController();
+  const marker = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1";
+  const running = client.query({ query: marker, abort_signal: abort.signal }).catch(() => "ended");
+  const count = async (): Promise<number> => {
+    const [row] = await rowsOf<{ n: number }>(
+      embedded.url,
+      "SELECT count() AS n FROM system.processes WHERE query LIKE '%numbers(10000%' AND query NOT LIKE '%processes%'",
+    );
+    return row!.n;
+  };
+  await until(async () => (await count()) === 1);
+  abort.abort();
+  expect(await running).toBe("ended");
+  await until(async () => (await count()) === 0);
+  await client.close();
+});
+
+test("when its owner is killed the child goes too, and the next owner starts", async () => {
+  const file = fileURLToPath(new URL("./owner-process.ts", import.meta.url));
+  const owner = fork(file, [dataDir], { execArgv: ["--import", "tsx"] });
+  const [{ pid }] = (await once(owner, "message")) as [{ url: string; pid: number }];
+  expect(await isAlive(pid)).toBe(true);
+  owner.kill("SIGKILL");
+  await using next = await startEmbeddedClickHouse({ dataDir, logger });
+  expect(await isAlive(pid)).toBe(false);
+  expect(await rowsOf(next.url, "SELECT 1 AS n")).toEqual([{ n: 1 }]);
+});
+
+test(
+  "killed again and again during inserts, nothing is lost or doubled once it is back",
+  { timeout: 120_000 },
+  async () => {
+    const log = new MemoryLog(4);
+    let embedded = await startEmbeddedClickHouse({ dataDir, logger });
+    const client = connectClickHouse(embedded.url);
+    await migrateClickHouse(client, { retentionDays: 3_000 });
+    let inserts = 0;
+    const metrics = {
+      recorded: () => (inserts += 1),
+      failed: () => undefined,
+      skipped: () => undefined,
+    };
+    const store = makeEventStoreWriter(client);
+    const recorder = makeRecorder({ log, store, clock: realClock, logger, metrics });
+    await recorder.start();
+    let seed = 0;
+    for (let kill = 0; kill < 4; kill += 1) {
+      const before = inserts;
+      for (let n = 0; n < 600; n += 1) {
+        const event = makeEvent(seed, { endpointId: `ep_${seed % 5}` });
+        log.append("events", event.endpointId, encodeEvent(event));
+        seed += 1;
+      }
+      // Killed at another moment of the insert each time; the last batch may be anywhere.
+      if (kill > 0) await new Promise((resolve) => setTimeout(resolve, 90 + kill * 25));
+      else await until(() => inserts > before);
+      process.kill(embedded.pid, "SIGKILL");
+      expect(await embedded.closed).toMatchObject({ expected: false, signal: "SIGKILL" });
+      const url = embedded.url;
+      embedded = await startEmbeddedClickHouse({ dataDir, logger, previousUrl: url });
+      expect(embedded.url).toBe(url);
+    }
+    await until(() => log.committedOffset("events") === seed, 60_000);
+    const reader = makeEventStoreReader(client);
+    expect(await reader.count("org_a", { terms: [] })).toBe(seed);
+    const stored = await rowsOf(
+      embedded.url,
+      "SELECT count() AS rows, uniqExact(id) AS ids FROM events",
+    );
+    expect(stored).toEqual([{ rows: seed, ids: seed }]);
+    await recorder[Symbol.asyncDispose]();
+    await client.close();
+    await embedded[Symbol.asyncDispose]();
+  },
+);
+
+function streamOf(text: string): Readable {
+  return Readable.from([Buffer.from(text)], { objectMode: false });
+}
