@@ -1,0 +1,86 @@
+import { connect as connectTcp, isIP } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { Kafka as KafkaClient, KafkaConfig, logCreator, SASLOptions } from "kafkajs";
+import type { Logger } from "../../domain/logger.ts";
+import type { KafkaConnection } from "./kafka-options.ts";
+import { Kafka, logLevel } from "./kafkajs.ts";
+
+const KEEP_ALIVE_DELAY_MS = 60_000;
+
+/**
+ * Knows whether a connection to any broker was open during a stretch of time: what was produced while none
+ * was, has certainly not been written.
+ */
+export class WireWatch {
+  #open = 0;
+  #opened = 0;
+
+  /** Call it later: true when bytes may have reached a broker in between. */
+  start(): () => boolean {
+    const openAtStart = this.#open;
+    const openedAtStart = this.#opened;
+    return () => openAtStart > 0 || this.#opened > openedAtStart;
+  }
+
+  connected(): void {
+    this.#open += 1;
+    this.#opened += 1;
+  }
+
+  closed(): void {
+    this.#open -= 1;
+  }
+}
+
+/** A client whose lines go to our logger, and whose sockets are watched. */
+export function makeKafkaClient(
+  connection: KafkaConnection,
+  logger: Logger,
+  options: Pick<KafkaConfig, "requestTimeout" | "connectionTimeout" | "retry">,
+  wire = new WireWatch(),
+): KafkaClient {
+  const { tls, sasl } = connection;
+  return new Kafka({
+    ...options,
+    clientId: connection.clientId,
+    brokers: [...connection.brokers],
+    ...(tls === undefined || tls === false ? {} : { ssl: tls === true ? true : { ca: tls.ca } }),
+    ...(sasl === undefined ? {} : { sasl: sasl as SASLOptions }),
+    enforceRequestTimeout: true,
+    logLevel: logLevel.INFO,
+    logCreator: logTo(logger),
+    socketFactory: ({ host, port, ssl, onConnect }) => {
+      let isOpen = false;
+      const opened = () => {
+        isOpen = true;
+        wire.connected();
+        onConnect();
+      };
+      // With `ssl: true` kafkajs hands over an empty object: the system's authorities then count.
+      const socket =
+        ssl === undefined || ssl === null
+          ? connectTcp({ host, port, noDelay: true }, opened)
+          : connectTls(
+              { host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...ssl },
+              opened,
+            );
+      socket.setKeepAlive(true, KEEP_ALIVE_DELAY_MS);
+      socket.once("close", () => {
+        if (isOpen) wire.closed();
+      });
+      return socket;
+    },
+  });
+}
+
+/** kafkajs calls every retry an error and every pause news; what matters reaches `onError` and the callers. */
+function logTo(logger: Logger): logCreator {
+  return () =>
+    ({ namespace, log: { message, error } }) => {
+      const fields = {
+        client: namespace,
+        ...(error === undefined ? {} : { error: String(error) }),
+      };
+      logger.debug(fields, `kafka: ${message}`);
+    };
+}

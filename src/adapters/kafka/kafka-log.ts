@@ -1,0 +1,170 @@
+import type { Admin, Kafka } from "kafkajs";
+import {
+  LogError,
+  TOPICS,
+  type ConsumerOptions,
+  type Log,
+  type LogConsumer,
+  type NewRecord,
+  type Position,
+} from "../../domain/log.ts";
+import { KafkaConsumer } from "./kafka-consumer.ts";
+import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
+import {
+  DEFAULT_METADATA_MAX_AGE_MS,
+  DEFAULT_SESSION_TIMEOUT_MS,
+  topicName,
+  type KafkaLogOptions,
+} from "./kafka-options.ts";
+import { KafkaProducer } from "./kafka-producer.ts";
+import { guardRequestQueue } from "./request-queue-guard.ts";
+import { ensureTopics, partitionCount } from "./topics.ts";
+
+const CHECK_TIMEOUT_MS = 3_000;
+
+/** The log port on Kafka. Consumers that were not disposed are disposed with it. */
+export interface KafkaLog extends Log {
+  /** Bytes that wait to be appended: for metrics. */
+  readonly queuedBytes: number;
+}
+
+/** Connects, makes what topics are missing and checks the rest. @throws {LogError} that says what is wrong */
+export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> {
+  guardRequestQueue();
+  const log = new KafkaBackedLog(options);
+  try {
+    await log.open();
+    return log;
+  } catch (error) {
+    await log[Symbol.asyncDispose]();
+    if (error instanceof LogError) throw error;
+    const { brokers } = options.connection;
+    throw new LogError(
+      "log_unavailable",
+      `Kafka at ${brokers.join(",")} cannot be used: ${(error as Error).message}`,
+      { cause: error },
+    );
+  }
+}
+
+class KafkaBackedLog implements KafkaLog {
+  readonly #options: KafkaLogOptions;
+  readonly #producer: KafkaProducer;
+  readonly #consumerClient: Kafka;
+  readonly #admin: Admin;
+  readonly #consumers = new Set<LogConsumer>();
+  readonly #monotonic: () => number;
+  #refresher: NodeJS.Timeout | null = null;
+  #partitions: number;
+  #closed = false;
+
+  constructor(options: KafkaLogOptions) {
+    this.#options = options;
+    this.#partitions = options.partitions;
+    this.#monotonic = options.monotonic ?? (() => performance.now());
+    const { connection, logger } = options;
+    const quick = {
+      connectionTimeout: 1_000,
+      requestTimeout: 3_000,
+      retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 4 },
+    };
+    const wire = new WireWatch();
+    this.#producer = new KafkaProducer(
+      makeKafkaClient(connection, logger, quick, wire),
+      wire,
+      options,
+      () => this.#partitions,
+      this.#monotonic,
+    );
+    // Making topics on a cold broker takes its time.
+    this.#admin = makeKafkaClient(connection, logger, { ...quick, requestTimeout: 30_000 }).admin();
+    this.#consumerClient = makeKafkaClient(connection, logger, {
+      connectionTimeout: 2_000,
+      requestTimeout: 10_000,
+    });
+  }
+
+  get partitions(): number {
+    return this.#partitions;
+  }
+
+  get queuedBytes(): number {
+    return this.#producer.queuedBytes;
+  }
+
+  async open(): Promise<void> {
+    await this.#admin.connect();
+    await ensureTopics(this.#admin, this.#options, this.#options.logger);
+    await this.#refreshPartitions();
+    await this.#producer.connect();
+    const everyMs = this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS;
+    this.#refresher = setInterval(() => {
+      this.#refreshPartitions().catch((error: unknown) =>
+        this.#options.logger.warn({ error: String(error) }, "log.metadata_not_refreshed"),
+      );
+    }, everyMs);
+    this.#refresher.unref();
+  }
+
+  append(records: readonly NewRecord[]): Promise<readonly Position[]> {
+    return this.#producer.append(records);
+  }
+
+  async consume(options: ConsumerOptions): Promise<LogConsumer> {
+    if (this.#closed) throw new LogError("log_closed", "the log is closed");
+    const consumer = new KafkaConsumer(
+      {
+        kafka: this.#consumerClient,
+        logger: this.#options.logger,
+        groupId: this.#options.topicPrefix + options.group,
+        topicName: (topic) => topicName(this.#options.topicPrefix, topic),
+        sessionTimeoutMs: this.#options.sessionTimeoutMs ?? DEFAULT_SESSION_TIMEOUT_MS,
+        metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
+        monotonic: this.#monotonic,
+      },
+      options,
+    );
+    await consumer.start();
+    this.#consumers.add(consumer);
+    return consumer;
+  }
+
+  async check(): Promise<void> {
+    if (this.#closed) throw new LogError("log_closed", "the log is closed");
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(
+        () => reject(new LogError("log_unavailable", "the brokers do not answer")),
+        CHECK_TIMEOUT_MS,
+      );
+    });
+    try {
+      await Promise.race([this.#refreshPartitions(), timeout]);
+    } catch (error) {
+      if (error instanceof LogError) throw error;
+      throw new LogError(
+        "log_unavailable",
+        `the brokers do not answer: ${(error as Error).message}`,
+        {
+          cause: error,
+        },
+      );
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (this.#refresher !== null) clearInterval(this.#refresher);
+    await Promise.all([...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
+    await this.#producer[Symbol.asyncDispose]();
+    await this.#admin.disconnect();
+  }
+
+  async #refreshPartitions(): Promise<void> {
+    const names = TOPICS.map((topic) => topicName(this.#options.topicPrefix, topic));
+    this.#partitions = await partitionCount(this.#admin, names);
+  }
+}

@@ -1,0 +1,122 @@
+import type { LogRecord } from "../../domain/log.ts";
+
+export interface TopicFlowPorts {
+  readonly handOver: (records: readonly LogRecord[]) => void | Promise<void>;
+  /** Stops and restarts fetching of this partition. */
+  readonly setFetching: (on: boolean) => void;
+  readonly onError: (error: Error) => void;
+}
+
+export interface TopicFlowLimits {
+  /** Most bytes in one hand-over; a larger record goes alone. */
+  readonly maxBatchBytes: number;
+  /** Fetching stops above, and goes on below half of it. */
+  readonly maxQueuedBytes: number;
+}
+
+const RETRY_MS = 1_000;
+
+/**
+ * What was fetched of one topic and partition, and not handed over yet. Lets the fetch loop return at once (it also
+ * sends the heartbeats) while the consumer takes its time.
+ */
+export class TopicFlow {
+  readonly #ports: TopicFlowPorts;
+  readonly #limits: TopicFlowLimits;
+  #queue: LogRecord[] = [];
+  #queuedBytes = 0;
+  #expected: number;
+  #paused = false;
+  #fetching = false;
+  #draining = false;
+  #ended = false;
+
+  constructor(startOffset: number, limits: TopicFlowLimits, ports: TopicFlowPorts) {
+    this.#expected = startOffset;
+    this.#limits = limits;
+    this.#ports = ports;
+  }
+
+  /** Where the next fetch must begin. */
+  get expectedOffset(): number {
+    return this.#expected;
+  }
+
+  /** After a gap that retention or compaction made. */
+  moveTo(offset: number): void {
+    this.#expected = Math.max(this.#expected, offset);
+  }
+
+  start(): void {
+    if (this.#ended || this.#fetching) return;
+    this.#fetching = true;
+    this.#ports.setFetching(true);
+  }
+
+  /** Takes a fetched batch; `nextOffset` is where the following fetch begins. */
+  push(records: readonly LogRecord[], nextOffset: number): void {
+    if (this.#ended) return;
+    this.#expected = nextOffset;
+    for (const record of records) {
+      this.#queue.push(record);
+      this.#queuedBytes += record.value.byteLength;
+    }
+    if (this.#fetching && this.#queuedBytes > this.#limits.maxQueuedBytes) {
+      this.#fetching = false;
+      this.#ports.setFetching(false);
+    }
+    void this.#drain();
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    void this.#drain();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#queue = [];
+    this.#queuedBytes = 0;
+  }
+
+  async #drain(): Promise<void> {
+    if (this.#draining) return;
+    this.#draining = true;
+    try {
+      while (!this.#paused && !this.#ended && this.#queue.length > 0) {
+        const { records, sizeBytes } = this.#head();
+        try {
+          const handedOver = this.#ports.handOver(records);
+          if (handedOver !== undefined) await handedOver;
+        } catch (error) {
+          // Not handed over, so not lost: the same records come again.
+          this.#ports.onError(error as Error);
+          await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+          continue;
+        }
+        if (this.#ended) return;
+        this.#queue.splice(0, records.length);
+        this.#queuedBytes -= sizeBytes;
+        if (!this.#fetching && this.#queuedBytes <= this.#limits.maxQueuedBytes / 2) this.start();
+      }
+    } finally {
+      this.#draining = false;
+    }
+  }
+
+  #head(): { records: LogRecord[]; sizeBytes: number } {
+    let count = 0;
+    let sizeBytes = 0;
+    for (const record of this.#queue) {
+      if (count > 0 && sizeBytes + record.value.byteLength > this.#limits.maxBatchBytes) break;
+      count += 1;
+      sizeBytes += record.value.byteLength;
+    }
+    return { records: this.#queue.slice(0, count), sizeBytes };
+  }
+}

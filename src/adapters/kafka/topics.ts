@@ -1,0 +1,166 @@
+import type { Admin, ITopicConfig } from "kafkajs";
+import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { ConfigResourceTypes } from "./kafkajs.ts";
+import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
+
+const DAY_MS = 86_400_000;
+/** A consumer may be down for so long without losing anything. */
+const WORK_RETENTION_MS = 7 * DAY_MS;
+/** Record batches carry headers, keys and head fields beside the values. */
+const FRAMING_BYTES = 1024 * 1024;
+const READY_TRIES = 50;
+const READY_RETRY_MS = 200;
+
+/**
+ * The settings a topic must have. Work topics keep records for a week; `held` longer than any task may be held (the
+ * stage ends them first, as `dead`); `limits` keeps the last state of every key.
+ */
+export function topicSettings(
+  topic: Topic,
+  replicationFactor: number,
+  options: Pick<KafkaLogOptions, "maxRecordBytes" | "retentionMs">,
+): Readonly<Record<string, string>> {
+  const retention =
+    topic === "limits"
+      ? { "cleanup.policy": "compact" }
+      : {
+          "cleanup.policy": "delete",
+          "retention.ms": String(
+            topic === "held"
+              ? Math.max(options.retentionMs + WORK_RETENTION_MS, WORK_RETENTION_MS)
+              : WORK_RETENTION_MS,
+          ),
+        };
+  return {
+    ...retention,
+    "min.insync.replicas": replicationFactor >= 3 ? "2" : "1",
+    "unclean.leader.election.enable": "false",
+    "max.message.bytes": String(maxBatchBytes(options.maxRecordBytes)),
+  };
+}
+
+/** Largest record batch that the topics take. */
+export function maxBatchBytes(maxRecordBytes: number): number {
+  return maxRecordBytes + FRAMING_BYTES;
+}
+
+/**
+ * Makes missing topics, grows those with too few partitions, and compares the settings of existing ones: those that
+ * would lose or refuse records are an error, others a warning.
+ * @throws {LogError} `log_unavailable` with what to change
+ */
+export async function ensureTopics(
+  admin: Admin,
+  options: KafkaLogOptions,
+  logger: Logger,
+): Promise<void> {
+  const { brokers } = await admin.describeCluster();
+  const replicationFactor = options.replicationFactor ?? (brokers.length >= 3 ? 3 : 1);
+  const existing = new Set(await admin.listTopics());
+  const specs = TOPICS.map((topic) => ({
+    name: topicName(options.topicPrefix, topic),
+    settings: topicSettings(topic, replicationFactor, options),
+  }));
+  const missing: ITopicConfig[] = specs
+    .filter(({ name }) => !existing.has(name))
+    .map(({ name, settings }) => ({
+      topic: name,
+      numPartitions: options.partitions,
+      replicationFactor,
+      configEntries: Object.entries(settings).map(([key, value]) => ({ name: key, value })),
+    }));
+  // Another process may make them at the same moment: that is fine.
+  if (missing.length > 0) await admin.createTopics({ topics: missing, waitForLeaders: true });
+  const names = specs.map(({ name }) => name);
+  const grown = await growTopics(admin, names, options.partitions, logger);
+  if (grown || missing.length > 0) await waitForPartitions(admin, names);
+  const checked = specs.filter(({ name }) => existing.has(name));
+  if (checked.length > 0) await checkSettings(admin, checked, logger);
+}
+
+/** The partition count that holds for all topics: the smallest, while some are still being grown. */
+export async function partitionCount(admin: Admin, names: readonly string[]): Promise<number> {
+  const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
+  for (const { name, partitions } of topics) {
+    const leaderless = partitions.find(({ leader }) => leader < 0);
+    if (leaderless !== undefined)
+      throw new LogError(
+        "log_unavailable",
+        `partition ${leaderless.partitionId} of ${name} has no leader`,
+      );
+  }
+  return Math.min(...topics.map(({ partitions }) => partitions.length));
+}
+
+async function growTopics(
+  admin: Admin,
+  names: readonly string[],
+  wanted: number,
+  logger: Logger,
+): Promise<boolean> {
+  const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
+  // All topics get the same count: partition p of one belongs with p of all.
+  const count = Math.max(wanted, ...topics.map(({ partitions }) => partitions.length));
+  const small = topics.filter(({ partitions }) => partitions.length < count);
+  if (small.length === 0) return false;
+  await admin.createPartitions({
+    topicPartitions: small.map(({ name }) => ({ topic: name, count })),
+  });
+  logger.info({ partitions: count, topics: small.map(({ name }) => name) }, "log.topics_grown");
+  return true;
+}
+
+/** Leaders are named before they are ready: a record sent too early is refused, and repeated with its neighbours. */
+async function waitForPartitions(admin: Admin, names: readonly string[]): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await Promise.all(names.map((name) => admin.fetchTopicOffsets(name)));
+      return;
+    } catch (error) {
+      if (attempt >= READY_TRIES)
+        throw new LogError("log_unavailable", "new partitions do not become ready", {
+          cause: error,
+        });
+      await new Promise((resolve) => setTimeout(resolve, READY_RETRY_MS));
+    }
+  }
+}
+
+async function checkSettings(
+  admin: Admin,
+  specs: readonly {
+    readonly name: string;
+    readonly settings: Readonly<Record<string, string>>;
+  }[],
+  logger: Logger,
+): Promise<void> {
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: specs.map(({ name, settings }) => ({
+      type: ConfigResourceTypes.TOPIC,
+      name,
+      configNames: Object.keys(settings),
+    })),
+  });
+  for (const { name, settings } of specs) {
+    const entries =
+      resources.find((resource) => resource.resourceName === name)?.configEntries ?? [];
+    for (const [key, wanted] of Object.entries(settings)) {
+      const actual = entries.find((entry) => entry.configName === key)?.configValue;
+      if (actual === undefined || actual === wanted || isMoreGenerous(key, actual, wanted))
+        continue;
+      if (key === "max.message.bytes" || key === "cleanup.policy")
+        throw new LogError(
+          "log_unavailable",
+          `topic ${name} has ${key}=${actual}: set it to ${wanted}`,
+        );
+      logger.warn({ topic: name, setting: key, actual, wanted }, "log.topic_setting_differs");
+    }
+  }
+}
+
+function isMoreGenerous(key: string, actual: string, wanted: string): boolean {
+  if (key === "retention.ms") return actual === "-1" || Number(actual) >= Number(wanted);
+  return key !== "cleanup.policy" && Number(actual) >= Number(wanted);
+}

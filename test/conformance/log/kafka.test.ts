@@ -1,0 +1,14 @@
+import { afterAll, describe } from "vitest";
+import { startKafka, type TestKafka } from "../../support/stores/kafka.ts";
+import { kafkaHarness } from "../../support/stores/kafka-harness.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+import { logConformance } from "./suite.ts";
+
+const kafka: TestKafka | Error = await startKafka({ brokers: 1 }).catch((error: Error) => error);
+
+describe.skipIf(kafka instanceof Error && skipOrFail("Kafka", kafka))("on one broker", () => {
+  afterAll(async () => {
+    if (!(kafka instanceof Error)) await kafka[Symbol.asyncDispose]();
+  });
+  logConformance(kafkaHarness("kafka", () => (kafka instanceof Error ? [] : kafka.brokers)));
+});

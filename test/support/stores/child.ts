@@ -1,0 +1,48 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+
+/** A server process that ends with its parent, or earlier when disposed. */
+export interface ServerProcess extends AsyncDisposable {
+  readonly pid: number;
+  readonly exited: boolean;
+  signal(name: NodeJS.Signals): void;
+  /** The last lines that it printed. */
+  output(): string;
+}
+
+export function startProcess(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): ServerProcess {
+  const child: ChildProcess = spawn(command, args, {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  const keep = (chunk: Buffer) => {
+    output = (output + chunk.toString()).slice(-8_000);
+  };
+  child.stdout?.on("data", keep);
+  child.stderr?.on("data", keep);
+  child.on("error", (error) => keep(Buffer.from(error.message)));
+  const kill = () => child.kill("SIGKILL");
+  process.once("exit", kill);
+  const hasExited = () =>
+    child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
+  return {
+    pid: child.pid ?? 0,
+    get exited() {
+      return hasExited();
+    },
+    signal: (name) => void child.kill(name),
+    output: () => output,
+    async [Symbol.asyncDispose]() {
+      process.removeListener("exit", kill);
+      if (hasExited()) return;
+      const exit = once(child, "exit");
+      child.kill("SIGKILL");
+      await exit;
+    },
+  };
+}

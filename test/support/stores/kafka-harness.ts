@@ -1,0 +1,63 @@
+import { randomBytes } from "node:crypto";
+import { openKafkaLog, type KafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
+import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
+import type { Logger } from "../../../src/domain/logger.ts";
+import type { LogHarness, LogHarnessKind } from "../../conformance/log/harness.ts";
+
+export const quietLogger: Logger = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  child: () => quietLogger,
+};
+
+/** A topic prefix of one's own: tests share brokers, never topics. */
+export function freshPrefix(): string {
+  return `t${randomBytes(5).toString("hex")}.`;
+}
+
+export function openTestKafkaLog(
+  brokers: readonly string[],
+  options: Partial<KafkaLogOptions> = {},
+): Promise<KafkaLog> {
+  return openKafkaLog({
+    connection: { brokers, clientId: "relay-test" },
+    topicPrefix: freshPrefix(),
+    partitions: 4,
+    replicationFactor: null,
+    maxRecordBytes: 13 * 1024 * 1024,
+    retentionMs: 86_400_000,
+    logger: quietLogger,
+    sessionTimeoutMs: 6_000,
+    metadataMaxAgeMs: 2_000,
+    ...options,
+  });
+}
+
+export function kafkaHarness(name: string, brokers: () => readonly string[]): LogHarnessKind {
+  return {
+    name,
+    partitions: 4,
+    deadlineMs: 20_000,
+    unsupported: {
+      sync: "the brokers sync",
+      trimming: "the brokers trim, by retention",
+    },
+    make: async (): Promise<LogHarness> => {
+      const topicPrefix = freshPrefix();
+      const logs = new Set<KafkaLog>();
+      return {
+        open: async (options) => {
+          const log = await openTestKafkaLog(brokers(), { topicPrefix, ...options });
+          logs.add(log);
+          return log;
+        },
+        crash: async (log) => log[Symbol.asyncDispose](),
+        [Symbol.asyncDispose]: async () => {
+          for (const log of logs) await log[Symbol.asyncDispose]();
+        },
+      };
+    },
+  };
+}

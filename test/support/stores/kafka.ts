@@ -1,0 +1,18 @@
+import { dockerAnswers, startKafkaContainer } from "./docker.ts";
+import { startLocalKafka } from "./kafka-local.ts";
+
+export interface TestKafka extends AsyncDisposable {
+  readonly brokers: readonly string[];
+}
+
+/**
+ * Brokers for tests: those of KAFKA_BROKERS, else a container where a Docker engine answers, else a local process
+ * fetched by Maven. Three brokers are always local unless given by URL.
+ * @throws {Error} that says what is missing: see `skipOrFail`
+ */
+export async function startKafka({ brokers }: { readonly brokers: 1 | 3 }): Promise<TestKafka> {
+  const given = (process.env["KAFKA_BROKERS"] ?? "").split(",").filter((broker) => broker !== "");
+  if (given.length >= brokers) return { brokers: given, [Symbol.asyncDispose]: async () => {} };
+  if (brokers === 1 && (await dockerAnswers())) return startKafkaContainer();
+  return startLocalKafka(brokers);
+}
