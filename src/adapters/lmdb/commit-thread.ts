@@ -85,7 +85,12 @@ export class CommitThread implements AsyncDisposable {
     this.#waiting.delete(reply.id);
     if (reply.error === null) waiting?.resolve(reply.blobs);
     else
-      waiting?.reject(new LogError("log_unavailable", `the log cannot be written: ${reply.error}`));
+      waiting?.reject(
+        new LogError(
+          "log_unavailable",
+          `the log cannot be written: ${reply.error} (is the disk full?)`,
+        ),
+      );
   }
 
   #died(worker: Worker, cause: Error): void {
