@@ -1,0 +1,52 @@
+import type { Random } from "./clock.ts";
+import type { RetryBackoff } from "./enums.ts";
+
+const MAX_DELAY_MS = 6 * 3_600_000;
+const JITTER = 0.2;
+
+/** Delay before retry `retry` (1 = the first one) without jitter, at most 6 h, in ms. */
+export function plainRetryDelayMs(backoff: RetryBackoff, retry: number, baseMs: number): number {
+  return Math.min(MAX_DELAY_MS, unboundedDelayMs(backoff, retry, baseMs));
+}
+
+function unboundedDelayMs(backoff: RetryBackoff, retry: number, baseMs: number): number {
+  switch (backoff) {
+    case "exponential":
+      return baseMs * 3 ** (retry - 1);
+    case "linear":
+      return baseMs * retry;
+    case "fixed":
+      return baseMs;
+    default:
+      return backoff satisfies never;
+  }
+}
+
+/**
+ * Delay before retry `retry`, in ms: the plain delay ± 20 %, not shorter than what the receiver asked for
+ * (`retryAfterMs`, already bounded), and never over 6 h unless the receiver asked for more.
+ */
+export function retryDelayMs(input: {
+  readonly backoff: RetryBackoff;
+  readonly retry: number;
+  readonly baseMs: number;
+  readonly retryAfterMs: number | null;
+  readonly random: Random;
+}): number {
+  const plain = plainRetryDelayMs(input.backoff, input.retry, input.baseMs);
+  const jittered = plain * (1 - JITTER + 2 * JITTER * input.random());
+  return Math.round(Math.max(Math.min(MAX_DELAY_MS, jittered), input.retryAfterMs ?? 0));
+}
+
+/** The longest time that a whole retry schedule takes (all delays with jitter, all tries timing out), in ms. */
+export function scheduleLengthMs(input: {
+  readonly backoff: RetryBackoff;
+  readonly retryMaxAttempts: number;
+  readonly baseMs: number;
+  readonly timeoutMs: number;
+}): number {
+  let total = input.timeoutMs;
+  for (let retry = 1; retry <= input.retryMaxAttempts; retry += 1)
+    total += plainRetryDelayMs(input.backoff, retry, input.baseMs) * (1 + JITTER) + input.timeoutMs;
+  return Math.round(total);
+}

@@ -1,0 +1,27 @@
+import type { Topic } from "./log.ts";
+
+export interface DelayTier {
+  readonly topic: Topic;
+  readonly delayMs: number;
+}
+
+/** Smallest first; neighbours differ by a factor of about four. */
+export const DELAY_TIERS: readonly DelayTier[] = [
+  { topic: "delay-1s", delayMs: 1_000 },
+  { topic: "delay-4s", delayMs: 4_000 },
+  { topic: "delay-15s", delayMs: 15_000 },
+  { topic: "delay-1m", delayMs: 60_000 },
+  { topic: "delay-4m", delayMs: 240_000 },
+  { topic: "delay-15m", delayMs: 900_000 },
+  { topic: "delay-1h", delayMs: 3_600_000 },
+  { topic: "delay-4h", delayMs: 14_400_000 },
+];
+
+/** Its owner waits in memory for a task that is due this soon: no tier then. */
+export const WAIT_IN_MEMORY_MS = 1_500;
+
+/** Where a task that is due in `remainingMs` waits next: the largest tier that still fits, or `tasks` when it is due soon. */
+export function topicForDelay(remainingMs: number): Topic {
+  if (remainingMs < WAIT_IN_MEMORY_MS) return "tasks";
+  return DELAY_TIERS.findLast((tier) => tier.delayMs <= remainingMs)?.topic ?? "tasks";
+}

@@ -1,0 +1,85 @@
+import type { Clock } from "../../domain/clock.ts";
+import { LogError } from "../../domain/log.ts";
+import type { LogProducer, NewRecord, Position } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+
+const MAX_BATCH_RECORDS = 512;
+const MAX_BATCH_BYTES = 4 * 1_048_576;
+const FIRST_RETRY_MS = 100;
+const LAST_RETRY_MS = 2_000;
+
+interface Waiting {
+  readonly records: readonly NewRecord[];
+  readonly stillNeeded: () => boolean;
+  readonly resolve: (positions: readonly Position[] | null) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export interface DurableAppenderPorts {
+  readonly log: LogProducer;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Appends the ends of tries in micro-batches (`flushMs`, at most 50), and goes on trying while the log is away.
+ * Records of one call go to the log in one call: an adapter that writes a call atomically then makes
+ * an end and its follow-up durable together.
+ */
+export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
+  let waiting: Waiting[] = [];
+  let waitingBytes = 0;
+  let cancelFlush: (() => void) | null = null;
+
+  function append(
+    records: readonly NewRecord[],
+    stillNeeded: () => boolean,
+  ): Promise<readonly Position[] | null> {
+    return new Promise((resolve, reject) => {
+      waiting.push({ records, stillNeeded, resolve, reject });
+      for (const record of records) waitingBytes += record.value.length;
+      if (waiting.length >= MAX_BATCH_RECORDS || waitingBytes >= MAX_BATCH_BYTES) flush();
+      else cancelFlush ??= ports.clock.schedule(flushMs, flush);
+    });
+  }
+
+  function flush(): void {
+    cancelFlush?.();
+    cancelFlush = null;
+    if (waiting.length === 0) return;
+    const batch = waiting;
+    waiting = [];
+    waitingBytes = 0;
+    void write(batch, FIRST_RETRY_MS);
+  }
+
+  async function write(batch: readonly Waiting[], retryMs: number): Promise<void> {
+    try {
+      const positions = await ports.log.append(batch.flatMap((call) => call.records));
+      let at = 0;
+      for (const call of batch) {
+        call.resolve(positions.slice(at, at + call.records.length));
+        at += call.records.length;
+      }
+    } catch (error) {
+      onFailure(batch, retryMs, error);
+    }
+  }
+
+  function onFailure(batch: readonly Waiting[], retryMs: number, error: unknown): void {
+    if (!(error instanceof LogError) || !error.retryable) {
+      // One record that can never be written must not take its neighbours with it.
+      if (batch.length === 1) batch[0]!.reject(error);
+      else for (const call of batch) void write([call], retryMs);
+      return;
+    }
+    ports.logger.warn({ code: error.code, err: error, calls: batch.length }, "log.append_retried");
+    ports.clock.schedule(retryMs, () => {
+      const needed = batch.filter((call) => call.stillNeeded());
+      for (const call of batch) if (!needed.includes(call)) call.resolve(null);
+      if (needed.length > 0) void write(needed, Math.min(LAST_RETRY_MS, retryMs * 2));
+    });
+  }
+
+  return { append, flush };
+}

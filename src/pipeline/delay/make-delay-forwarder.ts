@@ -1,0 +1,81 @@
+import type { Clock } from "../../domain/clock.ts";
+import { DELAY_TIERS } from "../../domain/delay-tier.ts";
+import type { Log, LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { TierForwarder } from "./tier-forwarder.ts";
+import type { AppendDurably } from "./tier-forwarder.ts";
+
+export const DELAY_GROUP = "delay";
+/** Held in memory per tier and partition while its head is not due. */
+const BATCH_BYTES = 64 * 1_024;
+
+export interface DelayMetrics {
+  forwarded(topic: Topic, count: number): void;
+  /** How late the head of a tier went on, in seconds. */
+  lateness(seconds: number): void;
+}
+
+export interface DelayForwarderPorts {
+  readonly log: Log;
+  readonly appender: AppendDurably;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: DelayMetrics;
+}
+
+export interface DelayForwarder extends AsyncDisposable {
+  start(): Promise<void>;
+  /** Tasks that wait in the tiers, by topic. */
+  lag(): Promise<ReadonlyMap<Topic, number>>;
+}
+
+/**
+ * Moves tasks from the delay tiers on when their time has come: to the largest tier that still fits, or to
+ * `tasks` when they are due within a second and a half. A crash between publishing and committing publishes
+ * twice; the delivery drops the second copy.
+ */
+export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
+  const delays = new Map(DELAY_TIERS.map((tier) => [tier.topic, tier.delayMs]));
+  const owned = new Map<OwnedPartition, Map<Topic, TierForwarder>>();
+  let consumer: LogConsumer | null = null;
+  let stopping: Promise<void> | null = null;
+
+  function tierOf(partition: OwnedPartition, topic: Topic): TierForwarder | undefined {
+    const tiers = owned.get(partition);
+    if (tiers === undefined) return undefined;
+    const known = tiers.get(topic);
+    if (known !== undefined) return known;
+    const tier = new TierForwarder(ports, partition, topic, delays.get(topic) ?? 0);
+    tiers.set(topic, tier);
+    return tier;
+  }
+
+  async function release(partition: OwnedPartition): Promise<void> {
+    const tiers = owned.get(partition);
+    owned.delete(partition);
+    await Promise.all([...(tiers?.values() ?? [])].map((tier) => tier.close()));
+  }
+
+  async function stop(): Promise<void> {
+    await Promise.all([...owned.keys()].map((partition) => release(partition)));
+    await consumer?.[Symbol.asyncDispose]();
+  }
+
+  return {
+    async start() {
+      consumer = await ports.log.consume({
+        group: DELAY_GROUP,
+        topics: DELAY_TIERS.map((tier) => tier.topic),
+        maxBatchBytes: BATCH_BYTES,
+        async onAssigned(partition) {
+          owned.set(partition, new Map());
+        },
+        onRevoked: release,
+        onRecords: (partition, topic, records) => tierOf(partition, topic)?.forward(records),
+        onError: (error) => ports.logger.error({ err: error }, "delay.consumer_failed"),
+      });
+    },
+    lag: () => consumer?.lag() ?? Promise.resolve(new Map()),
+    [Symbol.asyncDispose]: () => (stopping ??= stop()),
+  };
+}

@@ -1,0 +1,150 @@
+import type { Clock } from "../../domain/clock.ts";
+import { topicForDelay } from "../../domain/delay-tier.ts";
+import type { LogRecord, NewRecord, OwnedPartition, Position, Topic } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { dueTimeOfTask } from "../log/task-codec.ts";
+
+/** A batch larger than this is not kept in memory while its head is not due: it is read again. */
+const KEEP_BYTES = 128 * 1_024;
+/** Worth waiting for in memory, whatever the size. */
+const KEEP_MS = 250;
+const COMMIT_RETRY_MS = 500;
+
+export interface AppendDurably {
+  append(
+    records: readonly NewRecord[],
+    stillNeeded: () => boolean,
+  ): Promise<readonly Position[] | null>;
+}
+
+export interface TierPorts {
+  readonly appender: AppendDurably;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: {
+    forwarded(topic: Topic, count: number): void;
+    lateness(seconds: number): void;
+  };
+}
+
+/** One delay tier of one partition: its records are in the order they were appended, so the head is due first. */
+export class TierForwarder {
+  readonly #ports: TierPorts;
+  readonly #partition: OwnedPartition;
+  readonly #topic: Topic;
+  readonly #delayMs: number;
+  #closed = false;
+  #wake: (() => void) | null = null;
+  #underway: Promise<void> = Promise.resolve();
+
+  constructor(ports: TierPorts, partition: OwnedPartition, topic: Topic, delayMs: number) {
+    this.#ports = ports;
+    this.#partition = partition;
+    this.#topic = topic;
+    this.#delayMs = delayMs;
+  }
+
+  /** Resolves when all records have gone on, or ownership has ended. */
+  forward(records: readonly LogRecord[]): Promise<void> {
+    this.#underway = this.#forwardAll(records);
+    return this.#underway;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#wake?.();
+    await this.#underway;
+  }
+
+  async #forwardAll(records: readonly LogRecord[]): Promise<void> {
+    let rest = records;
+    while (rest.length > 0 && this.#mayGoOn()) {
+      const nowMs = this.#ports.clock.now();
+      const notYet = rest.findIndex((record) => this.#leavesAtMs(record) > nowMs);
+      const due = notYet === -1 ? rest : rest.slice(0, notYet);
+      if (due.length > 0 && !(await this.#moveOn(due, nowMs))) return;
+      rest = notYet === -1 ? [] : rest.slice(notYet);
+      const head = rest[0];
+      if (head !== undefined) rest = await this.#waitForHead(rest, head);
+    }
+  }
+
+  async #waitForHead(rest: readonly LogRecord[], head: LogRecord): Promise<readonly LogRecord[]> {
+    const waitMs = this.#leavesAtMs(head) - this.#ports.clock.now();
+    const bytes = rest.reduce((sum, record) => sum + record.value.length, 0);
+    if (bytes <= KEEP_BYTES || waitMs <= KEEP_MS) {
+      await this.#pause(waitMs);
+      return rest;
+    }
+    const { offset } = head;
+    const lastOffset = rest.at(-1)!.offset;
+    return this.#readAgain(offset, lastOffset, waitMs);
+  }
+
+  /** Large records do not wait in memory: hundreds of tiers and partitions may each have one at their head. */
+  async #readAgain(offset: number, lastOffset: number, waitMs: number): Promise<LogRecord[]> {
+    await this.#pause(waitMs);
+    const again: LogRecord[] = [];
+    if (!this.#mayGoOn()) return again;
+    for await (const batch of this.#partition.read(this.#topic, offset)) {
+      again.push(...batch.filter((record) => record.offset <= lastOffset));
+      if ((batch.at(-1)?.offset ?? lastOffset) >= lastOffset) break;
+    }
+    return again;
+  }
+
+  /** A record leaves when it has waited the tier's time, or is due before that. */
+  #leavesAtMs(record: LogRecord): number {
+    return Math.min(record.appendedAtMs + this.#delayMs, this.#dueAtMs(record));
+  }
+
+  /** A record that cannot be read leaves at once. */
+  #dueAtMs(record: LogRecord): number {
+    try {
+      return dueTimeOfTask(record.value);
+    } catch (error) {
+      const { topic, offset } = record;
+      this.#ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
+      return 0;
+    }
+  }
+
+  async #moveOn(due: readonly LogRecord[], nowMs: number): Promise<boolean> {
+    const moved = due.map((record): NewRecord => ({
+      topic: topicForDelay(this.#dueAtMs(record) - nowMs),
+      key: record.key,
+      value: record.value,
+    }));
+    if ((await this.#ports.appender.append(moved, () => this.#mayGoOn())) === null) return false;
+    this.#ports.metrics.forwarded(this.#topic, moved.length);
+    this.#ports.metrics.lateness(Math.max(0, nowMs - this.#leavesAtMs(due[0]!)) / 1000);
+    await this.#commit(due.at(-1)!.offset + 1);
+    return true;
+  }
+
+  /** A failed commit costs a second copy at worst; the next one covers it. */
+  async #commit(offset: number): Promise<void> {
+    try {
+      await this.#partition.commit([{ topic: this.#topic, offset }]);
+    } catch (error) {
+      this.#ports.logger.warn({ topic: this.#topic, err: error }, "log.commit_failed");
+      await this.#pause(COMMIT_RETRY_MS);
+    }
+  }
+
+  #mayGoOn(): boolean {
+    return !this.#closed && this.#partition.owned();
+  }
+
+  /** Ends early when ownership does. */
+  #pause(delayMs: number): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const cancel = this.#ports.clock.schedule(Math.max(0, delayMs), resolve);
+      this.#wake = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,81 @@
+import type { Clock } from "../../domain/clock.ts";
+import type { OwnedPartition, Topic } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+
+export interface CommitEntry {
+  readonly topic: Topic;
+  readonly offset: number;
+  readonly metadata?: string;
+}
+
+/** Commits what has changed, at most once per interval. A commit that fails is repeated with the next. */
+export class CommitLoop {
+  readonly #partition: OwnedPartition;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #intervalMs: number;
+  readonly #entries: () => readonly CommitEntry[];
+  readonly #committed = new Map<Topic, string>();
+  #cancel: (() => void) | null = null;
+  #running: Promise<boolean> | null = null;
+  #closed = false;
+
+  constructor(input: {
+    readonly partition: OwnedPartition;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly intervalMs: number;
+    readonly entries: () => readonly CommitEntry[];
+  }) {
+    this.#partition = input.partition;
+    this.#clock = input.clock;
+    this.#logger = input.logger;
+    this.#intervalMs = input.intervalMs;
+    this.#entries = input.entries;
+  }
+
+  /** Something is complete. */
+  touch(): void {
+    if (this.#closed) return;
+    this.#cancel ??= this.#clock.schedule(this.#intervalMs, () => {
+      this.#cancel = null;
+      void this.commit();
+    });
+  }
+
+  /** Commits now; false when the log did not take it (logged). One commit runs at a time. */
+  async commit(): Promise<boolean> {
+    while (this.#running !== null) await this.#running;
+    this.#running = this.#commitOnce();
+    const done = await this.#running;
+    this.#running = null;
+    if (!done) this.touch();
+    return done;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancel?.();
+    this.#cancel = null;
+  }
+
+  async #commitOnce(): Promise<boolean> {
+    const changed = this.#entries().filter(
+      (entry) => this.#committed.get(entry.topic) !== fingerprint(entry),
+    );
+    if (changed.length === 0) return true;
+    try {
+      await this.#partition.commit(changed);
+    } catch (error) {
+      const { partition } = this.#partition;
+      this.#logger.warn({ partition, err: error }, "log.commit_failed");
+      return false;
+    }
+    for (const entry of changed) this.#committed.set(entry.topic, fingerprint(entry));
+    return true;
+  }
+}
+
+function fingerprint({ offset, metadata }: CommitEntry): string {
+  return `${offset} ${metadata ?? ""}`;
+}

@@ -1,0 +1,20 @@
+const LOWEST_RATE = 10;
+const HIGHEST_RATE = 5_000;
+/** A backlog is spread over at most this long, so that a receiver that recovers is not kept waiting. */
+const LONGEST_SPREAD_MS = 10 * 60_000;
+
+/**
+ * Gives each task that a lane puts off a slot of its own at the pace the lane is thought to reach,
+ * so that a backlog does not come back all at once and be put off again.
+ */
+export class DeferralSpread {
+  #slotMs = 0;
+
+  /** The next slot, not before `earliestMs`, at `perSecond` tasks a second. */
+  next(earliestMs: number, perSecond: number): number {
+    const rate = Math.max(LOWEST_RATE, Math.min(HIGHEST_RATE, perSecond));
+    const slotMs = this.#slotMs < earliestMs ? earliestMs : this.#slotMs + 1000 / rate;
+    this.#slotMs = slotMs > earliestMs + LONGEST_SPREAD_MS ? earliestMs : slotMs;
+    return Math.round(this.#slotMs);
+  }
+}

@@ -1,0 +1,205 @@
+import type { Clock } from "../../domain/clock.ts";
+import { tryKey } from "../../domain/delivery-task.ts";
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { Logger } from "../../domain/logger.ts";
+import type { NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
+import { encodeTask } from "../log/task-codec.ts";
+import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
+import { HeldIndex } from "./held-index.ts";
+
+const CHUNK_TASKS = 200;
+const CHUNK_BYTES = 4 * 1_048_576;
+/** How often a lane without room is looked at again. */
+const ROOM_CHECK_MS = 200;
+
+export interface HeldHost {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly partition: OwnedPartition;
+  readonly retentionMs: number;
+  mayStart(): boolean;
+  lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
+  hasRoom(destinationId: string): boolean;
+  /** Null when the records could not be made durable. */
+  write(records: readonly NewRecord[]): Promise<readonly Position[] | null>;
+  /** The record that ends a run without a request. */
+  deadRecord(task: DeliveryTask, config: DestinationConfig | null, reason: string): NewRecord;
+  onHeld(change: number): void;
+}
+
+/**
+ * Tasks of paused and disabled destinations. They wait in the `held` log and are not looked at until their
+ * destination changes (or the sweep comes by); then they go back to `tasks`, as many as the lane has room for.
+ */
+export class HeldTasks {
+  readonly index = new HeldIndex();
+  readonly #host: HeldHost;
+  readonly #releasing = new Set<string>();
+  /** Tries that were released and have not come back through `tasks` yet. */
+  readonly #inTransit = new Map<string, Set<string>>();
+
+  constructor(host: HeldHost) {
+    this.#host = host;
+  }
+
+  /** Resolves with the step the task now waits at, once that is durable; null when it could not be written. */
+  async hold(task: DeliveryTask): Promise<DeliveryTask | null> {
+    const waiting: DeliveryTask = { ...task, deferrals: task.deferrals + 1 };
+    const { partition } = this.#host.partition;
+    const positions = await this.#host.write([
+      { topic: "held", key: task.event.endpointId, partition, value: encodeHeldTask(waiting) },
+    ]);
+    const offset = positions?.[0]?.offset;
+    if (offset === undefined) return null;
+    this.index.note(offset, { kind: "task", task: waiting });
+    this.#host.onHeld(1);
+    // It may have been resumed while the record was on its way.
+    this.release(task.destinationId);
+    return waiting;
+  }
+
+  /** A task came through `tasks`. */
+  onArrived(task: DeliveryTask): void {
+    if (this.#inTransit.size === 0) return;
+    const tries = this.#inTransit.get(task.destinationId);
+    if (tries?.delete(tryKey(task)) !== true || tries.size > 0) return;
+    this.#inTransit.delete(task.destinationId);
+    this.release(task.destinationId);
+  }
+
+  /** Looks at every destination that has held tasks. */
+  sweep(): void {
+    this.#inTransit.clear();
+    for (const destinationId of this.index.destinations()) this.release(destinationId);
+  }
+
+  /** Lets the held tasks of a destination go on when its status allows it. */
+  release(destinationId: string): void {
+    if (!this.index.has(destinationId) || this.#releasing.has(destinationId)) return;
+    this.#releasing.add(destinationId);
+    void this.#releaseNext(destinationId)
+      .catch((error: unknown) => {
+        // The sweep comes back to it.
+        this.#host.logger.error({ destinationId, err: error }, "held.release_failed");
+        return "no" as const;
+      })
+      .then((again) => {
+        this.#releasing.delete(destinationId);
+        if (again === "now") this.release(destinationId);
+        if (again === "later")
+          this.#host.clock.schedule(ROOM_CHECK_MS, () => this.release(destinationId));
+      });
+  }
+
+  async #releaseNext(destinationId: string): Promise<"now" | "later" | "no"> {
+    if (!this.#host.mayStart() || this.#inTransit.has(destinationId)) return "no";
+    const lookup = await this.#host.lookUp(destinationId);
+    const nowMs = this.#host.clock.now();
+    switch (lookup.kind) {
+      case "unavailable":
+        return "no";
+      case "missing":
+        return this.#endNext(destinationId, null, "the destination was deleted");
+      case "found":
+        if (this.index.oldestRunMs(destinationId) + this.#host.retentionMs < nowMs)
+          return this.#endExpired(destinationId, lookup.value, nowMs);
+        if (lookup.value.status !== "active") return "no";
+        if (!this.#host.hasRoom(destinationId)) return "later";
+        return this.#publishNext(destinationId);
+      default:
+        return lookup satisfies never;
+    }
+  }
+
+  async #publishNext(destinationId: string): Promise<"later" | "no"> {
+    const chunk = await this.#readNext(destinationId);
+    this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
+    const records = [...chunk.values()].map((task): NewRecord => ({
+      topic: "tasks",
+      key: task.event.endpointId,
+      value: encodeTask(task),
+    }));
+    if (await this.#letGo(destinationId, chunk, records)) return "no";
+    this.#inTransit.delete(destinationId);
+    return "later";
+  }
+
+  async #endNext(
+    destinationId: string,
+    config: DestinationConfig | null,
+    reason: string,
+  ): Promise<"now" | "no"> {
+    const chunk = await this.#readNext(destinationId);
+    const ends = [...chunk.values()].map((task) => this.#host.deadRecord(task, config, reason));
+    return (await this.#letGo(destinationId, chunk, ends)) ? "now" : "no";
+  }
+
+  /** The oldest run may be over its retention: those that are end, the others are held anew. */
+  async #endExpired(
+    destinationId: string,
+    config: DestinationConfig,
+    nowMs: number,
+  ): Promise<"now" | "no"> {
+    const chunk = await this.#readNext(destinationId);
+    const records: NewRecord[] = [];
+    const heldAnew: DeliveryTask[] = [];
+    for (const task of chunk.values())
+      if (task.runStartedAtMs + this.#host.retentionMs < nowMs)
+        records.push(
+          this.#host.deadRecord(task, config, "held longer than events are kept (retention)"),
+        );
+      else heldAnew.push(task);
+    if (records.length === 0) {
+      // Held in another order than the runs began: look again when these are over.
+      this.index.raiseOldestRun(
+        destinationId,
+        Math.min(...heldAnew.map((task) => task.runStartedAtMs)),
+      );
+      return "now";
+    }
+    const expired = new Map([...chunk].filter(([, task]) => !heldAnew.includes(task)));
+    return (await this.#letGo(destinationId, expired, records)) ? "now" : "no";
+  }
+
+  /** Writes what comes of the tasks and the mark that they are no longer held, in one call. */
+  async #letGo(
+    destinationId: string,
+    chunk: ReadonlyMap<number, DeliveryTask>,
+    records: readonly NewRecord[],
+  ): Promise<boolean> {
+    const offsets = [...chunk.keys()];
+    if (!this.#host.mayStart()) return false;
+    const { partition } = this.#host.partition;
+    const mark: NewRecord = {
+      topic: "held",
+      key: destinationId,
+      partition,
+      value: encodeHeldReleased(destinationId, offsets),
+    };
+    const positions = await this.#host.write([...records, mark]);
+    if (positions === null) return false;
+    this.index.release(destinationId, offsets);
+    this.#host.onHeld(-offsets.length);
+    return true;
+  }
+
+  async #readNext(destinationId: string): Promise<Map<number, DeliveryTask>> {
+    const wanted = new Set(this.index.next(destinationId, CHUNK_TASKS));
+    const chunk = new Map<number, DeliveryTask>();
+    const [first] = wanted;
+    let bytes = 0;
+    if (first === undefined) return chunk;
+    for await (const records of this.#host.partition.read("held", first)) {
+      for (const { offset, value } of records) {
+        if (!wanted.delete(offset)) continue;
+        const entry = decodeHeld(value);
+        if (entry.kind === "task") chunk.set(offset, entry.task);
+        bytes += value.length;
+        if (bytes > CHUNK_BYTES) return chunk;
+      }
+      if (wanted.size === 0) break;
+    }
+    return chunk;
+  }
+}

@@ -1,0 +1,45 @@
+/** Bytes of records taken in and not complete: intake waits while there are too many. */
+export class IntakeBudget {
+  readonly #maxBytes: number;
+  readonly #parent: IntakeBudget | null;
+  #bytes = 0;
+  #waiting: (() => void)[] = [];
+
+  constructor(maxBytes: number, parent: IntakeBudget | null = null) {
+    this.#maxBytes = maxBytes;
+    this.#parent = parent;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  add(bytes: number): void {
+    this.#bytes += bytes;
+    this.#parent?.add(bytes);
+  }
+
+  release(bytes: number): void {
+    this.#bytes -= bytes;
+    this.#parent?.release(bytes);
+    if (this.#bytes <= this.#maxBytes) this.wake();
+  }
+
+  /** Undefined when there is room now. */
+  room(): Promise<void> | undefined {
+    if (this.#bytes > this.#maxBytes) return this.#wait();
+    return this.#parent?.room();
+  }
+
+  /** Lets everyone go who waits: nothing more will be taken in, or there is room. */
+  wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  async #wait(): Promise<void> {
+    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    await this.#parent?.room();
+  }
+}

@@ -1,0 +1,60 @@
+import { CircuitBreaker } from "./circuit-breaker.ts";
+import type { CircuitState } from "./circuit-breaker.ts";
+import { ConcurrencyLimit } from "./concurrency-limit.ts";
+import { isSuccess } from "./conclude.ts";
+import { LanePace } from "./lane-pace.ts";
+import type { DeliveryOptions, Reply } from "./ports.ts";
+
+/** What a lane has learnt of its receiver from the answers. Times are steady, in ms. */
+export class LaneHealth {
+  readonly #concurrency: ConcurrencyLimit;
+  readonly #breaker: CircuitBreaker;
+  readonly #pace = new LanePace();
+  #proven = false;
+
+  constructor(options: DeliveryOptions) {
+    this.#concurrency = new ConcurrencyLimit(options.concurrency);
+    this.#breaker = new CircuitBreaker(options.breaker);
+  }
+
+  /** The latest try succeeded. */
+  get proven(): boolean {
+    return this.#proven;
+  }
+
+  /** Most tries in flight now. */
+  get concurrency(): number {
+    return this.#concurrency.value;
+  }
+
+  get isCircuitOpen(): boolean {
+    return this.#breaker.isOpen;
+  }
+
+  get perSecond(): number {
+    return this.#pace.perSecond(this.#concurrency.value);
+  }
+
+  circuit(nowMs: number): CircuitState {
+    return this.#breaker.state(nowMs);
+  }
+
+  onStart(): void {
+    this.#breaker.onStart();
+  }
+
+  /** Null: the try was cut off by us. */
+  onReply(reply: Reply | null, nowMs: number): void {
+    if (reply === null) return this.#breaker.onAbandoned();
+    this.#pace.onReply(reply.latencyMs);
+    this.#proven = isSuccess(reply);
+    if (this.#proven) {
+      this.#concurrency.onSuccess();
+      this.#breaker.onSuccess();
+      return;
+    }
+    if (reply.kind === "timeout") this.#concurrency.onTimeout();
+    else this.#concurrency.onFailure();
+    this.#breaker.onFailure(nowMs, reply.kind === "timeout");
+  }
+}

@@ -1,0 +1,29 @@
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { LimitsHost } from "./lane-rate-limit.ts";
+import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
+import type { SendGate } from "./send-gate.ts";
+
+/** What a lane asks of the owner of its partition. Nothing here throws. */
+export interface LaneHost extends LimitsHost {
+  readonly gate: SendGate;
+  readonly options: DeliveryOptions;
+  /** Owned, open, and not stopping. */
+  mayStart(): boolean;
+  /** Synchronous on a cache hit. */
+  lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
+  /** Makes the request and records its end in the background; the promise is the answer alone. */
+  attempt(task: DeliveryTask, config: DestinationConfig): Promise<Reply | null>;
+  putOff(
+    task: DeliveryTask,
+    config: DestinationConfig | null,
+    reason: DeferralReason,
+    dueAtMs: number,
+  ): void;
+  hold(task: DeliveryTask): void;
+  endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void;
+  /** When the circuit breaker may no longer put the run off, ms since the epoch. */
+  deadlineOf(task: DeliveryTask, config: DestinationConfig): number;
+  onCircuit(change: 1 | -1): void;
+  onQueued(change: number): void;
+}

@@ -1,0 +1,141 @@
+import type { Clock } from "../../domain/clock.ts";
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { DestinationConfig } from "../../domain/destination.ts";
+import { rateWindowMs } from "../../domain/rate-limit.ts";
+import type { LimitRecord } from "./limits-codec.ts";
+import { RateLimiter } from "./rate-limiter.ts";
+import type { StartedTry } from "./rate-limiter.ts";
+
+const NO_WAIT_MS = 0;
+/** Retried when the block could not be written yet. */
+const RESERVING_WAIT_MS = 1_000;
+const ROOM_MS = 1_000;
+
+export interface LimitsHost {
+  readonly clock: Clock;
+  /** Never goes back and never jumps, ms: what windows are measured by. */
+  steadyNow(): number;
+  /** The last record of the destination in the `limits` log at the assignment. */
+  knownLimit(destinationId: string): LimitRecord | null;
+  /** When this owner began: a window of a second counts as used up then. Steady, ms. */
+  readonly assignedAtMs: number;
+  /** True once durable. */
+  writeLimit(record: LimitRecord, endpointId: string): Promise<boolean>;
+}
+
+/** The rate limit of one lane through changes of its configuration; all times it takes and gives are wall clock. */
+export class LaneRateLimit {
+  readonly #destinationId: string;
+  readonly #host: LimitsHost;
+  #config: DestinationConfig | null = null;
+  #limiter: RateLimiter | null = null;
+  /** What the last limiter knew, for the next one. */
+  #known: LimitRecord | null;
+  #reserving = false;
+
+  constructor(destinationId: string, host: LimitsHost) {
+    this.#destinationId = destinationId;
+    this.#host = host;
+    this.#known = host.knownLimit(destinationId);
+  }
+
+  /** How long back its state reaches, ms. */
+  get memoryMs(): number {
+    return this.#limiter === null ? 0 : 2 * rateWindowMs(this.#limiter.window);
+  }
+
+  /** The latest configuration that the lane has seen. */
+  get config(): DestinationConfig | null {
+    return this.#config;
+  }
+
+  configure(config: DestinationConfig): void {
+    if (config === this.#config) return;
+    this.#config = config;
+    const { rateLimitMax: max, rateLimitWindow: window } = config;
+    const current = this.#limiter;
+    if (max === (current?.max ?? null) && window === (current?.window ?? null)) return;
+    const nowMs = this.#host.steadyNow();
+    if (current !== null) this.#known = current.snapshot(this.#destinationId, nowMs);
+    if (max === null || window === null) {
+      this.#limiter = null;
+      return;
+    }
+    this.#limiter = new RateLimiter(max, window, this.#known, nowMs);
+    if (window === "second" && nowMs - this.#host.assignedAtMs < 2_000)
+      this.#limiter.useUp(Math.min(nowMs, this.#host.assignedAtMs));
+  }
+
+  /** A task's slot, wall clock; not before `startAtMs`. One that comes back for its own slot keeps it. */
+  plan(task: DeliveryTask, startAtMs: number): number {
+    const limiter = this.#limiter;
+    if (limiter === null) return startAtMs;
+    const aheadMs = this.#host.clock.now() - this.#host.steadyNow();
+    if (task.deferrals > 0 && limiter.hasPlanned(task.dueAtMs - aheadMs)) return startAtMs;
+    return Math.ceil(limiter.plan(startAtMs - aheadMs) + aheadMs);
+  }
+
+  /** A new slot for a task that missed its own. */
+  planAgain(): number {
+    const aheadMs = this.#host.clock.now() - this.#host.steadyNow();
+    const nowMs = this.#host.steadyNow();
+    return Math.ceil((this.#limiter?.plan(nowMs) ?? nowMs) + aheadMs);
+  }
+
+  /** How long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is through. */
+  waitMs(retry: () => void): number {
+    const limiter = this.#limiter;
+    if (limiter === null) return NO_WAIT_MS;
+    if (this.#reserving) return RESERVING_WAIT_MS;
+    const nowMs = this.#host.steadyNow();
+    const admission = limiter.admit(nowMs);
+    switch (admission.kind) {
+      case "go":
+        return NO_WAIT_MS;
+      case "wait":
+        return Math.max(1, admission.untilMs - nowMs);
+      case "reserve":
+        void this.#reserve(limiter, retry);
+        return RESERVING_WAIT_MS;
+      default:
+        return admission satisfies never;
+    }
+  }
+
+  /** A try starts now; the result is called when its answer is here. */
+  start(): () => void {
+    const limiter = this.#limiter;
+    if (limiter === null) return () => undefined;
+    const started: StartedTry = limiter.start(this.#host.steadyNow());
+    return () => limiter.finish(started, this.#host.steadyNow());
+  }
+
+  hasRoom(): boolean {
+    const limiter = this.#limiter;
+    if (limiter === null) return true;
+    return limiter.nextSlotMs(this.#host.steadyNow()) <= this.#host.steadyNow() + ROOM_MS;
+  }
+
+  /** Ownership ends in order: the exact state lets the next owner use what a block would have kept back. */
+  close(): void {
+    this.#limiter = null;
+  }
+
+  /** The state to write when ownership ends in order; null where nothing is kept. */
+  lastRecord(): LimitRecord | null {
+    if (this.#limiter === null || !this.#limiter.isPersistent) return null;
+    return this.#limiter.snapshot(this.#destinationId, this.#host.steadyNow());
+  }
+
+  async #reserve(limiter: RateLimiter, retry: () => void): Promise<void> {
+    this.#reserving = true;
+    const nowMs = this.#host.steadyNow();
+    const { record, block } = limiter.nextBlock(this.#destinationId, nowMs);
+    const durable = await this.#host.writeLimit(record, this.#config?.endpointId ?? "");
+    this.#reserving = false;
+    // When it is not, the lane's own timer comes back.
+    if (!durable) return;
+    limiter.grant(block);
+    retry();
+  }
+}

@@ -1,0 +1,301 @@
+import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import { DeferralSpread } from "./deferral-spread.ts";
+import { LaneHealth } from "./lane-health.ts";
+import { LaneQueue } from "./lane-queue.ts";
+import type { QueuedTry } from "./lane-queue.ts";
+import type { Reply } from "./ports.ts";
+import { LaneRateLimit } from "./lane-rate-limit.ts";
+import type { LaneHost } from "./lane-host.ts";
+import type { LimitRecord } from "./limits-codec.ts";
+import type { GateLane } from "./send-gate.ts";
+
+/** Longer than this nothing waits in a lane. */
+const MAX_WAIT_MS = 2_000;
+const CONFIG_RETRY_MS = 5_000;
+/** A lane takes at least so many, however slow it is thought to be. */
+const ALWAYS_TAKEN = 500;
+
+/**
+ * The queue and the concurrency of one destination. A task is taken in only when it can be expected to start
+ * within two seconds; otherwise it is put off to a delay tier, with a slot of its own, and frees the partition.
+ */
+export class Lane implements GateLane {
+  inFlight = 0;
+  readonly destinationId: string;
+  readonly #host: LaneHost;
+  readonly #queue = new LaneQueue();
+  readonly #early = new Map<DeliveryTask, () => void>();
+  readonly #health: LaneHealth;
+  readonly #rateLimit: LaneRateLimit;
+  readonly #spread = new DeferralSpread();
+  #pumping = false;
+  #lookingUp = false;
+  #cancelRateTimer: (() => void) | null = null;
+  #cancelEviction: (() => void) | null = null;
+  #lastUsedMs: number;
+
+  constructor(destinationId: string, host: LaneHost) {
+    this.destinationId = destinationId;
+    this.#host = host;
+    this.#health = new LaneHealth(host.options);
+    this.#rateLimit = new LaneRateLimit(destinationId, host);
+    this.#lastUsedMs = host.clock.monotonic();
+  }
+
+  get proven(): boolean {
+    return this.#health.proven;
+  }
+
+  get queued(): number {
+    return this.#queue.length + this.#early.size;
+  }
+
+  /** Nothing waits, nothing is known that a new lane would miss. */
+  isIdle(idleMs: number): boolean {
+    const unusedMs = this.#host.clock.monotonic() - this.#lastUsedMs;
+    const knowsMs = Math.max(idleMs, this.#rateLimit.memoryMs);
+    return (
+      this.queued === 0 && this.inFlight === 0 && unusedMs > knowsMs && !this.#health.isCircuitOpen
+    );
+  }
+
+  /** Room for more without putting them off. */
+  hasRoom(): boolean {
+    return !this.#isFull(0) && !this.#health.isCircuitOpen && this.#rateLimit.hasRoom();
+  }
+
+  /** Takes the task in, puts it off, or ends it. */
+  offer(task: DeliveryTask, config: DestinationConfig): void {
+    const nowMs = this.#host.clock.now();
+    this.#lastUsedMs = this.#host.clock.monotonic();
+    this.#rateLimit.configure(config);
+    if (this.#refusedByCircuit(task, config)) return;
+    if (task.dueAtMs > nowMs + MAX_WAIT_MS) {
+      this.#host.putOff(task, config, "early", task.dueAtMs);
+      return;
+    }
+    if (this.#isFull(task.event.body.length)) {
+      this.#putOffFull(task, config);
+      return;
+    }
+    const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs));
+    if (startAtMs > nowMs + MAX_WAIT_MS) {
+      this.#host.putOff(task, config, "rate_limit", startAtMs);
+      return;
+    }
+    this.#host.onQueued(1);
+    if (startAtMs > nowMs) this.#waitFor(task, startAtMs - nowMs);
+    else this.#enqueue(task);
+  }
+
+  /** The state of a persistent limit, for the next owner. */
+  lastLimit(): { readonly record: LimitRecord; readonly endpointId: string } | null {
+    const record = this.#rateLimit.lastRecord();
+    const endpointId = this.#rateLimit.config?.endpointId;
+    return record === null || endpointId === undefined ? null : { record, endpointId };
+  }
+
+  /** Starts what may start. Called whenever something may have changed. */
+  pump(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    try {
+      while (this.#startNext());
+    } finally {
+      this.#pumping = false;
+    }
+    this.#watchForEviction();
+  }
+
+  /** Ownership ended or the process stops: waiting tasks stay in the log, not complete. */
+  close(): void {
+    for (const cancel of this.#early.values()) cancel();
+    this.#host.onQueued(-this.queued);
+    this.#early.clear();
+    this.#queue.takeAll();
+    this.#cancelRateTimer?.();
+    this.#cancelEviction?.();
+    this.#cancelRateTimer = null;
+    this.#cancelEviction = null;
+    this.#host.gate.forget(this);
+    if (this.#health.isCircuitOpen) this.#host.onCircuit(-1);
+    this.#rateLimit.close();
+  }
+
+  #waitFor(task: DeliveryTask, delayMs: number): void {
+    const cancel = this.#host.clock.schedule(delayMs, () => {
+      this.#early.delete(task);
+      this.#enqueue(task);
+    });
+    this.#early.set(task, cancel);
+  }
+
+  #enqueue(task: DeliveryTask): void {
+    this.#queue.push({ task, enqueuedMs: this.#host.clock.monotonic() });
+    this.pump();
+  }
+
+  #isFull(moreBytes: number): boolean {
+    const { length, bytes } = this.#queue;
+    if (length > 0 && bytes + moreBytes > this.#host.options.laneBytes) return true;
+    const drainable = (this.#health.perSecond * MAX_WAIT_MS) / 1000;
+    return this.queued >= Math.max(ALWAYS_TAKEN, drainable);
+  }
+
+  #putOffFull(task: DeliveryTask, config: DestinationConfig): void {
+    const earliestMs = this.#host.clock.now() + MAX_WAIT_MS;
+    this.#host.putOff(
+      task,
+      config,
+      "lane_full",
+      this.#spread.next(earliestMs, this.#health.perSecond),
+    );
+  }
+
+  /** True when the circuit lets the task not through: it is then put off or, past its schedule, ended. */
+  #refusedByCircuit(task: DeliveryTask, config: DestinationConfig): boolean {
+    const state = this.#health.circuit(this.#host.steadyNow());
+    if (state.kind === "closed") return false;
+    if (state.kind === "half_open" && !state.probing && this.queued === 0) return false;
+    const nowMs = this.#host.clock.now();
+    if (nowMs >= this.#host.deadlineOf(task, config)) {
+      this.#host.endDead(
+        task,
+        config,
+        "the receiver kept failing (circuit open) until the whole retry schedule had elapsed",
+      );
+      return true;
+    }
+    const openMs = state.kind === "open" ? state.untilMs - this.#host.steadyNow() : MAX_WAIT_MS;
+    const dueAtMs = this.#spread.next(
+      nowMs + Math.max(MAX_WAIT_MS, openMs),
+      this.#health.perSecond,
+    );
+    this.#host.putOff(task, config, "circuit_open", dueAtMs);
+    return true;
+  }
+
+  /** True when it did something and more may follow. */
+  #startNext(): boolean {
+    const next = this.#queue.first;
+    if (next === undefined || this.#lookingUp || !this.#host.mayStart()) return false;
+    if (this.inFlight >= this.#health.concurrency) return false;
+    const found = this.#host.lookUp(this.destinationId);
+    if (found instanceof Promise) {
+      this.#lookingUp = true;
+      void found.then((lookup) => {
+        this.#lookingUp = false;
+        if (this.#apply(lookup)) this.#startWith(lookup);
+        this.pump();
+      });
+      return false;
+    }
+    return this.#apply(found) && this.#startWith(found);
+  }
+
+  /** False when the configuration lets nothing start: then the queue is empty afterwards. */
+  #apply(lookup: Lookup<DestinationConfig>): lookup is { kind: "found"; value: DestinationConfig } {
+    switch (lookup.kind) {
+      case "found":
+        if (lookup.value.status === "active") return true;
+        for (const { task } of this.#takeAll()) this.#host.hold(task);
+        return false;
+      case "missing":
+        for (const { task } of this.#takeAll())
+          this.#host.endDead(task, null, "the destination was deleted");
+        return false;
+      case "unavailable":
+        for (const { task } of this.#takeAll())
+          this.#host.putOff(
+            task,
+            null,
+            "config_unavailable",
+            this.#spread.next(this.#host.clock.now() + CONFIG_RETRY_MS, this.#health.perSecond),
+          );
+        return false;
+      default:
+        return lookup satisfies never;
+    }
+  }
+
+  #startWith({ value: config }: { readonly value: DestinationConfig }): boolean {
+    if (this.#queue.first === undefined || !this.#host.mayStart()) return false;
+    this.#rateLimit.configure(config);
+    const circuit = this.#health.circuit(this.#host.steadyNow());
+    if (circuit.kind === "open") {
+      for (const { task } of this.#takeAll()) this.#refusedByCircuit(task, config);
+      return false;
+    }
+    if (circuit.kind === "half_open" && circuit.probing) return false;
+    const waitMs = this.#rateLimit.waitMs(() => this.pump());
+    if (waitMs > MAX_WAIT_MS) {
+      for (const { task } of this.#takeAll())
+        this.#host.putOff(task, config, "rate_limit", this.#rateLimit.planAgain());
+      return false;
+    }
+    if (waitMs > 0) {
+      this.#cancelRateTimer?.();
+      this.#cancelRateTimer = this.#host.clock.schedule(waitMs, () => this.pump());
+      return false;
+    }
+    const leave = this.#host.gate.tryEnter(this);
+    if (leave === null) return false;
+    this.#start(config, leave);
+    return true;
+  }
+
+  #start(config: DestinationConfig, leave: () => void): void {
+    const next = this.#queue.shift();
+    if (next === undefined) return leave();
+    this.#host.onQueued(-1);
+    const finish = this.#rateLimit.start();
+    this.#health.onStart();
+    void this.#host.attempt(next.task, config).then((reply) => {
+      finish();
+      this.#learn(reply);
+      leave();
+      this.pump();
+    });
+  }
+
+  #learn(reply: Reply | null): void {
+    this.#lastUsedMs = this.#host.clock.monotonic();
+    const wasOpen = this.#health.isCircuitOpen;
+    this.#health.onReply(reply, this.#host.steadyNow());
+    if (wasOpen !== this.#health.isCircuitOpen) this.#host.onCircuit(wasOpen ? -1 : 1);
+  }
+
+  #takeAll(): QueuedTry[] {
+    const all = this.#queue.takeAll();
+    this.#host.onQueued(-all.length);
+    return all;
+  }
+
+  /** What has waited its two seconds is put off: a hung receiver must not hold its partition. */
+  #watchForEviction(): void {
+    const first = this.#queue.first;
+    if (first === undefined || this.#cancelEviction !== null) return;
+    const waitedMs = this.#host.clock.monotonic() - first.enqueuedMs;
+    this.#cancelEviction = this.#host.clock.schedule(Math.max(0, MAX_WAIT_MS - waitedMs), () => {
+      this.#cancelEviction = null;
+      this.#evict();
+    });
+  }
+
+  #evict(): void {
+    const nowMs = this.#host.clock.monotonic();
+    const config = this.#rateLimit.config;
+    if (this.#host.mayStart() && !this.#lookingUp && config !== null)
+      for (
+        let first = this.#queue.first;
+        first !== undefined && first.enqueuedMs + MAX_WAIT_MS <= nowMs;
+        first = this.#queue.first
+      ) {
+        this.#queue.shift();
+        this.#host.onQueued(-1);
+        if (!this.#refusedByCircuit(first.task, config)) this.#putOffFull(first.task, config);
+      }
+    this.pump();
+  }
+}

@@ -1,0 +1,27 @@
+import type { Starts } from "../../domain/rate-limit.ts";
+
+/** Up to `count` tries may start before `untilMs`: written before the first of them starts. */
+export interface Block {
+  readonly untilMs: number;
+  readonly count: number;
+}
+
+/** The latest record of a destination in the `limits` log: what started, and what may have started since. */
+export interface LimitRecord {
+  readonly destinationId: string;
+  readonly starts: readonly Starts[];
+  readonly block: Block | null;
+}
+
+export function encodeLimit(record: LimitRecord): Uint8Array {
+  return Buffer.from(JSON.stringify({ v: 1, ...record }));
+}
+
+/** @throws {Error} on a foreign record */
+export function decodeLimit(value: Uint8Array): LimitRecord {
+  const parsed: unknown = JSON.parse(Buffer.from(value).toString());
+  const record = parsed as LimitRecord & { readonly v: number };
+  if (record.v !== 1 || typeof record.destinationId !== "string" || !Array.isArray(record.starts))
+    throw new Error("limits record of unknown version: was it written by a newer relay?");
+  return record;
+}

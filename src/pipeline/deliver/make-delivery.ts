@@ -1,0 +1,137 @@
+import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
+import { IntakeBudget } from "./intake-budget.ts";
+import { RECOVERY_TOPICS } from "./log-positions.ts";
+import { PartitionOwner } from "./partition-owner.ts";
+import { SOURCE_TOPICS } from "./partition-positions.ts";
+import type { SourceTopic } from "./partition-positions.ts";
+import { DEFAULT_DELIVERY_OPTIONS } from "./ports.ts";
+import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
+import { RunLedger } from "./run-ledger.ts";
+import { SendGate } from "./send-gate.ts";
+import type { SharedDelivery } from "./shared-delivery.ts";
+import { makeSteadyClock } from "./steady-clock.ts";
+
+export const DELIVERY_GROUP = "delivery";
+const REMEMBERED_RUNS = 100_000;
+/** Of the 5 s that the log allows: the rest is for commits. */
+const REVOKE_GRACE_MS = 4_000;
+
+export interface Delivery extends AsyncDisposable {
+  start(): Promise<void>;
+  /** Records not yet committed, by topic. */
+  lag(): Promise<ReadonlyMap<Topic, number>>;
+}
+
+/**
+ * Fan-out and delivery: owns partitions of `events` and `tasks`, sends, and records how each try ended.
+ * `ownerId` must be new for each start of the process. Disposing stops gracefully: nothing more starts,
+ * tries in flight get `stopGraceMs`, then all is committed.
+ */
+export function makeDelivery(
+  ports: DeliveryPorts,
+  given: Partial<DeliveryOptions> & Pick<DeliveryOptions, "ownerId" | "version">,
+): Delivery {
+  const options: DeliveryOptions = { ...DEFAULT_DELIVERY_OPTIONS, ...given };
+  const owners = new Map<OwnedPartition, PartitionOwner>();
+  const cutOff = new AbortController();
+  const shared = makeShared(ports, options, cutOff.signal);
+  let assignments = 0;
+  let consumer: LogConsumer | null = null;
+  let cancelSweep: (() => void) | null = null;
+  let stopListening: (() => void) | null = null;
+  let stopping: Promise<void> | null = null;
+
+  async function start(): Promise<void> {
+    stopListening = ports.onDestinationChanged((destinationId) => {
+      for (const owner of owners.values()) owner.onDestinationChanged(destinationId);
+    });
+    consumer = await ports.log.consume({
+      group: DELIVERY_GROUP,
+      topics: SOURCE_TOPICS,
+      sideTopics: [...RECOVERY_TOPICS, "limits"],
+      async onAssigned(partition) {
+        assignments += 1;
+        const assignmentId = `${options.ownerId}/${assignments}`;
+        const owner = new PartitionOwner(shared, partition, assignmentId);
+        await owner.recover();
+        owners.set(partition, owner);
+      },
+      async onRevoked(partition) {
+        const owner = owners.get(partition);
+        owners.delete(partition);
+        await owner?.close(REVOKE_GRACE_MS);
+      },
+      onRecords: (partition, topic, records) =>
+        owners.get(partition)?.take(topic as SourceTopic, records),
+      onError: (error) => ports.logger.error({ err: error }, "delivery.consumer_failed"),
+    });
+    sweepLater();
+  }
+
+  function sweepLater(): void {
+    cancelSweep = ports.clock.schedule(options.heldSweepMs, () => {
+      void sweep().then(() => (stopping === null ? sweepLater() : undefined));
+    });
+  }
+
+  async function sweep(): Promise<void> {
+    for (const owner of owners.values())
+      try {
+        await owner.sweep();
+      } catch (error) {
+        ports.logger.warn({ err: error }, "delivery.sweep_failed");
+      }
+  }
+
+  async function stop(): Promise<void> {
+    cancelSweep?.();
+    stopListening?.();
+    await Promise.all([...owners.values()].map((owner) => owner.close(options.stopGraceMs)));
+    cutOff.abort();
+    await consumer?.[Symbol.asyncDispose]();
+    owners.clear();
+  }
+
+  return {
+    start,
+    lag: () => consumer?.lag() ?? Promise.resolve(new Map()),
+    [Symbol.asyncDispose]: () => (stopping ??= stop()),
+  };
+}
+
+function makeShared(
+  ports: DeliveryPorts,
+  options: DeliveryOptions,
+  cutOff: AbortSignal,
+): SharedDelivery {
+  let queued = 0;
+  const budget = new IntakeBudget(options.maxPendingBytes);
+  const onError = (destinationId: string, error: unknown): Lookup<DestinationConfig> => {
+    ports.logger.error({ destinationId, err: error }, "config.lookup_failed");
+    return { kind: "unavailable" };
+  };
+  return {
+    ports,
+    options,
+    cutOff,
+    budget,
+    gate: new SendGate(options.maxInFlight, (count) => ports.metrics.inFlight(count)),
+    steadyNow: makeSteadyClock(ports.clock),
+    recent: new RunLedger(REMEMBERED_RUNS),
+    lookUp(destinationId) {
+      try {
+        const found = ports.destination(destinationId);
+        return found instanceof Promise
+          ? found.catch((error: unknown) => onError(destinationId, error))
+          : found;
+      } catch (error) {
+        return onError(destinationId, error);
+      }
+    },
+    onQueued(change) {
+      queued += change;
+      ports.metrics.queued(queued, budget.bytes);
+    },
+  };
+}

@@ -1,0 +1,224 @@
+import { EVENT_RUN } from "../../domain/delivery-task.ts";
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { EventRecord } from "../../domain/event.ts";
+import type { LogRecord, NewRecord, OwnedPartition, Topic } from "../../domain/log.ts";
+import { topicForDelay } from "../../domain/delay-tier.ts";
+import { decodeEvent } from "../log/event-codec.ts";
+import { encodeOutcome } from "../log/outcome-codec.ts";
+import { partitionOf } from "../log/partition.ts";
+import { decodeTask, encodeTask } from "../log/task-codec.ts";
+import type { LiveTries } from "./live-tries.ts";
+import type { PartitionLanes } from "./partition-lanes.ts";
+import type { WriteRecords } from "./partition-writer.ts";
+import type { FanoutPlan } from "./ports.ts";
+import { fanoutKey } from "./recovery.ts";
+import { RunLedger, runKeyOf } from "./run-ledger.ts";
+import type { SharedDelivery } from "./shared-delivery.ts";
+
+/** A task of this destination is a fan-out that is still to be made: the configuration could not be had. */
+const FAN_OUT_LATER = "";
+const CONFIG_RETRY_MS = 5_000;
+
+/** Turns records of `events` and `tasks` into live tries; drops what the log says is complete. */
+export class PartitionIntake {
+  /** What the last owners left; empty once everything of theirs is complete. */
+  readonly ledger = new RunLedger();
+  fanouts = new Map<string, readonly string[]>();
+  readonly #shared: SharedDelivery;
+  readonly #partition: OwnedPartition;
+  readonly #live: LiveTries;
+  readonly #lanes: PartitionLanes;
+  readonly #write: WriteRecords;
+
+  constructor(input: {
+    readonly shared: SharedDelivery;
+    readonly partition: OwnedPartition;
+    readonly live: LiveTries;
+    readonly lanes: PartitionLanes;
+    readonly write: WriteRecords;
+  }) {
+    this.#shared = input.shared;
+    this.#partition = input.partition;
+    this.#live = input.live;
+    this.#lanes = input.lanes;
+    this.#write = input.write;
+  }
+
+  /** Everything that earlier owners worked on is complete. */
+  forget(): void {
+    this.ledger.clear();
+    this.fanouts = new Map();
+  }
+
+  /** `complete` is called once the record is complete. A record that cannot be read is logged and passed over. */
+  take(record: LogRecord, complete: () => void): void {
+    try {
+      if (!this.#isHome(record)) this.#sendHome(record, complete);
+      else if (record.topic === "events")
+        this.#takeEvent(decodeEvent(record.value), complete, null);
+      else this.#takeTask(decodeTask(record.value), complete);
+    } catch (error) {
+      const { topic, offset } = record;
+      this.#shared.ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
+      complete();
+    }
+  }
+
+  #takeTask(task: DeliveryTask, complete: () => void): void {
+    if (task.destinationId === FAN_OUT_LATER) this.#takeEvent(task.event, complete, task);
+    else this.#admit(task, complete);
+  }
+
+  #takeEvent(event: EventRecord, complete: () => void, delayed: DeliveryTask | null): void {
+    if (!event.signatureValid) return complete();
+    const given = this.fanouts.get(fanoutKey(event.id, EVENT_RUN)) ?? null;
+    if (given !== null) return this.#fanOut(event, [], given, complete);
+    if (this.ledger.judge(fanOutLaterKey(event), delayed ?? FIRST_STEP).kind !== "go")
+      return complete();
+    const found = this.#destinationsOf(event.endpointId);
+    if (found instanceof Promise)
+      this.#lanes.pending.track(
+        found.then((lookup) => this.#fanOutTo(event, lookup, complete, delayed)),
+      );
+    else this.#fanOutTo(event, found, complete, delayed);
+  }
+
+  #fanOutTo(
+    event: EventRecord,
+    lookup: Lookup<readonly DestinationConfig[]>,
+    complete: () => void,
+    delayed: DeliveryTask | null,
+  ): void {
+    switch (lookup.kind) {
+      case "missing":
+        return complete();
+      case "found":
+        return this.#fanOut(event, lookup.value, null, complete);
+      case "unavailable":
+        return this.#fanOutLater(event, complete, delayed);
+      default:
+        return lookup satisfies never;
+    }
+  }
+
+  #fanOut(
+    event: EventRecord,
+    destinations: readonly DestinationConfig[],
+    given: readonly string[] | null,
+    complete: () => void,
+  ): void {
+    const { planFanout, clock } = this.#shared.ports;
+    const plan: FanoutPlan = planFanout(event, destinations, clock.now(), given);
+    if (plan.tasks.length === 0) return complete();
+    let open = plan.tasks.length + 1;
+    const oneDone = (): void => {
+      open -= 1;
+      if (open === 0) complete();
+    };
+    if (given === null) {
+      const outcome: NewRecord = {
+        topic: "attempts",
+        key: event.endpointId,
+        partition: this.#partition.partition,
+        value: encodeOutcome(plan.outcome),
+      };
+      this.#lanes.pending.track(
+        this.#write([outcome]).then((written) => (written === null ? undefined : oneDone())),
+      );
+    } else oneDone();
+    for (const task of plan.tasks) this.#admit(task, oneDone);
+  }
+
+  /** The event waits in a delay tier as a task without a destination. */
+  #fanOutLater(event: EventRecord, complete: () => void, delayed: DeliveryTask | null): void {
+    this.#shared.ports.metrics.deferred("config_unavailable");
+    const nowMs = this.#shared.ports.clock.now();
+    const waitMs = CONFIG_RETRY_MS * (1 + this.#shared.ports.random());
+    const task: DeliveryTask = {
+      event,
+      destinationId: FAN_OUT_LATER,
+      run: EVENT_RUN,
+      trigger: "event",
+      tryNumber: 1,
+      deferrals: (delayed?.deferrals ?? 0) + 1,
+      dueAtMs: nowMs + waitMs,
+      runStartedAtMs: event.receivedAtMs,
+    };
+    this.#forward(topicForDelay(waitMs), task, complete);
+  }
+
+  #forward(topic: Topic, task: DeliveryTask, complete: () => void): void {
+    const record: NewRecord = { topic, key: task.event.endpointId, value: encodeTask(task) };
+    this.#lanes.pending.track(
+      this.#write([record]).then((written) => (written === null ? undefined : complete())),
+    );
+  }
+
+  #admit(task: DeliveryTask, complete: () => void): void {
+    const key = runKeyOf(task);
+    const recent = this.#shared.recent.judge(key, task);
+    const verdict = recent.kind === "go" ? this.ledger.judge(key, task) : recent;
+    switch (verdict.kind) {
+      case "superseded":
+        this.#shared.ports.metrics.droppedDuplicate();
+        return complete();
+      case "follow_up":
+        this.#lanes.pending.track(
+          this.#lanes
+            .publishFollowUp({ ...task, ...verdict.followUp })
+            .then((published) => (published ? complete() : undefined)),
+        );
+        return;
+      case "go":
+        if (this.#live.begin(task, complete)) this.#lanes.route(task);
+        else this.#shared.ports.metrics.droppedDuplicate();
+        return;
+      default:
+        return verdict satisfies never;
+    }
+  }
+
+  #isHome(record: LogRecord): boolean {
+    return partitionOf(record.key, this.#shared.ports.log.partitions) === record.partition;
+  }
+
+  /** The number of partitions has grown since: only the owner of the home partition may send. */
+  #sendHome(record: LogRecord, complete: () => void): void {
+    const { topic, key, value } = record;
+    this.#lanes.pending.track(
+      this.#write([{ topic, key, value }]).then((written) =>
+        written === null ? undefined : complete(),
+      ),
+    );
+  }
+
+  #destinationsOf(
+    endpointId: string,
+  ): Lookup<readonly DestinationConfig[]> | Promise<Lookup<readonly DestinationConfig[]>> {
+    const onError = (error: unknown): Lookup<readonly DestinationConfig[]> => {
+      this.#shared.ports.logger.error({ endpointId, err: error }, "config.lookup_failed");
+      return { kind: "unavailable" };
+    };
+    try {
+      const found = this.#shared.ports.destinationsOf(endpointId);
+      return found instanceof Promise ? found.catch(onError) : found;
+    } catch (error) {
+      return onError(error);
+    }
+  }
+}
+
+const FIRST_STEP = { tryNumber: 1, deferrals: 0 };
+
+function fanOutLaterKey(event: EventRecord): string {
+  return runKeyOf({
+    event,
+    destinationId: FAN_OUT_LATER,
+    run: EVENT_RUN,
+    trigger: "event",
+    dueAtMs: 0,
+    runStartedAtMs: 0,
+    ...FIRST_STEP,
+  });
+}

@@ -1,0 +1,280 @@
+import { scheduleLengthMs } from "../../domain/backoff.ts";
+import { topicForDelay } from "../../domain/delay-tier.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { NewRecord, OwnedPartition } from "../../domain/log.ts";
+import { encodeOutcome } from "../log/outcome-codec.ts";
+import { encodeTask } from "../log/task-codec.ts";
+import { concludeDead, concludeRateLimited } from "./conclude.ts";
+import type { Conclusion } from "./conclude.ts";
+import { HeldTasks } from "./held-tasks.ts";
+import { Lane } from "./lane.ts";
+import type { LaneHost } from "./lane-host.ts";
+import { encodeLimit } from "./limits-codec.ts";
+import type { LimitRecord } from "./limits-codec.ts";
+import type { LiveTries } from "./live-tries.ts";
+import type { WriteRecords } from "./partition-writer.ts";
+import { PendingWork } from "./pending-work.ts";
+import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
+import { runKeyOf } from "./run-ledger.ts";
+import { sendTry } from "./send-try.ts";
+import type { SendGate } from "./send-gate.ts";
+import type { SharedDelivery } from "./shared-delivery.ts";
+
+const IDLE_LANE_MS = 60_000;
+const CONFIG_RETRY_MS = 5_000;
+/** A run whose schedule is short still gets this long behind an open circuit. */
+const SHORTEST_DEADLINE_MS = 60_000;
+
+/** The lanes of one partition, and everything that can become of a task. */
+export class PartitionLanes implements LaneHost {
+  readonly clock: Clock;
+  readonly gate: SendGate;
+  readonly options: DeliveryOptions;
+  readonly steadyNow: () => number;
+  readonly assignedAtMs: number;
+  readonly held: HeldTasks;
+  readonly pending = new PendingWork();
+  limits: ReadonlyMap<string, LimitRecord> = new Map();
+  readonly #shared: SharedDelivery;
+  readonly #partition: OwnedPartition;
+  readonly #live: LiveTries;
+  readonly #write: WriteRecords;
+  readonly #lanes = new Map<string, Lane>();
+  #isOpen = false;
+
+  constructor(
+    shared: SharedDelivery,
+    partition: OwnedPartition,
+    live: LiveTries,
+    write: WriteRecords,
+  ) {
+    this.clock = shared.ports.clock;
+    this.gate = shared.gate;
+    this.options = shared.options;
+    this.steadyNow = shared.steadyNow;
+    this.assignedAtMs = shared.steadyNow();
+    this.#shared = shared;
+    this.#partition = partition;
+    this.#live = live;
+    this.#write = write;
+    this.held = new HeldTasks({
+      clock: shared.ports.clock,
+      logger: shared.ports.logger,
+      partition,
+      retentionMs: shared.options.retentionMs,
+      mayStart: () => this.mayStart(),
+      lookUp: (destinationId) => this.lookUp(destinationId),
+      hasRoom: (destinationId) => this.#lanes.get(destinationId)?.hasRoom() ?? true,
+      write,
+      deadRecord: (task, config, reason) =>
+        this.#endRecord(concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now())),
+      onHeld: (change) => shared.ports.metrics.held(change),
+    });
+  }
+
+  open(): void {
+    this.#isOpen = true;
+  }
+
+  /** Starts nothing more; tasks that wait stay in the log. The records let a next owner use limits exactly. */
+  close(): NewRecord[] {
+    this.#isOpen = false;
+    const limits: NewRecord[] = [];
+    for (const lane of this.#lanes.values()) {
+      const last = lane.lastLimit();
+      if (last !== null) limits.push(this.#limitRecord(last.record, last.endpointId));
+      lane.close();
+    }
+    this.#lanes.clear();
+    return limits;
+  }
+
+  /** Finds the way of a task that is live: into a lane, to a delay tier, to `held`, or to its end. */
+  route(task: DeliveryTask): void {
+    this.held.onArrived(task);
+    const found = this.lookUp(task.destinationId);
+    if (found instanceof Promise)
+      this.pending.track(found.then((lookup) => this.#routeWith(task, lookup)));
+    else this.#routeWith(task, found);
+  }
+
+  onDestinationChanged(destinationId: string): void {
+    this.#lanes.get(destinationId)?.pump();
+    this.held.release(destinationId);
+  }
+
+  sweep(): void {
+    for (const [destinationId, lane] of this.#lanes)
+      if (lane.isIdle(IDLE_LANE_MS)) this.#lanes.delete(destinationId);
+    this.held.sweep();
+  }
+
+  mayStart(): boolean {
+    return this.#isOpen && this.#partition.owned();
+  }
+
+  lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>> {
+    return this.#shared.lookUp(destinationId);
+  }
+
+  knownLimit(destinationId: string): LimitRecord | null {
+    return this.limits.get(destinationId) ?? null;
+  }
+
+  async writeLimit(record: LimitRecord, endpointId: string): Promise<boolean> {
+    if (!this.mayStart()) return false;
+    return (await this.#write([this.#limitRecord(record, endpointId)])) !== null;
+  }
+
+  attempt(task: DeliveryTask, config: DestinationConfig): Promise<Reply | null> {
+    const { reply, conclusion } = sendTry(this.#shared, task, config);
+    this.pending.track(
+      conclusion.then((end) => (end === null ? undefined : this.#conclude(task, end))),
+    );
+    return reply;
+  }
+
+  putOff(
+    task: DeliveryTask,
+    config: DestinationConfig | null,
+    reason: DeferralReason,
+    dueAtMs: number,
+  ): void {
+    this.#shared.ports.metrics.deferred(reason);
+    const nowMs = this.clock.now();
+    if (reason === "rate_limit") {
+      const row = concludeRateLimited(task, config?.receiverUrl ?? "", dueAtMs, nowMs);
+      this.pending.track(this.#conclude(task, row));
+      return;
+    }
+    const waiting = { ...task, deferrals: task.deferrals + 1, dueAtMs };
+    this.pending.track(this.#moveOn(task, waiting, [this.#taskRecord(waiting, nowMs)]));
+  }
+
+  hold(task: DeliveryTask): void {
+    this.#shared.ports.metrics.deferred("paused");
+    this.pending.track(
+      this.held.hold(task).then((waiting) => {
+        if (waiting === null) return;
+        this.#shared.recent.noteWaiting(runKeyOf(waiting), waiting);
+        this.#live.end(task);
+      }),
+    );
+  }
+
+  endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void {
+    const end = concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now());
+    this.pending.track(this.#conclude(task, end));
+  }
+
+  deadlineOf(task: DeliveryTask, config: DestinationConfig): number {
+    const scheduleMs = scheduleLengthMs({
+      backoff: config.retryBackoff,
+      retryMaxAttempts: config.retryMaxAttempts,
+      baseMs: this.options.retryBaseMs,
+      timeoutMs: this.options.deliveryTimeoutMs,
+    });
+    return task.runStartedAtMs + Math.max(SHORTEST_DEADLINE_MS, scheduleMs);
+  }
+
+  onCircuit(change: 1 | -1): void {
+    this.#shared.ports.metrics.openCircuits(change);
+  }
+
+  onQueued(change: number): void {
+    this.#shared.onQueued(change);
+  }
+
+  /** Publishes what follows an end that is durable already. Resolves true once it is durable as well. */
+  async publishFollowUp(task: DeliveryTask): Promise<boolean> {
+    const written = await this.#write([this.#taskRecord(task, this.clock.now())]);
+    if (written !== null) this.#shared.recent.noteWaiting(runKeyOf(task), task);
+    return written !== null;
+  }
+
+  #routeWith(task: DeliveryTask, lookup: Lookup<DestinationConfig>): void {
+    if (!this.#isOpen) return;
+    switch (lookup.kind) {
+      case "missing":
+        return this.endDead(task, null, "the destination was deleted");
+      case "unavailable": {
+        const spreadMs = CONFIG_RETRY_MS * (1 + this.#shared.ports.random());
+        return this.putOff(task, null, "config_unavailable", this.clock.now() + spreadMs);
+      }
+      case "found":
+        if (task.runStartedAtMs + this.options.retentionMs < this.clock.now())
+          return this.endDead(task, lookup.value, "not delivered within the retention");
+        if (lookup.value.status !== "active") return this.hold(task);
+        return this.#laneOf(task.destinationId).offer(task, lookup.value);
+      default:
+        return lookup satisfies never;
+    }
+  }
+
+  #laneOf(destinationId: string): Lane {
+    let lane = this.#lanes.get(destinationId);
+    if (lane === undefined) {
+      lane = new Lane(destinationId, this);
+      this.#lanes.set(destinationId, lane);
+    }
+    return lane;
+  }
+
+  async #conclude(task: DeliveryTask, end: Conclusion): Promise<void> {
+    const { attempt, followUp } = end;
+    const records = [this.#endRecord(end)];
+    const next = followUp === null ? null : { ...task, ...followUp };
+    if (next !== null) records.push(this.#taskRecord(next, this.clock.now()));
+    await this.#moveOn(task, next, records, end);
+    const { metrics, logger } = this.#shared.ports;
+    metrics.attempted(attempt.status, attempt.latencyMs / 1000);
+    const { eventId, destinationId, tryNumber, status, httpStatus, latencyMs } = attempt;
+    logger.debug(
+      { eventId, destinationId, tryNumber, status, httpStatus, latencyMs },
+      "delivery.attempted",
+    );
+  }
+
+  /** The task is complete once the records are durable: its end, its successor, or both. */
+  async #moveOn(
+    task: DeliveryTask,
+    next: DeliveryTask | null,
+    records: readonly NewRecord[],
+    end: Conclusion | null = null,
+  ): Promise<void> {
+    if ((await this.#write(records)) === null) return;
+    const key = runKeyOf(task);
+    if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);
+    if (next !== null) this.#shared.recent.noteWaiting(key, next);
+    this.#live.end(task);
+  }
+
+  #endRecord({ attempt, followUp }: Conclusion): NewRecord {
+    return {
+      topic: "attempts",
+      key: attempt.endpointId,
+      partition: this.#partition.partition,
+      value: encodeOutcome({ kind: "attempt", attempt, followUp }),
+    };
+  }
+
+  #limitRecord(record: LimitRecord, endpointId: string): NewRecord {
+    return {
+      topic: "limits",
+      // The key alone survives compaction; the partition is the endpoint's, not the key's.
+      key: `${endpointId}|${record.destinationId}`,
+      partition: this.#partition.partition,
+      value: encodeLimit(record),
+    };
+  }
+
+  #taskRecord(task: DeliveryTask, nowMs: number): NewRecord {
+    return {
+      topic: topicForDelay(task.dueAtMs - nowMs),
+      key: task.event.endpointId,
+      value: encodeTask(task),
+    };
+  }
+}

@@ -1,0 +1,199 @@
+import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
+import { encodeOutcome } from "../log/outcome-codec.ts";
+import { CommitLoop } from "./commit-loop.ts";
+import { IntakeBudget } from "./intake-budget.ts";
+import { LiveTries } from "./live-tries.ts";
+import { RECOVERY_TOPICS } from "./log-positions.ts";
+import { PartitionIntake } from "./partition-intake.ts";
+import { PartitionLanes } from "./partition-lanes.ts";
+import { PartitionPositions } from "./partition-positions.ts";
+import type { SourceTopic } from "./partition-positions.ts";
+import { makePartitionWriter } from "./partition-writer.ts";
+import type { WriteRecords } from "./partition-writer.ts";
+import { recoverLateEnds, recoverPartition } from "./recovery.ts";
+import type { RecoveredPartition } from "./recovery.ts";
+import type { SharedDelivery } from "./shared-delivery.ts";
+
+const COMMIT_RETRY_MS = 500;
+/** More records than this in one partition wait in the log. */
+const MAX_OPEN_RECORDS = 50_000;
+
+/** One partition from its assignment to its loss. */
+export class PartitionOwner {
+  readonly #shared: SharedDelivery;
+  readonly #partition: OwnedPartition;
+  readonly #assignmentId: string;
+  readonly #positions: PartitionPositions;
+  readonly #write: WriteRecords;
+  readonly #lanes: PartitionLanes;
+  readonly #intake: PartitionIntake;
+  readonly #commits: CommitLoop;
+  readonly #budget: IntakeBudget;
+  readonly #opened: Promise<void>;
+  #open: () => void = () => undefined;
+  #isOpened = false;
+  #closed = false;
+  #caughtUp = false;
+
+  constructor(shared: SharedDelivery, partition: OwnedPartition, assignmentId: string) {
+    this.#shared = shared;
+    this.#partition = partition;
+    this.#assignmentId = assignmentId;
+    const live = new LiveTries();
+    this.#positions = new PartitionPositions(partition, assignmentId, () =>
+      this.#lanes.held.index.lowest(),
+    );
+    this.#write = makePartitionWriter(shared, partition, this.#positions);
+    this.#lanes = new PartitionLanes(shared, partition, live, this.#write);
+    this.#intake = new PartitionIntake({
+      shared,
+      partition,
+      live,
+      lanes: this.#lanes,
+      write: this.#write,
+    });
+    this.#commits = new CommitLoop({
+      partition,
+      clock: shared.ports.clock,
+      logger: shared.ports.logger,
+      intervalMs: shared.options.commitIntervalMs,
+      entries: () => this.#positions.entries(),
+    });
+    this.#budget = new IntakeBudget(shared.options.maxPendingBytes / 4, shared.budget);
+    this.#opened = new Promise((resolve) => {
+      this.#open = resolve;
+    });
+  }
+
+  /**
+   * Reads what the last owner left. Records are worked on later: once this owner has committed its claim
+   * and, when the last one went without a word, its tries in flight must have ended.
+   */
+  async recover(): Promise<void> {
+    await this.#positions.markRedelivered(this.#partition);
+    const recovered = await recoverPartition({
+      partition: this.#partition,
+      positions: this.#positions.known,
+      ledger: this.#intake.ledger,
+      held: this.#lanes.held.index,
+      logger: this.#shared.ports.logger,
+    });
+    this.#intake.fanouts = recovered.fanouts;
+    this.#lanes.limits = recovered.limits;
+    this.#shared.ports.metrics.held(this.#lanes.held.index.size);
+    void this.#openAfter(recovered);
+  }
+
+  /** The promise, if any, is back-pressure. */
+  take(topic: SourceTopic, records: readonly LogRecord[]): Promise<void> | undefined {
+    if (this.#closed) return undefined;
+    if (!this.#isOpened) return this.#opened.then(() => this.take(topic, records));
+    for (const record of records) this.#takeOne(topic, record);
+    if (this.#positions.openCount > MAX_OPEN_RECORDS) return this.#fewerRecords();
+    return this.#budget.room();
+  }
+
+  onDestinationChanged(destinationId: string): void {
+    if (this.#isOpened && !this.#closed) this.#lanes.onDestinationChanged(destinationId);
+  }
+
+  async sweep(): Promise<void> {
+    if (!this.#isOpened || this.#closed) return;
+    this.#lanes.sweep();
+    // The delay forwarder appends to the tiers as well; without this the floors would stay behind.
+    for (const topic of RECOVERY_TOPICS) {
+      const endOffset = await this.#partition.endOffset(topic);
+      this.#positions.known.raise(topic, endOffset);
+    }
+    this.#commits.touch();
+  }
+
+  /** Starts nothing more, waits for what is underway, commits, and says so in the log when all is said and done. */
+  async close(graceMs: number): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    const limits = this.#lanes.close();
+    this.#open();
+    this.#budget.wake();
+    const idle = await this.#lanes.pending.idle(this.#shared.ports.clock, graceMs);
+    await this.#commits.commit();
+    this.#commits.close();
+    this.#shared.ports.metrics.held(-this.#lanes.held.index.size);
+    if (!idle || !this.#isOpened) return;
+    const { partition } = this.#partition;
+    const released: NewRecord = {
+      topic: "attempts",
+      key: this.#assignmentId,
+      partition,
+      value: encodeOutcome({
+        kind: "released",
+        ownerId: this.#assignmentId,
+        atMs: this.#shared.ports.clock.now(),
+      }),
+    };
+    await this.#write([...limits, released]);
+  }
+
+  #takeOne(topic: SourceTopic, record: LogRecord): void {
+    if (!this.#positions.begin(topic, record)) return;
+    const { offset } = record;
+    const sizeBytes = record.value.length;
+    this.#budget.add(sizeBytes);
+    let done = false;
+    this.#intake.take(record, () => {
+      if (done) return;
+      done = true;
+      this.#budget.release(sizeBytes);
+      this.#positions.complete(topic, offset);
+      this.#forgetWhenCaughtUp();
+      this.#commits.touch();
+    });
+  }
+
+  #forgetWhenCaughtUp(): void {
+    if (this.#caughtUp || !this.#positions.isCaughtUp) return;
+    this.#caughtUp = true;
+    this.#intake.forget();
+  }
+
+  async #openAfter(recovered: RecoveredPartition): Promise<void> {
+    while (!this.#closed && !(await this.#commits.commit())) await this.#pause(COMMIT_RETRY_MS);
+    if (recovered.mustWait && this.#shared.options.takeoverWaitMs > 0) {
+      await this.#pause(this.#shared.options.takeoverWaitMs);
+      await this.#readLateEnds(recovered);
+    }
+    if (this.#closed) return;
+    this.#isOpened = true;
+    this.#lanes.open();
+    this.#open();
+    this.#lanes.held.sweep();
+  }
+
+  async #readLateEnds(recovered: RecoveredPartition): Promise<void> {
+    while (!this.#closed)
+      try {
+        await recoverLateEnds({
+          partition: this.#partition,
+          positions: this.#positions.known,
+          ledger: this.#intake.ledger,
+          logger: this.#shared.ports.logger,
+          recovered,
+        });
+        return;
+      } catch (error) {
+        this.#shared.ports.logger.warn({ err: error }, "delivery.recovery_retried");
+        await this.#pause(COMMIT_RETRY_MS);
+      }
+  }
+
+  async #fewerRecords(): Promise<void> {
+    while (!this.#closed && this.#positions.openCount > MAX_OPEN_RECORDS / 2) await this.#pause(20);
+    await this.#budget.room();
+  }
+
+  #pause(delayMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#shared.ports.clock.schedule(delayMs, resolve);
+    });
+  }
+}

@@ -1,0 +1,26 @@
+import type { NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
+import type { PartitionPositions } from "./partition-positions.ts";
+import type { SharedDelivery } from "./shared-delivery.ts";
+
+/** Appends for one partition, noting where the records went. Never rejects. */
+export type WriteRecords = (records: readonly NewRecord[]) => Promise<readonly Position[] | null>;
+
+/** Null: given up because the process stops, or refused by the log for good (logged). */
+export function makePartitionWriter(
+  shared: SharedDelivery,
+  partition: OwnedPartition,
+  positions: PartitionPositions,
+): WriteRecords {
+  const { appender, logger } = shared.ports;
+  return async (records) => {
+    try {
+      const written = await appender.append(records, () => !shared.cutOff.aborted);
+      if (written !== null) positions.known.onAppended(records, written);
+      return written;
+    } catch (error) {
+      const topics = records.map((record) => record.topic);
+      logger.error({ partition: partition.partition, topics, err: error }, "log.append_refused");
+      return null;
+    }
+  };
+}

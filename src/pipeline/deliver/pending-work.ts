@@ -1,0 +1,35 @@
+import type { Clock } from "../../domain/clock.ts";
+
+/** Counts work in the background, so that a stop can wait for it. */
+export class PendingWork {
+  #count = 0;
+  #waiting: (() => void)[] = [];
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The work must not reject. */
+  track(work: Promise<unknown>): void {
+    this.#count += 1;
+    void work.then(() => {
+      this.#count -= 1;
+      if (this.#count > 0) return;
+      const waiting = this.#waiting;
+      this.#waiting = [];
+      for (const resolve of waiting) resolve();
+    });
+  }
+
+  /** True once nothing is underway; false when that takes longer than `timeoutMs`. */
+  async idle(clock: Clock, timeoutMs: number): Promise<boolean> {
+    if (this.#count === 0) return true;
+    let cancel = (): void => undefined;
+    await new Promise<void>((resolve) => {
+      this.#waiting.push(resolve);
+      cancel = clock.schedule(timeoutMs, resolve);
+    });
+    cancel();
+    return this.#count === 0;
+  }
+}

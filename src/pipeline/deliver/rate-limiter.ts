@@ -1,0 +1,155 @@
+import type { RateLimitWindow } from "../../domain/enums.ts";
+import { rateWindowMs, SlidingWindow, tokenReturnMs } from "../../domain/rate-limit.ts";
+import type { Block, LimitRecord } from "./limits-codec.ts";
+
+const BLOCKS_PER_WINDOW = 20;
+const LONGEST_BLOCK_MS = 60_000;
+/** How much of the window an unanswered request may count as "not yet seen by the receiver". */
+const UNSEEN_SHARE = 0.1;
+
+export type Admission =
+  | { readonly kind: "go" }
+  | { readonly kind: "wait"; readonly untilMs: number }
+  /** A block has to be written to the `limits` log first: see `nextBlock`. */
+  | { readonly kind: "reserve" };
+
+/** One started try: its token comes back a window after the receiver may have seen it last. */
+export interface StartedTry {
+  readonly startedMs: number;
+  seenMs: number | null;
+}
+
+/**
+ * The limiter of one destination. `planned` hands out future slots to tasks that are put off, so that each
+ * comes back when there is room for it; `actual` decides at the moment of the start, and alone keeps the promise.
+ * All times are of one steady clock that agrees with the wall clock when the limiter is made, in ms.
+ */
+export class RateLimiter {
+  readonly max: number;
+  readonly window: RateLimitWindow;
+  readonly #windowMs: number;
+  readonly #planned: SlidingWindow;
+  readonly #actual: SlidingWindow;
+  readonly #sinceMs: number;
+  #started: StartedTry[] = [];
+  #block: Block | null = null;
+  #left = 0;
+
+  /** `known` is the destination's record in the `limits` log, or the starts that an earlier limiter knew of. */
+  constructor(max: number, window: RateLimitWindow, known: LimitRecord | null, nowMs: number) {
+    this.max = max;
+    this.window = window;
+    this.#windowMs = rateWindowMs(window);
+    this.#planned = new SlidingWindow(tokenReturnMs(window), max);
+    this.#actual = new SlidingWindow(tokenReturnMs(window), max);
+    this.#sinceMs = nowMs;
+    const starts = known === null ? [] : [...known.starts];
+    if (known?.block) starts.push([known.block.untilMs, known.block.count]);
+    for (const [timeMs, count] of starts) {
+      const atMs = Math.min(timeMs, nowMs);
+      if (atMs + tokenReturnMs(window) <= nowMs) continue;
+      this.#actual.add(atMs, count);
+      this.#planned.add(atMs, count);
+    }
+  }
+
+  /** Tries of a window of a second are not written down: after a takeover it counts as used up. */
+  useUp(nowMs: number): void {
+    this.#actual.add(nowMs, this.max);
+    this.#planned.add(nowMs, this.max);
+  }
+
+  get isPersistent(): boolean {
+    return this.window !== "second";
+  }
+
+  /** A slot for a task: the time of its start, which no other task gets. */
+  plan(notBeforeMs: number): number {
+    return this.#planned.claim(notBeforeMs);
+  }
+
+  /** Whether a task that comes back for `dueAtMs` was given that slot by this very limiter. */
+  hasPlanned(dueAtMs: number): boolean {
+    return dueAtMs > this.#sinceMs && dueAtMs <= this.#planned.lastMs;
+  }
+
+  /** The slot that `plan` would give now, without taking it. */
+  nextSlotMs(nowMs: number): number {
+    return this.#planned.earliest(Math.max(nowMs, this.#planned.lastMs));
+  }
+
+  admit(nowMs: number): Admission {
+    this.#settle(nowMs);
+    const atMs = this.#actual.earliest(nowMs, 1, this.#started.length);
+    if (atMs > nowMs) {
+      const oldest = this.#started[0];
+      const seenLatestMs =
+        oldest === undefined
+          ? Number.POSITIVE_INFINITY
+          : oldest.startedMs + this.#windowMs * UNSEEN_SHARE;
+      return { kind: "wait", untilMs: Math.min(atMs, Math.max(nowMs + 1, seenLatestMs)) };
+    }
+    if (!this.isPersistent) return { kind: "go" };
+    if (this.#block !== null && this.#left > 0 && nowMs < this.#block.untilMs)
+      return { kind: "go" };
+    return { kind: "reserve" };
+  }
+
+  /** Only right after `admit` said `go`, at the same time. */
+  start(nowMs: number): StartedTry {
+    const started: StartedTry = { startedMs: nowMs, seenMs: null };
+    this.#started.push(started);
+    this.#left -= 1;
+    return started;
+  }
+
+  /** The answer is here: the receiver cannot see the request later than now. */
+  finish(started: StartedTry, nowMs: number): void {
+    started.seenMs = nowMs;
+    this.#settle(nowMs);
+  }
+
+  /** The block to write next, as large as the window still allows. Starts of an unfinished block are part of the record. */
+  nextBlock(destinationId: string, nowMs: number): { record: LimitRecord; block: Block } {
+    this.#settle(nowMs);
+    const free = this.max - this.#actual.used(nowMs) - this.#started.length;
+    const count = Math.max(1, Math.min(Math.ceil(this.max / BLOCKS_PER_WINDOW), free));
+    const block: Block = {
+      untilMs: nowMs + Math.min(this.#windowMs / BLOCKS_PER_WINDOW, LONGEST_BLOCK_MS),
+      count,
+    };
+    return { record: this.#record(destinationId, nowMs, block), block };
+  }
+
+  /** The block is durable. */
+  grant(block: Block): void {
+    this.#block = block;
+    this.#left = block.count;
+  }
+
+  /** What a next owner, or the limiter after a change of the limit, has to know. */
+  snapshot(destinationId: string, nowMs: number): LimitRecord {
+    return this.#record(destinationId, nowMs, null);
+  }
+
+  #record(destinationId: string, nowMs: number, block: Block | null): LimitRecord {
+    const starts = this.#actual.starts(nowMs);
+    // A try still unanswered counts as seen at the latest moment at which it can count.
+    for (const { startedMs } of this.#started)
+      starts.push([startedMs + this.#windowMs * UNSEEN_SHARE, 1]);
+    return { destinationId, starts, block };
+  }
+
+  #settle(nowMs: number): void {
+    let settled = 0;
+    for (const { startedMs, seenMs } of this.#started) {
+      const latestMs = startedMs + this.#windowMs * UNSEEN_SHARE;
+      if (seenMs === null && nowMs < latestMs) break;
+      // The token's return already grants 5 % or a second beyond the window for what is underway.
+      const slackMs = tokenReturnMs(this.window) - this.#windowMs;
+      this.#actual.add(Math.max(startedMs, Math.min(seenMs ?? latestMs, latestMs) - slackMs));
+      settled += 1;
+    }
+    if (settled > 0) this.#started = this.#started.slice(settled);
+  }
+}

@@ -1,0 +1,135 @@
+import type { LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import type { OutcomeRecord } from "../../domain/outcome.ts";
+import { decodeOutcome } from "../log/outcome-codec.ts";
+import { decodeTask } from "../log/task-codec.ts";
+import type { HeldIndex } from "./held-index.ts";
+import { decodeHeld } from "./held-codec.ts";
+import { decodeLimit } from "./limits-codec.ts";
+import type { LimitRecord } from "./limits-codec.ts";
+import { RECOVERY_TOPICS } from "./log-positions.ts";
+import type { LogPositions } from "./log-positions.ts";
+import { runKey, runKeyOf } from "./run-ledger.ts";
+import type { RunLedger } from "./run-ledger.ts";
+
+/** Ends a little before the committed position are read as well: a duplicate may come late. */
+const MARGIN_RECORDS = 2_000;
+
+export interface RecoveredPartition {
+  readonly fanouts: Map<string, readonly string[]>;
+  readonly limits: Map<string, LimitRecord>;
+  /** Somebody owned the partition before and did not release it. */
+  mustWait: boolean;
+}
+
+export function fanoutKey(eventId: string, run: string): string {
+  return `${eventId}|${run}`;
+}
+
+/** Reads what the last owner left: ends, follow-ups, held tasks, limits. */
+export async function recoverPartition(input: {
+  readonly partition: OwnedPartition;
+  readonly positions: LogPositions;
+  readonly ledger: RunLedger;
+  readonly held: HeldIndex;
+  readonly logger: Logger;
+}): Promise<RecoveredPartition> {
+  const { partition, positions, ledger, held, logger } = input;
+  const recovered: RecoveredPartition = { fanouts: new Map(), limits: new Map(), mustWait: false };
+  const lastOwner = partition.committed("attempts")?.metadata ?? null;
+  let released = false;
+  const committedEnds = partition.committed("attempts")?.offset ?? 0;
+  await each(input, "attempts", Math.max(0, committedEnds - MARGIN_RECORDS), (record) => {
+    const outcome = decodeOutcome(record.value);
+    if (outcome.kind === "released" && outcome.ownerId === lastOwner) released = true;
+    noteOutcome(outcome, ledger, recovered);
+  });
+  for (const topic of RECOVERY_TOPICS)
+    if (topic.startsWith("delay-"))
+      await each(input, topic, partition.committed(topic)?.offset ?? 0, (record) => {
+        const task = decodeTask(record.value);
+        ledger.noteWaiting(runKeyOf(task), task);
+      });
+  const heldFloor = Number(partition.committed("held")?.metadata ?? 0);
+  await each(input, "held", partition.committed("held")?.offset ?? 0, (record) => {
+    const entry = decodeHeld(record.value);
+    held.note(record.offset, entry);
+    if (entry.kind === "task" && record.offset >= heldFloor)
+      ledger.noteWaiting(runKeyOf(entry.task), entry.task);
+  });
+  await each(input, "limits", 0, (record) => {
+    const limit = decodeLimit(record.value);
+    recovered.limits.set(limit.destinationId, limit);
+  });
+  for (const topic of RECOVERY_TOPICS)
+    positions.raise(topic, partition.committed(topic)?.offset ?? 0);
+  recovered.mustWait = lastOwner !== null && !released;
+  logger.info(
+    { partition: partition.partition, runs: ledger.size, held: held.size, clean: released },
+    "delivery.recovered",
+  );
+  return recovered;
+}
+
+/** What the last owner's tries in flight left while the new one waited. */
+export async function recoverLateEnds(input: {
+  readonly partition: OwnedPartition;
+  readonly positions: LogPositions;
+  readonly ledger: RunLedger;
+  readonly logger: Logger;
+  readonly recovered: RecoveredPartition;
+}): Promise<void> {
+  for (const topic of RECOVERY_TOPICS)
+    await each(input, topic, input.positions.floors().get(topic) ?? 0, (record) => {
+      if (topic === "attempts")
+        noteOutcome(decodeOutcome(record.value), input.ledger, input.recovered);
+      else if (topic !== "held") {
+        const task = decodeTask(record.value);
+        input.ledger.noteWaiting(runKeyOf(task), task);
+      }
+    });
+}
+
+function noteOutcome(
+  outcome: OutcomeRecord,
+  ledger: RunLedger,
+  recovered: RecoveredPartition,
+): void {
+  switch (outcome.kind) {
+    case "attempt": {
+      const { eventId, destinationId, run, tryNumber, deferral } = outcome.attempt;
+      const key = runKey(eventId, destinationId, run);
+      ledger.noteEnd(key, { tryNumber, deferrals: deferral }, outcome.followUp);
+      return;
+    }
+    case "fanout":
+      recovered.fanouts.set(fanoutKey(outcome.eventId, outcome.run), outcome.destinationIds);
+      return;
+    case "released":
+      return;
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** A record that cannot be read is logged and passed over: one foreign record must not stop a partition. */
+async function each(
+  input: {
+    readonly partition: OwnedPartition;
+    readonly positions: LogPositions;
+    readonly logger: Logger;
+  },
+  topic: Topic,
+  fromOffset: number,
+  take: (record: LogRecord) => void,
+): Promise<void> {
+  for await (const records of input.partition.read(topic, fromOffset))
+    for (const record of records) {
+      input.positions.raise(topic, record.offset + 1);
+      try {
+        take(record);
+      } catch (error) {
+        input.logger.error({ topic, offset: record.offset, err: error }, "log.record_unreadable");
+      }
+    }
+}

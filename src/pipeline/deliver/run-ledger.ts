@@ -1,0 +1,93 @@
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { FollowUp } from "../../domain/outcome.ts";
+
+/** Where a run stands: tries count first, deferrals of the same try second. */
+export interface Step {
+  readonly tryNumber: number;
+  readonly deferrals: number;
+}
+
+interface RunFacts {
+  /** The latest end that is durable, with what follows it. */
+  ended: (Step & { readonly followUp: FollowUp | null }) | null;
+  /** The latest task that is durable in a delay tier, in `held` or in `tasks`. */
+  waiting: Step | null;
+}
+
+export type Verdict =
+  | { readonly kind: "go" }
+  /** Its end or its successor is durable: nothing is left to do. */
+  | { readonly kind: "superseded" }
+  /** Its end is durable, but its follow-up is not: publish it. */
+  | { readonly kind: "follow_up"; readonly followUp: FollowUp };
+
+export function runKey(eventId: string, destinationId: string, run: string): string {
+  return `${eventId}|${destinationId}|${run}`;
+}
+
+export function runKeyOf(task: DeliveryTask): string {
+  return runKey(task.event.id, task.destinationId, task.run);
+}
+
+/** Negative when `a` comes before `b`. */
+export function compareSteps(a: Step, b: Step): number {
+  return a.tryNumber - b.tryNumber || a.deferrals - b.deferrals;
+}
+
+/**
+ * What is durable of each run. Facts only ever grow, so a stale one does no harm.
+ * With `maxRuns` the runs noted longest ago are forgotten first.
+ */
+export class RunLedger {
+  readonly #runs = new Map<string, RunFacts>();
+  readonly #maxRuns: number;
+
+  constructor(maxRuns = Number.POSITIVE_INFINITY) {
+    this.#maxRuns = maxRuns;
+  }
+
+  get size(): number {
+    return this.#runs.size;
+  }
+
+  noteEnd(key: string, step: Step, followUp: FollowUp | null): void {
+    const facts = this.#facts(key);
+    if (facts.ended === null || compareSteps(step, facts.ended) >= 0)
+      facts.ended = { tryNumber: step.tryNumber, deferrals: step.deferrals, followUp };
+  }
+
+  noteWaiting(key: string, step: Step): void {
+    const facts = this.#facts(key);
+    if (facts.waiting === null || compareSteps(step, facts.waiting) > 0)
+      facts.waiting = { tryNumber: step.tryNumber, deferrals: step.deferrals };
+  }
+
+  judge(key: string, step: Step): Verdict {
+    const facts = this.#runs.get(key);
+    if (facts === undefined) return { kind: "go" };
+    const { ended, waiting } = facts;
+    if (waiting !== null && compareSteps(waiting, step) > 0) return { kind: "superseded" };
+    if (ended === null || compareSteps(ended, step) < 0) return { kind: "go" };
+    const { followUp } = ended;
+    if (followUp === null) return { kind: "superseded" };
+    if (waiting !== null && compareSteps(waiting, followUp) >= 0) return { kind: "superseded" };
+    return { kind: "follow_up", followUp };
+  }
+
+  clear(): void {
+    this.#runs.clear();
+  }
+
+  #facts(key: string): RunFacts {
+    const known = this.#runs.get(key);
+    if (known !== undefined) return known;
+    const facts: RunFacts = { ended: null, waiting: null };
+    this.#runs.set(key, facts);
+    if (this.#runs.size > this.#maxRuns)
+      for (const oldest of this.#runs.keys()) {
+        this.#runs.delete(oldest);
+        break;
+      }
+    return facts;
+  }
+}

@@ -1,0 +1,100 @@
+/** Waiting lanes looked at when a place is given back. */
+const LOOKED_AT = 16;
+
+/** A lane as the gate sees it. */
+export interface GateLane {
+  inFlight: number;
+  /** Its latest try succeeded. Lanes that are not proven share half of the gate. */
+  readonly proven: boolean;
+  pump(): void;
+}
+
+/**
+ * The process-wide cap on tries in flight. Destinations that hang can never take it whole: under pressure
+ * (half of the cap is taken) a lane gets its fair share only, and lanes whose latest try did not succeed
+ * get together at most half.
+ */
+export class SendGate {
+  readonly #max: number;
+  readonly #waitingProven = new Set<GateLane>();
+  readonly #waitingUnproven = new Set<GateLane>();
+  readonly #active = new Set<GateLane>();
+  #inFlight = 0;
+  #unproven = 0;
+  readonly #onChange: (inFlight: number) => void;
+
+  constructor(max: number, onChange: (inFlight: number) => void) {
+    this.#max = max;
+    this.#onChange = onChange;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Takes a place, or remembers the lane and pumps it when one may be free. The result gives the place back. */
+  tryEnter(lane: GateLane): (() => void) | null {
+    if (!this.#mayEnter(lane)) {
+      this.#wait(lane);
+      return null;
+    }
+    const unproven = !lane.proven;
+    this.#inFlight += 1;
+    if (unproven) this.#unproven += 1;
+    lane.inFlight += 1;
+    this.#active.add(lane);
+    this.#onChange(this.#inFlight);
+    return () => this.#leave(lane, unproven);
+  }
+
+  forget(lane: GateLane): void {
+    this.#waitingProven.delete(lane);
+    this.#waitingUnproven.delete(lane);
+  }
+
+  #mayEnter(lane: GateLane): boolean {
+    if (this.#inFlight >= this.#max) return false;
+    if (this.#inFlight * 2 >= this.#max && lane.inFlight > 0) {
+      const lanes = this.#active.size + this.#waitingProven.size + this.#waitingUnproven.size;
+      if (lane.inFlight >= Math.floor(this.#max / lanes)) return false;
+    }
+    if (lane.proven) return true;
+    if (this.#unproven * 2 >= this.#max) return false;
+    // The first place of a lane is what lets it prove itself: more than one only while there is plenty.
+    return lane.inFlight === 0 || this.#unproven * 4 < this.#max;
+  }
+
+  #leave(lane: GateLane, unproven: boolean): void {
+    this.#inFlight -= 1;
+    if (unproven) this.#unproven -= 1;
+    lane.inFlight -= 1;
+    if (lane.inFlight === 0) this.#active.delete(lane);
+    this.#onChange(this.#inFlight);
+    this.#wake();
+  }
+
+  /** Waiting lanes that may enter now are pumped; one queues again when it wants more. Proven ones come first. */
+  #wake(): void {
+    for (const waiting of [this.#waitingProven, this.#waitingUnproven])
+      for (const lane of Array.from(take(waiting, LOOKED_AT))) {
+        if (this.#inFlight >= this.#max) return;
+        waiting.delete(lane);
+        if (this.#mayEnter(lane)) lane.pump();
+        else this.#wait(lane);
+      }
+  }
+
+  #wait(lane: GateLane): void {
+    this.forget(lane);
+    (lane.proven ? this.#waitingProven : this.#waitingUnproven).add(lane);
+  }
+}
+
+function* take<T>(items: Iterable<T>, count: number): Iterable<T> {
+  let taken = 0;
+  for (const item of items) {
+    if (taken === count) return;
+    taken += 1;
+    yield item;
+  }
+}

@@ -1,0 +1,23 @@
+import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
+import type { IntakeBudget } from "./intake-budget.ts";
+import type { RunLedger } from "./run-ledger.ts";
+import type { SendGate } from "./send-gate.ts";
+
+/** What all partitions of a process share. */
+export interface SharedDelivery {
+  readonly ports: DeliveryPorts;
+  readonly options: DeliveryOptions;
+  readonly gate: SendGate;
+  readonly budget: IntakeBudget;
+  /** Never goes back and never jumps, ms. */
+  readonly steadyNow: () => number;
+  /** Runs that went on lately, whichever partition: copies may come late. */
+  readonly recent: RunLedger;
+  readonly lookUp: (
+    destinationId: string,
+  ) => Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
+  readonly onQueued: (change: number) => void;
+  /** Tries in flight when the process's grace is over are cut off through it. */
+  readonly cutOff: AbortSignal;
+}

@@ -1,0 +1,51 @@
+import { EVENT_RUN } from "../../domain/delivery-task.ts";
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { DestinationConfig } from "../../domain/destination.ts";
+import type { EventRecord } from "../../domain/event.ts";
+import type { OutcomeRecord } from "../../domain/outcome.ts";
+
+/**
+ * An accepted event goes to every destination given that is active: one first try each, and one record
+ * that says which. The run begins when the event was received, so that a redelivery makes the same tasks;
+ * `givenTo` is what the log says an earlier owner chose, and then decides.
+ */
+export function planFanout(
+  event: EventRecord,
+  destinations: readonly DestinationConfig[],
+  nowMs: number,
+  givenTo: readonly string[] | null = null,
+): { readonly outcome: OutcomeRecord; readonly tasks: readonly DeliveryTask[] } {
+  const destinationIds =
+    givenTo ??
+    destinations
+      .filter((destination) => destination.status === "active")
+      .map((destination) => destination.id);
+  return {
+    outcome: {
+      kind: "fanout",
+      eventId: event.id,
+      orgId: event.orgId,
+      endpointId: event.endpointId,
+      provider: event.provider,
+      signatureValid: event.signatureValid,
+      eventReceivedAtMs: event.receivedAtMs,
+      run: EVENT_RUN,
+      destinationIds,
+      atMs: nowMs,
+    },
+    tasks: destinationIds.map((destinationId) => firstTry(event, destinationId)),
+  };
+}
+
+export function firstTry(event: EventRecord, destinationId: string): DeliveryTask {
+  return {
+    event,
+    destinationId,
+    run: EVENT_RUN,
+    trigger: "event",
+    tryNumber: 1,
+    deferrals: 0,
+    dueAtMs: event.receivedAtMs,
+    runStartedAtMs: event.receivedAtMs,
+  };
+}

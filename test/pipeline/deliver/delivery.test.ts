@@ -1,0 +1,179 @@
+import { describe, expect, it } from "vitest";
+import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
+import { answer, FAIL, HANG, OK, SimWorld } from "../../support/sim-world.ts";
+
+const HOUR = 3_600_000;
+
+describe("delivery", () => {
+  it("delivers an accepted event once to each active destination and records it", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.configure("dst_2");
+    world.configure("dst_paused", { status: "paused" });
+    await world.start();
+    const event = world.ingest();
+    await world.clock.advance(500);
+    expect(world.seen.map((seen) => seen.destinationId).sort()).toEqual(["dst_1", "dst_2"]);
+    expect(world.attempts().map(({ status, httpStatus }) => [status, httpStatus])).toEqual([
+      ["delivered", 200],
+      ["delivered", 200],
+    ]);
+    expect(world.outcomes().filter((outcome) => outcome.kind === "fanout")).toMatchObject([
+      { eventId: event.id, destinationIds: ["dst_1", "dst_2"], run: "event" },
+    ]);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
+    expect(world.errors).toEqual([]);
+  });
+
+  it("sends nothing for a rejected event and completes it", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    await world.start();
+    world.ingest({ signatureValid: false });
+    await world.clock.advance(500);
+    expect(world.seen).toEqual([]);
+    expect(world.outcomes()).toEqual([]);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
+  });
+
+  it("retries with growing delays until it is delivered, never early and at most two seconds late", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", (seen, nth) => (nth < 3 ? FAIL(seen, nth) : OK(seen, nth)));
+    await world.start();
+    world.ingest();
+    await world.clock.advance(HOUR);
+    expect(world.seen.map((seen) => seen.attempt)).toEqual([1, 2, 3, 4]);
+    const rows = world.attempts();
+    expect(rows.map((row) => row.status)).toEqual(["failed", "failed", "failed", "delivered"]);
+    for (const [index, row] of rows.slice(0, -1).entries()) {
+      const lateMs = rows[index + 1]!.attemptedAtMs - row.nextRetryAtMs!;
+      expect(lateMs).toBeGreaterThanOrEqual(0);
+      expect(lateMs).toBeLessThan(2_000);
+      const delayMs = row.nextRetryAtMs! - row.attemptedAtMs;
+      expect(delayMs).toBeGreaterThanOrEqual(30_000 * 3 ** index * 0.8);
+      expect(delayMs).toBeLessThanOrEqual(30_000 * 3 ** index * 1.2 + 100);
+    }
+  });
+
+  it("ends dead after the last retry", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { retryMaxAttempts: 2, retryBackoff: "fixed" });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    world.ingest();
+    await world.clock.advance(HOUR);
+    expect(world.attempts().map((row) => row.status)).toEqual(["failed", "failed", "dead"]);
+    expect(world.attempts().at(-1)?.nextRetryAtMs).toBeNull();
+  });
+
+  it("ends dead on 410, disables the destination, and spends no retries", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", () => ({ afterMs: 1, reply: answer(410) }));
+    await world.start();
+    world.ingest();
+    await world.clock.advance(HOUR);
+    expect(world.attempts().map((row) => row.status)).toEqual(["dead"]);
+    expect(world.disabled).toEqual(["dst_1"]);
+  });
+
+  it("waits as long as Retry-After asks", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", (seen, nth) =>
+      nth === 0 ? { afterMs: 1, reply: answer(429, "", "600") } : OK(seen, nth),
+    );
+    await world.start();
+    world.ingest();
+    await world.clock.advance(HOUR);
+    const [first, second] = world.seen;
+    expect(second!.atMs - first!.atMs).toBeGreaterThanOrEqual(600_000);
+    expect(second!.atMs - first!.atMs).toBeLessThan(602_000);
+  });
+
+  it("records a timeout with its reason and retries it", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { retryMaxAttempts: 1 });
+    world.behave("dst_1", HANG);
+    await world.start();
+    world.ingest();
+    await world.clock.advance(HOUR);
+    expect(world.attempts()).toMatchObject([
+      { status: "timeout", httpStatus: 0, responseBody: "no answer within 15 s" },
+      { status: "dead", httpStatus: 0, nextRetryAtMs: null },
+    ]);
+  });
+
+  it("keeps retries of under a second in memory once they are durable", async () => {
+    const world = new SimWorld({ delivery: { retryBaseMs: 200 } });
+    world.configure("dst_1", { retryBackoff: "fixed" });
+    world.behave("dst_1", (seen, nth) => (nth < 5 ? FAIL(seen, nth) : OK(seen, nth)));
+    await world.start();
+    world.ingest();
+    await world.clock.advance(3_000);
+    expect(world.attempts().map((row) => row.status)).toEqual([
+      ...Array.from({ length: 5 }, () => "failed"),
+      "delivered",
+    ]);
+    expect(world.store.all("tasks").map((record) => decodeTask(record.value).tryNumber)).toEqual([
+      2, 3, 4, 5, 6,
+    ]);
+  });
+
+  it("delivers what was in flight when the process died again, and nothing that had ended", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.configure("dst_2");
+    world.behave("dst_1", () => ({ afterMs: 10_000, reply: answer(200) }));
+    const first = await world.start("first");
+    world.ingest();
+    await world.clock.advance(1_000);
+    expect(world.attempts().map((row) => row.destinationId)).toEqual(["dst_2"]);
+    void world.store.kill(first, 100);
+    await world.clock.advance(200);
+    await world.start("second");
+    await world.clock.advance(60_000);
+    expect(world.requestsTo("dst_1")).toHaveLength(2);
+    expect(world.requestsTo("dst_2")).toHaveLength(1);
+    expect(world.ended().size).toBe(2);
+  });
+
+  it("makes up for an event whose fan-out had to wait for the configuration", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.configKind = "unavailable";
+    await world.start();
+    world.ingest();
+    await world.clock.advance(30_000);
+    expect(world.seen).toEqual([]);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
+    world.configKind = "async";
+    await world.clock.advance(15_000);
+    expect(world.seen).toHaveLength(1);
+    expect(world.ended().size).toBe(1);
+  });
+
+  it("stops gracefully: what is in flight is finished, and the next owner need not wait", async () => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: 45_000 } });
+    world.configure("dst_1");
+    world.behave("dst_1", () => ({ afterMs: 3_000, reply: answer(200) }));
+    const first = await world.start("first");
+    world.ingest();
+    await world.clock.advance(100);
+    await world.stop(first);
+    expect(world.attempts().map((row) => row.status)).toEqual(["delivered"]);
+    const second = await world.start("second");
+    world.ingest();
+    await world.clock.advance(4_000);
+    expect(world.attempts()).toHaveLength(2);
+    void world.store.kill(second, 100);
+    await world.clock.advance(200);
+    await world.start("third");
+    world.ingest();
+    await world.clock.advance(30_000);
+    expect(world.seen).toHaveLength(2);
+    await world.clock.advance(30_000);
+    expect(world.seen).toHaveLength(3);
+  });
+});

@@ -1,0 +1,337 @@
+import type { Attempt } from "../../src/domain/attempt.ts";
+import type { Clock, Random } from "../../src/domain/clock.ts";
+import type { DestinationConfig, Lookup } from "../../src/domain/destination.ts";
+import type { EventRecord } from "../../src/domain/event.ts";
+import type { OutcomeRecord } from "../../src/domain/outcome.ts";
+import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appender.ts";
+import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
+import { makeDelivery } from "../../src/pipeline/deliver/make-delivery.ts";
+import type { Delivery } from "../../src/pipeline/deliver/make-delivery.ts";
+import type {
+  DeferralReason,
+  DeliveryOptions,
+  Reply,
+  SignedRequest,
+} from "../../src/pipeline/deliver/ports.ts";
+import { planFanout } from "../../src/pipeline/fanout/plan-fanout.ts";
+import { encodeEvent } from "../../src/pipeline/log/event-codec.ts";
+import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
+import { encodeTask } from "../../src/pipeline/log/task-codec.ts";
+import { encodeTime } from "../../src/domain/ids.ts";
+import { makeSilentLogger } from "./silent-logger.ts";
+import { MemoryLogStore } from "./memory-log.ts";
+import type { MemoryProcess } from "./memory-log.ts";
+import { SimClock, seededRandom } from "./sim-clock.ts";
+
+/** One request as the receiver saw it. */
+export interface SeenRequest {
+  readonly destinationId: string;
+  readonly eventId: string;
+  readonly attempt: number;
+  readonly trigger: string;
+  readonly atMs: number;
+  readonly process: string;
+  readonly request: SignedRequest;
+}
+
+/** What a receiver does with its n-th request (from 0). `afterMs` is how long the answer takes. */
+export type Behaviour = (
+  seen: SeenRequest,
+  nth: number,
+) => { readonly afterMs: number; readonly reply: Reply };
+
+export interface SimProcess extends MemoryProcess {
+  readonly delivery: Delivery;
+  readonly forwarder: AsyncDisposable;
+}
+
+export function answer(status: number, body = "", retryAfter: string | null = null): Reply {
+  return { kind: "response", status, body, retryAfter, latencyMs: 5 };
+}
+
+export const OK: Behaviour = () => ({ afterMs: 5, reply: answer(200) });
+export const HANG: Behaviour = () => ({
+  afterMs: 15_000,
+  reply: { kind: "timeout", reason: "no answer within 15 s", latencyMs: 15_000 },
+});
+export const FAIL: Behaviour = () => ({ afterMs: 5, reply: answer(500, "broken") });
+
+export interface WorldOptions {
+  readonly seed?: number;
+  readonly partitions?: number;
+  readonly delivery?: Partial<DeliveryOptions>;
+}
+
+/** Processes, receivers and configuration around one in-memory log, in simulated time. */
+export class SimWorld {
+  readonly clock: SimClock;
+  readonly random: Random;
+  readonly store: MemoryLogStore;
+  readonly seen: SeenRequest[] = [];
+  readonly destinations = new Map<string, DestinationConfig>();
+  readonly behaviours = new Map<string, Behaviour>();
+  readonly disabled: string[] = [];
+  readonly deferrals: DeferralReason[] = [];
+  readonly errors: { readonly message: string; readonly fields: object }[] = [];
+  droppedDuplicates = 0;
+  openCircuits = 0;
+  held = 0;
+  /** How long until a request arrives at its receiver. */
+  networkMs: () => number = () => 1;
+  configKind: "sync" | "async" | "unavailable" = "sync";
+  readonly #listeners = new Set<(destinationId: string) => void>();
+  readonly #options: Partial<DeliveryOptions>;
+  readonly #counts = new Map<string, number>();
+  #events = 0;
+
+  constructor(options: WorldOptions = {}) {
+    this.clock = new SimClock();
+    this.random = seededRandom(options.seed ?? 1);
+    this.store = new MemoryLogStore(options.partitions ?? 1, this.clock, this.random);
+    this.#options = options.delivery ?? {};
+  }
+
+  /** Adds a destination, or replaces one. Listeners are told. */
+  configure(id: string, changes: Partial<DestinationConfig> = {}): DestinationConfig {
+    const config: DestinationConfig = {
+      id,
+      endpointId: "ep_1",
+      orgId: "org_1",
+      receiverUrl: `https://${id.replaceAll("_", "-")}.example.com/hook`,
+      forwardOriginalSignature: false,
+      status: "active",
+      retryMaxAttempts: 5,
+      retryBackoff: "exponential",
+      rateLimitMax: null,
+      rateLimitWindow: null,
+      secrets: [{ secret: "whsec_current", signsUntilMs: null }],
+      signatureHeaders: [],
+      ...this.destinations.get(id),
+      ...changes,
+    };
+    this.destinations.set(id, config);
+    this.notify(id);
+    return config;
+  }
+
+  remove(id: string): void {
+    this.destinations.delete(id);
+    this.notify(id);
+  }
+
+  notify(id: string): void {
+    for (const listener of this.#listeners) listener(id);
+  }
+
+  behave(id: string, behaviour: Behaviour): void {
+    this.behaviours.set(id, behaviour);
+  }
+
+  makeEvent(changes: Partial<EventRecord> = {}): EventRecord {
+    const receivedAtMs = this.clock.now();
+    const body = Buffer.from(`{"n":${this.#events}}`);
+    this.#events += 1;
+    return {
+      id: `evt_${encodeTime(receivedAtMs)}${String(this.#events).padStart(16, "0")}`,
+      orgId: "org_1",
+      endpointId: "ep_1",
+      provider: "custom",
+      receivedAtMs,
+      method: "POST",
+      path: "/in/token",
+      query: "",
+      headers: [["Content-Type", "application/json"]],
+      contentType: "application/json",
+      sourceIp: "203.0.113.7",
+      signatureValid: true,
+      verificationError: null,
+      reason: "ok",
+      bodyStored: true,
+      payloadSizeBytes: body.length,
+      body,
+      ...changes,
+    };
+  }
+
+  /** Appends an accepted event as the ingest would. */
+  ingest(changes: Partial<EventRecord> = {}): EventRecord {
+    const event = this.makeEvent(changes);
+    this.store.write([{ topic: "events", key: event.endpointId, value: encodeEvent(event) }]);
+    return event;
+  }
+
+  /** Appends a replay to one destination as the management would. */
+  replay(event: EventRecord, destinationId: string, run: string): void {
+    this.store.write([
+      {
+        topic: "tasks",
+        key: event.endpointId,
+        value: encodeTask({
+          event,
+          destinationId,
+          run,
+          trigger: "replay",
+          tryNumber: 1,
+          deferrals: 0,
+          dueAtMs: this.clock.now(),
+          runStartedAtMs: this.clock.now(),
+        }),
+      },
+    ]);
+  }
+
+  async start(name = "a"): Promise<SimProcess> {
+    const state = { name, alive: true };
+    const clock = this.#clockOf(state);
+    const log = this.store.open(state);
+    const logger = makeSilentLogger((level, message, fields) => {
+      if (level === "error") this.errors.push({ message, fields });
+    });
+    const appender = makeDurableAppender({ log, clock, logger });
+    const delivery = makeDelivery(
+      {
+        log,
+        appender,
+        clock,
+        logger,
+        random: this.random,
+        metrics: {
+          attempted: () => undefined,
+          deferred: (reason) => this.deferrals.push(reason),
+          droppedDuplicate: () => {
+            this.droppedDuplicates += 1;
+          },
+          openCircuits: (change) => {
+            this.openCircuits += change;
+          },
+          inFlight: () => undefined,
+          queued: () => undefined,
+          held: (change) => {
+            this.held += change;
+          },
+        },
+        destinationsOf: (endpointId) =>
+          this.#configured(() => ({
+            kind: "found",
+            value: [...this.destinations.values()].filter((one) => one.endpointId === endpointId),
+          })),
+        destination: (id) =>
+          this.#configured(() => {
+            const value = this.destinations.get(id);
+            return value === undefined ? { kind: "missing" } : { kind: "found", value };
+          }),
+        onDestinationChanged: (listener) => {
+          const heard = (id: string): void => (state.alive ? listener(id) : undefined);
+          this.#listeners.add(heard);
+          return () => this.#listeners.delete(heard);
+        },
+        disableDestination: (id) => {
+          this.disabled.push(id);
+          this.configure(id, { status: "disabled" });
+          return Promise.resolve();
+        },
+        planFanout,
+        send: (request, signal) => this.#send(state, request, signal),
+        signDelivery: ({ secrets }) => secrets.map((secret) => `v1,${secret}`).join(" "),
+      },
+      { ownerId: `${name}-${this.clock.now()}`, version: "0.0.0", ...this.#options },
+    );
+    const forwarder = makeDelayForwarder({
+      log,
+      appender,
+      clock,
+      logger,
+      metrics: { forwarded: () => undefined, lateness: () => undefined },
+    });
+    await Promise.all([this.#run(delivery.start()), this.#run(forwarder.start())]);
+    return Object.assign(state, { delivery, forwarder });
+  }
+
+  /** Ends a process in order. */
+  async stop(process: SimProcess): Promise<void> {
+    await this.#run(Promise.resolve(process.delivery[Symbol.asyncDispose]()));
+    await this.#run(Promise.resolve(process.forwarder[Symbol.asyncDispose]()));
+  }
+
+  /** Lets time pass until the promise is settled. */
+  async #run<T>(work: Promise<T>): Promise<T> {
+    let settled = false;
+    const settle = (): void => {
+      settled = true;
+    };
+    void work.then(settle, settle);
+    await this.clock.until(() => settled, 120_000, 1);
+    return work;
+  }
+
+  outcomes(): OutcomeRecord[] {
+    return this.store.all("attempts").map((record) => decodeOutcome(record.value));
+  }
+
+  /** Attempt rows as the store keeps them: one per id, the last one written. */
+  attempts(): Attempt[] {
+    const rows = new Map<string, Attempt>();
+    for (const outcome of this.outcomes())
+      if (outcome.kind === "attempt") rows.set(outcome.attempt.id, outcome.attempt);
+    return [...rows.values()].sort((one, other) => one.attemptedAtMs - other.attemptedAtMs);
+  }
+
+  /** Runs that have ended, as `event|destination|run`. */
+  ended(): Map<string, Attempt> {
+    const ended = new Map<string, Attempt>();
+    for (const attempt of this.attempts())
+      if (attempt.status === "delivered" || attempt.status === "dead")
+        ended.set(`${attempt.eventId}|${attempt.destinationId}|${attempt.run}`, attempt);
+    return ended;
+  }
+
+  requestsTo(destinationId: string): SeenRequest[] {
+    return this.seen.filter((request) => request.destinationId === destinationId);
+  }
+
+  #configured<T>(make: () => Lookup<T>): Lookup<T> | Promise<Lookup<T>> {
+    if (this.configKind === "unavailable") return { kind: "unavailable" };
+    if (this.configKind === "sync") return make();
+    return this.clock.sleep(2).then(make);
+  }
+
+  #clockOf(process: MemoryProcess): Clock {
+    return {
+      now: () => this.clock.now(),
+      monotonic: () => this.clock.monotonic(),
+      schedule: (delayMs, callback) =>
+        this.clock.schedule(delayMs, () => {
+          if (process.alive) callback();
+        }),
+    };
+  }
+
+  #send(process: MemoryProcess, request: SignedRequest, signal: AbortSignal): Promise<Reply> {
+    const header = (name: string): string =>
+      request.headers.find(([key]) => key === name)?.[1] ?? "";
+    return new Promise((resolve) => {
+      this.clock.schedule(this.networkMs(), () => {
+        const seen: SeenRequest = {
+          destinationId: header("x-relay-destination-id"),
+          eventId: header("webhook-id"),
+          attempt: Number(header("x-relay-attempt")),
+          trigger: header("x-relay-trigger"),
+          atMs: this.clock.now(),
+          process: process.name,
+          request,
+        };
+        const nth = this.#counts.get(seen.destinationId) ?? 0;
+        this.#counts.set(seen.destinationId, nth + 1);
+        this.seen.push(seen);
+        const { afterMs, reply } = (this.behaviours.get(seen.destinationId) ?? OK)(seen, nth);
+        const cancel = this.clock.schedule(afterMs, () => {
+          if (process.alive) resolve({ ...reply, latencyMs: afterMs });
+        });
+        signal.addEventListener("abort", () => {
+          cancel();
+          resolve({ kind: "error", reason: "aborted", latencyMs: afterMs });
+        });
+      });
+    });
+  }
+}
