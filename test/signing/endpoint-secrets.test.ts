@@ -1,0 +1,168 @@
+import { randomBytes } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { PROVIDERS, VERIFICATION_METHODS } from "../../src/domain/enums.ts";
+import type { VerificationMethod } from "../../src/domain/enums.ts";
+import { makePreparedChecks } from "../../src/signing/prepared-checks.ts";
+import { presetOf } from "../../src/signing/presets.ts";
+import { makeRotatedSecret, rotationSupportOf } from "../../src/signing/rotation.ts";
+import { signSample } from "../../src/signing/sign-sample.ts";
+import { signatureHeadersOf } from "../../src/signing/signature-headers.ts";
+import {
+  makeServiceSecret,
+  parseServiceSecret,
+  signDelivery,
+  verifyDelivery,
+} from "../../src/signing/standard-webhooks.ts";
+import { makeTestBody, whyNotTestable } from "../../src/signing/test-webhook.ts";
+import { NOW_MS, makeRequest } from "../support/verify-requests.ts";
+
+const CONFIGS: Readonly<Record<VerificationMethod, Record<string, unknown>>> = {
+  hmac_sha256: {
+    header: "X-S",
+    secret_encoding: "base64",
+    secret_prefix: "whsec_",
+    timestamp_body_field: "sent.at",
+    signed_payload: "{timestamp}.{body}",
+  },
+  hmac_sha1: {
+    header: "X-S",
+    secret_encoding: "hex",
+    id_header: "X-Id",
+    timestamp_header: "X-Time",
+  },
+  twilio_signature: {},
+  bearer_token: { header: "X-Api-Key", scheme: "" },
+  basic_auth: { username: "relay" },
+  jwt: { algorithms: ["HS512"], secret_encoding: "base64url" },
+  ip_allowlist: { allowed_ips: ["::1"] },
+  none: {},
+};
+const settingsOf = (method: VerificationMethod) =>
+  ({ provider: "custom", method, methodIsExplicit: true, config: CONFIGS[method] }) as const;
+
+describe("a rotated secret", () => {
+  it.each(VERIFICATION_METHODS)(
+    "of %s signs and verifies, or is refused with what to do instead",
+    (method) => {
+      const settings = settingsOf(method);
+      const support = rotationSupportOf(settings);
+      const secret = makeRotatedSecret(settings, randomBytes);
+      expect(support.ok).toBe(!["twilio_signature", "ip_allowlist", "none"].includes(method));
+      if (!support.ok) {
+        expect(support.message.length).toBeGreaterThan(20);
+        expect(secret).toBeNull();
+        return;
+      }
+      expect(secret).not.toBe(makeRotatedSecret(settings, randomBytes));
+      if (method === "jwt" || secret === null) return;
+      const body = makeTestBody({ ...settings, secret }, "msg_1", NOW_MS);
+      const request = makeRequest({ ...settings, secret, body });
+      const signed = { ...request, headers: signSample(request) };
+      expect(makePreparedChecks()(signed)(signed)).toMatchObject({ reason: "ok" });
+      expect(makePreparedChecks()(signed)({ ...signed, secret: "00" }).valid).toBe(false);
+    },
+  );
+
+  it("of jwt is refused for keys that only the sender has, and made before anything is configured", () => {
+    const settings = {
+      ...settingsOf("jwt"),
+      config: { algorithms: ["RS256"], jwks_url: "https://a.example" },
+    };
+    expect(rotationSupportOf(settings)).toMatchObject({ ok: false });
+    expect(rotationSupportOf({ ...settings, config: {} })).toMatchObject({ ok: true });
+    expect(rotationSupportOf({ ...settingsOf("hmac_sha1"), config: {} })).toMatchObject({
+      ok: true,
+    });
+  });
+});
+
+describe("a test webhook", () => {
+  it.each(PROVIDERS)("is genuine for %s with the preset's settings", (provider) => {
+    const method = presetOf(provider)?.method ?? "none";
+    if (whyNotTestable(method) !== null) return;
+    const settings = {
+      provider,
+      method,
+      methodIsExplicit: provider === "custom",
+      config: {},
+      secret: "s",
+    };
+    const request = makeRequest({ ...settings, body: makeTestBody(settings, "msg_1", NOW_MS) });
+    const signed = { ...request, headers: signSample(request) };
+    expect(makePreparedChecks()(signed)(signed)).toMatchObject({ reason: "ok" });
+  });
+
+  it("cannot be made where only the sender can sign", () => {
+    const refused = VERIFICATION_METHODS.filter((method) => whyNotTestable(method) !== null);
+    expect(refused).toEqual(["twilio_signature", "jwt", "ip_allowlist"]);
+  });
+
+  it.each(VERIFICATION_METHODS)(
+    "of %s goes out unsigned without a secret or settings",
+    (method) => {
+      const settings = settingsOf(method);
+      expect(signSample(makeRequest({ ...settings, secret: null }))).toEqual([]);
+      const wrong = { [method === "none" ? "x" : "header"]: 7, username: 7 };
+      expect(signSample(makeRequest({ ...settings, config: wrong }))).toEqual([]);
+    },
+  );
+
+  it("never writes outside its own body, whatever the field is named", () => {
+    for (const field of ["__proto__.polluted", "id.x", "data.message.at", "a..b"]) {
+      const config = { header: "X-S", timestamp_body_field: field };
+      makeTestBody({ ...settingsOf("hmac_sha256"), config, secret: "s" }, "msg_1", NOW_MS);
+    }
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+});
+
+describe("signature headers", () => {
+  it("are the provider's own, lower case, with timestamp and id, and never credentials", () => {
+    expect(signatureHeadersOf("shopify", "hmac_sha256", false, {})).toEqual([
+      "shopify-hmac-sha256",
+      "x-shopify-hmac-sha256",
+    ]);
+    expect(signatureHeadersOf("linear", "hmac_sha256", false, {})).toEqual([
+      "linear-signature",
+      "linear-timestamp",
+    ]);
+    expect(signatureHeadersOf("twilio", "twilio_signature", false, {})).toEqual([
+      "x-twilio-signature",
+    ]);
+    expect(signatureHeadersOf("custom", "hmac_sha1", true, CONFIGS.hmac_sha1)).toEqual([
+      "x-s",
+      "x-time",
+      "x-id",
+    ]);
+    expect(signatureHeadersOf("custom", "hmac_sha1", true, { header: "Authorization" })).toEqual(
+      [],
+    );
+    expect(signatureHeadersOf("custom", "hmac_sha1", true, {})).toEqual([]);
+    expect(signatureHeadersOf("custom", "twilio_signature", true, { header: 1 })).toEqual([]);
+    for (const method of ["bearer_token", "basic_auth", "jwt", "ip_allowlist", "none"] as const) {
+      expect(signatureHeadersOf("custom", method, true, CONFIGS[method])).toEqual([]);
+    }
+  });
+});
+
+describe("Standard Webhooks", () => {
+  it("signs with every secret of an overlap and verifies with each, and with no other", () => {
+    const secrets = [makeServiceSecret(randomBytes), makeServiceSecret(randomBytes)];
+    const delivery = { id: "evt_1", timestampSeconds: 1, body: Buffer.from("{}") };
+    const header = signDelivery({ ...delivery, secrets });
+    expect(header.split(" ")).toHaveLength(2);
+    for (const secret of secrets) {
+      expect(parseServiceSecret(secret)).toMatchObject({ valid: true });
+      expect(verifyDelivery(delivery, secret, header)).toBe(true);
+      expect(verifyDelivery({ ...delivery, timestampSeconds: 2 }, secret, header)).toBe(false);
+    }
+    expect(verifyDelivery(delivery, makeServiceSecret(randomBytes), header)).toBe(false);
+    expect(verifyDelivery(delivery, secrets[0] ?? "", "v1,%%% v2,AAAA")).toBe(false);
+  });
+
+  it("refuses to sign with what is no secret", () => {
+    const delivery = { id: "evt_1", timestampSeconds: 1, body: Buffer.from("{}") };
+    expect(() => signDelivery({ ...delivery, secrets: ["whsec_%"] })).toThrow(TypeError);
+    expect(() => signDelivery({ ...delivery, secrets: ["whsec_"] })).toThrow(TypeError);
+  });
+});

@@ -1,0 +1,268 @@
+import { createHash, createHmac } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import type { VerificationRequest, VerificationResult } from "../../src/domain/verification.ts";
+import { clientAddressOf } from "../../src/signing/client-address.ts";
+import { makePreparedChecks } from "../../src/signing/prepared-checks.ts";
+import { decodeStrict } from "../../src/signing/strict-bytes.ts";
+import { makeRequest } from "../support/verify-requests.ts";
+
+const verdict = (parts: Partial<VerificationRequest>): VerificationResult => {
+  const request = makeRequest(parts);
+  return makePreparedChecks()(request)(request);
+};
+const reason = (parts: Partial<VerificationRequest>): string => verdict(parts).reason;
+const mac = (text: string | Uint8Array, secret = "s3cret"): string =>
+  createHmac("sha256", secret).update(text).digest("hex");
+
+describe("strict decoding", () => {
+  it.each([
+    ["hex", "0g"],
+    ["hex", "abc"],
+    ["hex", "ab "],
+    ["base64", "AA"],
+    ["base64", "AB=="],
+    ["base64", "A_=="],
+    ["base64", "AA==\n"],
+    ["base64url", "A+8"],
+    ["base64url", "AB"],
+    ["base64url", "AA="],
+  ] as const)("refuses %s %j", (encoding, text) => expect(decodeStrict(text, encoding)).toBeNull());
+
+  it("takes hex in any case and base64url with or without its padding", () => {
+    expect(decodeStrict("aB", "hex")).toEqual(Buffer.from([0xab]));
+    expect(decodeStrict("_w", "base64url")).toEqual(Buffer.from([0xff]));
+    expect(decodeStrict("_w==", "base64url")).toEqual(Buffer.from([0xff]));
+  });
+});
+
+describe("HMAC", () => {
+  const body = Buffer.from("{}");
+  const timed = {
+    header: "X-S",
+    timestamp_header: "X-T",
+    id_header: "X-I",
+    signed_payload: "{id}.{timestamp}.{body}",
+  };
+
+  it("fails closed without a secret, with one that is not in its encoding and without settings", () => {
+    expect(reason({ secret: null })).toBe("missing_secret");
+    expect(reason({ secret: "" })).toBe("missing_secret");
+    expect(reason({ config: { header: "X-S", secret_encoding: "hex" }, secret: "zz" })).toBe(
+      "malformed_secret",
+    );
+    const empty = { header: "X-S", secret_encoding: "base64", secret_prefix: "whsec_" };
+    expect(reason({ config: empty, secret: "whsec_" })).toBe("missing_secret");
+    expect(verdict({ config: {} })).toMatchObject({
+      reason: "missing_config",
+      message: expect.stringContaining("verification_config.header"),
+    });
+  });
+
+  it("refuses signature, timestamp and id headers that were sent twice", () => {
+    const t = String(Math.floor(makeRequest().nowMs / 1000));
+    const good: [string, string][] = [
+      ["X-S", mac(`a.${t}.{}`)],
+      ["X-T", t],
+      ["X-I", "a"],
+    ];
+    expect(reason({ config: timed, body, headers: good })).toBe("ok");
+    const twice = (index: number): [string, string][] => [...good, good[index] ?? ["", ""]];
+    expect(reason({ config: timed, body, headers: twice(0) })).toBe("duplicate_signature_header");
+    expect(reason({ config: timed, body, headers: twice(1) })).toBe("duplicate_timestamp_header");
+    expect(reason({ config: timed, body, headers: twice(2) })).toBe("duplicate_id_header");
+  });
+
+  it("refuses two timestamps in one header, which a proxy that joins headers would make", () => {
+    const headers: [string, string][] = [
+      ["Stripe-Signature", `t=1,v1=${"0".repeat(64)}, t=2,v1=${"0".repeat(64)}`],
+    ];
+    const stripe = { provider: "stripe", methodIsExplicit: false, config: {} } as const;
+    expect(reason({ ...stripe, headers })).toBe("malformed_signature_header");
+  });
+
+  it("checks every timestamp of Linear: a fresh header does not refresh a stale body", () => {
+    const { nowMs } = makeRequest();
+    const linear = { provider: "linear", methodIsExplicit: false, config: {} } as const;
+    const send = (bodyMs: unknown, headerMs?: string): string => {
+      const text = Buffer.from(JSON.stringify({ webhookTimestamp: bodyMs }));
+      const headers: [string, string][] = [["Linear-Signature", mac(text)]];
+      if (headerMs !== undefined) headers.push(["Linear-Timestamp", headerMs]);
+      return reason({ ...linear, body: text, headers });
+    };
+    expect(send(nowMs)).toBe("ok");
+    expect(send(nowMs, String(nowMs))).toBe("ok");
+    expect(send(nowMs - 61_000, String(nowMs))).toBe("timestamp_too_old");
+    expect(send(undefined, String(nowMs + 61_000))).toBe("timestamp_too_new");
+    expect(send(undefined, "now")).toBe("malformed_timestamp");
+    expect(send({ a: 1 })).toBe("malformed_timestamp");
+    expect(send(String(nowMs))).toBe("ok");
+  });
+
+  it("reads a signed timestamp from a dotted path of the body, and no body that is costly to parse", () => {
+    const config = {
+      header: "X-S",
+      timestamp_body_field: "meta.at",
+      signed_payload: "{timestamp}.{body}",
+    };
+    const at = Math.floor(makeRequest().nowMs / 1000);
+    const text = Buffer.from(JSON.stringify({ text: '\\"[[{{', meta: { at } }));
+    const sign = (bytes: Uint8Array, time: number | string): [string, string][] => [
+      ["X-S", mac(Buffer.concat([Buffer.from(`${time}.`), bytes]))],
+    ];
+    expect(reason({ config, body: text, headers: sign(text, at) })).toBe("ok");
+    const deep = Buffer.from("[".repeat(1000));
+    expect(reason({ config, body: deep, headers: sign(deep, "") })).toBe("malformed_timestamp");
+    const none = Buffer.from("[]");
+    expect(reason({ config, body: none, headers: sign(none, "") })).toBe("missing_timestamp");
+  });
+
+  it("signs the path of the target as it was sent", () => {
+    const config = { header: "X-S", signed_payload: "{method} {path} {body}" };
+    const parts = { config, body, url: "https://Relay.example//in/%7Etoken?b=1#c" };
+    expect(reason({ ...parts, headers: [["x-s", mac("POST //in/%7Etoken {}")]] })).toBe("ok");
+    expect(reason({ ...parts, url: "https://a", headers: [["x-s", mac("POST / {}")]] })).toBe("ok");
+  });
+
+  it("hints at blanks around the stored secret and never shows secret or digest", () => {
+    const result = verdict({ secret: " s3cret", headers: [["X-Signature", "ab".repeat(32)]] });
+    expect(result).toMatchObject({ reason: "signature_mismatch" });
+    expect(result.message).toContain("white space");
+    expect(result.message).not.toContain("s3cret");
+  });
+});
+
+describe("Twilio", () => {
+  const form: [string, string] = ["Content-Type", "application/x-www-form-urlencoded"];
+  const twilio = {
+    provider: "twilio",
+    method: "twilio_signature",
+    methodIsExplicit: false,
+    config: {},
+    secret: "tok",
+  } as const;
+  const sign = (text: string): [string, string] => [
+    "X-Twilio-Signature",
+    createHmac("sha1", "tok").update(text).digest("base64"),
+  ];
+  const url = "https://a.example/x";
+
+  it("sorts values of a name and counts equal pairs once", () => {
+    const body = Buffer.from("b=2&a=z&a=y&a=y");
+    expect(reason({ ...twilio, url, body, headers: [form, sign(`${url}ayazb2`)] })).toBe("ok");
+  });
+
+  it("takes a hash only from the URL that was signed", () => {
+    const body = Buffer.from("{}");
+    const hash = createHash("sha256").update(body).digest("hex");
+    const typed = { ...twilio, config: { url: "https://typed.example/t" }, body };
+    const forged = `${url}?bodySHA256=${hash}`;
+    expect(reason({ ...typed, url: forged, headers: [sign("https://typed.example/t")] })).toBe(
+      "body_hash_mismatch",
+    );
+    const genuine = sign(`https://typed.example/t?bodySHA256=${hash}`);
+    expect(reason({ ...typed, url: forged, headers: [genuine] })).toBe("ok");
+  });
+
+  it("does not take a body for a form because one of two content types says so", () => {
+    const json: [string, string] = ["content-type", "application/json"];
+    const headers = [form, json, sign(`${url}a1`)];
+    expect(reason({ ...twilio, url, body: Buffer.from("a=1"), headers })).toBe("body_hash_missing");
+  });
+
+  it.each([
+    ["no signature", [], "missing_signature_header"],
+    ["two", [sign(""), sign("")], "duplicate_signature_header"],
+    ["a short one", [["X-Twilio-Signature", "AAAA"]], "malformed_signature_header"],
+  ] as [string, [string, string][], string][])("refuses %s", (_what, headers, expected) => {
+    expect(reason({ ...twilio, headers: [form, ...headers] })).toBe(expected);
+  });
+
+  it("refuses forms that are not UTF-8, not percent-encoding or endless", () => {
+    for (const body of [
+      Buffer.from([0xff]),
+      Buffer.from("a=%zz"),
+      Buffer.from("a&".repeat(3000)),
+    ]) {
+      expect(reason({ ...twilio, body, headers: [form, sign(url)] })).toBe("malformed_body");
+    }
+  });
+});
+
+describe("bearer and basic", () => {
+  it("accept secrets beyond ASCII, as text and as bytes", () => {
+    const parts = { method: "bearer_token", config: {}, secret: "gehéim" } as const;
+    expect(reason({ ...parts, headers: [["Authorization", "Bearer gehéim"]] })).toBe("ok");
+    const bytes = Buffer.from("gehéim").toString("latin1");
+    expect(reason({ ...parts, headers: [["Authorization", `Bearer ${bytes}`]] })).toBe("ok");
+    const cut = "Bearer gehŽim";
+    expect(reason({ ...parts, headers: [["Authorization", cut]] })).toBe("credentials_mismatch");
+  });
+
+  it("refuse another scheme, no credentials and a header sent twice", () => {
+    const parts = { method: "bearer_token", config: {} } as const;
+    for (const value of ["Basic s3cret", "Bearer", "Bearer ", "Bearers3cret"]) {
+      expect(reason({ ...parts, headers: [["Authorization", value]] })).toBe(
+        "malformed_authorization",
+      );
+    }
+    const good: [string, string] = ["Authorization", "Bearer s3cret"];
+    expect(reason({ ...parts, headers: [good, good] })).toBe("duplicate_authorization");
+    expect(reason({ ...parts, secret: null, headers: [good] })).toBe("missing_secret");
+  });
+
+  it("split user name and password at the first colon", () => {
+    const encode = (text: string): [string, string] => [
+      "Authorization",
+      `Basic ${Buffer.from(text).toString("base64")}`,
+    ];
+    const parts = { method: "basic_auth", config: { username: "u" }, secret: "p:q" } as const;
+    expect(reason({ ...parts, headers: [encode("u:p:q")] })).toBe("ok");
+    expect(reason({ ...parts, headers: [encode("u:p")] })).toBe("credentials_mismatch");
+    expect(reason({ ...parts, headers: [encode("v:p:q")] })).toBe("credentials_mismatch");
+    expect(reason({ ...parts, headers: [encode("up")] })).toBe("malformed_authorization");
+    expect(reason({ ...parts, config: {}, headers: [encode("u:p:q")] })).toBe("missing_config");
+    expect(reason({ ...parts, secret: "" })).toBe("missing_secret");
+  });
+});
+
+describe("source addresses", () => {
+  const forwarded = (value: string): [string, string][] => [["X-Forwarded-For", value]];
+  it.each([
+    ["the peer without trusted proxies", "192.0.2.1", forwarded("1.1.1.1"), [], "192.0.2.1"],
+    [
+      "the last untrusted hop",
+      "10.0.0.1",
+      forwarded("1.1.1.1, 2.2.2.2, 10.0.0.2"),
+      ["10.0.0.0/8"],
+      "2.2.2.2",
+    ],
+    [
+      "the leftmost where all are trusted",
+      "10.0.0.1",
+      forwarded("10.0.0.3, 10.0.0.2"),
+      ["10.0.0.0/8"],
+      "10.0.0.3",
+    ],
+    ["the proxy itself without the header", "10.0.0.1", [], ["10.0.0.0/8"], "10.0.0.1"],
+    [
+      "through several headers",
+      "::1",
+      [...forwarded("1.1.1.1"), ...forwarded("2.2.2.2")],
+      ["::1"],
+      "2.2.2.2",
+    ],
+    ["without ports", "::1", forwarded("1.1.1.1:80"), ["::1"], "1.1.1.1"],
+    ["without brackets", "::1", forwarded("[2001:db8::1]:80"), ["::1"], "2001:db8::1"],
+    ["of a mapped proxy", "::ffff:10.0.0.1", forwarded("1.1.1.1"), ["10.0.0.0/8"], "1.1.1.1"],
+    ["nothing for garbage", "::1", forwarded("1.1.1.1, unknown"), ["::1"], null],
+    ["nothing for a peer that is none", "", [], [], null],
+    ["nothing for an endless chain", "::1", forwarded("::1,".repeat(200)), ["::1"], null],
+    ["the peer when the list cannot be read", "::1", forwarded("1.1.1.1"), ["x"], "::1"],
+    ["a link-local peer without its zone", "fe80::1%eth0", [], [], "fe80::1"],
+  ] as [string, string, [string, string][], string[], string | null][])(
+    "give %s",
+    (_what, peer, headers, trusted, expected) => {
+      expect(clientAddressOf(peer, headers, trusted)).toBe(expected);
+    },
+  );
+});

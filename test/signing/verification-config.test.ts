@@ -1,0 +1,137 @@
+import { generateKeyPairSync } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { VERIFICATION_METHODS } from "../../src/domain/enums.ts";
+import type { VerificationMethod } from "../../src/domain/enums.ts";
+import { SCHEMES } from "../../src/signing/registry.ts";
+import { validateVerificationConfig } from "../../src/signing/verification-config.ts";
+
+const pem = (bits: number): string =>
+  generateKeyPairSync("rsa", { modulusLength: bits })
+    .publicKey.export({ type: "spki", format: "pem" })
+    .toString();
+const privatePem = generateKeyPairSync("ed25519")
+  .privateKey.export({ type: "pkcs8", format: "pem" })
+  .toString();
+const privateJwk = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+const publicJwk = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });
+
+function validate(
+  method: VerificationMethod,
+  config: unknown,
+  secret: string | null = "s",
+): unknown {
+  const verdict = validateVerificationConfig({
+    provider: "custom",
+    method,
+    methodIsExplicit: true,
+    config,
+    secret,
+  });
+  return verdict.ok ? "ok" : verdict.field.replace("verification_config", "vc");
+}
+
+describe("a configuration that is written", () => {
+  it.each(VERIFICATION_METHODS)("may be absent or empty for %s", (method) => {
+    for (const config of [undefined, null, {}]) expect(validate(method, config)).toBe("ok");
+  });
+
+  it.each<[VerificationMethod, unknown, string]>([
+    ["hmac_sha256", [], "vc"],
+    ["hmac_sha256", "x", "vc"],
+    ["hmac_sha256", { header: "x".repeat(70_000) }, "vc"],
+    ["hmac_sha256", { encoding: "hex" }, "vc.header"],
+    ["hmac_sha256", { header: "no spaces" }, "vc.header"],
+    ["hmac_sha256", { header: [] }, "vc.header"],
+    ["hmac_sha256", { header: "a", heading: "b" }, "vc.heading"],
+    ["hmac_sha256", { header: "a", encoding: "base32" }, "vc.encoding"],
+    ["hmac_sha256", { header: "a", prefix: 1 }, "vc.prefix"],
+    ["hmac_sha256", { header: "a", allow_empty_body: "no" }, "vc.allow_empty_body"],
+    ["hmac_sha256", { header: "a", tolerance_seconds: 1.5 }, "vc.tolerance_seconds"],
+    ["hmac_sha256", { header: "a", tolerance_seconds: -1 }, "vc.tolerance_seconds"],
+    ["hmac_sha256", { header: "a", list_separator: "" }, "vc.list_separator"],
+    ["hmac_sha256", { header: "a", header_format: "key_value" }, "vc.signature_key"],
+    ["hmac_sha256", { header: "a", timestamp_key: "t" }, "vc.timestamp_key"],
+    ["hmac_sha256", { header: "a", signed_payload: "{timestamp}{body}" }, "vc.timestamp_header"],
+    ["hmac_sha256", { header: "a", signed_payload: "{id}{body}" }, "vc.id_header"],
+    ["hmac_sha256", { header: "a", signed_payload: "{nonce}{body}" }, "vc.signed_payload"],
+    ["hmac_sha256", { header: "a", signed_payload: "{timestamp}" }, "vc.signed_payload"],
+    ["hmac_sha1", { header: "a", timestamp_header: "b c" }, "vc.timestamp_header"],
+    ["hmac_sha1", { header: ["A", "b"], id_header: "c" }, "ok"],
+    ["twilio_signature", { url: "example.com" }, "vc.url"],
+    ["twilio_signature", { url: "https://example.com/a?b" }, "ok"],
+    ["bearer_token", { header: "X-Api-Key", scheme: "" }, "ok"],
+    ["bearer_token", { scheme: null }, "vc.scheme"],
+    ["basic_auth", { username: "a:b" }, "vc.username"],
+    ["basic_auth", { user: "a" }, "vc.user"],
+    ["ip_allowlist", { allowed_ips: [] }, "vc.allowed_ips"],
+    ["ip_allowlist", { allowed_ips: "10.0.0.1" }, "vc.allowed_ips"],
+    ["ip_allowlist", { allowed_ips: ["10.0.0.0/33"] }, "vc.allowed_ips"],
+    ["ip_allowlist", { allowed_ips: ["010.0.0.1"] }, "vc.allowed_ips"],
+    ["ip_allowlist", { allowed_ips: ["10.0.0.0/8", "::ffff:192.0.2.0/120"] }, "ok"],
+    ["none", { header: "a" }, "vc.header"],
+    ["jwt", { header: "a" }, "vc.algorithms"],
+    ["jwt", { algorithms: [] }, "vc.algorithms"],
+    ["jwt", { algorithms: ["none"] }, "vc.algorithms"],
+    ["jwt", { algorithms: "HS256" }, "vc.algorithms"],
+    ["jwt", { algorithms: ["HS256"] }, "ok"],
+    ["jwt", { algorithms: ["HS256", "RS256"], public_key: pem(2048) }, "vc.algorithms"],
+    ["jwt", { algorithms: ["HS256"], public_key: pem(2048) }, "vc.algorithms"],
+    ["jwt", { algorithms: ["RS256"] }, "vc.public_key"],
+    ["jwt", { algorithms: ["RS256"], public_key: "-----BEGIN" }, "vc.public_key"],
+    ["jwt", { algorithms: ["RS256"], public_key: pem(1024) }, "vc.public_key"],
+    ["jwt", { algorithms: ["EdDSA"], public_key: privatePem }, "vc.public_key"],
+    ["jwt", { algorithms: ["RS256"], public_key: pem(2048) }, "ok"],
+    ["jwt", { algorithms: ["EdDSA"], jwks: {} }, "vc.jwks"],
+    ["jwt", { algorithms: ["EdDSA"], jwks: { keys: [] } }, "vc.jwks"],
+    ["jwt", { algorithms: ["EdDSA"], jwks: { keys: [1] } }, "vc.jwks"],
+    ["jwt", { algorithms: ["EdDSA"], jwks: { keys: [{ kty: "oct", k: "AA" }] } }, "vc.jwks"],
+    ["jwt", { algorithms: ["EdDSA"], jwks: { keys: [privateJwk] } }, "vc.jwks"],
+    ["jwt", { algorithms: ["EdDSA"], jwks: { keys: [{ ...publicJwk, use: "enc" }] } }, "vc.jwks"],
+    ["jwt", { algorithms: ["EdDSA"], jwks: { keys: [publicJwk, { kty: "new" }] } }, "ok"],
+    [
+      "jwt",
+      { algorithms: ["EdDSA"], jwks: { keys: [publicJwk] }, jwks_url: "https://a" },
+      "vc.jwks_url",
+    ],
+    ["jwt", { algorithms: ["EdDSA"], jwks_url: "http://a.example/k" }, "vc.jwks_url"],
+    ["jwt", { algorithms: ["EdDSA"], jwks_url: "ftp://a.example/k" }, "vc.jwks_url"],
+    ["jwt", { algorithms: ["EdDSA"], jwks_url: "https://a.example/k" }, "ok"],
+    ["jwt", { algorithms: ["HS256"], issuer: [] }, "vc.issuer"],
+    ["jwt", { algorithms: ["HS256"], max_age_seconds: "1" }, "vc.max_age_seconds"],
+  ])("%s %j is answered with %s", (method, config, expected) => {
+    expect(validate(method, config)).toBe(expected);
+  });
+
+  it("needs a secret that its encoding can read", () => {
+    const config = { header: "a", secret_encoding: "hex" };
+    expect(validate("hmac_sha256", config, "xyz")).toBe("secret");
+    expect(validate("hmac_sha256", config, "abcd")).toBe("ok");
+    expect(validate("hmac_sha256", config, null)).toBe("ok");
+    const prefixed = { header: "a", secret_encoding: "base64", secret_prefix: "whsec_" };
+    expect(validate("hmac_sha256", prefixed, "whsec_")).toBe("secret");
+    expect(validate("hmac_sha256", prefixed, "whsec_AAAA")).toBe("ok");
+    expect(validate("jwt", { algorithms: ["HS256"], secret_encoding: "base64" }, "%")).toBe(
+      "secret",
+    );
+  });
+
+  it("goes on top of a known provider's preset", () => {
+    const stripe = { provider: "stripe", method: "hmac_sha256", methodIsExplicit: false } as const;
+    const config = { tolerance_seconds: 10 };
+    expect(validateVerificationConfig({ ...stripe, config, secret: "s" })).toEqual({
+      ok: true,
+      config,
+    });
+    expect(
+      validateVerificationConfig({ ...stripe, methodIsExplicit: true, config, secret: "s" }),
+    ).toMatchObject({ ok: false, field: "verification_config.header" });
+  });
+
+  it("is refused at ingest too when it got in by another way, with the setting's name", () => {
+    const request = {} as never;
+    expect(SCHEMES.hmac_sha256.prepare({})(request)).toMatchObject({ reason: "missing_config" });
+    const wrong = SCHEMES.hmac_sha256.prepare({ header: "a", encoding: "x" })(request);
+    expect(wrong).toMatchObject({ reason: "invalid_config" });
+    expect(wrong.message).toContain("verification_config.encoding");
+  });
+});
