@@ -1,0 +1,146 @@
+import { generateKeyPairSync } from "node:crypto";
+import { SignJWT } from "jose";
+import { describe, expect, it } from "vitest";
+import type { VerificationRequest } from "../../../src/domain/verification.ts";
+import { makeJwksCache } from "../../../src/pipeline/verify/jwks-cache.ts";
+import type { FetchJwks } from "../../../src/pipeline/verify/jwks-cache.ts";
+import { makeVerifyPorts, verifyRequest } from "../../../src/pipeline/verify/verify-request.ts";
+import { makeVerifier } from "../../../src/pipeline/verify/verifier.ts";
+import { countMetrics, makeRequest } from "../../support/verify-requests.ts";
+
+const URL = "https://keys.example/jwks";
+const CONFIG = { algorithms: ["EdDSA"], jwks_url: URL };
+
+function makeKey(kid: string): { jwk: object; request: Promise<VerificationRequest> } {
+  const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+  const request = new SignJWT({})
+    .setProtectedHeader({ alg: "EdDSA", kid })
+    .sign(privateKey)
+    .then((token) =>
+      makeRequest({
+        method: "jwt",
+        config: CONFIG,
+        headers: [["Authorization", `Bearer ${token}`]],
+      }),
+    );
+  return { jwk: { ...publicKey.export({ format: "jwk" }), kid }, request };
+}
+
+/** A key server whose answer the test sets, and a clock that it turns. */
+function makeKeyServer(keys: readonly object[]) {
+  const server = {
+    answer: (): Promise<string> => Promise.resolve(JSON.stringify({ keys })),
+    fetches: 0,
+    nowMs: 0,
+  };
+  const fetchJwks: FetchJwks = () => {
+    server.fetches += 1;
+    return server.answer();
+  };
+  const cache = makeJwksCache({ fetchJwks, monotonicMs: () => server.nowMs });
+  return { server, cache, ports: makeVerifyPorts(cache) };
+}
+
+const first = makeKey("k1");
+const second = makeKey("k2");
+
+describe("keys behind a jwks_url", () => {
+  it("are fetched once for many requests at the same time and then cached", async () => {
+    const { server, ports } = makeKeyServer([first.jwk]);
+    const request = await first.request;
+    const results = await Promise.all(
+      Array.from({ length: 20 }, async () => verifyRequest(request, ports)),
+    );
+    expect(results.every(({ valid }) => valid)).toBe(true);
+    expect(await verifyRequest(request, ports)).toMatchObject({ valid: true });
+    expect(server.fetches).toBe(1);
+    server.nowMs += 5 * 60_000 + 1;
+    await verifyRequest(request, ports);
+    expect(server.fetches).toBe(2);
+  });
+
+  it("are fetched again for a token of a new key, but not for every forged one", async () => {
+    const { server, ports } = makeKeyServer([first.jwk]);
+    expect(await verifyRequest(await first.request, ports)).toMatchObject({ valid: true });
+    expect(await verifyRequest(await second.request, ports)).toMatchObject({
+      reason: "unknown_key_id",
+    });
+    expect(server.fetches).toBe(1);
+    server.nowMs += 11_000;
+    server.answer = () => Promise.resolve(JSON.stringify({ keys: [first.jwk, second.jwk] }));
+    expect(await verifyRequest(await second.request, ports)).toMatchObject({ valid: true });
+    const forged = makeKey("k3");
+    for (let index = 0; index < 10; index += 1) await verifyRequest(await forged.request, ports);
+    expect(server.fetches).toBe(2);
+  });
+
+  it("go on to serve for an hour while their URL cannot be reached", async () => {
+    const { server, ports } = makeKeyServer([first.jwk]);
+    const request = await first.request;
+    await verifyRequest(request, ports);
+    server.answer = () => Promise.reject(new Error("connection refused"));
+    server.nowMs += 10 * 60_000;
+    expect(await verifyRequest(request, ports)).toMatchObject({ valid: true });
+    server.nowMs += 60 * 60_000;
+    expect(await verifyRequest(request, ports)).toMatchObject({
+      reason: "jwks_unavailable",
+      message: expect.stringContaining("connection refused"),
+    });
+  });
+
+  it.each([
+    ["no JSON", "<html>", /not JSON/],
+    ["no key set", "{}", /must be a JWK set/],
+    ["too much", " ".repeat(300_000), /too large/],
+  ])("that are %s refuse the request and say so", async (_what, answer, message) => {
+    const { server, ports } = makeKeyServer([]);
+    server.answer = () => Promise.resolve(answer);
+    const result = await verifyRequest(await first.request, ports);
+    expect(result).toMatchObject({ reason: "jwks_unavailable" });
+    expect(result.message).toMatch(message);
+  });
+
+  it("are given up after little more than a second when the server does not answer", async () => {
+    const { server, ports } = makeKeyServer([]);
+    server.answer = () => new Promise(() => {});
+    const startedAt = performance.now();
+    const result = await verifyRequest(await first.request, ports);
+    expect(result.message).toContain("no answer within");
+    expect(performance.now() - startedAt).toBeLessThan(4000);
+  });
+
+  it("are not fetched where nobody fetches", async () => {
+    const result = await verifyRequest(await first.request, makeVerifyPorts(null));
+    expect(result).toMatchObject({ reason: "jwks_unavailable" });
+  });
+
+  it("are bounded in number: the one unused for longest is forgotten", async () => {
+    const { server, cache } = makeKeyServer([first.jwk]);
+    for (let index = 0; index <= 1000; index += 1) await cache.get(`${URL}/${index}`);
+    expect(server.fetches).toBe(1001);
+    await cache.get(`${URL}/1000`);
+    expect(server.fetches).toBe(1001);
+    await cache.get(`${URL}/0`);
+    expect(server.fetches).toBe(1002);
+  });
+
+  it("reach the pool as keys, never as a URL", async () => {
+    const { cache } = makeKeyServer([first.jwk]);
+    const seen: string[] = [];
+    await using verifier = makeVerifier({
+      pool: {
+        threads: 1,
+        run: (batch) => {
+          seen.push(batch.json);
+          return Promise.resolve([{ valid: true, reason: "ok", message: null }]);
+        },
+      },
+      jwks: cache,
+      metrics: countMetrics(),
+      monotonicMs: () => performance.now(),
+    });
+    expect(await verifier.verify(await first.request)).toMatchObject({ valid: true });
+    expect(seen.join()).toContain("Ed25519");
+    expect(seen.join()).not.toContain(URL);
+  });
+});

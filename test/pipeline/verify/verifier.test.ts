@@ -1,0 +1,171 @@
+import { describe, expect, it } from "vitest";
+import type { VerificationResult } from "../../../src/domain/verification.ts";
+import { makeBodySlabs } from "../../../src/pipeline/verify/body-slabs.ts";
+import type { VerifyPool } from "../../../src/pipeline/verify/pool-queue.ts";
+import { makeBatchVerifier, packBatch } from "../../../src/pipeline/verify/verify-batch.ts";
+import type { VerifyBatch } from "../../../src/pipeline/verify/verify-batch.ts";
+import { makeVerifier } from "../../../src/pipeline/verify/verifier.ts";
+import { countMetrics, makeRequest, makeSignedRequest } from "../../support/verify-requests.ts";
+
+/** A pool whose batches end when the test says so. */
+function makeHeldPool() {
+  const held: { batch: VerifyBatch; release: () => void; fail: () => void }[] = [];
+  const verify = makeBatchVerifier();
+  const pool: VerifyPool = {
+    threads: 1,
+    run: (batch, signal) =>
+      new Promise<readonly VerificationResult[]>((resolve, reject) => {
+        const fail = (): void => reject(new Error("worker lost"));
+        signal.addEventListener("abort", fail);
+        held.push({ batch, release: () => resolve(verify(batch)), fail });
+      }),
+  };
+  return { pool, held };
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function setUp(limits: object = {}) {
+  const { pool, held } = makeHeldPool();
+  const metrics = countMetrics();
+  const clock = { nowMs: 0 };
+  const verifier = makeVerifier({
+    pool,
+    jwks: null,
+    metrics,
+    monotonicMs: () => clock.nowMs,
+    limits: { inlineMaxBytes: 0, ...limits },
+  });
+  return { verifier, held, metrics, clock };
+}
+
+describe("the queue before the pool", () => {
+  it("answers unavailable at once when it is full, by number or by bytes", async () => {
+    const few = setUp({ maxQueued: 2 });
+    const waiting = [1, 2].map(async () => few.verifier.verify(makeSignedRequest(10)));
+    expect(await few.verifier.verify(makeSignedRequest(10))).toBe("unavailable");
+    const small = setUp({ maxQueuedBytes: 100 });
+    expect(await small.verifier.verify(makeSignedRequest(101))).toBe("unavailable");
+    expect([...few.metrics.failures, ...small.metrics.failures]).toEqual([
+      "queue_full",
+      "queue_full",
+    ]);
+    await turn();
+    for (const { release } of few.held) release();
+    expect(await Promise.all(waiting)).toMatchObject([{ valid: true }, { valid: true }]);
+  });
+
+  it("lets batches grow while the threads are busy, within their bounds", async () => {
+    const { verifier, held, metrics } = setUp({ maxBatch: 8 });
+    const all: Promise<unknown>[] = [];
+    for (let index = 0; index < 22; index += 1) {
+      all.push(Promise.resolve(verifier.verify(makeSignedRequest(10))));
+      await turn();
+    }
+    expect(held.length).toBe(2);
+    for (let index = 0; index < 8 && held[index] !== undefined; index += 1) {
+      held[index]?.release();
+      await turn();
+    }
+    expect(await Promise.all(all)).toHaveLength(22);
+    expect(Math.max(...metrics.batches)).toBe(8);
+  });
+
+  it("gives up what has waited too long and still answers the rest", async () => {
+    const { verifier, held, metrics, clock } = setUp({ waitMs: 1000, maxBatch: 1 });
+    const [one, two, late] = [1, 2, 3].map(async () => verifier.verify(makeSignedRequest(10)));
+    await turn();
+    clock.nowMs = 1001;
+    const fresh = verifier.verify(makeSignedRequest(10));
+    held[0]?.release();
+    expect(await one).toMatchObject({ valid: true });
+    expect(await late).toBe("unavailable");
+    held[1]?.release();
+    expect(await two).toMatchObject({ valid: true });
+    await turn();
+    held[2]?.release();
+    expect(await fresh).toMatchObject({ valid: true });
+    expect(metrics.failures).toEqual(["too_late"]);
+  });
+
+  it("answers a batch whose worker is lost, or loops, with unavailable", async () => {
+    const { verifier, held, metrics } = setUp({ runMs: 50 });
+    const lost = verifier.verify(makeSignedRequest(10));
+    await turn();
+    held[0]?.fail();
+    expect(await lost).toBe("unavailable");
+    expect(await verifier.verify(makeSignedRequest(10))).toBe("unavailable");
+    expect(metrics.failures).toEqual(["worker_lost", "worker_lost"]);
+  });
+
+  it("stops with an answer for everybody", async () => {
+    const { verifier, held, metrics } = setUp({ maxBatch: 1 });
+    const all = [1, 2, 3].map(async () => verifier.verify(makeSignedRequest(10)));
+    await turn();
+    const stopping = verifier[Symbol.asyncDispose]();
+    for (const { release } of held) release();
+    await stopping;
+    expect(await Promise.all(all)).toMatchObject([{ valid: true }, { valid: true }, "unavailable"]);
+    expect(await verifier.verify(makeSignedRequest(10))).toBe("unavailable");
+    expect(metrics.failures).toEqual(["stopped", "stopped"]);
+  });
+});
+
+describe("what goes where", () => {
+  it.each(["bearer_token", "basic_auth", "ip_allowlist", "none"] as const)(
+    "%s stays on the loop, however large the body",
+    (method) => {
+      const { verifier, held } = setUp();
+      const body = Buffer.alloc(1_000_000);
+      expect(verifier.verify(makeRequest({ method, config: {}, body }))).toHaveProperty("reason");
+      expect(held).toEqual([]);
+    },
+  );
+
+  it("tokens of public keys go to the pool, those of a shared secret stay", async () => {
+    const { verifier, held } = setUp({ inlineMaxBytes: 1000 });
+    const shared = makeRequest({ method: "jwt", config: { algorithms: ["HS256"] } });
+    expect(verifier.verify(shared)).toMatchObject({ reason: "missing_token" });
+    const config = { algorithms: ["RS256"], public_key: "x" };
+    const pooled = verifier.verify(makeRequest({ method: "jwt", config }));
+    await turn();
+    held[0]?.release();
+    expect(await pooled).toMatchObject({ reason: "invalid_config" });
+  });
+});
+
+describe("a batch", () => {
+  it("carries bodies and shared configurations to the worker unchanged", () => {
+    const slabs = makeBodySlabs(2);
+    const config = { header: "X-Signature" };
+    const requests = [0, 1, 3000].map((sizeBytes) => makeSignedRequest(sizeBytes, { config }));
+    const batch = packBatch(requests, (sizeBytes) => slabs.take(sizeBytes));
+    expect((JSON.parse(batch.json) as { configs: string[] }).configs).toHaveLength(1);
+    expect(makeBatchVerifier()(batch).every(({ valid }) => valid)).toBe(true);
+  });
+
+  it("reuses memory, but neither too much nor too large pieces of it", () => {
+    const slabs = makeBodySlabs(1);
+    const slab = slabs.take(10);
+    slabs.giveBack(slab);
+    expect(slabs.take(20)).toBe(slab);
+    const large = slabs.take(3 * 1024 * 1024);
+    expect(large.byteLength).toBe(4 * 1024 * 1024);
+    slabs.giveBack(slab);
+    slabs.giveBack(large);
+    expect(slabs.take(1)).toBe(large);
+    const huge = slabs.take(17 * 1024 * 1024);
+    slabs.giveBack(huge);
+    expect(slabs.take(1)).not.toBe(huge);
+  });
+
+  it("forgets the oldest configurations of very many", () => {
+    const verify = makeBatchVerifier();
+    const take = (sizeBytes: number): SharedArrayBuffer => new SharedArrayBuffer(sizeBytes);
+    for (let index = 0; index < 2100; index += 1) {
+      const config = { header: "X-Signature", prefix: String(index) };
+      const [result] = verify(packBatch([makeRequest({ config })], take));
+      expect(result?.reason).toBe("missing_signature_header");
+    }
+  });
+});
