@@ -8,6 +8,7 @@ import type { RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
+import { makeSocketDirectory } from "../embedded/pglite/socket-directory.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
 
 const HOUR_MS = 3_600_000;
@@ -27,12 +28,13 @@ export async function openLog(options: LogOptions): Promise<Log> {
   return options.dataDirMode === "attach" ? attach(options) : serve(options);
 }
 
-function socketPath(config: RelayConfig): string {
-  return join(config.dataDir, "run", "log.sock");
+/** Beside the socket of the embedded PostgreSQL: its directory minds the length of a unix socket's path. */
+async function makeSocketPath(config: RelayConfig): Promise<string> {
+  return join(await makeSocketDirectory(config.dataDir), "log.sock");
 }
 
-function attach({ config, clock }: LogOptions): Promise<Log> {
-  return attachLog({ socketPath: socketPath(config), clock });
+async function attach({ config, clock }: LogOptions): Promise<Log> {
+  return attachLog({ socketPath: await makeSocketPath(config), clock });
 }
 
 async function serve({ config, clock, logger, registry }: LogOptions): Promise<Log> {
@@ -45,7 +47,7 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
     metrics: makeLogMetrics(registry),
     maxRecordBytes: config.maxPayloadBytes + RECORD_OVERHEAD_BYTES,
   });
-  const socket = await serveLogSocket(log, socketPath(config), logger);
+  const socket = await serveLogSocket(log, await makeSocketPath(config), logger);
   return {
     partitions: log.partitions,
     append: (records) => log.append(records),
