@@ -1,0 +1,136 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { reservePort } from "../../src/app/reserve-port.ts";
+import { makeClient, type Client } from "../../src/client/client.ts";
+
+const PROGRAM = fileURLToPath(new URL("../../bin/relay.js", import.meta.url));
+
+export interface FinishedCommand {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs `relay <args>` to its end. The environment holds PATH and what is given, nothing of the test's own. */
+export async function runRelay(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  stdin = "",
+): Promise<FinishedCommand> {
+  const child = spawn(process.execPath, [PROGRAM, ...args], {
+    env: { PATH: process.env["PATH"] ?? "", ...env },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  const output = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output.stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (output.stderr += text));
+  child.stdin.on("error", () => undefined).end(stdin);
+  const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
+  return { code, ...output };
+}
+
+export const TEST_KEY = "rk_testtest_0123456789abcdefghijklmnop";
+
+export interface RelayPorts {
+  readonly api: number;
+  readonly ingest: number;
+  readonly ops: number;
+}
+
+/** A relay in its own process, on a data directory that outlives kills. */
+export interface RelayProcess extends AsyncDisposable {
+  readonly dataDir: string;
+  readonly ports: RelayPorts;
+  readonly client: Client;
+  readonly env: Record<string, string>;
+  /** Everything it has printed, over all its lives. */
+  output(): string;
+  pid(): number;
+  start(): Promise<void>;
+  kill(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+export async function makeRelayProcess(
+  extra: Record<string, string> = {},
+  args: readonly string[] = [],
+): Promise<RelayProcess> {
+  const dataDir = await mkdtemp(join(tmpdir(), "relay-test-"));
+  const ports = {
+    api: await reservePort("127.0.0.1"),
+    ingest: await reservePort("127.0.0.1"),
+    ops: await reservePort("127.0.0.1"),
+  };
+  const env: Record<string, string> = {
+    PATH: process.env["PATH"] ?? "",
+    RELAY_DATA_DIR: dataDir,
+    RELAY_API_PORT: String(ports.api),
+    RELAY_INGEST_PORT: String(ports.ingest),
+    RELAY_OPS_PORT: String(ports.ops),
+    RELAY_API_HOST: "127.0.0.1",
+    RELAY_INGEST_HOST: "127.0.0.1",
+    RELAY_BOOTSTRAP_API_KEY: TEST_KEY,
+    RELAY_ALLOW_PRIVATE_RECEIVERS: "127.0.0.0/8",
+    RELAY_PARTITIONS: "8",
+    LOG_LEVEL: "info",
+    ...extra,
+  };
+  let child: ChildProcess | null = null;
+  let printed = "";
+
+  async function start(): Promise<void> {
+    const started = spawn(process.execPath, [PROGRAM, "start", ...args], {
+      env,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child = started;
+    const startedAt = printed.length;
+    await new Promise<void>((resolve, reject) => {
+      const onText = (text: string): void => {
+        printed += text;
+        if (printed.includes('"relay.ready"', startedAt)) resolve();
+      };
+      started.stdout?.setEncoding("utf8").on("data", onText);
+      started.stderr?.setEncoding("utf8").on("data", onText);
+      started.once("exit", (code, signal) =>
+        reject(
+          new Error(
+            `the relay ended (${signal ?? code}) before it was ready:\n${printed.slice(startedAt)}`,
+          ),
+        ),
+      );
+    });
+  }
+
+  async function kill(signal: NodeJS.Signals): Promise<number | null> {
+    const running = child;
+    child = null;
+    if (running === null || running.exitCode !== null || running.signalCode !== null)
+      return running?.exitCode ?? null;
+    const ended = new Promise<number | null>((resolve) =>
+      running.once("exit", (code) => resolve(code)),
+    );
+    running.kill(signal);
+    return ended;
+  }
+
+  return {
+    dataDir,
+    ports,
+    client: makeClient({
+      baseUrl: `http://127.0.0.1:${ports.api}`,
+      apiKey: env["RELAY_BOOTSTRAP_API_KEY"] ?? "",
+    }),
+    env,
+    output: () => printed,
+    pid: () => child?.pid ?? -1,
+    start,
+    kill,
+    [Symbol.asyncDispose]: async () => {
+      await kill("SIGKILL");
+      await rm(dataDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    },
+  };
+}

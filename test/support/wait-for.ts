@@ -1,0 +1,17 @@
+import { setTimeout as delay } from "node:timers/promises";
+
+/** Asks until the answer is not undefined, false or null. @throws when the deadline passes, naming what was awaited */
+export async function waitFor<T>(
+  what: string,
+  ask: () => T | Promise<T>,
+  timeoutMs = 30_000,
+  everyMs = 25,
+): Promise<NonNullable<T>> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const answer = await ask();
+    if (answer !== undefined && answer !== null && answer !== false) return answer;
+    if (Date.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`);
+    await delay(everyMs);
+  }
+}
