@@ -82,17 +82,9 @@ export class Exchange {
       if (isLast && this.#early !== null) this.#send(this.#early);
       return;
     }
-    const reception = this.#reception;
-    if (isLast && reception !== null && this.#parts.length === 0) {
-      // The common case: the whole body in one piece, not copied here.
-      if (!reception.hold(chunk.byteLength)) this.#discard();
-      else reception.complete(new Uint8Array(chunk));
-      return;
-    }
-    const part = Buffer.from(Buffer.from(chunk));
-    if (reception === null) this.#parts.push(part);
-    else if (!this.#take(part)) return;
-    if (isLast && reception !== null) this.#complete();
+    const part = copyOf(chunk);
+    if (this.#reception === null) this.#parts.push(part);
+    else if (this.#take(part) && isLast) this.#complete();
   }
 
   /** The connection is gone. */
@@ -141,7 +133,9 @@ export class Exchange {
   #complete(): void {
     const parts = this.#parts;
     this.#parts = [];
-    this.#reception?.complete(parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts));
+    const [only] = parts;
+    const body = parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
+    this.#reception?.complete(body);
   }
 
   #discard(): void {
@@ -169,4 +163,9 @@ export class Exchange {
     if (this.#lingerTimer !== null) clearTimeout(this.#lingerTimer);
     this.#host.ended(this);
   }
+}
+
+/** Small ones share a slab of memory, so that a 1 KB body costs no allocation. */
+function copyOf(chunk: ArrayBuffer): Buffer {
+  return Buffer.from(new Uint8Array(chunk));
 }

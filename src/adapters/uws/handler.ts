@@ -22,7 +22,7 @@ export interface Answer {
 /** Takes in one body; see `pipeline/ingest`. */
 export interface Reception {
   hold(sizeBytes: number): boolean;
-  /** The bytes are lent: they are gone once this returns. */
+  /** The whole body; it is the reception's to keep. */
   complete(body: Uint8Array): void;
   abandon(): void;
 }

@@ -4,9 +4,25 @@ import type { HttpResponse } from "uWebSockets.js";
 const IPV4_BYTES = 4;
 const IPV6_BYTES = 16;
 
-/** The peer as text: IPv4 (mapped IPv6 too) in dotted form, IPv6 compressed; empty when the socket is gone. */
-export function remoteAddressOf(response: HttpResponse): string {
-  return formatAddress(new Uint8Array(response.getRemoteAddress()));
+/** Peers whose text is kept; a provider sends from few addresses. */
+const MOST_KEPT = 10_000;
+
+/** Reads the peer as text: IPv4 (mapped IPv6 too) in dotted form, IPv6 compressed; empty when the socket is gone. */
+export function makeAddressReader(): (response: HttpResponse) => string {
+  const kept = new Map<number, string>();
+  return (response) => {
+    const bytes = new Uint8Array(response.getRemoteAddress());
+    if (bytes.length !== IPV4_BYTES) return formatAddress(bytes);
+    const [a = 0, b = 0, c = 0, d = 0] = bytes;
+    const key = ((a * 256 + b) * 256 + c) * 256 + d;
+    let text = kept.get(key);
+    if (text === undefined) {
+      if (kept.size >= MOST_KEPT) kept.clear();
+      text = formatAddress(bytes);
+      kept.set(key, text);
+    }
+    return text;
+  };
 }
 
 export function formatAddress(bytes: Uint8Array): string {

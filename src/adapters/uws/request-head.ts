@@ -1,6 +1,5 @@
-import type { HttpRequest, HttpResponse } from "uWebSockets.js";
+import type { HttpRequest } from "uWebSockets.js";
 import type { RequestHead } from "./handler.ts";
-import { remoteAddressOf } from "./remote-address.ts";
 
 export interface ReadHead {
   readonly head: RequestHead;
@@ -22,7 +21,7 @@ interface Framing {
  * Reads all that is wanted of a request while it can be read (only inside its handler), and checks what
  * uWebSockets.js lets pass: differing framing headers are how requests are smuggled past a proxy.
  */
-export function readHead(response: HttpResponse, request: HttpRequest): ReadHead {
+export function readHead(request: HttpRequest, remoteAddress: string): ReadHead {
   const headers: [string, string][] = [];
   const framing: Framing = {
     contentLength: null,
@@ -41,7 +40,7 @@ export function readHead(response: HttpResponse, request: HttpRequest): ReadHead
     path: request.getUrl(),
     query: query ?? null,
     headers,
-    remoteAddress: remoteAddressOf(response),
+    remoteAddress,
     declaredBytes: transferEncoding === null ? Number(contentLength ?? 0) : null,
   };
   return { head, isChunked: transferEncoding !== null, malformed: framingError(framing) };
@@ -72,6 +71,6 @@ function framingError(framing: Framing): string | null {
     if (contentLength !== null) return "Content-Length beside Transfer-Encoding";
     return transferEncoding.toLowerCase() === "chunked" ? null : "unknown Transfer-Encoding";
   }
-  if (contentLength !== null && !/^\d+$/.test(contentLength)) return "invalid Content-Length";
+  if (contentLength !== null && !/^\d{1,18}$/.test(contentLength)) return "invalid Content-Length";
   return null;
 }

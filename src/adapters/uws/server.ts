@@ -6,6 +6,7 @@ import type { ExchangeHost } from "./exchange.ts";
 import type { Answer, IngestServerOptions } from "./handler.ts";
 import { loadUws } from "./load.ts";
 import type { UwsModule } from "./load.ts";
+import { makeAddressReader } from "./remote-address.ts";
 import { readHead } from "./request-head.ts";
 
 /** The typings leave out this form, the library has it; `LIBUS_LISTEN_EXCLUSIVE_PORT` is missing there as a value. */
@@ -34,6 +35,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   const { handle, metrics, logger } = options;
   const now = options.now ?? Date.now;
   const limit = options.maxConnections ?? connectionLimit();
+  const addressOf = makeAddressReader();
   const exchanges = new Set<Exchange>();
   let openConnections = 0;
   let stopping: Promise<void> | null = null;
@@ -60,7 +62,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   }
 
   function begin(response: HttpResponse, request: HttpRequest, exchange: Exchange): void {
-    const { head, isChunked, malformed } = readHead(response, request);
+    const { head, isChunked, malformed } = readHead(request, addressOf(response));
     exchange.identify(head.method, isChunked);
     if (malformed !== null) {
       metrics.malformed(malformed);

@@ -4,39 +4,52 @@ import type { Answer } from "./request.ts";
 /** After how many seconds a sender that got 503 may come back. */
 const RETRY_AFTER_SECONDS = "1";
 
-/** The contract's envelope of an outcome; `timeMs` is the answer's `timestamp`. */
-export function encodeAnswer(outcome: IngestOutcome, timeMs: number): Answer {
+/** Formats times as RFC 3339; a burst asks for the same millisecond again and again. */
+export function makeTimeFormatter(): (timeMs: number) => string {
+  let lastMs = Number.NaN;
+  let text = "";
+  return (timeMs) => {
+    if (timeMs !== lastMs) {
+      lastMs = timeMs;
+      text = new Date(timeMs).toISOString();
+    }
+    return text;
+  };
+}
+
+/** The contract's envelope of an outcome. */
+export function encodeAnswer(outcome: IngestOutcome, timestamp: string): Answer {
   switch (outcome.kind) {
     case "accepted":
       return {
         status: "200 OK",
         eventId: outcome.eventId,
         extraHeader: null,
-        body: `{"data":{"event_id":"${outcome.eventId}"},"timestamp":"${formatTime(timeMs)}"}`,
+        body: `{"data":{"event_id":"${outcome.eventId}"},"timestamp":"${timestamp}"}`,
       };
     case "verification_failed":
-      return recorded("401 Unauthorized", outcome, timeMs);
+      return recorded("401 Unauthorized", outcome, timestamp);
     case "source_not_allowed":
     case "endpoint_disabled":
-      return recorded("403 Forbidden", outcome, timeMs);
+      return recorded("403 Forbidden", outcome, timestamp);
     case "endpoint_paused":
-      return recorded("409 Conflict", outcome, timeMs);
+      return recorded("409 Conflict", outcome, timestamp);
     case "payload_too_large":
-      return recorded("413 Payload Too Large", outcome, timeMs);
+      return recorded("413 Payload Too Large", outcome, timestamp);
     case "rate_limited":
       return {
-        ...recorded("429 Too Many Requests", outcome, timeMs),
+        ...recorded("429 Too Many Requests", outcome, timestamp),
         extraHeader: ["retry-after", String(outcome.retryAfterSeconds)],
       };
     case "not_found":
-      return failure("404 Not Found", "not_found", "No endpoint has this URL", null, timeMs);
+      return failure("404 Not Found", "not_found", "No endpoint has this URL", null, timestamp);
     case "method_not_allowed":
       return failure(
         "405 Method Not Allowed",
         "method_not_allowed",
         `Use one of ${outcome.allow}`,
         ["allow", outcome.allow],
-        timeMs,
+        timestamp,
       );
     case "unavailable":
       return failure(
@@ -44,7 +57,7 @@ export function encodeAnswer(outcome: IngestOutcome, timeMs: number): Answer {
         "unavailable",
         "The webhook was not taken: send it again",
         ["retry-after", RETRY_AFTER_SECONDS],
-        timeMs,
+        timestamp,
       );
     default:
       return outcome satisfies never;
@@ -54,9 +67,9 @@ export function encodeAnswer(outcome: IngestOutcome, timeMs: number): Answer {
 function recorded(
   status: string,
   outcome: { readonly kind: string; readonly eventId: string; readonly message: string },
-  timeMs: number,
+  timestamp: string,
 ): Answer {
-  const answer = failure(status, outcome.kind, outcome.message, null, timeMs);
+  const answer = failure(status, outcome.kind, outcome.message, null, timestamp);
   return { ...answer, eventId: outcome.eventId };
 }
 
@@ -65,12 +78,8 @@ function failure(
   code: string,
   message: string,
   extraHeader: Answer["extraHeader"],
-  timeMs: number,
+  timestamp: string,
 ): Answer {
-  const body = JSON.stringify({ error: { code, message }, timestamp: formatTime(timeMs) });
+  const body = JSON.stringify({ error: { code, message }, timestamp });
   return { status, eventId: null, extraHeader, body };
-}
-
-function formatTime(timeMs: number): string {
-  return new Date(timeMs).toISOString();
 }

@@ -22,6 +22,7 @@ export interface WebhookContext {
   readonly enqueue: (record: NewRecord, waiter: Waiter) => void;
   /** Wall clock, never running backwards. */
   readonly receivedAtMs: () => number;
+  readonly formatTime: (timeMs: number) => string;
   readonly redactionOf: (endpoint: EndpointConfig) => RedactionRule;
 }
 
@@ -110,7 +111,7 @@ export class IncomingWebhook implements Reception, Waiter {
       return;
     }
     const verdict = this.#verify(body, receivedAtMs);
-    if (verdict instanceof Promise) this.#await(verdict, receivedAtMs, Buffer.from(body));
+    if (verdict instanceof Promise) this.#await(verdict, receivedAtMs, body);
     else this.#conclude(verdict, receivedAtMs, body);
   }
 
@@ -248,9 +249,10 @@ export class IncomingWebhook implements Reception, Waiter {
   #answer(outcome: IngestOutcome): void {
     if (this.#answered) return;
     this.#answered = true;
-    const { clock, metrics } = this.#context.ports;
+    const { formatTime, ports } = this.#context;
+    const { clock, metrics } = ports;
     metrics.answered(outcome.kind, (clock.monotonic() - this.#startedAt) / 1_000);
-    this.#reply(encodeAnswer(outcome, clock.now()));
+    this.#reply(encodeAnswer(outcome, formatTime(clock.now())));
   }
 }
 

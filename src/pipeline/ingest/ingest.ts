@@ -2,7 +2,7 @@ import type { Lookup } from "../../domain/destination.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import { makeAdmission } from "./admission.ts";
 import type { Admission } from "./admission.ts";
-import { encodeAnswer } from "./answer.ts";
+import { encodeAnswer, makeTimeFormatter } from "./answer.ts";
 import { makeAppendBatcher } from "./append-batcher.ts";
 import { allowedMethods, isAllowed } from "./methods.ts";
 import type { IngestOutcome, UnavailableCause } from "./outcome.ts";
@@ -51,12 +51,14 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     options.deadlineMs,
   );
   const redactionRules = new WeakMap<EndpointConfig, RedactionRule>();
+  const formatTime = makeTimeFormatter();
   let lastReceivedAtMs = 0;
   const context: WebhookContext = {
     ports,
     options,
     admission,
     enqueue,
+    formatTime,
     // Event ids carry this time and must not run backwards when the wall clock does.
     receivedAtMs() {
       lastReceivedAtMs = Math.max(lastReceivedAtMs, clock.now());
@@ -74,7 +76,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
 
   function end(reply: Reply, outcome: IngestOutcome, startedAt: number): null {
     metrics.answered(outcome.kind, (clock.monotonic() - startedAt) / 1_000);
-    reply(encodeAnswer(outcome, clock.now()));
+    reply(encodeAnswer(outcome, formatTime(clock.now())));
     return null;
   }
 

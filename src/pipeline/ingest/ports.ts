@@ -13,7 +13,7 @@ export interface IngestPorts {
   readonly endpointByToken: (
     token: string,
   ) => Lookup<EndpointConfig> | Promise<Lookup<EndpointConfig>>;
-  /** Synchronous when done on the loop; `request.body` is then only read before it returns. */
+  /** Synchronous when done on the loop. */
   readonly verify: (request: VerificationRequest) => Verdict | Promise<Verdict>;
   /** Durable when resolved. @throws {LogError} */
   readonly append: (records: readonly NewRecord[]) => Promise<readonly Position[]>;

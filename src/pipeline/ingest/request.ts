@@ -30,7 +30,7 @@ export type Reply = (answer: Answer) => void;
 export interface Reception {
   /** Asks for room to hold `sizeBytes` more. False: throw the body away, an answer is coming without it. */
   hold(sizeBytes: number): boolean;
-  /** The whole body. It is only borrowed: it may change once this returns. */
+  /** The whole body; it is the reception's to keep. */
   complete(body: Uint8Array): void;
   /** The client went away before the body was complete: nothing is recorded. */
   abandon(): void;

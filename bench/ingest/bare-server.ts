@@ -1,0 +1,15 @@
+// The reference: uWebSockets.js that reads the body and answers, nothing else.
+import { reportCpuOnRequest } from "../lib/report-cpu.ts";
+import { App, us_socket_local_port } from "uWebSockets.js";
+
+reportCpuOnRequest();
+App()
+  .any("/*", (response) => {
+    response.onAborted(() => {});
+    response.onData((_chunk, isLast) => {
+      if (isLast) response.end('{"ok":true}');
+    });
+  })
+  .listen("127.0.0.1", 0, (socket) => {
+    process.send?.({ port: us_socket_local_port(socket) });
+  });

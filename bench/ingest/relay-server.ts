@@ -1,0 +1,110 @@
+// The ingest role alone: uWebSockets.js, inline verification and the embedded log, durable before the answer.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
+import { startIngestServer } from "../../src/adapters/uws/server.ts";
+import type { EndpointConfig } from "../../src/domain/endpoint.ts";
+import { makeIdGenerator } from "../../src/domain/ids.ts";
+import { makeIngest } from "../../src/pipeline/ingest/ingest.ts";
+import { INGEST_DEFAULTS } from "../../src/pipeline/ingest/ports.ts";
+import { makeVerifier } from "../../src/pipeline/verify/verifier.ts";
+import { reportCpuOnRequest } from "../lib/report-cpu.ts";
+import { benchSecret, benchToken } from "../lib/stripe-requests.ts";
+
+const ENDPOINTS = 100;
+const quiet = () => {};
+const logger = {
+  debug: quiet,
+  info: quiet,
+  warn: console.warn,
+  error: console.error,
+  child: () => logger,
+};
+const clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  schedule(delayMs: number, callback: () => void) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+const newId = makeIdGenerator();
+const endpoints = new Map<string, { kind: "found"; value: EndpointConfig }>();
+for (let index = 0; index < ENDPOINTS; index += 1) {
+  const token = benchToken(index);
+  const value: EndpointConfig = {
+    id: newId("endpoint", Date.now()),
+    orgId: "org_01HZZZZZZZZZZZZZZZZZZZZZZZ",
+    projectId: "prj_01HZZZZZZZZZZZZZZZZZZZZZZZ",
+    token,
+    provider: "stripe",
+    method: "hmac_sha256",
+    methodIsExplicit: false,
+    secret: benchSecret(index),
+    config: {},
+    status: "active",
+  };
+  endpoints.set(token, { kind: "found", value });
+}
+
+const memoryOnly = process.argv.includes("--no-log");
+const dir = mkdtempSync(join(process.env["RELAY_BENCH_DIR"] ?? tmpdir(), "relay-bench-"));
+const log = memoryOnly
+  ? null
+  : await openLmdbLog({ dir, partitions: 48, retentionMs: 0, clock, logger });
+let appends = 0;
+let appended = 0;
+const verifier = makeVerifier({
+  pool: null,
+  jwks: null,
+  metrics: { verified: quiet, unavailable: quiet, batchSent: quiet, queued: quiet },
+  monotonicMs: () => performance.now(),
+});
+const ingest = makeIngest(
+  {
+    endpointByToken: (token) => endpoints.get(token) ?? { kind: "missing" },
+    verify: verifier.verify,
+    append: log === null ? () => Promise.resolve([]) : (records) => log.append(records),
+    newEventId: (timeMs) => newId("event", timeMs),
+    clock,
+    defer: (callback) => setImmediate(callback),
+    metrics: {
+      answered: quiet,
+      refused: quiet,
+      appended(_seconds, records) {
+        appends += 1;
+        appended += records;
+      },
+    },
+    logger,
+  },
+  {
+    publicBaseUrl: "https://hooks.example.com",
+    maxPayloadBytes: 10 * 1024 * 1024,
+    rateLimitPerSecond: 0,
+    trustedProxies: [],
+    ...INGEST_DEFAULTS,
+  },
+);
+const server = await startIngestServer({
+  host: "127.0.0.1",
+  port: 0,
+  sharePort: false,
+  handle: ingest.handle,
+  metrics: { malformed: quiet, connections: quiet, connectionRefused: quiet, aborted: quiet },
+  logger,
+});
+
+process.once("SIGTERM", () => {
+  void (async () => {
+    await server.stop(1_000);
+    await log?.[Symbol.asyncDispose]();
+    rmSync(dir, { recursive: true, force: true });
+    if (process.argv.includes("--verbose"))
+      console.log(`records per append: ${(appended / appends).toFixed(1)}`);
+    process.exit(0);
+  })();
+});
+reportCpuOnRequest();
+process.send?.({ port: server.port });

@@ -1,0 +1,33 @@
+import { fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+
+/** A process of the bench that speaks over its channel. */
+export interface BenchChild<Ready> extends AsyncDisposable {
+  readonly ready: Ready;
+  readonly process: ChildProcess;
+}
+
+/** Starts a compiled file and waits for its first message. */
+export async function startChild<Ready>(
+  file: string,
+  args: readonly string[],
+  execArgv: readonly string[] = [],
+): Promise<BenchChild<Ready>> {
+  const child = fork(file, [...args], { execArgv: [...execArgv] });
+  const failed = once(child, "exit").then(([code]) => {
+    throw new Error(`${file} ended with ${String(code)} before it was ready`);
+  });
+  const [ready] = (await Promise.race([once(child, "message"), failed])) as [Ready];
+  failed.catch(() => {});
+  return {
+    ready,
+    process: child,
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const exited = once(child, "exit");
+      child.kill("SIGTERM");
+      await exited;
+    },
+  };
+}

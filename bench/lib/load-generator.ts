@@ -1,0 +1,103 @@
+// A process of its own: keep-alive connections that each send one request after the other, as fast as answered.
+import { connect } from "node:net";
+import { percentile } from "./stats.ts";
+import { makeStripeRequests } from "./stripe-requests.ts";
+import type { StripeRequestOptions } from "./stripe-requests.ts";
+
+export interface LoadOptions {
+  readonly port: number;
+  readonly connections: number;
+  readonly warmUpMs: number;
+  readonly measureMs: number;
+  readonly requests: StripeRequestOptions;
+}
+
+export interface LoadResult {
+  readonly perSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+  /** Answers by status. */
+  readonly statuses: Readonly<Record<string, number>>;
+  readonly clientCpu: number;
+  /** All answers, those of the warm-up too. */
+  readonly answered: number;
+}
+
+const CLOSING_BRACE = 0x7d;
+
+async function run(options: LoadOptions): Promise<LoadResult> {
+  const requests = makeStripeRequests(options.requests);
+  let measuring = false;
+  let next = 0;
+  let latencies = new Float64Array(1 << 20);
+  let count = 0;
+  let answered = 0;
+  const statuses: Record<string, number> = {};
+  // All connections read into one buffer: what was read is looked at before the next read.
+  const shared = Buffer.alloc(64 * 1024);
+
+  function open(): void {
+    let sentAt = 0;
+    let status = "";
+    const socket = connect({
+      host: "127.0.0.1",
+      port: options.port,
+      noDelay: true,
+      onread: {
+        buffer: shared,
+        callback(size, buffer) {
+          if (status === "") status = Buffer.from(buffer.subarray(9, 12)).toString("latin1");
+          // Every answer ends with its JSON body.
+          if (buffer[size - 1] !== CLOSING_BRACE) return true;
+          answered += 1;
+          if (measuring) {
+            if (count === latencies.length) {
+              const larger = new Float64Array(latencies.length * 2);
+              larger.set(latencies);
+              latencies = larger;
+            }
+            latencies[count] = performance.now() - sentAt;
+            count += 1;
+            statuses[status] = (statuses[status] ?? 0) + 1;
+          }
+          status = "";
+          send();
+          return true;
+        },
+      },
+    });
+    function send(): void {
+      sentAt = performance.now();
+      socket.write(requests[next] ?? "");
+      next = (next + 1) % requests.length;
+    }
+    socket.on("connect", send);
+    socket.on("error", () => {
+      if (measuring) statuses["error"] = (statuses["error"] ?? 0) + 1;
+    });
+  }
+  for (let index = 0; index < options.connections; index += 1) open();
+  await new Promise((resolve) => setTimeout(resolve, options.warmUpMs));
+  const cpu = process.cpuUsage();
+  const startedAt = performance.now();
+  measuring = true;
+  await new Promise((resolve) => setTimeout(resolve, options.measureMs));
+  measuring = false;
+  const elapsedMs = performance.now() - startedAt;
+  const used = process.cpuUsage(cpu);
+  const sorted = latencies.subarray(0, count).sort();
+  return {
+    perSecond: ((statuses["200"] ?? 0) / elapsedMs) * 1_000,
+    p50Ms: percentile(sorted, 0.5),
+    p99Ms: percentile(sorted, 0.99),
+    maxMs: percentile(sorted, 1),
+    statuses,
+    clientCpu: (used.user + used.system) / 1_000 / elapsedMs,
+    answered,
+  };
+}
+
+process.send?.(await run(JSON.parse(process.argv[2] ?? "{}") as LoadOptions));
+process.disconnect();
+process.exit(0);

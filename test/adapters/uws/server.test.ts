@@ -1,0 +1,388 @@
+import { randomBytes } from "node:crypto";
+import { connect } from "node:net";
+import { describe, expect, test } from "vitest";
+import { connectionLimit } from "../../../src/adapters/uws/connection-limit.ts";
+import { loadUws } from "../../../src/adapters/uws/load.ts";
+import { formatAddress } from "../../../src/adapters/uws/remote-address.ts";
+import { startIngestServer } from "../../../src/adapters/uws/server.ts";
+import { UsageError } from "../../../src/domain/errors.ts";
+import {
+  TOKEN,
+  endpointConfig,
+  exchangeRaw,
+  isWholeAnswer,
+  serverRig,
+  waitFor,
+} from "../../support/ingest.ts";
+
+const post = (body: string, extra = ""): string =>
+  `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\n${extra}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+
+describe("requests", () => {
+  test("bodies of every size come through byte for byte", async () => {
+    await using rig = await serverRig();
+    for (const size of [0, 1, 1_023, 65_536, 600_000, 5_000_000]) {
+      const body = randomBytes(size);
+      const answer = await fetch(rig.url, { method: "POST", body });
+      const event = rig.log.events.at(-1);
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get("x-relay-event-id")).toBe(event?.id);
+      expect(answer.headers.get("content-type")).toBe("application/json");
+      expect(Buffer.compare(Buffer.from(event?.body ?? []), body)).toBe(0);
+    }
+  });
+
+  test("a streamed body without a length comes through and its connection is closed", async () => {
+    await using rig = await serverRig();
+    const chunks = Array.from({ length: 20 }, () => randomBytes(10_000));
+    const answer = await exchangeRaw(rig.server.port, [
+      `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
+      ...chunks.flatMap((chunk) => [
+        `${chunk.length.toString(16)}\r\n`,
+        Buffer.concat([chunk, Buffer.from("\r\n")]),
+      ]),
+      "0\r\n\r\n",
+    ]);
+    expect([answer.status, answer.closed]).toEqual([200, true]);
+    const body = Buffer.from(rig.log.events[0]?.body ?? []);
+    expect(Buffer.compare(body, Buffer.concat(chunks))).toBe(0);
+  });
+
+  test("a streamed body over the limit is 413, its size is what came", async () => {
+    await using rig = await serverRig({ options: { maxPayloadBytes: 1_000 } });
+    const answer = await exchangeRaw(rig.server.port, [
+      `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n${"a".repeat(2_000)}\r\n0\r\n\r\n`,
+    ]);
+    expect([answer.status, answer.closed]).toEqual([413, true]);
+    expect(rig.log.events[0]).toMatchObject({ bodyStored: false, payloadSizeBytes: 2_000 });
+  });
+
+  test("a client that sends all of a too large body gets its 413, not a reset", async () => {
+    await using rig = await serverRig({ options: { maxPayloadBytes: 1_000_000 } });
+    const answer = await fetch(rig.url, { method: "POST", body: randomBytes(8_000_000) });
+    expect(answer.status).toBe(413);
+    expect(((await answer.json()) as { error: object }).error).toMatchObject({
+      code: "payload_too_large",
+    });
+    expect(rig.log.events[0]?.payloadSizeBytes).toBe(8_000_000);
+  });
+
+  test("a sender that stops in the middle of a too large body is answered within a second", async () => {
+    await using rig = await serverRig({ options: { maxPayloadBytes: 1_000 } });
+    const answer = await exchangeRaw(rig.server.port, [
+      `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n`,
+      "abc",
+    ]);
+    expect([answer.status, answer.closed]).toEqual([413, true]);
+    expect(answer.afterMs).toBeLessThan(1_000);
+  });
+
+  test("a sender that never stops is cut off after two seconds", async () => {
+    await using rig = await serverRig({ options: { maxPayloadBytes: 1_000 } });
+    const answer = await exchangeRaw(
+      rig.server.port,
+      [
+        `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n`,
+        ...Array.from({ length: 200 }, () => "a".repeat(2_000)),
+      ],
+      { pauseMs: 20 },
+    );
+    expect(answer.closed).toBe(true);
+    expect(answer.afterMs).toBeLessThan(3_500);
+  });
+
+  test("HEAD has no body, and the next answer on the connection is read right", async () => {
+    await using rig = await serverRig();
+    const { text } = await exchangeRaw(
+      rig.server.port,
+      [`HEAD /in/${TOKEN} HTTP/1.1\r\nHost: x\r\n\r\n`, post("hello")],
+      { pauseMs: 50, until: (seen) => seen.includes("event_id") },
+    );
+    expect(text).toMatch(/^HTTP\/1\.1 405 [\s\S]*?\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
+    expect(text).toMatch(/allow: POST, PUT, PATCH, DELETE\r\n/);
+  });
+
+  test.each(["/", "/in/nobody", "/favicon.ico", "/in"])(
+    "%s is a 404 in the envelope",
+    async (path) => {
+      await using rig = await serverRig();
+      const answer = await fetch(`http://127.0.0.1:${rig.server.port}${path}`, {
+        method: "POST",
+        body: "x",
+      });
+      expect(answer.status).toBe(404);
+      expect(await answer.json()).toMatchObject({ error: { code: "not_found" } });
+    },
+  );
+
+  test("the connection is kept after a refusal that came before the body", async () => {
+    await using rig = await serverRig();
+    const { text } = await exchangeRaw(
+      rig.server.port,
+      ["POST /in/nobody HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n", "body", post("hello")],
+      { pauseMs: 30, until: (seen) => seen.includes("event_id") },
+    );
+    expect(text.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 404", "HTTP/1.1 200"]);
+  });
+
+  test("16 KiB of headers are accepted, in one piece or many", async () => {
+    await using rig = await serverRig();
+    const raw = post("hello", `X-Big: ${"a".repeat(16_200)}\r\n`);
+    const pieces = raw.match(/[\s\S]{1,1000}/g) ?? [];
+    const whole = await exchangeRaw(rig.server.port, [raw], { until: isWholeAnswer });
+    const split = await exchangeRaw(rig.server.port, pieces, { until: isWholeAnswer, pauseMs: 2 });
+    expect([whole.status, split.status]).toEqual([200, 200]);
+    expect(rig.log.events[1]?.headers.find(([name]) => name === "x-big")?.[1]).toHaveLength(16_200);
+  });
+
+  test("headers keep order and repetition; two Hosts are refused", async () => {
+    await using rig = await serverRig();
+    await exchangeRaw(rig.server.port, [post("", "X-A: 1\r\nX-B: 2\r\nX-A: 3\r\n")], {
+      until: isWholeAnswer,
+    });
+    expect(rig.log.events[0]?.headers.filter(([name]) => name.startsWith("x-"))).toEqual([
+      ["x-a", "1"],
+      ["x-b", "2"],
+      ["x-a", "3"],
+    ]);
+    const refused = await exchangeRaw(rig.server.port, [post("", "Host: y\r\n")]);
+    expect([refused.status, refused.closed]).toEqual([400, true]);
+    expect(rig.serverMetrics.malformedReasons).toEqual(["more than one Host"]);
+  });
+
+  test.each([
+    ["Content-Length: 5\r\nContent-Length: 6", "5, then 6"],
+    ["Content-Length: -1", "negative"],
+    ["Content-Length: 0x5", "hexadecimal"],
+    ["Content-Length: 5,5", "list"],
+    ["Content-Length: 5 5", "two"],
+    ["Content-Length: 99999999999999999999", "twenty digits"],
+    ["Transfer-Encoding: gzip, chunked", "gzip first"],
+    ["Transfer-Encoding: chunked, chunked", "twice"],
+    ["Transfer-Encoding: ", "empty"],
+    ["Transfer-Encoding: \tchunked\r\nContent-Length: 5", "beside a length"],
+  ])("%j is refused with 400 and closed (%s)", async (headers) => {
+    await using rig = await serverRig();
+    const answer = await exchangeRaw(rig.server.port, [
+      `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\nhello`,
+    ]);
+    expect([answer.status, answer.closed]).toEqual([400, true]);
+    expect(rig.log.records).toHaveLength(0);
+  });
+
+  test("no second request is read from behind a chunked one", async () => {
+    await using rig = await serverRig();
+    const smuggled = `POST /in/${TOKEN}?smuggled HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
+    const answer = await exchangeRaw(
+      rig.server.port,
+      [
+        `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n`,
+        smuggled,
+      ],
+      { pauseMs: 50 },
+    );
+    expect(answer.closed).toBe(true);
+    expect(rig.log.events.some((event) => event.query === "smuggled")).toBe(false);
+  });
+});
+
+describe("clients that vanish", () => {
+  test("before the body is complete: nothing recorded, nothing held", async () => {
+    await using rig = await serverRig();
+    for (const piece of ["P", "POST /in", post("").slice(0, -2), post("hello").slice(0, -2)]) {
+      const socket = connect(rig.server.port, "127.0.0.1");
+      socket.write(piece);
+      await waitFor(() => rig.serverMetrics.open === 1);
+      socket.destroy();
+      await waitFor(() => rig.serverMetrics.open === 0);
+    }
+    expect(rig.log.records).toHaveLength(0);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
+  test("after the body is complete: recorded all the same, the answer has nowhere to go", async () => {
+    await using rig = await serverRig();
+    rig.log.hold();
+    const socket = connect(rig.server.port, "127.0.0.1");
+    socket.write(post("hello"));
+    await waitFor(() => rig.log.appends.length === 1);
+    socket.destroy();
+    await waitFor(() => rig.serverMetrics.abortedRequests === 1);
+    rig.log.letGo();
+    await waitFor(() => rig.ingest.inFlight.requests === 0);
+    expect(rig.log.records).toHaveLength(1);
+  });
+
+  test("while the endpoint is looked up: the body is read no further, and all is given back", async () => {
+    let found: (() => void) | null = null;
+    const value = endpointConfig();
+    await using rig = await serverRig({
+      ports: {
+        endpointByToken: () =>
+          new Promise((resolve) => {
+            found = () => resolve({ kind: "found", value });
+          }),
+      },
+    });
+    const socket = connect(rig.server.port, "127.0.0.1");
+    socket.on("error", () => {});
+    socket.write(post("x".repeat(5_000_000)));
+    await waitFor(() => found !== null);
+    socket.destroy();
+    (found as (() => void) | null)?.();
+    await waitFor(() => rig.serverMetrics.open === 0);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+    expect(rig.log.records).toHaveLength(0);
+  });
+
+  test("a large body whose endpoint is looked up arrives whole", async () => {
+    const value = endpointConfig();
+    await using rig = await serverRig({
+      ports: {
+        endpointByToken: async () => {
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          return { kind: "found", value };
+        },
+      },
+    });
+    const body = randomBytes(2_000_000);
+    expect((await fetch(rig.url, { method: "POST", body })).status).toBe(200);
+    expect(Buffer.compare(Buffer.from(rig.log.events[0]?.body ?? []), body)).toBe(0);
+  });
+});
+
+describe("the process lives", () => {
+  test.each([
+    [
+      "throws",
+      () => {
+        throw new Error("broken handler");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("broken handler"))],
+    [
+      "gives a reception that throws",
+      () => ({
+        hold: () => {
+          throw new Error("broken reception");
+        },
+        complete() {},
+        abandon() {},
+      }),
+    ],
+  ])("a handler that %s is answered 500", async (_name, handle) => {
+    await using rig = await serverRig({ server: { handle } });
+    for (const _again of [1, 2]) {
+      const answer = await exchangeRaw(rig.server.port, [post("hello")]);
+      expect([answer.status, answer.closed]).toEqual([500, true]);
+      expect(answer.text).toContain('"code":"internal_error"');
+      expect(answer.text).not.toContain("broken");
+    }
+    expect(rig.logged.filter((line) => line.level === "error")).toHaveLength(2);
+  });
+
+  test("more connections than allowed are closed at once, those there are go on", async () => {
+    await using rig = await serverRig({ server: { maxConnections: 3 } });
+    const sockets = Array.from({ length: 3 }, () => connect(rig.server.port, "127.0.0.1"));
+    await waitFor(() => rig.serverMetrics.open === 3);
+    const refused = await exchangeRaw(rig.server.port, [post("hello")]);
+    expect([refused.status, refused.closed]).toEqual([0, true]);
+    expect(rig.serverMetrics.refusedConnections).toBe(1);
+    let text = "";
+    sockets[0]?.on("data", (data) => (text += data.toString()));
+    sockets[0]?.write(post("hello"));
+    await waitFor(() => text.startsWith("HTTP/1.1 200"));
+    for (const socket of sockets) socket.destroy();
+    await waitFor(() => rig.serverMetrics.open === 0);
+  });
+
+  test("the connection limit leaves room under the limit of open files", () => {
+    expect(connectionLimit("Max open files            256                  4096   files\n")).toBe(
+      160,
+    );
+    expect(connectionLimit("Max open files            64      64   files\n")).toBe(64);
+    expect(connectionLimit("Max open files            1048576   1048576  files\n")).toBe(50_000);
+    expect(connectionLimit("")).toBe(50_000);
+  });
+
+  test("a kept connection without a next request is closed within 15 s", async () => {
+    await using rig = await serverRig();
+    const answer = await exchangeRaw(rig.server.port, [post("hello")], { deadlineMs: 15_000 });
+    expect([answer.status, answer.closed]).toEqual([200, true]);
+  });
+});
+
+describe("starting and stopping", () => {
+  test("a port in use is one line that says what to set", async () => {
+    await using rig = await serverRig();
+    const second = serverRig({ server: { port: rig.server.port } });
+    await expect(second).rejects.toThrow(UsageError);
+    await expect(second).rejects.toThrow(
+      new RegExp(`127\\.0\\.0\\.1:${rig.server.port}.*RELAY_INGEST_PORT`),
+    );
+  });
+
+  test("shared ports take several servers", async () => {
+    const unused = await serverRig();
+    const { port } = unused.server;
+    await unused.server.stop(0);
+    await using first = await serverRig({ server: { sharePort: true, port } });
+    await using second = await serverRig({ server: { sharePort: true, port } });
+    expect([first.server.port, second.server.port]).toEqual([port, port]);
+    await expect(serverRig({ server: { port } })).rejects.toThrow(UsageError);
+  });
+
+  test("no binary for this Node version is one line that names the README", async () => {
+    const loading = loadUws(() =>
+      Promise.reject(new Error("Cannot find module './uws_linux_x64_999.node'")),
+    );
+    await expect(loading).rejects.toThrow(/no binary for Node .*README/);
+    await expect(loading).rejects.toThrow(UsageError);
+  });
+
+  test("a stop lets what is in flight be answered, with Connection: close, and closes the idle ones", async () => {
+    const rig = await serverRig();
+    rig.log.hold();
+    const idle = exchangeRaw(rig.server.port, []);
+    const busy = exchangeRaw(rig.server.port, [post("hello")]);
+    await waitFor(() => rig.log.appends.length === 1 && rig.serverMetrics.open === 2);
+    const stopped = rig.server.stop(5_000);
+    const refused = await exchangeRaw(rig.server.port, [post("late")]);
+    expect(refused.status).toBe(0);
+    rig.log.letGo();
+    const answer = await busy;
+    expect([answer.status, answer.closed]).toEqual([200, true]);
+    expect(answer.text).toMatch(/connection: close/i);
+    await stopped;
+    expect((await idle).closed).toBe(true);
+    await rig.server.stop(0);
+  });
+
+  test("a stop does not wait longer than its grace", async () => {
+    const rig = await serverRig();
+    rig.log.hold();
+    const busy = exchangeRaw(rig.server.port, [post("hello")]);
+    await waitFor(() => rig.log.appends.length === 1);
+    await rig.server.stop(50);
+    expect((await busy).closed).toBe(true);
+    rig.log.letGo();
+  });
+
+  test("an address of another machine cannot be listened on", async () => {
+    const { metrics, handle, logger } = {
+      metrics: { malformed() {}, connections() {}, connectionRefused() {}, aborted() {} },
+      handle: () => null,
+      logger: { debug() {}, info() {}, warn() {}, error() {}, child: () => logger } as never,
+    };
+    const options = { host: "192.0.2.1", port: 0, sharePort: false, metrics, handle, logger };
+    await expect(startIngestServer(options)).rejects.toThrow(UsageError);
+  });
+});
+
+test("peers are shown as one writes them", () => {
+  const mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 192, 0, 2, 1];
+  const ipv6 = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+  expect(
+    [[192, 0, 2, 1], mapped, ipv6, []].map((bytes) => formatAddress(Uint8Array.from(bytes))),
+  ).toEqual(["192.0.2.1", "192.0.2.1", "2001:db8::1", ""]);
+});

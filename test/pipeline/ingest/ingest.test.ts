@@ -1,0 +1,431 @@
+import { describe, expect, test } from "vitest";
+import { timeOfId } from "../../../src/domain/ids.ts";
+import { LogError } from "../../../src/domain/log.ts";
+import type { Answer, RequestHead } from "../../../src/pipeline/ingest/request.ts";
+import type { VerificationResult } from "../../../src/domain/verification.ts";
+import { TOKEN, endpointConfig, ingestRig, waitFor } from "../../support/ingest.ts";
+import type { IngestRig } from "../../support/ingest.ts";
+
+const BODY = Buffer.from('{"id":"evt_1"}');
+
+function headOf(overrides: Partial<RequestHead> = {}): RequestHead {
+  return {
+    method: "POST",
+    path: `/in/${TOKEN}`,
+    query: null,
+    headers: [
+      ["host", "x"],
+      ["content-type", "application/json"],
+    ],
+    remoteAddress: "192.0.2.7",
+    declaredBytes: BODY.length,
+    ...overrides,
+  };
+}
+
+/** Runs one request to its answer. */
+async function send(
+  rig: IngestRig,
+  overrides: Partial<RequestHead> = {},
+  body: Uint8Array = BODY,
+): Promise<Answer> {
+  const answers: Answer[] = [];
+  const reception = await rig.ingest.handle(headOf(overrides), (answer) => answers.push(answer));
+  if (reception?.hold(body.length)) reception.complete(body);
+  await waitFor(() => answers.length > 0);
+  expect(answers).toHaveLength(1);
+  return answers[0] as Answer;
+}
+
+function statusOf(answer: Answer): number {
+  return Number(answer.status.slice(0, 3));
+}
+
+const refusal: VerificationResult = {
+  valid: false,
+  reason: "signature_mismatch",
+  message: "The signature does not match",
+};
+
+describe("what is answered and what is recorded", () => {
+  test("a genuine webhook is durable before its 200, which names the event", async () => {
+    const rig = ingestRig();
+    const answer = await send(rig, { query: "a=1" });
+    const [event] = rig.log.events;
+    expect(statusOf(answer)).toBe(200);
+    expect(JSON.parse(answer.body)).toEqual({
+      data: { event_id: event?.id },
+      timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    });
+    expect(answer.eventId).toBe(event?.id);
+    expect(event).toMatchObject({
+      method: "POST",
+      path: `/in/${TOKEN}`,
+      query: "a=1",
+      sourceIp: "192.0.2.7",
+      contentType: "application/json",
+      signatureValid: true,
+      verificationError: null,
+      reason: "ok",
+      bodyStored: true,
+      payloadSizeBytes: BODY.length,
+    });
+    expect(Buffer.from(event?.body ?? [])).toEqual(BODY);
+    expect(timeOfId("event", event?.id ?? "")).toBe(event?.receivedAtMs);
+    expect(rig.log.records[0]).toMatchObject({ topic: "events", key: endpointConfig().id });
+  });
+
+  test("nothing is answered while the log has not taken the event", async () => {
+    const rig = ingestRig();
+    rig.log.hold();
+    const answers: Answer[] = [];
+    const reception = await rig.ingest.handle(headOf(), (answer) => answers.push(answer));
+    reception?.hold(BODY.length);
+    reception?.complete(BODY);
+    await waitFor(() => rig.log.appends.length === 1);
+    expect(answers).toHaveLength(0);
+    rig.log.letGo();
+    await waitFor(() => answers.length === 1);
+    expect(answers[0]?.status).toBe("200 OK");
+  });
+
+  test.each([
+    ["signature_mismatch", 401, "verification_failed"],
+    ["ip_not_allowed", 403, "source_not_allowed"],
+    ["ip_allowlist_empty", 403, "source_not_allowed"],
+    ["ip_unknown", 403, "source_not_allowed"],
+  ])(
+    "a refusal for %s answers %i %s and is recorded with its body",
+    async (reason, status, code) => {
+      const rig = ingestRig({ ports: { verify: () => ({ ...refusal, reason }) } });
+      const answer = await send(rig);
+      expect(statusOf(answer)).toBe(status);
+      expect(JSON.parse(answer.body).error).toEqual({ code, message: refusal.message });
+      expect(rig.log.events[0]).toMatchObject({
+        signatureValid: false,
+        reason,
+        verificationError: refusal.message,
+        bodyStored: true,
+        id: answer.eventId,
+      });
+    },
+  );
+
+  test.each([
+    ["paused", 409, "endpoint_paused"],
+    ["disabled", 403, "endpoint_disabled"],
+  ] as const)("a %s endpoint records the event and answers %i", async (state, status, code) => {
+    const rig = ingestRig({
+      ports: {
+        verify: () => {
+          throw new Error("must not be asked");
+        },
+      },
+    });
+    rig.endpoints.set(TOKEN, endpointConfig({ status: state }));
+    const answer = await send(rig);
+    expect(statusOf(answer)).toBe(status);
+    expect(JSON.parse(answer.body).error.code).toBe(code);
+    expect(rig.log.events[0]).toMatchObject({
+      signatureValid: false,
+      reason: code,
+      bodyStored: true,
+    });
+    expect(rig.log.events[0]?.verificationError).toContain(state);
+  });
+
+  test("an announced body over the limit is recorded without it and never read", async () => {
+    const rig = ingestRig({ options: { maxPayloadBytes: 1_000 } });
+    const answers: Answer[] = [];
+    const reception = await rig.ingest.handle(headOf({ declaredBytes: 104_857_600 }), (answer) =>
+      answers.push(answer),
+    );
+    expect(reception).toBeNull();
+    await waitFor(() => answers.length === 1);
+    expect(answers[0]?.status).toBe("413 Payload Too Large");
+    expect(rig.log.events[0]).toMatchObject({
+      bodyStored: false,
+      payloadSizeBytes: 104_857_600,
+      reason: "payload_too_large",
+    });
+  });
+
+  test("an unannounced body is cut off at the limit, and one of exactly the limit is taken", async () => {
+    const rig = ingestRig({ options: { maxPayloadBytes: 1_000 } });
+    expect(statusOf(await send(rig, { declaredBytes: null }, Buffer.alloc(1_000)))).toBe(200);
+    expect(statusOf(await send(rig, { declaredBytes: null }, Buffer.alloc(1_001)))).toBe(413);
+    expect(rig.log.events[1]).toMatchObject({ bodyStored: false, payloadSizeBytes: 1_001 });
+  });
+
+  test("over the rate limit: 429 with Retry-After, recorded without body", async () => {
+    const rig = ingestRig({ options: { rateLimitPerSecond: 2 } });
+    const answers = [await send(rig), await send(rig), await send(rig)];
+    expect(answers.map(statusOf)).toEqual([200, 200, 429]);
+    expect(answers[2]?.extraHeader).toEqual(["retry-after", "1"]);
+    expect(rig.log.events[2]).toMatchObject({ bodyStored: false, reason: "rate_limited" });
+    expect(answers[2]?.eventId).toBe(rig.log.events[2]?.id);
+  });
+
+  test.each(["/in/unknown", "/in/", "/in", "/", `/in/${TOKEN}/`, `/in/${TOKEN}/x`, `/IN/${TOKEN}`])(
+    "%s is 404 and not recorded",
+    async (path) => {
+      const rig = ingestRig();
+      const answer = await send(rig, { path });
+      expect(statusOf(answer)).toBe(404);
+      expect(JSON.parse(answer.body).error.code).toBe("not_found");
+      expect(rig.log.records).toHaveLength(0);
+    },
+  );
+
+  test("methods: the four of the contract, GET for Twilio alone, others 405 with Allow", async () => {
+    const rig = ingestRig();
+    const statuses: number[] = [];
+    for (const method of ["POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS", "post"])
+      statuses.push(statusOf(await send(rig, { method })));
+    expect(statuses).toEqual([200, 200, 200, 200, 405, 405, 405, 405]);
+    const refused = await send(rig, { method: "GET" });
+    expect(refused.extraHeader).toEqual(["allow", "POST, PUT, PATCH, DELETE"]);
+    rig.endpoints.set(TOKEN, endpointConfig({ provider: "twilio", method: "twilio_signature" }));
+    expect(statusOf(await send(rig, { method: "GET" }))).toBe(200);
+    expect((await send(rig, { method: "HEAD" })).extraHeader).toEqual([
+      "allow",
+      "GET, POST, PUT, PATCH, DELETE",
+    ]);
+  });
+
+  test("the verifier gets the public URL with the raw target, never the Host header", async () => {
+    const urls: string[] = [];
+    const rig = ingestRig({
+      ports: {
+        verify: (request) => {
+          urls.push(request.url);
+          return { valid: true, reason: "ok", message: null };
+        },
+      },
+    });
+    await send(rig, { query: "b=%20&a", headers: [["host", "evil.example"]] });
+    await send(rig, { query: "" });
+    await send(rig, { query: null });
+    expect(urls).toEqual(
+      ["?b=%20&a", "?", ""].map((rest) => `https://relay.example/in/${TOKEN}${rest}`),
+    );
+  });
+
+  test("credentials do not reach the log, and the verifier still sees them", async () => {
+    let seen = "";
+    const rig = ingestRig({
+      ports: {
+        verify: (request) => {
+          seen = request.headers.map(([, value]) => value).join();
+          return refusal;
+        },
+      },
+    });
+    await send(rig, {
+      headers: [
+        ["host", "x"],
+        ["authorization", "Bearer s3cret"],
+        ["cookie", "k=s3cret"],
+      ],
+    });
+    expect(seen).toContain("s3cret");
+    expect(Buffer.from(rig.log.records[0]?.value ?? []).includes("s3cret")).toBe(false);
+  });
+
+  test("behind a trusted proxy the source is the last address that a proxy saw itself", async () => {
+    const rig = ingestRig({ options: { trustedProxies: ["192.0.2.0/24"] } });
+    await send(rig, {
+      headers: [
+        ["host", "x"],
+        ["x-forwarded-for", "6.6.6.6, 203.0.113.9, 192.0.2.1"],
+      ],
+    });
+    await send(rig, { headers: [["host", "x"]] });
+    await send(rig, { remoteAddress: "198.51.100.1", headers: [["x-forwarded-for", "6.6.6.6"]] });
+    expect(rig.log.events.map((event) => event.sourceIp)).toEqual([
+      "203.0.113.9",
+      "192.0.2.7",
+      "198.51.100.1",
+    ]);
+  });
+
+  test("received times never run backwards, whatever the wall clock does", async () => {
+    const times = [5_000, 4_000, 6_000];
+    let turn = 0;
+    const rig = ingestRig({
+      ports: {
+        clock: {
+          now: () => times[Math.min(turn, 2)] ?? 0,
+          monotonic: () => 0,
+          schedule: () => () => {},
+        },
+      },
+    });
+    for (; turn < 3; turn += 1) await send(rig);
+    expect(rig.log.events.map((event) => event.receivedAtMs)).toEqual([5_000, 5_000, 6_000]);
+  });
+});
+
+describe("when something does not work", () => {
+  test.each(["log_full", "log_unavailable", "log_outcome_unknown"] as const)(
+    "%s answers 503 with Retry-After, for a rejected event too",
+    async (code) => {
+      const rig = ingestRig();
+      rig.log.failWith = new LogError(code, "no");
+      const answer = await send(rig);
+      expect(statusOf(answer)).toBe(503);
+      expect(answer.extraHeader).toEqual(["retry-after", "1"]);
+      expect(answer.eventId).toBeNull();
+      const rejecting = ingestRig({ ports: { verify: () => refusal } });
+      rejecting.log.failWith = new LogError(code, "no");
+      expect(statusOf(await send(rejecting))).toBe(503);
+      expect(rig.metrics.appends).toEqual([code]);
+      expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+    },
+  );
+
+  test("a log that throws at once is answered 503 as well", async () => {
+    const rig = ingestRig({
+      ports: {
+        append: () => {
+          throw new Error("broken");
+        },
+      },
+    });
+    expect(statusOf(await send(rig))).toBe(503);
+    expect(rig.metrics.appends).toEqual(["log_failed"]);
+  });
+
+  test("an append that hangs is answered 503 at the deadline and holds its room until the log is done", async () => {
+    const rig = ingestRig({ options: { deadlineMs: 30 } });
+    rig.log.hold();
+    expect(statusOf(await send(rig))).toBe(503);
+    expect(rig.ingest.inFlight).toEqual({ requests: 1, bytes: BODY.length });
+    rig.log.letGo();
+    await waitFor(() => rig.ingest.inFlight.requests === 0);
+    expect(rig.metrics.outcomes).toEqual(["unavailable"]);
+    expect(rig.ingest.inFlight.bytes).toBe(0);
+  });
+
+  test("a cold configuration cache without its store is 503, and so is one that breaks", async () => {
+    const cold = ingestRig({ ports: { endpointByToken: () => ({ kind: "unavailable" }) } });
+    expect(statusOf(await send(cold))).toBe(503);
+    const broken = ingestRig({ ports: { endpointByToken: () => Promise.reject(new Error("x")) } });
+    expect(statusOf(await send(broken))).toBe(503);
+    expect(broken.metrics.causes).toEqual(["configuration"]);
+  });
+
+  test("a looked-up endpoint is found through a promise too", async () => {
+    const value = endpointConfig();
+    const rig = ingestRig({
+      ports: { endpointByToken: () => Promise.resolve({ kind: "found", value }) },
+    });
+    expect(statusOf(await send(rig))).toBe(200);
+  });
+
+  test("a verdict from the pool decides as well; a verifier that is unavailable, throws or rejects is 503", async () => {
+    const pooled = ingestRig({ ports: { verify: () => Promise.resolve(refusal) } });
+    expect(statusOf(await send(pooled))).toBe(401);
+    const failures = [
+      () => "unavailable" as const,
+      () => Promise.resolve("unavailable" as const),
+      () => Promise.reject(new Error("x")),
+      () => {
+        throw new Error("x");
+      },
+    ];
+    for (const verify of failures) {
+      const rig = ingestRig({ ports: { verify } });
+      expect(statusOf(await send(rig))).toBe(503);
+      expect(rig.metrics.causes).toEqual(["verification"]);
+      expect(rig.log.records).toHaveLength(0);
+      expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+    }
+  });
+
+  test("a verifier that hangs is 503 at the deadline; its late verdict changes nothing", async () => {
+    let decide: (result: VerificationResult) => void = () => {};
+    const rig = ingestRig({
+      options: { deadlineMs: 30 },
+      ports: {
+        verify: () =>
+          new Promise((resolve) => {
+            decide = resolve;
+          }),
+      },
+    });
+    expect(statusOf(await send(rig))).toBe(503);
+    decide({ valid: true, reason: "ok", message: null });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(rig.log.records).toHaveLength(0);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
+  test("an event that cannot be encoded is 503, logged, and gives its room back", async () => {
+    const rig = ingestRig({
+      ports: {
+        newEventId: () => {
+          throw new Error("no randomness");
+        },
+      },
+    });
+    expect(statusOf(await send(rig))).toBe(503);
+    expect(rig.metrics.causes).toEqual(["internal"]);
+    expect(rig.logged.some((line) => line.level === "error")).toBe(true);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
+  test("a client that leaves before its body is complete leaves nothing behind", async () => {
+    const rig = ingestRig();
+    const answers: Answer[] = [];
+    const reception = await rig.ingest.handle(headOf(), (answer) => answers.push(answer));
+    reception?.hold(5);
+    expect(rig.ingest.inFlight).toEqual({ requests: 1, bytes: 5 });
+    reception?.abandon();
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+    expect([answers.length, rig.log.records.length]).toEqual([0, 0]);
+  });
+});
+
+describe("batching and admission", () => {
+  test("requests of one turn of the event loop share one append", async () => {
+    const rig = ingestRig();
+    await Promise.all(Array.from({ length: 50 }, () => send(rig)));
+    expect(rig.log.appends.length).toBeLessThan(5);
+    expect(rig.log.records).toHaveLength(50);
+    expect(new Set(rig.log.events.map((event) => event.id)).size).toBe(50);
+  });
+
+  test("full of requests: 503 at once, and room again when they are answered", async () => {
+    const rig = ingestRig({ options: { maxRequestsInFlight: 4 } });
+    rig.log.hold();
+    const first = [send(rig), send(rig)];
+    await waitFor(() => rig.ingest.inFlight.requests === 2);
+    expect(statusOf(await send(rig))).toBe(503);
+    expect(rig.metrics.causes).toEqual(["overloaded"]);
+    rig.log.letGo();
+    expect((await Promise.all(first)).map(statusOf)).toEqual([200, 200]);
+    expect(statusOf(await send(rig))).toBe(200);
+  });
+
+  test("full of bytes: 503, and nothing stays held", async () => {
+    const rig = ingestRig({ options: { maxBytesInFlight: 20 } });
+    expect(statusOf(await send(rig, {}, Buffer.alloc(21)))).toBe(503);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
+  test("one endpoint's backlog leaves room for another's requests", async () => {
+    const rig = ingestRig({ options: { maxRequestsInFlight: 10 } });
+    rig.endpoints.set("other", endpointConfig({ id: "ep_other", token: "other" }));
+    rig.log.hold();
+    const busy = Array.from({ length: 10 }, () => send(rig));
+    await waitFor(() => rig.metrics.causes.length === 5);
+    const other = send(rig, { path: "/in/other" });
+    await waitFor(() => rig.ingest.inFlight.requests === 6);
+    rig.log.letGo();
+    expect(statusOf(await other)).toBe(200);
+    expect((await Promise.all(busy)).map(statusOf).filter((status) => status === 200)).toHaveLength(
+      5,
+    );
+  });
+});

@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import { makeAdmission } from "../../../src/pipeline/ingest/admission.ts";
+import { makeRateLimiter } from "../../../src/pipeline/ingest/rate-limit.ts";
+
+describe("rate limit", () => {
+  test("lets a second's worth through at once and then one per interval", () => {
+    const limiter = makeRateLimiter(4);
+    expect([0, 0, 0, 0, 0].map((at) => limiter.take("a", at))).toEqual([0, 0, 0, 0, 1]);
+    expect(limiter.take("a", 250)).toBe(0);
+    expect(limiter.take("a", 250)).toBe(1);
+    expect(limiter.take("b", 250)).toBe(0);
+  });
+
+  test("off, and below one per second", () => {
+    const off = makeRateLimiter(0);
+    expect(Array.from({ length: 100 }, () => off.take("a", 0)).every((wait) => wait === 0)).toBe(
+      true,
+    );
+    const slow = makeRateLimiter(0.1);
+    expect([slow.take("a", 0), slow.take("a", 0), slow.take("a", 5_000)]).toEqual([0, 10, 5]);
+  });
+
+  test("forgets idle keys, never one that is still owed a wait", () => {
+    const limiter = makeRateLimiter(1);
+    limiter.take("busy", 0);
+    for (let key = 0; key < 25_000; key += 1) limiter.take(`k${key}`, 0);
+    expect(limiter.take("busy", 0)).toBe(1);
+  });
+});
+
+describe("admission", () => {
+  test("one alone gets half, a second one half of the rest", () => {
+    const admission = makeAdmission({ maxRequests: 100, maxBytes: 1_000 });
+    const enterAll = (key: string): number => {
+      let entered = 0;
+      while (admission.enter(key) !== null) entered += 1;
+      return entered;
+    };
+    expect(enterAll("a")).toBe(50);
+    expect(enterAll("b")).toBe(25);
+    expect(enterAll("a")).toBe(0);
+  });
+
+  test("bytes are bounded the same way and given back", () => {
+    const admission = makeAdmission({ maxRequests: 100, maxBytes: 1_000 });
+    const a = admission.enter("a");
+    const b = admission.enter("b");
+    if (a === null || b === null) throw new Error("there is room");
+    expect([admission.grow(a, 500), admission.grow(a, 100), admission.grow(b, 250)]).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    admission.leave("a", a, 500);
+    admission.leave("b", b, 250);
+    expect(admission.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, test } from "vitest";
+import type { VerificationMethod } from "../../../src/domain/enums.ts";
+import { makeRedactionRule, redactHeaders } from "../../../src/pipeline/ingest/redact.ts";
+
+function redact(
+  method: VerificationMethod,
+  config: Record<string, unknown>,
+  name: string,
+  value: string,
+): string {
+  const [header] = redactHeaders([[name, value]], makeRedactionRule({ method, config }));
+  return header?.[1] ?? "";
+}
+
+describe("redaction before the log", () => {
+  test.each([
+    ["none", {}, "Authorization", "Basic abc"],
+    ["none", {}, "cookie", "a=b"],
+    ["none", {}, "Proxy-Authorization", "x"],
+    ["bearer_token", { header: "X-Api-Key" }, "x-api-key", "key"],
+    ["bearer_token", { header: "X-Api-Key" }, "authorization", "other"],
+    ["basic_auth", {}, "authorization", "Basic dTpw"],
+    ["jwt", {}, "authorization", "Bearer not-a-jwt"],
+    ["jwt", {}, "authorization", "Bearer a.b.c d.e.f"],
+    ["jwt", {}, "authorization", "Bearer a.b.c.secret"],
+    ["jwt", { header: "x-token" }, "authorization", "Bearer a.b.c"],
+  ] as const)("%s %j hides %s: %s", (method, config, name, value) => {
+    expect(redact(method, config, name, value)).toBe("[redacted]");
+  });
+
+  test("a JWT keeps header and claims, its signature is cut", () => {
+    expect(redact("jwt", {}, "Authorization", "Bearer aa.bb.cc-_")).toBe("Bearer aa.bb.[redacted]");
+    expect(redact("jwt", { header: "X-Token" }, "x-token", "aa.bb.cc")).toBe("aa.bb.[redacted]");
+  });
+
+  test("signatures of providers and everything else stay as sent", () => {
+    const rule = makeRedactionRule({ method: "hmac_sha256", config: { header: "X-Sig" } });
+    const headers = [
+      ["X-Sig", "abc"],
+      ["stripe-signature", "t=1,v1=2"],
+    ] as const;
+    expect(redactHeaders(headers, rule)).toBe(headers);
+  });
+});
