@@ -165,6 +165,7 @@ class KafkaBackedLog implements KafkaLog {
 
   async #refreshPartitions(): Promise<void> {
     const names = TOPICS.map((topic) => topicName(this.#options.topicPrefix, topic));
-    this.#partitions = await partitionCount(this.#admin, names);
+    // Partitions are never taken away; a broker that lags behind may still tell of fewer.
+    this.#partitions = Math.max(this.#partitions, await partitionCount(this.#admin, names));
   }
 }

@@ -70,11 +70,17 @@ export async function ensureTopics(
       replicationFactor,
       configEntries: Object.entries(settings).map(([key, value]) => ({ name: key, value })),
     }));
-  // Another process may make them at the same moment: that is fine.
-  if (missing.length > 0) await admin.createTopics({ topics: missing, waitForLeaders: true });
   const names = specs.map(({ name }) => name);
-  const grown = await growTopics(admin, names, options.partitions, logger);
-  if (grown || missing.length > 0) await waitForPartitions(admin, names);
+  // Another process may make them at the same moment: that is fine.
+  if (missing.length > 0) await admin.createTopics({ topics: missing, waitForLeaders: false });
+  const found = await waitForPartitions(admin, names, 1);
+  // All topics get the same count: partition p of one belongs with p of all.
+  const wanted = Math.max(options.partitions, ...found.values());
+  const small = names.filter((name) => (found.get(name) ?? 0) < wanted);
+  if (small.length > 0) {
+    await growTopics(admin, small, wanted, logger);
+    await waitForPartitions(admin, names, wanted);
+  }
   const checked = specs.filter(({ name }) => existing.has(name));
   if (checked.length > 0) await checkSettings(admin, checked, logger);
 }
@@ -96,32 +102,41 @@ export async function partitionCount(admin: Admin, names: readonly string[]): Pr
 async function growTopics(
   admin: Admin,
   names: readonly string[],
-  wanted: number,
+  count: number,
   logger: Logger,
-): Promise<boolean> {
-  const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
-  // All topics get the same count: partition p of one belongs with p of all.
-  const count = Math.max(wanted, ...topics.map(({ partitions }) => partitions.length));
-  const small = topics.filter(({ partitions }) => partitions.length < count);
-  if (small.length === 0) return false;
-  await admin.createPartitions({
-    topicPartitions: small.map(({ name }) => ({ topic: name, count })),
-  });
-  logger.info({ partitions: count, topics: small.map(({ name }) => name) }, "log.topics_grown");
-  return true;
+): Promise<void> {
+  try {
+    await admin.createPartitions({
+      topicPartitions: names.map((topic) => ({ topic, count })),
+    });
+    logger.info({ partitions: count, topics: names }, "log.topics_grown");
+  } catch (error) {
+    // Refused when another process was faster; whether they have grown is looked up next.
+    logger.warn({ partitions: count, error: String(error) }, "log.topics_not_grown");
+  }
 }
 
-/** Leaders are named before they are ready: a record sent too early is refused, and repeated with its neighbours. */
-async function waitForPartitions(admin: Admin, names: readonly string[]): Promise<void> {
+/**
+ * Partition count of every topic, once all have leaders that answer. New topics are known to some brokers before
+ * others, and leaders are named before they are ready: a record sent too early is refused and repeated with its
+ * neighbours.
+ */
+async function waitForPartitions(
+  admin: Admin,
+  names: readonly string[],
+  atLeast: number,
+): Promise<ReadonlyMap<string, number>> {
   for (let attempt = 1; ; attempt += 1) {
     try {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
+      const small = topics.find(({ partitions }) => partitions.length < atLeast);
+      if (small !== undefined)
+        throw new Error(`${small.name} has fewer than ${atLeast} partitions`);
       await Promise.all(names.map((name) => admin.fetchTopicOffsets(name)));
-      return;
+      return new Map(topics.map(({ name, partitions }) => [name, partitions.length]));
     } catch (error) {
       if (attempt >= READY_TRIES)
-        throw new LogError("log_unavailable", "new partitions do not become ready", {
-          cause: error,
-        });
+        throw new LogError("log_unavailable", "the topics do not become ready", { cause: error });
       await new Promise((resolve) => setTimeout(resolve, READY_RETRY_MS));
     }
   }
