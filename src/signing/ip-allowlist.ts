@@ -8,7 +8,7 @@ import type { Config, Parsed } from "./settings-reader.ts";
 import { GENUINE, refuse } from "./verdict.ts";
 
 /** Null: none are configured, so nobody gets in. */
-export interface IpAllowlistSettings {
+interface IpAllowlistSettings {
   readonly allowed: CidrList | null;
 }
 
@@ -17,7 +17,7 @@ const MAX_ENTRIES = 1000;
 /** The source address decides (RFC 4632, RFC 4291); IPv4-mapped addresses count as IPv4. */
 export const ipAllowlistScheme = defineScheme({ parse: parseIpAllowlist, verify: verifyAddress });
 
-export function parseIpAllowlist(config: Config): Parsed<IpAllowlistSettings> {
+function parseIpAllowlist(config: Config): Parsed<IpAllowlistSettings> {
   return readSettings(config, ["allowed_ips"], (reader) => {
     const value = reader.raw("allowed_ips");
     if (value === undefined) return { allowed: null };

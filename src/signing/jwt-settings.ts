@@ -7,7 +7,7 @@ import type { Config, Parsed, SettingsReader } from "./settings-reader.ts";
 import { BYTE_ENCODINGS, SECRET_ENCODINGS } from "./strict-bytes.ts";
 import type { ByteEncoding, SecretEncoding } from "./strict-bytes.ts";
 
-export type JwtKeySource =
+type JwtKeySource =
   | { readonly kind: "secret" }
   | { readonly kind: "keys"; readonly keys: readonly VerificationKey[] }
   /** To be fetched: the verifier puts the fetched keys in its place before it verifies. */

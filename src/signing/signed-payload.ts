@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 
 /** The parts of a request that a `signed_payload` template may name. */
-export const PLACEHOLDERS = ["body", "timestamp", "id", "method", "path"] as const;
+const PLACEHOLDERS = ["body", "timestamp", "id", "method", "path"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
 
 /** A template in pieces: literal bytes and placeholders, in order. */

@@ -1,6 +1,6 @@
 import { importJwks } from "../../signing/jwt-keys.ts";
 
-export interface JwksLimits {
+interface JwksLimits {
   readonly timeoutMs: number;
   readonly maxBytes: number;
 }
@@ -11,7 +11,7 @@ export interface JwksLimits {
  */
 export type FetchJwks = (url: string, limits: JwksLimits) => Promise<string>;
 
-export type JwksResult =
+type JwksResult =
   | { readonly ok: true; readonly jwks: object }
   | { readonly ok: false; readonly message: string };
 

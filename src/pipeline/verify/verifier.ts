@@ -7,7 +7,7 @@ import { makeVerifyPorts, verifyNow, withFetchedKeys } from "./verify-request.ts
 import type { VerifyMetrics } from "./verify-metrics.ts";
 
 /** At once when it was verified inline. "unavailable" is answered 503: nothing was decided. */
-export type Verify = (
+type Verify = (
   request: VerificationRequest,
 ) => VerificationResult | "unavailable" | Promise<VerificationResult | "unavailable">;
 
@@ -29,7 +29,7 @@ export interface Verifier extends AsyncDisposable {
  * Bodies up to this size are hashed on the loop: crossing to a thread costs more than it saves.
  * Set by `bench/verify.ts`; the table is in `bench/README.md`.
  */
-export const INLINE_MAX_BYTES = 16 * 1024;
+const INLINE_MAX_BYTES = 16 * 1024;
 
 /** Together under the four seconds in which ingest must have answered: see PoolQueue and JwksSource. */
 const DEFAULT_LIMITS: PoolQueueLimits = {
