@@ -44,7 +44,7 @@ export function makeApi(options: ApiOptions): Api {
   };
   api.use(async (context, next) => observe(options, context, next));
   for (const operation of OPERATIONS) {
-    documentOperation(api.openAPIRegistry, operation);
+    documentOperation(api.openAPIRegistry, operation, OPERATIONS);
     api.on(operation.method.toUpperCase(), toRoute(operation.path), (context) => {
       const notes = context.get("notes");
       notes.operation = operation.operationId;

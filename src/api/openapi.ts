@@ -6,6 +6,7 @@ import { STATUS_OF_CODE } from "./envelope.ts";
 import { ERROR_CATALOGUE } from "./error-catalogue.ts";
 import { shareErrorResponses } from "./share-error-responses.ts";
 import type { OpenApiDocument } from "./openapi-document.ts";
+import { linksOf } from "./openapi-links.ts";
 import type { AnyOperation } from "./operation.ts";
 import {
   EXAMPLE_TIME,
@@ -64,7 +65,12 @@ export function errorCodesOf(operation: AnyOperation): ApiErrorCode[] {
   return [...codes];
 }
 
-export function documentOperation(registry: Registry, operation: AnyOperation): void {
+/** @param all the operations that its answers may link to */
+export function documentOperation(
+  registry: Registry,
+  operation: AnyOperation,
+  all: readonly AnyOperation[],
+): void {
   const { operationId, method, path, tag, summary, description, success } = operation;
   const pathIds = Object.entries(operation.ids).map(([name, kind]) => [
     name,
@@ -87,11 +93,17 @@ export function documentOperation(registry: Registry, operation: AnyOperation): 
             body: { required: true, content: { "application/json": { schema: operation.body } } },
           }),
     },
-    responses: { [success.status]: successResponse(success), ...errorResponses(operation) },
+    responses: {
+      [success.status]: successResponse(success, linksOf(operation, all)),
+      ...errorResponses(operation),
+    },
   });
 }
 
-function successResponse(success: AnyOperation["success"]): ResponseConfig {
+function successResponse(
+  success: AnyOperation["success"],
+  links: ReturnType<typeof linksOf>,
+): ResponseConfig {
   const { description, schema, paginated } = success;
   const headers = { "x-request-id": REQUEST_ID };
   if (schema === null) return { description, headers };
@@ -100,7 +112,12 @@ function successResponse(success: AnyOperation["success"]): ResponseConfig {
     ...(paginated === true ? { pagination: PaginationSchema } : {}),
     timestamp,
   });
-  return { description, headers, content: { "application/json": { schema: envelope } } };
+  return {
+    description,
+    headers,
+    content: { "application/json": { schema: envelope } },
+    ...(links === null ? {} : { links }),
+  };
 }
 
 function errorResponses(operation: AnyOperation): Record<string, ResponseConfig> {

@@ -93,7 +93,10 @@ export async function startFakeHarness(over: Partial<ApiOptions> = {}): Promise<
 }
 
 /** Sends requests and has each answer judged against the service's own document. */
-export async function makeTestClient(harness: ApiHarness, defaultKey: string | null) {
+export async function makeTestClient(
+  harness: Pick<ApiHarness, "baseUrl">,
+  defaultKey: string | null,
+) {
   const document = (await (await fetch(`${harness.baseUrl}/openapi.json`)).json()) as OpenApiJson;
   const check = new ResponseCheck(document);
   async function send(request: ApiRequest): Promise<ApiAnswer> {
