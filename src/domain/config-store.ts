@@ -160,3 +160,24 @@ export interface ConfigChange {
   /** Null when the endpoint itself changed. */
   readonly destinationId: string | null;
 }
+
+export interface SealedRow {
+  readonly id: string;
+  readonly sealed: Uint8Array;
+}
+
+/** The sealed column of every row, deleted ones too: for a change of the encryption key. */
+export interface SealedRows {
+  /** By id, from the first id after `afterId`. */
+  readAfter(
+    table: "endpoints" | "destinations",
+    afterId: string,
+    limit: number,
+  ): Promise<readonly SealedRow[]>;
+  /** False when the row is no longer as it was read. */
+  replace(
+    table: "endpoints" | "destinations",
+    row: SealedRow,
+    sealed: Uint8Array,
+  ): Promise<boolean>;
+}

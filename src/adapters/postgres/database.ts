@@ -15,8 +15,9 @@ export interface Database extends AsyncDisposable {
   check(): Promise<void>;
 }
 
-const CONNECT_TIMEOUT_MS = 3_000;
-const QUERY_TIMEOUT_MS = 10_000;
+/** Also how long a query waits for a connection of the pool to become free. */
+const CONNECT_TIMEOUT_MS = 8_000;
+const QUERY_TIMEOUT_MS = 15_000;
 
 /**
  * A pool of `pg` connections. Errors: RelayError `unavailable` when PostgreSQL cannot be reached or takes no

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { PGlite } from "@electric-sql/pglite";
 
 /** What the socket server uses of a PGlite. */
@@ -69,6 +70,22 @@ export function makeSessionGate(
     },
   };
   return gate as PGlite;
+}
+
+const RETRY_MS = 10;
+
+/** Makes the session listen: not inside the transaction of some connection, whose rollback would undo it. */
+export async function listenOutsideTransactions(database: PGlite, channel: string): Promise<void> {
+  const text = Buffer.from(`LISTEN "${channel.replaceAll('"', '""')}"\0`);
+  const message = Buffer.concat([Buffer.from("Q\0\0\0\0"), text]);
+  message.writeInt32BE(text.length + 4, 1);
+  const listen = async () =>
+    database.runExclusive(async () => {
+      if (database.isInTransaction()) return false;
+      await database.execProtocolRawStream(message, { onRawData: () => undefined });
+      return true;
+    });
+  while (!(await listen())) await delay(RETRY_MS);
 }
 
 function endsBatch(type: number | undefined): boolean {

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import type { Logger } from "../../domain/logger.ts";
 import { UsageError } from "../../domain/errors.ts";
-import { makeSessionGate, type Notification } from "./session-gate.ts";
+import { listenOutsideTransactions, makeSessionGate, type Notification } from "./session-gate.ts";
 import { makeSocketDirectory, socketDirectory, socketPath } from "./socket-directory.ts";
 
 export interface EmbeddedConnection {
@@ -79,7 +79,7 @@ export async function startEmbeddedPostgres(options: {
       listeners.set(channel, ofChannel);
       ofChannel.add(onPayload);
       // The session must listen; what then arrives is taken from the answers by the gate.
-      await database.listen(channel, () => undefined);
+      await listenOutsideTransactions(database, channel);
       return () => {
         ofChannel.delete(onPayload);
       };

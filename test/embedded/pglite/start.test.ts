@@ -1,6 +1,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, stat } from "node:fs/promises";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -113,9 +114,7 @@ describe("embedded PostgreSQL shared by several connections", () => {
       await client.connect();
       await client.query("BEGIN");
       await client.query("UPDATE counters SET value = -1 WHERE id = 1");
-      const { stream } = (
-        client as unknown as { connection: { stream: import("node:net").Socket } }
-      ).connection;
+      const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
       if (leave !== "BEGIN") {
         // A Parse message whose Sync never comes.
         const text = Buffer.from("\0SELECT 1\0\0\0");
@@ -150,6 +149,22 @@ describe("embedded PostgreSQL shared by several connections", () => {
     stop();
     await database.run("SELECT pg_notify('news', 'three')");
     expect(heard).toEqual(["one", "two"]);
+  });
+
+  it("does not begin to listen inside a transaction, whose rollback would undo it", async () => {
+    const heard: string[] = [];
+    let listening: Promise<unknown> = Promise.resolve();
+    await database
+      .transaction(async (run) => {
+        await run("SELECT 1");
+        listening = embedded.listen("later", (payload) => heard.push(payload));
+        await run("SELECT 2");
+        throw new Error("undo");
+      })
+      .catch(() => undefined);
+    await listening;
+    await database.run("SELECT pg_notify('later', 'heard')");
+    expect(heard).toEqual(["heard"]);
   });
 
   it("is what another process attaches to, and is not served twice", async () => {

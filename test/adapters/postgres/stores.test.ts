@@ -1,0 +1,347 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makeBundleReader } from "../../../src/adapters/postgres/bundle-reader.ts";
+import { startConfigFeed } from "../../../src/adapters/postgres/config-feed.ts";
+import { makeConfigStore } from "../../../src/adapters/postgres/config-store.ts";
+import { openDatabase, type Database } from "../../../src/adapters/postgres/database.ts";
+import { makeApiKeyStore } from "../../../src/adapters/postgres/key-store.ts";
+import { migrate } from "../../../src/adapters/postgres/migrate.ts";
+import { ensureSetting } from "../../../src/adapters/postgres/settings.ts";
+import type { ConfigChange } from "../../../src/domain/config-store.ts";
+import { startEmbeddedPostgres } from "../../../src/embedded/pglite/start.ts";
+import { PGLITE_TEMPLATE, silentLogger, temporaryDirectory } from "../../support/postgres.ts";
+import { destinationRow, endpointRow, projectRow } from "../../support/postgres-rows.ts";
+import { startPostgres } from "../../support/stores/postgres.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+
+type Connection = Parameters<typeof openDatabase>[0]["connection"];
+interface Server extends AsyncDisposable {
+  readonly connection: Connection;
+}
+
+async function startPglite(): Promise<Server> {
+  const directory = await temporaryDirectory();
+  const embedded = await startEmbeddedPostgres({
+    dataDir: directory.path,
+    logger: silentLogger,
+    templateFile: PGLITE_TEMPLATE,
+  });
+  return {
+    connection: embedded.connection,
+    async [Symbol.asyncDispose]() {
+      await embedded[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The server may be somebody's own, used before. */
+async function makeEmptyDatabase(serverUrl: string): Promise<string> {
+  await using database = openDatabase({
+    connection: { connectionString: serverUrl },
+    maxConnections: 1,
+    logger: silentLogger,
+  });
+  const name = `relay_test_${randomBytes(6).toString("hex")}`;
+  await database.run(`CREATE DATABASE ${name}`);
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+let postgres: Server | null = null;
+try {
+  const server = await startPostgres();
+  postgres = {
+    connection: { connectionString: await makeEmptyDatabase(server.url) },
+    [Symbol.asyncDispose]: async () => server[Symbol.asyncDispose](),
+  };
+} catch (error) {
+  skipOrFail("PostgreSQL", error);
+}
+
+const servers: [string, (() => Promise<Server>) | null][] = [
+  ["PGlite", startPglite],
+  ["PostgreSQL", postgres === null ? null : async () => postgres],
+];
+
+async function until(condition: () => boolean, what: string): Promise<void> {
+  const deadline = Date.now() + 15_000;
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error(`waited too long for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+const clock = {
+  schedule(delayMs: number, callback: () => void) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+describe.each(servers)("configuration store on %s", (name, start) => {
+  if (start === null) {
+    it.skip("needs a server");
+    return;
+  }
+  let server: Server;
+  let database: Database;
+  let orgId: string;
+  const open = (maxConnections = 4) =>
+    openDatabase({ connection: server.connection, maxConnections, logger: silentLogger });
+  const newId = () => randomBytes(8).toString("hex");
+
+  beforeAll(async () => {
+    server = await start();
+    database = open();
+  });
+  afterAll(async () => {
+    await database[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+  });
+
+  async function makeParents() {
+    const store = makeConfigStore(database);
+    const project = projectRow({ id: `prj_${newId()}`, orgId, slug: newId() });
+    await store.projects.insert(project);
+    const endpoint = endpointRow({ id: `ep_${newId()}`, orgId, projectId: project.id });
+    await store.endpoints.insert(endpoint);
+    return { store, project, endpoint };
+  }
+
+  it("is migrated once, however many processes begin at the same time", async () => {
+    const databases = [open(1), open(1), open(1)];
+    const applied = await Promise.all(databases.map(async (one) => migrate(one)));
+    expect(applied.flat()).toEqual(["0001-configuration"]);
+    expect(await migrate(database)).toEqual([]);
+    for (const one of databases) await one[Symbol.asyncDispose]();
+    const keys = makeApiKeyStore(database);
+    orgId = await keys.ensureOrganization("one", "org_one", 1_000);
+  });
+
+  it("gives back rows as they were stored", async () => {
+    const { store, project, endpoint } = await makeParents();
+    expect(await store.projects.find(orgId, project.id)).toEqual(project);
+    const found = await store.endpoints.find(orgId, endpoint.id);
+    expect({ ...found, sealed: null }).toEqual({ ...endpoint, sealed: null });
+    expect(Buffer.from(found!.sealed).equals(Buffer.from(endpoint.sealed))).toBe(true);
+    const destination = destinationRow({
+      id: `dst_${newId()}`,
+      orgId,
+      endpointId: endpoint.id,
+      rateLimitMax: Number.MAX_SAFE_INTEGER,
+      rateLimitWindow: "day",
+    });
+    await store.destinations.insert(destination);
+    const [row] = await store.destinations.children(orgId, endpoint.id);
+    expect({ ...row, sealed: null }).toEqual({ ...destination, sealed: null });
+  });
+
+  it("pages newest first, ties broken by id, without an organization's neighbours", async () => {
+    const { store, project } = await makeParents();
+    const ids = ["a", "c", "b"].map((letter) => `ep_${letter}${newId()}`);
+    for (const id of ids)
+      await store.endpoints.insert(
+        endpointRow({ id, orgId, projectId: project.id, createdAtMs: 5_000 }),
+      );
+    const page = await store.endpoints.page(orgId, project.id, { offset: 0, limit: 2 });
+    expect(page.items.map(({ id }) => id)).toEqual([ids[1], ids[2]]);
+    expect(page.total).toBe(4);
+    expect(await store.endpoints.page("org_other", project.id, { offset: 0, limit: 2 })).toEqual({
+      items: [],
+      total: 0,
+    });
+  });
+
+  it("reaches no row of another organization, and none that is deleted", async () => {
+    const { store, endpoint } = await makeParents();
+    await store.endpoints.update("org_other", endpoint.id, { name: "stolen" });
+    await store.endpoints.remove("org_other", endpoint.id, 2_000);
+    expect(await store.endpoints.find(orgId, endpoint.id)).toMatchObject({ name: endpoint.name });
+    expect(await store.endpoints.find("org_other", endpoint.id)).toBeNull();
+    await store.endpoints.remove(orgId, endpoint.id, 2_000);
+    expect(await store.endpoints.find(orgId, endpoint.id)).toBeNull();
+    await store.endpoints.update(orgId, endpoint.id, { status: "paused" });
+    expect(
+      await makeBundleReader(database).bundles(keysOf({ endpointIds: [endpoint.id] })),
+    ).toEqual([]);
+  });
+
+  it("names the constraint when a value is taken", async () => {
+    const { store, project } = await makeParents();
+    const twin = { ...project, id: `prj_${newId()}` };
+    await expect(store.projects.insert(twin)).rejects.toMatchObject({
+      code: "unique_violation",
+      constraint: "projects_slug",
+    });
+  });
+
+  it("writes all or nothing, even when a failed statement was overlooked", async () => {
+    const { store, project } = await makeParents();
+    const id = `ep_${newId()}`;
+    await expect(
+      store.write(async (session) => {
+        await session.endpoints.insert(endpointRow({ id, orgId, projectId: project.id }));
+        await session.endpoints
+          .insert(endpointRow({ id, orgId, projectId: project.id }))
+          .catch(() => undefined);
+      }),
+    ).rejects.toThrow("rolled back");
+    expect(await store.endpoints.find(orgId, id)).toBeNull();
+  });
+
+  it("keeps a project from being deleted while an endpoint is made in it", async () => {
+    const { store, project, endpoint } = await makeParents();
+    await store.endpoints.remove(orgId, endpoint.id, 2_000);
+    const outcomes = await Promise.allSettled([
+      store.write(async (session) => {
+        if ((await session.projects.hold(orgId, project.id)) === null) throw new Error("gone");
+        await session.endpoints.insert(
+          endpointRow({ id: `ep_${newId()}`, orgId, projectId: project.id }),
+        );
+      }),
+      store.write(async (session) => {
+        await session.projects.lock(orgId, project.id);
+        const { total } = await session.endpoints.page(orgId, project.id, { offset: 0, limit: 1 });
+        if (total > 0) throw new Error("not empty");
+        await session.projects.remove(orgId, project.id, 3_000);
+      }),
+    ]);
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  });
+
+  it("reads endpoints with their destinations by any of their names", async () => {
+    const { store, endpoint } = await makeParents();
+    const kept = destinationRow({ id: `dst_${newId()}`, orgId, endpointId: endpoint.id });
+    const gone = destinationRow({ id: `dst_${newId()}`, orgId, endpointId: endpoint.id });
+    await store.destinations.insert(kept);
+    await store.destinations.insert(gone);
+    await store.destinations.remove(orgId, gone.id, 2_000);
+    const reader = makeBundleReader(database);
+    for (const keys of [
+      { tokens: [endpoint.token] },
+      { endpointIds: [endpoint.id] },
+      { destinationIds: [kept.id] },
+      { destinationIds: [gone.id] },
+      { tokens: [endpoint.token], endpointIds: [endpoint.id], destinationIds: [kept.id] },
+    ]) {
+      const bundles = await reader.bundles(keysOf(keys));
+      expect(bundles).toHaveLength(1);
+      expect(bundles[0]?.endpoint.id).toBe(endpoint.id);
+      expect(bundles[0]?.destinations.map(({ id }) => id)).toEqual([kept.id]);
+    }
+    expect(await reader.bundles(keysOf({ tokens: ["unknown"] }))).toEqual([]);
+  });
+
+  it("keeps keys by their hash, and revokes one once", async () => {
+    const keys = makeApiKeyStore(database);
+    expect(await keys.ensureOrganization("one", "org_again", 2_000)).toBe(orgId);
+    expect(await keys.findOrganization("nobody")).toBeNull();
+    const row = {
+      id: `key_${newId()}`,
+      orgId,
+      publicPart: "rk_abcdefgh",
+      scopes: ["read"] as const,
+      createdAtMs: 5_000,
+      revokedAtMs: null,
+    };
+    const hash = randomBytes(32);
+    await keys.insertKey(row, hash);
+    expect(await keys.findKey(hash)).toEqual(row);
+    expect(await keys.findKey(randomBytes(32))).toBeNull();
+    expect(await keys.revokeKey("org_other", row.id, 6_000)).toBe(false);
+    expect(await keys.revokeKey(orgId, row.id, 6_000)).toBe(true);
+    expect(await keys.revokeKey(orgId, row.id, 7_000)).toBe(false);
+    expect(await keys.listKeys(orgId)).toContainEqual({ ...row, revokedAtMs: 6_000 });
+  });
+
+  it("makes a shared setting once", async () => {
+    const values = await Promise.all(
+      [1, 2, 3].map(async (byte) =>
+        ensureSetting(database, "shared", () => new Uint8Array([byte])),
+      ),
+    );
+    expect(new Set(values.map((value) => Buffer.from(value).toString("hex"))).size).toBe(1);
+  });
+
+  it.runIf(name === "PostgreSQL")(
+    "pushes each committed change, and tells of a gap whenever it listens again",
+    async () => {
+      const { store, endpoint } = await makeParents();
+      const changes: ConfigChange[] = [];
+      let gaps = 0;
+      await using feed = startConfigFeed({
+        connection: server.connection,
+        clock,
+        logger: silentLogger,
+        onChange: (change) => changes.push(change),
+        onGap: () => (gaps += 1),
+      });
+      await until(() => feed.listening(), "the first listen");
+      expect(gaps).toBe(1);
+      const destination = destinationRow({ id: `dst_${newId()}`, orgId, endpointId: endpoint.id });
+      await store.destinations.insert(destination);
+      await store.endpoints.update(orgId, endpoint.id, { status: "paused" });
+      await until(() => changes.length === 2, "two changes");
+      const ofEndpoint = { endpointId: endpoint.id, token: endpoint.token };
+      expect(changes).toEqual([
+        { ...ofEndpoint, destinationId: destination.id },
+        { ...ofEndpoint, destinationId: null },
+      ]);
+      await database.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%config feed'",
+      );
+      await until(() => gaps === 2, "the second listen");
+      await store.endpoints.update(orgId, endpoint.id, { status: "active" });
+      await until(() => changes.length === 3, "the change after it");
+    },
+  );
+});
+
+function keysOf(keys: {
+  tokens?: readonly string[];
+  endpointIds?: readonly string[];
+  destinationIds?: readonly string[];
+}) {
+  return { tokens: [], endpointIds: [], destinationIds: [], ...keys };
+}
+
+describe("a store that cannot be reached", () => {
+  it("is unavailable, with the driver's reason as cause", async () => {
+    const connections: Connection[] = [
+      { host: "127.0.0.1", port: 1, user: "x", database: "x" },
+      { host: "/nowhere", user: "x", database: "x" },
+    ];
+    for (const connection of connections) {
+      await using database = openDatabase({ connection, maxConnections: 1, logger: silentLogger });
+      const unavailable = { code: "unavailable", cause: expect.anything() };
+      await expect(database.check()).rejects.toMatchObject(unavailable);
+      await expect(database.transaction(async () => 1)).rejects.toMatchObject(unavailable);
+    }
+  });
+
+  it("is asked again and again by the feed until it is told to end", async () => {
+    const scheduled: number[] = [];
+    let next: () => void = () => undefined;
+    const feed = startConfigFeed({
+      connection: { host: "127.0.0.1", port: 1, user: "x", database: "x" },
+      clock: {
+        schedule(delayMs, callback) {
+          scheduled.push(delayMs);
+          next = callback;
+          return () => undefined;
+        },
+      },
+      logger: silentLogger,
+      onChange: () => undefined,
+      onGap: () => undefined,
+    });
+    for (let round = 1; round <= 3; round += 1) {
+      await until(() => scheduled.length === round, "another try");
+      next();
+    }
+    expect(scheduled.slice(0, 3)).toEqual([250, 500, 1_000]);
+    await feed[Symbol.asyncDispose]();
+  });
+});

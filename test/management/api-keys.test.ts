@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makeApiKeyStore } from "../../src/adapters/postgres/key-store.ts";
+import type { ApiKeyRow, ApiKeyStore } from "../../src/domain/config-store.ts";
+import { RelayError } from "../../src/domain/errors.ts";
+import { makeAuthenticate } from "../../src/management/authenticate.ts";
+import { makeTestManagement } from "../support/postgres-management.ts";
+import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
+
+const ROW: ApiKeyRow = {
+  id: "key_1",
+  orgId: "org_1",
+  publicPart: "rk_abcdefgh",
+  scopes: ["read", "write"],
+  createdAtMs: 0,
+  revokedAtMs: null,
+};
+const KEY = "rk_abcdefgh_0123456789abcdef0123";
+
+/** A store that holds one key, or none, and counts how often it is asked. */
+function makeFakeKeys(row: ApiKeyRow | null) {
+  const state = { row, asked: 0, down: false };
+  const keys: Pick<ApiKeyStore, "findKey"> = {
+    async findKey() {
+      state.asked += 1;
+      if (state.down) throw new RelayError("unavailable", "down");
+      return state.row;
+    },
+  };
+  return { state, keys };
+}
+
+describe("authentication", () => {
+  it("asks the store once in 30 s, and sees a revocation after them", async () => {
+    const { state, keys } = makeFakeKeys(ROW);
+    let nowMs = 0;
+    const authenticate = makeAuthenticate(keys, () => nowMs);
+    const actor = { orgId: "org_1", keyId: "key_1", scopes: ["read", "write"] };
+    expect(await Promise.all([authenticate(KEY), authenticate(KEY)])).toEqual([actor, actor]);
+    state.row = { ...ROW, revokedAtMs: 1 };
+    nowMs = 29_999;
+    expect(await authenticate(KEY)).toEqual(actor);
+    expect(state.asked).toBe(1);
+    nowMs = 30_000;
+    expect(await authenticate(KEY)).toBeNull();
+  });
+
+  it("does not ask about what cannot be a key, and soon asks again about an unknown one", async () => {
+    const { state, keys } = makeFakeKeys(null);
+    let nowMs = 0;
+    const authenticate = makeAuthenticate(keys, () => nowMs);
+    for (const text of ["", "short", "x".repeat(600), `rk_${"ü".repeat(30)}`, `${KEY}\n`])
+      expect(await authenticate(text)).toBeNull();
+    expect(state.asked).toBe(0);
+    expect(await authenticate(KEY)).toBeNull();
+    expect(await authenticate(KEY)).toBeNull();
+    expect(state.asked).toBe(1);
+    state.row = ROW;
+    nowMs = 2_000;
+    expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
+  });
+
+  it("does not take a store that is down for an unknown key", async () => {
+    const { state, keys } = makeFakeKeys(ROW);
+    const authenticate = makeAuthenticate(keys, () => 0);
+    state.down = true;
+    await expect(authenticate(KEY)).rejects.toMatchObject({ code: "unavailable" });
+    state.down = false;
+    expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
+  });
+});
+
+describe("API keys", () => {
+  let postgres: TestPostgres;
+  let harness: ReturnType<typeof makeTestManagement>;
+
+  beforeAll(async () => {
+    postgres = await startTestPostgres();
+    harness = makeTestManagement(postgres.database);
+  });
+  afterAll(async () => postgres[Symbol.asyncDispose]());
+
+  it("are shown once, and stored as a hash only", async () => {
+    const { key, row } = await harness.apiKeys.create("acme", ["read"]);
+    expect(key).toMatch(/^rk_[a-z2-7]{8}_[\w-]{32}$/);
+    expect(key.startsWith(`${row.publicPart}_`)).toBe(true);
+    const secret = key.slice(row.publicPart.length + 1);
+    const dump = JSON.stringify(await postgres.database.run("SELECT * FROM api_keys"));
+    expect(dump).not.toContain(secret);
+    expect(await harness.management.authenticate(key)).toEqual({
+      orgId: row.orgId,
+      keyId: row.id,
+      scopes: ["read"],
+    });
+  });
+
+  it("of one name belong to one organization, and can be listed and revoked there", async () => {
+    const { apiKeys } = harness;
+    const first = await apiKeys.create("two keys", ["read", "write"]);
+    const second = await apiKeys.create("two keys", ["read", "write"]);
+    expect(second.row.orgId).toBe(first.row.orgId);
+    await apiKeys.revoke("two keys", first.row.id);
+    expect(
+      (await apiKeys.list("two keys")).map(({ id, revokedAtMs }) => [id, revokedAtMs === null]),
+    ).toEqual([
+      [second.row.id, true],
+      [first.row.id, false],
+    ]);
+    const authenticate = makeAuthenticate(makeApiKeyStore(postgres.database), () => 0);
+    expect(await authenticate(first.key)).toBeNull();
+    for (const attempt of [
+      async () => apiKeys.revoke("two keys", first.row.id),
+      async () => apiKeys.revoke("acme", second.row.id),
+      async () => apiKeys.list("nobody"),
+      async () => apiKeys.revoke("nobody", "key_1"),
+    ])
+      await expect(attempt()).rejects.toMatchObject({ name: "UsageError" });
+  });
+
+  it("can be given by the operator for a first start, again and again", async () => {
+    const { apiKeys } = harness;
+    expect(await apiKeys.ensureBootstrap("default", KEY)).toBe("created");
+    expect(await apiKeys.ensureBootstrap("default", KEY)).toBe("exists");
+    const [row] = await apiKeys.list("default");
+    expect(await harness.management.authenticate(KEY)).toMatchObject({ keyId: row?.id });
+    await apiKeys.revoke("default", row!.id);
+    expect(await apiKeys.ensureBootstrap("default", KEY)).toBe("revoked");
+    for (const attempt of [
+      async () => apiKeys.ensureBootstrap("another", KEY),
+      async () => apiKeys.ensureBootstrap("default", "short"),
+      async () => apiKeys.ensureBootstrap("default", "has spaces in it, which no header value may"),
+    ])
+      await expect(attempt()).rejects.toMatchObject({ name: "UsageError" });
+  });
+});
