@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import type { Attempt } from "../../src/domain/attempt.ts";
 import type { Clock, Random } from "../../src/domain/clock.ts";
 import type { DestinationConfig, Lookup } from "../../src/domain/destination.ts";
@@ -327,6 +328,7 @@ export class SimWorld {
         const cancel = this.clock.schedule(afterMs, () => {
           if (process.alive) resolve({ ...reply, latencyMs: afterMs });
         });
+        setMaxListeners(0, signal);
         signal.addEventListener("abort", () => {
           cancel();
           resolve({ kind: "error", reason: "aborted", latencyMs: afterMs });

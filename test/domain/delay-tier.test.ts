@@ -1,0 +1,18 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { DELAY_TIERS, topicForDelay, WAIT_IN_MEMORY_MS } from "../../src/domain/delay-tier.ts";
+
+it("a task waits in the largest tier that fits and is never late by hopping down", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 24 * 3_600_000 }), (delayMs) => {
+      let remaining = delayMs;
+      for (;;) {
+        const topic = topicForDelay(remaining);
+        if (topic === "tasks") break;
+        remaining -= DELAY_TIERS.find((tier) => tier.topic === topic)!.delayMs;
+        expect(remaining).toBeGreaterThanOrEqual(0);
+      }
+      expect(remaining).toBeLessThan(WAIT_IN_MEMORY_MS);
+    }),
+  );
+});

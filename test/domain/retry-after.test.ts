@@ -1,0 +1,52 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { parseRetryAfterMs } from "../../src/domain/retry-after.ts";
+
+const NOW = Date.UTC(2026, 10, 6, 8, 49, 0);
+const DAY = 24 * 3_600_000;
+
+describe("Retry-After", () => {
+  it.each([
+    ["120", 120_000],
+    [" 7 ", 7_000],
+    ["86400", DAY],
+    ["999999", DAY],
+    ["999999999999999", DAY],
+    ["Fri, 06 Nov 2026 08:49:37 GMT", 37_000],
+    ["Friday, 06-Nov-26 08:49:37 GMT", 37_000],
+    ["Fri Nov  6 08:49:37 2026", 37_000],
+    ["Sun, 06 Nov 2044 08:49:37 GMT", DAY],
+  ])("%j asks to wait", (header, waitMs) => {
+    expect(parseRetryAfterMs(header, NOW)).toBe(waitMs);
+  });
+
+  it.each([
+    null,
+    "",
+    "0",
+    "-5",
+    "1.5",
+    "1e3",
+    "0x10",
+    "soon",
+    "120 seconds",
+    "120, 240",
+    "2026-11-06T08:49:37Z",
+    "Fri, 06 Nov 2026 08:48:00 GMT",
+    "Fri, 99 Nov 2026 08:49:37 GMT",
+    "Fri, 06 Foo 2026 08:49:37 GMT",
+    "Infinity",
+    "9".repeat(400),
+  ])("%j is ignored", (header) => {
+    expect(parseRetryAfterMs(header, NOW)).toBeNull();
+  });
+
+  it("is bounded whatever the receiver says", () => {
+    fc.assert(
+      fc.property(fc.string(), (header) => {
+        const waitMs = parseRetryAfterMs(header, NOW);
+        expect(waitMs === null || (waitMs > 0 && waitMs <= DAY)).toBe(true);
+      }),
+    );
+  });
+});
