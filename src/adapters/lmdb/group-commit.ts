@@ -38,7 +38,7 @@ const MAX_COMMIT_BYTES = 4 * 1024 * 1024;
 const MAX_KEY_BYTES = 65_535;
 const EMPTY: PackedCommit = { blobs: [], rows: [] };
 
-export interface GroupCommitOptions {
+interface GroupCommitOptions {
   readonly store: CommitStore;
   readonly streams: StreamTable;
   readonly clock: Clock;
@@ -71,10 +71,6 @@ export class GroupCommit implements AsyncDisposable {
   /** The failure of the latest commit; null when it succeeded. */
   get failure(): LogError | null {
     return this.#failure;
-  }
-
-  get pendingBytes(): number {
-    return this.#pendingBytes;
   }
 
   /** @throws {LogError} */

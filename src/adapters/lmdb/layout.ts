@@ -49,7 +49,7 @@ export interface Row extends StreamId {
   readonly lastAppendedAtMs: number;
 }
 
-export const STREAM_KEY_BYTES = 3;
+const STREAM_KEY_BYTES = 3;
 export const ROW_KEY_BYTES = 9;
 const ROW_VALUE_BYTES = 28;
 export const ROW_BYTES = ROW_KEY_BYTES + ROW_VALUE_BYTES;
@@ -113,7 +113,7 @@ export function decodeRow(key: Uint8Array, value: Uint8Array): Row {
 }
 
 /** @throws {Error} when the topic is unknown: written by a newer relay */
-export function decodeStreamKey(key: Buffer): StreamId {
+function decodeStreamKey(key: Buffer): StreamId {
   return { topic: topicOfId(key[0] ?? 0), partition: key.readUInt16BE(1) };
 }
 

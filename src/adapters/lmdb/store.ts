@@ -1,4 +1,5 @@
 import { BlobCache } from "./blob-cache.ts";
+import { checkLogFile } from "./check-file.ts";
 import type { CommitRequest } from "./commit-protocol.ts";
 import { CommitThread } from "./commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
@@ -44,6 +45,7 @@ export interface StoreOptions {
 }
 
 export async function openStore(options: StoreOptions): Promise<CommitStore> {
+  await checkLogFile(options.path);
   const thread = new CommitThread({ path: options.path, mapSizeBytes: options.mapSizeBytes });
   await thread.start();
   return new LmdbStore(options, thread);

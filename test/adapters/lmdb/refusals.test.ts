@@ -1,0 +1,73 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { assignPartitions } from "../../../src/adapters/lmdb/assign-partitions.ts";
+import { LogError } from "../../../src/domain/log.ts";
+import { record } from "../../support/log-consumer.ts";
+import { faultyStore, openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+
+it("refuses with log_full while too many bytes are under way, and takes appends again afterwards", async () => {
+  await using dir = await temporaryDir();
+  const faults = faultyStore();
+  await using log = await openTestLog(dir.path, { maxPendingBytes: 1_000, wrapStore: faults.wrap });
+  faults.hold();
+  const first = log.append([record("events", 0, "x".repeat(600))]);
+  await expect(log.append([record("events", 0, "y".repeat(600))])).rejects.toMatchObject({
+    code: "log_full",
+    retryable: true,
+  });
+  faults.release();
+  await first;
+  const [position] = await log.append([record("events", 0, "z".repeat(600))]);
+  expect(position!.offset).toBe(1);
+});
+
+it("refuses a record over the limit and a partition that is not there, and nothing of the call is kept", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { maxRecordBytes: 100 });
+  const call = [record("events", 0, "fits"), record("events", 0, "x".repeat(101))];
+  await expect(log.append(call)).rejects.toMatchObject({ code: "log_record_too_large" });
+  await expect(log.append([record("events", 9, "x")])).rejects.toBeInstanceOf(RangeError);
+  expect(await log.append([record("events", 0, "first")])).toEqual([{ partition: 0, offset: 0 }]);
+});
+
+it("starts over from what is on disk when the outcome of a commit is not known", async () => {
+  await using dir = await temporaryDir();
+  const faults = faultyStore();
+  await using log = await openTestLog(dir.path, { wrapStore: faults.wrap });
+  await log.append([record("events", 0, "a")]);
+  faults.failNext(new LogError("log_outcome_unknown", "the commit thread died"));
+  await expect(log.append([record("events", 0, "b")])).rejects.toMatchObject({
+    code: "log_outcome_unknown",
+  });
+  const [position] = await log.append([record("events", 0, "c")]);
+  expect(position!.offset).toBe(1);
+});
+
+it("says log_unavailable when the files cannot be opened", async () => {
+  await using dir = await temporaryDir();
+  await mkdir(join(dir.path, "data"));
+  await writeFile(join(dir.path, "data/log.mdb"), "this is not a database".repeat(1_000));
+  await expect(openTestLog(join(dir.path, "data"))).rejects.toMatchObject({
+    code: "log_unavailable",
+  });
+});
+
+it("splits partitions evenly and moves no more than it must", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 60 }),
+      fc.uniqueArray(fc.nat({ max: 20 }), { minLength: 1, maxLength: 8 }),
+      fc.uniqueArray(fc.nat({ max: 20 }), { minLength: 1, maxLength: 8 }),
+      (partitions, before, after) => {
+        const current = assignPartitions(partitions, before, new Map());
+        const next = assignPartitions(partitions, after, current);
+        expect(next.size).toBe(partitions);
+        const counts = after.map((m) => [...next.values()].filter((owner) => owner === m).length);
+        expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
+        expect(assignPartitions(partitions, after, next)).toEqual(next);
+      },
+    ),
+  );
+});
