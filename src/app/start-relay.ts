@@ -63,7 +63,7 @@ async function startParts(
   options: RelayOptions,
   supervisor: Core["supervisor"],
 ): Promise<RunningRelay> {
-  const config = await withIngestPort(options.config);
+  const config = await settlePorts(options.config);
   const metrics = makeMetricsRegistry();
   const lagWatch = makeLagWatch();
   registerAppMetrics(metrics.registry, {
@@ -197,8 +197,13 @@ function eventSchema(
   };
 }
 
-/** Port 0 (tests, the demo) is settled before anything needs the public URL. */
-async function withIngestPort(config: RelayConfig): Promise<RelayConfig> {
-  if (config.ingest.port !== 0 || !config.roles.includes("ingest")) return config;
-  return { ...config, ingest: { ...config.ingest, port: await reservePort(config.ingest.host) } };
+/** Ports in use are told before the stores open; port 0 (tests, the demo) is settled before anything needs the public URL. */
+async function settlePorts(config: RelayConfig): Promise<RelayConfig> {
+  const { api, ingest, roles } = config;
+  if (roles.includes("api")) await reservePort(api.host, api.port, "RELAY_API_PORT");
+  if (!roles.includes("ingest") || ingest.sharePort) return config;
+  return {
+    ...config,
+    ingest: { ...ingest, port: await reservePort(ingest.host, ingest.port, "RELAY_INGEST_PORT") },
+  };
 }

@@ -1,0 +1,116 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runRelay } from "../support/relay-process.ts";
+
+const EPHEMERAL = {
+  RELAY_API_PORT: "0",
+  RELAY_INGEST_PORT: "0",
+  RELAY_OPS_PORT: "0",
+  LOG_LEVEL: "silent",
+};
+
+describe("bad input to the program", () => {
+  let dataDir: string;
+  beforeAll(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), "relay-bad-input-"));
+  });
+  afterAll(() => rm(dataDir, { recursive: true, force: true }));
+
+  it.each([
+    [
+      ["start"],
+      { RELAY_API_PRT: "1" },
+      "unknown variable RELAY_API_PRT: did you mean RELAY_API_PORT?",
+    ],
+    [
+      ["start", "--roles", "queue"],
+      {},
+      "RELAY_ROLES must be a comma-separated list of api, ingest, delivery",
+    ],
+    [
+      ["start"],
+      { RELAY_DATA_DIR: "/proc/relay" },
+      "the data directory /proc/relay cannot be written",
+    ],
+    [
+      ["keys", "create", "--org", "x", "--scope", "admin"],
+      {},
+      "--scope must be read, write or read,write",
+    ],
+  ])("relay %j with %j: one line that says what to do, exit 2", async (args, env, message) => {
+    const { code, stderr } = await runRelay(args, {
+      RELAY_DATA_DIR: dataDir,
+      ...EPHEMERAL,
+      ...(env as Record<string, string>),
+    });
+    expect(stderr).toContain(message);
+    expect(stderr.trim().split("\n")).toHaveLength(1);
+    expect(code).toBe(2);
+  });
+
+  it.each([["RELAY_API_PORT"], ["RELAY_INGEST_PORT"], ["RELAY_OPS_PORT"]])(
+    "%s in use: one line that names the variable, exit 2",
+    async (variable) => {
+      const server = createServer();
+      await new Promise<void>((resolve) => server.listen(0, "0.0.0.0", () => resolve()));
+      try {
+        const { code, stderr } = await runRelay(["start"], {
+          RELAY_DATA_DIR: dataDir,
+          ...EPHEMERAL,
+          [variable]: String((server.address() as AddressInfo).port),
+        });
+        expect(stderr).toContain(variable);
+        expect(stderr.trim().split("\n")).toHaveLength(1);
+        expect(code).toBe(2);
+      } finally {
+        await new Promise((resolve) => server.close(resolve));
+      }
+    },
+  );
+
+  it("an unknown command or a missing option is exit 2, help and version exit 0", async () => {
+    expect((await runRelay(["fly"])).code).toBe(2);
+    expect((await runRelay(["keys", "create"])).code).toBe(2);
+    const help = await runRelay(["--help"]);
+    expect(help.code).toBe(0);
+    for (const command of ["start", "migrate", "keys", "demo", "verify"])
+      expect(help.stdout).toContain(command);
+    expect(await runRelay(["--version"])).toMatchObject({ code: 0, stdout: "0.1.0\n" });
+  });
+
+  it("relay verify answers each line, readable or not", async () => {
+    const request = {
+      id: "a",
+      provider: "custom",
+      verification_method: "none",
+      method: "POST",
+      headers: {},
+      body_base64: "",
+      now: null,
+      url: "https://x.example/in/1",
+    };
+    const { code, stdout } = await runRelay(
+      ["verify"],
+      {},
+      `${JSON.stringify(request)}\nnot json\n`,
+    );
+    expect(code).toBe(0);
+    const answers = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { id: string | null; valid: boolean; reason: string });
+    expect(answers).toMatchObject([
+      { id: "a", valid: true, reason: "ok" },
+      { id: null, valid: false, reason: "malformed_request" },
+    ]);
+  });
+
+  it("relay demo ends by itself with exit 0 and its figures are right", async () => {
+    const { code, stdout } = await runRelay(["demo"]);
+    expect(stdout).toContain("Everything came out as it must.");
+    expect(code).toBe(0);
+  }, 90_000);
+});
