@@ -1,0 +1,175 @@
+import { describe, expect, test } from "vitest";
+import {
+  Accumulator,
+  chunk,
+  type AccumulatorOptions,
+  type PlacedRecord,
+} from "../../../src/adapters/kafka/accumulator.ts";
+import type { Position } from "../../../src/domain/log.ts";
+import { until } from "../../support/undici-receivers.ts";
+
+const rec = (text: string, partition = 0): PlacedRecord => ({
+  topic: "events",
+  partition,
+  key: "k",
+  value: Buffer.from(text),
+});
+
+/** A log that answers when told to. */
+function makeTarget(options: Partial<AccumulatorOptions> = {}) {
+  const batches: {
+    readonly records: readonly PlacedRecord[];
+    readonly succeed: () => void;
+    readonly fail: (error: Error) => void;
+  }[] = [];
+  const state = { nowMs: 0, maybeSent: true, offset: 0 };
+  const accumulator = new Accumulator({
+    send: (records) => {
+      let succeed = () => {};
+      let fail: (error: Error) => void = () => {};
+      const done = new Promise<readonly Position[]>((resolve, reject) => {
+        succeed = () =>
+          resolve(
+            records.map(({ partition }) => {
+              state.offset += 1;
+              return { partition, offset: state.offset - 1 };
+            }),
+          );
+        fail = reject;
+      });
+      batches.push({ records, succeed, fail });
+      return { done, maybeSent: () => state.maybeSent };
+    },
+    maxBatchBytes: 10_000,
+    maxBatchRecords: 100,
+    lingerMs: 5,
+    maxInFlight: 2,
+    maxQueuedBytes: 5_000,
+    appendTimeoutMs: 3_000,
+    monotonic: () => state.nowMs,
+    ...options,
+  });
+  return { accumulator, batches, state };
+}
+
+describe("accumulator", () => {
+  test("appends of one turn of the loop share a batch, and each gets its own positions", async () => {
+    const { accumulator, batches } = makeTarget();
+    const appends = [[rec("a"), rec("b")], [rec("c", 1)], [rec("d")]].map((r) =>
+      accumulator.append(r),
+    );
+    await until(() => batches.length === 1, "one batch is sent");
+    expect(batches[0]?.records.map((r) => Buffer.from(r.value).toString())).toEqual([
+      "a",
+      "b",
+      "c",
+      "d",
+    ]);
+    batches[0]?.succeed();
+    expect(await Promise.all(appends)).toEqual([
+      [
+        { partition: 0, offset: 0 },
+        { partition: 0, offset: 1 },
+      ],
+      [{ partition: 1, offset: 2 }],
+      [{ partition: 0, offset: 3 }],
+    ]);
+    await accumulator.drained();
+  });
+
+  test("no more batches than allowed are in flight, and a full one does not linger", async () => {
+    const { accumulator, batches } = makeTarget({ maxBatchRecords: 2, lingerMs: 60_000 });
+    const appends = Array.from({ length: 8 }, (_, n) => accumulator.append([rec(`${n}`)]));
+    await until(() => batches.length === 2, "two are in flight");
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(batches.length).toBe(2);
+    for (let sent = 0; sent < 4; sent += 1) {
+      await until(() => batches.length > sent, "the next batch is sent");
+      batches[sent]?.succeed();
+    }
+    await Promise.all(appends);
+  });
+
+  test("beyond its bytes it refuses with log_full, and takes again when bytes are free", async () => {
+    const { accumulator, batches } = makeTarget();
+    const first = accumulator.append([rec("x".repeat(4_900))]);
+    await expect(accumulator.append([rec("y".repeat(200))])).rejects.toMatchObject({
+      code: "log_full",
+      retryable: true,
+    });
+    await until(() => batches.length === 1, "the first is sent");
+    batches[0]?.succeed();
+    await first;
+    await accumulator.drained();
+    const again = accumulator.append([rec("y")]);
+    await until(() => batches.length === 2, "the second is sent");
+    batches[1]?.succeed();
+    await again;
+  });
+
+  test("a single record larger than the bound is taken when nothing else waits", async () => {
+    const { accumulator, batches } = makeTarget();
+    const large = accumulator.append([rec("x".repeat(9_000))]);
+    await until(() => batches.length === 1, "it is sent");
+    batches[0]?.succeed();
+    await large;
+  });
+
+  test("what was never sent is unavailable at its deadline; what may have been sent is unknown", async () => {
+    const { accumulator, batches, state } = makeTarget({ maxInFlight: 1, maxBatchRecords: 1 });
+    const inFlight = accumulator.append([rec("a")]);
+    const waiting = accumulator.append([rec("b")]);
+    const settled = Promise.allSettled([inFlight, waiting]);
+    await until(() => batches.length === 1, "the first is sent");
+    state.nowMs = 3_100;
+    const [first, second] = await settled;
+    expect(first).toMatchObject({ reason: { code: "log_outcome_unknown" } });
+    expect(second).toMatchObject({ reason: { code: "log_unavailable" } });
+    // The bytes in flight stay counted until the client lets go of them.
+    expect(accumulator.queuedBytes).toBeGreaterThan(0);
+    batches[0]?.succeed();
+    await accumulator.drained();
+    expect(accumulator.queuedBytes).toBe(0);
+    expect(batches.length).toBe(1);
+  });
+
+  test("in flight without any open connection is unavailable, not unknown", async () => {
+    const { accumulator, batches, state } = makeTarget();
+    state.maybeSent = false;
+    const append = accumulator.append([rec("a")]);
+    const settled = Promise.allSettled([append]);
+    await until(() => batches.length === 1, "it is sent");
+    state.nowMs = 3_100;
+    expect((await settled)[0]).toMatchObject({ reason: { code: "log_unavailable" } });
+    batches[0]?.fail(new Error("late"));
+    await accumulator.drained();
+  });
+
+  test("a failed batch fails its own calls only", async () => {
+    const { accumulator, batches } = makeTarget({ maxBatchRecords: 1 });
+    const results = Promise.allSettled([
+      accumulator.append([rec("a")]),
+      accumulator.append([rec("b")]),
+    ]);
+    await until(() => batches.length === 2, "both are sent");
+    batches[0]?.fail(new Error("no"));
+    batches[1]?.succeed();
+    expect((await results).map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
+  });
+
+  test("closing rejects what waits with log_closed", async () => {
+    const { accumulator } = makeTarget();
+    const append = accumulator.append([rec("a")]);
+    accumulator.close();
+    await expect(append).rejects.toMatchObject({ code: "log_closed", retryable: false });
+  });
+
+  test("large calls are cut into parts that fit, in order", () => {
+    const records = ["a".repeat(600), "b".repeat(600), "c".repeat(5_000), "d"].map((text) =>
+      rec(text),
+    );
+    expect(chunk(records, 1_000).map((part) => part.length)).toEqual([1, 1, 1, 1]);
+    expect(chunk(records, 2_000).map((part) => part.length)).toEqual([2, 1, 1]);
+    expect(chunk(records, 2_000).flat()).toEqual(records);
+  });
+});

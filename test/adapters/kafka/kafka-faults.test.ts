@@ -1,0 +1,204 @@
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import type { LogError, LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
+import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
+import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
+import { freshPrefix, openTestKafkaLog, quietLogger } from "../../support/stores/kafka-harness.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+import { until } from "../../support/undici-receivers.ts";
+
+// Faults need a broker of one's own: it is killed and frozen.
+const started: LocalKafka | Error = await startLocalKafka(1).catch((error: Error) => error);
+const DEADLINE_MS = 60_000;
+
+describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", started))(
+  "the Kafka log when things break",
+  { timeout: DEADLINE_MS * 2 },
+  () => {
+    const kafka = started as LocalKafka;
+    const stack: AsyncDisposable[] = [];
+    afterEach(async () => {
+      while (stack.length > 0) await stack.pop()?.[Symbol.asyncDispose]();
+    });
+    afterAll(() => kafka[Symbol.asyncDispose]());
+    const own = <T extends AsyncDisposable>(resource: T): T => {
+      stack.push(resource);
+      return resource;
+    };
+    const rec = (text: string, partition = 0) =>
+      ({ topic: "events", key: "k", partition, value: Buffer.from(text) }) as const;
+
+    test("broker away: appends are refused within 3.5 s with bounded memory, and both ways work again when it is back", async () => {
+      const log = own(await openTestKafkaLog(kafka.brokers, { maxQueuedBytes: 1_000_000 }));
+      const seen: LogRecord[] = [];
+      own(
+        await log.consume({
+          group: "g",
+          topics: ["events"],
+          onAssigned: async () => {},
+          onRevoked: async () => {},
+          onRecords: (_partition, _topic, records) => void seen.push(...records),
+          onError: () => {},
+        }),
+      );
+      await log.append([rec("before")]);
+      await until(() => seen.length === 1, "the consumer flows", DEADLINE_MS);
+
+      await kafka.kill(1);
+      const codes = new Map<string, number>();
+      let slowestMs = 0;
+      for (let round = 0; round < 3; round += 1) {
+        await Promise.all(
+          Array.from({ length: 50 }, async () => {
+            const startedMs = performance.now();
+            const error: LogError | null = await log.append([rec("x".repeat(50_000))]).then(
+              () => null,
+              (failure: LogError) => failure,
+            );
+            slowestMs = Math.max(slowestMs, performance.now() - startedMs);
+            codes.set(error?.code ?? "accepted", (codes.get(error?.code ?? "accepted") ?? 0) + 1);
+          }),
+        );
+        expect(log.queuedBytes).toBeLessThan(1_100_000);
+      }
+      expect([...codes.keys()].toSorted()).toEqual(["log_full", "log_unavailable"]);
+      expect(slowestMs).toBeLessThan(3_500);
+      await expect(log.check()).rejects.toMatchObject({ code: "log_unavailable" });
+
+      await kafka.restart(1);
+      const accepted = async () => {
+        try {
+          await log.append([rec("after")]);
+          return true;
+        } catch {
+          return false;
+        }
+      };
+      const backMs = performance.now() + DEADLINE_MS;
+      while (!(await accepted())) expect(performance.now()).toBeLessThan(backMs);
+      await until(
+        () => seen.some((record) => Buffer.from(record.value).toString() === "after"),
+        "the consumer flows again",
+        DEADLINE_MS,
+      );
+      await log.check();
+    });
+
+    test("a broker that freezes: what may have been written is unknown, within 3.5 s", async () => {
+      const log = own(await openTestKafkaLog(kafka.brokers));
+      await log.append([rec("before")]);
+      kafka.freeze(1);
+      try {
+        const startedMs = performance.now();
+        await expect(log.append([rec("x")])).rejects.toMatchObject({
+          code: expect.stringMatching(/^log_(outcome_unknown|unavailable)$/) as string,
+          retryable: true,
+        });
+        expect(performance.now() - startedMs).toBeLessThan(3_500);
+      } finally {
+        kafka.thaw(1);
+      }
+      const backMs = performance.now() + DEADLINE_MS;
+      for (;;) {
+        const done = await log.append([rec("y")]).then(
+          () => true,
+          () => false,
+        );
+        if (done) break;
+        expect(performance.now()).toBeLessThan(backMs);
+      }
+    });
+
+    test("an owner that was frozen past its session says so on waking, before anything tells it", async () => {
+      let skippedMs = 0;
+      const log = own(
+        await openTestKafkaLog(kafka.brokers, { monotonic: () => performance.now() + skippedMs }),
+      );
+      const owned: OwnedPartition[] = [];
+      const revoked: OwnedPartition[] = [];
+      own(
+        await log.consume({
+          group: "g",
+          topics: ["events"],
+          onAssigned: async (partition) => void owned.push(partition),
+          onRevoked: async (partition) => void revoked.push(partition),
+          onRecords: () => {},
+          onError: () => {},
+        }),
+      );
+      await until(() => owned.length === 4, "assignment", DEADLINE_MS);
+      expect(owned.every((partition) => partition.owned())).toBe(true);
+      skippedMs = 6_001;
+      expect(owned.some((partition) => partition.owned())).toBe(false);
+      expect(revoked).toEqual([]);
+      // The broker never missed us: the next heartbeat proves it.
+      await until(() => owned.every((partition) => partition.owned()), "a heartbeat", DEADLINE_MS);
+    });
+
+    test("partitions that are added while it runs are appended to, and assigned", async () => {
+      const topicPrefix = freshPrefix();
+      const log = own(
+        await openTestKafkaLog(kafka.brokers, {
+          topicPrefix,
+          partitions: 2,
+          metadataMaxAgeMs: 500,
+        }),
+      );
+      const held = new Set<number>();
+      const seen: LogRecord[] = [];
+      own(
+        await log.consume({
+          group: "g",
+          topics: ["events"],
+          onAssigned: async ({ partition }) => void held.add(partition),
+          onRevoked: async ({ partition }) => void held.delete(partition),
+          onRecords: (_partition, _topic, records) => void seen.push(...records),
+          onError: () => {},
+        }),
+      );
+      await until(() => held.size === 2, "assignment", DEADLINE_MS);
+      const grown = own(await openTestKafkaLog(kafka.brokers, { topicPrefix, partitions: 5 }));
+      expect(grown.partitions).toBe(5);
+      await until(() => log.partitions === 5, "the running log sees it", DEADLINE_MS);
+      await until(() => held.size === 5, "the group owns them", DEADLINE_MS);
+      await log.append([rec("new", 4)]);
+      await until(() => seen.some(({ partition }) => partition === 4), "the record", DEADLINE_MS);
+    });
+
+    test("a record over the limit is refused by name, and is not worth repeating", async () => {
+      const log = own(await openTestKafkaLog(kafka.brokers, { maxRecordBytes: 1_000 }));
+      await expect(log.append([rec("x".repeat(1_001))])).rejects.toMatchObject({
+        code: "log_record_too_large",
+        retryable: false,
+      });
+      await log.append([rec("x".repeat(1_000))]);
+    });
+
+    test("topics whose limit is too small for the payloads are refused at start, with what to set", async () => {
+      const topicPrefix = freshPrefix();
+      await using small = await openTestKafkaLog(kafka.brokers, {
+        topicPrefix,
+        maxRecordBytes: 1_000,
+      });
+      await small.check();
+      await expect(openTestKafkaLog(kafka.brokers, { topicPrefix })).rejects.toThrow(
+        /topic t\w+\.\S+ has max\.message\.bytes=1049576: set it to \d+/,
+      );
+    });
+
+    test("brokers that cannot be reached at start are named", async () => {
+      const startedMs = performance.now();
+      await expect(
+        openKafkaLog({
+          connection: { brokers: ["127.0.0.1:1"], clientId: "t" },
+          topicPrefix: "t.",
+          partitions: 1,
+          replicationFactor: null,
+          maxRecordBytes: 1_000,
+          retentionMs: 1_000,
+          logger: quietLogger,
+        }),
+      ).rejects.toThrow("Kafka at 127.0.0.1:1 cannot be used");
+      expect(performance.now() - startedMs).toBeLessThan(15_000);
+    });
+  },
+);

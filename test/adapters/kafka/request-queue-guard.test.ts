@@ -1,0 +1,29 @@
+import { createRequire } from "node:module";
+import { EventEmitter } from "node:events";
+import { expect, test } from "vitest";
+import { guardRequestQueue } from "../../../src/adapters/kafka/request-queue-guard.ts";
+
+test("regression kafkajs 1751: a request queue with nothing to do keeps no timer running", () => {
+  guardRequestQueue();
+  guardRequestQueue();
+  const RequestQueue = createRequire(import.meta.url)("kafkajs/src/network/requestQueue/index.js");
+  const nothing = () => {};
+  const queue = new RequestQueue({
+    maxInFlightRequests: 1,
+    requestTimeout: 1_000,
+    enforceRequestTimeout: false,
+    clientId: "t",
+    broker: "b",
+    logger: { debug: nothing, warn: nothing },
+    isConnected: () => true,
+    instrumentationEmitter: new EventEmitter(),
+  });
+  queue.checkPendingRequests();
+  expect(queue.throttleCheckTimeoutId).toBeNull();
+
+  // While the broker throttles, a later look is still scheduled.
+  queue.maybeThrottle(10_000);
+  queue.scheduleCheckPendingRequests();
+  expect(queue.throttleCheckTimeoutId).not.toBeNull();
+  queue.destroy();
+});

@@ -1,0 +1,95 @@
+import { expect, test } from "vitest";
+import { TopicFlow } from "../../../src/adapters/kafka/topic-flow.ts";
+import type { LogRecord } from "../../../src/domain/log.ts";
+import { until } from "../../support/undici-receivers.ts";
+
+const rec = (offset: number, sizeBytes = 10): LogRecord => ({
+  topic: "events",
+  partition: 0,
+  offset,
+  key: "k",
+  value: Buffer.alloc(sizeBytes),
+  appendedAtMs: 0,
+});
+
+function makeFlow(handOver: (records: readonly LogRecord[]) => void | Promise<void>) {
+  const fetching: boolean[] = [];
+  const errors: Error[] = [];
+  const flow = new TopicFlow(
+    0,
+    { maxBatchBytes: 25, maxQueuedBytes: 100 },
+    {
+      handOver,
+      setFetching: (on) => fetching.push(on),
+      onError: (error) => errors.push(error),
+    },
+  );
+  flow.start();
+  return { flow, fetching, errors };
+}
+
+test("records are handed over in order, in batches near the size asked for; a large one goes alone", async () => {
+  const batches: number[][] = [];
+  const { flow } = makeFlow((records) => void batches.push(records.map((r) => r.offset)));
+  flow.push([rec(0), rec(1), rec(2), rec(3, 80), rec(4)], 5);
+  await until(() => batches.flat().length === 5, "all are handed over");
+  expect(batches).toEqual([[0, 1], [2], [3], [4]]);
+  expect(flow.expectedOffset).toBe(5);
+});
+
+test("fetching stops when too much waits, and goes on when half of it is gone", async () => {
+  let release = () => {};
+  const { flow, fetching } = makeFlow(
+    () =>
+      new Promise<void>((resolve) => {
+        release = resolve;
+      }),
+  );
+  flow.push([rec(0, 60), rec(1, 60)], 2);
+  expect(fetching).toEqual([true, false]);
+  release();
+  await until(() => {
+    release();
+    return fetching.length === 3;
+  }, "fetching goes on");
+  expect(fetching).toEqual([true, false, true]);
+});
+
+test("after pause nothing is handed over; resume goes on where it was", async () => {
+  const offsets: number[] = [];
+  const { flow } = makeFlow((records) => {
+    offsets.push(...records.map((r) => r.offset));
+    flow.pause();
+  });
+  flow.push([rec(0), rec(1), rec(2)], 3);
+  await until(() => offsets.length === 2, "the first batch is handed over");
+  flow.push([rec(3)], 4);
+  expect(offsets).toEqual([0, 1]);
+  flow.resume();
+  await until(() => offsets.length >= 4, "the rest is handed over");
+  expect(offsets).toEqual([0, 1, 2, 3]);
+});
+
+test("a hand-over that throws is told, and its records come again", async () => {
+  const offsets: number[] = [];
+  let failures = 0;
+  const { flow, errors } = makeFlow((records) => {
+    if (failures++ === 0) throw new Error("not now");
+    offsets.push(...records.map((r) => r.offset));
+  });
+  flow.push([rec(0)], 1);
+  await until(() => offsets.length === 1, "it comes again");
+  expect(errors.map((error) => error.message)).toEqual(["not now"]);
+});
+
+test("after its end nothing is handed over any more", async () => {
+  const offsets: number[] = [];
+  const { flow } = makeFlow(async (records) => {
+    offsets.push(...records.map((r) => r.offset));
+    flow.end();
+  });
+  flow.push([rec(0, 25), rec(1, 25)], 2);
+  flow.push([rec(2)], 3);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(offsets).toEqual([0]);
+});
