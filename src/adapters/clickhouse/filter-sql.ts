@@ -1,5 +1,5 @@
 import type { StoreFilter } from "../../domain/event-store.ts";
-import { SEARCH_TEXT } from "./schema.ts";
+import { LEAF_HASH, SEARCH_TEXT } from "./schema.ts";
 
 /** A condition with its bound parameters. Every one begins with the organization: the only place that scopes. */
 export interface Condition {
@@ -16,7 +16,7 @@ export function eventCondition(orgId: string, filter: StoreFilter): Condition {
     parameters[`term${index}`] = `%${escapeLike(term)}%`;
   }
   if (filter.token !== undefined) {
-    parts.push("has(tokens, {token:String})");
+    parts.push(`has(leaves, ${LEAF_HASH}({token:String}))`);
     parameters["token"] = filter.token;
   }
   if (asksForAttempts(filter)) {

@@ -27,9 +27,25 @@ export interface Table {
  */
 export const SEARCH_TEXT = "lower(concat(payload, '\\n', headers))";
 
-/** One bloom filter per granule; a granule holds about 512 KB of rows, whatever the size of one. */
-const TEXT_INDEX = `INDEX search_text ${SEARCH_TEXT} TYPE ngrambf_v1(4, 65536, 2, 0) GRANULARITY 1`;
-const TOKEN_INDEX = "INDEX tokens_index tokens TYPE text(tokenizer = 'array') GRANULARITY 64";
+/**
+ * Leaves are kept as 64-bit hashes of their tokens: as texts they took more room than the payloads they are in
+ * (0.35 of its bytes against 0.26, and 0.40 for an inverted index on them). That another token of the same event has the
+ * asked one's hash happens once in 10^19 / leaves.
+ */
+export const LEAF_HASH = "sipHash64";
+
+/**
+ * Two levels of bloom filters over the 4-grams of the text. Reading a fine filter for every granule of ten million
+ * events would cost a second by itself, so coarse ones of 32 granules each are asked first, and fine ones only
+ * where those say maybe. The exact comparison always stands behind them. On 12,000 events of the bench's mix (2.6 KB each),
+ * in bytes per byte of payload and MB of payload inserted per CPU second, all other columns included:
+ * no text index 0.50 and 23; one fine level of 64 KB filters 0.80 and 13; of 32 KB 0.67 and 14; inverted index of 3-grams 1.22 and 4.
+ */
+const TEXT_INDEXES = [
+  `INDEX search_coarse ${SEARCH_TEXT} TYPE ngrambf_v1(4, 262144, 1, 0) GRANULARITY 32`,
+  `INDEX search_fine ${SEARCH_TEXT} TYPE ngrambf_v1(4, 32768, 2, 0) GRANULARITY 1`,
+].join(", ");
+const LEAF_INDEX = "INDEX leaf_filter leaves TYPE bloom_filter(0.02) GRANULARITY 1";
 
 export const EVENTS: Table = {
   name: "events",
@@ -49,14 +65,15 @@ export const EVENTS: Table = {
     source_ip String CODEC(ZSTD),
     body_stored Bool,
     payload_size UInt64 CODEC(T64, ZSTD),
-    headers String CODEC(ZSTD(3)),
-    payload String CODEC(ZSTD(3)),
-    tokens Array(String) CODEC(ZSTD(3))`,
-  indexes: `${TEXT_INDEX}, ${TOKEN_INDEX}`,
+    headers String CODEC(ZSTD(1)),
+    payload String CODEC(ZSTD(1)),
+    tokens Array(String) EPHEMERAL,
+    leaves Array(UInt64) DEFAULT arrayDistinct(arrayMap(token -> ${LEAF_HASH}(token), tokens)) CODEC(ZSTD(1))`,
+  indexes: `${TEXT_INDEXES}, ${LEAF_INDEX}`,
   orderBy: "(org_id, received_at, id)",
   day: "received_at",
   shardBy: "cityHash64(id)",
-  settings: "index_granularity = 1024, index_granularity_bytes = 524288",
+  settings: "index_granularity = 2048, index_granularity_bytes = 1048576",
 };
 
 export const ATTEMPTS: Table = {

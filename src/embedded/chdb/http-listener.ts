@@ -46,10 +46,10 @@ async function answer(
   if (given.length !== expected.length || !timingSafeEqual(given, expected))
     throw new StatementError(516, "AUTHENTICATION_FAILED", "Authentication failed");
   const statement = parseStatement(url.searchParams, await readBody(request));
-  let ended = false;
+  const run = { ended: false };
   // A query that is only being planned can outlive its cancellation, so that is repeated until it has ended.
   const cancel = async (): Promise<void> => {
-    while (!ended) {
+    while (!run.ended) {
       await runner.cancel(statement.queryId).catch(() => undefined);
       await sleep(CANCEL_AGAIN_MS);
     }
@@ -59,10 +59,10 @@ async function answer(
   });
   try {
     const result = await runner.run(statement);
-    ended = true;
+    run.ended = true;
     if (!response.destroyed) sendResult(response, statement.queryId, result);
   } finally {
-    ended = true;
+    run.ended = true;
   }
 }
 
