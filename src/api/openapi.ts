@@ -18,7 +18,7 @@ import {
 } from "./schemas/common.ts";
 
 /** Of the interface, not of the program: changes with the specification. */
-export const API_VERSION = "0.1.0";
+const API_VERSION = "0.1.0";
 
 type Registry = OpenAPIHono["openAPIRegistry"];
 type ResponseConfig = RouteConfig["responses"][string];
@@ -56,7 +56,7 @@ const EVERYWHERE: readonly ApiErrorCode[] = [
 ];
 
 /** All error codes of an operation, its own and those of the layers before it. */
-export function errorCodesOf(operation: AnyOperation): ApiErrorCode[] {
+function errorCodesOf(operation: AnyOperation): ApiErrorCode[] {
   const codes = new Set<ApiErrorCode>(EVERYWHERE);
   if (Object.keys(operation.ids).length > 0) codes.add("not_found");
   if (operation.method !== "get") codes.add("payload_too_large");

@@ -7,7 +7,7 @@ import type { Scope } from "./auth.ts";
 import type { PaginationView } from "./schemas/common.ts";
 
 /** What an operation's handler gets: everything is validated, the key is known. */
-export interface OperationInput<Ids, Query, Body> {
+interface OperationInput<Ids, Query, Body> {
   readonly actor: Actor;
   readonly management: Management;
   readonly queries: EventQueries;
@@ -16,7 +16,7 @@ export interface OperationInput<Ids, Query, Body> {
   readonly body: Body;
 }
 
-export type OperationResult<Data> =
+type OperationResult<Data> =
   | { readonly data: Data; readonly pagination?: PaginationView }
   | undefined;
 

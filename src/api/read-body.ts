@@ -1,7 +1,7 @@
 import { ApiFailure, invalid } from "./api-failure.ts";
 import { checkJson } from "./check-json.ts";
 
-export const MAX_BODY_BYTES = 1_048_576;
+const MAX_BODY_BYTES = 1_048_576;
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
 
 /**

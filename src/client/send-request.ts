@@ -10,7 +10,7 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
 }
 
-export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export type SendRequest = (
   method: "GET" | "POST" | "PATCH" | "DELETE",

@@ -29,7 +29,7 @@ import type {
   ProjectUpdateSchema,
 } from "../api/schemas/project.ts";
 
-export type Pagination = z.infer<typeof PaginationSchema>;
+type Pagination = z.infer<typeof PaginationSchema>;
 export type Project = z.infer<typeof ProjectSchema>;
 export type ProjectCreate = z.input<typeof ProjectCreateSchema>;
 export type ProjectUpdate = z.input<typeof ProjectUpdateSchema>;

@@ -56,7 +56,7 @@ const junkJson = fc.oneof(
 );
 
 /** Random requests made from the document alone: right ones, wrong ones, and right ones with one thing wrong. */
-export function makeRequests(document: any, knownIds: readonly string[]): fc.Arbitrary<ApiRequest> {
+function makeRequests(document: any, knownIds: readonly string[]): fc.Arbitrary<ApiRequest> {
   const operations = Object.entries<any>(document.paths).flatMap(([path, methods]) =>
     Object.entries<Operation>(methods).map(([method, operation]) =>
       makeRequest(document, method.toUpperCase(), path, operation, knownIds),

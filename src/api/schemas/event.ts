@@ -38,7 +38,7 @@ const attemptExample = {
 
 const count = z.number().int().openapi({ minimum: 0 });
 
-export const DeliverySummarySchema = z
+const DeliverySummarySchema = z
   .object({ delivered: count, failed: count, pending: count, total: count })
   .openapi("DeliverySummary", {
     description:

@@ -3,8 +3,8 @@ import { ATTEMPT_STATUSES, PROVIDERS } from "../../domain/enums.ts";
 import { parseDateTime } from "../date-time.ts";
 import { EXAMPLE_TIME, exampleId, text } from "./common.ts";
 
-export const DEFAULT_PAGE_LIMIT = 50;
-export const MAX_PAGE_LIMIT = 100;
+const DEFAULT_PAGE_LIMIT = 50;
+const MAX_PAGE_LIMIT = 100;
 
 function integer(minimum: number, maximum: number, defaultValue: number, description: string) {
   return z
