@@ -14,7 +14,8 @@ import type { Spread } from "../lib/stats.ts";
 import { drawBars } from "../lib/svg-chart.ts";
 
 const ENDPOINTS = 100;
-const WARM_UP_MS = 1_000;
+const WARM_UP_MS = 3_000;
+const WARM_UP_REQUESTS = 30_000;
 
 const { values } = parseArgs({
   options: {
@@ -64,6 +65,7 @@ async function load(server: Server, connections: number): Promise<Measured> {
   const options: LoadOptions = {
     port: server.ready.port,
     connections,
+    warmUpRequests: WARM_UP_REQUESTS,
     warmUpMs: WARM_UP_MS,
     measureMs: Number(values.seconds) * 1_000,
     requests: {
