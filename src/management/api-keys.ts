@@ -10,7 +10,7 @@ export interface ApiKeyPorts {
   readonly newId: (kind: IdKind, timeMs: number) => string;
 }
 
-export interface CreatedApiKey {
+interface CreatedApiKey {
   /** The whole key: shown once, never stored. */
   readonly key: string;
   readonly row: ApiKeyRow;

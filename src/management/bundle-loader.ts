@@ -2,7 +2,7 @@ import type { BundleReader, EndpointBundle } from "../domain/config-store.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/logger.ts";
 
-export type BundleKeyKind = "token" | "endpoint" | "destination";
+type BundleKeyKind = "token" | "endpoint" | "destination";
 export interface BundleKey {
   readonly kind: BundleKeyKind;
   readonly value: string;

@@ -25,7 +25,7 @@ export interface ConfigCacheOptions {
 }
 
 /** What a listener learns: the endpoint (`destinationId` null) or one of its destinations changed or went away. */
-export interface ConfigChanged {
+interface ConfigChanged {
   readonly endpointId: string;
   readonly destinationId: string | null;
 }

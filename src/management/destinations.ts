@@ -64,11 +64,10 @@ export function makeDestinations(
 
   return {
     async list(actor, endpointId, page) {
-      found(await store.endpoints.find(actor.orgId, endpointId), "Endpoint");
-      return mapPage(
-        await store.destinations.page(actor.orgId, endpointId, toOffset(page)),
-        toDestination,
-      );
+      const rows = await store.destinations.page(actor.orgId, endpointId, toOffset(page));
+      // Where there are children there is a parent: one query is enough, but for an empty list.
+      if (rows.total === 0) found(await store.endpoints.find(actor.orgId, endpointId), "Endpoint");
+      return mapPage(rows, toDestination);
     },
     async get(actor, id) {
       return toDestination(found(await store.destinations.find(actor.orgId, id), "Destination"));

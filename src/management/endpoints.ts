@@ -65,11 +65,10 @@ export function makeEndpoints(
 
   return {
     async list(actor, projectId, page) {
-      found(await store.projects.find(actor.orgId, projectId), "Project");
-      return mapPage(
-        await store.endpoints.page(actor.orgId, projectId, toOffset(page)),
-        toEndpoint,
-      );
+      const rows = await store.endpoints.page(actor.orgId, projectId, toOffset(page));
+      // Where there are children there is a parent: one query is enough, but for an empty list.
+      if (rows.total === 0) found(await store.projects.find(actor.orgId, projectId), "Project");
+      return mapPage(rows, toEndpoint);
     },
     async get(actor, id) {
       return toEndpoint(found(await store.endpoints.find(actor.orgId, id), "Endpoint"));

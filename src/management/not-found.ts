@@ -3,7 +3,7 @@ import { RelayError } from "../domain/errors.ts";
 export type ResourceName = "Project" | "Endpoint" | "Destination" | "Event";
 
 /** The same answer for what is unknown, deleted, or another organization's. */
-export function notFound(resource: ResourceName): RelayError {
+function notFound(resource: ResourceName): RelayError {
   return new RelayError("not_found", `${resource} not found`);
 }
 

@@ -6,9 +6,7 @@ import type { LogProducer } from "../domain/log.ts";
 import type { IngestTokens } from "./ingest-token.ts";
 import type { SecretBox } from "./secret-box.ts";
 
-export type ReceiverVerdict =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly reason: string };
+type ReceiverVerdict = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
 export interface TestRequest {
   readonly url: string;

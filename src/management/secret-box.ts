@@ -27,7 +27,7 @@ export interface SecretBox {
 }
 
 /** A sealed value cannot be opened. Never says what is inside. */
-export class SealedValueError extends Error {
+class SealedValueError extends Error {
   readonly code: "unknown_key" | "damaged";
   constructor(code: SealedValueError["code"], rowId: string, options?: ErrorOptions) {
     super(

@@ -3,7 +3,8 @@ import { makeSecretBox, type SecretBox } from "../../src/management/secret-box.t
 import { randomBytes } from "node:crypto";
 
 /** Rows with everything set; a test names only what it is about. */
-export const testBox: SecretBox = makeSecretBox({ key: new Uint8Array(32).fill(7), randomBytes });
+export const TEST_BOX_KEY = new Uint8Array(32).fill(7);
+export const testBox: SecretBox = makeSecretBox({ key: TEST_BOX_KEY, randomBytes });
 
 export function projectRow(fields: Partial<ProjectRow> = {}): ProjectRow {
   return { id: "prj_1", orgId: "org_1", name: "One", slug: "one", createdAtMs: 1_000, ...fields };

@@ -6,11 +6,19 @@ import { makeConfigStore } from "../../../src/adapters/postgres/config-store.ts"
 import { openDatabase, type Database } from "../../../src/adapters/postgres/database.ts";
 import { makeApiKeyStore } from "../../../src/adapters/postgres/key-store.ts";
 import { migrate } from "../../../src/adapters/postgres/migrate.ts";
+import { makeSealedRows } from "../../../src/adapters/postgres/sealed-rows.ts";
 import { ensureSetting } from "../../../src/adapters/postgres/settings.ts";
 import type { ConfigChange } from "../../../src/domain/config-store.ts";
 import { startEmbeddedPostgres } from "../../../src/embedded/pglite/start.ts";
+import { reencryptAll } from "../../../src/management/reencrypt.ts";
+import { makeSecretBox } from "../../../src/management/secret-box.ts";
 import { PGLITE_TEMPLATE, silentLogger, temporaryDirectory } from "../../support/postgres.ts";
-import { destinationRow, endpointRow, projectRow } from "../../support/postgres-rows.ts";
+import {
+  destinationRow,
+  endpointRow,
+  projectRow,
+  TEST_BOX_KEY,
+} from "../../support/postgres-rows.ts";
 import { startPostgres } from "../../support/stores/postgres.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 
@@ -254,6 +262,23 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(await keys.revokeKey(orgId, row.id, 6_000)).toBe(true);
     expect(await keys.revokeKey(orgId, row.id, 7_000)).toBe(false);
     expect(await keys.listKeys(orgId)).toContainEqual({ ...row, revokedAtMs: 6_000 });
+  });
+
+  it("seals every row anew under another key, deleted ones too", async () => {
+    const { store, endpoint } = await makeParents();
+    const destination = destinationRow({ id: `dst_${newId()}`, orgId, endpointId: endpoint.id });
+    await store.destinations.insert(destination);
+    await store.destinations.remove(orgId, destination.id, 2_000);
+    const key = randomBytes(32);
+    const box = makeSecretBox({ key, retiredKeys: [TEST_BOX_KEY], randomBytes });
+    const rows = makeSealedRows(database);
+    const { rewritten } = await reencryptAll(rows, box);
+    expect(rewritten).toBeGreaterThanOrEqual(2);
+    const [row] = await rows.readAfter("destinations", destination.id.slice(0, -1), 1);
+    expect(makeSecretBox({ key, randomBytes }).open(row!.sealed, destination.id)).toEqual([
+      { secret: "whsec_one", signsUntilMs: null },
+    ]);
+    expect(await rows.replace("destinations", destination, destination.sealed)).toBe(false);
   });
 
   it("makes a shared setting once", async () => {
