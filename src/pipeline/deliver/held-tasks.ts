@@ -112,7 +112,7 @@ export class HeldTasks {
     }
   }
 
-  async #publishNext(destinationId: string): Promise<"later" | "no"> {
+  async #publishNext(destinationId: string): Promise<"now" | "later" | "no"> {
     const chunk = await this.#readNext(destinationId);
     this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
     const records = [...chunk.values()].map((task): NewRecord => ({
@@ -120,9 +120,11 @@ export class HeldTasks {
       key: task.event.endpointId,
       value: encodeTask(task),
     }));
-    if (await this.#letGo(destinationId, chunk, records)) return "no";
-    this.#inTransit.delete(destinationId);
-    return "later";
+    const published = await this.#letGo(destinationId, chunk, records);
+    if (!published) this.#inTransit.delete(destinationId);
+    // They may all have come back before the append was known to be through.
+    else if (!this.#inTransit.has(destinationId)) return "now";
+    return published ? "no" : "later";
   }
 
   async #endNext(

@@ -10,6 +10,7 @@ const NO_WAIT_MS = 0;
 /** Retried when the block could not be written yet. */
 const RESERVING_WAIT_MS = 1_000;
 const ROOM_MS = 1_000;
+const FORGET_SLOTS_MS = 600_000;
 
 export interface LimitsHost {
   readonly clock: Clock;
@@ -32,6 +33,8 @@ export class LaneRateLimit {
   /** What the last limiter knew, for the next one. */
   #known: LimitRecord | null;
   #reserving = false;
+  /** Slots (wall clock) of tasks that were put off and are still to come back, and how many. */
+  readonly #expected = new Map<number, number>();
 
   constructor(destinationId: string, host: LimitsHost) {
     this.#destinationId = destinationId;
@@ -56,6 +59,7 @@ export class LaneRateLimit {
     const current = this.#limiter;
     if (max === (current?.max ?? null) && window === (current?.window ?? null)) return;
     const nowMs = this.#host.steadyNow();
+    this.#expected.clear();
     if (current !== null) this.#known = current.snapshot(this.#destinationId, nowMs);
     if (max === null || window === null) {
       this.#limiter = null;
@@ -66,20 +70,26 @@ export class LaneRateLimit {
       this.#limiter.useUp(Math.min(nowMs, this.#host.assignedAtMs));
   }
 
-  /** A task's slot, wall clock; not before `startAtMs`. One that comes back for its own slot keeps it. */
-  plan(task: DeliveryTask, startAtMs: number): number {
+  /**
+   * When a task may start, wall clock, not before `startAtMs`. A task put off until then is expected back:
+   * it keeps its slot. One that an earlier owner put off gets a slot of this one.
+   */
+  plan(task: DeliveryTask, startAtMs: number, putOffAfterMs: number): number {
     const limiter = this.#limiter;
-    if (limiter === null) return startAtMs;
+    if (limiter === null || this.#isExpected(task)) return startAtMs;
     const aheadMs = this.#host.clock.now() - this.#host.steadyNow();
-    if (task.deferrals > 0 && limiter.hasPlanned(task.dueAtMs - aheadMs)) return startAtMs;
-    return Math.ceil(limiter.plan(startAtMs - aheadMs) + aheadMs);
+    const slotMs = Math.ceil(limiter.plan(startAtMs - aheadMs) + aheadMs);
+    if (slotMs > putOffAfterMs) this.#expect(slotMs);
+    return slotMs;
   }
 
-  /** A new slot for a task that missed its own. */
-  planAgain(): number {
+  /** A new slot, at least `waitMs` ahead, for a task that missed its own. */
+  planAgain(waitMs: number): number {
+    const notBeforeMs = this.#host.steadyNow() + waitMs;
     const aheadMs = this.#host.clock.now() - this.#host.steadyNow();
-    const nowMs = this.#host.steadyNow();
-    return Math.ceil((this.#limiter?.plan(nowMs) ?? nowMs) + aheadMs);
+    const slotMs = Math.ceil((this.#limiter?.plan(notBeforeMs) ?? notBeforeMs) + aheadMs);
+    this.#expect(slotMs);
+    return slotMs;
   }
 
   /** How long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is through. */
@@ -125,6 +135,24 @@ export class LaneRateLimit {
   lastRecord(): LimitRecord | null {
     if (this.#limiter === null || !this.#limiter.isPersistent) return null;
     return this.#limiter.snapshot(this.#destinationId, this.#host.steadyNow());
+  }
+
+  #expect(slotMs: number): void {
+    this.#expected.set(slotMs, (this.#expected.get(slotMs) ?? 0) + 1);
+    // Slots are handed out in order; what never came back (deleted, held) is forgotten.
+    const longPastMs = this.#host.clock.now() - FORGET_SLOTS_MS;
+    for (const oldestMs of this.#expected.keys()) {
+      if (oldestMs >= longPastMs) break;
+      this.#expected.delete(oldestMs);
+    }
+  }
+
+  #isExpected(task: DeliveryTask): boolean {
+    const count = task.deferrals > 0 ? this.#expected.get(task.dueAtMs) : undefined;
+    if (count === undefined) return false;
+    if (count === 1) this.#expected.delete(task.dueAtMs);
+    else this.#expected.set(task.dueAtMs, count - 1);
+    return true;
   }
 
   async #reserve(limiter: RateLimiter, retry: () => void): Promise<void> {

@@ -79,8 +79,9 @@ export class Lane implements GateLane {
       this.#putOffFull(task, config);
       return;
     }
-    const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs));
-    if (startAtMs > nowMs + MAX_WAIT_MS) {
+    const latestMs = nowMs + MAX_WAIT_MS;
+    const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs), latestMs);
+    if (startAtMs > latestMs) {
       this.#host.putOff(task, config, "rate_limit", startAtMs);
       return;
     }
@@ -231,7 +232,7 @@ export class Lane implements GateLane {
     const waitMs = this.#rateLimit.waitMs(() => this.pump());
     if (waitMs > MAX_WAIT_MS) {
       for (const { task } of this.#takeAll())
-        this.#host.putOff(task, config, "rate_limit", this.#rateLimit.planAgain());
+        this.#host.putOff(task, config, "rate_limit", this.#rateLimit.planAgain(waitMs));
       return false;
     }
     if (waitMs > 0) {

@@ -1,31 +1,42 @@
 import { tryKey } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 
-/** Tries taken in whose end is not durable yet, and who waits for it. A second copy joins the first. */
+interface LiveTry {
+  readonly deferrals: number;
+  readonly waiting: (() => void)[];
+  readonly successors: (() => void)[];
+}
+
+/** Tries taken in whose end is not durable yet, and who waits for it. */
 export class LiveTries {
-  readonly #waiting = new Map<string, (() => void)[]>();
+  readonly #tries = new Map<string, LiveTry>();
 
   get size(): number {
-    return this.#waiting.size;
+    return this.#tries.size;
   }
 
-  /** True when the try is new; otherwise `done` waits with the copy that is underway. */
-  begin(task: DeliveryTask, done: () => void): boolean {
+  /**
+   * True when the try is new. A second copy joins the first: `complete` is called when that ends.
+   * A task that comes back before it is known here that it was put off durably (`admitAgain`) has to wait for that.
+   */
+  begin(task: DeliveryTask, complete: () => void, admitAgain: () => void): boolean {
     const key = tryKey(task);
-    const waiting = this.#waiting.get(key);
-    if (waiting !== undefined) {
-      waiting.push(done);
-      return false;
+    const live = this.#tries.get(key);
+    if (live === undefined) {
+      this.#tries.set(key, { deferrals: task.deferrals, waiting: [complete], successors: [] });
+      return true;
     }
-    this.#waiting.set(key, [done]);
-    return true;
+    if (task.deferrals > live.deferrals) live.successors.push(admitAgain);
+    else live.waiting.push(complete);
+    return false;
   }
 
   /** Its end, or its successor, is durable. */
   end(task: DeliveryTask): void {
     const key = tryKey(task);
-    const waiting = this.#waiting.get(key);
-    this.#waiting.delete(key);
-    for (const done of waiting ?? []) done();
+    const live = this.#tries.get(key);
+    this.#tries.delete(key);
+    for (const complete of live?.waiting ?? []) complete();
+    for (const admitAgain of live?.successors ?? []) admitAgain();
   }
 }

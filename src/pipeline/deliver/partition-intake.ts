@@ -171,8 +171,8 @@ export class PartitionIntake {
         );
         return;
       case "go":
-        if (this.#live.begin(task, complete)) this.#lanes.route(task);
-        else this.#shared.ports.metrics.droppedDuplicate();
+        if (this.#live.begin(task, complete, () => this.#admit(task, complete)))
+          this.#lanes.route(task);
         return;
       default:
         return verdict satisfies never;

@@ -30,7 +30,6 @@ export class RateLimiter {
   readonly #windowMs: number;
   readonly #planned: SlidingWindow;
   readonly #actual: SlidingWindow;
-  readonly #sinceMs: number;
   #started: StartedTry[] = [];
   #block: Block | null = null;
   #left = 0;
@@ -42,7 +41,6 @@ export class RateLimiter {
     this.#windowMs = rateWindowMs(window);
     this.#planned = new SlidingWindow(tokenReturnMs(window), max);
     this.#actual = new SlidingWindow(tokenReturnMs(window), max);
-    this.#sinceMs = nowMs;
     const starts = known === null ? [] : [...known.starts];
     if (known?.block) starts.push([known.block.untilMs, known.block.count]);
     for (const [timeMs, count] of starts) {
@@ -66,11 +64,6 @@ export class RateLimiter {
   /** A slot for a task: the time of its start, which no other task gets. */
   plan(notBeforeMs: number): number {
     return this.#planned.claim(notBeforeMs);
-  }
-
-  /** Whether a task that comes back for `dueAtMs` was given that slot by this very limiter. */
-  hasPlanned(dueAtMs: number): boolean {
-    return dueAtMs > this.#sinceMs && dueAtMs <= this.#planned.lastMs;
   }
 
   /** The slot that `plan` would give now, without taking it. */

@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+import { FAIL, OK, SimWorld } from "../../support/sim-world.ts";
+
+const DAY = 86_400_000;
+
+describe("a paused destination", () => {
+  it("holds what is queued, limited and waiting for a retry, and goes on within 60 s of its resume", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { retryBackoff: "fixed" });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    for (let count = 0; count < 20; count += 1) world.ingest();
+    await world.clock.advance(5_000);
+    const before = world.seen.length;
+    world.configure("dst_1", { status: "paused" });
+    world.behave("dst_1", OK);
+    await world.clock.advance(3_600_000);
+    expect(world.seen).toHaveLength(before);
+    expect(world.held).toBe(20);
+    expect(world.store.committed("delivery", "tasks", 0)?.offset).toBe(20);
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(60_000);
+    expect(world.held).toBe(0);
+    expect(world.ended().size).toBe(20);
+    expect([...world.ended().values()].every((row) => row.tryNumber === 2)).toBe(true);
+  });
+
+  it("is resumed by the sweep when nobody tells of the change", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    await world.start();
+    const event = world.makeEvent();
+    world.configure("dst_1", { status: "paused" });
+    world.replay(event, "dst_1", "run1");
+    await world.clock.advance(10_000);
+    expect(world.held).toBe(1);
+    world.destinations.set("dst_1", { ...world.destinations.get("dst_1")!, status: "active" });
+    await world.clock.advance(60_000);
+    expect(world.ended().size).toBe(1);
+  });
+
+  it("keeps its held tasks through a kill, and releases each once", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { status: "paused" });
+    world.configure("dst_2", { status: "paused" });
+    const first = await world.start("first");
+    for (let count = 0; count < 500; count += 1) {
+      const event = world.makeEvent();
+      world.replay(event, "dst_1", `run${count}`);
+      world.replay(event, "dst_2", `run${count}`);
+    }
+    await world.clock.advance(10_000);
+    void world.store.kill(first, 100);
+    await world.clock.advance(200);
+    const second = await world.start("second");
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(120_000);
+    expect(world.requestsTo("dst_1")).toHaveLength(500);
+    void world.store.kill(second, 100);
+    await world.clock.advance(200);
+    await world.start("third");
+    world.configure("dst_2", { status: "active" });
+    await world.clock.advance(120_000);
+    expect(world.requestsTo("dst_1")).toHaveLength(500);
+    expect(world.requestsTo("dst_2")).toHaveLength(500);
+    const held = world.store.committed("delivery", "held", 0)!;
+    expect(held.offset).toBe(world.store.records("held", 0).length);
+  });
+
+  it("drains at its own pace after the resume", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { status: "paused", rateLimitMax: 10, rateLimitWindow: "second" });
+    await world.start();
+    for (let count = 0; count < 1_000; count += 1)
+      world.replay(world.makeEvent(), "dst_1", `run${count}`);
+    await world.clock.advance(10_000);
+    expect(world.held).toBe(1_000);
+    world.configure("dst_1", { status: "active" });
+    await world.clock.until(() => world.ended().size === 1_000, 130_000, 1_000);
+    const times = world.seen.map((seen) => seen.atMs);
+    for (let at = 10; at < times.length; at += 1)
+      expect(times[at]! - times[at - 10]!).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it("that is deleted ends its held tasks dead", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { status: "paused" });
+    await world.start();
+    world.replay(world.makeEvent(), "dst_1", "run1");
+    await world.clock.advance(1_000);
+    world.remove("dst_1");
+    await world.clock.advance(1_000);
+    expect(world.attempts()).toMatchObject([
+      { status: "dead", httpStatus: 0, responseBody: "the destination was deleted" },
+    ]);
+    expect(world.seen).toEqual([]);
+  });
+
+  it("that is paused longer than the retention ends them dead", async () => {
+    const world = new SimWorld({ delivery: { retentionMs: DAY, heldSweepMs: 60_000 } });
+    world.configure("dst_1", { status: "paused" });
+    await world.start();
+    world.replay(world.makeEvent(), "dst_1", "run1");
+    await world.clock.advance(DAY / 2);
+    world.replay(world.makeEvent(), "dst_1", "run2");
+    await world.clock.advance(DAY / 2 + 120_000);
+    expect(world.attempts().map((row) => [row.run, row.status])).toEqual([["run1", "dead"]]);
+    await world.clock.advance(DAY);
+    expect(world.attempts().map((row) => [row.run, row.status])).toEqual([
+      ["run1", "dead"],
+      ["run2", "dead"],
+    ]);
+    expect(world.attempts()[0]!.responseBody).toContain("retention");
+  });
+});

@@ -1,0 +1,89 @@
+import { describe, expect, it } from "vitest";
+import { answer, FAIL, HANG, OK, SimWorld } from "../../support/sim-world.ts";
+
+describe("isolation", () => {
+  it("receivers that hang delay nobody else on their partition, and free it", async () => {
+    const world = new SimWorld({ delivery: { maxInFlight: 200 } });
+    for (let index = 0; index < 100; index += 1) {
+      world.configure(`dst_${index}`);
+      world.behave(`dst_${index}`, index < 50 ? HANG : OK);
+    }
+    await world.start();
+    const sentAt = new Map<string, number>();
+    for (let round = 0; round < 20; round += 1) {
+      const event = world.ingest();
+      sentAt.set(event.id, world.clock.now());
+      await world.clock.advance(500);
+    }
+    await world.clock.advance(5_000);
+    for (let index = 50; index < 100; index += 1) {
+      const seen = world.requestsTo(`dst_${index}`);
+      expect(seen).toHaveLength(20);
+      for (const { eventId, atMs } of seen) expect(atMs - sentAt.get(eventId)!).toBeLessThan(100);
+    }
+    await world.clock.advance(30_000);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(20);
+  });
+
+  it("a burst larger than a lane goes through the delay tiers and all of it arrives", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", () => ({ afterMs: 200, reply: answer(200) }));
+    await world.start();
+    for (let count = 0; count < 3_000; count += 1) world.ingest();
+    await world.clock.until(() => world.ended().size === 3_000, 120_000, 1_000);
+    expect(world.seen).toHaveLength(3_000);
+    expect(world.deferrals).toContain("lane_full");
+    expect(world.deferrals.length).toBeLessThan(9_000);
+  });
+});
+
+describe("circuit breaker", () => {
+  const breaker = { failures: 5, minStreakMs: 1_000, openMs: 10_000, maxOpenMs: 60_000 };
+
+  it("puts tries off without spending retries, probes, and closes on the first success", async () => {
+    const world = new SimWorld({ delivery: { breaker, retryBaseMs: 1_000 } });
+    world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    for (let count = 0; count < 10; count += 1) world.ingest();
+    await world.clock.advance(5_000);
+    expect(world.openCircuits).toBe(1);
+    const seen = world.seen.length;
+    for (let count = 0; count < 50; count += 1) world.ingest();
+    await world.clock.advance(2_000);
+    expect(world.seen).toHaveLength(seen);
+    world.behave("dst_1", OK);
+    await world.clock.advance(60_000);
+    expect(world.openCircuits).toBe(0);
+    expect(world.ended().size).toBe(60);
+    expect([...world.ended().values()].every((row) => row.status === "delivered")).toBe(true);
+  });
+
+  it("ends a task dead once its whole retry schedule would have elapsed", async () => {
+    const world = new SimWorld({ delivery: { breaker, retryBaseMs: 1_000 } });
+    world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    for (let count = 0; count < 30; count += 1) world.ingest();
+    await world.clock.advance(3_600_000);
+    const ended = [...world.ended().values()];
+    expect(ended).toHaveLength(30);
+    expect(ended.every((row) => row.status === "dead")).toBe(true);
+    // Ten retries of 1.2 s at most, eleven tries of 15 s: then at most one more look.
+    for (const row of ended)
+      expect(row.attemptedAtMs - row.eventReceivedAtMs).toBeLessThan(177_000 + 60_000 * 2);
+    expect(world.seen.length).toBeLessThan(330);
+  });
+
+  it("does not open on the retries of a single event", async () => {
+    const world = new SimWorld({ delivery: { retryBaseMs: 200 } });
+    world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    world.ingest();
+    await world.clock.advance(60_000);
+    expect(world.seen).toHaveLength(11);
+    expect(world.deferrals).toEqual([]);
+  });
+});

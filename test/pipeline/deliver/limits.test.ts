@@ -1,0 +1,126 @@
+import { describe, expect, it } from "vitest";
+import { answer, OK, SimWorld } from "../../support/sim-world.ts";
+
+const MINUTE = 60_000;
+
+/** The most requests that any window of `spanMs` saw. */
+function mostInAnyWindow(times: readonly number[], spanMs: number): number {
+  let most = 0;
+  let from = 0;
+  for (const [at, time] of times.entries()) {
+    while (time - times[from]! >= spanMs) from += 1;
+    most = Math.max(most, at - from + 1);
+  }
+  return most;
+}
+
+function timesOf(world: SimWorld, id = "dst_1"): number[] {
+  return world.requestsTo(id).map((seen) => seen.atMs);
+}
+
+describe("rate limit", () => {
+  it("holds in every window of a second and drains a backlog at 90 % of it or more", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 10, rateLimitWindow: "second" });
+    await world.start();
+    for (let count = 0; count < 600; count += 1) world.ingest();
+    await world.clock.until(() => world.ended().size === 600, 5 * MINUTE, 500);
+    const times = timesOf(world);
+    expect(mostInAnyWindow(times, 1_000)).toBeLessThanOrEqual(10);
+    const perSecond = 600 / ((times.at(-1)! - times[0]!) / 1_000);
+    expect(perSecond).toBeGreaterThanOrEqual(9);
+    // Each task is put off about once, not again and again.
+    const rows = world.attempts().filter((row) => row.status === "rate_limited");
+    expect(rows.length).toBeLessThan(1_200);
+  });
+
+  it("records each deferral once with the time at which the try is then made", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 2, rateLimitWindow: "minute" });
+    await world.start();
+    await world.clock.advance(100);
+    for (let count = 0; count < 6; count += 1) world.ingest();
+    await world.clock.advance(5 * MINUTE);
+    const limited = world.attempts().filter((row) => row.status === "rate_limited");
+    expect(limited).toHaveLength(4);
+    for (const row of limited) {
+      const tried = world.ended().get(`${row.eventId}|dst_1|event`)!;
+      expect(tried.attemptedAtMs - row.nextRetryAtMs!).toBeGreaterThanOrEqual(0);
+      expect(tried.attemptedAtMs - row.nextRetryAtMs!).toBeLessThan(2_000);
+      expect(tried.tryNumber).toBe(1);
+    }
+    expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(2);
+  });
+
+  it.each([
+    ["second", 5, 1_000],
+    ["minute", 20, MINUTE],
+    ["hour", 60, 60 * MINUTE],
+  ] as const)("per %s it holds through ten kills", async (window, max, spanMs) => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+    world.configure("dst_1", { rateLimitMax: max, rateLimitWindow: window });
+    for (let count = 0; count < 150; count += 1) world.ingest();
+    let process = await world.start("p0");
+    for (let kill = 1; kill <= 10; kill += 1) {
+      await world.clock.advance(spanMs * 0.37);
+      void world.store.kill(process, 5);
+      await world.clock.advance(20);
+      process = await world.start(`p${kill}`);
+    }
+    await world.clock.until(() => world.ended().size === 150, (300 / max) * spanMs, spanMs / 2);
+    expect(mostInAnyWindow(timesOf(world), spanMs)).toBeLessThanOrEqual(max);
+  });
+
+  it("uses most of the window again after a kill: a block under-uses at most a twentieth", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "hour" });
+    const process = await world.start("p0");
+    await world.clock.advance(100);
+    for (let count = 0; count < 7; count += 1) world.ingest();
+    await world.clock.advance(1_000);
+    void world.store.kill(process, 5);
+    await world.clock.advance(20);
+    await world.start("p1");
+    for (let count = 0; count < 200; count += 1) world.ingest();
+    await world.clock.advance(50 * MINUTE);
+    expect(timesOf(world).length).toBeGreaterThanOrEqual(95);
+    expect(timesOf(world).length).toBeLessThanOrEqual(100);
+  });
+
+  it("follows a change of the limit for what is not put off yet", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "hour" });
+    await world.start();
+    world.ingest();
+    await world.clock.advance(1_000);
+    world.configure("dst_1", { rateLimitMax: 5, rateLimitWindow: "second" });
+    for (let count = 0; count < 20; count += 1) world.ingest();
+    await world.clock.advance(10_000);
+    expect(timesOf(world)).toHaveLength(21);
+    expect(mostInAnyWindow(timesOf(world).slice(1), 1_000)).toBeLessThanOrEqual(5);
+  });
+
+  it("slow answers do not shrink the rate to one window per answer", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 10, rateLimitWindow: "second" });
+    world.behave("dst_1", () => ({ afterMs: 3_000, reply: answer(200) }));
+    await world.start();
+    for (let count = 0; count < 300; count += 1) world.ingest();
+    await world.clock.until(() => world.ended().size === 300, 5 * MINUTE, 500);
+    const times = timesOf(world);
+    expect(mostInAnyWindow(times, 1_000)).toBeLessThanOrEqual(10);
+    expect(300 / ((times.at(-1)! - times[0]!) / 1_000)).toBeGreaterThan(7);
+  });
+
+  it("a limited destination delays no other one on its partition", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "day" });
+    world.configure("dst_2");
+    world.behave("dst_2", OK);
+    await world.start();
+    for (let count = 0; count < 300; count += 1) world.ingest();
+    await world.clock.advance(3_000);
+    expect(world.requestsTo("dst_2")).toHaveLength(300);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(300);
+  });
+});

@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import { LiveTries } from "../../../src/pipeline/deliver/live-tries.ts";
+import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { SimWorld } from "../../support/sim-world.ts";
+
+const task = firstTry(new SimWorld().makeEvent(), "dst_1");
+
+it("a second copy of a try completes with the first", () => {
+  const live = new LiveTries();
+  const completed: string[] = [];
+  const fail = (): void => expect.unreachable();
+  expect(live.begin(task, () => completed.push("one"), fail)).toBe(true);
+  expect(live.begin(task, () => completed.push("two"), fail)).toBe(false);
+  live.end(task);
+  expect(completed).toEqual(["one", "two"]);
+  expect(live.size).toBe(0);
+});
+
+it("a task that comes back before its deferral is known to be durable is not taken for a duplicate", () => {
+  const live = new LiveTries();
+  const order: string[] = [];
+  live.begin(
+    task,
+    () => order.push("first complete"),
+    () => expect.unreachable(),
+  );
+  const comesBack = { ...task, deferrals: 1 };
+  live.begin(
+    comesBack,
+    () => expect.unreachable(),
+    () => order.push("admitted again"),
+  );
+  live.end(task);
+  expect(order).toEqual(["first complete", "admitted again"]);
+});
