@@ -1,0 +1,128 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { parseArgs } from "node:util";
+import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
+import { makeEventStoreWriter } from "../../src/adapters/clickhouse/insert.ts";
+import { migrateClickHouse } from "../../src/adapters/clickhouse/migrate.ts";
+import { makeEventStoreReader } from "../../src/adapters/clickhouse/queries.ts";
+import type { Clock } from "../../src/domain/clock.ts";
+import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
+import { makeEventQueries } from "../../src/pipeline/query/make-event-queries.ts";
+import { makeSilentLogger } from "../../test/support/silent-logger.ts";
+import { fill } from "./fill.ts";
+import { ASKED_ORG } from "./generate.ts";
+import { makeQuestions } from "./questions.ts";
+import { formatRow, measure, type Measured } from "./measure.ts";
+
+const USAGE = `tsx bench/events/main.ts [--events 1000000] [--days 10] [--dir DIR] [--skip-fill] [--repeat 20]
+  [--payload-bytes 400] [--out bench/results/events.json]
+Fills an embedded ClickHouse in DIR (kept) and asks every kind of question.`;
+
+const { values } = parseArgs({
+  options: {
+    events: { type: "string", default: "1000000" },
+    days: { type: "string", default: "10" },
+    dir: { type: "string", default: ".bench-events" },
+    repeat: { type: "string", default: "20" },
+    "payload-bytes": { type: "string" },
+    "skip-fill": { type: "boolean", default: false },
+    out: { type: "string", default: "bench/results/events.json" },
+    help: { type: "boolean", default: false },
+  },
+});
+
+const clock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  schedule(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+async function main(): Promise<void> {
+  const logger = makeSilentLogger();
+  await using embedded = await startEmbeddedClickHouse({ dataDir: values.dir, logger });
+  const client = connectClickHouse(embedded.url);
+  const rows = async <T>(query: string): Promise<T[]> =>
+    (await client.query({ query, format: "JSONEachRow" })).json<T>();
+  try {
+    await migrateClickHouse(client, { retentionDays: 3_650 });
+    // A fixed end: the same data in every run, whatever the day.
+    const endMs = Date.UTC(2026, 10, 1);
+    const report: Record<string, unknown> = {};
+    if (!values["skip-fill"]) {
+      const result = await fill(
+        makeEventStoreWriter(client),
+        {
+          seed: 1,
+          count: Number(values.events),
+          endMs,
+          days: Number(values.days),
+          ...(values["payload-bytes"] === undefined
+            ? {}
+            : { payloadBytes: Number(values["payload-bytes"]) }),
+        },
+        (events) => process.stderr.write(`\r${events} events`),
+      );
+      report["fill"] = result;
+      const rate = result.events / result.insertSeconds;
+      const megabytes = result.payloadBytes / 1e6 / result.insertSeconds;
+      console.log(
+        `\nfilled ${result.events} events, ${result.attempts} attempts, ${(result.payloadBytes / 1e6).toFixed(0)} MB of payload; inserts took ${result.insertSeconds.toFixed(0)} s: ${rate.toFixed(0)} events/s, ${megabytes.toFixed(1)} MB/s`,
+      );
+    }
+    const disk = await rows<{
+      table: string;
+      parts: number;
+      bytes: number;
+      indexes: number;
+      rows: number;
+    }>(
+      `SELECT table, count() AS parts, sum(bytes_on_disk) AS bytes, sum(secondary_indices_compressed_bytes) AS indexes, sum(rows) AS rows
+       FROM system.parts WHERE active AND database = currentDatabase() AND table != 'schema_migrations' GROUP BY table ORDER BY table`,
+    );
+    const [raw] = await rows<{ bytes: number }>("SELECT sum(payload_size) AS bytes FROM events");
+    for (const table of disk)
+      console.log(
+        `${table.table}: ${table.rows} rows in ${table.parts} parts, ${(table.bytes / 1e6).toFixed(0)} MB (indexes ${(table.indexes / 1e6).toFixed(0)}), ${(table.bytes / table.rows).toFixed(0)} bytes a row, ${(table.bytes / raw!.bytes).toFixed(3)} of the raw payload`,
+      );
+    report["disk"] = { tables: disk, payloadBytes: raw!.bytes };
+    const ids = await rows<{ id: string }>(
+      `SELECT id FROM events WHERE org_id = '${ASKED_ORG}' ORDER BY cityHash64(id) LIMIT 50`,
+    );
+    const [sample] = await rows<{ value: string }>(
+      `SELECT JSONExtractString(payload, 'id') AS value FROM events WHERE org_id = '${ASKED_ORG}' AND value != '' ORDER BY received_at LIMIT 1`,
+    );
+    const store = makeEventStoreReader(client);
+    const questions = makeQuestions(
+      makeEventQueries({ store, clock }),
+      {
+        page: (filter, offset) =>
+          store.page(
+            ASKED_ORG,
+            { ...filter, terms: filter.q === undefined ? [] : [filter.q] },
+            { offset, limit: 50 },
+          ),
+      },
+      {
+        eventIds: ids.map((row) => row.id),
+        field: { path: "id", value: sample?.value ?? "none" },
+        endMs,
+      },
+    );
+    const measured: Measured[] = [];
+    for (const question of questions) {
+      const result = await measure(question, Number(values.repeat));
+      measured.push(result);
+      console.log(formatRow(result));
+    }
+    report["questions"] = measured;
+    await mkdir("bench/results", { recursive: true });
+    await writeFile(values.out, `${JSON.stringify(report, null, 2)}\n`);
+  } finally {
+    await client.close();
+  }
+}
+
+if (values.help) console.log(USAGE);
+else await main();
