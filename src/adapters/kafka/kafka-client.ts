@@ -56,7 +56,7 @@ export function makeKafkaClient(
         wire.connected();
         onConnect();
       };
-      // With `ssl: true` kafkajs hands over an empty object: the system's authorities then count.
+      // `ssl: true` spreads to nothing: the system's authorities then count.
       const socket =
         ssl === undefined || ssl === null
           ? connectTcp({ host, port, noDelay: true }, opened)

@@ -1,0 +1,46 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { freshPrefix, openTestKafkaLog } from "../../support/stores/kafka-harness.ts";
+import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+
+const LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required";
+const started: LocalKafka | Error = await startLocalKafka(1, {
+  "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+  "sasl.enabled.mechanisms": "PLAIN",
+  "sasl.mechanism.inter.broker.protocol": "PLAIN",
+  "listener.name.plaintext.plain.sasl.jaas.config": `${LOGIN} username="broker" password="b" user_broker="b" user_relay="right";`,
+}).catch((error: Error) => error);
+
+describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", started))(
+  "SASL",
+  { timeout: 60_000 },
+  () => {
+    const kafka = started as LocalKafka;
+    afterAll(() => kafka[Symbol.asyncDispose]());
+    const openAs = (password: string) =>
+      openTestKafkaLog(kafka.brokers, {
+        topicPrefix: freshPrefix(),
+        connection: {
+          brokers: kafka.brokers,
+          clientId: "t",
+          sasl: { mechanism: "plain", username: "relay", password },
+        },
+      });
+
+    test("the right password appends and reads", async () => {
+      await using log = await openAs("right");
+      const [position] = await log.append([{ topic: "events", key: "k", value: Buffer.from("x") }]);
+      expect(position?.offset).toBe(0);
+      await log.check();
+    });
+
+    test("a wrong password is told at start, without showing it", async () => {
+      const failure = await openAs("wrong-secret").then(
+        () => null,
+        (error: Error) => error,
+      );
+      expect(failure?.message).toMatch(/Kafka at 127\.0\.0\.1:\d+ cannot be used: .*SASL/i);
+      expect(failure?.message).not.toContain("wrong-secret");
+    });
+  },
+);
