@@ -26,8 +26,7 @@ export function startProcess(
   child.stdout?.on("data", keep);
   child.stderr?.on("data", keep);
   child.on("error", (error) => keep(Buffer.from(error.message)));
-  const kill = () => child.kill("SIGKILL");
-  process.once("exit", kill);
+  const watchdog = watch(child.pid);
   const hasExited = () =>
     child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
   return {
@@ -38,11 +37,24 @@ export function startProcess(
     signal: (name) => void child.kill(name),
     output: () => output,
     async [Symbol.asyncDispose]() {
-      process.removeListener("exit", kill);
-      if (hasExited()) return;
-      const exit = once(child, "exit");
-      child.kill("SIGKILL");
-      await exit;
+      if (!hasExited()) {
+        const exit = once(child, "exit");
+        child.kill("SIGKILL");
+        await exit;
+      }
+      watchdog?.kill("SIGKILL");
     },
   };
+}
+
+/** Ends the server when this process is gone, however it went: its end of the pipe then closes. */
+function watch(pid: number | undefined): ChildProcess | null {
+  if (pid === undefined) return null;
+  const watchdog = spawn("sh", ["-c", `cat >/dev/null; kill -9 ${pid}`], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  watchdog.unref();
+  watchdog.on("error", () => {});
+  return watchdog;
 }
