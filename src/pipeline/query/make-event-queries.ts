@@ -29,16 +29,23 @@ export interface EventQueryPorts {
  *   `validation_error` for a `q` of white space
  */
 export function makeEventQueries({ store, clock }: EventQueryPorts): EventQueries {
-  const waitFor = async (orgId: string, id: string): Promise<EventKey | null> => {
+  /** Reads at once, and only what is young and not there yet is waited for and read again. */
+  const readOne = async <T>(
+    orgId: string,
+    id: string,
+    read: (key: EventKey) => Promise<T | null>,
+  ): Promise<T | null> => {
     const receivedAtMs = timeOfId("event", id);
     if (receivedAtMs === null) return null;
     const key = { id, receivedAtMs };
     const endAt = clock.monotonic() + WAIT_MS;
-    while (!(await store.exists(orgId, key))) {
+    let found = await read(key);
+    while (found === null) {
       if (clock.now() - receivedAtMs >= YOUNG_MS || clock.monotonic() >= endAt) return null;
       await new Promise<void>((resolve) => clock.schedule(POLL_MS, resolve));
+      if (await store.exists(orgId, key)) found = await read(key);
     }
-    return key;
+    return found;
   };
   return {
     list: (orgId, filter, page, withSummary) =>
@@ -57,31 +64,32 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
       }),
     facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toStoreFilter(filter))),
     detail: (orgId, id) =>
-      answer({}, async () => {
-        const key = await waitFor(orgId, id);
-        if (key === null) return null;
-        const [event, attempts, summaries] = await Promise.all([
-          store.event(orgId, key),
-          store.attempts(orgId, key),
-          store.summaries(orgId, [key]),
-        ]);
-        if (event === null) return null;
-        return {
-          event,
-          attempts: numberAttempts(attempts),
-          deliverySummary: summaries.get(id) ?? null,
-        };
-      }),
-    event: (orgId, id) =>
-      answer({}, async () => {
-        const key = await waitFor(orgId, id);
-        return key === null ? null : store.event(orgId, key);
-      }),
+      answer({}, () =>
+        readOne(orgId, id, async (key) => {
+          const [event, attempts, summaries] = await Promise.all([
+            store.event(orgId, key),
+            store.attempts(orgId, key),
+            store.summaries(orgId, [key]),
+          ]);
+          if (event === null) return null;
+          return {
+            event,
+            attempts: numberAttempts(attempts),
+            deliverySummary: summaries.get(id) ?? null,
+          };
+        }),
+      ),
+    event: (orgId, id) => answer({}, () => readOne(orgId, id, (key) => store.event(orgId, key))),
     attempts: (orgId, id) =>
-      answer({}, async () => {
-        const key = await waitFor(orgId, id);
-        return key === null ? null : numberAttempts(await store.attempts(orgId, key));
-      }),
+      answer({}, () =>
+        readOne(orgId, id, async (key) => {
+          const [exists, attempts] = await Promise.all([
+            store.exists(orgId, key),
+            store.attempts(orgId, key),
+          ]);
+          return exists ? numberAttempts(attempts) : null;
+        }),
+      ),
   };
 }
 

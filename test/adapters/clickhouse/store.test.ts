@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
+import { createTable } from "../../../src/adapters/clickhouse/ddl.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
+import { TABLES } from "../../../src/adapters/clickhouse/schema.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
 import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
 import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
@@ -40,6 +42,26 @@ describe("migrations", () => {
       migrateClickHouse(clickhouse.client, options),
     ]);
     expect(await migrateClickHouse(clickhouse.client, options)).toEqual({ applied: [] });
+  });
+
+  test("the statements for a cluster are well-formed, replicated and distributed", async () => {
+    const statements = TABLES.flatMap((table) =>
+      createTable(table, { retentionDays: 30, cluster: "relay" }),
+    );
+    const formatted: string[] = [];
+    for (const statement of statements) {
+      const answer = await clickhouse.client.query({
+        query: "SELECT formatQuery({statement:String}) AS text",
+        query_params: { statement },
+        format: "JSONEachRow",
+      });
+      formatted.push(...(await answer.json<{ text: string }>()).map((row) => row.text));
+    }
+    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(6);
+    expect(formatted.filter((text) => text.includes("ReplicatedReplacingMergeTree"))).toHaveLength(
+      3,
+    );
+    expect(formatted.filter((text) => text.includes("Distributed('relay'"))).toHaveLength(3);
   });
 
   test("another retention is taken over by the tables that are there", async () => {

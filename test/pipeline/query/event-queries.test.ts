@@ -1,0 +1,108 @@
+import { describe, expect, test } from "vitest";
+import { EventStoreError, type EventStoreReader } from "../../../src/domain/event-store.ts";
+import { makeEventQueries } from "../../../src/pipeline/query/make-event-queries.ts";
+import { searchTerms } from "../../../src/pipeline/query/search-terms.ts";
+import { BASE_TIME_MS, makeEvent } from "../../support/clickhouse-events.ts";
+
+/** A clock that jumps to the next call-back at once. */
+function makeJumpingClock(startMs: number) {
+  let nowMs = startMs;
+  return {
+    now: () => nowMs,
+    monotonic: () => nowMs,
+    schedule(delayMs: number, callback: () => void) {
+      nowMs += delayMs;
+      queueMicrotask(callback);
+      return () => undefined;
+    },
+  };
+}
+
+function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
+  return {
+    page: async () => [],
+    count: async () => 0,
+    facets: async () => ({
+      totalEvents: 0,
+      byProvider: [],
+      bySignatureValid: [],
+      byAttemptStatus: [],
+    }),
+    event: async () => null,
+    exists: async () => false,
+    attempts: async () => [],
+    summaries: async () => new Map(),
+    ...over,
+  };
+}
+
+describe("reading one event", () => {
+  const event = makeEvent(1);
+
+  test("waits for one that was just received", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 100);
+    const store = makeStore({
+      exists: async () => clock.now() >= BASE_TIME_MS + 1_000,
+      event: async () => (clock.now() >= BASE_TIME_MS + 1_000 ? event : null),
+    });
+    const queries = makeEventQueries({ store, clock });
+    expect(await queries.event("org_a", event.id)).toBe(event);
+    expect((await queries.detail("org_a", event.id))?.deliverySummary).toBeNull();
+  });
+
+  test("gives a young one up after two seconds, and an old or malformed id at once", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 100);
+    const queries = makeEventQueries({ store: makeStore({}), clock });
+    expect(await queries.attempts("org_a", event.id)).toBeNull();
+    expect(clock.now()).toBeGreaterThanOrEqual(BASE_TIME_MS + 2_100);
+    const late = makeJumpingClock(BASE_TIME_MS + 20_000);
+    const lateQueries = makeEventQueries({ store: makeStore({}), clock: late });
+    expect(await lateQueries.detail("org_a", event.id)).toBeNull();
+    expect(await lateQueries.event("org_a", "evt_nonsense")).toBeNull();
+    expect(late.now()).toBe(BASE_TIME_MS + 20_000);
+  });
+});
+
+describe("failures", () => {
+  const failing = (code: EventStoreError["code"]) =>
+    makeEventQueries({
+      clock: makeJumpingClock(0),
+      store: makeStore({
+        facets: async () => {
+          throw new EventStoreError(code, "secret detail");
+        },
+      }),
+    });
+
+  test("a limit says what to narrow", async () => {
+    await expect(failing("query_limit").facets("org_a", { q: "x" })).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringMatching(/from and to.*endpoint_id.*rarer q/),
+    });
+    await expect(
+      failing("query_limit").facets("org_a", { fromMs: 0, toMs: 1, endpointId: "ep_1" }),
+    ).rejects.toMatchObject({ message: expect.stringMatching(/shorter time/) });
+  });
+
+  test("a store that is away is unavailable, a refusal is a bug", async () => {
+    await expect(failing("store_unavailable").facets("org_a", {})).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.not.stringContaining("secret"),
+    });
+    await expect(failing("store_refused").facets("org_a", {})).rejects.toBeInstanceOf(
+      EventStoreError,
+    );
+  });
+
+  test("q of white space alone is refused", async () => {
+    const queries = makeEventQueries({ store: makeStore({}), clock: makeJumpingClock(0) });
+    await expect(queries.facets("org_a", { q: " \t" })).rejects.toMatchObject({
+      code: "validation_error",
+      field: "q",
+    });
+  });
+});
+
+test("search terms are lowered in ASCII only, and each counts once", () => {
+  expect(searchTerms("  ABC É abc\tx%_ ")).toEqual(["abc", "É", "x%_"]);
+});

@@ -1,0 +1,100 @@
+import { expect, test } from "vitest";
+import type { OwnedPartition } from "../../../src/domain/log.ts";
+import { BatchBuffer } from "../../../src/pipeline/record/batch-buffer.ts";
+import { decodePlan, encodePlan, makePlan } from "../../../src/pipeline/record/batch-plan.ts";
+
+const own = (partition: number): OwnedPartition => ({ partition }) as OwnedPartition;
+const entries = (from: number, count: number, sizeBytes = 1) =>
+  Array.from({ length: count }, (_, index) => ({
+    offset: from + index,
+    row: from + index,
+    sizeBytes,
+  }));
+const limits = { maxRows: 10, maxBytes: 1_000 };
+
+test("a batch is taken fairly from all partitions, up to its limits", () => {
+  const buffer = new BatchBuffer<number>("events");
+  const [a, b] = [own(0), own(1)];
+  buffer.add(a, null);
+  buffer.add(b, null);
+  buffer.push(a, entries(100, 50));
+  buffer.push(b, entries(7, 3));
+  const batch = buffer.take(limits);
+  expect(batch?.plan.ranges).toEqual([
+    [0, 100, 107],
+    [1, 7, 10],
+  ]);
+  expect(batch?.rows).toHaveLength(10);
+  expect(buffer.rows).toBe(43);
+});
+
+test("one record over the byte limit still goes, alone", () => {
+  const buffer = new BatchBuffer<number>("events");
+  const partition = own(0);
+  buffer.add(partition, null);
+  buffer.push(partition, entries(0, 3, 5_000));
+  expect(buffer.take(limits)?.rows).toEqual([0]);
+  expect(buffer.bytes).toBe(10_000);
+});
+
+test("an announced batch is repeated exactly, once all of it is here, before anything else of its partitions", () => {
+  const plan = makePlan("events", [
+    [0, 5, 8],
+    [1, 2, 3],
+  ]);
+  const buffer = new BatchBuffer<number>("events");
+  const [a, b] = [own(0), own(1)];
+  buffer.add(a, plan);
+  buffer.push(a, entries(5, 10));
+  expect(buffer.takePlanned()).toBeNull();
+  expect(buffer.take(limits)).toBeNull();
+  buffer.add(b, plan);
+  buffer.push(b, entries(2, 4));
+  const batch = buffer.takePlanned();
+  expect(batch?.plan.token).toBe(plan.token);
+  expect(batch?.rows).toEqual([5, 6, 7, 2]);
+  expect(buffer.take(limits)?.plan.ranges).toEqual([
+    [0, 8, 15],
+    [1, 3, 6],
+  ]);
+});
+
+test("a plan that cannot be completed here is given up", () => {
+  const buffer = new BatchBuffer<number>("events");
+  const a = own(0);
+  buffer.add(
+    a,
+    makePlan("events", [
+      [0, 0, 2],
+      [9, 0, 1],
+    ]),
+  );
+  buffer.push(a, entries(0, 2));
+  expect(buffer.hasPlans()).toBe(true);
+  buffer.dropPlans();
+  expect(buffer.take(limits)?.rows).toEqual([0, 1]);
+});
+
+test("what waits of a lost partition is forgotten, and late records of an earlier ownership are ignored", () => {
+  const buffer = new BatchBuffer<number>("events");
+  const [before, after] = [own(0), own(0)];
+  buffer.add(before, null);
+  buffer.push(before, entries(0, 5));
+  buffer.remove(before);
+  expect(buffer.rows).toBe(0);
+  buffer.add(after, null);
+  buffer.push(before, entries(5, 5));
+  buffer.remove(before);
+  buffer.push(after, entries(0, 1));
+  expect(buffer.take(limits)?.partitions).toEqual([after]);
+});
+
+test("a plan survives the commit's metadata, and foreign metadata is none", () => {
+  const plan = makePlan("events", [
+    [3, 0, 7],
+    [1, 100, 101],
+  ]);
+  expect(decodePlan("events", encodePlan(plan))).toEqual(plan);
+  expect(decodePlan("events", "")).toBeNull();
+  expect(decodePlan("events", '{"v":9}')).toBeNull();
+});

@@ -1,0 +1,118 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { tokenOfField } from "../../../src/domain/searchable-leaf.ts";
+import { eventTokens, MAX_LEAVES } from "../../../src/pipeline/record/event-tokens.ts";
+import { walkJsonLeaves } from "../../../src/pipeline/record/json-leaves.ts";
+import { makeEvent } from "../../support/clickhouse-events.ts";
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+const tokensOf = (body: string | Uint8Array, contentType: string | null = "application/json") =>
+  eventTokens(makeEvent(1, { body: Buffer.from(body), contentType, headers: [] }), decoder);
+const finds = (body: string, path: string, value: string, contentType?: string): boolean =>
+  tokensOf(body, contentType).includes(tokenOfField(path, value));
+
+describe("leaves", () => {
+  test.each([
+    ['{"data":{"object":{"id":"x"}}}', "data.object.id", "x"],
+    ['{"items":[{"sku":"a"},{"sku":"b"}]}', "items.1.sku", "b"],
+    ['[["x"],"y"]', "0.0", "x"],
+    ['{"n":1.0}', "n", "1.0"],
+    ['{"n":12345678901234567890}', "n", "12345678901234567890"],
+    ['{"n":-0.50e+3}', "n", "-0.50e+3"],
+    ['{"a":true,"b":null}', "a", "true"],
+    ['{"a":true,"b":null}', "b", "null"],
+    ['{"a.b":"x"}', "a\\.b", "x"],
+    ['{"a\\\\b":"x"}', "a\\\\b", "x"],
+    ['{"a\\\\b":"x"}', "a\\b", "x"],
+    ['{"a\\u0000b":"x"}', "a\0b", "x"],
+    ['{"ключ":"\\u00e9\\n\\"" }', "ключ", 'é\n"'],
+    ['{"headers":{"x":1}}', "payload.headers.x", "1"],
+    ['{"payload":{"headers":{"x":1}}}', "payload.payload.headers.x", "1"],
+    ['{"payload":{"x":1}}', "payload.x", "1"],
+    ['{"headers":5}', "headers", "5"],
+    ['{"a":{"":1}}', "a.", "1"],
+    ['\uFEFF{"a":1}', "a", "1"],
+    [' {"a":1,"a":2}\n', "a", "2"],
+  ])("of %s hold %s = %s", (body, path, value) => {
+    expect(finds(body, path, value)).toBe(true);
+  });
+
+  test.each([
+    ['{"a.b":"x"}', "a.b", "x"],
+    ['{"a":{"b":"x"}}', "a\\.b", "x"],
+    ['{"n":1.0}', "n", "1"],
+    ['{"n":"1"}', "n", "1 "],
+    ['{"headers":{"x":1}}', "headers.x", "1"],
+    ['{"a":1', "a", "1"],
+    ['{"a":1} x', "a", "1"],
+    ['{"a":01}', "a", "01"],
+    ["{'a':1}", "a", "1"],
+    ['{"a":"x\ny"}', "a", "x\ny"],
+    ['"a"', "", "a"],
+    ['{"a":{}}', "a", "{}"],
+  ])("of %s do not hold %s = %s", (body, path, value) => {
+    expect(finds(body, path, value)).toBe(false);
+  });
+
+  test("form fields are top-level paths", () => {
+    const form = "application/x-www-form-urlencoded; charset=utf-8";
+    expect(finds("From=%2B1&a.b=x+y", "From", "+1", form)).toBe(true);
+    expect(finds("From=%2B1&a.b=x+y", "a\\.b", "x y", form)).toBe(true);
+    expect(finds("?a=1", "?a", "1", form)).toBe(true);
+  });
+
+  test("bodies that are neither JSON nor UTF-8 have none", () => {
+    expect(tokensOf("plain text", "text/plain")).toEqual([]);
+    expect(tokensOf(Buffer.from([0x7b, 0xff, 0x7d]))).toEqual([]);
+    expect(tokensOf("")).toEqual([]);
+  });
+
+  test("header names are found in lower case, values as sent, however long their name's spelling", () => {
+    const event = makeEvent(1, { headers: [["X-GitHub-Event", "Push"]], body: Buffer.alloc(0) });
+    expect(eventTokens(event, decoder)).toEqual([tokenOfField("headers.x-github-EVENT", "Push")]);
+    const long = makeEvent(1, { headers: [["a", "x".repeat(513)]], body: Buffer.alloc(0) });
+    expect(eventTokens(long, decoder)).toEqual([]);
+  });
+
+  test("the first 2,000 count, and what cannot be asked for is left out", () => {
+    const many = JSON.stringify(Array.from({ length: 3_000 }, (_, index) => index));
+    expect(tokensOf(many)).toHaveLength(MAX_LEAVES);
+    expect(
+      tokensOf(JSON.stringify({ long: "x".repeat(513), short: "x".repeat(512) })),
+    ).toHaveLength(1);
+    expect(tokensOf(JSON.stringify({ ["k".repeat(257)]: 1 }))).toEqual([]);
+    const pairs = Array.from({ length: 3_000 }, (_, index) => `f${index}=1`).join("&");
+    expect(tokensOf(pairs, "application/x-www-form-urlencoded")).toHaveLength(MAX_LEAVES);
+  });
+
+  test("no depth is too deep", () => {
+    const depth = 200_000;
+    expect(tokensOf(`${"[".repeat(depth)}1${"]".repeat(depth)}`)).toEqual([]);
+    expect(tokensOf(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`)).toEqual([]);
+  });
+
+  test("the walk accepts what JSON.parse accepts, and nothing that it refuses for its structure", () => {
+    const accepts = (text: string): boolean => walkJsonLeaves(text, Infinity, () => undefined);
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 5 }), (text) => {
+        expect(accepts(text)).toBe(true);
+      }),
+    );
+    const pieces = fc.array(
+      fc.constantFrom("{", "}", "[", "]", ",", ":", '"a"', "1", "true", " ", "-"),
+    );
+    fc.assert(
+      fc.property(pieces, (parts) => {
+        const text = parts.join("");
+        let valid = true;
+        try {
+          JSON.parse(text);
+        } catch {
+          valid = false;
+        }
+        expect(accepts(text)).toBe(valid);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
