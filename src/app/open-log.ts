@@ -1,10 +1,12 @@
+import { hostname } from "node:os";
 import { join } from "node:path";
+import { openKafkaLog } from "../adapters/kafka/kafka-log.ts";
 import { attachLog } from "../adapters/lmdb/attach-log.ts";
 import { openLmdbLog } from "../adapters/lmdb/open-lmdb-log.ts";
 import { serveLogSocket } from "../adapters/lmdb/serve-log-socket.ts";
 import { makeLogMetrics } from "../adapters/prometheus/log-metrics.ts";
 import type { MetricsRegistry } from "../adapters/prometheus/registry.ts";
-import type { RelayConfig } from "../config/config.ts";
+import type { KafkaConfig, RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
@@ -12,8 +14,11 @@ import { makeSocketDirectory } from "../embedded/pglite/socket-directory.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** A silent group member loses its partitions after so long; its successor waits for it and for a whole try. */
+export const KAFKA_SESSION_TIMEOUT_MS = 10_000;
 /** Room for the headers of the largest event and the head of its task. */
-const RECORD_OVERHEAD_BYTES = 4 * 1024 * 1024;
+const RECORD_OVERHEAD_BYTES = 1024 * 1024;
 
 export interface LogOptions {
   readonly config: RelayConfig;
@@ -25,7 +30,27 @@ export interface LogOptions {
 
 /** The log of this process: Kafka where brokers are given, else the embedded one, served or attached to. */
 export async function openLog(options: LogOptions): Promise<Log> {
+  if (options.config.kafka !== null) return connect(options, options.config.kafka);
   return options.dataDirMode === "attach" ? attach(options) : serve(options);
+}
+
+function connect({ config, logger, clock }: LogOptions, kafka: KafkaConfig): Promise<Log> {
+  return openKafkaLog({
+    connection: {
+      brokers: kafka.brokers,
+      clientId: `webhook-relay-${hostname()}-${process.pid}`,
+      tls: kafka.ssl,
+      ...(kafka.sasl === null ? {} : { sasl: kafka.sasl }),
+    },
+    topicPrefix: kafka.topicPrefix,
+    partitions: config.partitions,
+    replicationFactor: kafka.replicationFactor,
+    maxRecordBytes: config.maxPayloadBytes + RECORD_OVERHEAD_BYTES,
+    retentionMs: config.retentionDays * DAY_MS,
+    sessionTimeoutMs: KAFKA_SESSION_TIMEOUT_MS,
+    logger,
+    monotonic: () => clock.monotonic(),
+  });
 }
 
 /** Beside the socket of the embedded PostgreSQL: its directory minds the length of a unix socket's path. */

@@ -13,10 +13,9 @@ import { planFanout } from "../pipeline/fanout/plan-fanout.ts";
 import { makeRecorder } from "../pipeline/record/make-recorder.ts";
 import { signDelivery } from "../signing/standard-webhooks.ts";
 import type { Core } from "./core.ts";
+import { KAFKA_SESSION_TIMEOUT_MS } from "./open-log.ts";
 
 const DAY_MS = 86_400_000;
-/** After a lost owner of a Kafka partition: its session and a whole try must be over before anybody else sends. */
-const SESSION_TIMEOUT_MS = 10_000;
 
 /** The delivery role: records the log into the event store, fans events out, delivers them and moves the delay tiers. */
 export async function runDelivery(core: Core): Promise<void> {
@@ -45,7 +44,7 @@ export async function runDelivery(core: Core): Promise<void> {
         concurrency: core.config.deliveryConcurrency,
         retentionMs: core.config.retentionDays * DAY_MS,
         takeoverWaitMs:
-          core.config.kafka === null ? 0 : SESSION_TIMEOUT_MS + core.config.deliveryTimeoutMs,
+          core.config.kafka === null ? 0 : KAFKA_SESSION_TIMEOUT_MS + core.config.deliveryTimeoutMs,
       });
       await delivery.start();
       core.watchLag("delivery", () => delivery.lag());

@@ -75,7 +75,7 @@ async function startParts(
   });
   const ops = await startOpsServer({
     ...config.ops,
-    metrics: metrics.render,
+    metrics: () => metrics.render(),
     readiness: async () => {
       const parts = supervisor.status();
       return { ready: parts.every((part) => part.state === "running"), parts };
