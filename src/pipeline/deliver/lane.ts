@@ -60,7 +60,6 @@ export class Lane implements GateLane {
     );
   }
 
-  /** Room for more without putting them off. */
   hasRoom(): boolean {
     return !this.#isFull(0) && !this.#health.isCircuitOpen && this.#rateLimit.hasRoom();
   }
@@ -97,7 +96,7 @@ export class Lane implements GateLane {
     return record === null || endpointId === undefined ? null : { record, endpointId };
   }
 
-  /** Starts what may start. Called whenever something may have changed. */
+  /** Starts what may start. */
   pump(): void {
     if (this.#pumping) return;
     this.#pumping = true;
@@ -117,8 +116,6 @@ export class Lane implements GateLane {
     this.#queue.takeAll();
     this.#cancelRateTimer?.();
     this.#cancelEviction?.();
-    this.#cancelRateTimer = null;
-    this.#cancelEviction = null;
     this.#host.gate.forget(this);
     if (this.#health.isCircuitOpen) this.#host.onCircuit(-1);
     this.#rateLimit.close();

@@ -1,0 +1,69 @@
+import { expect, it } from "vitest";
+import { LogError } from "../../../src/domain/log.ts";
+import type { NewRecord, Position } from "../../../src/domain/log.ts";
+import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appender.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { SimClock } from "../../support/sim-clock.ts";
+
+const record = (key: string): NewRecord => ({ topic: "attempts", key, value: Buffer.from(key) });
+
+function makeAppender(answer: (keys: string[], call: number) => void) {
+  const clock = new SimClock();
+  const calls: string[][] = [];
+  const appender = makeDurableAppender({
+    clock,
+    logger: makeSilentLogger(),
+    log: {
+      append: async (records): Promise<Position[]> => {
+        const keys = records.map(({ key }) => key);
+        calls.push(keys);
+        answer(keys, calls.length);
+        return records.map((_, offset) => ({ partition: 0, offset }));
+      },
+    },
+  });
+  return { clock, calls, appender };
+}
+
+it("writes calls made close together in one batch, and tells each its own positions", async () => {
+  const { clock, calls, appender } = makeAppender(() => undefined);
+  const one = appender.append([record("a"), record("b")], () => true);
+  const two = appender.append([record("c")], () => true);
+  await clock.advance(50);
+  expect(calls).toEqual([["a", "b", "c"]]);
+  expect((await one)?.map(({ offset }) => offset)).toEqual([0, 1]);
+  expect((await two)?.map(({ offset }) => offset)).toEqual([2]);
+});
+
+it("goes on trying while the log is away", async () => {
+  const { clock, calls, appender } = makeAppender((_, call) => {
+    if (call < 4) throw new LogError("log_unavailable", "away");
+  });
+  const written = appender.append([record("a")], () => true);
+  await clock.advance(5_000);
+  expect(calls).toHaveLength(4);
+  expect(await written).toHaveLength(1);
+});
+
+it("gives up with null when nobody needs the records any more", async () => {
+  let needed = true;
+  const { clock, appender } = makeAppender(() => {
+    throw new LogError("log_unavailable", "away");
+  });
+  const written = appender.append([record("a")], () => needed);
+  await clock.advance(1_000);
+  needed = false;
+  await clock.advance(5_000);
+  expect(await written).toBeNull();
+});
+
+it("one record that can never be written does not take its neighbours with it", async () => {
+  const { clock, appender } = makeAppender((keys) => {
+    if (keys.includes("huge")) throw new LogError("log_record_too_large", "too large");
+  });
+  const bad = appender.append([record("huge")], () => true).catch((error: unknown) => error);
+  const good = appender.append([record("a")], () => true);
+  await clock.advance(100);
+  expect(await bad).toMatchObject({ code: "log_record_too_large" });
+  expect(await good).toHaveLength(1);
+});

@@ -1,0 +1,104 @@
+import { describe, expect, it } from "vitest";
+import { topicForDelay } from "../../../src/domain/delay-tier.ts";
+import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
+import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appender.ts";
+import { makeDelayForwarder } from "../../../src/pipeline/delay/make-delay-forwarder.ts";
+import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
+import { MemoryLogStore } from "../../support/memory-log.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { SimClock, seededRandom } from "../../support/sim-clock.ts";
+import { SimWorld } from "../../support/sim-world.ts";
+
+const events = new SimWorld();
+
+function makeTiers(partitions = 1) {
+  const clock = new SimClock();
+  const store = new MemoryLogStore(partitions, clock, seededRandom(1));
+  const start = async (name: string) => {
+    const process = { name, alive: true };
+    const log = store.open(process);
+    const logger = makeSilentLogger();
+    const forwarder = makeDelayForwarder({
+      log,
+      clock: {
+        now: () => clock.now(),
+        monotonic: () => clock.monotonic(),
+        schedule: (delayMs, callback) =>
+          clock.schedule(delayMs, () => (process.alive ? callback() : undefined)),
+      },
+      logger,
+      appender: makeDurableAppender({ log, clock, logger }),
+      metrics: { forwarded: () => undefined, lateness: () => undefined },
+    });
+    await forwarder.start();
+    return { process, forwarder };
+  };
+  const put = (delayMs: number, bodyBytes = 10): DeliveryTask => {
+    const event = events.makeEvent({ body: Buffer.alloc(bodyBytes) });
+    const task = { ...firstTry(event, "dst_1"), dueAtMs: clock.now() + delayMs };
+    store.write([{ topic: topicForDelay(delayMs), key: "ep_1", value: encodeTask(task) }]);
+    return task;
+  };
+  /** How early each task came to `tasks`, by event. */
+  const arrivals = (): Map<string, number> =>
+    new Map(
+      store.all("tasks").map((record) => {
+        const task = decodeTask(record.value);
+        return [task.event.id, task.dueAtMs - record.appendedAtMs];
+      }),
+    );
+  return { clock, store, start, put, arrivals };
+}
+
+describe("delay tiers", () => {
+  it.each([1_500, 3_000, 10_000, 59_000, 3_600_000, 21_600_000, 86_400_000])(
+    "a task due in %i ms arrives at most 1.5 s early and not late",
+    async (delayMs) => {
+      const tiers = makeTiers();
+      await tiers.start("a");
+      const task = tiers.put(delayMs);
+      await tiers.clock.advance(delayMs + 2_000);
+      const earlyMs = tiers.arrivals().get(task.event.id)!;
+      expect(earlyMs).toBeLessThan(1_500);
+      expect(earlyMs).toBeGreaterThan(-500);
+      expect(tiers.store.all("tasks")).toHaveLength(1);
+    },
+  );
+
+  it("large tasks are read again when they are due instead of waiting in memory", async () => {
+    const tiers = makeTiers();
+    await tiers.start("a");
+    const tasks = Array.from({ length: 5 }, () => tiers.put(16_000, 200_000));
+    await tiers.clock.advance(18_000);
+    expect(tiers.arrivals().size).toBe(tasks.length);
+  });
+
+  it("nothing is lost when the forwarder dies at any moment, and copies are at most those underway", async () => {
+    const tiers = makeTiers();
+    const tasks = Array.from({ length: 200 }, (_, index) => tiers.put(1_500 + index * 200));
+    for (let round = 0; round < 20; round += 1) {
+      const { process } = await tiers.start(`p${round}`);
+      await tiers.clock.advance(1_900 + round * 37);
+      void tiers.store.kill(process, 10);
+      await tiers.clock.advance(50);
+    }
+    await tiers.start("last");
+    await tiers.clock.advance(120_000);
+    expect(tiers.arrivals().size).toBe(tasks.length);
+    expect(tiers.store.all("tasks").length).toBeLessThan(tasks.length + 60);
+  });
+
+  it("stops within its time while the head of a tier is hours away", async () => {
+    const tiers = makeTiers();
+    const { forwarder } = await tiers.start("a");
+    tiers.put(14_400_000);
+    await tiers.clock.advance(1_000);
+    let stopped = false;
+    void Promise.resolve(forwarder[Symbol.asyncDispose]()).then(() => {
+      stopped = true;
+    });
+    await tiers.clock.advance(100);
+    expect(stopped).toBe(true);
+  });
+});
