@@ -4,7 +4,11 @@ const rooms = (from, allowed, extra = {}) => ({
   severity: "error",
   from: { path: `^src/${from}/` },
   to: {
-    pathNot: [...allowed.map((room) => `^src/${room}/`), ...(extra.packages ?? []).map((p) => `node_modules/${p}/`), ...(extra.core ?? [])],
+    pathNot: [
+      ...allowed.map((room) => `^src/${room}/`),
+      ...(extra.packages ?? []).map((p) => `node_modules/${p}/`),
+      ...(extra.core ?? []),
+    ],
     ...(extra.allowCore ? { dependencyTypesNot: ["core"] } : {}),
   },
 });
@@ -13,26 +17,76 @@ const stages = ["ingest", "verify", "record", "fanout", "deliver", "delay", "att
 module.exports = {
   forbidden: [
     { name: "no-circular", severity: "error", from: {}, to: { circular: true } },
-    { name: "no-orphans", severity: "error", from: { orphan: true, pathNot: ["\\.d\\.ts$", "^src/main\\.ts$", "worker\\.ts$"] }, to: {} },
-    { name: "src-never-imports-test-or-bench", severity: "error", from: { path: "^src/" }, to: { path: "^(test|bench)/" } },
-    rooms("domain", ["domain"], { packages: ["ipaddr.js"], core: ["^(node:)?(crypto|buffer|url|net)$"] }),
-    rooms("signing", ["domain", "signing"], { core: ["^(node:)?(crypto|buffer)$"] }),
-    ...stages.map((stage) => rooms(`pipeline/${stage}`, ["domain", "signing", "pipeline/log", `pipeline/${stage}`], { core: ["^(node:)?(crypto|buffer|timers|events)(/|$)"] })),
-    rooms("pipeline/log", ["domain", "pipeline/log"], { packages: ["msgpackr"], core: ["^(node:)?(buffer|crypto)$"] }),
-    rooms("management", ["domain", "signing", "pipeline/log", "pipeline/query", "management"], { packages: ["lru-cache"], core: ["^(node:)?(crypto|buffer|timers)(/|$)"] }),
-    rooms("api", ["management", "domain", "pipeline/query", "api"], { packages: ["zod", "hono", "@hono"], core: ["^(node:)?(crypto|buffer|http)$"] }),
-    rooms("config", ["domain", "config"], { packages: ["zod"], core: ["^(node:)?(path|os|net|buffer)$"] }),
     {
-      name: "client-libraries-only-in-adapters", severity: "error",
-      from: { path: "^src/", pathNot: "^src/(adapters|embedded)/" },
-      to: { path: "node_modules/(uWebSockets\\.js|piscina|kafkajs|lmdb|@clickhouse|pg|undici|prom-client|pino|chdb|@electric-sql)/" },
+      name: "no-orphans",
+      severity: "error",
+      from: { orphan: true, pathNot: ["\\.d\\.ts$", "^src/main\\.ts$", "worker\\.ts$"] },
+      to: {},
     },
-    { name: "adapters-know-only-the-domain", severity: "error", from: { path: "^src/adapters/([^/]+)/" }, to: { path: "^src/", pathNot: ["^src/domain/", "^src/adapters/$1/", "^src/adapters/(piscina)/", "^src/pipeline/(verify|log)/", "^src/signing/"] } },
+    {
+      name: "src-never-imports-test-or-bench",
+      severity: "error",
+      from: { path: "^src/" },
+      to: { path: "^(test|bench)/" },
+    },
+    rooms("domain", ["domain"], {
+      packages: ["ipaddr.js"],
+      core: ["^(node:)?(crypto|buffer|url|net)$"],
+    }),
+    rooms("signing", ["domain", "signing"], { core: ["^(node:)?(crypto|buffer)$"] }),
+    ...stages.map((stage) =>
+      rooms(`pipeline/${stage}`, ["domain", "signing", "pipeline/log", `pipeline/${stage}`], {
+        core: ["^(node:)?(crypto|buffer|timers|events)(/|$)"],
+      }),
+    ),
+    rooms("pipeline/log", ["domain", "pipeline/log"], {
+      packages: ["msgpackr"],
+      core: ["^(node:)?(buffer|crypto)$"],
+    }),
+    rooms("management", ["domain", "signing", "pipeline/log", "pipeline/query", "management"], {
+      packages: ["lru-cache"],
+      core: ["^(node:)?(crypto|buffer|timers)(/|$)"],
+    }),
+    rooms("api", ["management", "domain", "pipeline/query", "api"], {
+      packages: ["zod", "hono", "@hono"],
+      core: ["^(node:)?(crypto|buffer|http)$"],
+    }),
+    rooms("config", ["domain", "config"], {
+      packages: ["zod"],
+      core: ["^(node:)?(path|os|net|buffer)$"],
+    }),
+    {
+      name: "client-libraries-only-in-adapters",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(adapters|embedded)/" },
+      to: {
+        path: "node_modules/(uWebSockets\\.js|piscina|kafkajs|lmdb|@clickhouse|pg|undici|prom-client|pino|chdb|@electric-sql)/",
+      },
+    },
+    {
+      name: "adapters-know-only-the-domain",
+      severity: "error",
+      from: { path: "^src/adapters/([^/]+)/" },
+      to: {
+        path: "^src/",
+        pathNot: [
+          "^src/domain/",
+          "^src/adapters/$1/",
+          "^src/adapters/(piscina)/",
+          "^src/pipeline/(verify|log)/",
+          "^src/signing/",
+        ],
+      },
+    },
   ],
   options: {
     tsPreCompilationDeps: true,
     tsConfig: { fileName: "tsconfig.json" },
     doNotFollow: { path: "node_modules" },
-    enhancedResolveOptions: { exportsFields: ["exports"], conditionNames: ["import", "node", "default"], extensions: [".ts", ".js", ".json"] },
+    enhancedResolveOptions: {
+      exportsFields: ["exports"],
+      conditionNames: ["import", "node", "default"],
+      extensions: [".ts", ".js", ".json"],
+    },
   },
 };

@@ -68,11 +68,3 @@ export const VARIABLES = {
 
 export type VariableName = keyof typeof VARIABLES;
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[];
-/** Values that a summary must not show as they are. */
-export const SECRET_VARIABLES: readonly VariableName[] = [
-  "DATABASE_URL",
-  "CLICKHOUSE_URL",
-  "KAFKA_SASL_PASSWORD",
-  "RELAY_ENCRYPTION_KEY",
-  "RELAY_BOOTSTRAP_API_KEY",
-];

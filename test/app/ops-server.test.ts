@@ -15,19 +15,31 @@ describe("the operations server", () => {
     expect((await get("/healthz")).status).toBe(200);
     const ready = await get("/readyz");
     expect(ready.status).toBe(503);
-    expect(await ready.json()).toEqual({ status: "not ready", parts: [{ name: "clickhouse", state: "restarting" }] });
+    expect(await ready.json()).toEqual({
+      status: "not ready",
+      parts: [{ name: "clickhouse", state: "restarting" }],
+    });
     expect((await get("/nothing")).status).toBe(404);
   });
 
   it("answers 500 when a reading fails, and lives", async () => {
-    await using server = await startOpsServer({ host: "127.0.0.1", port: 0, ...PORTS, metrics: () => Promise.reject(new Error("no registry")) });
+    await using server = await startOpsServer({
+      host: "127.0.0.1",
+      port: 0,
+      ...PORTS,
+      metrics: () => Promise.reject(new Error("no registry")),
+    });
     expect((await fetch(`http://127.0.0.1:${server.port}/metrics`)).status).toBe(500);
     expect((await fetch(`http://127.0.0.1:${server.port}/healthz`)).status).toBe(200);
   });
 
   it("says in one line which variable to set when its port is taken", async () => {
     await using first = await startOpsServer({ host: "127.0.0.1", port: 0, ...PORTS });
-    await expect(startOpsServer({ host: "127.0.0.1", port: first.port, ...PORTS })).rejects.toThrow(UsageError);
-    await expect(startOpsServer({ host: "127.0.0.1", port: first.port, ...PORTS })).rejects.toThrow(/RELAY_OPS_PORT/);
+    await expect(startOpsServer({ host: "127.0.0.1", port: first.port, ...PORTS })).rejects.toThrow(
+      UsageError,
+    );
+    await expect(startOpsServer({ host: "127.0.0.1", port: first.port, ...PORTS })).rejects.toThrow(
+      /RELAY_OPS_PORT/,
+    );
   });
 });

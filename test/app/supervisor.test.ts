@@ -26,7 +26,11 @@ function makeManualClock(): Clock & { advance(ms: number): Promise<void> } {
   };
 }
 
-function makePart(name: string, journal: string[], failures = 0): Part & { break(error: Error): void } {
+function makePart(
+  name: string,
+  journal: string[],
+  failures = 0,
+): Part & { break(error: Error): void } {
   let failed: (error: Error) => void = () => {};
   let starts = 0;
   return {
@@ -52,7 +56,14 @@ describe("the supervisor", () => {
     const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
     for (const name of ["store", "log", "server"]) await supervisor.add(makePart(name, journal));
     await supervisor[Symbol.asyncDispose]();
-    expect(journal).toEqual(["start store", "start log", "start server", "stop server", "stop log", "stop store"]);
+    expect(journal).toEqual([
+      "start store",
+      "start log",
+      "start server",
+      "stop server",
+      "stop log",
+      "stop store",
+    ]);
   });
 
   it("restarts a part that failed, shows it meanwhile, and leaves the others alone", async () => {
@@ -69,7 +80,11 @@ describe("the supervisor", () => {
       { name: "server", state: "running", restarts: 0, lastError: null },
     ]);
     await clock.advance(200);
-    expect(supervisor.status()[0]).toMatchObject({ state: "restarting", restarts: 1, lastError: "store cannot start" });
+    expect(supervisor.status()[0]).toMatchObject({
+      state: "restarting",
+      restarts: 1,
+      lastError: "store cannot start",
+    });
     await clock.advance(400);
     expect(supervisor.status()[0]).toMatchObject({ state: "running", restarts: 2 });
     expect(journal).toEqual(["start store", "start server", "stop store", "start store"]);
@@ -78,7 +93,9 @@ describe("the supervisor", () => {
 
   it("throws what the first start throws", async () => {
     const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
-    await expect(supervisor.add({ name: "broken", start: () => Promise.reject(new Error("port in use")) })).rejects.toThrow("port in use");
+    await expect(
+      supervisor.add({ name: "broken", start: () => Promise.reject(new Error("port in use")) }),
+    ).rejects.toThrow("port in use");
     expect(supervisor.status()).toEqual([]);
   });
 

@@ -43,22 +43,45 @@ describe("configuration", () => {
 
   it.each([
     [{ RELAY_ROLE: "api" }, "unknown variable RELAY_ROLE: did you mean RELAY_ROLES?"],
-    [{ RELAY_INGES_PORT: "1" }, "unknown variable RELAY_INGES_PORT: did you mean RELAY_INGEST_PORT?"],
-    [{ RELAY_ROLES: "api,queue" }, "RELAY_ROLES must be a comma-separated list of api, ingest, delivery"],
+    [
+      { RELAY_INGES_PORT: "1" },
+      "unknown variable RELAY_INGES_PORT: did you mean RELAY_INGEST_PORT?",
+    ],
+    [
+      { RELAY_ROLES: "api,queue" },
+      "RELAY_ROLES must be a comma-separated list of api, ingest, delivery",
+    ],
     [{ RELAY_API_PORT: "http" }, "RELAY_API_PORT must be a whole number from 0 to 65535"],
-    [{ RELAY_CONFIG_TTL_MS: "60000" }, "RELAY_CONFIG_TTL_MS must be a whole number from 100 to 55000"],
+    [
+      { RELAY_CONFIG_TTL_MS: "60000" },
+      "RELAY_CONFIG_TTL_MS must be a whole number from 100 to 55000",
+    ],
     [{ RELAY_INGEST_SHARE_PORT: "yes" }, "RELAY_INGEST_SHARE_PORT must be true or false"],
-    [{ RELAY_ALLOW_PRIVATE_RECEIVERS: "localhost" }, "RELAY_ALLOW_PRIVATE_RECEIVERS must be CIDRs such as 127.0.0.0/8,::1/128"],
+    [
+      { RELAY_ALLOW_PRIVATE_RECEIVERS: "localhost" },
+      "RELAY_ALLOW_PRIVATE_RECEIVERS must be CIDRs such as 127.0.0.0/8,::1/128",
+    ],
     [{ KAFKA_BROKERS: "kafka" }, "KAFKA_BROKERS must be host:port,host:port"],
-    [{ CLICKHOUSE_URL: "clickhouse://x" }, "CLICKHOUSE_URL must be http(s)://user:password@host:8123/database"],
-    [{ KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "plain" }, "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"],
-    [{ RELAY_ENCRYPTION_KEY: "short" }, "RELAY_ENCRYPTION_KEY must be 32 bytes in base64 (make one with: openssl rand -base64 32)"],
+    [
+      { CLICKHOUSE_URL: "clickhouse://x" },
+      "CLICKHOUSE_URL must be http(s)://user:password@host:8123/database",
+    ],
+    [
+      { KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "plain" },
+      "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD",
+    ],
+    [
+      { RELAY_ENCRYPTION_KEY: "short" },
+      "RELAY_ENCRYPTION_KEY must be 32 bytes in base64 (make one with: openssl rand -base64 32)",
+    ],
   ])("refuses %j in one line that says what to set", (env, message) => {
     expect(refusal(env as Record<string, string>)).toBe(message);
   });
 
   it("requires an encryption key with an external database, since every node needs the same", () => {
-    expect(refusal({ DATABASE_URL: "postgresql://u:p@db/relay" })).toMatch(/^set RELAY_ENCRYPTION_KEY/);
+    expect(refusal({ DATABASE_URL: "postgresql://u:p@db/relay" })).toMatch(
+      /^set RELAY_ENCRYPTION_KEY/,
+    );
   });
 
   it("ignores what Kubernetes injects for services", () => {
@@ -95,7 +118,9 @@ describe("configuration", () => {
   });
 
   it("states the version of package.json", () => {
-    const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+    const { version } = JSON.parse(
+      readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
+    ) as { version: string };
     expect(RELAY_VERSION).toBe(version);
   });
 });

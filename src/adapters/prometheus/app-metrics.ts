@@ -15,7 +15,7 @@ export interface AppMetricSources {
 
 export function registerAppMetrics(registry: Registry, sources: AppMetricSources): void {
   const registers = [registry];
-  new Gauge({
+  void new Gauge({
     name: "relay_part_up",
     help: "1 when a part of the process works, 0 while the supervisor restarts it",
     labelNames: ["part"],
@@ -24,7 +24,7 @@ export function registerAppMetrics(registry: Registry, sources: AppMetricSources
       for (const part of sources.parts()) this.set({ part: part.name }, part.up ? 1 : 0);
     },
   });
-  new Gauge({
+  void new Gauge({
     name: "relay_part_restarts",
     help: "How often the supervisor restarted a part",
     labelNames: ["part"],
@@ -33,7 +33,7 @@ export function registerAppMetrics(registry: Registry, sources: AppMetricSources
       for (const part of sources.parts()) this.set({ part: part.name }, part.restarts);
     },
   });
-  new Gauge({
+  void new Gauge({
     name: "relay_log_lag_records",
     help: "Records between a group's committed offsets and the end of the log, owned partitions only",
     labelNames: ["group", "topic"],

@@ -63,7 +63,7 @@ export function makeIngestMetrics(
     help: "Clients that went away before their answer",
     registers,
   });
-  new Gauge({
+  void new Gauge({
     name: "relay_ingest_in_flight",
     help: "Requests and bytes between head and answer",
     labelNames: ["unit"],
