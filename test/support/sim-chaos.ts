@@ -174,18 +174,22 @@ class Chaos {
   #changeLimit(id: string): void {
     if (this.#random() < 0.2)
       this.#world.configure(id, { rateLimitMax: null, rateLimitWindow: null });
-    else
+    else {
+      const max = 1 + this.#int(6);
+      const window = this.#pick([
+        "second",
+        "second",
+        "second",
+        "minute",
+        "minute",
+        "hour",
+      ] as const);
+      // Slots that were given out stand when a limit is lifted: they must be over when all is calm.
       this.#world.configure(id, {
-        rateLimitMax: 1 + this.#int(6),
-        rateLimitWindow: this.#pick([
-          "second",
-          "second",
-          "second",
-          "minute",
-          "minute",
-          "hour",
-        ] as const),
+        rateLimitMax: window === "hour" ? 10 * max : max,
+        rateLimitWindow: window,
       });
+    }
     this.#noteLimit(id);
   }
 

@@ -12,6 +12,7 @@ import type { GateLane } from "./send-gate.ts";
 
 /** Longer than this nothing waits in a lane. */
 const MAX_WAIT_MS = 2_000;
+const EVICTION_STEP_MS = 50; // Not at once: while ownership is in doubt nothing can be put off.
 const CONFIG_RETRY_MS = 5_000;
 /** A lane takes at least so many, however slow it is thought to be. */
 const ALWAYS_TAKEN = 500;
@@ -270,12 +271,12 @@ export class Lane implements GateLane {
     return all;
   }
 
-  /** What has waited its two seconds is put off: a hung receiver must not hold its partition. */
+  /** What has waited two seconds is put off: a hung receiver must not hold its partition. */
   #watchForEviction(): void {
     const first = this.#queue.first;
     if (first === undefined || this.#cancelEviction !== null) return;
-    const waitedMs = this.#host.clock.monotonic() - first.enqueuedMs;
-    this.#cancelEviction = this.#host.clock.schedule(Math.max(0, MAX_WAIT_MS - waitedMs), () => {
+    const leftMs = MAX_WAIT_MS - (this.#host.clock.monotonic() - first.enqueuedMs);
+    this.#cancelEviction = this.#host.clock.schedule(Math.max(EVICTION_STEP_MS, leftMs), () => {
       this.#cancelEviction = null;
       this.#evict();
     });
