@@ -34,6 +34,8 @@ export type FaultKind = "unavailable" | "internal" | "rate_limited" | "ingest_un
  */
 export interface ApiHarness extends AsyncDisposable {
   readonly baseUrl: string;
+  /** Stands in for `https://hooks.example.com` where deliveries are really made. */
+  readonly receiverBase?: string;
   /** Full key of a fresh organization. */
   newKey(scopes?: Actor["scopes"], orgId?: string): Promise<{ key: string; orgId: string }>;
   /** An event at the endpoint, as if a webhook had come in. */
@@ -94,14 +96,14 @@ export async function startFakeHarness(over: Partial<ApiOptions> = {}): Promise<
 
 /** Sends requests and has each answer judged against the service's own document. */
 export async function makeTestClient(
-  harness: Pick<ApiHarness, "baseUrl">,
+  harness: Pick<ApiHarness, "baseUrl" | "receiverBase">,
   defaultKey: string | null,
 ) {
   const document = (await (await fetch(`${harness.baseUrl}/openapi.json`)).json()) as OpenApiJson;
   const check = new ResponseCheck(document);
   async function send(request: ApiRequest): Promise<ApiAnswer> {
     const key = request.key === undefined ? defaultKey : request.key;
-    const body = request.body ?? JSON.stringify(request.json);
+    const body = request.body ?? withReceiver(JSON.stringify(request.json), harness.receiverBase);
     const response = await fetch(harness.baseUrl + request.path, {
       method: request.method,
       headers: {
@@ -120,6 +122,10 @@ export async function makeTestClient(
   return { send, check, document };
 }
 export type TestClient = Awaited<ReturnType<typeof makeTestClient>>;
+
+function withReceiver(json: string | undefined, base: string | undefined): string | undefined {
+  return base === undefined ? json : json?.replaceAll("https://hooks.example.com", base);
+}
 
 function makeFailure(kind: "unavailable" | "internal"): Error {
   return kind === "unavailable"
