@@ -36,6 +36,7 @@ export class HeldTasks {
   readonly index = new HeldIndex();
   readonly #host: HeldHost;
   readonly #releasing = new Set<string>();
+  readonly #checks = new Map<string, () => void>();
   /** Tries that were released and have not come back through `tasks` yet. */
   readonly #inTransit = new Map<string, Set<string>>();
 
@@ -68,6 +69,12 @@ export class HeldTasks {
     this.release(task.destinationId);
   }
 
+  /** Ownership ends: nothing is looked at any more. */
+  close(): void {
+    for (const cancel of this.#checks.values()) cancel();
+    this.#checks.clear();
+  }
+
   /** Looks at every destination that has held tasks. */
   sweep(): void {
     this.#inTransit.clear();
@@ -87,9 +94,18 @@ export class HeldTasks {
       .then((again) => {
         this.#releasing.delete(destinationId);
         if (again === "now") this.release(destinationId);
-        if (again === "later")
-          this.#host.clock.schedule(ROOM_CHECK_MS, () => this.release(destinationId));
+        if (again === "later") this.#releaseLater(destinationId);
       });
+  }
+
+  /** One timer per destination, however often somebody asks. */
+  #releaseLater(destinationId: string): void {
+    if (this.#checks.has(destinationId) || !this.#host.mayStart()) return;
+    const cancel = this.#host.clock.schedule(ROOM_CHECK_MS, () => {
+      this.#checks.delete(destinationId);
+      this.release(destinationId);
+    });
+    this.#checks.set(destinationId, cancel);
   }
 
   async #releaseNext(destinationId: string): Promise<"now" | "later" | "no"> {

@@ -88,6 +88,7 @@ export class PartitionLanes implements LaneHost {
       lane.close();
     }
     this.#lanes.clear();
+    this.held.close();
     return limits;
   }
 

@@ -67,6 +67,27 @@ describe("a paused destination", () => {
     expect(held.offset).toBe(world.store.records("held", 0).length);
   });
 
+  it("is looked at by one timer only, however often the configuration changes", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { status: "paused", rateLimitMax: 1, rateLimitWindow: "hour" });
+    await world.start();
+    for (let count = 0; count < 300; count += 1)
+      world.replay(world.makeEvent(), "dst_1", `run${count}`);
+    await world.clock.advance(10_000);
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(60_000);
+    let timers = 0;
+    const schedule = world.clock.schedule.bind(world.clock);
+    world.clock.schedule = (delayMs, callback) => {
+      if (delayMs === 200) timers += 1;
+      return schedule(delayMs, callback);
+    };
+    for (let change = 0; change < 50; change += 1) world.notify("dst_1");
+    await world.clock.advance(10_000);
+    expect(world.held).toBeGreaterThan(0);
+    expect(timers).toBeLessThanOrEqual(51);
+  });
+
   it("drains at its own pace after the resume", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { status: "paused", rateLimitMax: 10, rateLimitWindow: "second" });
