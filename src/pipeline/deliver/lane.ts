@@ -12,10 +12,9 @@ import type { GateLane } from "./send-gate.ts";
 
 /** Longer than this nothing waits in a lane. */
 const MAX_WAIT_MS = 2_000;
-const EVICTION_STEP_MS = 50; // Not at once: while ownership is in doubt nothing can be put off.
+const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
 const CONFIG_RETRY_MS = 5_000;
-/** A lane takes at least so many, however slow it is thought to be. */
-const ALWAYS_TAKEN = 500;
+const ALWAYS_TAKEN = 500; // However slow the lane is thought to be.
 
 /**
  * The queue and the concurrency of one destination. A task is taken in only when it can be expected to start
@@ -62,7 +61,9 @@ export class Lane implements GateLane {
   }
 
   hasRoom(): boolean {
-    return !this.#isFull(0) && !this.#health.isCircuitOpen && this.#rateLimit.hasRoom();
+    // Half open is room: held tasks may be the only ones that can probe.
+    const circuit = this.#health.circuit(this.#host.steadyNow()).kind;
+    return circuit !== "open" && !this.#isFull(0) && this.#rateLimit.hasRoom();
   }
 
   /** Takes the task in, puts it off, or ends it. */
@@ -115,8 +116,7 @@ export class Lane implements GateLane {
     this.#host.onQueued(-this.queued);
     this.#early.clear();
     this.#queue.takeAll();
-    this.#cancelRateTimer?.();
-    this.#cancelEviction?.();
+    for (const cancel of [this.#cancelRateTimer, this.#cancelEviction]) cancel?.();
     this.#host.gate.forget(this);
     if (this.#health.isCircuitOpen) this.#host.onCircuit(-1);
     this.#rateLimit.close();

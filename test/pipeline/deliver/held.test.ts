@@ -67,6 +67,24 @@ describe("a paused destination", () => {
     expect(held.offset).toBe(world.store.records("held", 0).length);
   });
 
+  it("whose circuit was open when it was paused goes on: a held task is the probe", async () => {
+    const breaker = { failures: 5, minStreakMs: 1_000, openMs: 10_000, maxOpenMs: 60_000 };
+    const world = new SimWorld({ delivery: { breaker, retryBaseMs: 1_000 } });
+    world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    for (let count = 0; count < 10; count += 1) world.ingest();
+    await world.clock.advance(5_000);
+    expect(world.openCircuits).toBe(1);
+    world.configure("dst_1", { status: "paused" });
+    await world.clock.advance(120_000);
+    world.behave("dst_1", OK);
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(60_000);
+    expect(world.held).toBe(0);
+    expect(world.ended().size).toBe(10);
+  });
+
   it("is looked at by one timer only, however often the configuration changes", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { status: "paused", rateLimitMax: 1, rateLimitWindow: "hour" });
