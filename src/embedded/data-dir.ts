@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { access, chmod, constants, mkdir, realpath } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { UsageError } from "../domain/errors.ts";
 import { claim } from "./data-dir-claim.ts";
 import { currentProcess } from "./data-dir-process.ts";
@@ -34,9 +34,9 @@ export async function claimDataDir(path: string): Promise<OwnedDataDir | Attache
 
 async function makeDirectory(path: string): Promise<string> {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 });
+    await makeWithParents(path);
     const dir = await realpath(path);
-    await mkdir(join(dir, "run"), { recursive: true, mode: 0o700 });
+    await makeWithParents(join(dir, "run"));
     await chmod(join(dir, "run"), 0o700);
     await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
     return dir;
@@ -47,4 +47,27 @@ async function makeDirectory(path: string): Promise<string> {
       { cause },
     );
   }
+}
+
+/**
+ * Step by step: `mkdir` with `recursive` goes round for ever where the file system says ENOENT although the parent
+ * is there (`/proc`).
+ */
+async function makeWithParents(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : null;
+    if (code === "EEXIST") return;
+    if (code !== "ENOENT" || (await exists(dirname(path)))) throw error;
+    await makeWithParents(dirname(path));
+    await mkdir(path, { mode: 0o700 });
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }
