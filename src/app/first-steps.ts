@@ -36,15 +36,19 @@ export async function ensureFirstKey(
   return key;
 }
 
-/** Three lines for a shell: create an endpoint, send it a signed webhook, list the recorded event. */
+/**
+ * Three lines for a shell: create an endpoint, send it a signed webhook, list the recorded event.
+ * @param shownKey what stands for the key in the lines: the key, or the shell variable that holds it
+ */
 export async function firstCurlLines(
   urls: { readonly api: string },
   key: string,
+  shownKey: string,
 ): Promise<readonly string[]> {
   const client = makeClient({ baseUrl: urls.api, apiKey: key });
   const { data } = await client.projects.list({ limit: 1 });
   const project = data[0] ?? (await client.projects.create({ name: "First steps" }));
-  const auth = `-H 'Authorization: Bearer ${key}'`;
+  const auth = `-H "Authorization: Bearer ${shownKey}"`;
   const signature = createHmac("sha256", SECRET).update(BODY).digest("hex");
   return [
     `URL=$(curl -s ${urls.api}/projects/${project.id}/endpoints ${auth} -H 'Content-Type: application/json' -d '{"name":"my first endpoint","provider":"github","secret":"${SECRET}"}' | sed 's/.*"url":"\\([^"]*\\)".*/\\1/'); echo "$URL"`,

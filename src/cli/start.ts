@@ -76,14 +76,16 @@ async function printWelcome(
   );
   if (key === null || api === null || relay.ingestPort === null || config.databaseUrl !== null)
     return;
-  printLine(io.stdout, `API key         ${key}`);
+  // Output is often collected as a log: a key that the operator gave is not repeated there.
+  const shownKey = config.bootstrap.apiKey === null ? key : "$RELAY_BOOTSTRAP_API_KEY";
+  printLine(io.stdout, `API key         ${shownKey}`);
   printLine(io.stdout);
   printLine(
     io.stdout,
     "Paste these lines: create an endpoint, send it a signed webhook, list the event:",
   );
   printLine(io.stdout);
-  for (const line of await firstCurlLines({ api }, key)) printLine(io.stdout, line);
+  for (const line of await firstCurlLines({ api }, key, shownKey)) printLine(io.stdout, line);
   printLine(io.stdout);
 }
 
