@@ -1,0 +1,28 @@
+// The statements that make the tables of a ClickHouse cluster, from the very migrations of the program.
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { tsImport } from "tsx/esm/api";
+import { readText } from "./files.js";
+
+const FILE = "deploy/clickhouse/cluster.sql";
+const HEAD = `-- The tables of a ClickHouse cluster: Replicated ones on every node, Distributed ones before them.
+-- Written by: node scripts/check-deploy.js --write-cluster-ddl   (30 days of retention, cluster name relay)
+-- Every node needs the macros {shard} and {replica}, and ClickHouse Keeper. See deploy/README.md.
+`;
+
+/** Writes the file anew with \`write\`; otherwise tells when it differs from what the program's schema says. */
+export async function checkClusterDdl({ root, report, write }) {
+  const { createTable } = await tsImport("../../src/adapters/clickhouse/ddl.ts", import.meta.url);
+  const { TABLES } = await tsImport("../../src/adapters/clickhouse/schema.ts", import.meta.url);
+  const statements = TABLES.flatMap((table) =>
+    createTable(table, { retentionDays: 30, cluster: "relay" }),
+  );
+  const wanted = `${HEAD}\n${statements.map((statement) => `${statement};\n`).join("\n")}`;
+  if (write) writeFileSync(join(root, FILE), wanted);
+  const actual = existsSync(join(root, FILE)) ? readText(root, FILE) : "";
+  report.expect(
+    actual === wanted,
+    FILE,
+    "differs from the schema: run node scripts/check-deploy.js --write-cluster-ddl",
+  );
+}
