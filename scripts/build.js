@@ -1,12 +1,14 @@
-// Compiles src to dist when dist is older; copies what is not TypeScript (SQL files).
+// Compiles src to dist when dist is older. Built beside and swapped in whole, so that a program that starts meanwhile
+// finds one version or the other.
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, readdirSync, rmSync, statSync } from "node:fs";
+import { existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const compiler = join(root, "node_modules/typescript/bin/tsc");
-const stamp = join(root, "dist/.tsbuildinfo");
+const dist = join(root, "dist");
+const stamp = join(dist, ".built");
 
 function newest(dir) {
   return readdirSync(dir, { recursive: true }).reduce(
@@ -15,21 +17,20 @@ function newest(dir) {
   );
 }
 
-const stale =
-  !existsSync(stamp) ||
-  Math.max(newest(join(root, "src")), statSync(join(root, "package.json")).mtimeMs) >
-    statSync(stamp).mtimeMs;
-if (!stale && !process.argv.includes("--force")) {
+const sources = () =>
+  Math.max(newest(join(root, "src")), statSync(join(root, "package.json")).mtimeMs);
+const isStale = !existsSync(stamp) || sources() > statSync(stamp).mtimeMs;
+if (!isStale && !process.argv.includes("--force")) {
   // Up to date.
 } else if (existsSync(compiler)) {
-  rmSync(join(root, "dist"), { recursive: true, force: true });
-  execFileSync(process.execPath, [compiler, "-p", join(root, "tsconfig.build.json")], {
-    stdio: "inherit",
-  });
-  cpSync(join(root, "src"), join(root, "dist"), {
-    recursive: true,
-    filter: (path) => statSync(path).isDirectory() || /\.(sql|html|json)$/.test(path),
-  });
+  const next = join(root, `.cache/dist-${process.pid}`);
+  const project = join(root, "tsconfig.build.json");
+  execFileSync(process.execPath, [compiler, "-p", project, "--outDir", next], { stdio: "inherit" });
+  writeFileSync(join(next, ".built"), "");
+  const former = join(root, `.cache/former-${process.pid}`);
+  if (existsSync(dist)) renameSync(dist, former);
+  renameSync(next, dist);
+  rmSync(former, { recursive: true, force: true });
 } else if (!existsSync(stamp)) {
   console.error(
     "dist is missing and TypeScript is not installed: run npm ci (with development dependencies) and npm run build",
