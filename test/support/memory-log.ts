@@ -55,7 +55,7 @@ export interface MemoryProcess {
 
 /** What is durable: it outlives every process. Everything runs on a (simulated) clock. */
 export class MemoryLogStore {
-  readonly partitions: number;
+  #partitions: number;
   readonly clock: Clock;
   readonly random: Random;
   faults: MemoryLogFaults = NO_FAULTS;
@@ -64,9 +64,18 @@ export class MemoryLogStore {
   readonly #pumps = new Map<string, Set<() => void>>();
 
   constructor(partitions: number, clock: Clock, random: Random) {
-    this.partitions = partitions;
+    this.#partitions = partitions;
     this.clock = clock;
     this.random = random;
+  }
+
+  get partitions(): number {
+    return this.#partitions;
+  }
+
+  /** Adds partitions while no process consumes: the next ones own them all. */
+  grow(partitions: number): void {
+    this.#partitions = partitions;
   }
 
   records(topic: Topic, partition: number): LogRecord[] {

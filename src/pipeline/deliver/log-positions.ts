@@ -22,10 +22,15 @@ export class LogPositions {
     this.#snapshot = null;
   }
 
-  onAppended(records: readonly NewRecord[], positions: readonly Position[]): void {
+  /** Records that went to another partition (the number of partitions has grown) say nothing of this one. */
+  onAppended(
+    partition: number,
+    records: readonly NewRecord[],
+    positions: readonly Position[],
+  ): void {
     for (const [index, { topic }] of records.entries()) {
       const position = positions[index];
-      if (position !== undefined && RECOVERY_TOPICS.includes(topic))
+      if (position?.partition === partition && RECOVERY_TOPICS.includes(topic))
         this.raise(topic, position.offset + 1);
     }
   }

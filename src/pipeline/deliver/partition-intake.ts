@@ -108,6 +108,16 @@ export class PartitionIntake {
     given: readonly string[] | null,
     complete: () => void,
   ): void {
+    this.#planned(event, destinations, given, complete, (task, done) => this.#admit(task, done));
+  }
+
+  #planned(
+    event: EventRecord,
+    destinations: readonly DestinationConfig[],
+    given: readonly string[] | null,
+    complete: () => void,
+    take: (task: DeliveryTask, done: () => void) => void,
+  ): void {
     const { planFanout, clock } = this.#shared.ports;
     const plan: FanoutPlan = planFanout(event, destinations, clock.now(), given);
     if (plan.tasks.length === 0) return complete();
@@ -127,7 +137,7 @@ export class PartitionIntake {
         this.#write([outcome]).then((written) => (written === null ? undefined : oneDone())),
       );
     } else oneDone();
-    for (const task of plan.tasks) this.#admit(task, oneDone);
+    for (const task of plan.tasks) take(task, oneDone);
   }
 
   /** The event waits in a delay tier as a task without a destination. */
@@ -156,6 +166,14 @@ export class PartitionIntake {
   }
 
   #admit(task: DeliveryTask, complete: () => void): void {
+    this.#unlessDone(task, complete, () => {
+      if (this.#live.begin(task, complete, () => this.#admit(task, complete)))
+        this.#lanes.route(task);
+    });
+  }
+
+  /** Goes on with a task unless the log says that it, or what comes after it, is durable. */
+  #unlessDone(task: DeliveryTask, complete: () => void, goOn: () => void): void {
     const key = runKeyOf(task);
     const recent = this.#shared.recent.judge(key, task);
     const verdict = recent.kind === "go" ? this.ledger.judge(key, task) : recent;
@@ -171,9 +189,7 @@ export class PartitionIntake {
         );
         return;
       case "go":
-        if (this.#live.begin(task, complete, () => this.#admit(task, complete)))
-          this.#lanes.route(task);
-        return;
+        return goOn();
       default:
         return verdict satisfies never;
     }
@@ -183,14 +199,32 @@ export class PartitionIntake {
     return partitionOf(record.key, this.#shared.ports.log.partitions) === record.partition;
   }
 
-  /** The number of partitions has grown since: only the owner of the home partition may send. */
+  /**
+   * The number of partitions has grown since: only the owner of the home partition may send. What earlier owners
+   * made of the record is known here alone, so only what they left goes there.
+   */
   #sendHome(record: LogRecord, complete: () => void): void {
     const { topic, key, value } = record;
+    if (topic === "events") {
+      const event = decodeEvent(value);
+      const given = this.fanouts.get(fanoutKey(event.id, EVENT_RUN)) ?? null;
+      if (given !== null)
+        return this.#planned(event, [], given, complete, (task, done) =>
+          this.#sendTaskHome(task, done),
+        );
+    } else {
+      const task = decodeTask(value);
+      if (task.destinationId !== FAN_OUT_LATER) return this.#sendTaskHome(task, complete);
+    }
     this.#lanes.pending.track(
       this.#write([{ topic, key, value }]).then((written) =>
         written === null ? undefined : complete(),
       ),
     );
+  }
+
+  #sendTaskHome(task: DeliveryTask, complete: () => void): void {
+    this.#unlessDone(task, complete, () => this.#forward("tasks", task, complete));
   }
 
   #destinationsOf(

@@ -15,7 +15,7 @@ export function makePartitionWriter(
   return async (records) => {
     try {
       const written = await appender.append(records, () => !shared.cutOff.aborted);
-      if (written !== null) positions.known.onAppended(records, written);
+      if (written !== null) positions.known.onAppended(partition.partition, records, written);
       return written;
     } catch (error) {
       const topics = records.map((record) => record.topic);

@@ -1,0 +1,40 @@
+import { expect, it } from "vitest";
+import { LogPositions } from "../../../src/pipeline/deliver/log-positions.ts";
+import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { answer, SimWorld } from "../../support/sim-world.ts";
+
+it("what earlier owners delivered is not delivered again from the home that a grown log gives it", async () => {
+  const world = new SimWorld();
+  world.configure("dst_1");
+  world.configure("dst_2");
+  world.behave("dst_1", () => ({ afterMs: 10_000, reply: answer(200) }));
+  const first = await world.start("first");
+  const event = world.ingest();
+  await world.clock.advance(1_000);
+  expect(world.attempts().map((row) => row.destinationId)).toEqual(["dst_2"]);
+  void world.store.kill(first, 100);
+  await world.clock.advance(200);
+  const grown = [2, 3, 5, 7].find((count) => partitionOf(event.endpointId, count) !== 0);
+  world.store.grow(grown ?? 0);
+  await world.start("second");
+  await world.clock.advance(60_000);
+  expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
+  expect(world.requestsTo("dst_1")).toHaveLength(2);
+  expect(world.requestsTo("dst_2")).toHaveLength(1);
+  expect(world.ended().size).toBe(2);
+  expect(world.errors).toEqual([]);
+});
+
+it("records that land on another partition do not move the floors of this one", () => {
+  const positions = new LogPositions();
+  const record = { topic: "delay-1s", key: "ep_1", value: new Uint8Array(0) } as const;
+  positions.onAppended(
+    0,
+    [record, record],
+    [
+      { partition: 1, offset: 900 },
+      { partition: 0, offset: 4 },
+    ],
+  );
+  expect(positions.floors().get("delay-1s")).toBe(5);
+});
