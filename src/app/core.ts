@@ -26,8 +26,14 @@ export interface Core {
   readonly sender: HttpSender;
   /** What `Endpoint.url` starts with; no trailing slash. */
   readonly publicIngestUrl: string;
-  /** The event store; opened on first use, since the ingest role needs none. */
-  readonly eventStore: () => Promise<EventStoreClient>;
+  /** Null in a process that only takes in. */
+  readonly eventStore: EventStoreClient | null;
   /** Names a reader of consumer lag for `/metrics`. */
   readonly watchLag: (group: string, lag: () => Promise<ReadonlyMap<string, number>>) => void;
+}
+
+/** The roles that read or write events are always given their store. @throws {Error} in a process without one */
+export function requireEventStore(core: Core): EventStoreClient {
+  if (core.eventStore === null) throw new Error("this role needs the event store");
+  return core.eventStore;
 }

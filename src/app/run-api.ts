@@ -9,14 +9,14 @@ import { RELAY_VERSION } from "../config/version.ts";
 import { makeIdGenerator } from "../domain/ids.ts";
 import { makeManagement } from "../management/make-management.ts";
 import { makeEventQueries } from "../pipeline/query/make-event-queries.ts";
-import type { Core } from "./core.ts";
+import { requireEventStore, type Core } from "./core.ts";
 import { postTest } from "./post-test.ts";
 
 /** The api role: use cases over the stores and the log, behind HTTP. @returns its port */
 export async function runApi(core: Core): Promise<{ readonly port: number }> {
   const { config, clock, logger, supervisor } = core;
   const queries = makeEventQueries({
-    store: makeEventStoreReader(await core.eventStore()),
+    store: makeEventStoreReader(requireEventStore(core)),
     clock,
   });
   const management = makeManagement(

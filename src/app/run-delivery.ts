@@ -12,7 +12,7 @@ import type { DeliveryPorts } from "../pipeline/deliver/ports.ts";
 import { planFanout } from "../pipeline/fanout/plan-fanout.ts";
 import { makeRecorder } from "../pipeline/record/make-recorder.ts";
 import { signDelivery } from "../signing/standard-webhooks.ts";
-import type { Core } from "./core.ts";
+import { requireEventStore, type Core } from "./core.ts";
 import { KAFKA_SESSION_TIMEOUT_MS } from "./open-log.ts";
 
 const DAY_MS = 86_400_000;
@@ -55,7 +55,7 @@ export async function runDelivery(core: Core): Promise<void> {
 
 async function runRecorder(core: Core): Promise<void> {
   const { clock, logger, supervisor, log } = core;
-  const store = makeEventStoreWriter(await core.eventStore());
+  const store = makeEventStoreWriter(requireEventStore(core));
   const metrics = makeRecordMetrics(core.registry);
   await supervisor.add(
     {

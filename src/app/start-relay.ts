@@ -1,23 +1,13 @@
-import { randomBytes } from "node:crypto";
-import { makeBundleReader } from "../adapters/postgres/bundle-reader.ts";
-import { migrateClickHouse } from "../adapters/clickhouse/migrate.ts";
 import { registerAppMetrics } from "../adapters/prometheus/app-metrics.ts";
 import { makeMetricsRegistry } from "../adapters/prometheus/registry.ts";
-import { makeHttpSender } from "../adapters/undici/http-sender.ts";
 import type { RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
-import { parseCidrs } from "../domain/ip.ts";
 import type { Logger } from "../domain/logger.ts";
-import { makeConfigCache } from "../management/config-cache.ts";
-import { makeSecretBox } from "../management/secret-box.ts";
 import type { Core } from "./core.ts";
-import { loadEncryptionKey } from "./encryption-key.ts";
-import { followConfiguration, makeLateTokens } from "./follow-configuration.ts";
 import { makeLagWatch } from "./lag-watch.ts";
-import { openDataDir, type DataDirUse } from "./open-data-dir.ts";
-import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
-import { openEventStore, type EventStoreClient } from "./open-event-store.ts";
-import { openLog } from "./open-log.ts";
+import { openCore } from "./open-core.ts";
+import { openDataDir } from "./open-data-dir.ts";
+import type { OpenConfigStore } from "./open-config-store.ts";
 import { startOpsServer } from "./ops-server.ts";
 import { reservePort } from "./reserve-port.ts";
 import { runApi } from "./run-api.ts";
@@ -86,10 +76,14 @@ async function startParts(
   if (dataDir.mode === "serve")
     await supervisor.add({ name: "data-dir", start: async () => dataDir.claim });
 
-  const core = await openCore(
-    { ...options, config },
-    { supervisor, dataDir, registry: metrics.registry, watchLag: lagWatch.watch },
-  );
+  const core = await openCore({
+    ...options,
+    config,
+    supervisor,
+    dataDir,
+    registry: metrics.registry,
+    watchLag: lagWatch.watch,
+  });
   const roles = new Set(config.roles);
   if (roles.has("delivery")) await runDelivery(core);
   const ingest = roles.has("ingest") ? await runIngest(core) : null;
@@ -102,98 +96,6 @@ async function startParts(
     configStore: core.configStore,
     parts: () => supervisor.status(),
     [Symbol.asyncDispose]: () => supervisor[Symbol.asyncDispose](),
-  };
-}
-
-async function openCore(
-  { config, clock, logger, templateFile }: RelayOptions,
-  {
-    supervisor,
-    dataDir,
-    registry,
-    watchLag,
-  }: Pick<Core, "supervisor" | "registry" | "watchLag"> & { readonly dataDir: DataDirUse },
-): Promise<Core> {
-  const needsEvents = config.roles.includes("api") || config.roles.includes("delivery");
-  const box = makeSecretBox({
-    key: await loadEncryptionKey(config.encryptionKey, config.dataDir),
-    randomBytes,
-  });
-  // The engines start side by side: each of them takes a second or two.
-  const [configStore, eventStore, log] = await Promise.all([
-    openConfigStore({
-      databaseUrl: config.databaseUrl,
-      dataDir: config.dataDir,
-      embeddedMode: "serve",
-      templateFile,
-      clock,
-      logger,
-    }),
-    needsEvents
-      ? openEventStore({
-          clickhouseUrl: config.clickhouseUrl,
-          dataDir: config.dataDir,
-          logger,
-          supervisor,
-        })
-      : null,
-    openLog({ config, dataDirMode: dataDir.mode, clock, logger, registry }),
-  ]);
-  await supervisor.add({ name: "postgres", start: async () => configStore });
-  await supervisor.add({ name: "log", start: async () => log });
-  const sender = makeHttpSender({
-    allowPrivate: parseCidrs(config.allowPrivateReceivers),
-    timeoutMs: config.deliveryTimeoutMs,
-  });
-  await supervisor.add({ name: "sender", start: async () => sender });
-  const tokens = makeLateTokens();
-  const cache = makeConfigCache(
-    {
-      reader: makeBundleReader(configStore.database),
-      box,
-      clock,
-      logger,
-      isOurToken: (token) => tokens.isOurs(token),
-    },
-    { ttlMs: config.configTtlMs },
-  );
-  await supervisor.add(followConfiguration({ store: configStore, cache, tokens }), {
-    tolerant: true,
-  });
-  if (eventStore !== null) {
-    await supervisor.add(eventSchema(eventStore, config.retentionDays), { tolerant: true });
-  }
-  return {
-    config,
-    clock,
-    logger,
-    supervisor,
-    registry,
-    log,
-    cache,
-    box,
-    tokens,
-    configStore,
-    sender,
-    publicIngestUrl: config.publicIngestUrl ?? `http://localhost:${config.ingest.port}`,
-    eventStore: async () => {
-      if (eventStore === null) throw new Error("this role has no event store");
-      return eventStore;
-    },
-    watchLag,
-  };
-}
-
-function eventSchema(
-  client: EventStoreClient,
-  retentionDays: number,
-): { readonly name: string; start(): Promise<AsyncDisposable> } {
-  return {
-    name: "event-schema",
-    start: async () => {
-      await migrateClickHouse(client, { retentionDays });
-      return { [Symbol.asyncDispose]: async () => {} };
-    },
   };
 }
 

@@ -1,0 +1,132 @@
+import { randomBytes } from "node:crypto";
+import { migrateClickHouse } from "../adapters/clickhouse/migrate.ts";
+import { makeBundleReader } from "../adapters/postgres/bundle-reader.ts";
+import { makeHttpSender } from "../adapters/undici/http-sender.ts";
+import { parseCidrs } from "../domain/ip.ts";
+import { makeConfigCache } from "../management/config-cache.ts";
+import { makeSecretBox } from "../management/secret-box.ts";
+import type { Core } from "./core.ts";
+import { loadEncryptionKey } from "./encryption-key.ts";
+import { followConfiguration, makeLateTokens } from "./follow-configuration.ts";
+import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
+import type { DataDirUse } from "./open-data-dir.ts";
+import { openEventStore, type EventStoreClient } from "./open-event-store.ts";
+import { openLog } from "./open-log.ts";
+import type { Part, Supervisor } from "./supervisor.ts";
+
+export type CoreOptions = Pick<
+  Core,
+  "config" | "clock" | "logger" | "supervisor" | "registry" | "watchLag"
+> & {
+  readonly dataDir: DataDirUse;
+  readonly templateFile: string | null;
+};
+
+/** Opens the stores, and what every role stands on, as supervised parts: whoever disposes the supervisor closes them. */
+export async function openCore(options: CoreOptions): Promise<Core> {
+  const { config, clock, logger, supervisor, registry, watchLag } = options;
+  const key = await loadEncryptionKey(config.encryptionKey, config.dataDir);
+  const box = makeSecretBox({ key, randomBytes });
+  const { configStore, eventStore, log } = await openStores(options);
+  const sender = makeHttpSender({
+    allowPrivate: parseCidrs(config.allowPrivateReceivers),
+    timeoutMs: config.deliveryTimeoutMs,
+  });
+  await supervisor.add(opened("sender", sender));
+  const tokens = makeLateTokens();
+  const cache = makeConfigCache(
+    {
+      reader: makeBundleReader(configStore.database),
+      box,
+      clock,
+      logger,
+      isOurToken: (token) => tokens.isOurs(token),
+    },
+    { ttlMs: config.configTtlMs },
+  );
+  await supervisor.add(followConfiguration({ store: configStore, cache, tokens }), {
+    tolerant: true,
+  });
+  if (eventStore !== null)
+    await supervisor.add(eventSchema(eventStore, config.retentionDays), { tolerant: true });
+  return {
+    config,
+    clock,
+    logger,
+    supervisor,
+    registry,
+    log,
+    cache,
+    box,
+    tokens,
+    configStore,
+    sender,
+    publicIngestUrl: config.publicIngestUrl ?? `http://localhost:${config.ingest.port}`,
+    eventStore,
+    watchLag,
+  };
+}
+
+interface Stores {
+  readonly configStore: OpenConfigStore;
+  readonly eventStore: EventStoreClient | null;
+  readonly log: Core["log"];
+}
+
+/** The engines start side by side: each of them takes a second or two. One that fails does not leave the others open. */
+async function openStores(options: CoreOptions): Promise<Stores> {
+  const { config, dataDir, templateFile, clock, logger, supervisor, registry } = options;
+  const needsEvents = config.roles.includes("api") || config.roles.includes("delivery");
+  const embeddedMode = dataDir.mode === "attach" ? "attach" : "serve";
+  const eventStore = needsEvents
+    ? openEventStore({
+        clickhouseUrl: config.clickhouseUrl,
+        dataDir: config.dataDir,
+        logger,
+        supervisor,
+      })
+    : Promise.resolve(null);
+  const configStore = superviseOnceOpen(
+    "postgres",
+    openConfigStore({
+      databaseUrl: config.databaseUrl,
+      dataDir: config.dataDir,
+      embeddedMode,
+      templateFile,
+      clock,
+      logger,
+    }),
+    supervisor,
+  );
+  const log = superviseOnceOpen(
+    "log",
+    openLog({ config, dataDirMode: dataDir.mode, clock, logger, registry }),
+    supervisor,
+  );
+  await Promise.allSettled([eventStore, configStore, log]);
+  return { configStore: await configStore, eventStore: await eventStore, log: await log };
+}
+
+async function superviseOnceOpen<T extends AsyncDisposable>(
+  name: string,
+  opening: Promise<T>,
+  supervisor: Supervisor,
+): Promise<T> {
+  const store = await opening;
+  await supervisor.add(opened(name, store));
+  return store;
+}
+
+function opened(name: string, resource: AsyncDisposable): Part {
+  return { name, start: async () => resource };
+}
+
+function eventSchema(client: EventStoreClient, retentionDays: number): Part {
+  return {
+    name: "event-schema",
+    start: async () => {
+      await migrateClickHouse(client, { retentionDays });
+      return { [Symbol.asyncDispose]: async () => {} };
+    },
+  };
+}
