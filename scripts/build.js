@@ -1,7 +1,15 @@
 // Compiles src to dist when dist is older. Built beside and swapped in whole, so that a program that starts meanwhile
 // finds one version or the other.
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -23,10 +31,13 @@ const isStale = !existsSync(stamp) || sources() > statSync(stamp).mtimeMs;
 if (!isStale && !process.argv.includes("--force")) {
   // Up to date.
 } else if (existsSync(compiler)) {
+  const startedAt = new Date();
   const next = join(root, `.cache/dist-${process.pid}`);
   const project = join(root, "tsconfig.build.json");
   execFileSync(process.execPath, [compiler, "-p", project, "--outDir", next], { stdio: "inherit" });
+  // As old as what it was built from: a source that changed meanwhile makes it stale again.
   writeFileSync(join(next, ".built"), "");
+  utimesSync(join(next, ".built"), startedAt, startedAt);
   const former = join(root, `.cache/former-${process.pid}`);
   if (existsSync(dist)) renameSync(dist, former);
   renameSync(next, dist);
