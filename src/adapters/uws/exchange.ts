@@ -57,7 +57,7 @@ export class Exchange {
 
   /** Null: the body is read and thrown away. Bytes that came before this are taken in now. */
   start(reception: Reception | null): void {
-    if (this.#paused && !this.#over) this.#response.resume();
+    this.#resume();
     if (reception === null) {
       this.#discard();
       return;
@@ -152,7 +152,14 @@ export class Exchange {
     }, LINGER_IDLE_MS);
   }
 
+  #resume(): void {
+    if (this.#paused && !this.#over) this.#response.resume();
+    this.#paused = false;
+  }
+
   #send(answer: Answer): void {
+    // A connection that stays open is read on, or its next request would never be seen.
+    this.#resume();
     const mustClose = this.#mustClose || !this.#bodyEnded || this.#host.isStopping();
     this.#end();
     writeAnswer(this.#response, this.#method, answer, mustClose);

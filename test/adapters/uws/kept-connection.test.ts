@@ -1,0 +1,52 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { expect, test } from "vitest";
+import type { Answer } from "../../../src/adapters/uws/handler.ts";
+import { startIngestServer } from "../../../src/adapters/uws/server.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const NOT_FOUND: Answer = {
+  status: "404 Not Found",
+  eventId: null,
+  extraHeader: null,
+  body: "{}",
+};
+
+test("a connection whose request was refused after a lookup is read on: its next request is answered", async () => {
+  await using server = await startIngestServer({
+    host: "127.0.0.1",
+    port: 0,
+    sharePort: false,
+    logger: makeSilentLogger(),
+    metrics: {
+      malformed: () => undefined,
+      connections: () => undefined,
+      connectionRefused: () => undefined,
+      aborted: () => undefined,
+    },
+    // As the ingest does for an address whose endpoint must be looked up and is not there.
+    handle: async (_head, reply) => {
+      await new Promise((resolve) => setImmediate(resolve));
+      reply(NOT_FOUND);
+      return null;
+    },
+  });
+  const socket = connect(server.port, "127.0.0.1");
+  try {
+    await once(socket, "connect");
+    let answered = "";
+    socket.on("data", (chunk: Buffer) => (answered += chunk.toString()));
+    for (let count = 1; count <= 3; count += 1) {
+      socket.write("POST /in/x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}");
+      await waitFor(
+        `answer ${count}`,
+        () => answered.split("HTTP/1.1 404").length - 1 === count,
+        5_000,
+      );
+    }
+    expect(answered).not.toContain("Connection: close");
+  } finally {
+    socket.destroy();
+  }
+});
