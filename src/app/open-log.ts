@@ -1,13 +1,10 @@
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { openKafkaLog } from "../adapters/kafka/kafka-log.ts";
-import { attachLog } from "../adapters/lmdb/attach-log.ts";
-import { openLmdbLog } from "../adapters/lmdb/open-lmdb-log.ts";
-import { serveLogSocket } from "../adapters/lmdb/serve-log-socket.ts";
 import { makeLogMetrics } from "../adapters/prometheus/log-metrics.ts";
 import type { MetricsRegistry } from "../adapters/prometheus/registry.ts";
 import type { KafkaConfig, RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
+import { UsageError } from "../domain/errors.ts";
 import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
 import { makeSocketDirectory } from "../embedded/pglite/socket-directory.ts";
@@ -34,7 +31,8 @@ export async function openLog(options: LogOptions): Promise<Log> {
   return options.dataDirMode === "attach" ? attach(options) : serve(options);
 }
 
-function connect({ config, logger, clock }: LogOptions, kafka: KafkaConfig): Promise<Log> {
+async function connect({ config, logger, clock }: LogOptions, kafka: KafkaConfig): Promise<Log> {
+  const { openKafkaLog } = await import("../adapters/kafka/kafka-log.ts");
   return openKafkaLog({
     connection: {
       brokers: kafka.brokers,
@@ -59,10 +57,12 @@ async function makeSocketPath(config: RelayConfig): Promise<string> {
 }
 
 async function attach({ config, clock }: LogOptions): Promise<Log> {
+  const { attachLog } = await import("../adapters/lmdb/attach-log.ts");
   return attachLog({ socketPath: await makeSocketPath(config), clock });
 }
 
 async function serve({ config, clock, logger, registry }: LogOptions): Promise<Log> {
+  const [{ openLmdbLog }, { serveLogSocket }] = await loadEmbeddedLog();
   const log = await openLmdbLog({
     dir: join(config.dataDir, "log"),
     partitions: config.partitions,
@@ -83,4 +83,19 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
       await log[Symbol.asyncDispose]();
     },
   };
+}
+
+/** An optional dependency: an image for a cluster does without. */
+async function loadEmbeddedLog() {
+  try {
+    return await Promise.all([
+      import("../adapters/lmdb/open-lmdb-log.ts"),
+      import("../adapters/lmdb/serve-log-socket.ts"),
+    ]);
+  } catch (cause) {
+    throw new UsageError(
+      "the embedded log is not installed: set KAFKA_BROKERS, or run npm ci with optional dependencies",
+      { cause },
+    );
+  }
 }

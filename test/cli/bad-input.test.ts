@@ -81,6 +81,23 @@ describe("bad input to the program", () => {
     expect(await runRelay(["--version"])).toMatchObject({ code: 0, stdout: "0.1.0\n" });
   });
 
+  it.each(["18.20.0", "21.7.3", "24.1.0"])(
+    "Node %s has no binary of the ingest server: one line that says what to do, exit 2",
+    async (version) => {
+      const code64 = Buffer.from(
+        `Object.defineProperty(process.versions, "node", { value: "${version}" })`,
+      ).toString("base64");
+      const pretend = `data:text/javascript;base64,${code64}`;
+      const { code, stderr } = await runRelay(["--version"], {
+        NODE_OPTIONS: `--import ${pretend}`,
+      });
+      expect(stderr).toContain(`this is ${version}`);
+      expect(stderr).toContain("README.md");
+      expect(stderr.trim().split("\n")).toHaveLength(1);
+      expect(code).toBe(2);
+    },
+  );
+
   it("relay verify answers each line, readable or not", async () => {
     const request = {
       id: "a",
