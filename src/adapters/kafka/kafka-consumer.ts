@@ -19,6 +19,8 @@ export interface KafkaConsumerSettings {
   readonly sessionTimeoutMs: number;
   readonly metadataMaxAgeMs: number;
   readonly monotonic: () => number;
+  /** Looks the partition count up until it is at least so high. Never rejects. */
+  readonly learnPartitions: (atLeast: number) => Promise<void>;
 }
 
 const DEFAULT_BATCH_BYTES = 512 * 1024;
@@ -140,9 +142,11 @@ export class KafkaConsumer implements LogConsumer {
   ): Promise<void> {
     const epoch = this.#epoch;
     const isCurrent = () => !this.#closed && epoch === this.#epoch;
+    const numbers = [...new Set(topics.flatMap(({ partitions }) => partitions))];
+    // Whose home a partition is follows from their number: an owner that is behind would serve what is another's by now.
+    await this.#settings.learnPartitions(Math.max(...numbers) + 1);
     const offsets = await this.#retry(isCurrent, () => lookUpOffsets(this.#session, topics));
     if (offsets === null || !isCurrent()) return;
-    const numbers = [...new Set(topics.flatMap(({ partitions }) => partitions))];
     const opened = numbers.map((number) => {
       const entries = new Map(
         [...this.#topics].flatMap(([name, topic]) => {

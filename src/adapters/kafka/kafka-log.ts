@@ -21,6 +21,8 @@ import { guardRequestQueue } from "./request-queue-guard.ts";
 import { ensureTopics, partitionCount } from "./topics.ts";
 
 const CHECK_TIMEOUT_MS = 3_000;
+const LEARN_TRIES = 10;
+const LEARN_RETRY_MS = 500;
 
 /** The log port on Kafka. Consumers that were not disposed are disposed with it. */
 export interface KafkaLog extends Log {
@@ -121,6 +123,7 @@ class KafkaBackedLog implements KafkaLog {
         sessionTimeoutMs: this.#options.sessionTimeoutMs ?? DEFAULT_SESSION_TIMEOUT_MS,
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
+        learnPartitions: (atLeast) => this.#learnPartitions(atLeast),
       },
       options,
     );
@@ -161,6 +164,20 @@ class KafkaBackedLog implements KafkaLog {
     await Promise.all([...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
     await this.#producer[Symbol.asyncDispose]();
     await this.#admin.disconnect();
+  }
+
+  async #learnPartitions(atLeast: number): Promise<void> {
+    for (let attempt = 1; !this.#closed; attempt += 1) {
+      try {
+        await this.#refreshPartitions();
+        if (this.#partitions >= atLeast) return;
+      } catch (error) {
+        this.#options.logger.warn({ error: String(error) }, "log.metadata_not_refreshed");
+      }
+      // A topic that was left behind when the others grew must not keep the group from its work.
+      if (attempt === LEARN_TRIES) return;
+      await new Promise((resolve) => setTimeout(resolve, LEARN_RETRY_MS).unref());
+    }
   }
 
   async #refreshPartitions(): Promise<void> {

@@ -134,7 +134,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await until(() => owned.every((partition) => partition.owned()), "a heartbeat", DEADLINE_MS);
     });
 
-    test("partitions that are added while it runs are appended to, and assigned", async () => {
+    test("partitions that are added while it runs are appended to, and assigned to owners that know of all", async () => {
       const topicPrefix = freshPrefix();
       const log = own(
         await openTestKafkaLog(kafka.brokers, {
@@ -145,11 +145,15 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       );
       const held = new Set<number>();
       const seen: LogRecord[] = [];
+      const unaware: number[] = [];
       own(
         await log.consume({
           group: "g",
           topics: ["events"],
-          onAssigned: async ({ partition }) => void held.add(partition),
+          onAssigned: async ({ partition }) => {
+            held.add(partition);
+            if (log.partitions <= partition) unaware.push(partition);
+          },
           onRevoked: async ({ partition }) => void held.delete(partition),
           onRecords: (_partition, _topic, records) => void seen.push(...records),
           onError: () => {},
@@ -160,6 +164,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       expect(grown.partitions).toBe(5);
       await until(() => log.partitions === 5, "the running log sees it", DEADLINE_MS);
       await until(() => held.size === 5, "the group owns them", DEADLINE_MS);
+      expect(unaware).toEqual([]);
       await log.append([rec("new", 4)]);
       await until(() => seen.some(({ partition }) => partition === 4), "the record", DEADLINE_MS);
     });
