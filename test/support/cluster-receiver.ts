@@ -1,0 +1,144 @@
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** A request that a receiver took, as it saw it. */
+export interface LedgerEntry {
+  readonly eventId: string;
+  readonly destinationId: string;
+  readonly trigger: string;
+  readonly body: string;
+  readonly beganMs: number;
+  endedMs: number;
+  /** The process that sent it; null when it was gone before it could be looked up. */
+  readonly senderPid: number | null;
+}
+
+export interface LedgerReceiver extends AsyncDisposable {
+  readonly url: string;
+  readonly entries: readonly LedgerEntry[];
+}
+
+/**
+ * Takes everything, `holdMs` after it has come in, and notes who sent it. The sender is told by the owner of the
+ * socket at the other end, so the relay needs no mark of its own (Linux).
+ */
+export async function startLedgerReceiver(options: {
+  readonly holdMs: number;
+  readonly senderPids: () => readonly number[];
+}): Promise<LedgerReceiver> {
+  const entries: LedgerEntry[] = [];
+  const senders = new WeakMap<Socket, number | null>();
+  const server = createServer((request, response) => {
+    const beganMs = performance.now();
+    const chunks: Buffer[] = [];
+    let entry: LedgerEntry | null = null;
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      entry = {
+        eventId: String(request.headers["webhook-id"]),
+        destinationId: String(request.headers["x-relay-destination-id"]),
+        trigger: String(request.headers["x-relay-trigger"]),
+        body: Buffer.concat(chunks).toString(),
+        beganMs,
+        endedMs: Number.POSITIVE_INFINITY,
+        senderPid: senders.get(request.socket) ?? null,
+      };
+      entries.push(entry);
+      void delay(options.holdMs).then(() => {
+        response.writeHead(200).end("ok");
+      });
+    });
+    // Also when the sender was killed: it holds nothing any more.
+    response.on("close", () => {
+      if (entry !== null) entry.endedMs = performance.now();
+    });
+  });
+  server.on("connection", (socket) => {
+    senders.set(socket, socketOwner(socket.remotePort ?? 0, socket.localPort ?? 0, options));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", 1024, resolve);
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    entries,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** Which of the processes has the socket from `port` to `peerPort` on 127.0.0.1. */
+function socketOwner(
+  port: number,
+  peerPort: number,
+  { senderPids }: { readonly senderPids: () => readonly number[] },
+): number | null {
+  const hex = (value: number) => value.toString(16).toUpperCase().padStart(4, "0");
+  const line = readFileSync("/proc/net/tcp", "utf8")
+    .split("\n")
+    .map((text) => text.trim().split(/\s+/))
+    .find(
+      (fields) =>
+        fields[1]?.endsWith(`:${hex(port)}`) === true &&
+        fields[2]?.endsWith(`:${hex(peerPort)}`) === true,
+    );
+  const target = `socket:[${line?.[9] ?? ""}]`;
+  return senderPids().find((pid) => hasOpen(pid, target)) ?? null;
+}
+
+function hasOpen(pid: number, target: string): boolean {
+  try {
+    const dir = `/proc/${pid}/fd`;
+    return readdirSync(dir).some((fd) => {
+      try {
+        return readlinkSync(`${dir}/${fd}`) === target;
+      } catch {
+        return false;
+      }
+    });
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Pairs of requests to one destination that two processes had open at the same moment. A process that was ended and
+ * started again counts as one that is gone.
+ */
+export function findOverlaps(
+  entries: readonly LedgerEntry[],
+): readonly (readonly [LedgerEntry, LedgerEntry])[] {
+  const overlaps: [LedgerEntry, LedgerEntry][] = [];
+  const byDestination = group(entries);
+  for (const requests of byDestination.values()) {
+    const open: LedgerEntry[] = [];
+    for (const entry of requests.toSorted((a, b) => a.beganMs - b.beganMs)) {
+      const still = open.filter(({ endedMs }) => endedMs > entry.beganMs);
+      for (const other of still)
+        if (
+          other.senderPid !== entry.senderPid &&
+          other.senderPid !== null &&
+          entry.senderPid !== null
+        )
+          overlaps.push([other, entry]);
+      open.splice(0, open.length, ...still, entry);
+    }
+  }
+  return overlaps;
+}
+
+function group(entries: readonly LedgerEntry[]): Map<string, LedgerEntry[]> {
+  const groups = new Map<string, LedgerEntry[]>();
+  for (const entry of entries) {
+    const list = groups.get(entry.destinationId);
+    if (list === undefined) groups.set(entry.destinationId, [entry]);
+    else list.push(entry);
+  }
+  return groups;
+}
