@@ -8,6 +8,8 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
+    // Tests with real servers and kills share two cores there: one more try, and the report names what needed it.
+    retry: process.env["CI"] === "true" ? 1 : 0,
     testTimeout: 60_000,
     hookTimeout: 120_000,
     teardownTimeout: 20_000,

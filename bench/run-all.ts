@@ -1,0 +1,28 @@
+// npm run bench: every bench in turn, each beside its reference. Takes about ten minutes on two quiet cores.
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+/** Arguments of `tsx`, in the order of an event's way. `bench/cluster.ts` needs Java and Maven for its broker. */
+const BENCHES: readonly (readonly string[])[] = [
+  ["verify.ts"],
+  ["log.ts"],
+  ["ingest/run.ts"],
+  ["cluster.ts"],
+  ["delivery.ts"],
+  ["events/main.ts", "--events", "100000"],
+];
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const failed: string[] = [];
+for (const [file = "", ...args] of BENCHES) {
+  console.log(`\n== bench/${file} ${args.join(" ")}`);
+  const child = spawn(process.execPath, ["--import", "tsx", `bench/${file}`, ...args], {
+    cwd: root,
+    stdio: "inherit",
+    env: { ...process.env, NODE_OPTIONS: "--import tsx" },
+  });
+  const code = await new Promise((resolve) => child.once("exit", resolve));
+  if (code !== 0) failed.push(file);
+}
+if (failed.length > 0) console.error(`failed: ${failed.join(", ")}`);
+process.exitCode = failed.length === 0 ? 0 : 1;
