@@ -55,6 +55,23 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
     });
   addKeyCommands(program, io);
   program
+    .command("secrets")
+    .description("stored secrets")
+    .command("reencrypt")
+    .description(
+      "encrypt all stored secrets anew under RELAY_ENCRYPTION_KEY; stop the relay before, start it with the new key after",
+    )
+    .addOption(
+      new Option(
+        "--old-key-file <path>",
+        "file with the key they are stored under, base64; embedded: encryption.key in RELAY_DATA_DIR",
+      ).makeOptionMandatory(),
+    )
+    .action(async (options: { oldKeyFile: string }) => {
+      const { reencryptSecrets } = await import("./secrets.ts");
+      await reencryptSecrets(io, options);
+    });
+  program
     .command("demo")
     .description(
       "run a whole relay in a temporary directory, send it good and forged webhooks, and show what became of them",

@@ -27,8 +27,9 @@ export interface SecretBox {
 }
 
 /** A sealed value cannot be opened. Never says what is inside. */
-class SealedValueError extends Error {
+export class SealedValueError extends Error {
   readonly code: "unknown_key" | "damaged";
+  readonly rowId: string;
   constructor(code: SealedValueError["code"], rowId: string, options?: ErrorOptions) {
     super(
       code === "unknown_key"
@@ -38,6 +39,7 @@ class SealedValueError extends Error {
     );
     this.name = "SealedValueError";
     this.code = code;
+    this.rowId = rowId;
   }
 }
 

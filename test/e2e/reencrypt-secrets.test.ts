@@ -1,0 +1,63 @@
+import { randomBytes } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
+import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
+
+it("relay secrets reencrypt: secrets go on working under the new key, and under the old one no more", async () => {
+  const keys = { old: randomBytes(32), next: randomBytes(32), other: randomBytes(32) };
+  const base64 = (key: Buffer) => key.toString("base64");
+  await using relay = await makeRelayProcess({ RELAY_ENCRYPTION_KEY: base64(keys.old) });
+  await relay.start();
+  const project = await relay.client.projects.create({ name: "Keys" });
+  const endpoint = await relay.client.endpoints.create(project.id, {
+    name: "GitHub",
+    provider: "github",
+    secret: GITHUB_SECRET,
+  });
+  await relay.client.destinations.create(endpoint.id, {
+    name: "Receiver",
+    receiver_url: "http://127.0.0.1:19999/",
+  });
+  expect(await relay.kill("SIGTERM")).toBe(0);
+
+  const oldKeyFile = join(relay.dataDir, "old.key");
+  const reencrypt = (key: Buffer | null, file = oldKeyFile) =>
+    runRelay(["secrets", "reencrypt", "--old-key-file", file], {
+      RELAY_DATA_DIR: relay.dataDir,
+      ...(key === null ? {} : { RELAY_ENCRYPTION_KEY: base64(key) }),
+    });
+  expect(await reencrypt(keys.next)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/cannot be read/),
+  });
+  await writeFile(oldKeyFile, "too short");
+  expect(await reencrypt(keys.next)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/32 bytes in base64/),
+  });
+  await writeFile(oldKeyFile, `${base64(keys.other)}\n`);
+  expect(await reencrypt(keys.next)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/opens neither/),
+  });
+  await writeFile(oldKeyFile, `${base64(keys.old)}\n`);
+  expect(await reencrypt(null)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/set RELAY_ENCRYPTION_KEY/),
+  });
+  expect(await reencrypt(keys.next)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^2 rows .* 0 were/),
+  });
+  expect(await reencrypt(keys.next)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^0 rows .* 2 were/),
+  });
+
+  relay.env["RELAY_ENCRYPTION_KEY"] = base64(keys.next);
+  await relay.start();
+  expect((await postGithubWebhook(endpoint.url, "{}")).status).toBe(200);
+  expect((await postGithubWebhook(endpoint.url, "{}", "forged")).status).toBe(401);
+}, 180_000);
