@@ -37,7 +37,9 @@ export async function makeRoute(
     await client.destinations.create(endpoint.id, {
       name: "Receiver",
       receiver_url: `${receiver.url}/hook`,
-      retry_backoff: "fixed",
+      // On a machine that is short of time tries time out and lanes fill: the schedule must outlast that.
+      retry_backoff: "exponential",
+      retry_max_attempts: 10,
     });
     urls.push(endpoint.url);
   }
