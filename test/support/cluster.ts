@@ -23,18 +23,22 @@ export async function startClusterStores(): Promise<ClusterStores> {
   await using stack = new AsyncDisposableStackLike();
   const dataDir = await mkdtemp(join(tmpdir(), "relay-cluster-"));
   stack.defer(() => rm(dataDir, { recursive: true, force: true, maxRetries: 20 }));
-  const [kafka, postgres, clickhouse] = await Promise.all([
+  const [kafka, postgres, clickhouse] = await Promise.allSettled([
     startLocalKafka(3).then((store) => stack.use(store)),
     startPostgres().then((store) => stack.use(store)),
     startEmbeddedClickHouse({ dataDir, logger: makeSilentLogger() }).then((store) =>
       stack.use(store),
     ),
   ]);
+  // All have settled: what did start is ended when one of them could not.
+  if (kafka.status === "rejected") throw kafka.reason as Error;
+  if (postgres.status === "rejected") throw postgres.reason as Error;
+  if (clickhouse.status === "rejected") throw clickhouse.reason as Error;
   const owned = stack.move();
   return {
-    kafka,
-    databaseUrl: postgres.url,
-    clickhouseUrl: clickhouse.url,
+    kafka: kafka.value,
+    databaseUrl: postgres.value.url,
+    clickhouseUrl: clickhouse.value.url,
     [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),
   };
 }
