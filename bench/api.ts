@@ -1,0 +1,162 @@
+// Latency of management requests at a fixed rate (open loop: a late answer does not put off the next request), on the
+// built program in a process of its own with embedded stores, filled with projects and endpoints first.
+//
+//   node scripts/build.js && npx tsx bench/api.ts [projects, default 1000] [endpoints each, default 20] [requests/s, default 200] [seconds, default 10]
+import { readFileSync } from "node:fs";
+import { loadavg } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
+import pg from "pg";
+import { Agent, request } from "undici";
+import { attachEmbeddedPostgres } from "../src/embedded/pglite/start.ts";
+import { makeRelayProcess, TEST_KEY } from "../test/support/relay-process.ts";
+import { percentile } from "./lib/stats.ts";
+
+const [projects = 1_000, endpointsEach = 20, rate = 200, seconds = 10] = process.argv
+  .slice(2)
+  .map(Number);
+
+await using relay = await makeRelayProcess();
+await relay.start();
+const { client } = relay;
+const baseUrl = `http://127.0.0.1:${relay.ports.api}`;
+const agent = new Agent({ connections: 64 });
+
+async function ask(method: "GET" | "POST" | "PATCH", path: string, json?: object) {
+  const answer = await request(baseUrl + path, {
+    method,
+    dispatcher: agent,
+    headers: {
+      authorization: `Bearer ${TEST_KEY}`,
+      ...(json === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+  });
+  const text = await answer.body.text();
+  if (answer.statusCode >= 300) throw new Error(`${method} ${path}: ${answer.statusCode} ${text}`);
+}
+
+/** One of each by the API, the rest copied from it in SQL: filling is not what is measured. */
+async function fill(): Promise<{ readonly projectIds: string[]; readonly endpointIds: string[] }> {
+  const project = await client.projects.create({ name: "Bench" });
+  const endpoint = await client.endpoints.create(project.id, {
+    name: "Bench",
+    provider: "github",
+    secret: "bench",
+  });
+  await client.destinations.create(endpoint.id, {
+    name: "Bench",
+    receiver_url: "http://127.0.0.1:19999/",
+  });
+  const attached = await attachEmbeddedPostgres(relay.dataDir);
+  if (attached === null) throw new Error("the relay serves no database");
+  const { host, user, database } = attached;
+  const sql = new pg.Client({ host, user, database });
+  await sql.connect();
+  const columns = async (table: string) =>
+    (
+      await sql.query<{ column_name: string }>(
+        "SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND is_generated = 'NEVER'",
+        [table],
+      )
+    ).rows.map((row) => row.column_name);
+  const copy = async (table: string, given: Record<string, string>, from: string) => {
+    const names = await columns(table);
+    const values = names.map((name) => given[name] ?? `t.${name}`);
+    await sql.query(
+      `INSERT INTO ${table} (${names.join(", ")}) SELECT ${values.join(", ")} FROM ${table} t, ${from} WHERE t.id = $1`,
+      [table === "projects" ? project.id : endpoint.id],
+    );
+  };
+  const ulid = (prefix: string, number: string) =>
+    `'${prefix}_01JD5Z8A4V' || lpad((${number})::text, 16, '0')`;
+  await copy(
+    "projects",
+    { id: ulid("prj", "n"), slug: "'bench-' || n" },
+    `generate_series(1, ${projects}) n`,
+  );
+  await copy(
+    "endpoints",
+    {
+      id: ulid("ep", `n * ${endpointsEach} + m`),
+      project_id: ulid("prj", "n"),
+      token: `'bench' || (n * ${endpointsEach} + m)`,
+    },
+    `generate_series(1, ${projects}) n, generate_series(1, ${endpointsEach}) m`,
+  );
+  await sql.query("ANALYZE");
+  await sql.end();
+  const at = (prefix: string, number: number) =>
+    `${prefix}_01JD5Z8A4V${String(number).padStart(16, "0")}`;
+  return {
+    projectIds: Array.from({ length: projects }, (_, n) => at("prj", n + 1)),
+    endpointIds: [endpoint.id],
+  };
+}
+
+/** User and system time of a process so far; a tick is 10 ms. */
+function cpuMsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+type Operation = readonly [name: string, run: (turn: number) => Promise<void>];
+
+async function measure(name: string, operations: readonly Operation[]): Promise<void> {
+  const took = new Map<string, number[]>();
+  const running: Promise<void>[] = [];
+  const cpuBefore = cpuMsOf(relay.pid());
+  const startedMs = performance.now();
+  for (let turn = 0; turn < rate * seconds; turn += 1) {
+    const dueMs = startedMs + (turn * 1_000) / rate;
+    const waitMs = dueMs - performance.now();
+    if (waitMs > 1) await delay(waitMs);
+    const [label, run] = operations[turn % operations.length]!;
+    running.push(
+      run(turn).then(() => {
+        took.set(label, [...(took.get(label) ?? []), performance.now() - dueMs]);
+      }),
+    );
+  }
+  await Promise.all(running);
+  const cpuMs = (cpuMsOf(relay.pid()) - cpuBefore) / running.length;
+  const line = (label: string, values: readonly number[]) => {
+    const sorted = values.toSorted((a, b) => a - b);
+    const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => percentile(sorted, share).toFixed(1));
+    console.log(
+      `${label.padEnd(34)} p50 ${p50} ms  p95 ${p95} ms  p99 ${p99} ms  (${sorted.length})`,
+    );
+  };
+  line(name, [...took.values()].flat());
+  console.log(`  CPU of the relay ${cpuMs.toFixed(2)} ms per request, all threads`);
+  if (operations.length > 1) for (const [label, values] of took) line(`  ${label}`, values);
+}
+
+const { projectIds, endpointIds } = await fill();
+const [endpointId = ""] = endpointIds;
+const pick = (turn: number) => projectIds[(turn * 7919) % projectIds.length] ?? "";
+const pages = Math.ceil(projects / 50);
+const reads: readonly Operation[] = [
+  ["GET /projects (any page)", (turn) => ask("GET", `/projects?page=${1 + (turn % pages)}`)],
+  ["GET …/endpoints (20 of 20)", (turn) => ask("GET", `/projects/${pick(turn)}/endpoints`)],
+  ["GET /projects/{id}", (turn) => ask("GET", `/projects/${pick(turn)}`)],
+  ["GET /endpoints/{id}", () => ask("GET", `/endpoints/${endpointId}`)],
+];
+const mix: readonly Operation[] = [
+  ...reads,
+  ...reads,
+  [
+    "PATCH /endpoints/{id}",
+    (turn) => ask("PATCH", `/endpoints/${endpointId}`, { name: `n${turn}` }),
+  ],
+  ["POST /projects", (turn) => ask("POST", "/projects", { name: `made ${Date.now()} ${turn}` })],
+];
+// Once through, so that compilers and caches are warm.
+for (let turn = 0; turn < 300; turn += 1) await mix[turn % mix.length]![1](turn);
+
+console.log(
+  `${projects} projects × ${endpointsEach} endpoints, ${rate} requests/s for ${seconds} s; load average before ${loadavg()[0]?.toFixed(1)}`,
+);
+await measure("reads", reads);
+await measure("reads and 2 of 10 writes", mix);
+console.log(`load average after ${loadavg()[0]?.toFixed(1)}`);
+await agent.close();
