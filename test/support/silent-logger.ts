@@ -1,7 +1,9 @@
 import type { Logger } from "../../src/domain/logger.ts";
 
 /** Keeps nothing, or hands each line to `onLine`. */
-export function makeSilentLogger(onLine: (level: string, message: string, fields: object) => void = () => {}): Logger {
+export function makeSilentLogger(
+  onLine: (level: string, message: string, fields: object) => void = () => {},
+): Logger {
   const logger: Logger = {
     debug: (fields, message) => onLine("debug", message, fields),
     info: (fields, message) => onLine("info", message, fields),
