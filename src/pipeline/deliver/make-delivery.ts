@@ -54,8 +54,9 @@ export function makeDelivery(
         assignments += 1;
         const assignmentId = `${options.ownerId}/${assignments}`;
         const owner = new PartitionOwner(shared, partition, assignmentId);
-        await owner.recover();
+        // Before it has recovered: ownership may end meanwhile, and then somebody must tell it.
         owners.set(partition, owner);
+        await owner.recover();
       },
       async onRevoked(partition) {
         const owner = owners.get(partition);

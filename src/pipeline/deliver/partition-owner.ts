@@ -31,6 +31,7 @@ export class PartitionOwner {
   readonly #budget: IntakeBudget;
   readonly #opened: Promise<void>;
   #open: () => void = () => undefined;
+  #isRecovered = false;
   #isOpened = false;
   #closed = false;
   #caughtUp = false;
@@ -78,6 +79,8 @@ export class PartitionOwner {
       held: this.#lanes.held.index,
       logger: this.#shared.ports.logger,
     });
+    if (this.#closed) return;
+    this.#isRecovered = true;
     this.#intake.fanouts = recovered.fanouts;
     this.#lanes.limits = recovered.limits;
     this.#shared.ports.metrics.held(this.#lanes.held.index.size);
@@ -112,6 +115,12 @@ export class PartitionOwner {
   async close(graceMs: number): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    if (!this.#isRecovered) {
+      // Nothing was begun, and a commit would claim what was never known.
+      this.#commits.close();
+      this.#open();
+      return;
+    }
     const limits = this.#lanes.close();
     this.#open();
     this.#budget.wake();
