@@ -3,6 +3,7 @@ import { connect as connectTls } from "node:tls";
 import type { Kafka as KafkaClient, KafkaConfig, logCreator, SASLOptions } from "kafkajs";
 import type { Logger } from "../../domain/logger.ts";
 import type { KafkaConnection } from "./kafka-options.ts";
+import { OpenSockets } from "./open-sockets.ts";
 import { Kafka, logLevel } from "./kafkajs.ts";
 
 const KEEP_ALIVE_DELAY_MS = 60_000;
@@ -38,6 +39,7 @@ export function makeKafkaClient(
   logger: Logger,
   options: Pick<KafkaConfig, "requestTimeout" | "connectionTimeout" | "retry">,
   wire = new WireWatch(),
+  sockets = new OpenSockets(),
 ): KafkaClient {
   const { tls, sasl } = connection;
   return new Kafka({
@@ -65,6 +67,7 @@ export function makeKafkaClient(
               opened,
             );
       socket.setKeepAlive(true, KEEP_ALIVE_DELAY_MS);
+      sockets.add(socket);
       socket.once("close", () => {
         if (isOpen) wire.closed();
       });

@@ -16,6 +16,7 @@ import {
   topicName,
   type KafkaLogOptions,
 } from "./kafka-options.ts";
+import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./kafka-producer.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
 import { ensureTopics, partitionCount } from "./topics.ts";
@@ -56,6 +57,7 @@ class KafkaBackedLog implements KafkaLog {
   readonly #admin: Admin;
   readonly #consumers = new Set<LogConsumer>();
   readonly #monotonic: () => number;
+  readonly #sockets = new OpenSockets();
   #refresher: NodeJS.Timeout | null = null;
   #partitions: number;
   #closed = false;
@@ -72,18 +74,27 @@ class KafkaBackedLog implements KafkaLog {
     };
     const wire = new WireWatch();
     this.#producer = new KafkaProducer(
-      makeKafkaClient(connection, logger, quick, wire),
+      makeKafkaClient(connection, logger, quick, wire, this.#sockets),
       wire,
       options,
       () => this.#partitions,
       this.#monotonic,
     );
     // Making topics on a cold broker takes its time.
-    this.#admin = makeKafkaClient(connection, logger, { ...quick, requestTimeout: 30_000 }).admin();
-    this.#consumerClient = makeKafkaClient(connection, logger, {
-      connectionTimeout: 2_000,
-      requestTimeout: 10_000,
-    });
+    this.#admin = makeKafkaClient(
+      connection,
+      logger,
+      { ...quick, requestTimeout: 30_000 },
+      new WireWatch(),
+      this.#sockets,
+    ).admin();
+    this.#consumerClient = makeKafkaClient(
+      connection,
+      logger,
+      { connectionTimeout: 2_000, requestTimeout: 10_000 },
+      new WireWatch(),
+      this.#sockets,
+    );
   }
 
   get partitions(): number {
@@ -164,6 +175,7 @@ class KafkaBackedLog implements KafkaLog {
     await Promise.all([...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
     await this.#producer[Symbol.asyncDispose]();
     await this.#admin.disconnect();
+    this.#sockets.end();
   }
 
   async #learnPartitions(atLeast: number): Promise<void> {

@@ -86,6 +86,11 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   #address(topic: Topic): PartitionAddress {
-    return { topic, name: this.#topicName(topic), partition: this.partition };
+    return {
+      topic,
+      name: this.#topicName(topic),
+      partition: this.partition,
+      isClosed: () => this.#closed,
+    };
   }
 }

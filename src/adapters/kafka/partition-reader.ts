@@ -19,6 +19,8 @@ export interface PartitionAddress {
   /** The topic's name at the brokers. */
   readonly name: string;
   readonly partition: number;
+  /** Nobody waits for the answer any more. */
+  readonly isClosed?: () => boolean;
 }
 
 /** Looks up many offsets with one request per broker. */
@@ -45,10 +47,10 @@ export async function offsetsAt(
 /** Offset of the next record, or of the oldest one that is still there. */
 export async function offsetAt(
   cluster: Cluster,
-  { name, partition }: PartitionAddress,
+  { name, partition, isClosed }: PartitionAddress,
   end: "earliest" | "latest",
 ): Promise<number> {
-  return withRetries(cluster, async () => {
+  return withRetries(cluster, isClosed, async () => {
     const offsets = await offsetsAt(cluster, [{ topic: name, partitions: [partition] }], end);
     const offset = offsets(name, partition);
     if (offset === null)
@@ -68,7 +70,9 @@ export async function* readPartition(
   if (offset < end) offset = Math.max(offset, await offsetAt(cluster, address, "earliest"));
   let emptyFetches = 0;
   while (offset < end) {
-    const messages = await withRetries(cluster, () => fetchMessages(cluster, address, offset));
+    const messages = await withRetries(cluster, address.isClosed, () =>
+      fetchMessages(cluster, address, offset),
+    );
     const last = messages.at(-1);
     if (last === undefined) {
       // The rest was compacted away: nothing will ever come.
@@ -126,8 +130,13 @@ async function fetchMessages(
 }
 
 /** Leaders move and connections end: look again a few times before it counts. */
-async function withRetries<T>(cluster: Cluster, work: () => Promise<T>): Promise<T> {
+async function withRetries<T>(
+  cluster: Cluster,
+  isClosed: (() => boolean) | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
+    if (isClosed?.() === true) throw new LogError("log_closed", "the partition is another owner's");
     try {
       return await work();
     } catch (error) {

@@ -169,6 +169,28 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await until(() => seen.some(({ partition }) => partition === 4), "the record", DEADLINE_MS);
     });
 
+    test("what is asked of a log that was closed opens no connection that would hold the process", async () => {
+      const sockets = () =>
+        process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap").length;
+      await until(() => sockets() === 0, "no sockets of earlier tests", DEADLINE_MS);
+      const log = await openTestKafkaLog(kafka.brokers);
+      const owned: OwnedPartition[] = [];
+      const consumer = await log.consume({
+        group: "g",
+        topics: ["events"],
+        onAssigned: async (partition) => void owned.push(partition),
+        onRevoked: async () => {},
+        onRecords: () => {},
+        onError: () => {},
+      });
+      await until(() => owned.length === 4, "assignment", DEADLINE_MS);
+      expect(sockets()).toBeGreaterThan(0);
+      await log[Symbol.asyncDispose]();
+      await expect(owned[0]?.endOffset("events")).rejects.toMatchObject({ code: "log_closed" });
+      await Promise.allSettled([consumer.lag()]);
+      await until(() => sockets() === 0, "no socket", DEADLINE_MS);
+    });
+
     test("a record over the limit is refused by name, and is not worth repeating", async () => {
       const log = own(await openTestKafkaLog(kafka.brokers, { maxRecordBytes: 1_000 }));
       await expect(log.append([rec("x".repeat(1_001))])).rejects.toMatchObject({

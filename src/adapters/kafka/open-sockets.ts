@@ -1,0 +1,27 @@
+import type { Socket } from "node:net";
+
+/**
+ * The connections of a log. The client opens a new one for whatever is asked after it was told to disconnect (a lag for
+ * the metrics, an offset while a consumer restarts), and nobody would ever end that: it would hold the process.
+ */
+export class OpenSockets {
+  readonly #sockets = new Set<Socket>();
+  #ended = false;
+
+  add(socket: Socket): void {
+    // The client stops listening when it disconnects; an error without a listener would end the process.
+    socket.on("error", () => {});
+    if (this.#ended) {
+      socket.destroy(new Error("the log is closed"));
+      return;
+    }
+    this.#sockets.add(socket);
+    socket.once("close", () => this.#sockets.delete(socket));
+  }
+
+  /** Cuts what is open, and from here on whatever is opened: with an error, so that what waits for an answer ends. */
+  end(): void {
+    this.#ended = true;
+    for (const socket of this.#sockets) socket.destroy(new Error("the log is closed"));
+  }
+}
