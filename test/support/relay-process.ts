@@ -3,8 +3,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { reservePort } from "../../src/app/reserve-port.ts";
 import { makeClient, type Client } from "../../src/client/client.ts";
+import { freePorts } from "./stores/free-port.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../bin/relay.js", import.meta.url));
 
@@ -58,11 +58,8 @@ export async function makeRelayProcess(
   args: readonly string[] = [],
 ): Promise<RelayProcess> {
   const dataDir = await mkdtemp(join(tmpdir(), "relay-test-"));
-  const ports = {
-    api: await reservePort("127.0.0.1"),
-    ingest: await reservePort("127.0.0.1"),
-    ops: await reservePort("127.0.0.1"),
-  };
+  const [api = 0, ingest = 0, ops = 0] = await freePorts(3);
+  const ports = { api, ingest, ops };
   const env: Record<string, string> = {
     PATH: process.env["PATH"] ?? "",
     RELAY_DATA_DIR: dataDir,
