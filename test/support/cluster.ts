@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { reservePort } from "../../src/app/reserve-port.ts";
+import { freePorts } from "./stores/free-port.ts";
 import type { Client } from "../../src/client/client.ts";
 import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
 import { makeRelayProcess, type RelayProcess } from "./relay-process.ts";
@@ -94,7 +94,7 @@ export async function startCluster(
   stores: ClusterStores,
   extra: Readonly<Record<string, string>> = {},
 ): Promise<Cluster> {
-  const ingestPort = String(await reservePort("127.0.0.1"));
+  const ingestPort = String((await freePorts(1))[0]);
   const shared = {
     KAFKA_BROKERS: stores.kafka.brokers.join(","),
     DATABASE_URL: stores.databaseUrl,
