@@ -196,7 +196,7 @@ function linear(nowMs: number): SamplePayload {
       priority: 2,
       priorityLabel: "High",
       labelIds: [],
-      state: { id: "2d1f6c1c-5b0e-4a6e-8f2a-0c9d8e7f6a5b", name: "Todo", type: "unstarted" },
+      state: { id: "2d1f6c1c-5b0e-4a6e-8f2a-0c9d8e7f6a5b", name: "Triage", type: "triage" },
       team: { id: "72b2a2dc-6f4f-4423-9d34-24b5bd10634a", key: "REL", name: "Relay" },
       createdAt: at,
       updatedAt: at,
