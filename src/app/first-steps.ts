@@ -1,11 +1,9 @@
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { makeApiKeyStore } from "../adapters/postgres/key-store.ts";
 import type { RelayConfig } from "../config/config.ts";
 import { makeClient } from "../client/client.ts";
-import { makeIdGenerator } from "../domain/ids.ts";
-import { makeApiKeys } from "../management/api-keys.ts";
+import { openApiKeys } from "./open-api-keys.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
 
 const SECRET = "it-is-a-secret";
@@ -16,12 +14,7 @@ export async function ensureFirstKey(
   config: RelayConfig,
   store: OpenConfigStore,
 ): Promise<string | null> {
-  const keys = makeApiKeys({
-    keys: makeApiKeyStore(store.database),
-    now: Date.now,
-    randomBytes,
-    newId: makeIdGenerator(),
-  });
+  const keys = openApiKeys(store);
   const { apiKey, org } = config.bootstrap;
   if (apiKey !== null) {
     await keys.ensureBootstrap(org, apiKey);

@@ -1,8 +1,6 @@
-import { randomBytes } from "node:crypto";
-import { makeApiKeyStore } from "../adapters/postgres/key-store.ts";
+import { openApiKeys } from "../app/open-api-keys.ts";
 import { UsageError } from "../domain/errors.ts";
-import { makeIdGenerator } from "../domain/ids.ts";
-import { makeApiKeys, type ApiKeys } from "../management/api-keys.ts";
+import type { ApiKeys } from "../management/api-keys.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
 
@@ -71,14 +69,5 @@ function parseScopes(text: string): ("read" | "write")[] {
 }
 
 async function withKeys(io: CommandIo, work: (keys: ApiKeys) => Promise<void>): Promise<void> {
-  await withConfigStore(io, (store) =>
-    work(
-      makeApiKeys({
-        keys: makeApiKeyStore(store.database),
-        now: Date.now,
-        randomBytes,
-        newId: makeIdGenerator(),
-      }),
-    ),
-  );
+  await withConfigStore(io, (store) => work(openApiKeys(store)));
 }
