@@ -14,6 +14,10 @@ export default defineConfig({
     hookTimeout: 120_000,
     teardownTimeout: 20_000,
     maxWorkers: 2,
+    reporters:
+      process.env["CI"] === "true"
+        ? ["default", ["json", { outputFile: ".cache/test-results.json" }]]
+        : ["default"],
     coverage: { provider: "v8", include: ["src/**"] },
   },
 });
