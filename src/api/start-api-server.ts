@@ -23,7 +23,7 @@ export interface ApiServer extends AsyncDisposable {
  * @throws {UsageError} when the port cannot be had
  */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const listener = getRequestListener(options.app.fetch, { overrideGlobalObjects: false });
+  const listener = getRequestListener(options.app.fetch);
   const server = createServer(
     { requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: 65_000 },
     (request, response) => {

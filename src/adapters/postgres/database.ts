@@ -1,7 +1,9 @@
+import { createHash } from "node:crypto";
 import { Pool, type PoolClient, type PoolConfig } from "pg";
 import { RelayError } from "../../domain/errors.ts";
 import { UniqueViolation } from "../../domain/config-store.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { COLUMN_TYPES } from "./column-types.ts";
 
 export type SqlRow = Readonly<Record<string, unknown>>;
 /** Parameters are always bound. Several statements in one text are possible without `parameters` only. */
@@ -32,6 +34,7 @@ export function openDatabase(options: {
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
     application_name: "webhook-relay",
+    types: COLUMN_TYPES,
     allowExitOnIdle: true,
     ...options.connection,
     max: options.maxConnections,
@@ -40,6 +43,18 @@ export function openDatabase(options: {
   pool.on("error", (error) => {
     options.logger.warn({ error: error.message }, "postgres.connection_lost");
   });
+
+  const nameOf = makeStatementNames();
+  const runOn = async (
+    client: Pool | PoolClient,
+    text: string,
+    parameters: readonly unknown[] | undefined,
+  ): Promise<readonly SqlRow[]> => {
+    if (parameters === undefined) return (await client.query<SqlRow>(text)).rows;
+    const name = nameOf(text);
+    const named = name === undefined ? {} : { name };
+    return (await client.query<SqlRow>({ text, values: [...parameters], ...named })).rows;
+  };
 
   const run: RunSql = async (text, parameters) => {
     try {
@@ -92,15 +107,22 @@ export function openDatabase(options: {
   };
 }
 
-async function runOn(
-  client: Pool | PoolClient,
-  text: string,
-  parameters?: readonly unknown[],
-): Promise<readonly SqlRow[]> {
-  const result = parameters
-    ? await client.query<SqlRow>(text, [...parameters])
-    : await client.query<SqlRow>(text);
-  return result.rows;
+/** Texts beyond this many are not prepared: an update has one for each set of changed columns. */
+const MAX_PREPARED = 256;
+
+/**
+ * Names statements, so that each connection parses and plans a text once. The name derives from the text: in the
+ * embedded engine all connections, of all processes, are one session.
+ */
+function makeStatementNames(): (text: string) => string | undefined {
+  const names = new Map<string, string>();
+  return (text) => {
+    const known = names.get(text);
+    if (known !== undefined || names.size >= MAX_PREPARED) return known;
+    const name = `relay_${createHash("sha256").update(text).digest("base64url").slice(0, 22)}`;
+    names.set(text, name);
+    return name;
+  };
 }
 
 /** SQLSTATE classes that mean "not now": connection, resources, operator intervention, read-only standby. */

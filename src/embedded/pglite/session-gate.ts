@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { PGlite } from "@electric-sql/pglite";
+import { makeSharedStatements } from "./shared-statements.ts";
 
 /** What the socket server uses of a PGlite. */
 type ServedDatabase = Pick<
@@ -29,6 +30,8 @@ const FRAME = {
  * connections would mix, and one would run the other's statement. Here they are gathered until Sync and run as
  * one; meanwhile `isInTransaction` says true, which keeps the server with the same connection.
  *
+ * A named statement belongs to the session as well: see `makeSharedStatements`.
+ *
  * NOTIFY comes back in the answer to whichever connection committed it: it is taken out and handed to `onNotification`.
  */
 export function makeSessionGate(
@@ -36,6 +39,7 @@ export function makeSessionGate(
   onNotification: (notification: Notification) => void,
 ): PGlite {
   let gathered: Uint8Array[] = [];
+  const statements = makeSharedStatements();
 
   const gate: ServedDatabase = {
     waitReady: database.waitReady,
@@ -52,9 +56,10 @@ export function makeSessionGate(
       if (type === FRAME.terminate) return;
       gathered.push(message);
       if (!endsBatch(type)) return;
-      const batch = gathered.length === 1 ? message : Buffer.concat(gathered);
+      const { frames, answered, onAnswer } = statements.take(gathered);
+      const batch = frames.length === 1 ? frames[0]! : Buffer.concat(frames);
       gathered = [];
-      const chunks: Buffer[] = [];
+      const chunks: Buffer[] = [answered];
       try {
         await database.execProtocolRawStream(batch, {
           ...options,
@@ -66,7 +71,9 @@ export function makeSessionGate(
         // A thrown error would stop the server's queue for all connections: answer it as PostgreSQL would.
         chunks.push(internalError(error));
       }
-      options.onRawData(withoutNotifications(Buffer.concat(chunks), onNotification));
+      const answer = Buffer.concat(chunks);
+      onAnswer(answer);
+      options.onRawData(withoutNotifications(answer, onNotification));
     },
   };
   return gate as PGlite;

@@ -74,6 +74,42 @@ describe("embedded PostgreSQL shared by several connections", () => {
     );
   });
 
+  it("prepares a statement under one name for all connections, which are one session", async () => {
+    const connections = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const { host, user, database: name } = embedded.connection;
+        const client = new pg.Client({ host, user, database: name });
+        await client.connect();
+        return client;
+      }),
+    );
+    const ask = async (client: pg.Client, value: number) =>
+      (
+        await client.query<{ value: number }>({
+          name: "shared",
+          text: "SELECT $1::int AS value",
+          values: [value],
+        })
+      ).rows[0]?.value;
+    for (let round = 0; round < 3; round += 1)
+      expect(await Promise.all(connections.map((client, index) => ask(client, index)))).toEqual([
+        0, 1, 2, 3,
+      ]);
+    const [first, second] = connections;
+    await expect(
+      second?.query({ name: "broken", text: "SELECT $1::int / 0 FROM nothing", values: [1] }),
+    ).rejects.toThrow(/does not exist/);
+    await expect(
+      first?.query({ name: "broken", text: "SELECT $1::int AS value", values: [1] }),
+    ).resolves.toMatchObject({ rows: [{ value: 1 }] });
+    const other = new pg.Client(embedded.connection);
+    await other.connect();
+    await expect(
+      other.query({ name: "shared", text: "SELECT 2 + $1::int AS value", values: [1] }),
+    ).rejects.toMatchObject({ code: "42P05" });
+    await Promise.all([...connections, other].map(async (client) => client.end()));
+  });
+
   it("keeps an error with the connection that caused it", async () => {
     const outcomes = await Promise.all(
       Array.from({ length: 100 }, async (_, index) =>

@@ -1,0 +1,68 @@
+const PARSE = 0x50;
+/** ParseComplete: "1", length 4. */
+const PARSE_COMPLETE = Buffer.from([0x31, 0, 0, 0, 4]);
+const NOTHING = Buffer.alloc(0);
+
+interface TakenBatch {
+  /** What the session is to be given. */
+  readonly frames: readonly Uint8Array[];
+  /** What stands before the session's answer. */
+  readonly answered: Buffer;
+  /** To be called with the whole answer. */
+  readonly onAnswer: (answer: Buffer) => void;
+}
+
+/**
+ * Each connection prepares a named statement once, but in PGlite all connections are one session, which has it already:
+ * the Parse of a statement that is there under this name with this text is answered here, and not passed on.
+ * A name with another text is passed on, and refused by the session.
+ */
+export function makeSharedStatements(): {
+  take(batch: readonly Uint8Array[]): TakenBatch;
+} {
+  /** Text and parameter types, by name. */
+  const prepared = new Map<string, Buffer>();
+  return {
+    take(batch) {
+      const parse = readParse(batch[0]);
+      if (parse === null) return { frames: batch, answered: NOTHING, onAnswer: () => undefined };
+      const { name, rest } = parse;
+      if (prepared.get(name)?.equals(rest) === true)
+        return {
+          frames: batch.slice(1),
+          answered: PARSE_COMPLETE,
+          onAnswer: () => undefined,
+        };
+      return {
+        frames: batch,
+        answered: NOTHING,
+        onAnswer: (answer) => {
+          if (holdsParseComplete(answer)) prepared.set(name, rest);
+        },
+      };
+    },
+  };
+}
+
+/** Parse: "P", length, name\0, text\0, types (PostgreSQL documentation, "Message Formats"). Null for any other, or without a name. */
+function readParse(
+  frame: Uint8Array | undefined,
+): { readonly name: string; readonly rest: Buffer } | null {
+  if (frame === undefined || frame[0] !== PARSE) return null;
+  const nameEnd = frame.indexOf(0, 5);
+  if (nameEnd <= 5) return null;
+  return {
+    name: Buffer.from(frame.subarray(5, nameEnd)).toString(),
+    rest: Buffer.from(frame.subarray(nameEnd)),
+  };
+}
+
+/** Notices and notifications may stand before it. */
+function holdsParseComplete(answer: Buffer): boolean {
+  let at = 0;
+  while (at + 5 <= answer.length) {
+    if (answer[at] === PARSE_COMPLETE[0]) return true;
+    at += 1 + answer.readInt32BE(at + 1);
+  }
+  return false;
+}
