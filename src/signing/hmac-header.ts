@@ -1,5 +1,6 @@
 import type { HmacSettings } from "./hmac-settings.ts";
 import { decodeStrict } from "./strict-bytes.ts";
+import { parseUnixTime } from "./timestamp.ts";
 
 export type SignatureHeader =
   | {
@@ -43,19 +44,25 @@ export function readSignatureHeader(
 }
 
 function readKeyValue(value: string, settings: HmacSettings, digestBytes: number): SignatureHeader {
+  const { listSeparator, signatureKey, timestampKey } = settings;
   const signatures: string[] = [];
   let timestamp: string | null = null;
-  for (const entry of splitEntries(value, settings.listSeparator)) {
+  for (let start = 0; start <= value.length;) {
+    const next = value.indexOf(listSeparator, start);
+    const end = next < 0 ? value.length : next;
+    const entry = value.slice(start, end).trim();
+    start = end + listSeparator.length;
     const equals = entry.indexOf("=");
     if (equals <= 0) return MALFORMED;
     const key = entry.slice(0, equals);
     const rest = entry.slice(equals + 1);
-    if (key === settings.signatureKey) signatures.push(rest);
-    else if (key === settings.timestampKey) {
+    if (key === signatureKey) signatures.push(rest);
+    else if (key === timestampKey) {
       // Two timestamps are two headers that somebody joined: which of them was signed is a guess.
-      if (timestamp !== null || !/^\d{1,15}$/.test(rest)) return MALFORMED;
+      if (timestamp !== null || parseUnixTime(rest) === null) return MALFORMED;
       timestamp = rest;
     }
+    if (next < 0) break;
   }
   if (settings.timestampKey !== null && timestamp === null && !settings.timestampOptional) {
     return MALFORMED;

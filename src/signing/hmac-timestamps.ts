@@ -25,19 +25,20 @@ export function readTimestamps(
   ofSignatureHeader: string | null,
   readBody: "no" | "unverified" | "verified",
 ): Timestamps {
-  const sources: { text: string; where: string }[] = [];
+  const found: FoundTimestamp[] = [];
   if (ofSignatureHeader !== null) {
-    sources.push({ text: ofSignatureHeader, where: "The timestamp in the signature header" });
+    const where = "The timestamp in the signature header";
+    if (!collect(found, ofSignatureHeader, where)) return refuseMalformed(where, settings);
   }
   if (settings.timestampHeader !== null) {
-    const header = findHeader(request.headers, settings.timestampHeader.toLowerCase());
+    const where = settings.timestampHeader;
+    const header = findHeader(request.headers, where.toLowerCase());
     if (header.kind === "many") {
-      const message = `${settings.timestampHeader} was sent more than once: the sender must send it exactly once.`;
+      const message = `${where} was sent more than once: the sender must send it exactly once.`;
       return { kind: "refused", refusal: refuse("duplicate_timestamp_header", message) };
     }
-    if (header.kind === "one") {
-      sources.push({ text: header.value, where: settings.timestampHeader });
-    }
+    if (header.kind === "one" && !collect(found, header.value, where))
+      return refuseMalformed(where, settings);
   }
   if (settings.timestampBodyField !== null && readBody !== "no") {
     const where = `The field ${settings.timestampBodyField} of the body`;
@@ -47,13 +48,8 @@ export function readTimestamps(
       readBody === "verified",
     );
     if (field.kind === "malformed") return refuseMalformed(where, settings);
-    if (field.kind === "found") sources.push({ text: field.text, where });
-  }
-  const found: FoundTimestamp[] = [];
-  for (const source of sources) {
-    const time = parseUnixTime(source.text);
-    if (time === null) return refuseMalformed(source.where, settings);
-    found.push({ ...source, time });
+    if (field.kind === "found" && !collect(found, field.text, where))
+      return refuseMalformed(where, settings);
   }
   if (
     found.length === 0 &&
@@ -65,16 +61,22 @@ export function readTimestamps(
   return { kind: "read", found };
 }
 
+/** False when the text is not a Unix time. */
+function collect(found: FoundTimestamp[], text: string, where: string): boolean {
+  const time = parseUnixTime(text);
+  if (time === null) return false;
+  found.push({ time, text, where });
+  return true;
+}
+
 /** Every timestamp that is there must be fresh: one of them may be unsigned, but never refreshes another. */
 export function refuseUntimely(
   request: VerificationRequest,
   settings: HmacSettings,
-  ofSignatureHeader: string | null,
+  found: readonly FoundTimestamp[],
 ): VerificationResult | null {
-  const timestamps = readTimestamps(request, settings, ofSignatureHeader, "verified");
-  if (timestamps.kind === "refused") return timestamps.refusal;
   const { timestampUnit: unit, toleranceSeconds } = settings;
-  for (const { time, where } of timestamps.found) {
+  for (const { time, where } of found) {
     const refusal = refuseStale(time, unit, request.nowMs, toleranceSeconds, where);
     if (refusal !== null) return refusal;
   }

@@ -1,5 +1,4 @@
 import type { Buffer } from "node:buffer";
-import { createHmac } from "node:crypto";
 import type { HeaderList } from "../domain/event.ts";
 import type { VerificationRequest, VerificationResult } from "../domain/verification.ts";
 import { equalDigests } from "./constant-time.ts";
@@ -7,39 +6,70 @@ import { readSignatureHeader } from "./hmac-header.ts";
 import { isTimestamped, parseHmac } from "./hmac-settings.ts";
 import type { HmacSettings } from "./hmac-settings.ts";
 import { readTimestamps, refuseUntimely } from "./hmac-timestamps.ts";
+import type { Timestamps } from "./hmac-timestamps.ts";
 import { readKey } from "./key-material.ts";
+import { DIGEST_BYTES, KeyedHash, makeScratch } from "./keyed-hash.ts";
+import type { HmacAlgorithm } from "./keyed-hash.ts";
 import { mismatchHint, missingHeaderHint } from "./provider-hints.ts";
 import { findHeader } from "./request-header.ts";
-import { defineScheme } from "./scheme.ts";
-import type { Scheme } from "./scheme.ts";
-import { feedSignedPayload, rawPathOf, templateNames } from "./signed-payload.ts";
-import type { SignedParts } from "./signed-payload.ts";
+import { definePreparedScheme } from "./scheme.ts";
+import type { PreparedCheck, Scheme } from "./scheme.ts";
+import { rawPathOf, templateNames } from "./signed-payload.ts";
 import { GENUINE, refuse } from "./verdict.ts";
-
-export type HmacAlgorithm = "sha256" | "sha1";
-
-const DIGEST_BYTES: Readonly<Record<HmacAlgorithm, number>> = { sha256: 32, sha1: 20 };
 
 export const hmacSha256Scheme = hmacScheme("sha256");
 export const hmacSha1Scheme = hmacScheme("sha1");
 
 /** RFC 2104 over a template of the request; presets and Standard Webhooks are configurations of it. */
 function hmacScheme(algorithm: HmacAlgorithm): Scheme {
-  return defineScheme({
+  const scratch = makeScratch();
+  return definePreparedScheme({
     parse: parseHmac,
-    verify: (request, settings) => verifyHmac(algorithm, request, settings),
+    prepare: (settings) => makeHmacCheck(algorithm, settings, scratch),
   });
 }
 
-function verifyHmac(
-  algorithm: HmacAlgorithm,
-  request: VerificationRequest,
-  settings: HmacSettings,
-): VerificationResult {
-  const key = readKey(request.secret, settings.secretEncoding, settings.secretPrefix);
-  if (!key.ok) return key.refusal;
+/** The settings of one endpoint with what is made of them once. */
+interface HmacPlan {
+  readonly settings: HmacSettings;
+  readonly headers: readonly { readonly name: string; readonly lowerName: string }[];
+  readonly digestBytes: number;
+  readonly signsTimestamp: boolean;
+  readonly signsPath: boolean;
+}
 
-  const found = findSignature(request, settings);
+function makeHmacCheck(
+  algorithm: HmacAlgorithm,
+  settings: HmacSettings,
+  scratch: Buffer,
+): PreparedCheck {
+  const plan: HmacPlan = {
+    settings,
+    headers: settings.headers.map((name) => ({ name, lowerName: name.toLowerCase() })),
+    digestBytes: DIGEST_BYTES[algorithm],
+    signsTimestamp: templateNames(settings.template, "timestamp"),
+    signsPath: templateNames(settings.template, "path"),
+  };
+  let latest: { readonly secret: string | null; readonly key: KeyedHash } | null = null;
+  return (request) => {
+    const { secret } = request;
+    if (latest === null || latest.secret !== secret) {
+      const read = readKey(secret, settings.secretEncoding, settings.secretPrefix);
+      if (!read.ok) return read.refusal;
+      latest = { secret, key: new KeyedHash(algorithm, read.key) };
+    }
+    return verifyHmac(request, plan, latest.key, scratch);
+  };
+}
+
+function verifyHmac(
+  request: VerificationRequest,
+  plan: HmacPlan,
+  key: KeyedHash,
+  scratch: Buffer,
+): VerificationResult {
+  const { settings } = plan;
+  const found = findSignature(request, plan);
   if (found.kind === "refused") return found.refusal;
   if (request.body.byteLength === 0 && !settings.allowEmptyBody) {
     return refuse("empty_body", "The body is empty: this provider always sends one.");
@@ -47,19 +77,20 @@ function verifyHmac(
   const id = readId(request.headers, settings);
   if (typeof id !== "string") return id;
 
-  const header = readSignatureHeader(found.value, settings, DIGEST_BYTES[algorithm]);
+  const header = readSignatureHeader(found.value, settings, plan.digestBytes);
   if (header.kind !== "read") return refuseHeader(header.kind, found.name, settings);
 
-  const timestamp = signedTimestamp(request, settings, header.timestamp);
-  if (typeof timestamp !== "string") return timestamp;
+  const signed = plan.signsTimestamp ? signedTimestamps(request, settings, header.timestamp) : null;
+  if (signed?.kind === "refused") return signed.refusal;
 
-  const digest = computeHmac(algorithm, key.key, settings, {
+  const values = {
     body: request.body,
-    timestamp,
+    timestamp: signed?.found[0]?.text ?? "",
     id,
     method: request.httpMethod,
-    path: rawPathOf(request.url),
-  });
+    path: plan.signsPath ? rawPathOf(request.url) : "",
+  };
+  const digest = key.digest(settings.template, values, scratch);
   // Constant time: every candidate is compared in full, whether or not an earlier one matched.
   let isMatch = false;
   for (const signature of header.signatures) {
@@ -70,53 +101,38 @@ function verifyHmac(
     return refuse("signature_mismatch", `${found.name} does not match the request: ${hint}.`);
   }
   if (!isTimestamped(settings)) return GENUINE;
-  return refuseUntimely(request, settings, header.timestamp) ?? GENUINE;
+  const all =
+    signed !== null && settings.timestampBodyField === null
+      ? signed
+      : readTimestamps(request, settings, header.timestamp, "verified");
+  if (all.kind === "refused") return all.refusal;
+  return refuseUntimely(request, settings, all.found) ?? GENUINE;
 }
 
-/** HMAC of the template filled in; what signs a test webhook and what verifies are the same code. */
-export function computeHmac(
-  algorithm: HmacAlgorithm,
-  key: Uint8Array,
-  settings: HmacSettings,
-  parts: SignedParts,
-): Buffer {
-  const hmac = createHmac(algorithm, key);
-  feedSignedPayload(settings.template, parts, (bytes) => hmac.update(bytes));
-  return hmac.digest();
-}
-
-/** The text in the place of {timestamp}: of the signature header, else of its own header, else of the body. */
-function signedTimestamp(
+/** Those in the place of {timestamp}: of the signature header, else of their own header, else of the body. */
+function signedTimestamps(
   request: VerificationRequest,
   settings: HmacSettings,
   ofSignatureHeader: string | null,
-): string | VerificationResult {
-  if (!templateNames(settings.template, "timestamp")) return "";
+): Timestamps {
   const isInBody = settings.timestampKey === null && settings.timestampHeader === null;
-  const timestamps = readTimestamps(
-    request,
-    settings,
-    ofSignatureHeader,
-    isInBody ? "unverified" : "no",
-  );
-  if (timestamps.kind === "refused") return timestamps.refusal;
-  return timestamps.found[0]?.text ?? "";
+  return readTimestamps(request, settings, ofSignatureHeader, isInBody ? "unverified" : "no");
 }
 
 type Signature =
   | { readonly kind: "found"; readonly name: string; readonly value: string }
   | { readonly kind: "refused"; readonly refusal: VerificationResult };
 
-function findSignature(request: VerificationRequest, settings: HmacSettings): Signature {
-  for (const name of settings.headers) {
-    const found = findHeader(request.headers, name.toLowerCase());
+function findSignature(request: VerificationRequest, plan: HmacPlan): Signature {
+  for (const { name, lowerName } of plan.headers) {
+    const found = findHeader(request.headers, lowerName);
     if (found.kind === "one") return { kind: "found", name, value: found.value };
     if (found.kind === "many") {
       const message = `${name} was sent more than once: the sender, or a proxy in front, must send it exactly once.`;
       return { kind: "refused", refusal: refuse("duplicate_signature_header", message) };
     }
   }
-  const names = settings.headers.join(" or ");
+  const names = plan.settings.headers.join(" or ");
   const message = `${names} is missing: ${missingHeaderHint(request.provider)}`;
   return { kind: "refused", refusal: refuse("missing_signature_header", message) };
 }

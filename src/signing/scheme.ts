@@ -17,6 +17,18 @@ export function defineScheme<Settings>(parts: {
   readonly parse: (config: Config) => Parsed<Settings>;
   readonly verify: (request: VerificationRequest, settings: Settings) => VerificationResult;
 }): Scheme {
+  const { parse, verify } = parts;
+  return definePreparedScheme({
+    parse,
+    prepare: (settings) => (request) => verify(request, settings),
+  });
+}
+
+/** A scheme that makes something of its settings once, such as keys, and keeps it with the check. */
+export function definePreparedScheme<Settings>(parts: {
+  readonly parse: (config: Config) => Parsed<Settings>;
+  readonly prepare: (settings: Settings) => PreparedCheck;
+}): Scheme {
   return {
     check(config) {
       const parsed = parts.parse(config);
@@ -24,7 +36,7 @@ export function defineScheme<Settings>(parts: {
     },
     prepare(config) {
       const parsed = parts.parse(config);
-      if (parsed.ok) return (request) => parts.verify(request, parsed.settings);
+      if (parsed.ok) return parts.prepare(parsed.settings);
       const refusal = refuseSetting(parsed);
       return () => refusal;
     },

@@ -2,8 +2,8 @@ import { Buffer } from "node:buffer";
 import type { HeaderList } from "../domain/event.ts";
 import { parseBearer } from "./bearer.ts";
 import { parseBasic } from "./basic.ts";
-import { computeHmac } from "./hmac.ts";
-import type { HmacAlgorithm } from "./hmac.ts";
+import { KeyedHash, makeScratch } from "./keyed-hash.ts";
+import type { HmacAlgorithm } from "./keyed-hash.ts";
 import { parseHmac } from "./hmac-settings.ts";
 import type { HmacSettings } from "./hmac-settings.ts";
 import { readKey } from "./key-material.ts";
@@ -80,13 +80,17 @@ function signHmac(
   if (!key.ok || header === undefined) return [];
   const timestamp = timestampOf(sample, settings);
   const id = sample.id ?? DEFAULT_ID;
-  const digest = computeHmac(algorithm, key.key, settings, {
-    body: sample.body,
-    timestamp,
-    id: settings.idHeader === null ? "" : id,
-    method: sample.httpMethod,
-    path: rawPathOf(sample.url),
-  });
+  const digest = new KeyedHash(algorithm, key.key).digest(
+    settings.template,
+    {
+      body: sample.body,
+      timestamp,
+      id: settings.idHeader === null ? "" : id,
+      method: sample.httpMethod,
+      path: rawPathOf(sample.url),
+    },
+    makeScratch(),
+  );
   const signature = settings.prefix + digest.toString(settings.encoding);
   const pairs =
     settings.timestampKey === null

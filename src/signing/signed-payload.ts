@@ -1,5 +1,8 @@
 import { Buffer } from "node:buffer";
 
+const QUESTION_MARK = 0x3f;
+const NUMBER_SIGN = 0x23;
+
 /** The parts of a request that a `signed_payload` template may name. */
 const PLACEHOLDERS = ["body", "timestamp", "id", "method", "path"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
@@ -54,11 +57,45 @@ export function feedSignedPayload(
   }
 }
 
+/** An upper bound: a character takes three bytes at most. */
+export function signedPayloadBytes(parts: readonly TemplatePart[], values: SignedParts): number {
+  let bytes = 0;
+  for (const part of parts) {
+    if (part.kind === "literal") bytes += part.bytes.byteLength;
+    else if (part.name === "body") bytes += values.body.byteLength;
+    else bytes += values[part.name].length * 3;
+  }
+  return bytes;
+}
+
+/** Writes the signed bytes into `out`, which has room for them, and returns where they end. */
+export function writeSignedPayload(
+  parts: readonly TemplatePart[],
+  values: SignedParts,
+  out: Buffer,
+  start: number,
+): number {
+  let at = start;
+  for (const part of parts) {
+    if (part.kind === "literal") {
+      out.set(part.bytes, at);
+      at += part.bytes.byteLength;
+    } else if (part.name === "body") {
+      out.set(values.body, at);
+      at += values.body.byteLength;
+    } else at += out.write(values[part.name], at, "utf8");
+  }
+  return at;
+}
+
 /** The path of an absolute URL as it was sent: `new URL` would normalise what the sender signed. */
 export function rawPathOf(url: string): string {
   const authority = url.indexOf("://");
   const start = authority < 0 ? 0 : url.indexOf("/", authority + 3);
   if (start < 0) return "/";
-  const end = url.slice(start).search(/[?#]/);
-  return end < 0 ? url.slice(start) : url.slice(start, start + end);
+  for (let end = start; end < url.length; end += 1) {
+    const code = url.charCodeAt(end);
+    if (code === QUESTION_MARK || code === NUMBER_SIGN) return url.slice(start, end);
+  }
+  return url.slice(start);
 }

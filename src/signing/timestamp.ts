@@ -2,11 +2,18 @@ import { Buffer } from "node:buffer";
 import type { VerificationResult } from "../domain/verification.ts";
 import { refuse } from "./verdict.ts";
 
-const UNIX_TIME = /^\d{1,15}$/;
+const MOST_DIGITS = 15;
 
 /** Whole, unsigned and short: `parseInt` would take "1700000000abc". Null when it is not that. */
 export function parseUnixTime(text: string): number | null {
-  return UNIX_TIME.test(text) ? Number(text) : null;
+  if (text.length === 0 || text.length > MOST_DIGITS) return null;
+  let time = 0;
+  for (let index = 0; index < text.length; index += 1) {
+    const digit = text.charCodeAt(index) - 0x30;
+    if (digit < 0 || digit > 9) return null;
+    time = time * 10 + digit;
+  }
+  return time;
 }
 
 /**
