@@ -8,7 +8,7 @@ import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-
 import { makeRelayProcess, type RelayProcess } from "./relay-process.ts";
 import { makeSilentLogger } from "./silent-logger.ts";
 import { freshPrefix } from "./stores/kafka-harness.ts";
-import { startLocalKafka, type LocalKafka } from "./stores/kafka-local.ts";
+import { startLocalKafka, type LocalKafka, type LocalKafkaOptions } from "./stores/kafka-local.ts";
 import { startPostgres } from "./stores/postgres.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -19,12 +19,12 @@ export interface ClusterStores extends AsyncDisposable {
 }
 
 /** Three brokers that can be killed, PostgreSQL, and ClickHouse over HTTP. @throws {Error} that says what is missing */
-export async function startClusterStores(): Promise<ClusterStores> {
+export async function startClusterStores(kafkaOptions?: LocalKafkaOptions): Promise<ClusterStores> {
   await using stack = new AsyncDisposableStackLike();
   const dataDir = await mkdtemp(join(tmpdir(), "relay-cluster-"));
   stack.defer(() => rm(dataDir, { recursive: true, force: true, maxRetries: 20 }));
   const [kafka, postgres, clickhouse] = await Promise.allSettled([
-    startLocalKafka(3).then((store) => stack.use(store)),
+    startLocalKafka(3, {}, kafkaOptions).then((store) => stack.use(store)),
     startPostgres().then((store) => stack.use(store)),
     startEmbeddedClickHouse({ dataDir, logger: makeSilentLogger() }).then((store) =>
       stack.use(store),
@@ -68,7 +68,7 @@ class AsyncDisposableStackLike implements AsyncDisposable {
   }
 }
 
-export type NodeName = "ingest-1" | "ingest-2" | "delivery-1" | "delivery-2" | "api";
+export type NodeName = "ingest-1" | "ingest-2" | "delivery-1" | "delivery-2" | "api" | "api-2";
 export const NODE_NAMES: readonly NodeName[] = [
   "ingest-1",
   "ingest-2",
@@ -76,6 +76,8 @@ export const NODE_NAMES: readonly NodeName[] = [
   "delivery-2",
   "api",
 ];
+/** Two of each role. */
+export const PAIRED_NODE_NAMES: readonly NodeName[] = [...NODE_NAMES, "api-2"];
 
 export interface Cluster extends AsyncDisposable {
   readonly nodes: ReadonlyMap<NodeName, RelayProcess>;
@@ -89,10 +91,15 @@ export interface Cluster extends AsyncDisposable {
   complaints(): Readonly<Record<string, number>>;
 }
 
-/** Two ingest processes on one shared port, two delivery processes and one API, each role in its own process. */
+export type ClusterAddresses = Pick<ClusterStores, "databaseUrl" | "clickhouseUrl"> & {
+  readonly kafka: { readonly brokers: readonly string[] };
+};
+
+/** Two ingest processes on one shared port, two delivery processes and one API (or two), each role in its own process. */
 export async function startCluster(
-  stores: ClusterStores,
+  stores: ClusterAddresses,
   extra: Readonly<Record<string, string>> = {},
+  names: readonly NodeName[] = NODE_NAMES,
 ): Promise<Cluster> {
   const ingestPort = String((await freePorts(1))[0]);
   const shared = {
@@ -109,7 +116,7 @@ export async function startCluster(
     ...extra,
   };
   const nodes = new Map<NodeName, RelayProcess>();
-  for (const name of NODE_NAMES)
+  for (const name of names)
     nodes.set(name, await makeRelayProcess(shared, ["--roles", name.replace(/-\d$/, "")]));
   const node = (name: NodeName): RelayProcess => {
     const found = nodes.get(name);
@@ -136,7 +143,7 @@ export async function startCluster(
   };
   try {
     // All at once, as an operator's orchestrator would: they make topics and tables side by side.
-    await Promise.all(NODE_NAMES.map((name) => restart(name)));
+    await Promise.all(names.map((name) => restart(name)));
     return cluster;
   } catch (error) {
     await cluster[Symbol.asyncDispose]();

@@ -13,6 +13,9 @@ const CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg";
 export interface LocalKafka extends AsyncDisposable {
   /** `host:port` of every broker. */
   readonly brokers: readonly string[];
+  /** Where each broker listens, past any proxy. */
+  readonly ports: readonly number[];
+  pid(broker: number): number;
   /** Ends a broker at once, as a crash does. */
   kill(broker: number): Promise<void>;
   /** Freezes and thaws a broker: connections stay, nothing answers. */
@@ -22,17 +25,27 @@ export interface LocalKafka extends AsyncDisposable {
   restart(broker: number): Promise<void>;
 }
 
+export interface LocalKafkaOptions {
+  /** Ports that clients are told to use, one for each broker: of proxies before them. Brokers talk past them. */
+  readonly advertisedPorts?: readonly number[];
+  /** Where a broker keeps its data; a folder of its own when absent. */
+  readonly dataDirs?: readonly string[];
+}
+
 /** Real brokers in KRaft mode on loopback, each broker and controller in one process. */
 export async function startLocalKafka(
   count: 1 | 3,
   extra: Readonly<Record<string, string>> = {},
+  options: LocalKafkaOptions = {},
 ): Promise<LocalKafka> {
   const jars = await kafkaJars();
   const dir = mkdtempSync(join(tmpdir(), "relay-kafka-"));
-  const ports = await freePorts(count * 2);
+  const ports = await freePorts(count * 3);
   const ids = Array.from({ length: count }, (_, index) => index + 1);
   const clientPort = (id: number) => ports[id - 1] ?? 0;
   const controllerPort = (id: number) => ports[count + id - 1] ?? 0;
+  const internalPort = (id: number) => ports[2 * count + id - 1] ?? 0;
+  const advertisedPort = (id: number) => options.advertisedPorts?.[id - 1] ?? clientPort(id);
   const voters = ids.map((id) => `${id}@127.0.0.1:${controllerPort(id)}`).join(",");
   const processes = new Map<number, ServerProcess>();
   const javaArgs = (main: string, ...args: string[]) => [
@@ -55,11 +68,13 @@ export async function startLocalKafka(
       "process.roles": "broker,controller",
       "node.id": String(id),
       "controller.quorum.voters": voters,
-      listeners: `PLAINTEXT://127.0.0.1:${clientPort(id)},CONTROLLER://127.0.0.1:${controllerPort(id)}`,
-      "advertised.listeners": `PLAINTEXT://127.0.0.1:${clientPort(id)}`,
+      listeners: `PLAINTEXT://127.0.0.1:${clientPort(id)},INTERNAL://127.0.0.1:${internalPort(id)},CONTROLLER://127.0.0.1:${controllerPort(id)}`,
+      "advertised.listeners": `PLAINTEXT://127.0.0.1:${advertisedPort(id)},INTERNAL://127.0.0.1:${internalPort(id)}`,
       "controller.listener.names": "CONTROLLER",
-      "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-      "log.dirs": join(dir, `data-${id}`),
+      "inter.broker.listener.name": "INTERNAL",
+      "listener.security.protocol.map":
+        "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+      "log.dirs": options.dataDirs?.[id - 1] ?? join(dir, `data-${id}`),
       "offsets.topic.replication.factor": String(count),
       "offsets.topic.num.partitions": "4",
       "transaction.state.log.replication.factor": String(count),
@@ -110,7 +125,9 @@ export async function startLocalKafka(
     throw error;
   }
   return {
-    brokers: ids.map((id) => `127.0.0.1:${clientPort(id)}`),
+    brokers: ids.map((id) => `127.0.0.1:${advertisedPort(id)}`),
+    ports: ids.map(clientPort),
+    pid: (id) => processes.get(id)?.pid ?? -1,
     kill: async (id) => processes.get(id)?.[Symbol.asyncDispose](),
     freeze: (id) => processes.get(id)?.signal("SIGSTOP"),
     thaw: (id) => processes.get(id)?.signal("SIGCONT"),

@@ -1,0 +1,99 @@
+import type { AttemptStatus } from "../../../src/domain/enums.ts";
+
+/** What a request was meant to meet: each kind has one status that is right when the relay is well. */
+export type SentKind = "genuine" | "forged" | "paused" | "too_large";
+
+/** One request of the sender, with its bytes and what came back. Times are wall clock, ms. */
+export interface SentRequest {
+  readonly number: number;
+  readonly kind: SentKind;
+  readonly endpointId: string;
+  readonly body: string;
+  readonly sentMs: number;
+  readonly endedMs: number;
+  /** Null: no answer; `reason` says how the connection ended. */
+  readonly status: number | null;
+  readonly reason: string;
+  readonly eventId: string | null;
+}
+
+/** One request that a receiver took. */
+export interface ReceivedRequest {
+  readonly path: string;
+  readonly eventId: string;
+  readonly destinationId: string;
+  readonly tryNumber: number;
+  readonly trigger: string;
+  readonly timestamp: string;
+  readonly signature: string;
+  readonly body: string;
+  /** It cannot have come before this: the receiver's loop had turned then. */
+  readonly notBeforeMs: number;
+  readonly arrivedMs: number;
+  endedMs: number | null;
+  /** Null: the sender was gone before it was answered. */
+  status: number | null;
+}
+
+/** From the moment a fault began until all was in its place again. */
+export interface FaultWindow {
+  readonly name: string;
+  readonly startMs: number;
+  endMs: number;
+}
+
+export interface DestinationUnderTest {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly secret: string;
+  /** Answers 2xx sooner or later, so that nothing may end `dead`. */
+  readonly mayEndDead: boolean;
+  readonly limit: { readonly max: number; readonly windowMs: number } | null;
+}
+
+export interface DumpedEvent {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly signatureValid: boolean;
+  readonly verificationError: string | null;
+  readonly summary: {
+    readonly total: number;
+    readonly delivered: number;
+    readonly failed: number;
+    readonly pending: number;
+  } | null;
+}
+
+export interface DumpedAttempt {
+  readonly eventId: string;
+  readonly destinationId: string;
+  readonly attemptNumber: number;
+  readonly status: AttemptStatus;
+  readonly httpStatus: number;
+}
+
+/** What the API and the event store say when all is quiet. */
+export interface ApiDump {
+  readonly events: readonly DumpedEvent[];
+  readonly attempts: readonly DumpedAttempt[];
+  /** Payloads as the API gives them: of every accepted event, or of a sample. */
+  readonly payloads: ReadonlyMap<string, string>;
+}
+
+export interface Ledgers {
+  readonly sent: readonly SentRequest[];
+  readonly received: readonly ReceivedRequest[];
+  readonly faults: readonly FaultWindow[];
+  readonly destinations: readonly DestinationUnderTest[];
+  readonly dump: ApiDump;
+}
+
+export interface Violation {
+  readonly invariant: "I1" | "I2" | "I3" | "I4" | "I6" | "I7" | "I8";
+  readonly what: string;
+}
+
+/** Wall clock that does not step within a run. */
+export function nowMs(): number {
+  return performance.timeOrigin + performance.now();
+}

@@ -1,0 +1,132 @@
+import { createHmac } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { Agent, request } from "undici";
+import { GITHUB_SECRET } from "../../support/github-webhook.ts";
+import { nowMs, type SentKind, type SentRequest } from "./ledgers.ts";
+import type { SeededRandom } from "./random.ts";
+
+/** Longer than the 3.5 s after which ingest answers 503, short enough to go round a frozen process. */
+const ANSWER_TIMEOUT_MS = 6_000;
+const AFTER_RESET_MS = 50;
+const TOO_LARGE_BYTES = 20_000;
+
+export interface SenderRoutes {
+  readonly genuine: readonly { readonly endpointId: string; readonly url: string }[];
+  readonly paused: { readonly endpointId: string; readonly url: string };
+}
+
+export interface Sender extends AsyncDisposable {
+  readonly sent: readonly SentRequest[];
+  readonly acceptedCount: number;
+  /** Resolves when the last request was answered. */
+  stop(): Promise<void>;
+}
+
+export interface SenderOptions {
+  readonly routes: SenderRoutes;
+  readonly perSecond: number;
+  readonly senders: number;
+  readonly random: SeededRandom;
+}
+
+/** Sends signed, forged, refused and too large webhooks at a steady rate until stopped; nothing is sent twice. */
+export function startSender({ routes, perSecond, senders, random }: SenderOptions): Sender {
+  const sent: SentRequest[] = [];
+  const stopping = new AbortController();
+  const dispatcher = new Agent({ connections: senders, pipelining: 1 });
+  const startedMs = performance.now();
+  let number = 0;
+  let acceptedCount = 0;
+
+  async function sendOne(current: number, kind: SentKind): Promise<void> {
+    const { endpointId, url } =
+      kind === "paused" ? routes.paused : routes.genuine[current % routes.genuine.length]!;
+    const body = makeBody(current, kind);
+    const secret = kind === "forged" ? "another secret" : GITHUB_SECRET;
+    const sentMs = nowMs();
+    const answer = await post(url, body, secret);
+    if (answer.status === 200) acceptedCount += 1;
+    const kept = kind === "too_large" ? `${current}: too large` : body;
+    sent.push({
+      number: current,
+      kind,
+      endpointId,
+      body: kept,
+      sentMs,
+      endedMs: nowMs(),
+      ...answer,
+    });
+    if (answer.status === null || answer.status >= 500) await delay(AFTER_RESET_MS);
+  }
+
+  async function post(url: string, body: string, secret: string) {
+    const signature = createHmac("sha256", secret).update(body).digest("hex");
+    try {
+      const response = await request(url, {
+        method: "POST",
+        headers: {
+          "content-type": "application/json",
+          "x-hub-signature-256": `sha256=${signature}`,
+        },
+        body,
+        dispatcher,
+        signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+      });
+      await response.body.dump();
+      const eventId = response.headers["x-relay-event-id"];
+      return {
+        status: response.statusCode,
+        reason: String(response.statusCode),
+        eventId: typeof eventId === "string" ? eventId : null,
+      };
+    } catch (error) {
+      const { code, name } = error as Error & { code?: string };
+      return { status: null, reason: code ?? name, eventId: null };
+    }
+  }
+
+  async function sendInTurn(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const current = (number += 1);
+      const kind = chooseKind(random.next());
+      const waitMs = startedMs + (current * 1_000) / perSecond - performance.now();
+      if (waitMs > 0) await delay(waitMs);
+      await sendOne(current, kind);
+    }
+  }
+
+  const running = Promise.all(Array.from({ length: senders }, sendInTurn));
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await running;
+  };
+  return {
+    sent,
+    get acceptedCount() {
+      return acceptedCount;
+    },
+    stop,
+    [Symbol.asyncDispose]: async () => {
+      await stop();
+      await dispatcher.destroy();
+    },
+  };
+}
+
+function chooseKind(chance: number): SentKind {
+  if (chance < 0.03) return "forged";
+  if (chance < 0.05) return "paused";
+  return chance < 0.055 ? "too_large" : "genuine";
+}
+
+function makeBody(number: number, kind: SentKind): string {
+  const text = kind === "too_large" ? "x".repeat(TOO_LARGE_BYTES) : "ünï\u2028code";
+  return JSON.stringify({ number, kind, text });
+}
+
+/** How often each answer (or end of a connection) came. */
+export function countAnswers(sent: readonly SentRequest[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const { reason } of sent) counts[reason] = (counts[reason] ?? 0) + 1;
+  return counts;
+}
