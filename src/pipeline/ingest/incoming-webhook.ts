@@ -2,6 +2,7 @@ import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
 import type { NewRecord } from "../../domain/log.ts";
 import { clientAddressOf } from "../../signing/client-address.ts";
+import type { ByteSlab } from "../log/byte-slab.ts";
 import { encodeEvent } from "../log/event-codec.ts";
 import type { Admission, Share } from "./admission.ts";
 import { encodeAnswer } from "./answer.ts";
@@ -19,6 +20,8 @@ export interface WebhookContext {
   readonly ports: IngestPorts;
   readonly options: IngestOptions;
   readonly admission: Admission;
+  /** Where records are encoded. */
+  readonly slab: ByteSlab;
   readonly enqueue: (record: NewRecord, waiter: Waiter) => void;
   /** Wall clock, never running backwards. */
   readonly receivedAtMs: () => number;
@@ -204,25 +207,28 @@ export class IncomingWebhook implements Reception, Waiter {
     const endpoint = this.#endpoint;
     const head = this.#head;
     const id = ports.newEventId(receivedAtMs);
-    const value = encodeEvent({
-      id,
-      orgId: endpoint.orgId,
-      endpointId: endpoint.id,
-      provider: endpoint.provider,
-      receivedAtMs,
-      method: head.method,
-      path: head.path,
-      query: head.query ?? "",
-      headers: redactHeaders(head.headers, redactionOf(endpoint)),
-      contentType: contentTypeOf(head.headers),
-      sourceIp: this.#sourceIp(),
-      signatureValid: finding.kind === "accepted",
-      verificationError: finding.error,
-      reason: finding.reason,
-      bodyStored: body !== null,
-      payloadSizeBytes,
-      body: body ?? NO_BODY,
-    });
+    const value = encodeEvent(
+      {
+        id,
+        orgId: endpoint.orgId,
+        endpointId: endpoint.id,
+        provider: endpoint.provider,
+        receivedAtMs,
+        method: head.method,
+        path: head.path,
+        query: head.query ?? "",
+        headers: redactHeaders(head.headers, redactionOf(endpoint)),
+        contentType: contentTypeOf(head.headers),
+        sourceIp: this.#sourceIp(),
+        signatureValid: finding.kind === "accepted",
+        verificationError: finding.error,
+        reason: finding.reason,
+        bodyStored: body !== null,
+        payloadSizeBytes,
+        body: body ?? NO_BODY,
+      },
+      this.#context.slab,
+    );
     this.#outcome = outcomeOf(finding, id, retryAfterSeconds);
     enqueue({ topic: "events", key: endpoint.id, value }, this);
   }

@@ -1,4 +1,5 @@
 import type { Lookup } from "../../domain/destination.ts";
+import { ByteSlab } from "../log/byte-slab.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import { makeAdmission } from "./admission.ts";
 import type { Admission } from "./admission.ts";
@@ -57,6 +58,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     ports,
     options,
     admission,
+    slab: new ByteSlab(),
     enqueue,
     formatTime,
     // Event ids carry this time and must not run backwards when the wall clock does.

@@ -9,29 +9,33 @@ import { Packr } from "msgpackr";
  *   rest         raw bytes (an event's body, or a whole encoded event inside a task)
  */
 const VERSION = 1;
-const PREFIX_BYTES = 5;
+export const RECORD_PREFIX_BYTES = 5;
 const packr = new Packr({ useRecords: false, int64AsType: "number" });
 
 export function encodeRecord(head: readonly unknown[], rest: Uint8Array): Buffer {
   const packed = packr.pack(head);
-  const out = Buffer.allocUnsafe(PREFIX_BYTES + packed.length + rest.length);
-  out[0] = VERSION;
-  out.writeUInt32BE(packed.length, 1);
-  out.set(packed, PREFIX_BYTES);
-  out.set(rest, PREFIX_BYTES + packed.length);
+  const out = Buffer.allocUnsafe(RECORD_PREFIX_BYTES + packed.length + rest.length);
+  writeRecordPrefix(out, 0, packed.length);
+  out.set(packed, RECORD_PREFIX_BYTES);
+  out.set(rest, RECORD_PREFIX_BYTES + packed.length);
   return out;
+}
+
+export function writeRecordPrefix(out: Buffer, at: number, headBytes: number): void {
+  out[at] = VERSION;
+  out.writeUInt32BE(headBytes, at + 1);
 }
 
 /** @throws {Error} when the value was not written by this codec (a foreign or newer record). */
 export function decodeRecord(value: Uint8Array): { head: unknown[]; rest: Uint8Array } {
-  if (value.length < PREFIX_BYTES || value[0] !== VERSION)
+  if (value.length < RECORD_PREFIX_BYTES || value[0] !== VERSION)
     throw new Error(
       `log record of unknown version ${value[0] ?? "(empty)"}: was it written by a newer relay?`,
     );
   const headBytes = new DataView(value.buffer, value.byteOffset, value.byteLength).getUint32(1);
-  const restAt = PREFIX_BYTES + headBytes;
+  const restAt = RECORD_PREFIX_BYTES + headBytes;
   if (restAt > value.length) throw new Error("log record is cut short");
-  const head: unknown = packr.unpack(value.subarray(PREFIX_BYTES, restAt));
+  const head: unknown = packr.unpack(value.subarray(RECORD_PREFIX_BYTES, restAt));
   if (!Array.isArray(head)) throw new Error("log record without a head");
   return { head, rest: value.subarray(restAt) };
 }
