@@ -12,8 +12,8 @@ import type { DataDirUse } from "./open-data-dir.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** A silent group member loses its partitions after so long; its successor waits for it and for a whole try. */
-export const KAFKA_SESSION_TIMEOUT_MS = 10_000;
+/** A silent group member loses its partitions after so long; its successor then waits for a whole try. */
+const KAFKA_SESSION_TIMEOUT_MS = 10_000;
 /** Room for the headers of the largest event and the head of its task. */
 const RECORD_OVERHEAD_BYTES = 1024 * 1024;
 

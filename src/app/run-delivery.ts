@@ -13,9 +13,10 @@ import { planFanout } from "../pipeline/fanout/plan-fanout.ts";
 import { makeRecorder } from "../pipeline/record/make-recorder.ts";
 import { signDelivery } from "../signing/standard-webhooks.ts";
 import { requireEventStore, type Core } from "./core.ts";
-import { KAFKA_SESSION_TIMEOUT_MS } from "./open-log.ts";
 
 const DAY_MS = 86_400_000;
+/** A try that a lost owner had in flight may be cut off, and its end become durable, this long after its time. */
+const LATE_END_MS = 2_000;
 
 /** The delivery role: records the log into the event store, fans events out, delivers them and moves the delay tiers. */
 export async function runDelivery(core: Core): Promise<void> {
@@ -44,7 +45,7 @@ export async function runDelivery(core: Core): Promise<void> {
         concurrency: core.config.deliveryConcurrency,
         retentionMs: core.config.retentionDays * DAY_MS,
         takeoverWaitMs:
-          core.config.kafka === null ? 0 : KAFKA_SESSION_TIMEOUT_MS + core.config.deliveryTimeoutMs,
+          core.config.kafka === null ? 0 : core.config.deliveryTimeoutMs + LATE_END_MS,
       });
       await delivery.start();
       core.watchLag("delivery", () => delivery.lag());

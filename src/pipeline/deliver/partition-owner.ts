@@ -1,5 +1,7 @@
 import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { encodeOutcome } from "../log/outcome-codec.ts";
+import { encodeClaim } from "./claim.ts";
+import type { Claim } from "./claim.ts";
 import { CommitLoop } from "./commit-loop.ts";
 import { IntakeBudget } from "./intake-budget.ts";
 import { LiveTries } from "./live-tries.ts";
@@ -30,6 +32,7 @@ export class PartitionOwner {
   readonly #commits: CommitLoop;
   readonly #budget: IntakeBudget;
   readonly #opened: Promise<void>;
+  readonly #assignedMs: number;
   #open: () => void = () => undefined;
   #isRecovered = false;
   #isOpened = false;
@@ -40,6 +43,7 @@ export class PartitionOwner {
     this.#shared = shared;
     this.#partition = partition;
     this.#assignmentId = assignmentId;
+    this.#assignedMs = shared.ports.clock.monotonic();
     const live = new LiveTries();
     this.#positions = new PartitionPositions(partition, assignmentId, () =>
       this.#lanes.held.index.lowest(),
@@ -166,16 +170,37 @@ export class PartitionOwner {
   }
 
   async #openAfter(recovered: RecoveredPartition): Promise<void> {
-    while (!this.#closed && !(await this.#commits.commit())) await this.#pause(COMMIT_RETRY_MS);
-    if (recovered.mustWait && this.#shared.options.takeoverWaitMs > 0) {
-      await this.#pause(this.#shared.options.takeoverWaitMs);
+    const waitMs = this.#takeoverWaitMs(recovered);
+    if (waitMs > 0) {
+      const waitsUntilMs = this.#shared.ports.clock.now() + waitMs;
+      await this.#commitClaim({ ownerId: this.#assignmentId, waitsUntilMs });
+      await this.#pause(waitMs);
       await this.#readLateEnds(recovered);
     }
+    await this.#commitClaim({ ownerId: this.#assignmentId, waitsUntilMs: null });
     if (this.#closed) return;
     this.#isOpened = true;
     this.#lanes.open();
     this.#open();
     this.#lanes.held.sweep();
+  }
+
+  /**
+   * The log assigns only when the session of the owner before is over, by that owner's clock too: it starts nothing
+   * any more. What is left are its tries in flight, from the assignment on, or from an earlier one that waits for them.
+   */
+  #takeoverWaitMs({ unreleased }: RecoveredPartition): number {
+    const { clock } = this.#shared.ports;
+    if (unreleased === null) return 0;
+    const ownedForMs = clock.monotonic() - this.#assignedMs;
+    const longestMs = Math.max(0, this.#shared.options.takeoverWaitMs - ownedForMs);
+    if (unreleased.waitsUntilMs === null) return longestMs;
+    return Math.min(longestMs, Math.max(0, unreleased.waitsUntilMs - clock.now()));
+  }
+
+  async #commitClaim(claim: Claim): Promise<void> {
+    this.#positions.claim = encodeClaim(claim);
+    while (!this.#closed && !(await this.#commits.commit())) await this.#pause(COMMIT_RETRY_MS);
   }
 
   async #readLateEnds(recovered: RecoveredPartition): Promise<void> {

@@ -22,15 +22,12 @@ export class PartitionPositions {
   readonly known = new LogPositions();
   readonly #sources = new Map<SourceTopic, Source>();
   readonly #committedFloors: Floors;
-  readonly #assignmentId: string;
+  /** Metadata of the commits: see `claim.ts`. */
+  claim: string;
   readonly #lowestHeld: () => number | undefined;
 
-  constructor(
-    partition: OwnedPartition,
-    assignmentId: string,
-    lowestHeld: () => number | undefined,
-  ) {
-    this.#assignmentId = assignmentId;
+  constructor(partition: OwnedPartition, claim: string, lowestHeld: () => number | undefined) {
+    this.claim = claim;
     this.#lowestHeld = lowestHeld;
     this.#committedFloors = new Map(
       RECOVERY_TOPICS.map((topic) => [topic, committedFloor(partition, topic)]),
@@ -85,7 +82,7 @@ export class PartitionPositions {
     }
     for (const topic of RECOVERY_TOPICS) {
       const offset = Math.min(...floors.map((floor) => floor.get(topic) ?? 0));
-      if (topic === "attempts") entries.push({ topic, offset, metadata: this.#assignmentId });
+      if (topic === "attempts") entries.push({ topic, offset, metadata: this.claim });
       else if (topic === "held")
         entries.push({
           topic,

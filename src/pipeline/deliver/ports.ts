@@ -112,7 +112,7 @@ export interface DeliveryOptions {
   /** Most tries in flight per destination. */
   readonly concurrency: number;
   readonly retentionMs: number;
-  /** Wait before the first try when the last owner left no marker: session + delivery timeout; 0 where there is one owner only. */
+  /** From an assignment to its first try when the last owner left no marker: its tries in flight end meanwhile. 0 where there is one owner only. */
   readonly takeoverWaitMs: number;
   /** Most tries in flight in this process. */
   readonly maxInFlight: number;

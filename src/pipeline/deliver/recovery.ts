@@ -3,6 +3,8 @@ import type { Logger } from "../../domain/logger.ts";
 import type { OutcomeRecord } from "../../domain/outcome.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { decodeTask } from "../log/task-codec.ts";
+import { decodeClaim } from "./claim.ts";
+import type { Claim } from "./claim.ts";
 import type { HeldIndex } from "./held-index.ts";
 import { decodeHeld } from "./held-codec.ts";
 import { decodeLimit } from "./limits-codec.ts";
@@ -18,8 +20,8 @@ const MARGIN_RECORDS = 2_000;
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
   readonly limits: Map<string, LimitRecord>;
-  /** Somebody owned the partition before and did not release it. */
-  mustWait: boolean;
+  /** The last owner, when it did not release the partition: its tries may still be in flight. */
+  unreleased: Claim | null;
 }
 
 export function fanoutKey(eventId: string, run: string): string {
@@ -35,13 +37,14 @@ export async function recoverPartition(input: {
   readonly logger: Logger;
 }): Promise<RecoveredPartition> {
   const { partition, positions, ledger, held, logger } = input;
-  const recovered: RecoveredPartition = { fanouts: new Map(), limits: new Map(), mustWait: false };
-  const lastOwner = partition.committed("attempts")?.metadata ?? null;
+  const recovered: RecoveredPartition = { fanouts: new Map(), limits: new Map(), unreleased: null };
+  const committed = partition.committed("attempts");
+  const last = committed === null ? null : decodeClaim(committed.metadata);
   let released = false;
-  const committedEnds = partition.committed("attempts")?.offset ?? 0;
+  const committedEnds = committed?.offset ?? 0;
   await each(input, "attempts", Math.max(0, committedEnds - MARGIN_RECORDS), (record) => {
     const outcome = decodeOutcome(record.value);
-    if (outcome.kind === "released" && outcome.ownerId === lastOwner) released = true;
+    if (outcome.kind === "released" && outcome.ownerId === last?.ownerId) released = true;
     noteOutcome(outcome, ledger, recovered);
   });
   for (const topic of RECOVERY_TOPICS)
@@ -63,7 +66,7 @@ export async function recoverPartition(input: {
   });
   for (const topic of RECOVERY_TOPICS)
     positions.raise(topic, partition.committed(topic)?.offset ?? 0);
-  recovered.mustWait = lastOwner !== null && !released;
+  recovered.unreleased = released ? null : last;
   logger.info(
     { partition: partition.partition, runs: ledger.size, held: held.size, clean: released },
     "delivery.recovered",

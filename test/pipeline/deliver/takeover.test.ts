@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { decodeClaim, encodeClaim } from "../../../src/pipeline/deliver/claim.ts";
+import { answer, SimWorld } from "../../support/sim-world.ts";
+
+const WAIT_MS = 20_000;
+
+describe("taking a partition over from an owner that was lost", () => {
+  async function killedWorld() {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: WAIT_MS } });
+    world.configure("dst_1");
+    world.behave("dst_1", () => ({ afterMs: 10, reply: answer(200) }));
+    const first = await world.start("first");
+    world.ingest();
+    await world.clock.advance(1_000);
+    expect(world.seen).toHaveLength(1);
+    void world.store.kill(first, 100);
+    await world.clock.advance(200);
+    return world;
+  }
+
+  it("waits once, from the assignment on", async () => {
+    const world = await killedWorld();
+    await world.start("second");
+    world.ingest();
+    await world.clock.advance(WAIT_MS - 1_000);
+    expect(world.seen).toHaveLength(1);
+    await world.clock.advance(2_000);
+    expect(world.seen).toHaveLength(2);
+  });
+
+  it("does not wait all over again when the one that waited is lost as well: it has sent nothing", async () => {
+    const world = await killedWorld();
+    const second = await world.start("second");
+    world.ingest();
+    await world.clock.advance(WAIT_MS / 2);
+    void world.store.kill(second, 100);
+    await world.clock.advance(200);
+    await world.start("third");
+    await world.clock.advance(WAIT_MS / 2 - 1_000);
+    expect(world.seen).toHaveLength(1);
+    await world.clock.advance(2_000);
+    expect(world.seen).toHaveLength(2);
+  });
+
+  it("waits for one that had begun to send after its own wait", async () => {
+    const world = await killedWorld();
+    const second = await world.start("second");
+    await world.clock.advance(WAIT_MS + 1_000);
+    void world.store.kill(second, 100);
+    await world.clock.advance(200);
+    await world.start("third");
+    world.ingest();
+    await world.clock.advance(WAIT_MS - 1_000);
+    expect(world.seen).toHaveLength(1);
+    await world.clock.advance(2_000);
+    expect(world.seen).toHaveLength(2);
+  });
+});
+
+describe("a claim", () => {
+  it("survives the commit's metadata, and one of an older relay is its owner's name", () => {
+    for (const waitsUntilMs of [null, 1_700_000_000_000])
+      expect(decodeClaim(encodeClaim({ ownerId: "a/1", waitsUntilMs }))).toEqual({
+        ownerId: "a/1",
+        waitsUntilMs,
+      });
+    expect(decodeClaim("a/1")).toEqual({ ownerId: "a/1", waitsUntilMs: null });
+    expect(decodeClaim("a/1 waits until doomsday").waitsUntilMs).toBeNull();
+  });
+});
