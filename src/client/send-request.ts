@@ -1,5 +1,15 @@
 import { ApiError } from "./api-error.ts";
 
+/** One request and its whole answer. */
+export interface ClientExchange {
+  readonly method: string;
+  /** Path with the query, as requested. */
+  readonly target: string;
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
 export interface ClientOptions {
   /** Such as `http://localhost:8080`. */
   readonly baseUrl: string;
@@ -8,6 +18,8 @@ export interface ClientOptions {
   readonly fetch?: typeof fetch;
   /** Of one request, connect to last byte. Default: 30 s. */
   readonly timeoutMs?: number;
+  /** Sees every answer before it is understood; what it throws is thrown to the caller. */
+  readonly onResponse?: (exchange: ClientExchange) => void;
 }
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -25,11 +37,11 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
   const { baseUrl, apiKey, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const send = options.fetch ?? fetch;
   return async (method, path, { query = {}, body } = {}) => {
-    const url = `${baseUrl.replace(/\/+$/, "")}${path}${encodeQuery(query as Query)}`;
+    const target = path + encodeQuery(query as Query);
     let response: Response;
     let text: string;
     try {
-      response = await send(url, {
+      response = await send(baseUrl.replace(/\/+$/, "") + target, {
         method,
         headers: {
           authorization: `Bearer ${apiKey}`,
@@ -44,6 +56,8 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
       const message = `The relay at ${baseUrl} does not answer: is it running?`;
       throw new ApiError({ status: 0, code: "unreachable", message }, { cause });
     }
+    const { status, headers } = response;
+    options.onResponse?.({ method, target, status, headers, text });
     const json = parse(text);
     if (!response.ok) throw toApiError(response, json);
     return json;

@@ -126,8 +126,9 @@ describe("bad input to the program", () => {
   });
 
   it("relay demo ends by itself with exit 0 and its figures are right", async () => {
-    const { code, stdout } = await runRelay(["demo"]);
+    const { code, stdout, answersChecked } = await runRelay(["demo"]);
     expect(stdout).toContain("Everything came out as it must.");
     expect(code).toBe(0);
+    expect(answersChecked).toBeGreaterThan(10);
   }, 90_000);
 });

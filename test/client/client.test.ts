@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ApiError } from "../../src/client/api-error.ts";
 import { makeClient } from "../../src/client/client.ts";
 import type { Client } from "../../src/client/client.ts";
+import { makeCheckedClient } from "../support/checked-client.ts";
 import { startFakeHarness } from "../support/api-harness.ts";
 import type { FakeHarness } from "../support/api-harness.ts";
 import { startApiServer } from "../../src/api/start-api-server.ts";
@@ -11,7 +12,7 @@ let client: Client;
 beforeAll(async () => {
   harness = await startFakeHarness();
   const { key } = await harness.newKey();
-  client = makeClient({ baseUrl: `${harness.baseUrl}/`, apiKey: key });
+  client = makeCheckedClient({ baseUrl: `${harness.baseUrl}/`, apiKey: key });
 });
 afterAll(() => harness[Symbol.asyncDispose]());
 

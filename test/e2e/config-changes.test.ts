@@ -1,7 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeClient, type Client } from "../../src/client/client.ts";
+import type { Client } from "../../src/client/client.ts";
 import type { Endpoint } from "../../src/client/types.ts";
+import { makeCheckedClient } from "../support/checked-client.ts";
 import { startApiRelay, type ApiRelay } from "../support/api-relay.ts";
 import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
 import { startReceiver, type Receiver } from "../support/receiver.ts";
@@ -26,7 +27,7 @@ describe("changes of the configuration on a running relay under light load", () 
     receiver = await startReceiver();
     relay = await startApiRelay();
     const { key } = await relay.newKey(["read", "write"], null);
-    client = makeClient({ baseUrl: relay.apiUrl, apiKey: key });
+    client = makeCheckedClient({ baseUrl: relay.apiUrl, apiKey: key });
     projectId = (await client.projects.create({ name: "Changes" })).id;
     const busy = await makeEndpoint();
     await makeDestination(busy.id, "/load");

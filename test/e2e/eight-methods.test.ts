@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import type { EndpointCreate } from "../../src/client/types.ts";
 import { ApiError } from "../../src/client/api-error.ts";
-import { makeClient } from "../../src/client/client.ts";
+import { makeCheckedClient } from "../support/checked-client.ts";
 import { startApiRelay, type ApiRelay } from "../support/api-relay.ts";
 import { startSwitchedProxy, type SwitchedProxy } from "../support/api-switch.ts";
 import { reservePort } from "../../src/app/reserve-port.ts";
@@ -181,7 +181,7 @@ describe("the eight verification methods through the whole service", () => {
       RELAY_TRUSTED_PROXIES: "127.0.0.0/8",
     });
     const { key } = await relay.newKey(["read", "write"], null);
-    client = makeClient({ baseUrl: relay.apiUrl, apiKey: key });
+    client = makeCheckedClient({ baseUrl: relay.apiUrl, apiKey: key });
     projectId = (await client.projects.create({ name: "Methods" })).id;
   });
   afterAll(async () => {

@@ -6,6 +6,7 @@ import { SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readCredentials } from "../../src/embedded/chdb/credentials-file.ts";
 import { startReceiver, type Receiver } from "../support/receiver.ts";
+import { checkedFetch } from "../support/checked-client.ts";
 import { makeRelayProcess, runRelay, type RelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -73,7 +74,8 @@ describe("secrets, through everything and looked for everywhere", () => {
     headers: Record<string, string> = {},
     body?: string,
   ) {
-    const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body }) });
+    const send = new URL(url).port === String(relay.ports.api) ? checkedFetch : fetch;
+    const response = await send(url, { method, headers, ...(body === undefined ? {} : { body }) });
     const text = await response.text();
     answers.push({ what, text: `${JSON.stringify([...response.headers])}\n${text}` });
     const id = response.headers.get("x-relay-event-id");

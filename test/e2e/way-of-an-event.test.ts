@@ -3,6 +3,7 @@ import type { Endpoint } from "../../src/client/types.ts";
 import { verifyDelivery } from "../../src/signing/standard-webhooks.ts";
 import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
 import { startReceiver, type Receiver } from "../support/receiver.ts";
+import { checkedFetch } from "../support/checked-client.ts";
 import { makeRelayProcess, runRelay, type RelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -175,7 +176,7 @@ describe("the way of an event through one process with embedded stores", () => {
     expect(created).toMatchObject({ code: 0 });
     const key = created.stdout.trim();
     const ask = () =>
-      fetch(`http://127.0.0.1:${relay.ports.api}/projects`, {
+      checkedFetch(`http://127.0.0.1:${relay.ports.api}/projects`, {
         headers: { authorization: `Bearer ${key}` },
       });
     expect((await ask()).status).toBe(200);

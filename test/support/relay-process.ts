@@ -1,27 +1,42 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { makeClient, type Client } from "../../src/client/client.ts";
+import type { Client } from "../../src/client/client.ts";
+import { checkAnswer, makeCheckedClient } from "./checked-client.ts";
+import type { Exchange } from "./api-response-check.ts";
 import { freePorts } from "./stores/free-port.ts";
 
+const RECORDER = new URL("record-answers.mjs", import.meta.url).href;
 const PROGRAM = fileURLToPath(new URL("../../bin/relay.js", import.meta.url));
 
 export interface FinishedCommand {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
+  /** Answers of the management API to the command's own client. */
+  readonly answersChecked: number;
 }
 
-/** Runs `relay <args>` to its end. The environment holds PATH and what is given, nothing of the test's own. */
+interface Recorded extends Omit<Exchange, "headers"> {
+  readonly headers: [string, string][];
+}
+
+/**
+ * Runs `relay <args>` to its end. The environment holds PATH and what is given, nothing of the test's own.
+ * Whatever the management API answered to the command itself is judged against the OpenAPI document.
+ */
 export async function runRelay(
   args: readonly string[],
   env: Record<string, string> = {},
   stdin = "",
 ): Promise<FinishedCommand> {
-  const child = spawn(process.execPath, [PROGRAM, ...args], {
-    env: { PATH: process.env["PATH"] ?? "", ...env },
+  const directory = await mkdtemp(join(tmpdir(), "relay-answers-"));
+  const answers = join(directory, "answers.jsonl");
+  await writeFile(answers, "");
+  const child = spawn(process.execPath, ["--import", RECORDER, PROGRAM, ...args], {
+    env: { PATH: process.env["PATH"] ?? "", ANSWERS_FILE: answers, ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   const output = { stdout: "", stderr: "" };
@@ -29,7 +44,12 @@ export async function runRelay(
   child.stderr.setEncoding("utf8").on("data", (text: string) => (output.stderr += text));
   child.stdin.on("error", () => undefined).end(stdin);
   const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
-  return { code, ...output };
+  const lines = (await readFile(answers, "utf8")).split("\n");
+  await rm(directory, { recursive: true });
+  const exchanges = lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Recorded);
+  for (const exchange of exchanges)
+    checkAnswer({ ...exchange, headers: new Headers(exchange.headers) });
+  return { code, ...output, answersChecked: exchanges.length };
 }
 
 export const TEST_KEY = "rk_testtest_0123456789abcdefghijklmnop";
@@ -116,7 +136,7 @@ export async function makeRelayProcess(
   return {
     dataDir,
     ports,
-    client: makeClient({
+    client: makeCheckedClient({
       baseUrl: `http://127.0.0.1:${ports.api}`,
       apiKey: env["RELAY_BOOTSTRAP_API_KEY"] ?? "",
     }),

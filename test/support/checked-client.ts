@@ -1,0 +1,44 @@
+import { makeApi } from "../../src/api/api.ts";
+import { makeClient, type Client } from "../../src/client/client.ts";
+import type { ClientOptions } from "../../src/client/send-request.ts";
+import { ResponseCheck, type Exchange, type OpenApiJson } from "./api-response-check.ts";
+import { makeSilentLogger } from "./silent-logger.ts";
+
+/** The document as the service serves it: made from the source, so that no service need be up. */
+async function readDocument(): Promise<OpenApiJson> {
+  const api = makeApi({
+    management: {} as never,
+    queries: {} as never,
+    logger: makeSilentLogger(),
+    newRequestId: () => "none",
+    now: Date.now,
+    version: "test",
+  });
+  return (await (await api.request("/openapi.json")).json()) as OpenApiJson;
+}
+
+const responses = new ResponseCheck(await readDocument());
+
+/** @throws {Error} when the OpenAPI document does not know this answer: status, headers, every field */
+export function checkAnswer(exchange: Exchange): void {
+  responses.check(exchange);
+}
+
+/** The client of all tests: every answer is judged against the OpenAPI document. */
+export function makeCheckedClient(options: ClientOptions): Client {
+  return makeClient({ ...options, onResponse: checkAnswer });
+}
+
+/** As `fetch`, for requests to the management API that the client does not make. */
+export async function checkedFetch(url: string, init: RequestInit = {}): Promise<Response> {
+  const response = await fetch(url, init);
+  const { pathname, search } = new URL(url);
+  checkAnswer({
+    method: init.method ?? "GET",
+    target: pathname + search,
+    status: response.status,
+    headers: response.headers,
+    text: await response.clone().text(),
+  });
+  return response;
+}
