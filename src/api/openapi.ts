@@ -6,6 +6,7 @@ import { STATUS_OF_CODE } from "./envelope.ts";
 import { ERROR_CATALOGUE } from "./error-catalogue.ts";
 import { shareErrorResponses } from "./share-error-responses.ts";
 import type { OpenApiDocument } from "./openapi-document.ts";
+import { REQUESTS_PER_SECOND } from "./limit-requests.ts";
 import { linksOf } from "./openapi-links.ts";
 import type { AnyOperation } from "./operation.ts";
 import {
@@ -171,7 +172,8 @@ const DESCRIPTION = `Manage projects, endpoints, destinations, events and delive
 
 Ids are a prefix and a ULID. Timestamps are RFC 3339 in UTC with milliseconds. Lists are newest first, ties broken by id.
 Unknown body fields and unknown query parameters are 400. Paths answer other methods with 405 and \`Allow\`.
-Changes to endpoints and destinations take effect within 60 seconds, normally within one.`;
+Changes to endpoints and destinations take effect within 60 seconds, normally within one.
+An API key may make ${REQUESTS_PER_SECOND.toLocaleString("en")} requests a second to one process, as many at once; beyond that it is answered 429 with \`Retry-After\`.`;
 
 /** The finished document. Every operation must have been documented before. */
 export function finishDocument<E extends Env>(api: OpenAPIHono<E>): OpenApiDocument {

@@ -4,6 +4,7 @@ import { makeConfigStore } from "../adapters/postgres/config-store.ts";
 import { makeApiKeyStore } from "../adapters/postgres/key-store.ts";
 import { makeApiMetrics } from "../adapters/prometheus/app-metrics.ts";
 import { makeApi } from "../api/api.ts";
+import { makeLimitRequests, REQUESTS_PER_SECOND } from "../api/limit-requests.ts";
 import { startApiServer } from "../api/start-api-server.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { makeIdGenerator } from "../domain/ids.ts";
@@ -13,7 +14,10 @@ import { requireEventStore, type Core } from "./core.ts";
 import { postTest } from "./post-test.ts";
 
 /** The api role: use cases over the stores and the log, behind HTTP. @returns its port */
-export async function runApi(core: Core): Promise<{ readonly port: number }> {
+export async function runApi(
+  core: Core,
+  requestsPerSecond = REQUESTS_PER_SECOND,
+): Promise<{ readonly port: number }> {
   const { config, clock, logger, supervisor } = core;
   const queries = makeEventQueries({
     store: makeEventStoreReader(requireEventStore(core)),
@@ -46,6 +50,10 @@ export async function runApi(core: Core): Promise<{ readonly port: number }> {
     logger,
     newRequestId: randomUUID,
     now: () => clock.now(),
+    limitRequests: makeLimitRequests({
+      perSecond: requestsPerSecond,
+      nowMs: () => clock.monotonic(),
+    }),
     version: RELAY_VERSION,
     metrics: makeApiMetrics(core.registry),
   });

@@ -21,6 +21,8 @@ export interface RelayOptions {
   readonly logger: Logger;
   /** An initialised empty embedded database to start from, made there when missing; null: none. */
   readonly templateFile: string | null;
+  /** Of one API key. Default: what the OpenAPI document says. */
+  readonly apiRequestsPerSecond?: number;
 }
 
 export interface RunningRelay extends AsyncDisposable {
@@ -87,7 +89,7 @@ async function startParts(
   const roles = new Set(config.roles);
   if (roles.has("delivery")) await runDelivery(core);
   const ingest = roles.has("ingest") ? await runIngest(core) : null;
-  const api = roles.has("api") ? await runApi(core) : null;
+  const api = roles.has("api") ? await runApi(core, options.apiRequestsPerSecond) : null;
   return {
     apiPort: api?.port ?? null,
     ingestPort: ingest?.port ?? null,

@@ -6,7 +6,7 @@ import { Writable } from "node:stream";
 import { makeApiKeyStore } from "../../src/adapters/postgres/key-store.ts";
 import { makeLogger } from "../../src/adapters/pino/logger.ts";
 import { reservePort } from "../../src/app/reserve-port.ts";
-import { startRelay, type RunningRelay } from "../../src/app/start-relay.ts";
+import { startRelay, type RelayOptions, type RunningRelay } from "../../src/app/start-relay.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { templateFile } from "../../src/app/template-file.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
@@ -32,7 +32,10 @@ export interface ApiRelay extends AsyncDisposable {
   urlOf(endpointId: string): Promise<string>;
 }
 
-export async function startApiRelay(extra: Record<string, string> = {}): Promise<ApiRelay> {
+export async function startApiRelay(
+  extra: Record<string, string> = {},
+  over: Pick<RelayOptions, "apiRequestsPerSecond"> = {},
+): Promise<ApiRelay> {
   const dataDir = await mkdtemp(join(tmpdir(), "relay-api-"));
   const lines: string[] = [];
   const destination = new Writable({
@@ -60,6 +63,7 @@ export async function startApiRelay(extra: Record<string, string> = {}): Promise
     clock: makeSystemClock(),
     logger: makeLogger({ level: "debug", pretty: false, destination }),
     templateFile: templateFile(),
+    ...over,
   });
   const { database } = relay.configStore;
   const keyStore = makeApiKeyStore(database);
