@@ -2,8 +2,12 @@
 export interface CommitRequest {
   readonly id: number;
   readonly blobs: readonly { readonly seq: number; readonly bytes: ArrayBuffer }[];
-  /** `encodeRows`: key and value, fixed width. */
+  /** `encodeRows`: key and value, fixed width. Into the index. */
   readonly rows: Uint8Array<ArrayBuffer>;
+  /** Those of this commit, to be put into the index by a later one; null when there are none. */
+  readonly unindexed: { readonly commit: number; readonly rows: Uint8Array<ArrayBuffer> } | null;
+  /** Commits whose rows are in `rows` now. */
+  readonly indexedCommits: readonly number[];
   readonly removedRows: readonly Uint8Array[];
   readonly removedBlobs: readonly number[];
   readonly refs: readonly (readonly [seq: number, regionsLeft: number])[];

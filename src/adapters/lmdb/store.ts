@@ -4,11 +4,14 @@ import type { CommitRequest } from "./commit-protocol.ts";
 import { CommitThread } from "./commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { decodeRow, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
+import { decodeRow, decodeRows, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
 import type { Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./pack-commit.ts";
+import { UnindexedRows } from "./unindexed-rows.ts";
 
 const MAX_OFFSET = 2 ** 48 - 1;
+/** With so many rows outside the index the next commit puts them in: a few milliseconds, once in about a hundred commits. */
+const MAX_UNINDEXED_ROWS = 4_096;
 
 /** One transaction in the words of the log. */
 export interface StoreCommit {
@@ -55,6 +58,7 @@ class LmdbStore implements CommitStore {
   readonly #options: StoreOptions;
   readonly #thread: CommitThread;
   readonly #cache: BlobCache;
+  readonly #unindexed = new UnindexedRows();
   #environment: Environment;
 
   constructor(options: StoreOptions, thread: CommitThread) {
@@ -62,12 +66,18 @@ class LmdbStore implements CommitStore {
     this.#thread = thread;
     this.#cache = new BlobCache(options.cacheBytes);
     this.#environment = openEnvironment(options.path, options.mapSizeBytes);
+    this.#readUnindexed();
   }
 
   async commit(commit: StoreCommit): Promise<void> {
+    const { blobs, rows } = commit.packed;
+    const indexes = this.#mustIndex(commit);
     const request: Omit<CommitRequest, "id"> = {
-      blobs: commit.packed.blobs,
-      rows: encodeRows(commit.packed.rows),
+      blobs,
+      rows: encodeRows(indexes ? [...this.#unindexed.all, ...rows] : []),
+      unindexed:
+        indexes || blobs[0] === undefined ? null : { commit: blobs[0].seq, rows: encodeRows(rows) },
+      indexedCommits: indexes ? this.#unindexed.commits : [],
       removedRows: commit.removedRows.map((row) => rowKey(row, row.base)),
       removedBlobs: commit.removedBlobs,
       refs: commit.refs,
@@ -77,9 +87,23 @@ class LmdbStore implements CommitStore {
     const returned = await this.#thread.commit(request);
     // The commit was made by another thread: without this the next read could still see the old snapshot.
     this.#environment.root.resetReadTxn();
+    if (indexes) this.#unindexed.clear();
+    else if (blobs[0] !== undefined) this.#unindexed.add(blobs[0].seq, rows);
     for (const [index, blob] of commit.packed.blobs.entries())
       this.#cache.put(blob.seq, Buffer.from(returned[index]!));
     for (const seq of commit.removedBlobs) this.#cache.remove(seq);
+  }
+
+  /** What takes rows away, or rewrites them, must find them all in the index. */
+  #mustIndex({ packed, removedRows, removedBlobs }: StoreCommit): boolean {
+    if (removedRows.length > 0 || removedBlobs.length > 0) return true;
+    return this.#unindexed.count + packed.rows.length > MAX_UNINDEXED_ROWS;
+  }
+
+  #readUnindexed(): void {
+    this.#unindexed.clear();
+    for (const { key, value } of this.#environment.unindexed.getRange({}))
+      this.#unindexed.add(key.readUIntBE(0, 6), decodeRows(value));
   }
 
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[] {
@@ -93,7 +117,9 @@ class LmdbStore implements CommitStore {
       limit,
     }))
       rows.push(decodeRow(entry.key, entry.value));
-    return rows;
+    if (rows.length >= limit) return rows;
+    const unindexed = this.#unindexed.from(stream, offset);
+    return [...rows, ...unindexed.slice(0, limit - rows.length)];
   }
 
   blob(seq: number): Buffer | null {
@@ -110,7 +136,7 @@ class LmdbStore implements CommitStore {
   }
 
   lastRow(stream: StreamId): Row | null {
-    return this.#rowAtOrBefore(stream, MAX_OFFSET);
+    return this.#unindexed.last(stream) ?? this.#rowAtOrBefore(stream, MAX_OFFSET);
   }
 
   #rowAtOrBefore(stream: StreamId, offset: number): Row | null {
@@ -145,6 +171,7 @@ class LmdbStore implements CommitStore {
     await this.#environment.root.close();
     await this.#thread.start();
     this.#environment = openEnvironment(this.#options.path, this.#options.mapSizeBytes);
+    this.#readUnindexed();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

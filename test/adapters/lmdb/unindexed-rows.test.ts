@@ -1,0 +1,72 @@
+import { join } from "node:path";
+import { statSync } from "node:fs";
+import { expect, it } from "vitest";
+import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
+import { openStore } from "../../../src/adapters/lmdb/store.ts";
+import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
+import { temporaryDir } from "../../support/log-lmdb.ts";
+
+const PARTITIONS = 50;
+const NOTHING = { groups: [], removedRows: [], removedBlobs: [], refs: [], starts: [] };
+const keyBytes = Buffer.from("ep_1");
+
+/** One record for every partition, as one commit. */
+async function commitOffset(store: CommitStore, offset: number): Promise<void> {
+  const value = Buffer.alloc(100, offset % 256);
+  const streams = Array.from({ length: PARTITIONS }, (_, partition) => ({
+    topic: "events" as const,
+    partition,
+    base: offset,
+    next: offset + 1,
+    records: [{ offset, keyBytes, value, appendedAtMs: 1 }],
+  }));
+  await store.commit({ ...NOTHING, packed: packCommit(streams, offset + 1) });
+}
+
+function expectAll(store: CommitStore, count: number): void {
+  for (const partition of [0, 7, PARTITIONS - 1]) {
+    const stream = { topic: "events" as const, partition };
+    expect(store.lastRow(stream)?.next).toBe(count);
+    const rows = store.rowsFrom(stream, 0, Number.MAX_SAFE_INTEGER);
+    expect(rows.map((row) => row.base)).toEqual(Array.from({ length: count }, (_, n) => n));
+    expect(store.rowsFrom(stream, count - 5, 3).map((row) => row.base)).toEqual([
+      count - 5,
+      count - 4,
+      count - 3,
+    ]);
+    expect(rows.every((row) => store.blob(row.seq) !== null)).toBe(true);
+  }
+}
+
+it("rows are found before and after they were put into the index, and after the files were opened again", async () => {
+  await using dir = await temporaryDir();
+  const options = { path: join(dir.path, "log.mdb"), mapSizeBytes: 2 ** 32, cacheBytes: 0 };
+  let store = await openStore(options);
+  let count = 0;
+  // 4,096 rows outside of the index are the most: 81 commits of 50.
+  for (const until of [10, 80, 82, 100, 170]) {
+    while (count < until) await commitOffset(store, count++);
+    expectAll(store, count);
+    await store[Symbol.asyncDispose]();
+    store = await openStore(options);
+    expectAll(store, count);
+  }
+  const [first] = store.rowsFrom({ topic: "events", partition: 7 }, 169, 1);
+  await store.commit({ ...NOTHING, packed: { blobs: [], rows: [] }, removedRows: [first!] });
+  expect(store.rowsFrom({ topic: "events", partition: 7 }, 168, 9).map((row) => row.base)).toEqual([
+    168,
+  ]);
+  expect(store.rowsFrom({ topic: "events", partition: 8 }, 168, 9)).toHaveLength(2);
+  await store[Symbol.asyncDispose]();
+});
+
+it("the file has room ahead, so that a commit does not make it longer", async () => {
+  await using dir = await temporaryDir();
+  const options = { path: join(dir.path, "log.mdb"), mapSizeBytes: 2 ** 32, cacheBytes: 0 };
+  const store = await openStore(options);
+  await commitOffset(store, 0);
+  const sizeBytes = statSync(options.path).size;
+  for (let offset = 1; offset < 50; offset += 1) await commitOffset(store, offset);
+  expect(statSync(options.path).size).toBe(sizeBytes);
+  await store[Symbol.asyncDispose]();
+});
