@@ -39,8 +39,10 @@ export function registerAppMetrics(registry: Registry, sources: AppMetricSources
     labelNames: ["group", "topic"],
     registers,
     async collect() {
-      for (const lag of await sources.lags())
-        this.set({ group: lag.group, topic: lag.topic }, lag.records);
+      const lags = await sources.lags();
+      // What cannot be read any more must not go on with its last value: that would be a stuck lag, or hide one.
+      this.reset();
+      for (const lag of lags) this.set({ group: lag.group, topic: lag.topic }, lag.records);
     },
   });
 }

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { makeChildren } from "./children.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 /** Counts of the ingest stage and its HTTP server; fits `IngestMetrics` and `IngestServerMetrics`. */
@@ -74,9 +75,10 @@ export function makeIngestMetrics(
       this.set({ unit: "bytes" }, now.bytes);
     },
   });
+  const byOutcome = makeChildren((outcome: string) => requests.labels({ outcome }));
   return {
     answered: (outcome: string, tookSeconds: number): void => {
-      requests.inc({ outcome });
+      byOutcome(outcome).inc();
       seconds.observe(tookSeconds);
     },
     refused: (cause: string): void => unavailable.inc({ cause }),

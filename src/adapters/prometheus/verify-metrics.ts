@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { makeChildren } from "./children.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 /** Counts of the verification stage; fits `VerifyMetrics`. */
@@ -35,10 +36,15 @@ export function makeVerifyMetrics(registry: Registry) {
     labelNames: ["unit"],
     registers,
   });
+  const secondsOf = makeChildren((where: string) => seconds.labels({ where }));
+  const genuineOf = makeChildren((where: string) =>
+    makeChildren((method: string) => verdicts.labels({ method, where, reason: "ok" })),
+  );
   return {
     verified: (method: string, where: string, reason: string, tookSeconds: number): void => {
-      verdicts.inc({ method, where, reason });
-      seconds.observe({ where }, tookSeconds);
+      if (reason === "ok") genuineOf(where)(method).inc();
+      else verdicts.inc({ method, where, reason });
+      secondsOf(where).observe(tookSeconds);
     },
     unavailable: (cause: string): void => unavailable.inc({ cause }),
     batchSent: (requests: number): void => batches.observe(requests),
