@@ -48,7 +48,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     tolerant: true,
   });
   if (eventStore !== null)
-    await supervisor.add(eventSchema(eventStore, config.retentionDays), { tolerant: true });
+    await supervisor.add(eventSchema(eventStore, config), { tolerant: true });
   return {
     config,
     clock,
@@ -121,11 +121,14 @@ function opened(name: string, resource: AsyncDisposable): Part {
   return { name, start: async () => resource };
 }
 
-function eventSchema(client: EventStoreClient, retentionDays: number): Part {
+function eventSchema(
+  client: EventStoreClient,
+  { retentionDays, clickhouseCluster }: Core["config"],
+): Part {
   return {
     name: "event-schema",
     start: async () => {
-      await migrateClickHouse(client, { retentionDays });
+      await migrateClickHouse(client, { retentionDays, cluster: clickhouseCluster ?? undefined });
       return { [Symbol.asyncDispose]: async () => {} };
     },
   };

@@ -14,7 +14,10 @@ export async function migrate(io: CommandIo): Promise<void> {
   }
   const client = connectClickHouse(config.clickhouseUrl);
   try {
-    const { applied } = await migrateClickHouse(client, { retentionDays: config.retentionDays });
+    const { applied } = await migrateClickHouse(client, {
+      retentionDays: config.retentionDays,
+      cluster: config.clickhouseCluster ?? undefined,
+    });
     printLine(
       io.stdout,
       `ClickHouse: up to date${applied.length === 0 ? "" : ` (applied: ${applied.join("; ")})`}`,

@@ -7,6 +7,8 @@ export interface RelayConfig {
   /** Null: embedded. */
   readonly databaseUrl: string | null;
   readonly clickhouseUrl: string | null;
+  /** Name of a cluster in ClickHouse's `remote_servers`; null: one node, plain tables. */
+  readonly clickhouseCluster: string | null;
   readonly kafka: KafkaConfig | null;
   readonly partitions: number;
   readonly api: Listener;

@@ -63,11 +63,17 @@ function toConfig(values: Values): RelayConfig {
       "set RELAY_ENCRYPTION_KEY (32 bytes base64, the same on every node; make one with: openssl rand -base64 32): it encrypts the secrets in DATABASE_URL",
     );
   }
+  if (values.CLICKHOUSE_CLUSTER !== undefined && values.CLICKHOUSE_URL === undefined) {
+    throw new UsageError(
+      "CLICKHOUSE_CLUSTER is set without CLICKHOUSE_URL: set the address of one of its nodes, or unset it to use the embedded store",
+    );
+  }
   return {
     roles: [...new Set(values.RELAY_ROLES)],
     dataDir: values.RELAY_DATA_DIR,
     databaseUrl: values.DATABASE_URL ?? null,
     clickhouseUrl: values.CLICKHOUSE_URL ?? null,
+    clickhouseCluster: values.CLICKHOUSE_CLUSTER ?? null,
     kafka: toKafka(values),
     partitions: values.RELAY_PARTITIONS,
     api: { host: values.RELAY_API_HOST, port: values.RELAY_API_PORT },

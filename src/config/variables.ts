@@ -18,6 +18,10 @@ export const VARIABLES = {
     .regex(/^postgres(ql)?:\/\//, "must be postgresql://user:password@host:5432/database")
     .optional(),
   CLICKHOUSE_URL: httpUrl("must be http(s)://user:password@host:8123/database").optional(),
+  CLICKHOUSE_CLUSTER: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,100}$/, "may hold letters, digits, _ -")
+    .optional(),
   KAFKA_BROKERS: commaList
     .refine(
       (brokers) => brokers.every((broker) => /^[^\s:/]+:\d{1,5}$/.test(broker)),

@@ -63,6 +63,14 @@ describe("configuration", () => {
     ],
     [{ KAFKA_BROKERS: "kafka" }, "KAFKA_BROKERS must be host:port,host:port"],
     [
+      { CLICKHOUSE_CLUSTER: "relay" },
+      "CLICKHOUSE_CLUSTER is set without CLICKHOUSE_URL: set the address of one of its nodes, or unset it to use the embedded store",
+    ],
+    [
+      { CLICKHOUSE_URL: "http://ch:8123/relay", CLICKHOUSE_CLUSTER: "it's" },
+      "CLICKHOUSE_CLUSTER may hold letters, digits, _ -",
+    ],
+    [
       { CLICKHOUSE_URL: "clickhouse://x" },
       "CLICKHOUSE_URL must be http(s)://user:password@host:8123/database",
     ],
