@@ -5,24 +5,25 @@ import type {
   LogConsumer,
   LogRecord,
   NewRecord,
-  OwnedPartition,
   Position,
   Topic,
 } from "../../src/domain/log.ts";
 import type { Clock, Random } from "../../src/domain/clock.ts";
 import { partitionOf } from "../../src/pipeline/log/partition.ts";
+import { SimPartition } from "./sim-log-partition.ts";
+import type { Group, Member } from "./sim-log-partition.ts";
+import type {
+  Committed,
+  CommitEntry,
+  CommitNote,
+  MemoryLogFaults,
+  MemoryProcess,
+  SimStore,
+} from "./sim-log-types.ts";
 
-const BATCH_RECORDS = 50;
+export type { MemoryProcess } from "./sim-log-types.ts";
+
 const REVOKE_LIMIT_MS = 5_000;
-
-export interface MemoryLogFaults {
-  /** Simulated time that one append takes. */
-  appendMs(): number;
-  /** `lost`: not written, the caller is told so. `unknown`: written, but the caller is told that nobody knows. */
-  appendFate(): "ok" | "lost" | "unknown";
-  /** The records of one call and different topics are not written together: only the first so many. */
-  tornAt(records: number): number;
-}
 
 const NO_FAULTS: MemoryLogFaults = {
   appendMs: () => 1,
@@ -30,35 +31,15 @@ const NO_FAULTS: MemoryLogFaults = {
   tornAt: (records) => records,
 };
 
-interface Committed {
-  readonly offset: number;
-  readonly metadata: string;
-}
-
-interface Member {
-  readonly process: MemoryProcess;
-  readonly options: ConsumerOptions;
-  readonly owned: Map<number, Ownership>;
-}
-
-interface Group {
-  readonly committed: Map<string, Committed>;
-  members: Member[];
-  rebalancing: Promise<void>;
-}
-
-/** One process that uses the log: it can die at any moment. */
-export interface MemoryProcess {
-  readonly name: string;
-  alive: boolean;
-}
-
 /** What is durable: it outlives every process. Everything runs on a (simulated) clock. */
-export class MemoryLogStore {
+export class MemoryLogStore implements SimStore {
   #partitions: number;
   readonly clock: Clock;
   readonly random: Random;
   faults: MemoryLogFaults = NO_FAULTS;
+  /** Called when a process begins an append. */
+  watchAppend: ((process: MemoryProcess, records: readonly NewRecord[]) => void) | null = null;
+  readonly commits: CommitNote[] = [];
   readonly #records = new Map<string, LogRecord[]>();
   readonly #groups = new Map<string, Group>();
   readonly #pumps = new Map<string, Set<() => void>>();
@@ -88,6 +69,10 @@ export class MemoryLogStore {
     return list;
   }
 
+  endOffset(topic: Topic, partition: number): number {
+    return (this.records(topic, partition).at(-1)?.offset ?? -1) + 1;
+  }
+
   all(topic: Topic): LogRecord[] {
     return Array.from({ length: this.partitions }, (_, partition) =>
       this.records(topic, partition),
@@ -98,10 +83,20 @@ export class MemoryLogStore {
     return this.group(group).committed.get(`${topic}/${partition}`) ?? null;
   }
 
+  /** Makes a commit durable; the watermarks that it moves are noted. */
+  commit(group: Group, partition: number, entries: readonly CommitEntry[]): void {
+    for (const { topic, offset, metadata } of entries) {
+      const key = `${topic}/${partition}`;
+      if (group.committed.get(key)?.offset !== offset)
+        this.commits.push({ group: group.name, topic, partition, offset, atMs: this.clock.now() });
+      group.committed.set(key, { offset, metadata: metadata ?? "" });
+    }
+  }
+
   group(name: string): Group {
     let group = this.#groups.get(name);
     if (group === undefined) {
-      group = { committed: new Map(), members: [], rebalancing: Promise.resolve() };
+      group = { name, committed: new Map(), members: [], rebalancing: Promise.resolve() };
       this.#groups.set(name, group);
     }
     return group;
@@ -113,7 +108,7 @@ export class MemoryLogStore {
       const partition = record.partition ?? partitionOf(record.key, this.partitions);
       const list = this.records(record.topic, partition);
       const { topic, key, value } = record;
-      const offset = list.length;
+      const offset = this.endOffset(topic, partition) + (this.faults.gap?.(topic) ?? 0);
       list.push({ topic, partition, offset, key, value, appendedAtMs: this.clock.now() });
       touched.add(`${topic}/${partition}`);
       return { partition, offset };
@@ -127,6 +122,13 @@ export class MemoryLogStore {
     const wakes = this.#pumps.get(key) ?? new Set();
     this.#pumps.set(key, wakes.add(wake));
     return () => wakes.delete(wake);
+  }
+
+  /** Runs it in the process: now, when it stands still no more, or never when it is dead by then. */
+  whenAwake(process: MemoryProcess, run: () => void): void {
+    const leftMs = (process.wakesAtMs ?? 0) - this.clock.now();
+    if (leftMs > 0) this.clock.schedule(leftMs, () => this.whenAwake(process, run));
+    else if (process.alive) run();
   }
 
   /** The log as one process sees it. */
@@ -146,7 +148,7 @@ export class MemoryLogStore {
     for (const group of this.#groups.values())
       for (const member of group.members)
         if (member.process === process) for (const one of member.owned.values()) one.lose();
-    await new Promise<void>((resolve) => this.clock.schedule(sessionMs, resolve));
+    await this.#pause(sessionMs);
     for (const group of this.#groups.values()) {
       const left = group.members.filter((member) => member.process !== process);
       if (left.length < group.members.length) {
@@ -154,6 +156,34 @@ export class MemoryLogStore {
         await this.#rebalance(group);
       }
     }
+  }
+
+  /** The process stands still; its partitions go to others when the session is over, and it comes back when it wakes. */
+  async freeze(process: MemoryProcess, forMs: number, sessionMs: number): Promise<void> {
+    process.wakesAtMs = this.clock.now() + forMs;
+    if (forMs <= sessionMs) return;
+    await this.#pause(sessionMs);
+    const left: { group: Group; member: Member; lost: SimPartition[] }[] = [];
+    for (const group of this.#groups.values())
+      for (const member of group.members) {
+        if (member.process !== process || !process.alive) continue;
+        const lost = [...member.owned.values()];
+        member.owned.clear();
+        for (const one of lost) one.lose();
+        left.push({ group, member, lost });
+      }
+    for (const { group, member } of left) {
+      group.members = group.members.filter((other) => other !== member);
+      void this.#rebalance(group);
+    }
+    this.whenAwake(process, () => {
+      for (const { group, member, lost } of left)
+        void Promise.all(lost.map((one) => this.#revoke(member, one))).then(() => {
+          if (!process.alive) return;
+          group.members = [...group.members, member];
+          void this.#rebalance(group);
+        });
+    });
   }
 
   /** Moves every partition on. `eager`: the next owner does not wait for the last one's goodbye. */
@@ -167,17 +197,20 @@ export class MemoryLogStore {
   #append(process: MemoryProcess, records: readonly NewRecord[]): Promise<readonly Position[]> {
     const { promise, resolve, reject } = withResolvers<readonly Position[]>();
     const fate = this.faults.appendFate();
+    const answer = (run: () => void): void => this.whenAwake(process, run);
+    this.watchAppend?.(process, records);
     this.clock.schedule(this.faults.appendMs(), () => {
       if (fate === "lost") {
-        if (process.alive) reject(new LogError("log_unavailable", "the log is away"));
+        answer(() => reject(new LogError("log_unavailable", "the log is away")));
         return;
       }
       // A process that dies during an append may leave a part of it, unless the log writes calls whole.
       const count = process.alive ? records.length : this.faults.tornAt(records.length);
       const positions = this.write(records.slice(0, count));
-      if (!process.alive) return;
-      if (fate === "unknown") reject(new LogError("log_outcome_unknown", "no answer"));
-      else resolve(positions);
+      answer(() => {
+        if (fate === "unknown") reject(new LogError("log_outcome_unknown", "no answer"));
+        else resolve(positions);
+      });
     });
     return promise;
   }
@@ -225,136 +258,32 @@ export class MemoryLogStore {
         (other) => !other.process.alive && other.owned.has(partition),
       );
       if (ownedNow.has(partition) || ofTheDead) continue;
-      const ownership = new Ownership(this, group, member, partition);
+      const ownership = new SimPartition(this, group, member, partition);
       member.owned.set(partition, ownership);
       assignments.push(ownership.begin());
     }
-    await Promise.race([
-      Promise.all(assignments),
-      new Promise<void>((resolve) => this.clock.schedule(60_000, resolve)),
-    ]);
+    await Promise.race([Promise.all(assignments), this.#pause(60_000)]);
   }
 
-  async #revoke(member: Member, ownership: Ownership): Promise<void> {
+  async #revoke(member: Member, ownership: SimPartition): Promise<void> {
     ownership.lose();
     if (!member.process.alive) return;
     await Promise.race([
-      member.options.onRevoked(ownership),
-      new Promise<void>((resolve) => this.clock.schedule(REVOKE_LIMIT_MS, resolve)),
+      new Promise<void>((resolve) =>
+        this.whenAwake(
+          member.process,
+          () => void member.options.onRevoked(ownership).then(resolve),
+        ),
+      ),
+      this.#pause(REVOKE_LIMIT_MS),
     ]);
     ownership.end();
   }
-}
 
-class Ownership implements OwnedPartition {
-  readonly partition: number;
-  readonly #store: MemoryLogStore;
-  readonly #group: Group;
-  readonly #member: Member;
-  readonly #paused = new Set<Topic>();
-  readonly #before: Map<string, Committed>;
-  #owned = true;
-  #ended = false;
-  readonly #stops = new Set<() => void>();
-
-  constructor(store: MemoryLogStore, group: Group, member: Member, partition: number) {
-    this.#store = store;
-    this.#group = group;
-    this.#member = member;
-    this.partition = partition;
-    this.#before = new Map(group.committed);
-  }
-
-  async begin(): Promise<void> {
-    await this.#member.options.onAssigned(this);
-    for (const topic of this.#member.options.topics) void this.#pump(topic);
-  }
-
-  owned(): boolean {
-    return this.#owned && this.#member.process.alive;
-  }
-
-  lose(): void {
-    this.#owned = false;
-    for (const stop of this.#stops) stop();
-  }
-
-  end(): void {
-    this.#ended = true;
-  }
-
-  committed(topic: Topic): Committed | null {
-    return this.#before.get(`${topic}/${this.partition}`) ?? null;
-  }
-
-  endOffset(topic: Topic): Promise<number> {
-    return Promise.resolve(this.#store.records(topic, this.partition).length);
-  }
-
-  async *read(topic: Topic, fromOffset: number): AsyncIterable<readonly LogRecord[]> {
-    const end = this.#store.records(topic, this.partition).length;
-    for (let at = fromOffset; at < end; at += BATCH_RECORDS) {
-      await this.#sleep(0.2);
-      yield this.#store.records(topic, this.partition).slice(at, Math.min(end, at + BATCH_RECORDS));
-    }
-  }
-
-  async commit(
-    entries: readonly {
-      readonly topic: Topic;
-      readonly offset: number;
-      readonly metadata?: string;
-    }[],
-  ): Promise<void> {
-    await this.#sleep(this.#store.faults.appendMs());
-    if (this.#store.faults.appendFate() === "lost")
-      throw new LogError("log_unavailable", "the log is away");
-    if (this.#ended || !this.#member.process.alive) return;
-    // Another owner's commits are never overwritten.
-    const current = this.#group.members.some((other) => other.owned.get(this.partition) === this);
-    const replaced = this.#group.members.some((other) => other.owned.has(this.partition));
-    if (!current && replaced) return;
-    for (const { topic, offset, metadata } of entries)
-      this.#group.committed.set(`${topic}/${this.partition}`, { offset, metadata: metadata ?? "" });
-  }
-
-  pause(topic: Topic): void {
-    this.#paused.add(topic);
-  }
-
-  resume(topic: Topic): void {
-    this.#paused.delete(topic);
-    for (const stop of this.#stops) stop();
-  }
-
-  #sleep(delayMs: number): Promise<void> {
+  #pause(delayMs: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#store.clock.schedule(delayMs, () => {
-        if (this.#member.process.alive) resolve();
-      });
+      this.clock.schedule(delayMs, resolve);
     });
-  }
-
-  async #pump(topic: Topic): Promise<void> {
-    let at = this.committed(topic)?.offset ?? 0;
-    while (this.owned()) {
-      const list = this.#store.records(topic, this.partition);
-      if (at >= list.length || this.#paused.has(topic)) {
-        await new Promise<void>((resolve) => {
-          const off = this.#store.onAppend(topic, this.partition, () => stop());
-          const stop = (): void => {
-            off();
-            this.#stops.delete(stop);
-            resolve();
-          };
-          this.#stops.add(stop);
-        });
-        continue;
-      }
-      const batch = list.slice(at, at + BATCH_RECORDS);
-      at += batch.length;
-      await this.#member.options.onRecords(this, topic, batch);
-    }
   }
 }
 

@@ -1,47 +1,20 @@
-import type { RateLimitWindow } from "../../src/domain/enums.ts";
-import { rateWindowMs } from "../../src/domain/rate-limit.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
-import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
-import { answer, FAIL, HANG, OK, SimWorld } from "./sim-world.ts";
+import { DELAY_TIERS } from "../../src/domain/delay-tier.ts";
+import { answer, FAIL, OK, SimWorld } from "./sim-world.ts";
 import type { Behaviour, SimProcess } from "./sim-world.ts";
 import { seededRandom } from "./sim-clock.ts";
+import { expectedRuns } from "./sim-history.ts";
+import type { Freeze, History, Replay, Story } from "./sim-history.ts";
+import { drawPlan } from "./sim-plan.ts";
+import type { Action, Plan, ReceiverKind } from "./sim-plan.ts";
 
-const SESSION_MS = 2_000;
-const TIMEOUT_MS = 15_000;
-const CHAOS_MS = 90_000;
 const CALM_MS = 12 * 3_600_000;
 
-interface LimitPeriod {
-  readonly fromMs: number;
-  readonly max: number | null;
-  readonly window: RateLimitWindow | null;
-}
-
-interface History {
-  readonly limits: LimitPeriod[];
-  /** From, to. */
-  readonly paused: [number, number][];
-  wasAlwaysActive: boolean;
-  deletedAtMs: number | null;
-  isFast: boolean;
-}
-
-/** What one seed draws. */
-interface Plan {
-  readonly crashes: boolean;
-  readonly rebalances: boolean;
-  readonly eager: boolean;
-  readonly logFaults: boolean;
-  readonly unknownAppends: boolean;
-  readonly torn: boolean;
-  readonly asyncConfig: boolean;
-}
-
-/** Runs one seed from start to calm. @returns what was violated, empty when all promises held */
-export async function runSeed(seed: number): Promise<string[]> {
+/** Runs the world of one seed from its start until all is calm. */
+export async function liveThrough(seed: number): Promise<Story> {
   const chaos = new Chaos(seed);
   await chaos.run();
-  return chaos.violations();
+  return chaos.story();
 }
 
 class Chaos {
@@ -49,69 +22,54 @@ class Chaos {
   readonly #world: SimWorld;
   readonly #plan: Plan;
   readonly #processes: SimProcess[] = [];
-  readonly #history = new Map<string, History>();
+  readonly #histories = new Map<string, History>();
   readonly #events: EventRecord[] = [];
-  readonly #replays: {
-    readonly event: EventRecord;
-    readonly destinationId: string;
-    readonly run: string;
-  }[] = [];
+  readonly #replays: Replay[] = [];
   readonly #disturbedAt: number[] = [];
+  readonly #freezes: Freeze[] = [];
   #names = 0;
   #stuck: string | null = null;
 
   constructor(seed: number) {
+    this.#plan = drawPlan(seed);
     this.#random = seededRandom(seed);
-    const some = (share: number): boolean => this.#random() < share;
-    this.#plan = {
-      crashes: some(0.5),
-      rebalances: some(0.4),
-      eager: some(0.3),
-      logFaults: some(0.3),
-      unknownAppends: some(0.15),
-      torn: some(0.3),
-      asyncConfig: some(0.3),
-    };
     this.#world = new SimWorld({
       seed: seed ^ 0x5bd1e995,
-      partitions: 1 + this.#int(3),
-      delivery: {
-        retryBaseMs: 2_000,
-        takeoverWaitMs: SESSION_MS + TIMEOUT_MS,
-        concurrency: some(0.5) ? 64 : 4,
-        maxInFlight: some(0.2) ? 8 : 4_096,
-        breaker: { failures: 20, minStreakMs: 10_000, openMs: 5_000, maxOpenMs: 60_000 },
-      },
+      partitions: this.#plan.partitions,
+      delivery: this.#plan.delivery,
     });
     this.#world.networkMs = () => 1 + this.#random() * 20;
     this.#setFaults(true);
     if (this.#plan.asyncConfig) this.#world.configKind = "async";
+    this.#world.tellsChanges = !this.#plan.lostNotices;
   }
 
   async run(): Promise<void> {
     this.#makeDestinations();
-    await this.#startProcess();
-    if (this.#random() < 0.5) await this.#startProcess();
-    const endMs = this.#world.clock.now() + CHAOS_MS;
+    for (let count = 0; count < this.#plan.processes; count += 1) await this.#startProcess();
+    // At first nobody owned anything: no takeover to wait for.
+    this.#disturbedAt.length = 0;
+    if (this.#plan.kind === "crowd") await this.#warmUp();
+    const endMs = this.#world.clock.now() + this.#plan.chaosMs;
     while (this.#world.clock.now() < endMs) {
-      await this.#disturb();
-      await this.#world.clock.advance(this.#random() < 0.3 ? 20 : this.#random() * 4_000);
+      await this.#do(this.#draw());
+      const stepMs = this.#random() < 0.3 ? 20 : this.#random() * this.#plan.stepMs;
+      await this.#world.clock.advance(stepMs);
     }
     await this.#calm();
   }
 
-  violations(): string[] {
-    const found: string[] = [];
-    if (this.#stuck !== null) found.push(this.#stuck);
-    this.#checkEnds(found);
-    this.#checkLimits(found);
-    this.#checkRows(found);
-    this.#checkDuplicates(found);
-    this.#checkPaused(found);
-    this.#checkFast(found);
-    for (const { message, fields } of this.#world.errors)
-      found.push(`error logged: ${message} ${JSON.stringify(fields)}`);
-    return found;
+  story(): Story {
+    return {
+      plan: this.#plan,
+      world: this.#world,
+      histories: this.#histories,
+      events: this.#events,
+      replays: this.#replays,
+      disturbedAt: this.#disturbedAt,
+      freezes: this.#freezes,
+      stuck: this.#stuck,
+    };
   }
 
   #int(below: number): number {
@@ -122,8 +80,19 @@ class Chaos {
     return items[this.#int(items.length)]!;
   }
 
+  #draw(): Action {
+    const { actions } = this.#plan;
+    const total = actions.reduce((sum, [, weight]) => sum + weight, 0);
+    let left = this.#random() * total;
+    for (const [action, weight] of actions) {
+      left -= weight;
+      if (left < 0) return action;
+    }
+    return "ingest";
+  }
+
   #setFaults(on: boolean): void {
-    const { logFaults, unknownAppends, torn } = this.#plan;
+    const { logFaults, unknownAppends, torn, gaps } = this.#plan;
     this.#world.store.faults = {
       appendMs: () => 1 + this.#random() * (on ? 8 : 2),
       appendFate: () => {
@@ -135,55 +104,74 @@ class Chaos {
         if (!torn) return this.#random() < 0.5 ? 0 : records;
         return this.#int(records + 1);
       },
+      ...(gaps ? { gap: () => (this.#random() < 0.2 ? 5_000 : 0) } : {}),
     };
   }
 
   #makeDestinations(): void {
-    const count = 2 + this.#int(4);
-    for (let index = 0; index < count; index += 1) {
+    const plan = this.#plan;
+    for (let index = 0; index < plan.destinations; index += 1) {
       const id = `dst_${index}`;
-      const isFast = index === 0;
-      this.#history.set(id, {
+      const isFast = index === 0 && plan.kind !== "limits";
+      const receiver = isFast ? "ok" : this.#pick(plan.receivers);
+      const drawn = isFast ? 0 : this.#int(plan.endpoints);
+      const endpointId = `ep_${plan.kind === "crowd" && !isFast ? 1 : drawn}`;
+      this.#histories.set(id, {
+        id,
+        endpointId,
         limits: [],
         paused: [],
-        wasAlwaysActive: true,
+        wasAlwaysActive: receiver !== "gone",
+        wasAlwaysOk: receiver === "ok",
         deletedAtMs: null,
         isFast,
       });
-      this.#world.behave(id, isFast ? OK : this.#behaviour());
+      this.#world.behave(id, this.#behaviour(receiver));
       this.#world.configure(id, {
-        endpointId: `ep_${isFast ? 0 : this.#int(3)}`,
-        retryMaxAttempts: this.#int(6),
+        endpointId,
+        retryMaxAttempts: this.#int(plan.maxRetries + 1),
         retryBackoff: this.#pick(["exponential", "linear", "fixed"] as const),
       });
-      if (!isFast && this.#random() < 0.6) this.#changeLimit(id);
+      if (!isFast && this.#random() < plan.limitedShare) this.#changeLimit(id);
       else this.#noteLimit(id);
     }
   }
 
-  #behaviour(): Behaviour {
-    const draw = this.#random();
-    if (draw < 0.35) return OK;
-    if (draw < 0.45) return HANG;
-    if (draw < 0.55) return FAIL;
-    if (draw < 0.65) return () => ({ afterMs: 3_000, reply: answer(200) });
-    if (draw < 0.72) return () => ({ afterMs: 10, reply: answer(503, "", String(this.#int(20))) });
-    return (seen, nth) => this.#pick([OK, OK, FAIL, HANG, OK])(seen, nth);
+  #behaviour(kind: ReceiverKind): Behaviour {
+    switch (kind) {
+      case "ok":
+        return OK;
+      case "fail":
+        return FAIL;
+      case "hang":
+        return this.#hang();
+      case "slow":
+        return () => ({ afterMs: 1_500, reply: answer(200) });
+      case "retry_after":
+        return () => ({ afterMs: 10, reply: answer(503, "", String(this.#int(12))) });
+      case "gone":
+        return () => ({ afterMs: 10, reply: answer(this.#random() < 0.3 ? 410 : 200) });
+      case "mixed":
+        return (seen, nth) => this.#pick([OK, OK, FAIL, this.#hang(), OK])(seen, nth);
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  #hang(): Behaviour {
+    const { timeoutMs } = this.#plan;
+    return () => ({
+      afterMs: timeoutMs,
+      reply: { kind: "timeout", reason: "no answer in time", latencyMs: timeoutMs },
+    });
   }
 
   #changeLimit(id: string): void {
-    if (this.#random() < 0.2)
+    if (this.#plan.kind !== "limits" && this.#random() < 0.2)
       this.#world.configure(id, { rateLimitMax: null, rateLimitWindow: null });
     else {
       const max = 1 + this.#int(6);
-      const window = this.#pick([
-        "second",
-        "second",
-        "second",
-        "minute",
-        "minute",
-        "hour",
-      ] as const);
+      const window = this.#pick(this.#plan.windows);
       // Slots that were given out stand when a limit is lifted: they must be over when all is calm.
       this.#world.configure(id, {
         rateLimitMax: window === "hour" ? 10 * max : max,
@@ -195,242 +183,238 @@ class Chaos {
 
   #noteLimit(id: string): void {
     const { rateLimitMax: max, rateLimitWindow: window } = this.#world.destinations.get(id)!;
-    this.#history.get(id)!.limits.push({ fromMs: this.#world.clock.now(), max, window });
+    this.#histories.get(id)!.limits.push({ fromMs: this.#world.clock.now(), max, window });
   }
 
   async #startProcess(): Promise<void> {
     this.#names += 1;
-    this.#disturbedAt.push(this.#world.clock.now());
-    this.#processes.push(await this.#world.start(`p${this.#names}`));
+    this.#noteDisturbance();
+    const skewMs = this.#plan.skewMs * (this.#random() - 0.5);
+    this.#processes.push(await this.#world.start(`p${this.#names}`, skewMs));
+    this.#noteDisturbance();
+  }
+
+  #noteDisturbance(): void {
     this.#disturbedAt.push(this.#world.clock.now());
   }
 
-  async #disturb(): Promise<void> {
-    const draw = this.#random();
-    if (draw < 0.55) {
-      for (let left = 1 + this.#int(6); left > 0; left -= 1)
-        this.#events.push(
-          this.#world.ingest({
-            endpointId: `ep_${this.#int(3)}`,
-            signatureValid: this.#random() > 0.1,
-          }),
-        );
-      return;
+  /** The healthy receiver has proven itself, and the others have work to hang on. */
+  async #warmUp(): Promise<void> {
+    this.#events.push(this.#world.ingest({ endpointId: "ep_0" }));
+    await this.#world.clock.advance(100);
+    for (let count = 0; count < 12; count += 1)
+      this.#events.push(this.#world.ingest({ endpointId: "ep_1" }));
+    await this.#world.clock.advance(50);
+  }
+
+  async #do(action: Action): Promise<void> {
+    switch (action) {
+      case "ingest":
+        return this.#ingest();
+      case "replay":
+        return this.#replayOne();
+      case "crash":
+        return this.#crash();
+      case "crash_in_append":
+        return this.#crashInAppend();
+      case "rotate":
+        this.#noteDisturbance();
+        void this.#world.store.rotate("delivery", this.#plan.eager);
+        void this.#world.store.rotate("delay", this.#plan.eager);
+        return undefined;
+      case "stop_or_start":
+        return this.#stopOrStart();
+      case "freeze":
+        return this.#freeze();
+      case "config":
+        return this.#loseConfiguration();
+      case "pause":
+      case "limit":
+      case "remove":
+      case "behave":
+        return this.#change(action);
+      default:
+        return action satisfies never;
     }
-    const id = this.#pick([...this.#history.keys()]);
-    const history = this.#history.get(id)!;
-    if (draw < 0.62) return this.#replayOne();
-    if (draw < 0.7 && !history.isFast) return this.#togglePause(id, history);
-    if (draw < 0.75 && !history.isFast && history.deletedAtMs === null)
-      return this.#changeLimit(id);
-    if (draw < 0.77 && !history.isFast) {
+  }
+
+  #ingest(): void {
+    for (let left = 1 + this.#int(this.#plan.burst); left > 0; left -= 1)
+      this.#events.push(
+        this.#world.ingest({
+          endpointId: `ep_${this.#int(this.#plan.endpoints)}`,
+          signatureValid: this.#random() > 0.1,
+        }),
+      );
+  }
+
+  #change(action: "pause" | "limit" | "remove" | "behave"): void {
+    const history = this.#pick([...this.#histories.values()]);
+    if (history.isFast || history.deletedAtMs !== null) return;
+    const { id } = history;
+    if (action === "pause") this.#togglePause(history);
+    else if (action === "limit") this.#changeLimit(id);
+    else if (action === "behave") {
+      const kind = this.#pick(this.#plan.receivers);
+      history.wasAlwaysOk = false;
+      if (kind === "gone") history.wasAlwaysActive = false;
+      this.#world.behave(id, this.#behaviour(kind));
+    } else {
       history.wasAlwaysActive = false;
-      history.deletedAtMs ??= this.#world.clock.now();
-      return this.#world.remove(id);
+      history.deletedAtMs = this.#world.clock.now();
+      this.#world.remove(id);
     }
-    if (draw < 0.82 && !history.isFast) return this.#world.behave(id, this.#behaviour());
-    if (draw < 0.9 && this.#plan.crashes) return this.#crash();
-    if (draw < 0.95 && this.#plan.rebalances) {
-      this.#disturbedAt.push(this.#world.clock.now());
-      void this.#world.store.rotate("delivery", this.#plan.eager);
-      void this.#world.store.rotate("delay", this.#plan.eager);
-    } else if (draw < 0.98 && this.#plan.rebalances) await this.#stopOrStart();
   }
 
+  /** Once per event and destination, so that a request tells which run it belongs to. */
   #replayOne(): void {
-    const event = this.#pick(this.#events.length > 0 ? this.#events : [this.#world.makeEvent()]);
+    if (this.#events.length === 0) return;
+    const event = this.#pick(this.#events);
     const ids = [...this.#world.destinations.values()].filter(
-      (one) => one.endpointId === event.endpointId,
+      (one) =>
+        one.endpointId === event.endpointId &&
+        !this.#replays.some((replay) => replay.event === event && replay.destinationId === one.id),
     );
-    if (ids.length === 0 || !this.#events.includes(event)) return;
+    if (ids.length === 0) return;
     const destinationId = this.#pick(ids).id;
     const run = `run${this.#replays.length}`;
-    this.#replays.push({ event, destinationId, run });
+    this.#replays.push({ event, destinationId, run, atMs: this.#world.clock.now() });
     this.#world.replay(event, destinationId, run);
   }
 
-  #togglePause(id: string, history: History): void {
-    if (history.deletedAtMs !== null) return;
+  #togglePause(history: History): void {
     history.wasAlwaysActive = false;
     const nowMs = this.#world.clock.now();
     const last = history.paused.at(-1);
     if (last !== undefined && last[1] === Number.POSITIVE_INFINITY) {
       last[1] = nowMs;
-      this.#world.configure(id, { status: "active" });
+      this.#world.configure(history.id, { status: "active" });
     } else {
       history.paused.push([nowMs, Number.POSITIVE_INFINITY]);
-      this.#world.configure(id, { status: "paused" });
+      this.#world.configure(history.id, { status: "paused" });
     }
   }
 
-  async #crash(): Promise<void> {
-    const alive = this.#processes.filter((process) => process.alive);
-    if (alive.length === 0) return;
-    this.#disturbedAt.push(this.#world.clock.now());
-    void this.#world.store.kill(this.#pick(alive), SESSION_MS);
-    if (alive.length === 1 || this.#random() < 0.5) {
-      await this.#world.clock.advance(this.#random() * 3_000);
-      await this.#startProcess();
-    }
+  #alive(): SimProcess[] {
+    return this.#processes.filter((process) => process.alive);
+  }
+
+  async #crash(victim?: SimProcess): Promise<void> {
+    const alive = this.#alive();
+    const dying = victim ?? (alive.length > 0 ? this.#pick(alive) : undefined);
+    if (dying === undefined) return;
+    this.#noteDisturbance();
+    void this.#world.store.kill(dying, this.#plan.sessionMs);
+    if (alive.length > 1 && this.#random() < 0.5) return;
+    await this.#world.clock.advance(100 + this.#random() * 2_000);
+    await this.#startProcess();
+  }
+
+  /** The process dies while its next append of several records is on its way: any part of it may be durable. */
+  async #crashInAppend(): Promise<void> {
+    const dying: SimProcess[] = [];
+    this.#world.store.watchAppend = (process, records) => {
+      const victim = this.#alive().find((one) => one.name === process.name);
+      if (records.length < 2 || victim === undefined || dying.length > 0) return;
+      victim.alive = false;
+      dying.push(victim);
+    };
+    for (let waits = 0; waits < 20 && dying.length === 0; waits += 1)
+      await this.#world.clock.advance(100);
+    this.#world.store.watchAppend = null;
+    for (const victim of dying) await this.#crash(victim);
   }
 
   async #stopOrStart(): Promise<void> {
-    const alive = this.#processes.filter((process) => process.alive);
-    this.#disturbedAt.push(this.#world.clock.now());
-    if (alive.length < 2) return this.#startProcess();
-    const [leaving] = alive;
-    await this.#world.stop(leaving!);
-    leaving!.alive = false;
-    this.#disturbedAt.push(this.#world.clock.now());
+    const alive = this.#alive();
+    if (this.#plan.sessionMs === 0) {
+      // One owner only: a restart.
+      for (const process of alive) await this.#stop(process);
+      return this.#startProcess();
+    }
+    return alive.length < 2 ? this.#startProcess() : this.#stop(alive[0]!);
+  }
+
+  async #stop(process: SimProcess): Promise<void> {
+    this.#noteDisturbance();
+    await this.#world.stop(process);
+    process.alive = false;
+    this.#noteDisturbance();
+  }
+
+  #freeze(): void {
+    const alive = this.#alive();
+    if (alive.length < 2) return;
+    this.#noteDisturbance();
+    const forMs = 500 + this.#random() * 8_000;
+    const process = this.#pick(alive);
+    const nowMs = this.#world.clock.now();
+    this.#freezes.push({ process: process.name, fromMs: nowMs, toMs: nowMs + forMs });
+    void this.#world.store.freeze(process, forMs, this.#plan.sessionMs);
+    this.#world.clock.schedule(this.#plan.sessionMs, () => this.#noteDisturbance());
+    this.#world.clock.schedule(forMs, () => this.#noteDisturbance());
+  }
+
+  async #loseConfiguration(): Promise<void> {
+    const { configKind } = this.#world;
+    this.#noteDisturbance();
+    this.#world.configKind = "unavailable";
+    await this.#world.clock.advance(this.#random() * 4_000);
+    this.#world.configKind = configKind;
+    this.#noteDisturbance();
   }
 
   /** Everybody is well again: everything has to end. */
   async #calm(): Promise<void> {
     this.#setFaults(false);
-    if (!this.#processes.some((process) => process.alive)) await this.#startProcess();
-    for (const [id, history] of this.#history) {
+    for (const process of this.#processes)
+      await this.#world.clock.advance(
+        process.alive ? Math.max(0, (process.wakesAtMs ?? 0) - this.#world.clock.now()) : 0,
+      );
+    if (this.#alive().length === 0) await this.#startProcess();
+    for (const [id, history] of this.#histories) {
       this.#world.behave(id, OK);
-      const last = history.paused.at(-1);
-      if (last?.[1] === Number.POSITIVE_INFINITY && history.deletedAtMs === null)
-        this.#togglePause(id, history);
-      if (history.deletedAtMs === null) {
-        this.#world.configure(id, { rateLimitMax: null, rateLimitWindow: null });
-        this.#noteLimit(id);
-      }
+      if (history.deletedAtMs !== null) continue;
+      if (history.paused.at(-1)?.[1] === Number.POSITIVE_INFINITY) this.#togglePause(history);
+      this.#world.configure(id, {
+        status: "active",
+        rateLimitMax: null,
+        rateLimitWindow: null,
+      });
+      this.#noteLimit(id);
     }
     const endMs = this.#world.clock.now() + CALM_MS;
-    for (
-      let stepMs = 60_000;
-      this.#world.clock.now() < endMs;
-      stepMs = Math.min(stepMs * 2, 1_800_000)
-    ) {
-      if (this.#missing().length === 0) break;
+    for (let stepMs = 1_000; ; stepMs = Math.min(stepMs * 2, 1_800_000)) {
       await this.#world.clock.advance(stepMs);
+      if (this.#isDrained() && this.#missing().length === 0) return;
+      if (this.#world.clock.now() > endMs) break;
     }
     const missing = this.#missing();
-    if (missing.length > 0) this.#stuck = `I2: never ended: ${missing.slice(0, 5).join(", ")}`;
-    await this.#world.clock.advance(120_000);
+    this.#stuck =
+      missing.length > 0
+        ? `I2: never ended: ${missing.slice(0, 5).join(", ")}`
+        : "not committed, or still in a delay tier";
   }
 
-  /** Runs that must end and have not. */
+  /** Nothing waits in any topic. */
+  #isDrained(): boolean {
+    const { store } = this.#world;
+    for (let partition = 0; partition < store.partitions; partition += 1) {
+      for (const topic of ["events", "tasks"] as const) {
+        const committed = store.committed("delivery", topic, partition)?.offset ?? 0;
+        if (committed < store.endOffset(topic, partition)) return false;
+      }
+      for (const { topic } of DELAY_TIERS) {
+        const committed = store.committed("delay", topic, partition)?.offset ?? 0;
+        if (committed < store.endOffset(topic, partition)) return false;
+      }
+    }
+    return true;
+  }
+
   #missing(): string[] {
     const ended = this.#world.ended();
-    return [...this.#expected()].filter((run) => !ended.has(run));
-  }
-
-  #expected(): Set<string> {
-    const runs = new Set<string>();
-    for (const outcome of this.#world.outcomes())
-      if (outcome.kind === "fanout")
-        for (const id of outcome.destinationIds)
-          runs.add(`${outcome.eventId}|${id}|${outcome.run}`);
-    for (const { event, destinationId, run } of this.#replays)
-      runs.add(`${event.id}|${destinationId}|${run}`);
-    for (const [id, history] of this.#history) {
-      const endpointId = this.#world.destinations.get(id)?.endpointId;
-      if (history.wasAlwaysActive)
-        for (const event of this.#events)
-          if (event.signatureValid && event.endpointId === endpointId)
-            runs.add(`${event.id}|${id}|event`);
-    }
-    return runs;
-  }
-
-  #checkEnds(found: string[]): void {
-    const expected = this.#expected();
-    for (const run of this.#world.ended().keys())
-      if (!expected.has(run)) found.push(`ended but never begun: ${run}`);
-    const open = this.#world.store.partitions;
-    for (let partition = 0; partition < open; partition += 1)
-      for (const topic of ["events", "tasks"] as const) {
-        const committed = this.#world.store.committed("delivery", topic, partition)?.offset ?? 0;
-        const end = this.#world.store.records(topic, partition).length;
-        if (this.#stuck === null && committed < end)
-          found.push(`not committed: ${topic}/${partition} ${committed} of ${end}`);
-      }
-  }
-
-  #checkLimits(found: string[]): void {
-    for (const [id, { limits }] of this.#history)
-      for (const [index, { fromMs, max, window }] of limits.entries()) {
-        if (max === null || window === null) continue;
-        const untilMs = limits[index + 1]?.fromMs ?? Number.POSITIVE_INFINITY;
-        // What was on its way when the limit changed belongs to the one before.
-        const times = this.#world
-          .requestsTo(id)
-          .map((seen) => seen.atMs)
-          .filter((atMs) => atMs >= fromMs + 25 && atMs < untilMs);
-        for (let at = max; at < times.length; at += 1)
-          if (times[at]! - times[at - max]! < rateWindowMs(window))
-            found.push(
-              `I4: ${id} saw ${max + 1} requests in ${times[at]! - times[at - max]!} ms at ${times[at]}, limit ${max} per ${window}`,
-            );
-      }
-  }
-
-  #checkRows(found: string[]): void {
-    const rows = this.#world.attempts().filter((row) => row.status !== "rate_limited");
-    const known = new Set(
-      rows.map((row) => `${row.destinationId}|${row.eventId}|${row.trigger}|${row.tryNumber}`),
-    );
-    for (const { destinationId, eventId, trigger, attempt } of this.#world.seen)
-      if (!known.has(`${destinationId}|${eventId}|${trigger}|${attempt}`))
-        found.push(`I7: no row for ${destinationId} ${eventId} ${trigger} try ${attempt}`);
-    const tries = new Map<string, Set<number>>();
-    for (const { eventId, destinationId, run, tryNumber } of rows) {
-      const key = `${eventId}|${destinationId}|${run}`;
-      tries.set(key, (tries.get(key) ?? new Set()).add(tryNumber));
-    }
-    for (const [key, numbers] of tries)
-      if (Math.max(...numbers) !== numbers.size)
-        found.push(`I7: gap in ${key}: ${[...numbers].join(" ")}`);
-  }
-
-  /** A second request for a try whose end was durable when the first owner could have known it. */
-  #checkDuplicates(found: string[]): void {
-    if (this.#plan.unknownAppends) return;
-    const endedAt = new Map<string, number>();
-    for (const record of this.#world.store.all("attempts")) {
-      const outcome = decodeOutcome(record.value);
-      if (outcome.kind !== "attempt" || outcome.attempt.status === "rate_limited") continue;
-      const { destinationId, eventId, trigger, run, tryNumber } = outcome.attempt;
-      const key = `${destinationId}|${eventId}|${run}|${tryNumber}`;
-      if (trigger === "event" && !endedAt.has(key)) endedAt.set(key, record.appendedAtMs);
-    }
-    for (const { destinationId, eventId, trigger, attempt, atMs } of this.#world.seen) {
-      if (trigger !== "event") continue;
-      const key = `${destinationId}|${eventId}|event|${attempt}`;
-      const ended = endedAt.get(key);
-      // 25 ms: the network, and an end that became durable while the request was on its way.
-      if (ended !== undefined && ended < atMs - 50)
-        found.push(`I8: ${key} sent at ${atMs}, its end was durable at ${ended}`);
-    }
-  }
-
-  #checkPaused(found: string[]): void {
-    for (const [id, { paused, deletedAtMs }] of this.#history)
-      for (const { atMs, eventId } of this.#world.requestsTo(id)) {
-        const during = paused.find(([from, to]) => atMs > from + 30 && atMs < to);
-        if (during !== undefined) found.push(`paused ${id} was sent ${eventId} at ${atMs}`);
-        if (deletedAtMs !== null && atMs > deletedAtMs + 30)
-          found.push(`deleted ${id} was sent ${eventId} at ${atMs}`);
-      }
-  }
-
-  /** I9: what others do delays nobody; only a crash or a rebalance of its own owner may. */
-  #checkFast(found: string[]): void {
-    if (this.#plan.logFaults || this.#plan.unknownAppends) return;
-    for (const event of this.#events) {
-      if (!event.signatureValid || event.endpointId !== "ep_0") continue;
-      const first = this.#world.seen.find(
-        (seen) => seen.eventId === event.id && seen.destinationId === "dst_0",
-      );
-      const atMs = first?.atMs ?? Number.POSITIVE_INFINITY;
-      const disturbed = this.#disturbedAt.some(
-        (time) => time >= event.receivedAtMs - 45_000 && time <= atMs,
-      );
-      if (!disturbed && atMs - event.receivedAtMs > 250)
-        found.push(`I9: ${event.id} waited ${atMs - event.receivedAtMs} ms for dst_0`);
-    }
+    const expected = expectedRuns({ ...this.story() });
+    return [...expected].filter((run) => !ended.has(run));
   }
 }

@@ -33,6 +33,8 @@ export interface SeenRequest {
   readonly atMs: number;
   readonly process: string;
   readonly request: SignedRequest;
+  /** When the sender had the answer; null: not yet, or it did not live to see it. */
+  answeredAtMs: number | null;
 }
 
 /** What a receiver does with its n-th request (from 0). `afterMs` is how long the answer takes. */
@@ -80,9 +82,13 @@ export class SimWorld {
   /** How long until a request arrives at its receiver. */
   networkMs: () => number = () => 1;
   configKind: "sync" | "async" | "unavailable" = "sync";
+  /** False: nobody is told of changes, the sweep has to find them. */
+  tellsChanges = true;
   readonly #listeners = new Set<(destinationId: string) => void>();
   readonly #options: Partial<DeliveryOptions>;
   readonly #counts = new Map<string, number>();
+  readonly #decoded = new Map<number, OutcomeRecord[]>();
+  readonly #signals = new WeakSet<AbortSignal>();
   #events = 0;
 
   constructor(options: WorldOptions = {}) {
@@ -111,13 +117,13 @@ export class SimWorld {
       ...changes,
     };
     this.destinations.set(id, config);
-    this.notify(id);
+    if (this.tellsChanges) this.notify(id);
     return config;
   }
 
   remove(id: string): void {
     this.destinations.delete(id);
-    this.notify(id);
+    if (this.tellsChanges) this.notify(id);
   }
 
   notify(id: string): void {
@@ -181,9 +187,10 @@ export class SimWorld {
     ]);
   }
 
-  async start(name = "a"): Promise<SimProcess> {
+  /** `skewMs`: how far its wall clock is off. */
+  async start(name = "a", skewMs = 0): Promise<SimProcess> {
     const state = { name, alive: true };
-    const clock = this.#clockOf(state);
+    const clock = this.#clockOf(state, skewMs);
     const log = this.store.open(state);
     const logger = makeSilentLogger((level, message, fields) => {
       if (level === "error") this.errors.push({ message, fields });
@@ -228,7 +235,7 @@ export class SimWorld {
         },
         disableDestination: (id) => {
           this.disabled.push(id);
-          this.configure(id, { status: "disabled" });
+          if (this.destinations.has(id)) this.configure(id, { status: "disabled" });
           return Promise.resolve();
         },
         planFanout,
@@ -265,8 +272,21 @@ export class SimWorld {
     return work;
   }
 
+  /** Everything in the `attempts` log; each record is decoded once. */
   outcomes(): OutcomeRecord[] {
-    return this.store.all("attempts").map((record) => decodeOutcome(record.value));
+    return Array.from({ length: this.store.partitions }, (_, partition) =>
+      this.outcomesOf(partition),
+    ).flat();
+  }
+
+  /** The same for one partition, in the order of its records. */
+  outcomesOf(partition: number): readonly OutcomeRecord[] {
+    const records = this.store.records("attempts", partition);
+    const known = this.#decoded.get(partition) ?? [];
+    this.#decoded.set(partition, known);
+    for (let at = known.length; at < records.length; at += 1)
+      known.push(decodeOutcome(records[at]!.value));
+    return known;
   }
 
   /** Attempt rows as the store keeps them: one per id, the last one written. */
@@ -277,12 +297,15 @@ export class SimWorld {
     return [...rows.values()].sort((one, other) => one.attemptedAtMs - other.attemptedAtMs);
   }
 
-  /** Runs that have ended, as `event|destination|run`. */
+  /** Runs that have ended, as `event|destination|run`: what a second copy came to later does not begin them again. */
   ended(): Map<string, Attempt> {
     const ended = new Map<string, Attempt>();
-    for (const attempt of this.attempts())
+    for (const outcome of this.outcomes()) {
+      if (outcome.kind !== "attempt") continue;
+      const { attempt } = outcome;
       if (attempt.status === "delivered" || attempt.status === "dead")
         ended.set(`${attempt.eventId}|${attempt.destinationId}|${attempt.run}`, attempt);
+    }
     return ended;
   }
 
@@ -296,14 +319,20 @@ export class SimWorld {
     return this.clock.sleep(2).then(make);
   }
 
-  #clockOf(process: MemoryProcess): Clock {
+  #clockOf(process: MemoryProcess, skewMs: number): Clock {
     return {
-      now: () => this.clock.now(),
+      now: () => this.clock.now() + skewMs,
       monotonic: () => this.clock.monotonic(),
-      schedule: (delayMs, callback) =>
-        this.clock.schedule(delayMs, () => {
-          if (process.alive) callback();
-        }),
+      schedule: (delayMs, callback) => {
+        let cancelled = false;
+        const cancel = this.clock.schedule(delayMs, () =>
+          this.store.whenAwake(process, () => (cancelled ? undefined : callback())),
+        );
+        return () => {
+          cancelled = true;
+          cancel();
+        };
+      },
     };
   }
 
@@ -320,15 +349,20 @@ export class SimWorld {
           atMs: this.clock.now(),
           process: process.name,
           request,
+          answeredAtMs: null,
         };
         const nth = this.#counts.get(seen.destinationId) ?? 0;
         this.#counts.set(seen.destinationId, nth + 1);
         this.seen.push(seen);
         const { afterMs, reply } = (this.behaviours.get(seen.destinationId) ?? OK)(seen, nth);
-        const cancel = this.clock.schedule(afterMs, () => {
-          if (process.alive) resolve({ ...reply, latencyMs: afterMs });
-        });
-        setMaxListeners(0, signal);
+        const cancel = this.clock.schedule(afterMs, () =>
+          this.store.whenAwake(process, () => {
+            seen.answeredAtMs = this.clock.now();
+            resolve({ ...reply, latencyMs: afterMs });
+          }),
+        );
+        if (!this.#signals.has(signal)) setMaxListeners(0, signal);
+        this.#signals.add(signal);
         signal.addEventListener("abort", () => {
           cancel();
           resolve({ kind: "error", reason: "aborted", latencyMs: afterMs });

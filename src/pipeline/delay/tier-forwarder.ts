@@ -36,6 +36,9 @@ export class TierForwarder {
   #closed = false;
   #wake: (() => void) | null = null;
   #underway: Promise<void> = Promise.resolve();
+  /** Everything below this offset has gone on. */
+  #goneBefore = 0;
+  #cancelCommit: (() => void) | null = null;
 
   constructor(ports: TierPorts, partition: OwnedPartition, topic: Topic, delayMs: number) {
     this.#ports = ports;
@@ -54,6 +57,7 @@ export class TierForwarder {
     this.#closed = true;
     this.#wake?.();
     await this.#underway;
+    this.#cancelCommit?.();
   }
 
   async #forwardAll(records: readonly LogRecord[]): Promise<void> {
@@ -118,18 +122,30 @@ export class TierForwarder {
     if ((await this.#ports.appender.append(moved, () => this.#mayGoOn())) === null) return false;
     this.#ports.metrics.forwarded(this.#topic, moved.length);
     this.#ports.metrics.lateness(Math.max(0, nowMs - this.#leavesAtMs(due[0]!)) / 1000);
-    await this.#commit(due.at(-1)!.offset + 1);
+    this.#goneBefore = due.at(-1)!.offset + 1;
+    await this.#commit();
     return true;
   }
 
-  /** A failed commit costs a second copy at worst; the next one covers it. */
-  async #commit(offset: number): Promise<void> {
+  /**
+   * A commit that fails is repeated until one is through, though no record may follow for hours: a restart
+   * would otherwise publish again what has long been delivered.
+   */
+  async #commit(): Promise<void> {
     try {
-      await this.#partition.commit([{ topic: this.#topic, offset }]);
+      await this.#partition.commit([{ topic: this.#topic, offset: this.#goneBefore }]);
     } catch (error) {
       this.#ports.logger.warn({ topic: this.#topic, err: error }, "log.commit_failed");
-      await this.#pause(COMMIT_RETRY_MS);
+      if (this.#mayGoOn()) this.#commitLater();
     }
+  }
+
+  #commitLater(): void {
+    this.#cancelCommit?.();
+    this.#cancelCommit = this.#ports.clock.schedule(COMMIT_RETRY_MS, () => {
+      this.#cancelCommit = null;
+      if (this.#mayGoOn()) void this.#commit();
+    });
   }
 
   #mayGoOn(): boolean {

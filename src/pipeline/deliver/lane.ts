@@ -185,8 +185,9 @@ export class Lane implements GateLane {
       this.#lookingUp = true;
       void found.then((lookup) => {
         this.#lookingUp = false;
-        if (this.#apply(lookup)) this.#startWith(lookup);
-        this.pump();
+        // What keeps it from starting pumps again: asking at once would ask for ever.
+        if (this.#apply(lookup) && this.#startWith(lookup)) this.pump();
+        this.#watchForEviction();
       });
       return false;
     }
@@ -245,8 +246,7 @@ export class Lane implements GateLane {
   }
 
   #start(config: DestinationConfig, leave: () => void): void {
-    const next = this.#queue.shift();
-    if (next === undefined) return leave();
+    const next = this.#queue.shift()!;
     this.#host.onQueued(-1);
     const finish = this.#rateLimit.start();
     this.#health.onStart();
@@ -284,7 +284,7 @@ export class Lane implements GateLane {
 
   #evict(): void {
     const nowMs = this.#host.clock.monotonic();
-    const config = this.#rateLimit.config;
+    const { config } = this.#rateLimit;
     if (this.#host.mayStart() && !this.#lookingUp && config !== null)
       for (
         let first = this.#queue.first;

@@ -52,7 +52,10 @@ export class RunLedger {
 
   noteEnd(key: string, step: Step, followUp: FollowUp | null): void {
     const facts = this.#facts(key);
-    if (facts.ended === null || compareSteps(step, facts.ended) >= 0)
+    const { ended } = facts;
+    // The end of the run itself stands, whatever a second copy came to.
+    if (ended?.followUp === null) return;
+    if (ended === null || followUp === null || compareSteps(step, ended) >= 0)
       facts.ended = { tryNumber: step.tryNumber, deferrals: step.deferrals, followUp };
   }
 
@@ -67,9 +70,10 @@ export class RunLedger {
     if (facts === undefined) return { kind: "go" };
     const { ended, waiting } = facts;
     if (waiting !== null && compareSteps(waiting, step) > 0) return { kind: "superseded" };
+    // Nothing follows the end of a run: a copy that was put off or held meanwhile is over as well.
+    if (ended?.followUp === null) return { kind: "superseded" };
     if (ended === null || compareSteps(ended, step) < 0) return { kind: "go" };
     const { followUp } = ended;
-    if (followUp === null) return { kind: "superseded" };
     if (waiting !== null && compareSteps(waiting, followUp) >= 0) return { kind: "superseded" };
     return { kind: "follow_up", followUp };
   }

@@ -33,11 +33,12 @@ export function planFanout(
       destinationIds,
       atMs: nowMs,
     },
-    tasks: destinationIds.map((destinationId) => firstTry(event, destinationId)),
+    tasks: destinationIds.map((destinationId) => firstTry(event, destinationId, nowMs)),
   };
 }
 
-export function firstTry(event: EventRecord, destinationId: string): DeliveryTask {
+/** Due at once, also where the clock is behind the one that stamped the event. */
+export function firstTry(event: EventRecord, destinationId: string, nowMs: number): DeliveryTask {
   return {
     event,
     destinationId,
@@ -45,7 +46,7 @@ export function firstTry(event: EventRecord, destinationId: string): DeliveryTas
     trigger: "event",
     tryNumber: 1,
     deferrals: 0,
-    dueAtMs: event.receivedAtMs,
+    dueAtMs: Math.min(event.receivedAtMs, nowMs),
     runStartedAtMs: event.receivedAtMs,
   };
 }

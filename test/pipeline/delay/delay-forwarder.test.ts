@@ -36,7 +36,10 @@ function makeTiers(partitions = 1) {
   };
   const put = (delayMs: number, bodyBytes = 10): DeliveryTask => {
     const event = events.makeEvent({ body: Buffer.alloc(bodyBytes) });
-    const task = { ...firstTry(event, "dst_1"), dueAtMs: clock.now() + delayMs };
+    const task = {
+      ...firstTry(event, "dst_1", event.receivedAtMs),
+      dueAtMs: clock.now() + delayMs,
+    };
     store.write([{ topic: topicForDelay(delayMs), key: "ep_1", value: encodeTask(task) }]);
     return task;
   };
@@ -65,6 +68,28 @@ describe("delay tiers", () => {
       expect(tiers.store.all("tasks")).toHaveLength(1);
     },
   );
+
+  it("a commit that fails is repeated though nothing follows: a restart publishes nothing twice", async () => {
+    const tiers = makeTiers();
+    await tiers.start("a");
+    let failures = 3;
+    tiers.store.faults = {
+      appendMs: () => 1,
+      // An append is lost and repeated by the appender; a commit has to be repeated here.
+      appendFate: () => (tiers.store.all("tasks").length > 0 && failures-- > 0 ? "lost" : "ok"),
+      tornAt: (records) => records,
+    };
+    tiers.put(3_000);
+    await tiers.clock.advance(10_000);
+    expect(tiers.store.committed("delay", "delay-1s", 0)?.offset).toBe(
+      tiers.store.endOffset("delay-1s", 0),
+    );
+    expect(failures).toBeLessThan(0);
+    await tiers.start("b");
+    await tiers.store.rotate("delay", false);
+    await tiers.clock.advance(10_000);
+    expect(tiers.store.all("tasks")).toHaveLength(1);
+  });
 
   it("large tasks are read again when they are due instead of waiting in memory", async () => {
     const tiers = makeTiers();

@@ -87,3 +87,27 @@ describe("circuit breaker", () => {
     expect(world.deferrals).toEqual([]);
   });
 });
+
+describe("a configuration that is looked up", () => {
+  it("is not asked for again and again while a lane waits for its turn", async () => {
+    const world = new SimWorld({ delivery: { maxInFlight: 4 } });
+    world.configKind = "async";
+    for (let index = 0; index < 4; index += 1) {
+      world.configure(`dst_${index}`);
+      world.behave(`dst_${index}`, HANG);
+    }
+    await world.start();
+    for (let count = 0; count < 5; count += 1) world.ingest();
+    await world.clock.advance(100);
+    let lookUps = 0;
+    const sleep = world.clock.sleep.bind(world.clock);
+    world.clock.sleep = (delayMs) => {
+      lookUps += 1;
+      return sleep(delayMs);
+    };
+    await world.clock.advance(10_000);
+    expect(lookUps).toBeLessThan(500);
+    await world.clock.advance(15_000);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(5);
+  });
+});

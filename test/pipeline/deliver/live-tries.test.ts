@@ -3,7 +3,8 @@ import { LiveTries } from "../../../src/pipeline/deliver/live-tries.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 
-const task = firstTry(new SimWorld().makeEvent(), "dst_1");
+const event = new SimWorld().makeEvent();
+const task = firstTry(event, "dst_1", event.receivedAtMs);
 
 it("a second copy of a try completes with the first", () => {
   const live = new LiveTries();

@@ -71,7 +71,7 @@ describe("signed request", () => {
       ],
     });
     const event = world.makeEvent();
-    const task = { ...firstTry(event, "dst_1"), tryNumber: 3 };
+    const task = { ...firstTry(event, "dst_1", event.receivedAtMs), tryNumber: 3 };
     const request = makeSignedRequest(task, config, 1_999, "1.2.3", signDelivery);
     const headers = new Map(request.headers.map(([name, value]) => [name.toLowerCase(), value]));
     expect(request.body).toBe(event.body);

@@ -24,3 +24,12 @@ it("repeats what an earlier owner chose, whatever has changed since", () => {
   const { tasks } = planFanout(world.makeEvent(), destinations, 5, ["dst_2", "dst_9"]);
   expect(tasks.map((task) => task.destinationId)).toEqual(["dst_2", "dst_9"]);
 });
+
+it("makes first tries due at once, also where the clock is behind the one that received the event", () => {
+  const event = world.makeEvent();
+  const behindMs = event.receivedAtMs - 10_000;
+  for (const { dueAtMs } of planFanout(event, destinations, behindMs).tasks)
+    expect(dueAtMs).toBe(behindMs);
+  for (const { dueAtMs } of planFanout(event, destinations, event.receivedAtMs + 5).tasks)
+    expect(dueAtMs).toBe(event.receivedAtMs);
+});

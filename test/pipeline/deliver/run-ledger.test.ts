@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { RunLedger } from "../../../src/pipeline/deliver/run-ledger.ts";
+
+const first = { tryNumber: 1, deferrals: 0 };
+const again = { tryNumber: 1, deferrals: 2 };
+const retry = { tryNumber: 2, deferrals: 0, dueAtMs: 5 };
+
+describe("run ledger", () => {
+  it("knows the end of a run for copies that were put off or held meanwhile", () => {
+    const ledger = new RunLedger();
+    ledger.noteEnd("run", first, null);
+    expect(ledger.judge("run", again).kind).toBe("superseded");
+    expect(ledger.judge("run", retry).kind).toBe("superseded");
+  });
+
+  it("lets the end of a run stand whatever a second copy of it came to", () => {
+    const ledger = new RunLedger();
+    ledger.noteEnd("run", first, null);
+    ledger.noteEnd("run", again, retry);
+    ledger.noteWaiting("run", retry);
+    expect(ledger.judge("run", retry).kind).toBe("superseded");
+    const late = new RunLedger();
+    late.noteEnd("run", again, retry);
+    late.noteEnd("run", first, null);
+    expect(late.judge("run", again).kind).toBe("superseded");
+  });
+
+  it("asks for the follow-up that is not durable, once", () => {
+    const ledger = new RunLedger();
+    ledger.noteEnd("run", first, retry);
+    expect(ledger.judge("run", first)).toEqual({ kind: "follow_up", followUp: retry });
+    ledger.noteWaiting("run", retry);
+    expect(ledger.judge("run", first).kind).toBe("superseded");
+    expect(ledger.judge("run", retry).kind).toBe("go");
+  });
+});

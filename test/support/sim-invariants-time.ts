@@ -1,0 +1,147 @@
+import { rateWindowMs, tokenReturnMs } from "../../src/domain/rate-limit.ts";
+import { decodeHeld } from "../../src/pipeline/deliver/held-codec.ts";
+import { disturbanceMs, isUndisturbed } from "./sim-plan.ts";
+import { runOf } from "./sim-history.ts";
+import type { Story } from "./sim-history.ts";
+import { DURABLE_MS } from "./sim-facts.ts";
+import type { Facts } from "./sim-facts.ts";
+
+/** I9: first try of a healthy destination after its event is durable. */
+const FAST_MS = 250;
+/** A try is not made before it is due. */
+const EARLY_MS = 1;
+const RESUME_MS = 60_000;
+/** A lane lets nothing wait longer, twice (early, queued); then a try may take its whole time. */
+const LANE_WAIT_MS = 2 * 2_000;
+const COMMIT_MS = 600;
+
+/** Promises on time. All but `not early` hold only where nothing disturbed. */
+export function checkTimes(story: Story, facts: Facts, found: string[]): void {
+  checkEarly(story, facts, found);
+  checkFast(story, facts, found);
+  if (!isUndisturbed(story.plan)) return;
+  checkPinned(story, found);
+  checkDurable(facts, found);
+  checkResumed(story, facts, found);
+  checkDrained(story, found);
+}
+
+/** A retry, and a try that the limit put off, is made when its row said, not before. */
+function checkEarly({ plan }: Story, { rows, requests }: Facts, found: string[]): void {
+  if (plan.skewMs > 0) return;
+  for (const [run, attempts] of rows) {
+    const seen = requests.get(run) ?? [];
+    for (const { nextRetryAtMs, status, tryNumber, attemptedAtMs } of attempts) {
+      if (nextRetryAtMs === null) continue;
+      const next = status === "rate_limited" ? tryNumber : tryNumber + 1;
+      const early = seen.find(
+        ({ attempt, atMs }) =>
+          attempt === next &&
+          atMs < nextRetryAtMs - EARLY_MS &&
+          // A second copy of the try, sent by another owner before this row was written.
+          atMs > attemptedAtMs + 50,
+      );
+      if (early !== undefined)
+        found.push(`early: ${run} try ${next} at ${early.atMs}, due at ${nextRetryAtMs}`);
+    }
+  }
+}
+
+/** What others do delays nobody; only a crash or a move of its own owner may. */
+function checkFast(story: Story, { requests }: Facts, found: string[]): void {
+  const { plan, events, disturbedAt } = story;
+  if (plan.logFaults || plan.unknownAppends) return;
+  const fast = [...story.histories.values()].find((history) => history.isFast);
+  if (fast === undefined) return;
+  const lastsMs = disturbanceMs(plan);
+  for (const event of events) {
+    if (!event.signatureValid || event.endpointId !== fast.endpointId) continue;
+    const first = requests.get(runOf(event.id, fast.id, "event"))?.[0];
+    const atMs = first?.atMs ?? Number.POSITIVE_INFINITY;
+    const disturbed = disturbedAt.some(
+      (time) => time >= event.receivedAtMs - lastsMs && time <= atMs,
+    );
+    if (!disturbed && atMs - event.receivedAtMs > FAST_MS)
+      found.push(`I9: ${event.id} waited ${atMs - event.receivedAtMs} ms for ${fast.id}`);
+  }
+}
+
+/** A record holds the watermark for as long as one try may take, and a little: never for a queue of them. */
+function checkPinned({ plan, world }: Story, found: string[]): void {
+  const boundMs = LANE_WAIT_MS + plan.timeoutMs + COMMIT_MS;
+  const commits = world.store.commits.filter(({ group }) => group === "delivery");
+  for (const topic of ["events", "tasks"] as const)
+    for (let partition = 0; partition < world.store.partitions; partition += 1) {
+      const own = commits.filter((one) => one.topic === topic && one.partition === partition);
+      let at = 0;
+      for (const { offset, appendedAtMs } of world.store.records(topic, partition)) {
+        while (at < own.length && own[at]!.offset <= offset) at += 1;
+        const tookMs = (own[at]?.atMs ?? Number.POSITIVE_INFINITY) - appendedAtMs;
+        if (tookMs > boundMs)
+          found.push(`I9: ${topic}/${partition} ${offset} held its partition for ${tookMs} ms`);
+      }
+    }
+}
+
+function checkDurable({ requests, endedAt }: Facts, found: string[]): void {
+  for (const [run, seen] of requests)
+    for (const { attempt, answeredAtMs } of seen) {
+      const ended = endedAt.get(`${run}|${attempt}`);
+      if (answeredAtMs !== null && ended !== undefined && ended > answeredAtMs + DURABLE_MS)
+        found.push(`I8: the end of ${run} try ${attempt} took ${ended - answeredAtMs} ms`);
+    }
+}
+
+/** What was held goes on within 60 s of the resume. */
+function checkResumed(story: Story, { requests }: Facts, found: string[]): void {
+  const { world, histories } = story;
+  for (const record of world.store.all("held")) {
+    const entry = decodeHeld(record.value);
+    if (entry.kind !== "task") continue;
+    const { event, destinationId, run, tryNumber } = entry.task;
+    const history = histories.get(destinationId)!;
+    const isPlain = history.wasAlwaysOk && history.limits.every(({ max }) => max === null);
+    const pause = history.paused.find(
+      ([from, to]) => from <= record.appendedAtMs && record.appendedAtMs <= to + 100,
+    );
+    if (!isPlain || pause === undefined) continue;
+    const [, resumedAtMs] = pause;
+    const again = history.paused.some(([from]) => from > resumedAtMs);
+    if (again || history.deletedAtMs !== null) continue;
+    const went = requests
+      .get(runOf(event.id, destinationId, run))
+      ?.some(({ attempt, atMs }) => attempt >= tryNumber && atMs <= resumedAtMs + RESUME_MS);
+    if (went !== true)
+      found.push(`held ${event.id} ${destinationId} did not go on after ${resumedAtMs}`);
+  }
+}
+
+/** A backlog drains at 90 % of the limit at least, and waits without being looked at again and again. */
+function checkDrained(story: Story, found: string[]): void {
+  for (const { id, limits, wasAlwaysOk, wasAlwaysActive } of story.histories.values()) {
+    const [limit] = limits;
+    if (!wasAlwaysOk || !wasAlwaysActive || limit === undefined) continue;
+    const { max, window } = limit;
+    if (max === null || window === null) continue;
+    const untilMs = limits[1]?.fromMs ?? Number.POSITIVE_INFINITY;
+    const rows = story.world.attempts().filter((row) => row.destinationId === id);
+    const deferred = rows.filter((row) => row.status === "rate_limited");
+    const most = Math.max(0, ...deferred.map((row) => row.deferral + 1));
+    if (most > 4) found.push(`I4: a task of ${id} was put off ${most} times`);
+    // The slots of tasks that wait follow each other without holes.
+    const spanMs = tokenReturnMs(window);
+    const times = story.world
+      .requestsTo(id)
+      .map(({ atMs }) => atMs)
+      .filter((atMs) => atMs < untilMs);
+    const backlogUntilMs = Math.max(
+      0,
+      ...deferred.map((row) => row.nextRetryAtMs ?? 0).filter((atMs) => atMs < untilMs),
+    );
+    const fromMs = deferred[0]?.attemptedAtMs ?? Number.POSITIVE_INFINITY;
+    const windows = Math.floor((backlogUntilMs - fromMs) / spanMs);
+    const made = times.filter((atMs) => atMs >= fromMs && atMs <= backlogUntilMs + 100).length;
+    if (windows >= 2 && made < 0.9 * windows * max * (rateWindowMs(window) / spanMs) - 1)
+      found.push(`I4: ${id} drained ${made} in ${windows} windows of ${max}`);
+  }
+}

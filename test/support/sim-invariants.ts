@@ -1,0 +1,181 @@
+import type { Attempt } from "../../src/domain/attempt.ts";
+import { scheduleLengthMs } from "../../src/domain/backoff.ts";
+import { rateWindowMs } from "../../src/domain/rate-limit.ts";
+import { DEFAULT_DELIVERY_OPTIONS } from "../../src/pipeline/deliver/ports.ts";
+import { DURABLE_MS, gather, NETWORK_MS } from "./sim-facts.ts";
+import type { Facts } from "./sim-facts.ts";
+import { checkTimes } from "./sim-invariants-time.ts";
+import { expectedRuns } from "./sim-history.ts";
+import type { Story } from "./sim-history.ts";
+import type { SeenRequest } from "./sim-world.ts";
+
+/** An end that becomes durable while the next request is already on its way. */
+const CROSSING_MS = 50;
+
+/** What a seed's story violates; empty when all promises held. */
+export function violationsOf(story: Story): string[] {
+  const found: string[] = [];
+  if (story.stuck !== null) found.push(story.stuck);
+  const facts = gather(story);
+  checkEnds(story, facts, found);
+  checkLimits(story, found);
+  checkRows(story, facts, found);
+  checkDuplicates(story, facts, found);
+  checkPaused(story, found);
+  checkTimes(story, facts, found);
+  for (const { message, fields } of story.world.errors)
+    found.push(`error logged: ${message} ${JSON.stringify(fields)}`);
+  return found;
+}
+
+/** I2: what begins ends, once, and for a reason; nothing pins a partition for ever. */
+function checkEnds(story: Story, { rows }: Facts, found: string[]): void {
+  const { world } = story;
+  const expected = expectedRuns(story);
+  for (const [run, attempts] of rows) {
+    const end = attempts.find(({ status }) => status === "delivered" || status === "dead");
+    if (end === undefined) continue;
+    if (!expected.has(run)) found.push(`I2: ended but never begun: ${run}`);
+    const after = attempts.find(
+      ({ status, tryNumber }) => status !== "rate_limited" && tryNumber > end.tryNumber,
+    );
+    if (after !== undefined)
+      found.push(`I2: ${run} went on to try ${after.tryNumber} after its end`);
+    if (end.status === "dead") checkDead(story, end, found);
+  }
+  for (let partition = 0; partition < world.store.partitions; partition += 1)
+    for (const topic of ["events", "tasks"] as const) {
+      const committed = world.store.committed("delivery", topic, partition)?.offset ?? 0;
+      const end = world.store.endOffset(topic, partition);
+      if (story.stuck === null && committed < end)
+        found.push(`I2: not committed: ${topic}/${partition} ${committed} of ${end}`);
+    }
+}
+
+function checkDead(story: Story, end: Attempt, found: string[]): void {
+  const { id, eventId, destinationId, responseBody, httpStatus, tryNumber } = end;
+  const history = story.histories.get(destinationId)!;
+  const config = story.world.destinations.get(destinationId);
+  const begunAtMs =
+    end.run === "event"
+      ? end.eventReceivedAtMs
+      : story.replays.find((replay) => replay.run === end.run)!.atMs;
+  const skewMs = story.plan.skewMs;
+  if (responseBody.includes("deleted")) {
+    if (history.deletedAtMs === null) found.push(`I2: ${id} of ${destinationId} is not deleted`);
+  } else if (responseBody.includes("circuit open")) {
+    const scheduleMs = scheduleLengthMs({
+      backoff: config?.retryBackoff ?? "fixed",
+      retryMaxAttempts: config?.retryMaxAttempts ?? 0,
+      baseMs: story.plan.delivery.retryBaseMs ?? 0,
+      timeoutMs: story.plan.timeoutMs,
+    });
+    if (end.attemptedAtMs + skewMs < begunAtMs + scheduleMs)
+      found.push(`I2: ${eventId} ended behind an open circuit before its schedule was over`);
+  } else if (responseBody.includes("retention")) {
+    if (end.attemptedAtMs < begunAtMs + DEFAULT_DELIVERY_OPTIONS.retentionMs)
+      found.push(`I2: ${eventId} ended by the retention too early`);
+  } else if (
+    httpStatus !== 410 &&
+    config !== undefined &&
+    tryNumber !== config.retryMaxAttempts + 1
+  )
+    found.push(
+      `I2: ${eventId} at ${destinationId} ended dead on try ${tryNumber} with ${config.retryMaxAttempts} retries`,
+    );
+}
+
+/** I4: no sliding window of the receiver's own clock holds more than the maximum. */
+function checkLimits(story: Story, found: string[]): void {
+  for (const [id, { limits }] of story.histories)
+    for (const [index, { fromMs, max, window }] of limits.entries()) {
+      if (max === null || window === null) continue;
+      const untilMs = limits[index + 1]?.fromMs ?? Number.POSITIVE_INFINITY;
+      // What was on its way when the limit changed belongs to the one before.
+      const times = story.world
+        .requestsTo(id)
+        .map((seen) => seen.atMs)
+        .filter((atMs) => atMs >= fromMs + NETWORK_MS && atMs < untilMs);
+      for (let at = max; at < times.length; at += 1)
+        if (times[at]! - times[at - max]! < rateWindowMs(window))
+          found.push(
+            `I4: ${id} saw ${max + 1} requests in ${times[at]! - times[at - max]!} ms at ${times[at]}, limit ${max} per ${window}`,
+          );
+    }
+}
+
+/** I7: a row for each request, a request for each row of one, and no gaps. */
+function checkRows(story: Story, { rows, requests }: Facts, found: string[]): void {
+  for (const [run, seen] of requests) {
+    const tries = new Set(
+      rows
+        .get(run)
+        ?.filter(({ status }) => status !== "rate_limited")
+        .map(({ tryNumber }) => tryNumber),
+    );
+    for (const request of seen)
+      if (!tries.has(request.attempt) && !wasLostInCrash(story, request))
+        found.push(`I7: no row for ${run} try ${request.attempt}`);
+  }
+  for (const [run, attempts] of rows) {
+    const tries = new Set<number>();
+    for (const { tryNumber, status, httpStatus } of attempts) {
+      if (status !== "rate_limited") tries.add(tryNumber);
+      if (httpStatus > 0 && !requests.get(run)?.some(({ attempt }) => attempt === tryNumber))
+        found.push(`I7: a row without a request: ${run} try ${tryNumber}`);
+    }
+    if (tries.size > 0 && Math.max(...tries) !== tries.size)
+      found.push(`I7: gap in ${run}: ${[...tries].join(" ")}`);
+  }
+}
+
+/** In flight when its process died, and the next owner was told in the meantime not to send at all. */
+function wasLostInCrash(story: Story, { destinationId, answeredAtMs }: SeenRequest): boolean {
+  if (story.histories.get(destinationId)!.wasAlwaysActive) return false;
+  return (
+    answeredAtMs === null ||
+    story.disturbedAt.some((time) => time >= answeredAtMs && time <= answeredAtMs + DURABLE_MS)
+  );
+}
+
+/** I8: a second request for a try only where its end was not durable, and only after a disturbance. */
+function checkDuplicates(story: Story, { requests, endedAt }: Facts, found: string[]): void {
+  if (story.plan.unknownAppends) return;
+  for (const [run, seen] of requests) {
+    const firstOf = new Map<number, number>();
+    for (const { attempt, atMs } of seen) {
+      const key = `${run}|${attempt}`;
+      const ended = endedAt.get(key);
+      if (ended !== undefined && ended < atMs - CROSSING_MS && !sentByFrozen(story, seen, attempt))
+        found.push(`I8: ${key} sent at ${atMs}, its end was durable at ${ended}`);
+      const first = firstOf.get(attempt);
+      firstOf.set(attempt, atMs);
+      if (first === undefined) continue;
+      const explained = story.disturbedAt.some(
+        (time) => time >= first - CROSSING_MS && time <= atMs,
+      );
+      if (!explained) found.push(`I8: ${key} sent at ${first} and ${atMs}, undisturbed`);
+    }
+  }
+}
+
+/** Its first sender stood still until others had taken over: nobody could know how it would end. */
+function sentByFrozen(story: Story, seen: readonly SeenRequest[], attempt: number): boolean {
+  const first = seen.find((one) => one.attempt === attempt)!;
+  return story.freezes.some(
+    ({ process, fromMs, toMs }) =>
+      process === first.process &&
+      fromMs - NETWORK_MS <= (first.answeredAtMs ?? toMs) &&
+      first.atMs <= toMs + NETWORK_MS,
+  );
+}
+
+function checkPaused({ world, histories }: Story, found: string[]): void {
+  for (const [id, { paused, deletedAtMs }] of histories)
+    for (const { atMs, eventId } of world.requestsTo(id)) {
+      const during = paused.find(([from, to]) => atMs > from + NETWORK_MS && atMs < to);
+      if (during !== undefined) found.push(`paused ${id} was sent ${eventId} at ${atMs}`);
+      if (deletedAtMs !== null && atMs > deletedAtMs + NETWORK_MS)
+        found.push(`deleted ${id} was sent ${eventId} at ${atMs}`);
+    }
+}

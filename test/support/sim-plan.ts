@@ -1,0 +1,282 @@
+import type { RateLimitWindow } from "../../src/domain/enums.ts";
+import type { DeliveryOptions } from "../../src/pipeline/deliver/ports.ts";
+import { seededRandom } from "./sim-clock.ts";
+
+/** What may be done to the world in one step. */
+export type Action =
+  | "ingest"
+  | "replay"
+  | "pause"
+  | "limit"
+  | "remove"
+  | "behave"
+  | "config"
+  | "crash"
+  | "crash_in_append"
+  | "rotate"
+  | "stop_or_start"
+  | "freeze";
+
+export type ReceiverKind = "ok" | "hang" | "fail" | "slow" | "retry_after" | "gone" | "mixed";
+
+/** Each kind of world is small and sharp on one promise; `mixed` has a little of everything. */
+export type WorldKind = "mixed" | "calm" | "limits" | "holds" | "retries" | "crowd" | "skew";
+
+/** What one seed draws before it begins. */
+export interface Plan {
+  readonly kind: WorldKind;
+  readonly chaosMs: number;
+  /** Steps are up to this long, some only 20 ms. */
+  readonly stepMs: number;
+  readonly partitions: number;
+  readonly processes: number;
+  readonly endpoints: number;
+  readonly destinations: number;
+  /** Most events of one step. */
+  readonly burst: number;
+  readonly actions: readonly (readonly [Action, weight: number])[];
+  readonly receivers: readonly ReceiverKind[];
+  /** Drawn from when a destination gets a limit. */
+  readonly windows: readonly RateLimitWindow[];
+  readonly limitedShare: number;
+  readonly maxRetries: number;
+  readonly logFaults: boolean;
+  readonly unknownAppends: boolean;
+  readonly torn: boolean;
+  /** Offsets jump: what is read "a little before" a committed position is then nothing. */
+  readonly gaps: boolean;
+  readonly asyncConfig: boolean;
+  /** Changes of the configuration are not told. */
+  readonly lostNotices: boolean;
+  readonly eager: boolean;
+  readonly sessionMs: number;
+  readonly timeoutMs: number;
+  /** Wall clocks of processes differ by up to this. */
+  readonly skewMs: number;
+  readonly delivery: Partial<DeliveryOptions>;
+}
+
+/** As the composition root adds to the longest try. */
+const LATE_END_MS = 2_000;
+const DISTURBING: ReadonlySet<Action> = new Set([
+  "config",
+  "crash",
+  "crash_in_append",
+  "rotate",
+  "stop_or_start",
+  "freeze",
+]);
+
+/** Nothing but receivers and operators acts: every promise on time can be asked for. */
+export function isUndisturbed(plan: Plan): boolean {
+  return (
+    !plan.logFaults &&
+    !plan.unknownAppends &&
+    plan.skewMs === 0 &&
+    plan.actions.every(([action, weight]) => weight === 0 || !DISTURBING.has(action))
+  );
+}
+
+/** From then on for this long, a lost or changed owner may keep deliveries waiting, ms. */
+export function disturbanceMs(plan: Plan): number {
+  return plan.sessionMs + (plan.delivery.takeoverWaitMs ?? 0) + 8_000;
+}
+
+export function drawPlan(seed: number): Plan {
+  const random = seededRandom(seed ^ 0x2545f491);
+  const some = (share: number): boolean => random() < share;
+  const int = (below: number): number => Math.floor(random() * below);
+  const kind = drawKind(random());
+  const timeoutMs = some(0.8) ? 3_000 : 15_000;
+  const sessionMs = 2_000;
+  const isUnsafe = kind === "mixed" && some(0.12);
+  const breaks = kind === "retries" || kind === "holds" || some(0.5);
+  const moves = kind === "retries" || kind === "holds" || some(0.4);
+  const base: Plan = {
+    kind,
+    chaosMs: 8_000 + random() * 12_000,
+    stepMs: 2_500,
+    partitions: some(0.6) ? 1 : 2,
+    processes: some(0.5) ? 2 : 1,
+    endpoints: 2,
+    destinations: 2 + int(3),
+    burst: 4,
+    actions: [],
+    receivers: ["ok", "ok", "fail", "hang", "slow", "retry_after", "gone", "mixed", "mixed"],
+    windows: some(0.05) ? ["hour", "minute"] : ["second", "second", "minute"],
+    limitedShare: 0.5,
+    maxRetries: 4,
+    logFaults: kind === "mixed" && some(0.25),
+    unknownAppends: isUnsafe,
+    torn: some(0.5),
+    gaps: some(0.5),
+    asyncConfig: some(0.25),
+    lostNotices: some(0.1),
+    eager: some(0.3),
+    sessionMs,
+    timeoutMs,
+    skewMs: 0,
+    delivery: {
+      retryBaseMs: 1_000,
+      deliveryTimeoutMs: timeoutMs,
+      takeoverWaitMs: timeoutMs + LATE_END_MS,
+      concurrency: some(0.5) ? 64 : 4,
+      breaker: { failures: 20, minStreakMs: 10_000, openMs: 5_000, maxOpenMs: 60_000 },
+    },
+  };
+  switch (kind) {
+    case "mixed":
+      return {
+        ...base,
+        actions: [
+          ["ingest", 50],
+          ["replay", 7],
+          ["pause", 8],
+          ["limit", 5],
+          ["remove", 2],
+          ["behave", 5],
+          ["config", some(0.15) ? 6 : 0],
+          ["crash", breaks ? 8 : 0],
+          ["crash_in_append", breaks ? 5 : 0],
+          ["rotate", moves ? 6 : 0],
+          ["stop_or_start", moves ? 3 : 0],
+          ["freeze", moves ? 4 : 0],
+        ],
+        delivery: { ...base.delivery, maxInFlight: some(0.2) ? 8 : 4_096 },
+      };
+    case "calm":
+      return {
+        ...base,
+        processes: 1,
+        actions: [
+          ["ingest", 50],
+          ["replay", 10],
+          ["pause", 10],
+          ["behave", 3],
+        ],
+        limitedShare: 0.3,
+      };
+    case "limits":
+      return drawLimits(base, some(0.5), some, int);
+    case "holds":
+      return {
+        ...base,
+        destinations: 2,
+        receivers: ["ok", "ok", "mixed", "slow"],
+        limitedShare: 0.2,
+        stepMs: 1_200,
+        gaps: some(0.8),
+        actions: [
+          ["ingest", 25],
+          ["replay", 15],
+          ["pause", 25],
+          ["crash", 5],
+          ["crash_in_append", 8],
+          ["rotate", 10],
+          ["freeze", 3],
+        ],
+      };
+    case "retries":
+      return {
+        ...base,
+        destinations: 2,
+        receivers: ["fail", "mixed", "mixed", "retry_after", "slow"],
+        limitedShare: 0.2,
+        stepMs: 1_500,
+        torn: some(0.8),
+        gaps: some(0.8),
+        actions: [
+          ["ingest", 30],
+          ["replay", 8],
+          ["behave", 3],
+          ["crash", 5],
+          ["crash_in_append", 15],
+          ["rotate", 10],
+          ["stop_or_start", 3],
+          ["freeze", 3],
+        ],
+        delivery: {
+          ...base.delivery,
+          breaker: some(0.5)
+            ? { failures: 4, minStreakMs: 500, openMs: 2_000, maxOpenMs: 8_000 }
+            : { failures: 1_000, minStreakMs: 10_000, openMs: 5_000, maxOpenMs: 60_000 },
+        },
+      };
+    case "crowd":
+      return {
+        ...base,
+        processes: 1,
+        partitions: 1,
+        chaosMs: 6_000,
+        destinations: 6,
+        burst: 4,
+        receivers: ["hang"],
+        limitedShare: 0,
+        actions: [["ingest", 1]],
+        stepMs: 600,
+        delivery: { ...base.delivery, maxInFlight: 8 },
+      };
+    case "skew":
+      return {
+        ...base,
+        processes: 2,
+        skewMs: 3_000,
+        limitedShare: 0,
+        receivers: ["ok", "fail", "mixed"],
+        actions: [
+          ["ingest", 40],
+          ["replay", 5],
+          ["pause", 5],
+          ["rotate", 4],
+        ],
+      };
+    default:
+      return kind satisfies never;
+  }
+}
+
+function drawKind(draw: number): WorldKind {
+  if (draw < 0.34) return "mixed";
+  if (draw < 0.46) return "calm";
+  if (draw < 0.64) return "limits";
+  if (draw < 0.78) return "holds";
+  if (draw < 0.92) return "retries";
+  return draw < 0.96 ? "crowd" : "skew";
+}
+
+/** A backlog against a limit, while its owner dies, moves or stands still. Embedded there is one owner and no wait. */
+function drawLimits(
+  base: Plan,
+  isEmbedded: boolean,
+  some: (share: number) => boolean,
+  int: (below: number) => number,
+): Plan {
+  const isMinute = some(0.6);
+  return {
+    ...base,
+    chaosMs: isMinute ? 50_000 : 8_000,
+    stepMs: isMinute ? 6_000 : 800,
+    partitions: 1,
+    processes: isEmbedded ? 1 : 2,
+    destinations: 2,
+    endpoints: 1,
+    burst: isMinute ? 3 : 4,
+    receivers: ["ok", "ok", "slow", "mixed"],
+    windows: isMinute ? ["minute"] : ["second"],
+    limitedShare: 1,
+    maxRetries: 1 + int(2),
+    sessionMs: isEmbedded ? 0 : base.sessionMs,
+    actions: [
+      ["ingest", 50],
+      ["limit", some(0.2) ? 4 : 0],
+      ["crash", some(0.6) ? 12 : 0],
+      ["rotate", isEmbedded || some(0.4) ? 0 : 12],
+      ["stop_or_start", some(0.3) ? 8 : 0],
+      ["freeze", isEmbedded || some(0.7) ? 0 : 6],
+    ],
+    delivery: {
+      ...base.delivery,
+      takeoverWaitMs: isEmbedded ? 0 : base.timeoutMs + LATE_END_MS,
+    },
+  };
+}
