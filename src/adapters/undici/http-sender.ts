@@ -1,11 +1,11 @@
-import { setMaxListeners } from "node:events";
-import type { Pool } from "undici";
 import type { CidrList } from "../../domain/ip.ts";
+import { boundedText } from "./bounded-text.ts";
+import { Exchange, type RequestToSend } from "./exchange.ts";
 import { ConnectFailedError, failureReason } from "./failure-reason.ts";
 import { PoolCache } from "./pool-cache.ts";
-import { boundedText, readBounded } from "./read-body.ts";
 import { ReceiverGuard, ReceiverRefusedError, type ReceiverCheck } from "./receiver-guard.ts";
 import { makeSystemResolver, type ResolveHost } from "./resolve-host.ts";
+import { DeadlineError, TryLimits } from "./try-limits.ts";
 
 const MAX_READ_BYTES = 64 * 1024;
 const MAX_TEXT_BYTES = 16 * 1024;
@@ -76,16 +76,23 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
     ...(options.ca === undefined ? {} : { ca: options.ca }),
   });
 
+  const limits = new TryLimits();
+
   return {
     async send(request, signal) {
       signal.throwIfAborted();
       const startedMs = performance.now();
       const latencyMs = () => Math.round(performance.now() - startedMs);
-      using deadline = startDeadline(options.timeoutMs, signal);
       try {
         const { url, privateOnly } = guard.parse(request.url);
+        const toSend: RequestToSend = {
+          method: "POST",
+          path: url.pathname + url.search,
+          headers: request.headers.flat(),
+          body: request.body,
+        };
         const answer = await pools.use(url.origin, privateOnly, (pool) =>
-          exchange(pool, url, "POST", request, deadline.signal, MAX_READ_BYTES),
+          limits.within(new Exchange(pool, toSend, MAX_READ_BYTES), options.timeoutMs, signal),
         );
         return {
           kind: "response",
@@ -97,7 +104,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           latencyMs: latencyMs(),
         };
       } catch (error) {
-        if (deadline.expired)
+        if (error instanceof DeadlineError)
           return {
             kind: "timeout",
             reason: `no complete answer within ${options.timeoutMs} ms`,
@@ -118,16 +125,23 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
     checkReceiver: (url) => guard.check(url),
 
     async fetchGuarded(text, { maxBytes, timeoutMs }) {
-      using deadline = startDeadline(timeoutMs, null);
       let answer;
       try {
         const { url, privateOnly } = guard.parse(text);
-        const request = { headers: [["accept", "application/json"]] as const, body: null };
+        const toSend: RequestToSend = {
+          method: "GET",
+          path: url.pathname + url.search,
+          headers: ["accept", "application/json"],
+          body: null,
+        };
         answer = await pools.use(url.origin, privateOnly, (pool) =>
-          exchange(pool, url, "GET", request, deadline.signal, maxBytes),
+          limits.within(new Exchange(pool, toSend, maxBytes), timeoutMs, null),
         );
       } catch (error) {
-        const reason = deadline.expired ? `no answer within ${timeoutMs} ms` : failureReason(error);
+        const reason =
+          error instanceof DeadlineError
+            ? `no answer within ${timeoutMs} ms`
+            : failureReason(error);
         throw new Error(`cannot fetch ${text}: ${reason}`, { cause: error });
       }
       if (answer.status !== 200)
@@ -142,61 +156,5 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
     },
 
     [Symbol.asyncDispose]: () => pools[Symbol.asyncDispose](),
-  };
-}
-
-async function exchange(
-  pool: Pool,
-  url: URL,
-  method: "POST" | "GET",
-  request: {
-    readonly headers: OutboundRequest["headers"];
-    readonly body: Uint8Array | null;
-  },
-  signal: AbortSignal,
-  maxBytes: number,
-) {
-  const response = await pool.request({
-    method,
-    path: url.pathname + url.search,
-    headers: request.headers.flat(),
-    body: request.body,
-    signal,
-  });
-  const { bytes, complete } = await readBounded(response.body, maxBytes);
-  const encoding = firstValue(response.headers["content-encoding"]);
-  return {
-    status: response.statusCode,
-    retryAfter: firstValue(response.headers["retry-after"]),
-    isEncoded: encoding !== null && encoding.toLowerCase() !== "identity" && bytes.length > 0,
-    bytes,
-    complete,
-  };
-}
-
-function firstValue(value: string | string[] | undefined): string | null {
-  return (Array.isArray(value) ? value[0] : value) ?? null;
-}
-
-/** Aborts at the deadline or with the caller's signal, whichever comes first; disposed, it leaves no timer and no listener. */
-function startDeadline(timeoutMs: number, outer: AbortSignal | null) {
-  const controller = new AbortController();
-  const state = { expired: false };
-  const timer = setTimeout(() => {
-    state.expired = true;
-    controller.abort();
-  }, timeoutMs);
-  const onAbort = () => controller.abort();
-  if (outer !== null) setMaxListeners(0, outer); // One signal stops all tries in flight: many listeners are right.
-  outer?.addEventListener("abort", onAbort, { once: true });
-  return {
-    signal: controller.signal,
-    get expired() {
-      return state.expired;
-    },
-    [Symbol.dispose]() {
-      clearTimeout(timer);
-      outer?.removeEventListener("abort", onAbort);
-    },
   };
 }

@@ -28,21 +28,35 @@ export interface ReceiverGuardOptions {
   readonly resolveTimeoutMs: number;
 }
 
+/** A URL that may be tried; where its name leads is checked when it is dialled. */
+export interface ParsedReceiver {
+  readonly url: URL;
+  readonly privateOnly: boolean;
+}
+
+/** Receivers in use whose URL need not be parsed for every try: the verdict on the text never changes. */
+const MOST_PARSED = 20_000;
+
 /**
  * Decides which addresses may be dialled. One refused address among several refuses the name as a whole:
  * a mixed answer is what rebinding looks like, and which address the socket would pick is a matter of luck.
  */
 export class ReceiverGuard {
   readonly #options: ReceiverGuardOptions;
+  readonly #parsed = new Map<string, ParsedReceiver>();
 
   constructor(options: ReceiverGuardOptions) {
     this.#options = options;
   }
 
   /** Text and policy; literal addresses too, since sockets skip `lookup` for them. @throws {ReceiverRefusedError} */
-  parse(text: string): { readonly url: URL; readonly privateOnly: boolean } {
+  parse(text: string): ParsedReceiver {
+    const known = this.#parsed.get(text);
+    if (known !== undefined) return known;
     const verdict = checkReceiverUrl(text, this.#options.allowPrivate);
     if (!verdict.ok) throw new ReceiverRefusedError(`receiver URL refused: ${verdict.reason}`);
+    if (this.#parsed.size >= MOST_PARSED) this.#parsed.clear();
+    this.#parsed.set(text, verdict);
     return verdict;
   }
 

@@ -1,0 +1,108 @@
+import type { Dispatcher, Pool } from "undici";
+
+export interface RequestToSend {
+  readonly method: "POST" | "GET";
+  readonly path: string;
+  /** Names and values in turn. */
+  readonly headers: string[];
+  readonly body: Uint8Array | null;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly retryAfter: string | null;
+  /** Compressed: it is not inflated. */
+  readonly isEncoded: boolean;
+  /** The first bytes of the body. */
+  readonly bytes: Buffer;
+  /** False when the body was longer: the rest was not read and the connection closed. */
+  readonly complete: boolean;
+}
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+const NO_BYTES = Buffer.alloc(0);
+
+/**
+ * One request and its answer, on the dispatcher's own callbacks: without stream, iterator and abort signal, which
+ * together cost as much as the request itself.
+ */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly answered: Promise<Answer>;
+  readonly #maxBytes: number;
+  #resolve: (answer: Answer) => void = () => {};
+  #reject: (error: Error) => void = () => {};
+  #controller: Dispatcher.DispatchController | null = null;
+  #aborted: Error | null = null;
+  #status = 0;
+  #headers: Headers = {};
+  #chunks: Buffer[] = [];
+  #sizeBytes = 0;
+
+  constructor(pool: Pool, request: RequestToSend, maxBytes: number) {
+    this.#maxBytes = maxBytes;
+    this.answered = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    pool.dispatch(request, this);
+  }
+
+  /** Rejects at once, wherever the request is; the connection is closed if it has one. */
+  abort(reason: Error): void {
+    if (this.#aborted !== null) return;
+    this.#aborted = reason;
+    this.#reject(reason);
+    this.#controller?.abort(reason);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#aborted !== null) controller.abort(this.#aborted);
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Headers,
+  ): void {
+    if (status < 200) return; // Informational: the answer is yet to come.
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const fits = chunk.subarray(0, this.#maxBytes - this.#sizeBytes);
+    this.#chunks.push(fits);
+    this.#sizeBytes += fits.length;
+    if (fits.length === chunk.length) return;
+    this.#settle(false);
+    controller.abort(new Error("the rest of the answer is not wanted"));
+  }
+
+  onResponseEnd(): void {
+    this.#settle(true);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#reject(error);
+  }
+
+  #settle(complete: boolean): void {
+    const chunks = this.#chunks;
+    const [only = NO_BYTES] = chunks;
+    // A chunk may be lent from the socket's buffer: what is kept is a copy.
+    const bytes = chunks.length > 1 ? Buffer.concat(chunks) : Buffer.from(only);
+    const encoding = firstValue(this.#headers["content-encoding"]);
+    this.#resolve({
+      status: this.#status,
+      retryAfter: firstValue(this.#headers["retry-after"]),
+      isEncoded: encoding !== null && encoding.toLowerCase() !== "identity" && bytes.length > 0,
+      bytes,
+      complete,
+    });
+  }
+}
+
+function firstValue(value: string | string[] | undefined): string | null {
+  return (Array.isArray(value) ? value[0] : value) ?? null;
+}

@@ -1,0 +1,49 @@
+import type { Exchange } from "./exchange.ts";
+
+/** A try did not end in time. */
+export class DeadlineError extends Error {
+  readonly code = "deadline";
+}
+
+/**
+ * Ends exchanges at their deadline or with their caller's signal, whichever comes first. One signal stops thousands of
+ * tries: it has one listener here, since a list of listeners is walked for every one that comes and goes.
+ */
+export class TryLimits {
+  readonly #bySignal = new WeakMap<AbortSignal, Set<Exchange>>();
+
+  /** Resolves or rejects as the exchange does. @throws {DeadlineError}, or the signal's reason */
+  async within<T>(
+    exchange: Exchange & { readonly answered: Promise<T> },
+    timeoutMs: number,
+    signal: AbortSignal | null,
+  ): Promise<T> {
+    const timer = setTimeout(() => exchange.abort(new DeadlineError()), timeoutMs);
+    const together = signal === null ? null : this.#exchangesOf(signal);
+    together?.add(exchange);
+    try {
+      return await exchange.answered;
+    } finally {
+      clearTimeout(timer);
+      together?.delete(exchange);
+    }
+  }
+
+  #exchangesOf(signal: AbortSignal): Set<Exchange> {
+    let exchanges = this.#bySignal.get(signal);
+    if (exchanges === undefined) {
+      const all = new Set<Exchange>();
+      const onAbort = () => {
+        for (const exchange of all) exchange.abort(asError(signal.reason));
+      };
+      signal.addEventListener("abort", onAbort, { once: true });
+      this.#bySignal.set(signal, all);
+      exchanges = all;
+    }
+    return exchanges;
+  }
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}
