@@ -6,12 +6,17 @@ import type { Api } from "./api.ts";
 
 const GRACE_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
+/** Of a sender that drips its headers, or sends none. */
+const HEADERS_TIMEOUT_MS = 10_000;
+const CHECK_EVERY_MS = 2_000;
 
 export interface ApiServerOptions {
   readonly app: Pick<Api, "fetch">;
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
+  /** Most open connections; those above are closed at once. Default: no limit. */
+  readonly maxConnections?: number;
 }
 
 export interface ApiServer extends AsyncDisposable {
@@ -25,7 +30,12 @@ export interface ApiServer extends AsyncDisposable {
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
   const listener = getRequestListener(options.app.fetch);
   const server = createServer(
-    { requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: 65_000 },
+    {
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: CHECK_EVERY_MS,
+      keepAliveTimeout: 65_000,
+    },
     (request, response) => {
       // A keep-alive connection that ends its request while the server closes must go, too.
       response.once("close", () => {
@@ -34,6 +44,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       void listener(request, response);
     },
   );
+  if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
   await listen(server, options);
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : options.port;

@@ -10,6 +10,7 @@ import { RELAY_VERSION } from "../config/version.ts";
 import { makeIdGenerator } from "../domain/ids.ts";
 import { makeManagement } from "../management/make-management.ts";
 import { makeEventQueries } from "../pipeline/query/make-event-queries.ts";
+import { connectionLimit } from "./connection-limit.ts";
 import { requireEventStore, type Core } from "./core.ts";
 import { postTest } from "./post-test.ts";
 
@@ -57,7 +58,11 @@ export async function runApi(
     version: RELAY_VERSION,
     metrics: makeApiMetrics(core.registry),
   });
-  const server = await startApiServer({ app, ...config.api });
+  const server = await startApiServer({
+    app,
+    maxConnections: connectionLimit("api"),
+    ...config.api,
+  });
   await supervisor.add({ name: "api", start: async () => server });
   return { port: server.port };
 }

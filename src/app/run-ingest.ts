@@ -7,6 +7,7 @@ import { INGEST_DEFAULTS } from "../pipeline/ingest/ports.ts";
 import { makeIngest } from "../pipeline/ingest/ingest.ts";
 import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
 import { makeVerifier } from "../pipeline/verify/verifier.ts";
+import { connectionLimit } from "./connection-limit.ts";
 import type { Core } from "./core.ts";
 
 /** How long a stopping ingest lets requests in flight be answered. */
@@ -54,6 +55,7 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
   );
   const server = await startIngestServer({
     ...config.ingest,
+    maxConnections: connectionLimit("ingest"),
     handle: (head, reply) => ingest.handle(head, reply),
     metrics,
     logger,

@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import { once } from "node:events";
 import { expect, it } from "vitest";
 import { startApiServer } from "../../src/api/start-api-server.ts";
+import { waitFor } from "../support/wait-for.ts";
 import { UsageError } from "../../src/domain/errors.ts";
 
 const app = (answer: () => Response | Promise<Response>) => ({ fetch: () => answer() }) as any;
@@ -52,6 +53,24 @@ it("stopping closes idle connections at once, and twice is once", async () => {
   await server[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();
   expect(performance.now() - startedMs).toBeLessThan(2_000);
+});
+
+it("connections above the most are closed at once, those there are go on", async () => {
+  await using server = await startApiServer({ app: hello, ...local, maxConnections: 2 });
+  const sockets = Array.from({ length: 6 }, () => connect(server.port, "127.0.0.1"));
+  try {
+    const closed: unknown[] = [];
+    for (const socket of sockets)
+      socket.on("error", () => undefined).on("close", () => closed.push(socket));
+    await waitFor("four closed connections", () => closed.length === 4);
+    const kept = sockets.find((socket) => !closed.includes(socket));
+    kept?.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    const [answer] = (await once(kept!, "data")) as [Buffer];
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 200/);
+    expect(closed).toHaveLength(4);
+  } finally {
+    for (const socket of sockets) socket.destroy();
+  }
 });
 
 const malformed: [name: string, request: string, status: string][] = [

@@ -76,6 +76,7 @@ export interface RelayProcess extends AsyncDisposable {
 export async function makeRelayProcess(
   extra: Record<string, string> = {},
   args: readonly string[] = [],
+  options: { readonly openFiles?: number } = {},
 ): Promise<RelayProcess> {
   const dataDir = await mkdtemp(join(tmpdir(), "relay-test-"));
   const [api = 0, ingest = 0, ops = 0] = await freePorts(3);
@@ -98,7 +99,12 @@ export async function makeRelayProcess(
   let printed = "";
 
   async function start(): Promise<void> {
-    const started = spawn(process.execPath, [PROGRAM, "start", ...args], {
+    const { openFiles } = options;
+    const command = [process.execPath, PROGRAM, "start", ...args];
+    // The shell sets the limit (hard as well: Node raises the soft one) and becomes the relay.
+    const limited = ["sh", "-c", `ulimit -n ${openFiles} && exec "$@"`, "relay"];
+    const [program = "", ...given] = [...(openFiles === undefined ? [] : limited), ...command];
+    const started = spawn(program, given, {
       env,
       stdio: ["ignore", "pipe", "pipe"],
     });

@@ -53,7 +53,7 @@ export interface IngestServerOptions {
   readonly handle: IngestHandler;
   readonly metrics: IngestServerMetrics;
   readonly logger: Logger;
-  /** Most open connections; default: the limit of open files less some reserve. */
+  /** Most open connections; those above are closed at once. Default: no limit. */
   readonly maxConnections?: number;
   /** For the `timestamp` of answers that the server gives by itself. Default: the wall clock. */
   readonly now?: () => number;

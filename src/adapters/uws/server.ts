@@ -1,6 +1,5 @@
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from "uWebSockets.js";
 import { UsageError } from "../../domain/errors.ts";
-import { connectionLimit } from "./connection-limit.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeHost } from "./exchange.ts";
 import type { Answer, IngestServerOptions } from "./handler.ts";
@@ -34,7 +33,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   const uws = await loadUws();
   const { handle, metrics, logger } = options;
   const now = options.now ?? Date.now;
-  const limit = options.maxConnections ?? connectionLimit();
+  const limit = options.maxConnections ?? Number.POSITIVE_INFINITY;
   const addressOf = makeAddressReader();
   const exchanges = new Set<Exchange>();
   let openConnections = 0;

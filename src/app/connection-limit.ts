@@ -1,0 +1,33 @@
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Of the file descriptors that are free when a server starts: the rest is for stores, deliveries and what they open later. */
+const SHARE = { ingest: 0.5, api: 0.2 } as const;
+const LEAST_CONNECTIONS = 16;
+const MOST_CONNECTIONS = 50_000;
+
+/** What is known of this process's files; null where the system does not tell (Linux only). */
+export interface OpenFiles {
+  readonly most: number;
+  readonly open: number;
+}
+
+/** Most connections that a server may have open, so that accepting can never run out of file descriptors. */
+export function connectionLimit(
+  server: keyof typeof SHARE,
+  files: OpenFiles | null = readOpenFiles(),
+): number {
+  if (files === null) return MOST_CONNECTIONS;
+  const share = Math.floor((files.most - files.open) * SHARE[server]);
+  return Math.min(MOST_CONNECTIONS, Math.max(LEAST_CONNECTIONS, share));
+}
+
+function readOpenFiles(): OpenFiles | null {
+  try {
+    const most = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1];
+    return most === undefined
+      ? null
+      : { most: Number(most), open: readdirSync("/proc/self/fd").length };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { connectionLimit } from "../../src/app/connection-limit.ts";
+
+test("the servers take a share of the file descriptors that are free, and leave some", () => {
+  const files = { most: 256, open: 130 };
+  expect(connectionLimit("ingest", files)).toBe(63);
+  expect(connectionLimit("api", files)).toBe(25);
+  expect(connectionLimit("ingest", { most: 65_536, open: 136 })).toBe(32_700);
+});
+
+test("there is a least and a most", () => {
+  expect(connectionLimit("ingest", { most: 64, open: 70 })).toBe(16);
+  expect(connectionLimit("ingest", { most: 1_048_576, open: 100 })).toBe(50_000);
+  expect(connectionLimit("api", null)).toBe(50_000);
+});
+
+test("the limit of this process is read where the system tells it", () => {
+  const limit = connectionLimit("ingest");
+  expect(limit).toBeGreaterThanOrEqual(16);
+  expect(limit).toBeLessThanOrEqual(50_000);
+});
