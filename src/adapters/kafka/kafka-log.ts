@@ -24,6 +24,8 @@ import { ensureTopics, partitionCount } from "./topics.ts";
 const CHECK_TIMEOUT_MS = 3_000;
 const LEARN_TRIES = 10;
 const LEARN_RETRY_MS = 500;
+const OPEN_TRIES = 5;
+const OPEN_RETRY_MS = 300;
 
 /** The log port on Kafka. Consumers that were not disposed are disposed with it. */
 export interface KafkaLog extends Log {
@@ -34,20 +36,31 @@ export interface KafkaLog extends Log {
 /** Connects, makes what topics are missing and checks the rest. @throws {LogError} that says what is wrong */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> {
   guardRequestQueue();
-  const log = new KafkaBackedLog(options);
-  try {
-    await log.open();
-    return log;
-  } catch (error) {
-    await log[Symbol.asyncDispose]();
-    if (error instanceof LogError) throw error;
-    const { brokers } = options.connection;
-    throw new LogError(
-      "log_unavailable",
-      `Kafka at ${brokers.join(",")} cannot be used: ${(error as Error).message}`,
-      { cause: error },
-    );
+  for (let attempt = 1; ; attempt += 1) {
+    const log = new KafkaBackedLog(options);
+    try {
+      await log.open();
+      return log;
+    } catch (error) {
+      await log[Symbol.asyncDispose]();
+      if (error instanceof LogError) throw error;
+      if (!isCutOff(error) || attempt === OPEN_TRIES) throw unusable(options, error);
+    }
+    await new Promise((resolve) => setTimeout(resolve, OPEN_RETRY_MS));
   }
+}
+
+/** A broker went while it was being asked, and the client does not ask another: the next try finds one that is there. */
+function isCutOff(error: unknown): boolean {
+  return (error as { readonly name?: unknown }).name === "KafkaJSConnectionClosedError";
+}
+
+function unusable({ connection }: KafkaLogOptions, error: unknown): LogError {
+  return new LogError(
+    "log_unavailable",
+    `Kafka at ${connection.brokers.join(",")} cannot be used: ${(error as Error).message}`,
+    { cause: error },
+  );
 }
 
 class KafkaBackedLog implements KafkaLog {

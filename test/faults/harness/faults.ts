@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { NodeName } from "../../support/cluster.ts";
+import type { Cluster, NodeName } from "../../support/cluster.ts";
 import type { Arena } from "./arena.ts";
 import { nowMs, type FaultWindow } from "./ledgers.ts";
 import type { SeededRandom } from "./random.ts";
@@ -11,12 +11,13 @@ export interface Fault {
   inflict(): Promise<void>;
 }
 
-type MakeFault = (arena: Arena, random: SeededRandom) => Fault;
+export type MakeFault = (arena: Arena, random: SeededRandom) => Fault;
 
 const INGEST: readonly NodeName[] = ["ingest-1", "ingest-2"];
 const DELIVERY: readonly NodeName[] = ["delivery-1", "delivery-2"];
 const API: readonly NodeName[] = ["api", "api-2"];
-/** Three freezes of delivery in five outlast the session of ten seconds. */
+const START_TRIES = 5;
+/** Most freezes of delivery outlast the session of ten seconds. */
 const FREEZE_MS = [2_000, 25_000] as const;
 
 export const NODE_FAULTS: readonly MakeFault[] = [
@@ -56,7 +57,7 @@ export function killNode({ cluster }: Arena, name: NodeName, downMs: number): Fa
     inflict: async () => {
       await cluster.node(name).kill("SIGKILL");
       await delay(downMs);
-      await cluster.restart(name);
+      await startAgain(cluster, name);
     },
   };
 }
@@ -69,13 +70,14 @@ export function freezeNode({ cluster }: Arena, name: NodeName, forMs: number): F
   };
 }
 
-function endNode({ cluster }: Arena, name: NodeName): Fault {
+/** SIGTERM, which must end with 0, and started again. */
+export function endNode({ cluster }: Arena, name: NodeName): Fault {
   return {
     name: `SIGTERM ${name}`,
     inflict: async () => {
       const code = await cluster.node(name).kill("SIGTERM");
       if (code !== 0) throw new Error(`${name} ended with ${code} after SIGTERM`);
-      await cluster.restart(name);
+      await startAgain(cluster, name);
     },
   };
 }
@@ -87,7 +89,7 @@ export function stormOfRebalances({ cluster }: Arena, name: NodeName): Fault {
     inflict: async () => {
       for (let round = 1; round <= 3; round += 1) {
         await cluster.node(name).kill(round === 2 ? "SIGKILL" : "SIGTERM");
-        await cluster.restart(name);
+        await startAgain(cluster, name);
       }
     },
   };
@@ -145,6 +147,18 @@ async function freeze(pid: number, forMs: number): Promise<void> {
   } finally {
     process.kill(pid, "SIGCONT");
   }
+}
+
+/** As an orchestrator does: a process that cannot start just now (a broker went at that moment) is started again. */
+async function startAgain(cluster: Cluster, name: NodeName): Promise<void> {
+  for (let attempt = 1; ; attempt += 1)
+    try {
+      return await cluster.restart(name);
+    } catch (error) {
+      if (attempt === START_TRIES) throw error;
+      await cluster.node(name).kill("SIGKILL");
+      await delay(1_000);
+    }
 }
 
 /** Inflicts a fault and notes when. */

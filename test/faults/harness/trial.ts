@@ -40,6 +40,7 @@ export interface TrialResult {
 
 const CHECKS = 4;
 const BETWEEN_CHECKS_MS = 5_000;
+const PROGRESS_MS = 60_000;
 
 /** Sends, disturbs, waits for quiet and compares the ledgers. What fails prints its seed and keeps its ledgers. */
 export async function runTrial(arena: Arena, options: TrialOptions): Promise<TrialResult> {
@@ -48,6 +49,7 @@ export async function runTrial(arena: Arena, options: TrialOptions): Promise<Tri
   const faults: FaultWindow[] = [];
   const routes = await makeRoutes(arena, options.destinations);
   const receivedBefore = arena.receiver.received.length;
+  const own = new Set(routes.destinations.map(({ id }) => id));
   const startedMs = nowMs();
   await using sender = startSender({
     routes: routes.sender,
@@ -57,11 +59,17 @@ export async function runTrial(arena: Arena, options: TrialOptions): Promise<Tri
   });
   const ledgersNow = (dump: Ledgers["dump"]): Ledgers => ({
     sent: sender.sent,
-    received: arena.receiver.received.slice(receivedBefore),
+    received: arena.receiver.received
+      .slice(receivedBefore)
+      .filter(({ destinationId }) => own.has(destinationId)),
     faults,
     destinations: routes.destinations,
     dump,
   });
+  const progress = setInterval(() => {
+    const current = faults.at(-1)?.name ?? "none yet";
+    console.log(`${name}: ${sender.acceptedCount} events, ${faults.length} faults: ${current}`);
+  }, PROGRESS_MS);
   try {
     await options.disturb({ arena, sender, routes, random, faults });
     await sender.stop();
@@ -81,6 +89,8 @@ export async function runTrial(arena: Arena, options: TrialOptions): Promise<Tri
       arena,
     );
     throw error;
+  } finally {
+    clearInterval(progress);
   }
 }
 

@@ -16,6 +16,7 @@ export interface LocalKafka extends AsyncDisposable {
   /** Where each broker listens, past any proxy. */
   readonly ports: readonly number[];
   pid(broker: number): number;
+  isRunning(broker: number): boolean;
   /** Ends a broker at once, as a crash does. */
   kill(broker: number): Promise<void>;
   /** Freezes and thaws a broker: connections stay, nothing answers. */
@@ -128,6 +129,7 @@ export async function startLocalKafka(
     brokers: ids.map((id) => `127.0.0.1:${advertisedPort(id)}`),
     ports: ids.map(clientPort),
     pid: (id) => processes.get(id)?.pid ?? -1,
+    isRunning: (id) => processes.get(id)?.exited === false,
     kill: async (id) => processes.get(id)?.[Symbol.asyncDispose](),
     freeze: (id) => processes.get(id)?.signal("SIGSTOP"),
     thaw: (id) => processes.get(id)?.signal("SIGCONT"),
