@@ -18,6 +18,8 @@ export interface LimitsHost {
   steadyNow(): number;
   /** The last record of the destination in the `limits` log at the assignment. */
   knownLimit(destinationId: string): LimitRecord | null;
+  /** The same, once it must have come from a former home of the endpoint. */
+  lateLimit(destinationId: string): Promise<LimitRecord | null>;
   /** When this owner began: a window of a second counts as used up then. Steady, ms. */
   readonly assignedAtMs: number;
   /** True once durable. */
@@ -155,8 +157,17 @@ export class LaneRateLimit {
     return true;
   }
 
+  /** Nothing is known of a destination: it is new here. What it used elsewhere counts from the first token on. */
+  async #learnLate(limiter: RateLimiter): Promise<void> {
+    this.#known = await this.#host.lateLimit(this.#destinationId);
+    if (this.#known === null)
+      this.#known = { destinationId: this.#destinationId, starts: [], block: null };
+    else limiter.learn(this.#known, this.#host.steadyNow());
+  }
+
   async #reserve(limiter: RateLimiter, retry: () => void): Promise<void> {
     this.#reserving = true;
+    if (this.#known === null) await this.#learnLate(limiter);
     const nowMs = this.#host.steadyNow();
     const { record, block } = limiter.nextBlock(this.#destinationId, nowMs);
     const durable = await this.#host.writeLimit(record, this.#config?.endpointId ?? "");

@@ -11,6 +11,7 @@ import type { Conclusion } from "./conclude.ts";
 import { HeldTasks } from "./held-tasks.ts";
 import { Lane } from "./lane.ts";
 import type { LaneHost } from "./lane-host.ts";
+import { KnownLimits, limitKey } from "./known-limits.ts";
 import { encodeLimit } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
@@ -36,7 +37,7 @@ export class PartitionLanes implements LaneHost {
   readonly assignedAtMs: number;
   readonly held: HeldTasks;
   readonly pending = new PendingWork();
-  limits: ReadonlyMap<string, LimitRecord> = new Map();
+  limits = new KnownLimits();
   readonly #shared: SharedDelivery;
   readonly #partition: OwnedPartition;
   readonly #live: LiveTries;
@@ -121,7 +122,25 @@ export class PartitionLanes implements LaneHost {
   }
 
   knownLimit(destinationId: string): LimitRecord | null {
-    return this.limits.get(destinationId) ?? null;
+    return this.limits.get(destinationId);
+  }
+
+  /** The first owner of a partition may be the new home of what another one limited until now, and hear of it late. */
+  async lateLimit(destinationId: string): Promise<LimitRecord | null> {
+    const isFirst = this.#partition.committed("attempts") === null;
+    const untilMs = this.assignedAtMs + (isFirst ? this.options.takeoverWaitMs : 0);
+    const waitMs = untilMs - this.steadyNow();
+    if (waitMs > 0)
+      await new Promise<void>((resolve) => {
+        this.clock.schedule(waitMs, resolve);
+      });
+    try {
+      if (this.mayStart()) await this.limits.readOn(this.#partition);
+    } catch (error) {
+      const { partition } = this.#partition;
+      this.#shared.ports.logger.warn({ partition, err: error }, "delivery.limits_unread");
+    }
+    return this.limits.get(destinationId);
   }
 
   async writeLimit(record: LimitRecord, endpointId: string): Promise<boolean> {
@@ -264,8 +283,7 @@ export class PartitionLanes implements LaneHost {
   #limitRecord(record: LimitRecord, endpointId: string): NewRecord {
     return {
       topic: "limits",
-      // The key alone survives compaction; the partition is the endpoint's, not the key's.
-      key: `${endpointId}|${record.destinationId}`,
+      key: limitKey(endpointId, record.destinationId),
       partition: this.#partition.partition,
       value: encodeLimit(record),
     };

@@ -2,6 +2,7 @@ import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { encodeOutcome } from "../log/outcome-codec.ts";
 import { encodeClaim } from "./claim.ts";
 import type { Claim } from "./claim.ts";
+import { partitionOf } from "../log/partition.ts";
 import { CommitLoop } from "./commit-loop.ts";
 import { IntakeBudget } from "./intake-budget.ts";
 import { LiveTries } from "./live-tries.ts";
@@ -87,8 +88,17 @@ export class PartitionOwner {
     this.#isRecovered = true;
     this.#intake.fanouts = recovered.fanouts;
     this.#lanes.limits = recovered.limits;
+    await this.#moveLimits(recovered);
     this.#shared.ports.metrics.held(this.#lanes.held.index.size);
     void this.#openAfter(recovered);
+  }
+
+  /** The log may have grown since they were written: see `KnownLimits`. */
+  async #moveLimits({ limits }: RecoveredPartition): Promise<void> {
+    const { log } = this.#shared.ports;
+    const homeOf = (endpointId: string) => partitionOf(endpointId, log.partitions);
+    const moves = limits.moves(this.#partition.partition, homeOf);
+    if (moves.length > 0) await this.#write(moves);
   }
 
   /** The promise, if any, is back-pressure. */

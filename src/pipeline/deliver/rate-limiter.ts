@@ -41,11 +41,16 @@ export class RateLimiter {
     this.#windowMs = rateWindowMs(window);
     this.#planned = new SlidingWindow(tokenReturnMs(window), max);
     this.#actual = new SlidingWindow(tokenReturnMs(window), max);
-    const starts = known === null ? [] : [...known.starts];
-    if (known?.block) starts.push([known.block.untilMs, known.block.count]);
+    if (known !== null) this.learn(known, nowMs);
+  }
+
+  /** Counts starts that were made elsewhere; only before the first one here. */
+  learn(known: LimitRecord, nowMs: number): void {
+    const starts = [...known.starts];
+    if (known.block !== null) starts.push([known.block.untilMs, known.block.count]);
     for (const [timeMs, count] of starts) {
       const atMs = Math.min(timeMs, nowMs);
-      if (atMs + tokenReturnMs(window) <= nowMs) continue;
+      if (atMs + tokenReturnMs(this.window) <= nowMs) continue;
       this.#actual.add(atMs, count);
       this.#planned.add(atMs, count);
     }

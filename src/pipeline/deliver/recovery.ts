@@ -7,8 +7,7 @@ import { decodeClaim } from "./claim.ts";
 import type { Claim } from "./claim.ts";
 import type { HeldIndex } from "./held-index.ts";
 import { decodeHeld } from "./held-codec.ts";
-import { decodeLimit } from "./limits-codec.ts";
-import type { LimitRecord } from "./limits-codec.ts";
+import { KnownLimits } from "./known-limits.ts";
 import { RECOVERY_TOPICS } from "./log-positions.ts";
 import type { LogPositions } from "./log-positions.ts";
 import { runKey, runKeyOf } from "./run-ledger.ts";
@@ -19,7 +18,7 @@ const MARGIN_RECORDS = 2_000;
 
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
-  readonly limits: Map<string, LimitRecord>;
+  readonly limits: KnownLimits;
   /** The last owner, when it did not release the partition: its tries may still be in flight. */
   unreleased: Claim | null;
 }
@@ -37,7 +36,11 @@ export async function recoverPartition(input: {
   readonly logger: Logger;
 }): Promise<RecoveredPartition> {
   const { partition, positions, ledger, held, logger } = input;
-  const recovered: RecoveredPartition = { fanouts: new Map(), limits: new Map(), unreleased: null };
+  const recovered: RecoveredPartition = {
+    fanouts: new Map(),
+    limits: new KnownLimits(),
+    unreleased: null,
+  };
   const committed = partition.committed("attempts");
   const last = committed === null ? null : decodeClaim(committed.metadata);
   let released = false;
@@ -60,10 +63,7 @@ export async function recoverPartition(input: {
     if (entry.kind === "task" && record.offset >= heldFloor)
       ledger.noteWaiting(runKeyOf(entry.task), entry.task);
   });
-  await each(input, "limits", 0, (record) => {
-    const limit = decodeLimit(record.value);
-    recovered.limits.set(limit.destinationId, limit);
-  });
+  await each(input, "limits", 0, (record) => recovered.limits.note(record));
   for (const topic of RECOVERY_TOPICS)
     positions.raise(topic, partition.committed(topic)?.offset ?? 0);
   recovered.unreleased = released ? null : last;

@@ -1,0 +1,90 @@
+import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
+import type { Starts } from "../../domain/rate-limit.ts";
+import { decodeLimit, encodeLimit } from "./limits-codec.ts";
+import type { LimitRecord } from "./limits-codec.ts";
+
+const SEPARATOR = "|";
+const MOVED = "moved";
+
+/** The key alone survives compaction; the partition is the endpoint's, not the key's. */
+export function limitKey(endpointId: string, destinationId: string): string {
+  return `${endpointId}${SEPARATOR}${destinationId}`;
+}
+
+/**
+ * What the `limits` log of a partition knows. When the number of partitions has grown, an endpoint's new home knows
+ * nothing of what was sent from the old one, so the owner of the old one appends its record there, under a key of its
+ * own: both count. The new owner may have begun before that, hence `readOn`.
+ */
+export class KnownLimits {
+  readonly #own = new Map<string, LimitRecord>();
+  readonly #moved = new Map<string, LimitRecord>();
+  readonly #endpoints = new Map<string, string>();
+  #next = 0;
+
+  /** @throws {Error} on a foreign record */
+  note(record: LogRecord): void {
+    this.#next = Math.max(this.#next, record.offset + 1);
+    const limit = decodeLimit(record.value);
+    const [endpointId = "", , moved] = record.key.split(SEPARATOR);
+    this.#endpoints.set(limit.destinationId, endpointId);
+    (moved === MOVED ? this.#moved : this.#own).set(limit.destinationId, limit);
+  }
+
+  get(destinationId: string): LimitRecord | null {
+    const own = this.#own.get(destinationId);
+    const moved = this.#moved.get(destinationId);
+    if (own === undefined || moved === undefined) return own ?? moved ?? null;
+    return merge(own, moved);
+  }
+
+  /** Reads what has been appended since. */
+  async readOn(partition: OwnedPartition): Promise<void> {
+    for await (const records of partition.read("limits", this.#next))
+      for (const record of records) this.note(record);
+  }
+
+  /** For every destination whose home is elsewhere by now: its state to there, and nothing left of it here. */
+  moves(here: number, homeOf: (endpointId: string) => number): NewRecord[] {
+    const moves: NewRecord[] = [];
+    for (const [destinationId, endpointId] of this.#endpoints) {
+      const home = homeOf(endpointId);
+      const limit = this.get(destinationId);
+      if (home === here || limit === null || isEmpty(limit)) continue;
+      const key = limitKey(endpointId, destinationId);
+      const topic = "limits";
+      moves.push({
+        topic,
+        key: `${key}${SEPARATOR}${MOVED}`,
+        partition: home,
+        value: encodeLimit(limit),
+      });
+      const nothing = encodeLimit({ destinationId, starts: [], block: null });
+      moves.push({ topic, key, partition: here, value: nothing });
+      if (this.#moved.has(destinationId))
+        moves.push({
+          topic,
+          key: `${key}${SEPARATOR}${MOVED}`,
+          partition: here,
+          value: nothing,
+        });
+    }
+    return moves;
+  }
+}
+
+function isEmpty({ starts, block }: LimitRecord): boolean {
+  return starts.length === 0 && block === null;
+}
+
+/** Starts that both know count once. */
+function merge(own: LimitRecord, moved: LimitRecord): LimitRecord {
+  const counts = new Map<number, number>();
+  const note = ([timeMs, count]: Starts): void => {
+    counts.set(timeMs, Math.max(count, counts.get(timeMs) ?? 0));
+  };
+  for (const starts of [...own.starts, ...moved.starts]) note(starts);
+  if (moved.block !== null) note([moved.block.untilMs, moved.block.count]);
+  const starts = [...counts].toSorted(([a], [b]) => a - b);
+  return { destinationId: own.destinationId, starts, block: own.block };
+}

@@ -1,0 +1,101 @@
+import { describe, expect, it } from "vitest";
+import { KnownLimits, limitKey } from "../../../src/pipeline/deliver/known-limits.ts";
+import { encodeLimit } from "../../../src/pipeline/deliver/limits-codec.ts";
+import type { LimitRecord } from "../../../src/pipeline/deliver/limits-codec.ts";
+import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { SimWorld } from "../../support/sim-world.ts";
+
+const MINUTE = 60_000;
+const MAX = 20;
+
+function mostInAnyMinute(times: readonly number[]): number {
+  return Math.max(
+    ...times.map((from) => times.filter((time) => time >= from && time < from + MINUTE).length),
+  );
+}
+
+describe("a limit per minute when the number of partitions grows", () => {
+  it.each(["stopped", "killed"] as const)(
+    "holds at the new home of an endpoint whose old owner was %s",
+    async (how) => {
+      const world = new SimWorld({ delivery: { takeoverWaitMs: 10_000 } });
+      world.configure("dst_1", { rateLimitMax: MAX, rateLimitWindow: "minute" });
+      const first = await world.start("first");
+      await world.clock.advance(11_000);
+      const event = world.ingest();
+      for (let count = 1; count < 2 * MAX; count += 1) world.ingest();
+      await world.clock.advance(5_000);
+      expect(world.requestsTo("dst_1")).toHaveLength(MAX);
+      if (how === "stopped") await world.stop(first);
+      else {
+        void world.store.kill(first, 100);
+        await world.clock.advance(200);
+      }
+      const grown = [2, 3, 5, 7].find((count) => partitionOf(event.endpointId, count) !== 0);
+      world.store.grow(grown ?? 0);
+      await world.start("second");
+      for (let count = 0; count < MAX; count += 1) world.ingest();
+      await world.clock.until(() => world.ended().size === 3 * MAX, 10 * MINUTE, 500);
+      const times = world.requestsTo("dst_1").map((seen) => seen.atMs);
+      expect(times.length).toBeGreaterThanOrEqual(3 * MAX);
+      expect(mostInAnyMinute(times)).toBeLessThanOrEqual(MAX);
+      expect(world.errors).toEqual([]);
+    },
+  );
+});
+
+describe("what the limits log knows", () => {
+  const note = (limits: KnownLimits, key: string, limit: Partial<LimitRecord>, offset = 0) =>
+    limits.note({
+      topic: "limits",
+      partition: 0,
+      offset,
+      key,
+      appendedAtMs: 0,
+      value: encodeLimit({ destinationId: "dst_1", starts: [], block: null, ...limit }),
+    });
+
+  it("counts what came from another home beside its own, once where both know it", () => {
+    const limits = new KnownLimits();
+    note(limits, `${limitKey("ep_1", "dst_1")}|moved`, {
+      starts: [
+        [10, 1],
+        [20, 2],
+      ],
+      block: { untilMs: 30, count: 3 },
+    });
+    note(limits, limitKey("ep_1", "dst_1"), {
+      starts: [
+        [20, 2],
+        [25, 1],
+      ],
+      block: { untilMs: 40, count: 1 },
+    });
+    expect(limits.get("dst_1")).toEqual({
+      destinationId: "dst_1",
+      starts: [
+        [10, 1],
+        [20, 2],
+        [25, 1],
+        [30, 3],
+      ],
+      block: { untilMs: 40, count: 1 },
+    });
+  });
+
+  it("moves a state to its new home once: nothing is left of it at the old one", () => {
+    const limits = new KnownLimits();
+    note(limits, limitKey("ep_1", "dst_1"), { starts: [[10, 1]] });
+    expect(limits.moves(0, () => 0)).toEqual([]);
+    const moves = limits.moves(0, () => 3);
+    expect(moves.map(({ key, partition }) => [key, partition])).toEqual([
+      ["ep_1|dst_1|moved", 3],
+      ["ep_1|dst_1", 0],
+    ]);
+    const next = new KnownLimits();
+    for (const { key, partition, value } of moves)
+      if (partition === 0)
+        next.note({ topic: "limits", partition: 0, offset: 1, key, value, appendedAtMs: 0 });
+    expect(next.moves(0, () => 3)).toEqual([]);
+  });
+});
