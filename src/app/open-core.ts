@@ -1,8 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { migrateClickHouse } from "../adapters/clickhouse/migrate.ts";
 import { makeBundleReader } from "../adapters/postgres/bundle-reader.ts";
-import { makeHttpSender } from "../adapters/undici/http-sender.ts";
-import { parseCidrs } from "../domain/ip.ts";
 import { makeConfigCache } from "../management/config-cache.ts";
 import { makeSecretBox } from "../management/secret-box.ts";
 import type { Core } from "./core.ts";
@@ -12,6 +10,7 @@ import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
 import { openEventStore, type EventStoreClient } from "./open-event-store.ts";
 import { openLog } from "./open-log.ts";
+import { openSender } from "./outbound.ts";
 import type { Part, Supervisor } from "./supervisor.ts";
 
 export type CoreOptions = Pick<
@@ -28,10 +27,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
   const key = await loadEncryptionKey(config.encryptionKey, config.dataDir);
   const box = makeSecretBox({ key, randomBytes });
   const { configStore, eventStore, log } = await openStores(options);
-  const sender = makeHttpSender({
-    allowPrivate: parseCidrs(config.allowPrivateReceivers),
-    timeoutMs: config.deliveryTimeoutMs,
-  });
+  const sender = openSender(config);
   await supervisor.add(opened("sender", sender));
   const tokens = makeLateTokens();
   const cache = makeConfigCache(

@@ -5,10 +5,10 @@ import { startIngestServer } from "../adapters/uws/server.ts";
 import { makeIdGenerator } from "../domain/ids.ts";
 import { INGEST_DEFAULTS } from "../pipeline/ingest/ports.ts";
 import { makeIngest } from "../pipeline/ingest/ingest.ts";
-import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
 import { makeVerifier } from "../pipeline/verify/verifier.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import type { Core } from "./core.ts";
+import { openJwks } from "./outbound.ts";
 
 /** How long a stopping ingest lets requests in flight be answered. */
 const STOP_GRACE_MS = 5_000;
@@ -23,10 +23,7 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
   await supervisor.add({ name: "verify-pool", start: async () => pool });
   const verifier = makeVerifier({
     pool,
-    jwks: makeJwksCache({
-      fetchJwks: (url, limits) => core.sender.fetchGuarded(url, limits),
-      monotonicMs: () => clock.monotonic(),
-    }),
+    jwks: openJwks(core.sender, clock),
     metrics: makeVerifyMetrics(registry),
     monotonicMs: () => clock.monotonic(),
   });

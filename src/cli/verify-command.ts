@@ -1,9 +1,7 @@
 import { createInterface } from "node:readline";
-import { makeHttpSender } from "../adapters/undici/http-sender.ts";
+import { openJwks, openSender } from "../app/outbound.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { parseCidrs } from "../domain/ip.ts";
-import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
 import { makeVerifyPorts } from "../pipeline/verify/verify-request.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { verifyLine } from "./verify.ts";
@@ -12,16 +10,8 @@ import { verifyLine } from "./verify.ts";
 export async function verify(io: CommandIo): Promise<void> {
   const config = loadConfig(io.env);
   const clock = makeSystemClock();
-  await using sender = makeHttpSender({
-    allowPrivate: parseCidrs(config.allowPrivateReceivers),
-    timeoutMs: config.deliveryTimeoutMs,
-  });
-  const ports = makeVerifyPorts(
-    makeJwksCache({
-      fetchJwks: (url, limits) => sender.fetchGuarded(url, limits),
-      monotonicMs: () => clock.monotonic(),
-    }),
-  );
+  await using sender = openSender(config);
+  const ports = makeVerifyPorts(openJwks(sender, clock));
   for await (const line of createInterface({
     input: io.stdin,
     crlfDelay: Number.POSITIVE_INFINITY,

@@ -1,10 +1,17 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { makeLogger } from "../adapters/pino/logger.ts";
 import { openConfigStore, type OpenConfigStore } from "../app/open-config-store.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
 import { loadConfig } from "../config/load-config.ts";
+import { UsageError } from "../domain/errors.ts";
+import { claimDataDir, type OwnedDataDir } from "../embedded/data-dir.ts";
 import { attachEmbeddedPostgres } from "../embedded/pglite/start.ts";
 import type { CommandIo } from "./io.ts";
+
+/** A relay that is starting serves its database after a few seconds. */
+const WAIT_MS = 20_000;
+const ASK_EVERY_MS = 100;
 
 /** Opens the configuration store beside a running relay, or alone; its schema is brought up to date first. */
 export async function withConfigStore(
@@ -12,16 +19,33 @@ export async function withConfigStore(
   work: (store: OpenConfigStore) => Promise<void>,
 ): Promise<void> {
   const config = loadConfig(io.env);
-  const attached =
-    config.databaseUrl === null && (await attachEmbeddedPostgres(config.dataDir)) !== null;
+  await using claim = config.databaseUrl === null ? await claimOrAttach(config.dataDir) : null;
   await using store = await openConfigStore({
     databaseUrl: config.databaseUrl,
     dataDir: config.dataDir,
-    embeddedMode: attached ? "attach" : "serve",
+    embeddedMode: claim === null ? "attach" : "serve",
     templateFile: templateFile(),
     clock: makeSystemClock(),
     logger: makeLogger({ level: "warn", pretty: false, destination: io.stderr }),
   });
   await store.migrate();
   await work(store);
+}
+
+/**
+ * Claims the data directory, so that no relay starts on it meanwhile; null when another process serves its database.
+ * @throws {UsageError} when one has it and serves none
+ */
+async function claimOrAttach(dataDir: string): Promise<OwnedDataDir | null> {
+  const deadline = Date.now() + WAIT_MS;
+  for (;;) {
+    const claim = await claimDataDir(dataDir);
+    if (claim.kind === "owner") return claim;
+    if ((await attachEmbeddedPostgres(dataDir)) !== null) return null;
+    if (Date.now() > deadline)
+      throw new UsageError(
+        `the process ${claim.ownerPid} has the data directory ${dataDir} and serves no database there: stop it, or set DATABASE_URL as it has`,
+      );
+    await delay(ASK_EVERY_MS);
+  }
 }

@@ -24,10 +24,14 @@ export interface SlowConnections extends AsyncDisposable {
   opened(): number;
 }
 
-const DRIP_EVERY_MS = 1_000;
-const OPEN_AT_ONCE = 200;
+/** Spread evenly over the second, so that the senders do not hold up whoever measures beside them. */
+const ROUND_MS = 1_000;
+const TICK_MS = 20;
+const OPEN_AT_ONCE = 100;
+/** More would be a flood of connections, which is another attack. */
+const AGAIN_AT_ONCE = 10;
 
-/** Holds `count` connections to a port of loopback, each as slow as it can be; those that are closed come again within a second. */
+/** Holds `count` connections to a port of loopback, each as slow as it can be; those that are closed come again, 500 a second. */
 export function openSlowConnections(options: {
   readonly port: number;
   readonly count: number;
@@ -48,21 +52,30 @@ export function openSlowConnections(options: {
     socket.resume();
   }
 
-  const opener = setInterval(() => {
-    const missing = Math.min(OPEN_AT_ONCE, count - sockets.size);
+  let round: [Socket, SlowSender][] = [];
+  let dripped = 0;
+  function drip(): void {
+    if (dripped >= round.length) {
+      round = [...sockets];
+      dripped = 0;
+    }
+    const until = dripped + Math.ceil((round.length * TICK_MS) / ROUND_MS);
+    for (const [socket, sender] of round.slice(dripped, until))
+      if (sender.drip !== "" && socket.readyState === "open") socket.write(sender.drip);
+    dripped = until;
+  }
+
+  const ticker = setInterval(() => {
+    drip();
+    const missing = Math.min(opened < count ? OPEN_AT_ONCE : AGAIN_AT_ONCE, count - sockets.size);
     for (let turn = 0; turn < missing; turn += 1) open();
-  }, 20);
-  const dripper = setInterval(() => {
-    for (const [socket, { drip }] of sockets)
-      if (drip !== "" && socket.readyState === "open") socket.write(drip);
-  }, DRIP_EVERY_MS);
+  }, TICK_MS);
 
   return {
     open: () => sockets.size,
     opened: () => opened,
     async [Symbol.asyncDispose]() {
-      clearInterval(opener);
-      clearInterval(dripper);
+      clearInterval(ticker);
       for (const socket of sockets.keys()) socket.resetAndDestroy();
       sockets.clear();
     },

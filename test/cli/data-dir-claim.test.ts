@@ -1,0 +1,34 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { claimDataDir } from "../../src/embedded/data-dir.ts";
+import { runRelay } from "../support/relay-process.ts";
+
+let dataDir: string;
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "relay-claim-"));
+});
+afterEach(() => rm(dataDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
+
+const create = (env: Record<string, string>) =>
+  runRelay(["keys", "create", "--org", "default"], env);
+
+it("a command that works alone on the embedded stores claims the data directory, and gives it back", async () => {
+  await using claim = await expectOwner();
+  const waiting = create({ RELAY_DATA_DIR: dataDir });
+  let done = false;
+  void waiting.then(() => (done = true));
+  // While another process has the directory and serves nothing yet, it touches no file of it.
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  expect(done).toBe(false);
+  await claim[Symbol.asyncDispose]();
+  expect(await waiting).toMatchObject({ code: 0, stdout: expect.stringMatching(/^rk_/) });
+  await using _again = await expectOwner();
+});
+
+async function expectOwner() {
+  const claim = await claimDataDir(dataDir);
+  if (claim.kind !== "owner") throw new Error(`process ${claim.ownerPid} has it`);
+  return claim;
+}
