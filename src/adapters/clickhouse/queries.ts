@@ -81,14 +81,28 @@ export function makeEventStoreReader(
       { optimize_move_to_prewhere_if_final: 1 },
     );
   };
+  const count = async (orgId: string, filter: StoreFilter): Promise<number> => {
+    const [row] = await events<{ count: number }>(COUNT_EVENTS, orgId, filter);
+    return row?.count ?? 0;
+  };
   return {
     async page(orgId, filter, page) {
-      return (await events<ItemJson>(SELECT_PAGE, orgId, filter, page)).map(toItem);
+      const wanted = page.offset + page.limit;
+      for (let mostRead = wanted + SPARE_ROWS; ; mostRead *= 2) {
+        const rows = await events<PageJson>(SELECT_PAGE, orgId, filter, {
+          ...page,
+          most_read: mostRead,
+        });
+        if (rows.length === page.limit) return rows.map(toItem);
+        const isAll = rows[0] === undefined ? await isBehindAll() : rows[0].read < mostRead;
+        if (isAll) return rows.map(toItem);
+      }
+      // An empty page does not tell whether it is empty because of equal rows before it.
+      async function isBehindAll(): Promise<boolean> {
+        return page.offset === 0 || (await count(orgId, filter)) <= page.offset;
+      }
     },
-    async count(orgId, filter) {
-      const [row] = await events<{ count: number }>(COUNT_EVENTS, orgId, filter);
-      return row?.count ?? 0;
-    },
+    count,
     async facets(orgId, filter) {
       const attempts = attemptCondition(orgId, filter);
       const [ofEvents, ofAttempts] = await Promise.all([
@@ -124,6 +138,10 @@ export function makeEventStoreReader(
   };
 }
 
+/** Rows read beyond the page: so many equal neighbours cost no second question. */
+const SPARE_ROWS = 64;
+
+type PageJson = ItemJson & { readonly read: number };
 interface EventFacet {
   readonly provider: Provider;
   readonly signature_valid: boolean;

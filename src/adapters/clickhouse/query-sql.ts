@@ -1,16 +1,23 @@
 /** The statements of the read side; `%WHERE%` is a scoped condition of filter-sql.ts. */
 
 /**
- * Equal keys are equal rows, and neighbours in this order: dropping the second one is exact without FINAL, and
- * reading stops as soon as the page is full.
+ * Equal keys are equal rows, and neighbours in this order. `LIMIT BY` alone would read to the end of the organization
+ * (150,000 of 150,000 rows, against 12,000): so a bounded number of rows is read in order, and equal ones among them are dropped.
+ * `read` tells how many rows there were: as many as `most_read` means that there may be more.
  */
 export const SELECT_PAGE = `
-  SELECT id, endpoint_id, org_id, provider, toUnixTimestamp64Milli(received_at) AS received_at_ms, signature_valid,
-    verification_error, payload_size
-  FROM events
-  WHERE %WHERE%
-  ORDER BY received_at DESC, id DESC
-  LIMIT 1 BY received_at, id
+  SELECT * FROM (
+    SELECT *, count() OVER () AS read FROM (
+      SELECT id, endpoint_id, org_id, provider, toUnixTimestamp64Milli(received_at) AS received_at_ms, signature_valid,
+        verification_error, payload_size
+      FROM events
+      WHERE %WHERE%
+      ORDER BY received_at DESC, id DESC
+      LIMIT {most_read:UInt64}
+    )
+  )
+  ORDER BY received_at_ms DESC, id DESC
+  LIMIT 1 BY received_at_ms, id
   LIMIT {limit:UInt32} OFFSET {offset:UInt64}`;
 
 export const COUNT_EVENTS = "SELECT count() AS count FROM events FINAL WHERE %WHERE%";

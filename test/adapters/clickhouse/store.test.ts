@@ -167,3 +167,27 @@ describe("the event store", () => {
     expect(await failure(long, "http://relay:x@127.0.0.1:1/relay")).toBe("store_unavailable");
   });
 });
+
+describe("pages", () => {
+  test("every event is on one page exactly once, however many copies are not merged yet", async () => {
+    const orgId = "org_pages";
+    const rowsOf = (count: number) =>
+      Array.from({ length: count }, (_, seed) => ({
+        event: makeEvent(seed, { orgId }),
+        tokens: [],
+      }));
+    // Three copies of 150 events, in parts of their own: more than a page reads beyond its end.
+    for (const copy of [1, 2, 3]) await writer.insertEvents(rowsOf(150), `copy-${copy}`);
+    const found: string[] = [];
+    for (let offset = 0; ; offset += 40) {
+      const page = await reader.page(orgId, everything, { offset, limit: 40 });
+      found.push(...page.map((item) => item.id));
+      if (page.length < 40) break;
+    }
+    const expected = rowsOf(150).map(({ event }) => event.id);
+    expect(found).toEqual(expected.toSorted().toReversed());
+    expect(await reader.page(orgId, everything, { offset: 150, limit: 40 })).toEqual([]);
+    expect(await reader.page(orgId, everything, { offset: 100_000, limit: 40 })).toEqual([]);
+    expect(await reader.page("org_nobody", everything, { offset: 0, limit: 40 })).toEqual([]);
+  });
+});
