@@ -1,4 +1,15 @@
+import type { Page, Paged } from "../management/management.ts";
 import type { PaginationView } from "./schemas/common.ts";
+
+/** One page of a list of resources, as answered. */
+export async function answerPage<Item, View>(
+  { page, limit }: Page,
+  list: (page: Page) => Promise<Paged<Item>>,
+  present: (item: Item) => View,
+): Promise<{ readonly data: View[]; readonly pagination: PaginationView }> {
+  const { items, total } = await list({ page: boundPage(page, limit), limit });
+  return { data: items.map(present), pagination: describePage(page, limit, total) };
+}
 
 /** The pagination object of a list. */
 export function describePage(page: number, limit: number, total: number): PaginationView {

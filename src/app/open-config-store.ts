@@ -80,7 +80,7 @@ async function remoteConnection(options: ConfigStoreOptions): Promise<Connection
   return { host: attached.host, user: attached.user, database: attached.database };
 }
 
-/** The socket of the embedded engine passes no NOTIFY on; the process that hosts it hears them itself. */
+/** The process that hosts the embedded engine hears NOTIFY itself: it needs no connection for it, and misses none. */
 async function followEmbedded(
   embedded: EmbeddedPostgres,
   handlers: ConfigFeedHandlers,

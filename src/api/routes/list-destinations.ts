@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { defineOperation } from "../operation.ts";
-import { boundPage, describePage } from "../pagination.ts";
+import { answerPage } from "../pagination.ts";
 import { presentDestination } from "../presenters/present-resources.ts";
 import { noBody } from "../schemas/common.ts";
 import { DestinationSchema } from "../schemas/destination.ts";
@@ -25,14 +25,10 @@ export const listDestinations = defineOperation({
   },
   errors: [],
   async handle({ actor, management, ids, query }) {
-    const { page, limit } = query;
-    const found = await management.destinations.list(actor, ids.endpointId, {
-      page: boundPage(page, limit),
-      limit,
-    });
-    return {
-      data: found.items.map(presentDestination),
-      pagination: describePage(page, limit, found.total),
-    };
+    return answerPage(
+      query,
+      (page) => management.destinations.list(actor, ids.endpointId, page),
+      presentDestination,
+    );
   },
 });

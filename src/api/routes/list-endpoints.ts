@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { defineOperation } from "../operation.ts";
-import { boundPage, describePage } from "../pagination.ts";
+import { answerPage } from "../pagination.ts";
 import { presentEndpoint } from "../presenters/present-resources.ts";
 import { noBody } from "../schemas/common.ts";
 import { EndpointSchema } from "../schemas/endpoint.ts";
@@ -25,14 +25,10 @@ export const listEndpoints = defineOperation({
   },
   errors: [],
   async handle({ actor, management, ids, query }) {
-    const { page, limit } = query;
-    const found = await management.endpoints.list(actor, ids.projectId, {
-      page: boundPage(page, limit),
-      limit,
-    });
-    return {
-      data: found.items.map(presentEndpoint),
-      pagination: describePage(page, limit, found.total),
-    };
+    return answerPage(
+      query,
+      (page) => management.endpoints.list(actor, ids.projectId, page),
+      presentEndpoint,
+    );
   },
 });

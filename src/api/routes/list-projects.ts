@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { defineOperation } from "../operation.ts";
-import { boundPage, describePage } from "../pagination.ts";
+import { answerPage } from "../pagination.ts";
 import { presentProject } from "../presenters/present-resources.ts";
 import { noBody } from "../schemas/common.ts";
 import { ProjectSchema } from "../schemas/project.ts";
@@ -25,11 +25,6 @@ export const listProjects = defineOperation({
   },
   errors: [],
   async handle({ actor, management, query }) {
-    const { page, limit } = query;
-    const found = await management.projects.list(actor, { page: boundPage(page, limit), limit });
-    return {
-      data: found.items.map(presentProject),
-      pagination: describePage(page, limit, found.total),
-    };
+    return answerPage(query, (page) => management.projects.list(actor, page), presentProject);
   },
 });

@@ -32,7 +32,8 @@ const FRAME = {
  *
  * A named statement belongs to the session as well: see `makeSharedStatements`.
  *
- * NOTIFY comes back in the answer to whichever connection committed it: it is taken out and handed to `onNotification`.
+ * NOTIFY comes back in the answer to whichever connection committed it: it is taken out, handed to `onNotification`,
+ * and sent to the connections that have listened.
  */
 export function makeSessionGate(
   database: PGlite,
@@ -40,6 +41,7 @@ export function makeSessionGate(
 ): PGlite {
   let gathered: Uint8Array[] = [];
   const statements = makeSharedStatements();
+  const listening = makeListeningConnections();
 
   const gate: ServedDatabase = {
     waitReady: database.waitReady,
@@ -73,7 +75,15 @@ export function makeSessionGate(
       }
       const answer = Buffer.concat(chunks);
       onAnswer(answer);
-      options.onRawData(withoutNotifications(answer, onNotification));
+      const notified: Buffer[] = [];
+      options.onRawData(
+        withoutNotifications(answer, (frame) => {
+          notified.push(frame);
+          onNotification(readNotification(frame));
+        }),
+      );
+      if (isListen(message)) listening.add(options.onRawData);
+      if (notified.length > 0) listening.send(Buffer.concat(notified));
     },
   };
   return gate as PGlite;
@@ -109,19 +119,47 @@ function internalError(error: unknown): Buffer {
   return Buffer.concat([head, fields, Buffer.from([0x5a, 0, 0, 0, 5, 0x49])]);
 }
 
+/** More are not connected at a time, so what is older belongs to a connection that is gone. */
+const MOST_LISTENING = 64;
+
+/**
+ * The ways to connections that have sent LISTEN. Which channel does not matter: all connections are one session, and
+ * each takes what it knows. A way whose connection is gone writes nothing.
+ */
+function makeListeningConnections() {
+  const ways: ((data: Uint8Array) => void)[] = [];
+  return {
+    add(way: (data: Uint8Array) => void): void {
+      ways.push(way);
+      if (ways.length > MOST_LISTENING) ways.shift();
+    },
+    send(frames: Buffer): void {
+      for (const way of ways) way(frames);
+    },
+  };
+}
+
+function isListen(message: Uint8Array): boolean {
+  return (
+    message[0] === FRAME.query &&
+    /^\s*LISTEN\s/i.test(Buffer.from(message.subarray(5, 64)).toString())
+  );
+}
+
 /** NotificationResponse: "A", length, process id, channel\0, payload\0. */
-function withoutNotifications(
-  answer: Buffer,
-  onNotification: (notification: Notification) => void,
-): Uint8Array {
+function readNotification(frame: Buffer): Notification {
+  const [channel = "", payload = ""] = frame.toString("utf8", 9).split("\0");
+  return { channel, payload };
+}
+
+function withoutNotifications(answer: Buffer, onNotification: (frame: Buffer) => void): Uint8Array {
   const kept: Buffer[] = [];
   let at = 0;
   while (at + 5 <= answer.length) {
     const end = at + 1 + answer.readInt32BE(at + 1);
-    if (answer[at] === FRAME.notification) {
-      const [channel = "", payload = ""] = answer.toString("utf8", at + 9, end).split("\0");
-      onNotification({ channel, payload });
-    } else kept.push(answer.subarray(at, end));
+    const frame = answer.subarray(at, end);
+    if (answer[at] === FRAME.notification) onNotification(frame);
+    else kept.push(frame);
     at = end;
   }
   return Buffer.concat(kept);

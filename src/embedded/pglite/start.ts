@@ -15,7 +15,7 @@ export interface EmbeddedConnection {
 
 export interface EmbeddedPostgres extends AsyncDisposable {
   readonly connection: EmbeddedConnection;
-  /** NOTIFY of any connection: the socket itself passes none on. The returned function stops it. */
+  /** NOTIFY of any connection, without one of its own. The returned function stops it. */
   listen(channel: string, onPayload: (payload: string) => void): Promise<() => void>;
 }
 

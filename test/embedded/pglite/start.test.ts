@@ -12,6 +12,7 @@ import {
   type EmbeddedConnection,
 } from "../../../src/embedded/pglite/start.ts";
 import { socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
+import { waitFor } from "../../support/wait-for.ts";
 import { PGLITE_TEMPLATE, silentLogger, temporaryDirectory } from "../../support/postgres.ts";
 
 const CHILD = new URL("../../support/postgres-child.ts", import.meta.url);
@@ -108,6 +109,29 @@ describe("embedded PostgreSQL shared by several connections", () => {
       other.query({ name: "shared", text: "SELECT 2 + $1::int AS value", values: [1] }),
     ).rejects.toMatchObject({ code: "42P05" });
     await Promise.all([...connections, other].map(async (client) => client.end()));
+  });
+
+  it("passes NOTIFY on to every connection that listens, whichever sent it", async () => {
+    const { host, user, database: name } = embedded.connection;
+    const heard: string[] = [];
+    const open = async (label: string) => {
+      const client = new pg.Client({ host, user, database: name });
+      client.on("notification", ({ payload }) => heard.push(`${label}: ${payload}`));
+      await client.connect();
+      return client;
+    };
+    const [first, second, deaf, gone] = await Promise.all(
+      ["first", "second", "deaf", "gone"].map(open),
+    );
+    for (const client of [first, second, gone]) await client?.query("LISTEN changes");
+    await gone?.end();
+    await database.run("SELECT pg_notify('changes', $1)", ["one"]);
+    await first?.query("NOTIFY changes, 'two'");
+    await database.run("SELECT pg_notify('changes', $1)", ["three"]);
+    const wanted = ["one", "two", "three"].flatMap((text) => [`first: ${text}`, `second: ${text}`]);
+    await waitFor("all of them", () => heard.length >= wanted.length);
+    expect(heard.toSorted()).toEqual(wanted.toSorted());
+    await Promise.all([first, second, deaf].map(async (client) => client?.end()));
   });
 
   it("keeps an error with the connection that caused it", async () => {
