@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 const BENCHES: readonly (readonly string[])[] = [
   ["verify.ts"],
   ["log.ts"],
-  ["ingest/run.ts"],
+  ["ingest/run.ts", "--cases", "embedded,kafka,two,postgres", "--half-load"],
   ["cluster.ts"],
   ["delivery.ts"],
   ["events/main.ts", "--events", "100000"],

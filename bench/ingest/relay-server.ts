@@ -1,9 +1,13 @@
-// The ingest role alone: uWebSockets.js, inline verification and the embedded log, durable before the answer.
+// The ingest role alone: uWebSockets.js, inline verification and a log, durable before the answer.
+//   [--log embedded|kafka|none] [--brokers host:port,…] [--prefix topics.] [--port 0] [--verbose]
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { openKafkaLog } from "../../src/adapters/kafka/kafka-log.ts";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
 import { startIngestServer } from "../../src/adapters/uws/server.ts";
+import type { Log } from "../../src/domain/log.ts";
 import type { EndpointConfig } from "../../src/domain/endpoint.ts";
 import { makeIdGenerator } from "../../src/domain/ids.ts";
 import { makeIngest } from "../../src/pipeline/ingest/ingest.ts";
@@ -13,6 +17,7 @@ import { reportCpuOnRequest } from "../lib/report-cpu.ts";
 import { benchSecret, benchToken } from "../lib/stripe-requests.ts";
 
 const ENDPOINTS = 100;
+const PARTITIONS = 48;
 const quiet = () => {};
 const logger = {
   debug: quiet,
@@ -48,11 +53,37 @@ for (let index = 0; index < ENDPOINTS; index += 1) {
   endpoints.set(token, { kind: "found", value });
 }
 
-const memoryOnly = process.argv.includes("--no-log");
+const { values } = parseArgs({
+  options: {
+    log: { type: "string", default: "embedded" },
+    brokers: { type: "string", default: "" },
+    prefix: { type: "string", default: "bench." },
+    port: { type: "string", default: "0" },
+    verbose: { type: "boolean", default: false },
+  },
+});
 const dir = mkdtempSync(join(process.env["RELAY_BENCH_DIR"] ?? tmpdir(), "relay-bench-"));
-const log = memoryOnly
-  ? null
-  : await openLmdbLog({ dir, partitions: 48, retentionMs: 0, clock, logger });
+const log = await openLog();
+
+function openLog(): Promise<Log> | null {
+  switch (values.log) {
+    case "embedded":
+      return openLmdbLog({ dir, partitions: PARTITIONS, retentionMs: 0, clock, logger });
+    case "kafka":
+      return openKafkaLog({
+        connection: { brokers: values.brokers.split(","), clientId: `bench-${process.pid}` },
+        topicPrefix: values.prefix,
+        partitions: PARTITIONS,
+        replicationFactor: null,
+        maxRecordBytes: 12 * 1024 * 1024,
+        retentionMs: 86_400_000,
+        logger,
+      });
+    default:
+      return null;
+  }
+}
+
 let appends = 0;
 let appended = 0;
 const verifier = makeVerifier({
@@ -89,8 +120,8 @@ const ingest = makeIngest(
 );
 const server = await startIngestServer({
   host: "127.0.0.1",
-  port: 0,
-  sharePort: false,
+  port: Number(values.port),
+  sharePort: values.port !== "0",
   handle: ingest.handle,
   metrics: { malformed: quiet, connections: quiet, connectionRefused: quiet, aborted: quiet },
   logger,
@@ -101,8 +132,7 @@ process.once("SIGTERM", () => {
     await server.stop(1_000);
     await log?.[Symbol.asyncDispose]();
     rmSync(dir, { recursive: true, force: true });
-    if (process.argv.includes("--verbose"))
-      console.log(`records per append: ${(appended / appends).toFixed(1)}`);
+    if (values.verbose) console.log(`records per append: ${(appended / appends).toFixed(1)}`);
     process.exit(0);
   })();
 });

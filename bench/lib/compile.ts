@@ -25,7 +25,7 @@ export function compileForBench(): string {
     ROOT,
   );
   rmSync(OUT, { recursive: true, force: true });
-  for (const folder of ["src", "bench"]) {
+  for (const folder of ["src", "bench", "test/support"]) {
     for (const name of readdirSync(join(ROOT, folder), { recursive: true }) as string[]) {
       if (!name.endsWith(".ts")) continue;
       const source = readFileSync(join(ROOT, folder, name), "utf8");

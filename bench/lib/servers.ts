@@ -1,0 +1,61 @@
+import { once } from "node:events";
+import { join } from "node:path";
+import { startChild } from "./child.ts";
+import type { BenchChild } from "./child.ts";
+import type { LoadOptions, LoadResult } from "./load-generator.ts";
+
+export type Server = BenchChild<{ readonly port: number }>;
+
+/** Servers on one port that are measured as one. */
+export interface ServerGroup extends AsyncDisposable {
+  readonly port: number;
+  readonly servers: readonly Server[];
+}
+
+export interface Measured extends LoadResult {
+  /** Of the servers' processes, all their threads: says more than a rate when other work shares the machine. */
+  readonly cpuMicrosPerRequest: number;
+}
+
+const WARM_UP_MS = 3_000;
+const WARM_UP_REQUESTS = 30_000;
+
+export function groupOf(...servers: readonly [Server, ...Server[]]): ServerGroup {
+  return {
+    port: servers[0].ready.port,
+    servers,
+    async [Symbol.asyncDispose]() {
+      for (const server of servers) await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function cpuMicrosOf(server: Server): Promise<number> {
+  server.process.send("cpu");
+  const [reply] = (await once(server.process, "message")) as [{ cpuMicros: number }];
+  return reply.cpuMicros;
+}
+
+const sumOfCpu = async (group: ServerGroup): Promise<number> =>
+  (await Promise.all(group.servers.map(cpuMicrosOf))).reduce((sum, micros) => sum + micros, 0);
+
+/** One run of the load generator, in a process of its own. */
+export async function load(
+  built: string,
+  group: ServerGroup,
+  options: Omit<LoadOptions, "port" | "warmUpRequests" | "warmUpMs">,
+): Promise<Measured> {
+  const before = await sumOfCpu(group);
+  const whole: LoadOptions = {
+    ...options,
+    port: group.port,
+    warmUpRequests: WARM_UP_REQUESTS,
+    warmUpMs: WARM_UP_MS,
+  };
+  const child = await startChild<LoadResult>(join(built, "bench/lib/load-generator.js"), [
+    JSON.stringify(whole),
+  ]);
+  await child[Symbol.asyncDispose]();
+  const used = (await sumOfCpu(group)) - before;
+  return { ...child.ready, cpuMicrosPerRequest: used / child.ready.answered };
+}
