@@ -61,10 +61,8 @@ function relay(...args: string[]): Promise<Server> {
 }
 
 async function start(name: Case): Promise<ServerGroup> {
-  const onKafka = [
-    ...["--log", "kafka", "--prefix", freshPrefix()],
-    ...["--brokers", kafka.brokers.join(",")],
-  ];
+  const brokers = kafka.brokers.join(",");
+  const onKafka = ["--log", "kafka", "--prefix", freshPrefix(), "--brokers", brokers];
   switch (name) {
     case "bare":
       return groupOf(await startChild(file("bare-server.js"), []));
