@@ -1,4 +1,6 @@
+import type { Clock } from "../../domain/clock.ts";
 import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
 import type { Starts } from "../../domain/rate-limit.ts";
 import { decodeLimit, encodeLimit } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
@@ -38,10 +40,25 @@ export class KnownLimits {
     return merge(own, moved);
   }
 
-  /** Reads what has been appended since. */
-  async readOn(partition: OwnedPartition): Promise<void> {
-    for await (const records of partition.read("limits", this.#next))
-      for (const record of records) this.note(record);
+  /** Reads what has been appended since, after a while. Never rejects: what cannot be read is not known. */
+  async readOn(from: {
+    readonly partition: OwnedPartition;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly waitMs: number;
+  }): Promise<void> {
+    const { partition, clock, logger, waitMs } = from;
+    if (waitMs > 0)
+      await new Promise<void>((resolve) => {
+        clock.schedule(waitMs, resolve);
+      });
+    try {
+      if (!partition.owned()) return;
+      for await (const records of partition.read("limits", this.#next))
+        for (const record of records) this.note(record);
+    } catch (error) {
+      logger.warn({ partition: partition.partition, err: error }, "delivery.limits_unread");
+    }
   }
 
   /** For every destination whose home is elsewhere by now: its state to there, and nothing left of it here. */

@@ -18,7 +18,9 @@ export interface LimitsHost {
   steadyNow(): number;
   /** The last record of the destination in the `limits` log at the assignment. */
   knownLimit(destinationId: string): LimitRecord | null;
-  /** The same, once it must have come from a former home of the endpoint. */
+  /** From here on it knows of limits that were kept at a former home of the endpoint. Steady, ms. */
+  readonly limitsCompleteAtMs: number;
+  /** The same, waiting until then. */
   lateLimit(destinationId: string): Promise<LimitRecord | null>;
   /** When this owner began: a window of a second counts as used up then. Steady, ms. */
   readonly assignedAtMs: number;
@@ -78,11 +80,19 @@ export class LaneRateLimit {
    */
   plan(task: DeliveryTask, startAtMs: number, putOffAfterMs: number): number {
     const limiter = this.#limiter;
-    if (limiter === null || this.#isExpected(task)) return startAtMs;
+    if (limiter === null || this.#isIncomplete(limiter) || this.#isExpected(task)) return startAtMs;
     const aheadMs = this.#host.clock.now() - this.#host.steadyNow();
     const slotMs = Math.ceil(limiter.plan(startAtMs - aheadMs) + aheadMs);
     if (slotMs > putOffAfterMs) this.#expect(slotMs);
     return slotMs;
+  }
+
+  /** Slots given now would have to be given again. */
+  #isIncomplete(limiter: RateLimiter): boolean {
+    const { limitsCompleteAtMs } = this.#host;
+    return (
+      this.#known === null && limiter.isPersistent && this.#host.steadyNow() < limitsCompleteAtMs
+    );
   }
 
   /** A new slot, at least `waitMs` ahead, for a task that missed its own. */

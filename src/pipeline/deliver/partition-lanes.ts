@@ -35,6 +35,7 @@ export class PartitionLanes implements LaneHost {
   readonly options: DeliveryOptions;
   readonly steadyNow: () => number;
   readonly assignedAtMs: number;
+  readonly limitsCompleteAtMs: number;
   readonly held: HeldTasks;
   readonly pending = new PendingWork();
   limits = new KnownLimits();
@@ -56,6 +57,9 @@ export class PartitionLanes implements LaneHost {
     this.options = shared.options;
     this.steadyNow = shared.steadyNow;
     this.assignedAtMs = shared.steadyNow();
+    // The first owner of a partition may be the new home of what others limited until now, and hear of it late.
+    const isFirst = partition.committed("attempts") === null;
+    this.limitsCompleteAtMs = this.assignedAtMs + (isFirst ? this.options.takeoverWaitMs : 0);
     this.#shared = shared;
     this.#partition = partition;
     this.#live = live;
@@ -125,21 +129,10 @@ export class PartitionLanes implements LaneHost {
     return this.limits.get(destinationId);
   }
 
-  /** The first owner of a partition may be the new home of what another one limited until now, and hear of it late. */
   async lateLimit(destinationId: string): Promise<LimitRecord | null> {
-    const isFirst = this.#partition.committed("attempts") === null;
-    const untilMs = this.assignedAtMs + (isFirst ? this.options.takeoverWaitMs : 0);
-    const waitMs = untilMs - this.steadyNow();
-    if (waitMs > 0)
-      await new Promise<void>((resolve) => {
-        this.clock.schedule(waitMs, resolve);
-      });
-    try {
-      if (this.mayStart()) await this.limits.readOn(this.#partition);
-    } catch (error) {
-      const { partition } = this.#partition;
-      this.#shared.ports.logger.warn({ partition, err: error }, "delivery.limits_unread");
-    }
+    const { logger } = this.#shared.ports;
+    const waitMs = this.limitsCompleteAtMs - this.steadyNow();
+    await this.limits.readOn({ partition: this.#partition, clock: this.clock, logger, waitMs });
     return this.limits.get(destinationId);
   }
 

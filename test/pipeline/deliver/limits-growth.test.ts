@@ -15,10 +15,14 @@ function mostInAnyMinute(times: readonly number[]): number {
 }
 
 describe("a limit per minute when the number of partitions grows", () => {
-  it.each(["stopped", "killed"] as const)(
-    "holds at the new home of an endpoint whose old owner was %s",
-    async (how) => {
-      const world = new SimWorld({ delivery: { takeoverWaitMs: 10_000 } });
+  it.each([
+    ["stopped", 0],
+    ["killed", 0],
+    ["killed", 10_000],
+  ] as const)(
+    "holds at the new home of an endpoint whose old owner was %s, with %i ms to take over",
+    async (how, takeoverWaitMs) => {
+      const world = new SimWorld({ delivery: { takeoverWaitMs } });
       world.configure("dst_1", { rateLimitMax: MAX, rateLimitWindow: "minute" });
       const first = await world.start("first");
       await world.clock.advance(11_000);
@@ -42,6 +46,17 @@ describe("a limit per minute when the number of partitions grows", () => {
       expect(world.errors).toEqual([]);
     },
   );
+});
+
+it("the first owner of a partition waits for limits from elsewhere, and loses no window by it", async () => {
+  const world = new SimWorld({ delivery: { takeoverWaitMs: 10_000 } });
+  world.configure("dst_1", { rateLimitMax: MAX, rateLimitWindow: "minute" });
+  await world.start("first");
+  for (let count = 0; count < MAX; count += 1) world.ingest();
+  await world.clock.advance(9_000);
+  expect(world.requestsTo("dst_1")).toHaveLength(0);
+  await world.clock.advance(11_000);
+  expect(world.requestsTo("dst_1")).toHaveLength(MAX);
 });
 
 describe("what the limits log knows", () => {
