@@ -98,7 +98,7 @@ function deliveryPorts(core: Core, appender: DeliveryPorts["appender"]): Deliver
       );
     },
     planFanout,
-    send: (request, signal) => sender.send(request, signal),
+    send: (request, signal, onSent) => sender.send(request, signal, onSent),
     signDelivery,
   };
 }

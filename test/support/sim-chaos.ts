@@ -3,6 +3,7 @@ import { DELAY_TIERS } from "../../src/domain/delay-tier.ts";
 import { answer, FAIL, OK, SimWorld } from "./sim-world.ts";
 import type { Behaviour, SimProcess } from "./sim-world.ts";
 import { seededRandom } from "./sim-clock.ts";
+import { SLOW_CONNECT_MS } from "./sim-facts.ts";
 import { expectedRuns } from "./sim-history.ts";
 import type { Freeze, History, Replay, Story } from "./sim-history.ts";
 import { drawPlan } from "./sim-plan.ts";
@@ -39,6 +40,8 @@ class Chaos {
       delivery: this.#plan.delivery,
     });
     this.#world.networkMs = () => 1 + this.#random() * 20;
+    if (this.#plan.slowConnects)
+      this.#world.connectMs = () => (this.#random() < 0.3 ? this.#random() * SLOW_CONNECT_MS : 0);
     this.#setFaults(true);
     if (this.#plan.asyncConfig) this.#world.configKind = "async";
     this.#world.tellsChanges = !this.#plan.lostNotices;

@@ -5,6 +5,8 @@ import type { SeenRequest } from "./sim-world.ts";
 
 /** A request is on its way for at most 21 ms. */
 export const NETWORK_MS = 25;
+/** Where connections are slow, one takes at most this long. */
+export const SLOW_CONNECT_MS = 600;
 /** DESIGN, I8: an end is durable within this. */
 export const DURABLE_MS = 100;
 

@@ -2,7 +2,7 @@ import type { Attempt } from "../../src/domain/attempt.ts";
 import { scheduleLengthMs } from "../../src/domain/backoff.ts";
 import { rateWindowMs } from "../../src/domain/rate-limit.ts";
 import { DEFAULT_DELIVERY_OPTIONS } from "../../src/pipeline/deliver/ports.ts";
-import { DURABLE_MS, gather, NETWORK_MS } from "./sim-facts.ts";
+import { DURABLE_MS, gather, NETWORK_MS, SLOW_CONNECT_MS } from "./sim-facts.ts";
 import type { Facts } from "./sim-facts.ts";
 import { checkTimes } from "./sim-invariants-time.ts";
 import { expectedRuns } from "./sim-history.ts";
@@ -91,11 +91,12 @@ function checkLimits(story: Story, found: string[]): void {
     for (const [index, { fromMs, max, window }] of limits.entries()) {
       if (max === null || window === null) continue;
       const untilMs = limits[index + 1]?.fromMs ?? Number.POSITIVE_INFINITY;
+      const underwayMs = NETWORK_MS + (index > 0 && story.plan.slowConnects ? SLOW_CONNECT_MS : 0);
       // What was on its way when the limit changed belongs to the one before.
       const times = story.world
         .requestsTo(id)
         .map((seen) => seen.atMs)
-        .filter((atMs) => atMs >= fromMs + NETWORK_MS && atMs < untilMs);
+        .filter((atMs) => atMs >= fromMs + underwayMs && atMs < untilMs);
       for (let at = max; at < times.length; at += 1)
         if (times[at]! - times[at - max]! < rateWindowMs(window))
           found.push(

@@ -49,6 +49,8 @@ export interface Plan {
   /** Changes of the configuration are not told. */
   readonly lostNotices: boolean;
   readonly eager: boolean;
+  /** Some requests wait for their connection. */
+  readonly slowConnects: boolean;
   readonly sessionMs: number;
   readonly timeoutMs: number;
   /** Wall clocks of processes differ by up to this. */
@@ -113,6 +115,7 @@ export function drawPlan(seed: number): Plan {
     asyncConfig: some(0.25),
     lostNotices: some(0.1),
     eager: some(0.3),
+    slowConnects: false,
     sessionMs,
     timeoutMs,
     skewMs: 0,
@@ -161,7 +164,8 @@ export function drawPlan(seed: number): Plan {
     case "holds":
       return {
         ...base,
-        destinations: 2,
+        // Two that are paused in turn: the held tasks of one keep the log of the other.
+        destinations: 3 + int(2),
         receivers: ["ok", "ok", "mixed", "slow"],
         limitedShare: 0.2,
         stepMs: 1_200,
@@ -214,7 +218,8 @@ export function drawPlan(seed: number): Plan {
         limitedShare: 0,
         actions: [["ingest", 1]],
         stepMs: 600,
-        delivery: { ...base.delivery, maxInFlight: 8 },
+        // More hung lanes than places: their first tries alone would fill it.
+        delivery: { ...base.delivery, maxInFlight: 4 },
       };
     case "skew":
       return {
@@ -252,6 +257,7 @@ function drawLimits(
   int: (below: number) => number,
 ): Plan {
   const isMinute = some(0.6);
+  const freezes = !isEmbedded && some(0.3);
   return {
     ...base,
     chaosMs: isMinute ? 50_000 : 8_000,
@@ -263,6 +269,7 @@ function drawLimits(
     burst: isMinute ? 3 : 4,
     receivers: ["ok", "ok", "slow", "mixed"],
     windows: isMinute ? ["minute"] : ["second"],
+    slowConnects: !freezes && some(0.5),
     limitedShare: 1,
     maxRetries: 1 + int(2),
     sessionMs: isEmbedded ? 0 : base.sessionMs,
@@ -272,7 +279,7 @@ function drawLimits(
       ["crash", some(0.6) ? 12 : 0],
       ["rotate", isEmbedded || some(0.4) ? 0 : 12],
       ["stop_or_start", some(0.3) ? 8 : 0],
-      ["freeze", isEmbedded || some(0.7) ? 0 : 6],
+      ["freeze", freezes ? 6 : 0],
     ],
     delivery: {
       ...base.delivery,

@@ -81,6 +81,8 @@ export class SimWorld {
   held = 0;
   /** How long until a request arrives at its receiver. */
   networkMs: () => number = () => 1;
+  /** How long until it has a connection to go out on. */
+  connectMs: () => number = () => 0;
   configKind: "sync" | "async" | "unavailable" = "sync";
   /** False: nobody is told of changes, the sweep has to find them. */
   tellsChanges = true;
@@ -239,7 +241,7 @@ export class SimWorld {
           return Promise.resolve();
         },
         planFanout,
-        send: (request, signal) => this.#send(state, request, signal),
+        send: (request, signal, onSent) => this.#send(state, request, signal, onSent),
         signDelivery: ({ secrets }) => secrets.map((secret) => `v1,${secret}`).join(" "),
       },
       { ownerId: `${name}-${this.clock.now()}`, version: "0.0.0", ...this.#options },
@@ -336,11 +338,16 @@ export class SimWorld {
     };
   }
 
-  #send(process: MemoryProcess, request: SignedRequest, signal: AbortSignal): Promise<Reply> {
+  #send(
+    process: MemoryProcess,
+    request: SignedRequest,
+    signal: AbortSignal,
+    onSent: () => void,
+  ): Promise<Reply> {
     const header = (name: string): string =>
       request.headers.find(([key]) => key === name)?.[1] ?? "";
     return new Promise((resolve) => {
-      this.clock.schedule(this.networkMs(), () => {
+      const arrive = (): void => {
         const seen: SeenRequest = {
           destinationId: header("x-relay-destination-id"),
           eventId: header("webhook-id"),
@@ -367,7 +374,15 @@ export class SimWorld {
           cancel();
           resolve({ kind: "error", reason: "aborted", latencyMs: afterMs });
         });
-      });
+      };
+      const goOut = (): void => {
+        if (!process.alive) return;
+        onSent();
+        this.clock.schedule(this.networkMs(), arrive);
+      };
+      const connectMs = this.connectMs();
+      if (connectMs === 0) goOut();
+      else this.clock.schedule(connectMs, goOut);
     });
   }
 }

@@ -29,6 +29,7 @@ const NO_BYTES = Buffer.alloc(0);
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly answered: Promise<Answer>;
   readonly #maxBytes: number;
+  readonly #onSent: () => void;
   #resolve: (answer: Answer) => void = () => {};
   #reject: (error: Error) => void = () => {};
   #controller: Dispatcher.DispatchController | null = null;
@@ -38,8 +39,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #chunks: Buffer[] = [];
   #sizeBytes = 0;
 
-  constructor(pool: Pool, request: RequestToSend, maxBytes: number) {
+  /** `onSent` is called when the request goes out, after its connection was made. */
+  constructor(pool: Pool, request: RequestToSend, maxBytes: number, onSent = (): void => {}) {
     this.#maxBytes = maxBytes;
+    this.#onSent = onSent;
     this.answered = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -57,7 +60,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#aborted !== null) controller.abort(this.#aborted);
+    if (this.#aborted === null) this.#onSent();
+    else controller.abort(this.#aborted);
   }
 
   onResponseStart(

@@ -49,7 +49,7 @@ export interface HttpSenderOptions {
 
 export interface HttpSender extends AsyncDisposable {
   /** POSTs; redirects are not followed, nothing is inflated. Never rejects for what the receiver does. @throws the signal's reason when aborted */
-  send(request: OutboundRequest, signal: AbortSignal): Promise<Reply>;
+  send(request: OutboundRequest, signal: AbortSignal, onSent?: () => void): Promise<Reply>;
   /** The check at write time: text, policy and resolution. */
   checkReceiver(url: string): Promise<ReceiverCheck>;
   /** GETs a small document (a JWKS) through the same guard. @throws {Error} with a reason for people */
@@ -79,7 +79,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
   const limits = new TryLimits();
 
   return {
-    async send(request, signal) {
+    async send(request, signal, onSent) {
       signal.throwIfAborted();
       const startedMs = performance.now();
       const latencyMs = () => Math.round(performance.now() - startedMs);
@@ -92,7 +92,11 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           body: request.body,
         };
         const answer = await pools.use(url.origin, privateOnly, (pool) =>
-          limits.within(new Exchange(pool, toSend, MAX_READ_BYTES), options.timeoutMs, signal),
+          limits.within(
+            new Exchange(pool, toSend, MAX_READ_BYTES, onSent),
+            options.timeoutMs,
+            signal,
+          ),
         );
         return {
           kind: "response",

@@ -12,6 +12,14 @@ const RESERVING_WAIT_MS = 1_000;
 const ROOM_MS = 1_000;
 const FORGET_SLOTS_MS = 600_000;
 
+/** One try under the limit. */
+export interface UsedToken {
+  readonly onSent: () => void;
+  readonly onAnswered: () => void;
+}
+
+const UNLIMITED: UsedToken = { onSent: () => undefined, onAnswered: () => undefined };
+
 export interface LimitsHost {
   readonly clock: Clock;
   /** Never goes back and never jumps, ms: what windows are measured by. */
@@ -124,12 +132,15 @@ export class LaneRateLimit {
     }
   }
 
-  /** A try starts now; the result is called when its answer is here. */
-  start(): () => void {
+  /** A try starts now; the result wants to know when its request goes out, and when its answer is here. */
+  start(): UsedToken {
     const limiter = this.#limiter;
-    if (limiter === null) return () => undefined;
+    if (limiter === null) return UNLIMITED;
     const started: StartedTry = limiter.start(this.#host.steadyNow());
-    return () => limiter.finish(started, this.#host.steadyNow());
+    return {
+      onSent: () => limiter.send(started, this.#host.steadyNow()),
+      onAnswered: () => limiter.finish(started, this.#host.steadyNow()),
+    };
   }
 
   hasRoom(): boolean {

@@ -248,10 +248,10 @@ export class Lane implements GateLane {
   #start(config: DestinationConfig, leave: () => void): void {
     const next = this.#queue.shift()!;
     this.#host.onQueued(-1);
-    const finish = this.#rateLimit.start();
+    const token = this.#rateLimit.start();
     this.#health.onStart();
-    void this.#host.attempt(next.task, config).then((reply) => {
-      finish();
+    void this.#host.attempt(next.task, config, token.onSent).then((reply) => {
+      token.onAnswered();
       this.#learn(reply);
       leave();
       this.pump();

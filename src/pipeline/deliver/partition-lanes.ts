@@ -141,8 +141,12 @@ export class PartitionLanes implements LaneHost {
     return (await this.#write([this.#limitRecord(record, endpointId)])) !== null;
   }
 
-  attempt(task: DeliveryTask, config: DestinationConfig): Promise<Reply | null> {
-    const { reply, conclusion } = sendTry(this.#shared, task, config);
+  attempt(
+    task: DeliveryTask,
+    config: DestinationConfig,
+    onSent: () => void,
+  ): Promise<Reply | null> {
+    const { reply, conclusion } = sendTry(this.#shared, task, config, onSent);
     this.pending.track(
       conclusion.then((end) => (end === null ? undefined : this.#conclude(task, end))),
     );
@@ -195,7 +199,6 @@ export class PartitionLanes implements LaneHost {
   onCircuit(change: 1 | -1): void {
     this.#shared.ports.metrics.openCircuits(change);
   }
-
   onQueued(change: number): void {
     this.#shared.onQueued(change);
   }
@@ -244,10 +247,8 @@ export class PartitionLanes implements LaneHost {
     const { metrics, logger } = this.#shared.ports;
     metrics.attempted(attempt.status, attempt.latencyMs / 1000);
     const { eventId, destinationId, tryNumber, status, httpStatus, latencyMs } = attempt;
-    logger.debug(
-      { eventId, destinationId, tryNumber, status, httpStatus, latencyMs },
-      "delivery.attempted",
-    );
+    const line = { eventId, destinationId, tryNumber, status, httpStatus, latencyMs };
+    logger.debug(line, "delivery.attempted");
   }
 
   /** The task is complete once the records are durable: its end, its successor, or both. */

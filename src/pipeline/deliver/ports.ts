@@ -91,7 +91,12 @@ export interface DeliveryPorts {
     nowMs: number,
     givenTo: readonly string[] | null,
   ) => FanoutPlan;
-  readonly send: (request: SignedRequest, signal: AbortSignal) => Promise<Reply>;
+  /** `onSent` is called when the request goes out on a connection: limits count from there. */
+  readonly send: (
+    request: SignedRequest,
+    signal: AbortSignal,
+    onSent: () => void,
+  ) => Promise<Reply>;
   /** The value of `webhook-signature` (Standard Webhooks), one signature per secret. */
   readonly signDelivery: (input: {
     readonly id: string;

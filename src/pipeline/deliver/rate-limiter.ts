@@ -16,6 +16,8 @@ export type Admission =
 /** One started try: its token comes back a window after the receiver may have seen it last. */
 export interface StartedTry {
   readonly startedMs: number;
+  /** When the request went out; null while it waits for a connection: the receiver cannot have seen it. */
+  sentMs: number | null;
   seenMs: number | null;
 }
 
@@ -84,7 +86,7 @@ export class RateLimiter {
       const seenLatestMs =
         oldest === undefined
           ? Number.POSITIVE_INFINITY
-          : oldest.startedMs + this.#windowMs * UNSEEN_SHARE;
+          : (oldest.sentMs ?? nowMs) + this.#windowMs * UNSEEN_SHARE;
       return { kind: "wait", untilMs: Math.min(atMs, Math.max(nowMs + 1, seenLatestMs)) };
     }
     if (!this.isPersistent) return { kind: "go" };
@@ -95,10 +97,15 @@ export class RateLimiter {
 
   /** Only right after `admit` said `go`, at the same time. */
   start(nowMs: number): StartedTry {
-    const started: StartedTry = { startedMs: nowMs, seenMs: null };
+    const started: StartedTry = { startedMs: nowMs, sentMs: null, seenMs: null };
     this.#started.push(started);
     this.#left -= 1;
     return started;
+  }
+
+  /** The request goes out: names, connections and TLS may have taken their time. */
+  send(started: StartedTry, nowMs: number): void {
+    started.sentMs ??= nowMs;
   }
 
   /** The answer is here: the receiver cannot see the request later than now. */
@@ -133,21 +140,24 @@ export class RateLimiter {
   #record(destinationId: string, nowMs: number, block: Block | null): LimitRecord {
     const starts = this.#actual.starts(nowMs);
     // A try still unanswered counts as seen at the latest moment at which it can count.
-    for (const { startedMs } of this.#started)
-      starts.push([startedMs + this.#windowMs * UNSEEN_SHARE, 1]);
+    for (const { sentMs } of this.#started)
+      starts.push([(sentMs ?? nowMs) + this.#windowMs * UNSEEN_SHARE, 1]);
     return { destinationId, starts, block };
   }
 
   #settle(nowMs: number): void {
-    let settled = 0;
-    for (const { startedMs, seenMs } of this.#started) {
-      const latestMs = startedMs + this.#windowMs * UNSEEN_SHARE;
-      if (seenMs === null && nowMs < latestMs) break;
-      // The token's return already grants 5 % or a second beyond the window for what is underway.
-      const slackMs = tokenReturnMs(this.window) - this.#windowMs;
-      this.#actual.add(Math.max(startedMs, Math.min(seenMs ?? latestMs, latestMs) - slackMs));
-      settled += 1;
+    // The token's return already grants 5 % or a second beyond the window for what is underway.
+    const slackMs = tokenReturnMs(this.window) - this.#windowMs;
+    const open: StartedTry[] = [];
+    for (const started of this.#started) {
+      const { startedMs, sentMs, seenMs } = started;
+      const latestMs = (sentMs ?? nowMs) + this.#windowMs * UNSEEN_SHARE;
+      if (seenMs === null && nowMs < latestMs) open.push(started);
+      else
+        this.#actual.add(
+          Math.max(sentMs ?? startedMs, Math.min(seenMs ?? latestMs, latestMs) - slackMs),
+        );
     }
-    if (settled > 0) this.#started = this.#started.slice(settled);
+    if (open.length < this.#started.length) this.#started = open;
   }
 }

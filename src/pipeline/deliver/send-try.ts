@@ -14,9 +14,10 @@ export function sendTry(
   shared: SharedDelivery,
   task: DeliveryTask,
   config: DestinationConfig,
+  onSent: () => void,
 ): { readonly reply: Promise<Reply | null>; readonly conclusion: Promise<Conclusion | null> } {
   const startedAtMs = shared.ports.clock.now();
-  const reply = send(shared, task, config, startedAtMs);
+  const reply = send(shared, task, config, startedAtMs, onSent);
   return { reply, conclusion: conclude(shared, task, config, startedAtMs, reply) };
 }
 
@@ -25,6 +26,7 @@ async function send(
   task: DeliveryTask,
   config: DestinationConfig,
   startedAtMs: number,
+  onSent: () => void,
 ): Promise<Reply | null> {
   const { ports, options, cutOff } = shared;
   const startedMs = ports.clock.monotonic();
@@ -36,7 +38,7 @@ async function send(
       options.version,
       ports.signDelivery,
     );
-    const reply = await ports.send(request, cutOff);
+    const reply = await ports.send(request, cutOff, onSent);
     return cutOff.aborted && reply.kind !== "response" ? null : reply;
   } catch (error) {
     if (cutOff.aborted) return null;

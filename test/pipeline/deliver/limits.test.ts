@@ -124,3 +124,15 @@ describe("rate limit", () => {
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(300);
   });
 });
+
+it("a limit counts from when a request goes out, not from when its connection was asked for", async () => {
+  const world = new SimWorld();
+  world.configure("dst_1", { rateLimitMax: 5, rateLimitWindow: "second" });
+  let connections = 0;
+  world.connectMs = () => (connections++ < 5 ? 700 : 0);
+  await world.start();
+  for (let count = 0; count < 20; count += 1) world.ingest();
+  await world.clock.advance(15_000);
+  expect(timesOf(world)).toHaveLength(20);
+  expect(mostInAnyWindow(timesOf(world), 1_000)).toBeLessThanOrEqual(5);
+});

@@ -1,0 +1,257 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
+import { makeHttpSender } from "../../src/adapters/undici/http-sender.ts";
+import type { Clock } from "../../src/domain/clock.ts";
+import type { DestinationConfig } from "../../src/domain/destination.ts";
+import type { EventRecord } from "../../src/domain/event.ts";
+import { makeIdGenerator } from "../../src/domain/ids.ts";
+import { parseCidrs } from "../../src/domain/ip.ts";
+import type { NewRecord } from "../../src/domain/log.ts";
+import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appender.ts";
+import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
+import { makeDelivery } from "../../src/pipeline/deliver/make-delivery.ts";
+import type { DeliveryOptions, DurableAppender } from "../../src/pipeline/deliver/ports.ts";
+import { planFanout } from "../../src/pipeline/fanout/plan-fanout.ts";
+import { encodeEvent } from "../../src/pipeline/log/event-codec.ts";
+import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
+import { encodeTask } from "../../src/pipeline/log/task-codec.ts";
+import { signDelivery } from "../../src/signing/standard-webhooks.ts";
+import { makeSilentLogger } from "./silent-logger.ts";
+
+export interface RigOptions {
+  readonly timeoutMs: number;
+  readonly bodyBytes?: number;
+  readonly partitions?: number;
+  /** PEM of the authority that receivers' certificates are signed by. */
+  readonly ca?: string;
+  readonly delivery?: Partial<DeliveryOptions>;
+}
+
+/** The delivery as the relay composes it, on the embedded log and the real sender; configuration is a map. */
+export interface DeliveryRig extends AsyncDisposable {
+  readonly configs: Map<string, DestinationConfig>;
+  readonly warnings: string[];
+  /** Ends of tries that are durable, by status. */
+  readonly ended: Map<string, number>;
+  readonly held: () => number;
+  /** Adds a destination, or changes one; lanes are told. */
+  configure(id: string, changes: Partial<DestinationConfig>): void;
+  remove(id: string): void;
+  /** Appends accepted events, durable when resolved. */
+  ingest(endpointId: string, count: number): Promise<readonly EventRecord[]>;
+  /** Appends replays of one event, each a run of its own. */
+  replay(endpointId: string, destinationId: string, count: number): Promise<void>;
+}
+
+export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig> {
+  const dir = await mkdtemp(join(tmpdir(), "relay-rig-"));
+  const warnings: string[] = [];
+  const logger = makeSilentLogger((level, message, fields) => {
+    if (level === "error" || level === "warn")
+      warnings.push(`${message} ${JSON.stringify(fields)}`);
+  });
+  const clock = makeSystemClock();
+  const partitions = options.partitions ?? 8;
+  const log = await openLmdbLog({ dir, partitions, retentionMs: 0, clock, logger });
+  const sender = makeHttpSender({
+    allowPrivate: parseCidrs(["127.0.0.0/8"]),
+    timeoutMs: options.timeoutMs,
+    ...(options.ca === undefined ? {} : { ca: options.ca }),
+  });
+  const configs = new Map<string, DestinationConfig>();
+  const byEndpoint = new Map<string, Set<string>>();
+  const listeners = new Set<(destinationId: string) => void>();
+  const ended = new Map<string, number>();
+  let held = 0;
+  const inner = makeDurableAppender({ log, clock, logger });
+  const appender: DurableAppender = {
+    async append(records, stillNeeded) {
+      const positions = await inner.append(records, stillNeeded);
+      if (positions !== null) for (const record of records) countEnd(record, ended);
+      return positions;
+    },
+  };
+  const delivery = makeDelivery(
+    {
+      log,
+      appender,
+      clock,
+      logger,
+      random: Math.random,
+      metrics: {
+        attempted: () => undefined,
+        deferred: () => undefined,
+        droppedDuplicate: () => undefined,
+        openCircuits: () => undefined,
+        inFlight: () => undefined,
+        queued: () => undefined,
+        held: (change) => {
+          held += change;
+        },
+      },
+      destinationsOf: (id) => ({
+        kind: "found",
+        value: [...(byEndpoint.get(id) ?? [])].map((one) => configs.get(one)!),
+      }),
+      destination: (id) => {
+        const value = configs.get(id);
+        return value === undefined ? { kind: "missing" } : { kind: "found", value };
+      },
+      onDestinationChanged: (listener) => {
+        listeners.add(listener);
+        return () => listeners.delete(listener);
+      },
+      disableDestination: () => Promise.resolve(),
+      planFanout,
+      send: (request, signal, onSent) => sender.send(request, signal, onSent),
+      signDelivery,
+    },
+    {
+      ownerId: String(performance.now()),
+      version: "test",
+      deliveryTimeoutMs: options.timeoutMs,
+      stopGraceMs: 100,
+      ...options.delivery,
+    },
+  );
+  const forwarder = makeDelayForwarder({
+    log,
+    appender,
+    clock,
+    logger,
+    metrics: { forwarded: () => undefined, lateness: () => undefined },
+  });
+  await delivery.start();
+  await forwarder.start();
+  const newId = makeIdGenerator();
+  const body = Buffer.alloc(options.bodyBytes ?? 200, "x");
+  const makeEvent = (endpointId: string): EventRecord => ({
+    ...EVENT,
+    id: newId("event", clock.now()),
+    endpointId,
+    receivedAtMs: clock.now(),
+    payloadSizeBytes: body.length,
+    body,
+  });
+
+  async function appendAll(records: readonly NewRecord[]): Promise<void> {
+    for (let at = 0; at < records.length; at += 500) await log.append(records.slice(at, at + 500));
+  }
+
+  function tell(id: string): void {
+    for (const listener of listeners) listener(id);
+  }
+
+  return {
+    configs,
+    warnings,
+    ended,
+    held: () => held,
+    configure(id, changes) {
+      const config = { ...DESTINATION, id, ...configs.get(id), ...changes };
+      configs.set(id, config);
+      byEndpoint.set(
+        config.endpointId,
+        (byEndpoint.get(config.endpointId) ?? new Set<string>()).add(id),
+      );
+      tell(id);
+    },
+    remove(id) {
+      byEndpoint.get(configs.get(id)?.endpointId ?? "")?.delete(id);
+      configs.delete(id);
+      tell(id);
+    },
+    async ingest(endpointId, count) {
+      const events = Array.from({ length: count }, () => makeEvent(endpointId));
+      await appendAll(
+        events.map((event) => ({ topic: "events", key: endpointId, value: encodeEvent(event) })),
+      );
+      return events;
+    },
+    async replay(endpointId, destinationId, count) {
+      const nowMs = clock.now();
+      for (let left = count; left > 0; left -= 500)
+        await appendAll(
+          Array.from({ length: Math.min(500, left) }, () => {
+            const event = makeEvent(endpointId);
+            return {
+              topic: "tasks",
+              key: endpointId,
+              value: encodeTask({
+                event,
+                destinationId,
+                run: "run",
+                trigger: "replay",
+                tryNumber: 1,
+                deferrals: 0,
+                dueAtMs: nowMs,
+                runStartedAtMs: nowMs,
+              }),
+            };
+          }),
+        );
+    },
+    async [Symbol.asyncDispose]() {
+      await delivery[Symbol.asyncDispose]();
+      await forwarder[Symbol.asyncDispose]();
+      await sender[Symbol.asyncDispose]();
+      await log[Symbol.asyncDispose]();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+function countEnd({ topic, value }: NewRecord, ended: Map<string, number>): void {
+  const outcome = topic === "attempts" ? decodeOutcome(value) : null;
+  if (outcome?.kind !== "attempt") return;
+  const { status } = outcome.attempt;
+  ended.set(status, (ended.get(status) ?? 0) + 1);
+}
+
+const EVENT: EventRecord = {
+  id: "",
+  orgId: "org_1",
+  endpointId: "",
+  provider: "custom",
+  receivedAtMs: 0,
+  method: "POST",
+  path: "/in/token",
+  query: "",
+  headers: [["Content-Type", "application/json"]],
+  contentType: "application/json",
+  sourceIp: "127.0.0.1",
+  signatureValid: true,
+  verificationError: null,
+  reason: "ok",
+  bodyStored: true,
+  payloadSizeBytes: 0,
+  body: Buffer.alloc(0),
+};
+
+const DESTINATION: DestinationConfig = {
+  id: "",
+  endpointId: "ep_1",
+  orgId: "org_1",
+  receiverUrl: "",
+  forwardOriginalSignature: false,
+  status: "active",
+  retryMaxAttempts: 5,
+  retryBackoff: "exponential",
+  rateLimitMax: null,
+  rateLimitWindow: null,
+  secrets: [{ secret: `whsec_${Buffer.alloc(32, 7).toString("base64")}`, signsUntilMs: null }],
+  signatureHeaders: [],
+};
+
+function makeSystemClock(): Clock {
+  return {
+    now: () => Date.now(),
+    monotonic: () => performance.now(),
+    schedule: (delayMs, callback) => {
+      const timer = setTimeout(callback, delayMs);
+      return () => clearTimeout(timer);
+    },
+  };
+}
