@@ -213,16 +213,21 @@ describe("the way of an event through one process with embedded stores", () => {
       ["--roles", "ingest"],
     );
     await further.start();
-    const { status, eventId } = await postGithubWebhook(
-      endpoint.url.replace(String(relay.ports.ingest), String(further.ports.ingest)),
-      '{"through":"the second"}',
-    );
+    const url = endpoint.url.replace(String(relay.ports.ingest), String(further.ports.ingest));
+    const { status, eventId } = await postGithubWebhook(url, '{"through":"the second"}');
     expect(status).toBe(200);
     await waitFor("its delivery", () =>
       receiver.requests.some((request) => request.headers["webhook-id"] === eventId),
     );
+    // Pushed: what it knows would hold for 30 s.
+    await relay.client.endpoints.pause(endpoint.id);
+    const answers = async (wanted: number) =>
+      (await postGithubWebhook(url, '{"through":"the second"}')).status === wanted;
+    await waitFor("the pause to reach it", () => answers(409), 15_000);
+    await relay.client.endpoints.resume(endpoint.id);
+    await waitFor("the resumption to reach it", () => answers(200), 15_000);
     expect(await further.kill("SIGTERM")).toBe(0);
-  });
+  }, 90_000);
 
   it("keeps its data over a restart by SIGTERM, which ends with exit 0", async () => {
     const before = await relay.client.events.search({ limit: 100 });
