@@ -1,12 +1,11 @@
 /**
- * Deliveries end to end: log → fan-out → lanes → undici → a receiver in its own process, on the embedded log.
+ * Deliveries: log → fan-out → lanes → undici → receivers in a process of their own, on the embedded log.
  * `npx tsx bench/delivery.ts [seconds]` prints deliveries/s for 1, 10 and 1,000 destinations, and the latency
  * from the durable event to the answered delivery at a steady 200 events/s.
  */
-import { fork } from "node:child_process";
-import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -25,41 +24,82 @@ import { planFanout } from "../src/pipeline/fanout/plan-fanout.ts";
 import { encodeEvent } from "../src/pipeline/log/event-codec.ts";
 import { signDelivery } from "../src/signing/standard-webhooks.ts";
 import { makeSilentLogger } from "../test/support/silent-logger.ts";
+import { startChild } from "./lib/child.ts";
+import { compileForBench } from "./lib/compile.ts";
+import { percentile } from "./lib/stats.ts";
 
 const PARTITIONS = 8;
 const MAX_OUTSTANDING = 2_000;
 const BODY = Buffer.from(JSON.stringify({ type: "bench", filler: "x".repeat(990) }));
 
-if (process.argv[2] === "receiver") startReceiver();
-else await runBench(Number(process.argv[2] ?? 5));
+/** Receivers are on as many ports as there are destinations, up to so many. */
+const RECEIVER_PORTS = 50;
+const WARM_UP_MS = 2_000;
+const STEADY_EVENTS = 400;
+
+interface Result {
+  readonly destinations: number;
+  readonly perSecond: number;
+  /** Of the delivering process, all threads. */
+  readonly cpuMicrosEach: number;
+  readonly deferred: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+const [, , role, ...args] = process.argv;
+if (role === "receiver") startReceivers();
+else if (role === "measure") {
+  const [count = 1, seconds = 5, ...ports] = args.map(Number);
+  process.send?.(await measure(ports, count, seconds));
+  process.exit(0);
+} else await runBench(Number(role ?? 5));
 
 /** Answers 200 to every POST once its body is in. */
-function startReceiver(): void {
-  App()
-    .post("/*", (res) => {
-      res.onAborted(() => undefined);
-      res.onData((_, isLast) => {
-        if (isLast) res.end("ok");
+function startReceivers(): void {
+  const ports: number[] = [];
+  for (let index = 0; index < RECEIVER_PORTS; index += 1)
+    App()
+      .post("/*", (res) => {
+        res.onAborted(() => undefined);
+        res.onData((_, isLast) => {
+          if (isLast) res.end("ok");
+        });
+      })
+      .listen("127.0.0.1", 0, (socket) => {
+        ports.push(us_socket_local_port(socket));
+        if (ports.length === RECEIVER_PORTS) process.send?.(ports);
       });
-    })
-    .listen("127.0.0.1", 0, (socket) => {
-      process.send?.(us_socket_local_port(socket));
-    });
 }
 
 async function runBench(seconds: number): Promise<void> {
-  const receiver = fork(fileURLToPath(import.meta.url), ["receiver"], {
-    execArgv: ["--import", "tsx"],
-  });
-  const [port] = (await once(receiver, "message")) as [number];
-  for (const destinations of process.env["BENCH_DESTINATIONS"]?.split(",").map(Number) ?? [
-    1, 10, 1_000,
-  ])
-    await measure(port, destinations, seconds);
-  receiver.kill();
+  const self = join(compileForBench(), "bench/delivery.js");
+  await using receiver = await startChild<number[]>(self, ["receiver"]);
+  const results: Result[] = [];
+  for (const count of [1, 10, 1_000]) {
+    const ports = receiver.ready.slice(0, count).map(String);
+    const child = await startChild<Result>(self, [
+      "measure",
+      String(count),
+      String(seconds),
+      ...ports,
+    ]);
+    results.push(child.ready);
+    const { destinations, perSecond, cpuMicrosEach, deferred, p50Ms, p99Ms } = child.ready;
+    console.log(
+      `${String(destinations).padStart(5)} destinations: ${perSecond} deliveries/s, ${cpuMicrosEach} µs CPU each (${deferred} put off); event durable → answered p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms; load ${loadavg()[0]?.toFixed(1)}`,
+    );
+  }
+  const machine = { node: process.version, cpus: cpus().length, cpu: cpus()[0]?.model ?? "" };
+  const folder = fileURLToPath(new URL("results/", import.meta.url));
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(
+    join(folder, "delivery.json"),
+    `${JSON.stringify({ machine, results }, null, 2)}\n`,
+  );
 }
 
-async function measure(port: number, count: number, seconds: number): Promise<void> {
+async function measure(ports: readonly number[], count: number, seconds: number): Promise<Result> {
   const dir = await mkdtemp(join(tmpdir(), "bench-delivery-"));
   const logger = makeSilentLogger((level, message, fields) => {
     if (level === "error" || level === "warn") console.error(message, fields);
@@ -70,7 +110,7 @@ async function measure(port: number, count: number, seconds: number): Promise<vo
     allowPrivate: parseCidrs(["127.0.0.0/8"]),
     timeoutMs: 15_000,
   });
-  const configs = makeConfigs(count, port);
+  const configs = makeConfigs(count, ports);
   // As many endpoints as destinations, one each; a single one spreads over nothing.
   const byEndpoint = new Map(configs.map((config) => [config.endpointId, [config]]));
   const byId = new Map(configs.map((config) => [config.id, config]));
@@ -141,22 +181,25 @@ async function measure(port: number, count: number, seconds: number): Promise<vo
 
   await sleep(200);
   let appended = 0;
-  const endAt = performance.now() + seconds * 1_000;
-  const began = performance.now();
-  while (performance.now() < endAt) {
-    if (appended - delivered > MAX_OUTSTANDING) {
-      await sleep(1);
-      continue;
+  const feedUntil = async (endAtMs: number): Promise<void> => {
+    while (performance.now() < endAtMs) {
+      if (appended - delivered > MAX_OUTSTANDING) await sleep(1);
+      else await log.append(Array.from({ length: 100 }, () => encode(appended++).record));
     }
-    const batch = Array.from({ length: 200 }, () => encode(appended++));
-    await log.append(batch.map(({ record }) => record));
-  }
+  };
+  await feedUntil(performance.now() + WARM_UP_MS);
+  const cpuBefore = process.cpuUsage();
+  const deliveredBefore = delivered;
+  const began = performance.now();
+  await feedUntil(began + seconds * 1_000);
+  const counted = delivered - deliveredBefore;
+  const elapsedSeconds = (performance.now() - began) / 1_000;
+  const { user, system } = process.cpuUsage(cpuBefore);
   const isDrained = (): boolean => delivered >= appended;
   while (!isDrained()) await sleep(5);
-  const perSecond = Math.round(delivered / ((performance.now() - began) / 1_000));
 
   latencies.length = 0;
-  for (let index = 0; index < 400; index += 1) {
+  for (let index = 0; index < STEADY_EVENTS; index += 1) {
     const { id, record } = encode(index);
     await log.append([record]);
     sentAt.set(id, performance.now());
@@ -164,24 +207,27 @@ async function measure(port: number, count: number, seconds: number): Promise<vo
   }
   await sleep(200);
   latencies.sort((one, other) => one - other);
-  const at = (share: number): string =>
-    (latencies[Math.floor(latencies.length * share)] ?? 0).toFixed(1);
-  console.log(
-    `${String(count).padStart(5)} destinations: ${perSecond} deliveries/s (${deferred} put off); event durable → answered p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`,
-  );
   await delivery[Symbol.asyncDispose]();
   await forwarder[Symbol.asyncDispose]();
   await sender[Symbol.asyncDispose]();
   await log[Symbol.asyncDispose]();
   await rm(dir, { recursive: true });
+  return {
+    destinations: count,
+    perSecond: Math.round(counted / elapsedSeconds),
+    cpuMicrosEach: Math.round((user + system) / counted),
+    deferred,
+    p50Ms: percentile(latencies, 0.5),
+    p99Ms: percentile(latencies, 0.99),
+  };
 }
 
-function makeConfigs(count: number, port: number): DestinationConfig[] {
+function makeConfigs(count: number, ports: readonly number[]): DestinationConfig[] {
   return Array.from({ length: count }, (_, index) => ({
     id: `dst_${index}`,
     endpointId: `ep_${index}`,
     orgId: "org_1",
-    receiverUrl: `http://127.0.0.1:${port}/${index}`,
+    receiverUrl: `http://127.0.0.1:${ports[index % ports.length]}/${index}`,
     forwardOriginalSignature: false,
     status: "active",
     retryMaxAttempts: 5,
