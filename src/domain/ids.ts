@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const TIME_CHARACTERS = 10;
@@ -84,6 +84,6 @@ export function timeOfId(kind: IdKind, id: string): number | null {
 
 /** `att_` id that the same try (or deferral) always gets, sortable by the event's time. */
 export function attemptId(eventReceivedAtMs: number, identity: string): string {
-  const digest = createHash("sha256").update(identity).digest();
+  const digest = hash("sha256", identity, "buffer");
   return ID_PREFIXES.attempt + encodeTime(eventReceivedAtMs) + encodeRandom(digest, 0);
 }
