@@ -3,6 +3,7 @@ import { LogError, type ConsumerOptions, type LogConsumer, type Topic } from "..
 import type { Logger } from "../../domain/logger.ts";
 import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import { makeCoPartitionAssigner } from "./co-partition-assigner.ts";
+import { consumerConfig } from "./consumer-config.ts";
 import { groupLag } from "./group-lag.ts";
 import { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
@@ -24,14 +25,12 @@ export interface KafkaConsumerSettings {
 }
 
 const DEFAULT_BATCH_BYTES = 512 * 1024;
-const FETCH_WAIT_MS = 100;
-const FETCH_PARTITION_BYTES = 512 * 1024;
 const TOTAL_QUEUED_BYTES = 64 * 1024 * 1024;
 const MAX_QUEUED_BYTES = 1024 * 1024;
 const MIN_QUEUED_BYTES = 64 * 1024;
 const REVOKE_TIMEOUT_MS = 5_000;
 const RETRY_MS = 1_000;
-const RESTART_MS = 2_000;
+const RESTART_MS = 1_000;
 
 /** `consume` of the log port on a kafkajs consumer group. */
 export class KafkaConsumer implements LogConsumer {
@@ -46,6 +45,7 @@ export class KafkaConsumer implements LogConsumer {
   /** Counts revocations: what began before the last one is of no use. */
   #epoch = 0;
   #restart: NodeJS.Timeout | null = null;
+  #starting: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(settings: KafkaConsumerSettings, options: ConsumerOptions) {
@@ -61,16 +61,8 @@ export class KafkaConsumer implements LogConsumer {
       beforeJoin: () => this.#revokeAll(),
     });
     this.#consumer = settings.kafka.consumer({
-      groupId: settings.groupId,
-      sessionTimeout: settings.sessionTimeoutMs,
+      ...consumerConfig(settings),
       rebalanceTimeout: Math.max(settings.sessionTimeoutMs, REVOKE_TIMEOUT_MS * 2),
-      heartbeatInterval: Math.min(1_000, Math.floor(settings.sessionTimeoutMs / 5)),
-      metadataMaxAge: settings.metadataMaxAgeMs,
-      maxWaitTimeInMs: FETCH_WAIT_MS,
-      minBytes: 1,
-      maxBytesPerPartition: FETCH_PARTITION_BYTES,
-      allowAutoTopicCreation: false,
-      retry: { initialRetryTime: 200, maxRetryTime: 2_000, retries: 8 },
       partitionAssigners: [
         ({ cluster }) => {
           this.#session.attach(cluster);
@@ -83,7 +75,7 @@ export class KafkaConsumer implements LogConsumer {
     const { GROUP_JOIN, REBALANCING, CRASH } = this.#consumer.events;
     this.#consumer.on(REBALANCING, () => void this.#revokeAll());
     this.#consumer.on(GROUP_JOIN, ({ payload }) => this.#assign(payload.memberAssignment));
-    this.#consumer.on(CRASH, ({ payload }) => this.#crashed(payload.error, payload.restart));
+    this.#consumer.on(CRASH, ({ payload }) => this.#crashed(payload.error));
   }
 
   /** Joins the group. @throws {LogError} when the brokers cannot be reached */
@@ -115,6 +107,7 @@ export class KafkaConsumer implements LogConsumer {
     if (this.#restart !== null) clearTimeout(this.#restart);
     await this.#revokeAll();
     await this.#consumer.disconnect();
+    await this.#starting;
     this.#session.end();
   }
 
@@ -264,21 +257,25 @@ export class KafkaConsumer implements LogConsumer {
     for (const partition of revoked) partition.close();
   }
 
-  #crashed(error: Error, restarts: boolean): void {
+  #crashed(error: Error): void {
     void this.#revokeAll();
     if (this.#closed) return;
     this.#options.onError(error);
-    if (restarts) return;
-    this.#restart = setTimeout(() => void this.#startAgain(), RESTART_MS);
+    if (this.#restart !== null) return;
+    this.#restart = setTimeout(() => {
+      this.#restart = null;
+      this.#starting = this.#startAgain();
+    }, RESTART_MS);
     this.#restart.unref();
   }
 
   async #startAgain(): Promise<void> {
-    this.#restart = null;
     try {
       await this.start();
+      // Closed meanwhile: what was joined just now would stay in the group.
+      if (this.#closed) await this.#consumer.disconnect();
     } catch (error) {
-      this.#crashed(error as Error, false);
+      this.#crashed(error as Error);
     }
   }
 

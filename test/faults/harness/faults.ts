@@ -17,6 +17,8 @@ const INGEST: readonly NodeName[] = ["ingest-1", "ingest-2"];
 const DELIVERY: readonly NodeName[] = ["delivery-1", "delivery-2"];
 const API: readonly NodeName[] = ["api", "api-2"];
 const START_TRIES = 5;
+/** Longer than any fault with its restarts: a process that does not end, or does not start, is a finding. */
+const MEND_MS = 240_000;
 /** Most freezes of delivery outlast the session of ten seconds. */
 const FREEZE_MS = [2_000, 25_000] as const;
 
@@ -165,7 +167,18 @@ async function startAgain(cluster: Cluster, name: NodeName): Promise<void> {
 export async function inflict(fault: Fault, windows: FaultWindow[]): Promise<void> {
   const window = { name: fault.name, startMs: nowMs(), endMs: Number.POSITIVE_INFINITY };
   windows.push(window);
-  await fault.inflict();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new Error(`not mended within ${MEND_MS} ms: ${fault.name}`)),
+      MEND_MS,
+    );
+  });
+  try {
+    await Promise.race([fault.inflict(), late]);
+  } finally {
+    clearTimeout(timer);
+  }
   window.endMs = nowMs();
 }
 

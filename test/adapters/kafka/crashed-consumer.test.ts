@@ -1,0 +1,37 @@
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const CHILD = fileURLToPath(new URL("../../support/kafka-crash-child.ts", import.meta.url));
+const started: LocalKafka | Error = await startLocalKafka(1).catch((error: Error) => error);
+
+describe.skipIf(started instanceof Error && skipOrFail("Kafka", started))(
+  "consumers that crash while they are closed",
+  () => {
+    it("leave nothing that holds the process: it ends by itself", async () => {
+      await using kafka = started as LocalKafka;
+      const child = spawn(process.execPath, ["--import", "tsx", CHILD, ...kafka.brokers], {
+        env: { PATH: process.env["PATH"] ?? "" },
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      let output = "";
+      let code: number | null = null;
+      child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+      child.once("exit", (exitCode) => {
+        code = exitCode;
+      });
+      try {
+        await waitFor("all groups", () => output.includes("joined"), 60_000);
+        await kafka.kill(1);
+        await waitFor("the end of the log", () => output.includes("closed"), 90_000);
+        await waitFor("the end of the process", () => code !== null, 30_000);
+        expect(code).toBe(0);
+      } finally {
+        child.kill("SIGKILL");
+      }
+    }, 200_000);
+  },
+);
