@@ -4,8 +4,9 @@ import type { Block, LimitRecord } from "./limits-codec.ts";
 
 const BLOCKS_PER_WINDOW = 20;
 const LONGEST_BLOCK_MS = 60_000;
-/** How much of the window an unanswered request may count as "not yet seen by the receiver". */
+/** So long after it went out, a request without an answer may still be unseen by a receiver that is busy. */
 const UNSEEN_SHARE = 0.1;
+const UNSEEN_LEAST_MS = 200;
 
 export type Admission =
   | { readonly kind: "go" }
@@ -30,6 +31,7 @@ export class RateLimiter {
   readonly max: number;
   readonly window: RateLimitWindow;
   readonly #windowMs: number;
+  readonly #unseenMs: number;
   readonly #planned: SlidingWindow;
   readonly #actual: SlidingWindow;
   #started: StartedTry[] = [];
@@ -41,6 +43,7 @@ export class RateLimiter {
     this.max = max;
     this.window = window;
     this.#windowMs = rateWindowMs(window);
+    this.#unseenMs = Math.max(UNSEEN_LEAST_MS, this.#windowMs * UNSEEN_SHARE);
     this.#planned = new SlidingWindow(tokenReturnMs(window), max);
     this.#actual = new SlidingWindow(tokenReturnMs(window), max);
     if (known !== null) this.learn(known, nowMs);
@@ -84,9 +87,7 @@ export class RateLimiter {
     if (atMs > nowMs) {
       const oldest = this.#started[0];
       const seenLatestMs =
-        oldest === undefined
-          ? Number.POSITIVE_INFINITY
-          : (oldest.sentMs ?? nowMs) + this.#windowMs * UNSEEN_SHARE;
+        oldest === undefined ? Number.POSITIVE_INFINITY : (oldest.sentMs ?? nowMs) + this.#unseenMs;
       return { kind: "wait", untilMs: Math.min(atMs, Math.max(nowMs + 1, seenLatestMs)) };
     }
     if (!this.isPersistent) return { kind: "go" };
@@ -140,8 +141,7 @@ export class RateLimiter {
   #record(destinationId: string, nowMs: number, block: Block | null): LimitRecord {
     const starts = this.#actual.starts(nowMs);
     // A try still unanswered counts as seen at the latest moment at which it can count.
-    for (const { sentMs } of this.#started)
-      starts.push([(sentMs ?? nowMs) + this.#windowMs * UNSEEN_SHARE, 1]);
+    for (const { sentMs } of this.#started) starts.push([(sentMs ?? nowMs) + this.#unseenMs, 1]);
     return { destinationId, starts, block };
   }
 
@@ -151,7 +151,7 @@ export class RateLimiter {
     const open: StartedTry[] = [];
     for (const started of this.#started) {
       const { startedMs, sentMs, seenMs } = started;
-      const latestMs = (sentMs ?? nowMs) + this.#windowMs * UNSEEN_SHARE;
+      const latestMs = (sentMs ?? nowMs) + this.#unseenMs;
       if (seenMs === null && nowMs < latestMs) open.push(started);
       else
         this.#actual.add(

@@ -1,0 +1,80 @@
+import { expect, it } from "vitest";
+import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { makeRelayProcess } from "../support/relay-process.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const IS_LONG = process.env["RELAY_TEST_LONG"] === "true";
+const BACKLOG = IS_LONG ? 5_000 : 800;
+/** `SIGTERM` is a restart in order. */
+const ENDS: readonly NodeJS.Signals[] = IS_LONG
+  ? Array.from({ length: 13 }, (_, index) => (index % 4 === 3 ? "SIGTERM" : "SIGKILL"))
+  : ["SIGKILL", "SIGTERM", "SIGKILL"];
+/** The receiver's clock is read by a busy process: a request may be noted this much later than it came. */
+const NOISE = 0.25;
+const LIMITS = [
+  { name: "second", max: 10, windowMs: 1_000 },
+  { name: "minute", max: 100, windowMs: 60_000 },
+] as const;
+
+it(
+  `a backlog of ${BACKLOG} through ${ENDS.length} kills and restarts: no sliding window over 10/s or 100/min (I4)`,
+  async () => {
+    await using receiver = await startReceiver();
+    await using relay = await makeRelayProcess();
+    await relay.start();
+    const project = await relay.client.projects.create({ name: "Limited" });
+    const endpoint = await relay.client.endpoints.create(project.id, {
+      name: "GitHub",
+      provider: "github",
+      secret: GITHUB_SECRET,
+    });
+    for (const { name, max } of LIMITS)
+      await relay.client.destinations.create(endpoint.id, {
+        name,
+        receiver_url: `${receiver.url}/${name}`,
+        rate_limit_max: max,
+        rate_limit_window: name,
+      });
+    let accepted = 0;
+    const send = async (): Promise<void> => {
+      while (accepted < BACKLOG) {
+        accepted += 1;
+        const { status } = await postGithubWebhook(endpoint.url, JSON.stringify({ n: accepted }));
+        expect(status).toBe(200);
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, send));
+    const arrivals = (name: string): number[] =>
+      receiver.requests.filter(({ path }) => path === `/${name}`).map(({ atMs }) => atMs);
+    for (const signal of ENDS) {
+      const before = arrivals("second").length;
+      await waitFor("deliveries go on", () => arrivals("second").length >= before + 15, 120_000);
+      await relay.kill(signal);
+      await relay.start();
+    }
+    const before = arrivals("second").length;
+    await waitFor(
+      "deliveries after it all",
+      () => arrivals("second").length > before + 15,
+      120_000,
+    );
+    // The limit of a minute lets its next ones through once its window has passed, however often it was killed.
+    await waitFor("the minute to be used", () => arrivals("minute").length >= 95, 240_000, 200);
+
+    for (const { name, max, windowMs } of LIMITS) {
+      const times = arrivals(name);
+      const over = times.filter(
+        (atMs, index) => index >= max && atMs - times[index - max]! < windowMs * (1 - NOISE),
+      );
+      const strictly = times.filter(
+        (atMs, index) => index >= max && atMs - times[index - max]! < windowMs,
+      );
+      console.log(
+        `${name}: ${times.length} requests, ${strictly.length} within a window that was full by the receiver's clock`,
+      );
+      expect(over, `${name}: windows over ${max}`).toEqual([]);
+    }
+  },
+  IS_LONG ? 1_800_000 : 600_000,
+);
