@@ -236,11 +236,12 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
           name: "long",
           seed,
           destinations: dying,
-          perSecond: 400,
+          // More than two shared cores deliver under fire only makes the backlog of the slow destinations longer.
+          perSecond: 250,
           senders: 96,
           allowances: ALLOWANCES,
           sampleSize: 2_000,
-          quietWithinMs: 400_000,
+          quietWithinMs: 900_000,
           disturb: (trial) => fireAt(trial, nodesAndBrokers, 100_000, 60_000),
         });
         console.log(`under fire, long: ${summary}`);
