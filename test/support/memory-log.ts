@@ -249,10 +249,12 @@ export class MemoryLogStore implements SimStore {
         revocations.push(this.#revoke(member, ownership));
       }
     if (!eager) await Promise.all(revocations);
-    const ownedNow = new Set(live.flatMap((member) => [...member.owned.keys()]));
+    // One that stood still for too long has left meanwhile.
+    const stayed = live.filter((member) => group.members.includes(member) && member.process.alive);
+    const ownedNow = new Set(stayed.flatMap((member) => [...member.owned.keys()]));
     const assignments: Promise<void>[] = [];
-    for (let partition = 0; partition < this.partitions && live.length > 0; partition += 1) {
-      const member = live[partition % live.length]!;
+    for (let partition = 0; partition < this.partitions && stayed.length > 0; partition += 1) {
+      const member = stayed[partition % stayed.length]!;
       // A member that died keeps its partitions until its session is over.
       const ofTheDead = group.members.some(
         (other) => !other.process.alive && other.owned.has(partition),

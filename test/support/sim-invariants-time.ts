@@ -26,25 +26,31 @@ export function checkTimes(story: Story, facts: Facts, found: string[]): void {
   checkDrained(story, found);
 }
 
-/** A retry, and a try that the limit put off, is made when its row said, not before. */
-function checkEarly({ plan }: Story, { rows, requests }: Facts, found: string[]): void {
+/** A retry, and a try that the limit put off, is made when a row that was durable by then says, not before. */
+function checkEarly({ plan, world }: Story, { requests }: Facts, found: string[]): void {
   if (plan.skewMs > 0) return;
-  for (const [run, attempts] of rows) {
-    const seen = requests.get(run) ?? [];
-    for (const { nextRetryAtMs, status, tryNumber, attemptedAtMs } of attempts) {
-      if (nextRetryAtMs === null) continue;
+  const dues = new Map<string, { readonly knownAtMs: number; readonly dueAtMs: number }[]>();
+  for (let partition = 0; partition < world.store.partitions; partition += 1) {
+    const records = world.store.records("attempts", partition);
+    for (const [index, outcome] of world.outcomesOf(partition).entries()) {
+      if (outcome.kind !== "attempt" || outcome.attempt.nextRetryAtMs === null) continue;
+      const { eventId, destinationId, run, status, tryNumber, nextRetryAtMs } = outcome.attempt;
       const next = status === "rate_limited" ? tryNumber : tryNumber + 1;
-      const early = seen.find(
-        ({ attempt, atMs }) =>
-          attempt === next &&
-          atMs < nextRetryAtMs - EARLY_MS &&
-          // A second copy of the try, sent by another owner before this row was written.
-          atMs > attemptedAtMs + 50,
-      );
-      if (early !== undefined)
-        found.push(`early: ${run} try ${next} at ${early.atMs}, due at ${nextRetryAtMs}`);
+      const key = `${runOf(eventId, destinationId, run)}|${next}`;
+      const list = dues.get(key) ?? [];
+      list.push({ knownAtMs: records[index]!.appendedAtMs, dueAtMs: nextRetryAtMs });
+      dues.set(key, list);
     }
   }
+  for (const [run, seen] of requests)
+    for (const { attempt, atMs } of seen) {
+      // After a crash a try may have two rows: the earlier of the times they say counts.
+      const known = (dues.get(`${run}|${attempt}`) ?? []).filter(
+        ({ knownAtMs }) => knownAtMs < atMs - 50,
+      );
+      if (known.length > 0 && known.every(({ dueAtMs }) => atMs < dueAtMs - EARLY_MS))
+        found.push(`early: ${run} try ${attempt} at ${atMs}, due at ${known[0]!.dueAtMs}`);
+    }
 }
 
 /** What others do delays nobody; only a crash or a move of its own owner may. */
@@ -126,7 +132,10 @@ function checkDrained(story: Story, found: string[]): void {
     const untilMs = limits[1]?.fromMs ?? Number.POSITIVE_INFINITY;
     const rows = story.world.attempts().filter((row) => row.destinationId === id);
     const deferred = rows.filter((row) => row.status === "rate_limited");
-    const most = Math.max(0, ...deferred.map((row) => row.deferral + 1));
+    const putOff = new Map<string, number>();
+    for (const { eventId, run } of deferred)
+      putOff.set(`${eventId}|${run}`, (putOff.get(`${eventId}|${run}`) ?? 0) + 1);
+    const most = Math.max(0, ...putOff.values());
     // A try that waits for its connection makes others miss their slots.
     if (most > (story.plan.slowConnects ? 12 : 4))
       found.push(`I4: a task of ${id} was put off ${most} times`);
