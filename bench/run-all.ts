@@ -9,6 +9,7 @@ const BENCHES: readonly (readonly string[])[] = [
   ["ingest/run.ts", "--cases", "embedded,kafka,two,postgres", "--half-load"],
   ["cluster.ts"],
   ["delivery.ts"],
+  ["api.ts"],
   ["events/main.ts", "--events", "100000"],
 ];
 
