@@ -41,7 +41,7 @@ export interface HttpSenderOptions {
   /** Whole try, connect to last byte. */
   readonly timeoutMs: number;
   readonly resolve?: ResolveHost;
-  readonly maxConnectionsPerOrigin?: number;
+  readonly maxConnectionsPerReceiver?: number;
   readonly idleTimeoutMs?: number;
   /** PEM certificates trusted instead of the system's. */
   readonly ca?: string;
@@ -57,7 +57,7 @@ export interface HttpSender extends AsyncDisposable {
     url: string,
     limits: { readonly maxBytes: number; readonly timeoutMs: number },
   ): Promise<string>;
-  /** Origins with an open pool. */
+  /** Receivers with an open pool. */
   readonly poolCount: number;
 }
 
@@ -69,7 +69,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
   });
   const pools = new PoolCache({
     guard,
-    maxConnectionsPerOrigin: options.maxConnectionsPerOrigin ?? 64,
+    maxConnectionsPerReceiver: options.maxConnectionsPerReceiver ?? 64,
     connectTimeoutMs: options.timeoutMs,
     idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
     maxResponseHeaderBytes: MAX_RESPONSE_HEADER_BYTES,
@@ -91,7 +91,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           headers: request.headers.flat(),
           body: request.body,
         };
-        const answer = await pools.use(url.origin, privateOnly, (pool) =>
+        const answer = await pools.use(url, privateOnly, (pool) =>
           limits.within(
             new Exchange(pool, toSend, MAX_READ_BYTES, onSent),
             options.timeoutMs,
@@ -138,7 +138,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           headers: ["accept", "application/json"],
           body: null,
         };
-        answer = await pools.use(url.origin, privateOnly, (pool) =>
+        answer = await pools.use(url, privateOnly, (pool) =>
           limits.within(new Exchange(pool, toSend, maxBytes), timeoutMs, null),
         );
       } catch (error) {

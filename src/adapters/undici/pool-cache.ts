@@ -4,9 +4,9 @@ import type { ReceiverGuard } from "./receiver-guard.ts";
 
 export interface PoolCacheOptions {
   readonly guard: ReceiverGuard;
-  readonly maxConnectionsPerOrigin: number;
+  readonly maxConnectionsPerReceiver: number;
   readonly connectTimeoutMs: number;
-  /** An unused connection is closed after this long, and so is the pool of an unused origin. */
+  /** An unused connection is closed after this long, and so is the pool of an unused receiver. */
   readonly idleTimeoutMs: number;
   readonly maxResponseHeaderBytes: number;
   /** Certificates trusted instead of the system's. */
@@ -19,7 +19,10 @@ interface Entry {
   idleSinceMs: number;
 }
 
-/** One bounded pool per origin. The number of pools follows use: thousands of receivers come and go. */
+/**
+ * One bounded pool per receiver URL, not per origin: many receivers share a host (gateways, automation services), and one of
+ * them that hangs must not take the others' connections. The number of pools follows use: thousands of receivers come and go.
+ */
 export class PoolCache implements AsyncDisposable {
   readonly #options: PoolCacheOptions;
   readonly #entries = new Map<string, Entry>();
@@ -35,12 +38,13 @@ export class PoolCache implements AsyncDisposable {
     return this.#entries.size;
   }
 
-  /** Runs `work` with the origin's pool, which is not evicted meanwhile. */
-  async use<T>(origin: string, privateOnly: boolean, work: (pool: Pool) => Promise<T>): Promise<T> {
-    let entry = this.#entries.get(origin);
+  /** Runs `work` with the receiver's pool, which is not evicted meanwhile. */
+  async use<T>(url: URL, privateOnly: boolean, work: (pool: Pool) => Promise<T>): Promise<T> {
+    const { href } = url;
+    let entry = this.#entries.get(href);
     if (entry === undefined) {
-      entry = { pool: this.#makePool(origin, privateOnly), inUse: 0, idleSinceMs: 0 };
-      this.#entries.set(origin, entry);
+      entry = { pool: this.#makePool(url.origin, privateOnly), inUse: 0, idleSinceMs: 0 };
+      this.#entries.set(href, entry);
     }
     entry.inUse += 1;
     try {
@@ -53,9 +57,9 @@ export class PoolCache implements AsyncDisposable {
 
   #sweep(): void {
     const idleBeforeMs = performance.now() - this.#options.idleTimeoutMs;
-    for (const [origin, entry] of this.#entries) {
+    for (const [href, entry] of this.#entries) {
       if (entry.inUse > 0 || entry.idleSinceMs > idleBeforeMs) continue;
-      this.#entries.delete(origin);
+      this.#entries.delete(href);
       void entry.pool.destroy();
     }
   }
@@ -75,7 +79,7 @@ export class PoolCache implements AsyncDisposable {
           if (error === null) callback(null, socket);
           else callback(new ConnectFailedError(error), null);
         }),
-      connections: this.#options.maxConnectionsPerOrigin,
+      connections: this.#options.maxConnectionsPerReceiver,
       pipelining: 1,
       // The overall deadline of each request stands for both: `bodyTimeout` would begin anew with every chunk.
       headersTimeout: 0,

@@ -126,7 +126,7 @@ describe("answers", () => {
         setTimeout(() => res.end("ok"), 5);
       }),
     );
-    const sender = newSender({ maxConnectionsPerOrigin: 3 });
+    const sender = newSender({ maxConnectionsPerReceiver: 3 });
     const replies = await Promise.all(
       Array.from({ length: 60 }, () => sender.send(request(receiver.url), never)),
     );
@@ -134,7 +134,26 @@ describe("answers", () => {
     expect(receiver.connections()).toBe(3);
   });
 
-  test("the pool of an idle origin is closed", async () => {
+  test("a receiver that hangs takes no connections from another on the same host", async () => {
+    const receiver = own(
+      await startReceiver((req, res) => {
+        if (req.url !== "/hook/hangs") res.end("ok");
+      }),
+    );
+    const sender = newSender({ maxConnectionsPerReceiver: 2, timeoutMs: 20_000 });
+    const stop = new AbortController();
+    const hanging = Array.from({ length: 10 }, () =>
+      sender.send(request(`${receiver.url}/hangs`), stop.signal).catch(() => "stopped"),
+    );
+    const replies = await Promise.all(
+      ["/a", "/b", "/a"].map((path) => sender.send(request(receiver.url + path), never)),
+    );
+    expect(replies.map((reply) => reply.kind)).toEqual(["response", "response", "response"]);
+    stop.abort();
+    expect(new Set(await Promise.all(hanging))).toEqual(new Set(["stopped"]));
+  });
+
+  test("the pool of an idle receiver is closed", async () => {
     const receiver = own(await startReceiver((_req, res) => res.end()));
     const sender = newSender({ idleTimeoutMs: 50 });
     await sender.send(request(receiver.url), never);
