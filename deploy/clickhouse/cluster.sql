@@ -27,7 +27,9 @@ CREATE TABLE IF NOT EXISTS events_local ON CLUSTER 'relay' (
      ORDER BY (org_id, received_at, id)
      TTL toDateTime(received_at) + toIntervalDay(30)
      SETTINGS ttl_only_drop_parts = 1, materialize_ttl_recalculate_only = 1, replicated_deduplication_window = 10000,
-       fsync_after_insert = 1, fsync_part_directory = 1, index_granularity = 2048, index_granularity_bytes = 1048576;
+       fsync_after_insert = 1, fsync_part_directory = 1,
+       min_age_to_force_merge_seconds = 14400, min_age_to_force_merge_on_partition_only = 1,
+       index_granularity = 2048, index_granularity_bytes = 1048576;
 
 CREATE TABLE IF NOT EXISTS events ON CLUSTER 'relay' AS events_local
        ENGINE = Distributed('relay', currentDatabase(), events_local, cityHash64(id));
@@ -57,7 +59,9 @@ CREATE TABLE IF NOT EXISTS attempts_local ON CLUSTER 'relay' (
      ORDER BY (org_id, event_received_at, event_id, id)
      TTL toDateTime(event_received_at) + toIntervalDay(30)
      SETTINGS ttl_only_drop_parts = 1, materialize_ttl_recalculate_only = 1, replicated_deduplication_window = 10000,
-       fsync_after_insert = 1, fsync_part_directory = 1, index_granularity = 2048;
+       fsync_after_insert = 1, fsync_part_directory = 1,
+       min_age_to_force_merge_seconds = 14400, min_age_to_force_merge_on_partition_only = 1,
+       index_granularity = 2048;
 
 CREATE TABLE IF NOT EXISTS attempts ON CLUSTER 'relay' AS attempts_local
        ENGINE = Distributed('relay', currentDatabase(), attempts_local, cityHash64(event_id));
@@ -74,7 +78,9 @@ CREATE TABLE IF NOT EXISTS fanouts_local ON CLUSTER 'relay' (
      ORDER BY (org_id, event_received_at, event_id, run)
      TTL toDateTime(event_received_at) + toIntervalDay(30)
      SETTINGS ttl_only_drop_parts = 1, materialize_ttl_recalculate_only = 1, replicated_deduplication_window = 10000,
-       fsync_after_insert = 1, fsync_part_directory = 1, index_granularity = 2048;
+       fsync_after_insert = 1, fsync_part_directory = 1,
+       min_age_to_force_merge_seconds = 14400, min_age_to_force_merge_on_partition_only = 1,
+       index_granularity = 2048;
 
 CREATE TABLE IF NOT EXISTS fanouts ON CLUSTER 'relay' AS fanouts_local
        ENGINE = Distributed('relay', currentDatabase(), fanouts_local, cityHash64(event_id));

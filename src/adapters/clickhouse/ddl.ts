@@ -3,6 +3,12 @@ import type { SchemaOptions, Table } from "./schema.ts";
 /** Tokens of batches that a table remembers, against a repeated insert. */
 const REMEMBERED_BATCHES = 10_000;
 
+/**
+ * A day that has got nothing for so long is merged into one part: FINAL has nothing to do there and reads none of the key's
+ * columns (an eighth of the bytes; 18 ms instead of 63 for the facets of 30,000 events in 7 parts).
+ */
+const MERGE_DAY_AFTER_SECONDS = 4 * 3_600;
+
 /** Statements that make a table; each can be repeated, also by two processes at once. */
 export function createTable(table: Table, options: SchemaOptions): readonly string[] {
   const { cluster } = options;
@@ -23,7 +29,9 @@ export function createTable(table: Table, options: SchemaOptions): readonly stri
      ORDER BY ${table.orderBy}
      TTL ${retention(table, options)}
      SETTINGS ttl_only_drop_parts = 1, materialize_ttl_recalculate_only = 1, ${window},
-       fsync_after_insert = 1, fsync_part_directory = 1, ${table.settings}`,
+       fsync_after_insert = 1, fsync_part_directory = 1,
+       min_age_to_force_merge_seconds = ${MERGE_DAY_AFTER_SECONDS}, min_age_to_force_merge_on_partition_only = 1,
+       ${table.settings}`,
   ];
   if (cluster !== undefined)
     statements.push(
