@@ -5,7 +5,8 @@ import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 
 const LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required";
 const started: LocalKafka | Error = await startLocalKafka(1, {
-  "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+  "listener.security.protocol.map":
+    "PLAINTEXT:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
   "sasl.enabled.mechanisms": "PLAIN",
   "sasl.mechanism.inter.broker.protocol": "PLAIN",
   "listener.name.plaintext.plain.sasl.jaas.config": `${LOGIN} username="broker" password="b" user_broker="b" user_relay="right";`,

@@ -9,7 +9,7 @@ const certificates = makeCertificates();
 const pem = (text: string) => text.trim().replaceAll("\n", "\\n");
 const key = createPrivateKey(certificates.good.key).export({ type: "pkcs8", format: "pem" });
 const started: LocalKafka | Error = await startLocalKafka(1, {
-  "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+  "listener.security.protocol.map": "PLAINTEXT:SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
   "ssl.keystore.type": "PEM",
   "ssl.keystore.certificate.chain": pem(certificates.good.cert),
   "ssl.keystore.key": pem(key.toString()),
