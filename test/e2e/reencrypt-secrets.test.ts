@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
+import { createGithubEndpoint, postGithubWebhook } from "../support/github-webhook.ts";
 import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
 
 it("relay secrets reencrypt: secrets go on working under the new key, and under the old one no more", async () => {
@@ -10,12 +10,7 @@ it("relay secrets reencrypt: secrets go on working under the new key, and under 
   const base64 = (key: Buffer) => key.toString("base64");
   await using relay = await makeRelayProcess({ RELAY_ENCRYPTION_KEY: base64(keys.old) });
   await relay.start();
-  const project = await relay.client.projects.create({ name: "Keys" });
-  const endpoint = await relay.client.endpoints.create(project.id, {
-    name: "GitHub",
-    provider: "github",
-    secret: GITHUB_SECRET,
-  });
+  const endpoint = await createGithubEndpoint(relay.client, "Keys");
   await relay.client.destinations.create(endpoint.id, {
     name: "Receiver",
     receiver_url: "http://127.0.0.1:19999/",

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
-import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
+import { createGithubEndpoint, postGithubWebhook } from "../support/github-webhook.ts";
 import { makeRelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -57,12 +57,7 @@ it(
       RELAY_RETRY_BASE_MS: "500",
     });
     await relay.start();
-    const project = await relay.client.projects.create({ name: "Killed" });
-    const endpoint = await relay.client.endpoints.create(project.id, {
-      name: "GitHub",
-      provider: "github",
-      secret: GITHUB_SECRET,
-    });
+    const endpoint = await createGithubEndpoint(relay.client, "Killed");
     const destinationIds: string[] = [];
     for (let index = 0; index < DESTINATIONS; index += 1)
       destinationIds.push(

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
+import { createGithubEndpoint, postGithubWebhook } from "../support/github-webhook.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { makeRelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -23,12 +23,7 @@ it(
     await using receiver = await startReceiver();
     await using relay = await makeRelayProcess();
     await relay.start();
-    const project = await relay.client.projects.create({ name: "Limited" });
-    const endpoint = await relay.client.endpoints.create(project.id, {
-      name: "GitHub",
-      provider: "github",
-      secret: GITHUB_SECRET,
-    });
+    const endpoint = await createGithubEndpoint(relay.client, "Limited");
     for (const { name, max } of LIMITS)
       await relay.client.destinations.create(endpoint.id, {
         name,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
+import { createGithubEndpoint, postGithubWebhook } from "../support/github-webhook.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { makeRelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -14,12 +14,7 @@ describe("kill -9 under load, everything embedded", () => {
     await using relay = await makeRelayProcess({ RELAY_RETRY_BASE_MS: "300" });
     await relay.start();
     await waitReady(relay.ports.ops);
-    const project = await relay.client.projects.create({ name: "Killed" });
-    const endpoint = await relay.client.endpoints.create(project.id, {
-      name: "GitHub",
-      provider: "github",
-      secret: GITHUB_SECRET,
-    });
+    const endpoint = await createGithubEndpoint(relay.client, "Killed");
     await relay.client.destinations.create(endpoint.id, {
       name: "Receiver",
       receiver_url: `${receiver.url}/hook`,

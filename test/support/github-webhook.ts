@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import type { Client } from "../../src/client/client.ts";
 
 export const GITHUB_SECRET = "it-is-a-secret";
 
@@ -20,4 +21,14 @@ export async function postGithubWebhook(
   });
   await response.arrayBuffer();
   return { status: response.status, eventId: response.headers.get("x-relay-event-id") ?? "" };
+}
+
+/** An endpoint for what `postGithubWebhook` sends, in a project of its own. */
+export async function createGithubEndpoint(client: Client, projectName: string) {
+  const project = await client.projects.create({ name: projectName });
+  return client.endpoints.create(project.id, {
+    name: "GitHub",
+    provider: "github",
+    secret: GITHUB_SECRET,
+  });
 }

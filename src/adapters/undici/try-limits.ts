@@ -1,4 +1,4 @@
-import type { Exchange } from "./exchange.ts";
+import type { Answer, Exchange } from "./exchange.ts";
 
 /** A try did not end in time. */
 export class DeadlineError extends Error {
@@ -13,11 +13,7 @@ export class TryLimits {
   readonly #bySignal = new WeakMap<AbortSignal, Set<Exchange>>();
 
   /** Resolves or rejects as the exchange does. @throws {DeadlineError}, or the signal's reason */
-  async within<T>(
-    exchange: Exchange & { readonly answered: Promise<T> },
-    timeoutMs: number,
-    signal: AbortSignal | null,
-  ): Promise<T> {
+  async within(exchange: Exchange, timeoutMs: number, signal: AbortSignal | null): Promise<Answer> {
     const timer = setTimeout(() => exchange.abort(new DeadlineError()), timeoutMs);
     const together = signal === null ? null : this.#exchangesOf(signal);
     together?.add(exchange);
