@@ -3,6 +3,7 @@ export interface SeededRandom {
   unit(): number;
   below(limit: number): number;
   pick<T>(values: readonly T[]): T;
+  /** At most 256 characters, of an ASCII alphabet. */
   text(length: number, alphabet: string): string;
   /** 0 is the most likely, with weight 1/(n+1). */
   zipf(count: number): number;
@@ -11,6 +12,7 @@ export interface SeededRandom {
 export function makeRandom(seed: number): SeededRandom {
   let state = seed >>> 0;
   const sums = new Map<number, number[]>();
+  const characters = Buffer.alloc(256);
   const unit = (): number => {
     state = (state + 0x6d2b79f5) >>> 0;
     let t = state;
@@ -24,10 +26,9 @@ export function makeRandom(seed: number): SeededRandom {
     below,
     pick: (values) => values[below(values.length)]!,
     text(length, alphabet) {
-      let text = "";
       for (let index = 0; index < length; index += 1)
-        text += alphabet.charAt(below(alphabet.length));
-      return text;
+        characters[index] = alphabet.charCodeAt(below(alphabet.length));
+      return characters.toString("latin1", 0, length);
     },
     zipf(count) {
       let weights = sums.get(count);

@@ -4,10 +4,13 @@ import type { EventRecord } from "./event.ts";
 import type { AttemptView, DeliverySummary, EventListItem, FacetCounts } from "./event-query.ts";
 import type { OutcomeRecord } from "./outcome.ts";
 
-/** An event with the tokens it is found by (see searchable-leaf.ts). */
+/**
+ * An event, and how to make the tokens it is found by (see searchable-leaf.ts). They are made when the row is written:
+ * together they are larger than the payload, and thousands of rows wait for their insert.
+ */
 export interface EventRow {
   readonly event: EventRecord;
-  readonly tokens: readonly string[];
+  readonly tokens: () => readonly string[];
 }
 
 export type FanoutRow = Extract<OutcomeRecord, { kind: "fanout" }>;

@@ -88,7 +88,7 @@ function writeEvent(out: TabSeparatedWriter, { event, tokens }: EventRow): void 
   out.bool(event.bodyStored);
   out.string(toHeaderText(event.headers));
   out.binary(event.body);
-  out.strings(tokens);
+  out.strings(tokens());
   out.number(event.payloadSizeBytes);
   out.endRow();
 }

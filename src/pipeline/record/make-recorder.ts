@@ -42,7 +42,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     metrics,
     decode: (record) => {
       const event = decodeEvent(record.value);
-      return { event, tokens: eventTokens(event, decoder) };
+      return { event, tokens: () => eventTokens(event, decoder) };
     },
     insert: (rows, token) => store.insertEvents(rows, token),
   });

@@ -102,7 +102,7 @@ describe("the event store", () => {
       query: "a=%00&b='",
       payloadSizeBytes: 2 ** 40,
     });
-    await writer.insertEvents([{ event, tokens: [] }], "bytes");
+    await writer.insertEvents([{ event, tokens: () => [] }], "bytes");
     const found = await reader.event("org_bytes", event);
     expect({ ...found, body: Buffer.from(found!.body) }).toEqual(event);
     expect(await reader.event("org_other", event)).toBeNull();
@@ -110,7 +110,7 @@ describe("the event store", () => {
 
   test("drops a batch that is repeated under its token, and counts a repeated row once under another", async () => {
     const events = [1, 2, 3].map((seed) => makeEvent(seed, { orgId: "org_dup" }));
-    const batch = events.map((event) => ({ event, tokens: [] }));
+    const batch = events.map((event) => ({ event, tokens: () => [] }));
     const before = await rows("events");
     await writer.insertEvents(batch, "same");
     await writer.insertEvents(batch, "same");
@@ -174,7 +174,7 @@ describe("pages", () => {
     const rowsOf = (count: number) =>
       Array.from({ length: count }, (_, seed) => ({
         event: makeEvent(seed, { orgId }),
-        tokens: [],
+        tokens: () => [],
       }));
     // Three copies of 150 events, in parts of their own: more than a page reads beyond its end.
     for (const copy of [1, 2, 3]) await writer.insertEvents(rowsOf(150), `copy-${copy}`);

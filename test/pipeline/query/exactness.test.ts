@@ -128,7 +128,7 @@ test(
         });
         const events = world.events.map(own);
         const model = new EventModel(events, world.attempts.map(own), world.fanouts.map(own));
-        const rows = events.map((event) => ({ event, tokens: eventTokens(event, decoder) }));
+        const rows = events.map((event) => ({ event, tokens: () => eventTokens(event, decoder) }));
         for (const [delivery, part] of [rows, rows.slice(3, 9)].entries()) {
           await writer.insertEvents(part, `e${round}.${delivery}`);
           const ids = new Set(part.map((row) => row.event.id));
