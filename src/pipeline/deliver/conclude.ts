@@ -27,16 +27,16 @@ export function concludeTry(input: {
   readonly random: Random;
 }): Conclusion {
   const { task, config, reply, startedAtMs } = input;
-  const row = {
-    ...rowOf(task, config.receiverUrl, startedAtMs),
+  const end: TryEnd = {
+    attemptedAtMs: startedAtMs,
+    receiverUrl: config.receiverUrl,
     httpStatus: reply.kind === "response" ? reply.status : 0,
     responseBody: reply.kind === "response" ? reply.body : reply.reason,
     latencyMs: Math.max(0, Math.round(reply.latencyMs)),
   };
-  if (isSuccess(reply))
-    return { attempt: { ...row, status: "delivered", nextRetryAtMs: null }, followUp: null };
+  if (isSuccess(reply)) return { attempt: rowOf(task, end, "delivered", null), followUp: null };
   if (isGone(reply) || task.tryNumber > config.retryMaxAttempts)
-    return { attempt: { ...row, status: "dead", nextRetryAtMs: null }, followUp: null };
+    return { attempt: rowOf(task, end, "dead", null), followUp: null };
   const dueAtMs =
     input.nowMs +
     retryDelayMs({
@@ -48,11 +48,7 @@ export function concludeTry(input: {
       random: input.random,
     });
   return {
-    attempt: {
-      ...row,
-      status: reply.kind === "timeout" ? "timeout" : "failed",
-      nextRetryAtMs: dueAtMs,
-    },
+    attempt: rowOf(task, end, reply.kind === "timeout" ? "timeout" : "failed", dueAtMs),
     followUp: { tryNumber: task.tryNumber + 1, deferrals: 0, dueAtMs },
   };
 }
@@ -64,15 +60,8 @@ export function concludeDead(
   reason: string,
   nowMs: number,
 ): Conclusion {
-  return {
-    attempt: {
-      ...rowOf(task, receiverUrl, nowMs),
-      responseBody: reason,
-      status: "dead",
-      nextRetryAtMs: null,
-    },
-    followUp: null,
-  };
+  const end = withoutRequest(receiverUrl, reason, nowMs);
+  return { attempt: rowOf(task, end, "dead", null), followUp: null };
 }
 
 /** The rate limit put the try off until `dueAtMs`. */
@@ -82,13 +71,9 @@ export function concludeRateLimited(
   dueAtMs: number,
   nowMs: number,
 ): Conclusion {
+  const end = withoutRequest(receiverUrl, "put off by the destination's rate limit", nowMs);
   return {
-    attempt: {
-      ...rowOf(task, receiverUrl, nowMs),
-      responseBody: "put off by the destination's rate limit",
-      status: "rate_limited",
-      nextRetryAtMs: dueAtMs,
-    },
+    attempt: rowOf(task, end, "rate_limited", dueAtMs),
     followUp: { tryNumber: task.tryNumber, deferrals: task.deferrals + 1, dueAtMs },
   };
 }
@@ -102,7 +87,22 @@ export function isGone(reply: Reply): boolean {
   return reply.kind === "response" && reply.status === GONE;
 }
 
-function rowOf(task: DeliveryTask, receiverUrl: string, attemptedAtMs: number) {
+/** What a row says of its try, beside whose it is and what became of it. */
+type TryEnd = Pick<
+  Attempt,
+  "attemptedAtMs" | "receiverUrl" | "httpStatus" | "responseBody" | "latencyMs"
+>;
+
+function withoutRequest(receiverUrl: string, responseBody: string, attemptedAtMs: number): TryEnd {
+  return { attemptedAtMs, receiverUrl, httpStatus: 0, responseBody, latencyMs: 0 };
+}
+
+function rowOf(
+  task: DeliveryTask,
+  end: TryEnd,
+  status: Attempt["status"],
+  nextRetryAtMs: number | null,
+): Attempt {
   const { event, destinationId, run, tryNumber, deferrals } = task;
   const identity = `${event.id}|${destinationId}|${run}|${tryNumber}|${deferrals}`;
   return {
@@ -118,10 +118,12 @@ function rowOf(task: DeliveryTask, receiverUrl: string, attemptedAtMs: number) {
     trigger: task.trigger,
     tryNumber,
     deferral: deferrals,
-    attemptedAtMs,
-    receiverUrl,
-    httpStatus: 0,
-    responseBody: "",
-    latencyMs: 0,
+    attemptedAtMs: end.attemptedAtMs,
+    receiverUrl: end.receiverUrl,
+    httpStatus: end.httpStatus,
+    responseBody: end.responseBody,
+    latencyMs: end.latencyMs,
+    status,
+    nextRetryAtMs,
   };
 }

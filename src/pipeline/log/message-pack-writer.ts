@@ -50,6 +50,19 @@ export class MessagePackWriter {
     }
   }
 
+  number(value: number): void {
+    if (Number.isInteger(value) && value >= 0) this.count(value);
+    else {
+      this.buffer[this.at] = 0xcb;
+      this.at = this.buffer.writeDoubleBE(value, this.at + 1);
+    }
+  }
+
+  optionalNumber(value: number | null): void {
+    if (value === null) this.buffer[this.at++] = 0xc0;
+    else this.number(value);
+  }
+
   optionalText(text: string | null): void {
     if (text === null) this.buffer[this.at++] = 0xc0;
     else this.text(text);
