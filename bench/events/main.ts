@@ -57,8 +57,7 @@ async function main(): Promise<void> {
       const filling = connectClickHouse(
         values.bulk ? `${embedded.url}?ch_materialize_skip_indexes_on_insert=0` : embedded.url,
       );
-      const setting = (change: string) =>
-        client.command({ query: `ALTER TABLE events ${change}` });
+      const setting = (change: string) => client.command({ query: `ALTER TABLE events ${change}` });
       if (values.bulk) await setting("MODIFY SETTING materialize_skip_indexes_on_merge = 0");
       const options = { seed: 1, count: Number(values.events), endMs, days: Number(values.days) };
       const bytes = values["payload-bytes"];

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
-import { makeDeliveryRig } from "../support/sim-delivery-rig.ts";
+import { makeDeliveryRig } from "../support/delivery-rig.ts";
 import { makeCertificates } from "../support/undici-certificates.ts";
 import { startReceiver } from "../support/undici-receivers.ts";
 import { waitFor } from "../support/wait-for.ts";

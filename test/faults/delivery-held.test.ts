@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
-import { makeDeliveryRig } from "../support/sim-delivery-rig.ts";
+import { makeDeliveryRig } from "../support/delivery-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const IS_LONG = process.env["RELAY_TEST_LONG"] === "true";

@@ -39,6 +39,17 @@ const REASONS: Readonly<Record<string, string>> = {
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "response body does not match its Content-Length",
 };
 
+/** The receiver's certificate is bad (or it speaks no TLS at all), which does not change from one moment to the next. */
+export function isCertificateFault(error: unknown): boolean {
+  const code = codeOf(error);
+  return (
+    code !== null &&
+    (REASONS[code]?.startsWith("TLS certificate") === true ||
+      code.startsWith("ERR_SSL_") ||
+      code === "EPROTO")
+  );
+}
+
 /** One line for the customer: why there is no response. */
 export function failureReason(error: unknown): string {
   if (error instanceof ReceiverRefusedError) return error.message;

@@ -1,5 +1,6 @@
+import { createSecureContext, type SecureContext } from "node:tls";
 import { buildConnector, Pool } from "undici";
-import { ConnectFailedError } from "./failure-reason.ts";
+import { ConnectFailedError, isCertificateFault } from "./failure-reason.ts";
 import type { ReceiverGuard } from "./receiver-guard.ts";
 
 export interface PoolCacheOptions {
@@ -12,6 +13,12 @@ export interface PoolCacheOptions {
   /** Certificates trusted instead of the system's. */
   readonly ca?: string;
 }
+
+/**
+ * A bad certificate is not asked for again this soon: tries in between fail with the same reason. Its handshakes would
+ * cost as much as twenty deliveries each, at the expense of receivers that are well.
+ */
+const CERTIFICATE_FAULT_MS = 1_000;
 
 interface Entry {
   readonly pool: Pool;
@@ -27,9 +34,16 @@ export class PoolCache implements AsyncDisposable {
   readonly #options: PoolCacheOptions;
   readonly #entries = new Map<string, Entry>();
   readonly #sweeper: NodeJS.Timeout;
+  /** One for all: a context of its own for every connection costs more than the handshake. */
+  readonly #secureContext: SecureContext;
 
   constructor(options: PoolCacheOptions) {
+    const { ca } = options;
     this.#options = options;
+    this.#secureContext = createSecureContext({
+      minVersion: "TLSv1.2",
+      ...(ca === undefined ? {} : { ca }),
+    });
     this.#sweeper = setInterval(() => this.#sweep(), options.idleTimeoutMs);
     this.#sweeper.unref();
   }
@@ -65,20 +79,28 @@ export class PoolCache implements AsyncDisposable {
   }
 
   #makePool(origin: string, privateOnly: boolean): Pool {
-    const { guard, connectTimeoutMs, idleTimeoutMs, ca } = this.#options;
+    const { guard, connectTimeoutMs, idleTimeoutMs } = this.#options;
     const connect = buildConnector({
       rejectUnauthorized: true, // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
-      minVersion: "TLSv1.2",
-      ...(ca === undefined ? {} : { ca }),
+      secureContext: this.#secureContext,
       lookup: guard.lookup(privateOnly),
       timeout: connectTimeoutMs,
     });
+    let fault: { readonly error: Error; readonly untilMs: number } | null = null;
     return new Pool(origin, {
-      connect: (options, callback) =>
+      connect: (options, callback) => {
+        if (fault !== null && performance.now() < fault.untilMs) {
+          const { error } = fault;
+          setImmediate(() => callback(new ConnectFailedError(error), null));
+          return;
+        }
         connect(options, (...[error, socket]) => {
-          if (error === null) callback(null, socket);
-          else callback(new ConnectFailedError(error), null);
-        }),
+          if (error === null) return callback(null, socket);
+          if (isCertificateFault(error))
+            fault = { error, untilMs: performance.now() + CERTIFICATE_FAULT_MS };
+          callback(new ConnectFailedError(error), null);
+        });
+      },
       connections: this.#options.maxConnectionsPerReceiver,
       pipelining: 1,
       // The overall deadline of each request stands for both: `bodyTimeout` would begin anew with every chunk.

@@ -1,11 +1,12 @@
-import { createServer as createTlsServer } from "node:tls";
+import { createServer as createHttpsServer } from "node:https";
+import { createSecureContext, createServer as createTlsServer } from "node:tls";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { beforeAll, expect, test } from "vitest";
 import { parseCidrs } from "../../../src/domain/ip.ts";
 import { makeHttpSender } from "../../../src/adapters/undici/http-sender.ts";
 import { makeCertificates, type Certificates } from "../../support/undici-certificates.ts";
-import { startReceiver, startTcpReceiver } from "../../support/undici-receivers.ts";
+import { startReceiver, startTcpReceiver, until } from "../../support/undici-receivers.ts";
 
 let certificates: Certificates;
 beforeAll(() => {
@@ -64,6 +65,38 @@ test.each([
     expect({ requests, bytes }).toEqual({ requests: 0, bytes: 0 });
   },
 );
+
+test("a bad certificate costs one handshake a second, and a renewed one is taken after that", async () => {
+  let certificate = certificates.expired;
+  let handshakes = 0;
+  const server = createHttpsServer(
+    { SNICallback: (_name, done) => done(null, createSecureContext(certificate)) },
+    (_request, response) => response.end("ok"),
+  );
+  server.on("connection", () => (handshakes += 1));
+  server.on("tlsClientError", () => {});
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  await using sender = newSender(certificates.ca);
+  const url = `https://receiver.example.com:${port}/`;
+  const startedAtMs = performance.now();
+  const replies = await Promise.all(Array.from({ length: 3 }, () => sender.send(post(url), never)));
+  for (let n = 0; n < 20; n += 1) replies.push(await sender.send(post(url), never));
+  for (const reply of replies)
+    expect(reply).toMatchObject({
+      kind: "error",
+      reason: "TLS certificate has expired",
+      requestSent: false,
+    });
+  // Undici dials up to one connection for each request that waits; those that came later found the fault known.
+  expect(handshakes).toBeLessThanOrEqual(3 + Math.ceil((performance.now() - startedAtMs) / 1_000));
+  certificate = certificates.good;
+  await until(() => performance.now() - startedAtMs > 1_500, "the fault is forgotten");
+  expect(await sender.send(post(url), never)).toMatchObject({ kind: "response", body: "ok" });
+  server.closeAllConnections();
+  server.close();
+});
 
 test("NODE_TLS_REJECT_UNAUTHORIZED=0 does not switch verification off", async () => {
   const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];

@@ -7,7 +7,10 @@ import { decodeOutcome, encodeOutcome } from "../../../src/pipeline/log/outcome-
 
 const text = fc.string({ unit: "grapheme", maxLength: 80 });
 const long = fc.oneof(text, fc.constantFrom("", "ü".repeat(65_536), "x".repeat(70_000)));
-const time = fc.oneof(fc.integer({ min: 0, max: 4_102_444_800_000 }), fc.double({ noNaN: true, min: 0 }));
+const time = fc.oneof(
+  fc.integer({ min: 0, max: 4_102_444_800_000 }),
+  fc.double({ noNaN: true, min: 0 }),
+);
 const count = fc.nat();
 
 const followUp: fc.Arbitrary<FollowUp | null> = fc.option(

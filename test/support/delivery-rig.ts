@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
 import { makeHttpSender } from "../../src/adapters/undici/http-sender.ts";
+import type { Attempt } from "../../src/domain/attempt.ts";
 import type { Clock } from "../../src/domain/clock.ts";
 import type { DestinationConfig } from "../../src/domain/destination.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
@@ -27,6 +28,8 @@ export interface RigOptions {
   /** PEM of the authority that receivers' certificates are signed by. */
   readonly ca?: string;
   readonly delivery?: Partial<DeliveryOptions>;
+  /** Told of every end of a try, once it is durable. */
+  readonly onEnded?: (attempt: Attempt) => void;
 }
 
 /** The delivery as the relay composes it, on the embedded log and the real sender; configuration is a map. */
@@ -41,6 +44,8 @@ export interface DeliveryRig extends AsyncDisposable {
   remove(id: string): void;
   /** Appends accepted events, durable when resolved. */
   ingest(endpointId: string, count: number): Promise<readonly EventRecord[]>;
+  /** Appends an event for each endpoint, in one call. */
+  ingestEach(endpointIds: readonly string[]): Promise<void>;
   /** Appends replays of one event, each a run of its own. */
   replay(endpointId: string, destinationId: string, count: number): Promise<void>;
 }
@@ -65,11 +70,18 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
   const listeners = new Set<(destinationId: string) => void>();
   const ended = new Map<string, number>();
   let held = 0;
+  const noteEnd = ({ topic, value }: NewRecord): void => {
+    const outcome = topic === "attempts" ? decodeOutcome(value) : null;
+    if (outcome?.kind !== "attempt") return;
+    const { status } = outcome.attempt;
+    ended.set(status, (ended.get(status) ?? 0) + 1);
+    options.onEnded?.(outcome.attempt);
+  };
   const inner = makeDurableAppender({ log, clock, logger });
   const appender: DurableAppender = {
     async append(records, stillNeeded) {
       const positions = await inner.append(records, stillNeeded);
-      if (positions !== null) for (const record of records) countEnd(record, ended);
+      if (positions !== null) for (const record of records) noteEnd(record);
       return positions;
     },
   };
@@ -170,6 +182,15 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
       );
       return events;
     },
+    async ingestEach(endpointIds) {
+      await appendAll(
+        endpointIds.map((endpointId) => ({
+          topic: "events",
+          key: endpointId,
+          value: encodeEvent(makeEvent(endpointId)),
+        })),
+      );
+    },
     async replay(endpointId, destinationId, count) {
       const nowMs = clock.now();
       for (let left = count; left > 0; left -= 500)
@@ -201,13 +222,6 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-function countEnd({ topic, value }: NewRecord, ended: Map<string, number>): void {
-  const outcome = topic === "attempts" ? decodeOutcome(value) : null;
-  if (outcome?.kind !== "attempt") return;
-  const { status } = outcome.attempt;
-  ended.set(status, (ended.get(status) ?? 0) + 1);
 }
 
 const EVENT: EventRecord = {
