@@ -1,10 +1,17 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { LogError } from "../../domain/log.ts";
-import type { CommitReply, CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
+import type { CommitRequest, CommitWorkerData, FromCommitThread } from "./commit-protocol.ts";
+
+/** A durable commit. */
+export interface Committed {
+  /** Goes up with every commit. */
+  readonly id: number;
+  readonly blobs: readonly ArrayBuffer[];
+}
 
 interface Waiting {
-  resolve(blobs: readonly ArrayBuffer[]): void;
+  resolve(committed: Committed): void;
   reject(error: Error): void;
 }
 
@@ -16,9 +23,12 @@ export class CommitThread implements AsyncDisposable {
   #starting: Promise<Worker> | null = null;
   #closed = false;
   #nextId = 1;
+  readonly #onApplied: (id: number) => void;
 
-  constructor(data: CommitWorkerData) {
+  /** `onApplied` is told that a commit, already answered, and all before it are in LMDB. */
+  constructor(data: CommitWorkerData, onApplied: (id: number) => void) {
     this.#data = data;
+    this.#onApplied = onApplied;
   }
 
   async start(): Promise<void> {
@@ -29,7 +39,7 @@ export class CommitThread implements AsyncDisposable {
    * Durable when resolved; the buffers come back.
    * @throws {LogError} `log_unavailable` when nothing was written, `log_outcome_unknown` when the thread died
    */
-  async commit(request: Omit<CommitRequest, "id">): Promise<readonly ArrayBuffer[]> {
+  async commit(request: Omit<CommitRequest, "id">): Promise<Committed> {
     const worker = this.#worker ?? (await this.#running());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
@@ -73,23 +83,25 @@ export class CommitThread implements AsyncDisposable {
         cause,
       });
     });
-    worker.on("message", (reply: CommitReply) => this.#settle(reply));
+    worker.on("message", (message: FromCommitThread) => this.#take(message));
     worker.on("error", (cause) => this.#died(worker, cause));
     worker.on("exit", () => this.#died(worker, new Error("the commit thread ended")));
     this.#worker = worker;
     return worker;
   }
 
-  #settle(reply: CommitReply): void {
-    const waiting = this.#waiting.get(reply.id);
-    this.#waiting.delete(reply.id);
-    if (reply.error === null) waiting?.resolve(reply.blobs);
+  #take(message: FromCommitThread): void {
+    if (message.kind === "applied") {
+      this.#onApplied(message.id);
+      return;
+    }
+    const { id, blobs, error } = message;
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (error === null) waiting?.resolve({ id, blobs });
     else
       waiting?.reject(
-        new LogError(
-          "log_unavailable",
-          `the log cannot be written: ${reply.error} (is the disk full?)`,
-        ),
+        new LogError("log_unavailable", `the log cannot be written: ${error} (is the disk full?)`),
       );
   }
 

@@ -5,7 +5,6 @@ export interface Environment {
   readonly root: RootDatabase<Buffer, Buffer>;
   readonly blobs: Database<Buffer, Buffer>;
   readonly index: Database<Buffer, Buffer>;
-  readonly unindexed: Database<Buffer, Buffer>;
   readonly starts: Database<Buffer, Buffer>;
   readonly refs: Database<Buffer, Buffer>;
   readonly groups: Database<string, string>;
@@ -31,7 +30,6 @@ export function openEnvironment(path: string, mapSizeBytes: number): Environment
     root,
     blobs: root.openDB<Buffer, Buffer>("blobs", binary),
     index: root.openDB<Buffer, Buffer>("index", binary),
-    unindexed: root.openDB<Buffer, Buffer>("unindexed", binary),
     starts: root.openDB<Buffer, Buffer>("starts", binary),
     refs: root.openDB<Buffer, Buffer>("refs", binary),
     groups: root.openDB<string, string>("groups", {

@@ -1,16 +1,13 @@
 import type { Topic } from "../../domain/log.ts";
 
 /**
- * Layout on disk. One LMDB transaction is one group commit; it holds
+ * Layout in LMDB. A transaction holds one or many group commits (see `write-ahead-file.ts` for where they are first):
  *
  *   blobs    seq (6 bytes)                                   → the records of many streams, region by region
  *   index    topic (1) partition (2) base offset (6)         → where the region of one stream is (`Row`)
- *   unindexed  seq of a commit's first blob (6)              → rows of the latest commits (`encodeRows`): an index entry for each
- *                                                              of some fifty streams costs as many pages a commit, so they are
- *                                                              put into the index some thousands at a time
  *   starts   topic (1) partition (2)                         → first offset that was not trimmed (6)
  *   refs     seq (6)                                         → regions of a blob that are left, once some were trimmed
- *   groups   JSON [group, topic, partition] or [group]       → commit, or the topics of the group
+ *   groups   JSON [group, topic, partition] or [group]       → commit, or the topics of the group; and single values by name
  *
  * A stream is one (topic, partition). All integers are big endian, so keys sort as numbers do.
  * A record in a region: offset − base (4), key length (2), value length (4), time in ms (8, double), key, value.
@@ -97,19 +94,6 @@ export function encodeRows(rows: readonly Row[]): Uint8Array<ArrayBuffer> {
     at += ROW_BYTES;
   }
   return bytes;
-}
-
-/** What `encodeRows` made. @throws {Error} as `decodeRow` */
-export function decodeRows(bytes: Buffer): Row[] {
-  const rows: Row[] = [];
-  for (let at = 0; at < bytes.length; at += ROW_BYTES)
-    rows.push(
-      decodeRow(
-        bytes.subarray(at, at + ROW_KEY_BYTES),
-        bytes.subarray(at + ROW_KEY_BYTES, at + ROW_BYTES),
-      ),
-    );
-  return rows;
 }
 
 /** @throws {Error} when the topic is unknown: written by a newer relay */

@@ -1,17 +1,15 @@
+import { LogError } from "../../domain/log.ts";
 import { BlobCache } from "./blob-cache.ts";
 import { checkLogFile } from "./check-file.ts";
-import type { CommitRequest } from "./commit-protocol.ts";
 import { CommitThread } from "./commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { decodeRow, decodeRows, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
+import { decodeRow, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
 import type { Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./pack-commit.ts";
-import { UnindexedRows } from "./unindexed-rows.ts";
+import { WaitingCommits } from "./waiting-commits.ts";
 
 const MAX_OFFSET = 2 ** 48 - 1;
-/** With so many rows outside the index the next commit puts them in: a few milliseconds, once in about a hundred commits. */
-const MAX_UNINDEXED_ROWS = 4_096;
 
 /** One transaction in the words of the log. */
 export interface StoreCommit {
@@ -43,67 +41,68 @@ export interface CommitStore extends AsyncDisposable {
 
 export interface StoreOptions {
   readonly path: string;
+  /** Of the write-ahead file. */
+  readonly aheadPath: string;
   readonly mapSizeBytes: number;
   readonly cacheBytes: number;
 }
 
 export async function openStore(options: StoreOptions): Promise<CommitStore> {
   await checkLogFile(options.path);
-  const thread = new CommitThread({ path: options.path, mapSizeBytes: options.mapSizeBytes });
-  await thread.start();
-  return new LmdbStore(options, thread);
+  const store = new LmdbStore(options);
+  await store.start();
+  return store;
 }
 
 class LmdbStore implements CommitStore {
   readonly #options: StoreOptions;
   readonly #thread: CommitThread;
   readonly #cache: BlobCache;
-  readonly #unindexed = new UnindexedRows();
-  #environment: Environment;
+  readonly #waiting = new WaitingCommits();
+  #opened: Environment | null = null;
 
-  constructor(options: StoreOptions, thread: CommitThread) {
+  constructor(options: StoreOptions) {
     this.#options = options;
-    this.#thread = thread;
+    const { path, aheadPath, mapSizeBytes } = options;
+    this.#thread = new CommitThread({ path, aheadPath, mapSizeBytes }, (id) => this.#applied(id));
     this.#cache = new BlobCache(options.cacheBytes);
-    this.#environment = openEnvironment(options.path, options.mapSizeBytes);
-    this.#readUnindexed();
+  }
+
+  /** The thread first: it puts into LMDB what an earlier process left in the write-ahead file. */
+  async start(): Promise<void> {
+    await this.#thread.start();
+    this.#waiting.clear();
+    this.#opened = openEnvironment(this.#options.path, this.#options.mapSizeBytes);
+  }
+
+  get #environment(): Environment {
+    if (this.#opened === null) throw new LogError("log_unavailable", "the log is not open");
+    return this.#opened;
   }
 
   async commit(commit: StoreCommit): Promise<void> {
     const { blobs, rows } = commit.packed;
-    const indexes = this.#mustIndex(commit);
-    const request: Omit<CommitRequest, "id"> = {
+    const committed = await this.#thread.commit({
       blobs,
-      rows: encodeRows(indexes ? [...this.#unindexed.all, ...rows] : []),
-      unindexed:
-        indexes || blobs[0] === undefined ? null : { commit: blobs[0].seq, rows: encodeRows(rows) },
-      indexedCommits: indexes ? this.#unindexed.commits : [],
+      rows: encodeRows(rows),
+      groups: commit.groups,
       removedRows: commit.removedRows.map((row) => rowKey(row, row.base)),
       removedBlobs: commit.removedBlobs,
       refs: commit.refs,
       starts: commit.starts.map(([stream, offset]) => [streamKey(stream), offset]),
-      groups: commit.groups,
-    };
-    const returned = await this.#thread.commit(request);
-    // The commit was made by another thread: without this the next read could still see the old snapshot.
-    this.#environment.root.resetReadTxn();
-    if (indexes) this.#unindexed.clear();
-    else if (blobs[0] !== undefined) this.#unindexed.add(blobs[0].seq, rows);
-    for (const [index, blob] of commit.packed.blobs.entries())
-      this.#cache.put(blob.seq, Buffer.from(returned[index]!));
+    });
+    const written = blobs.map(
+      ({ seq }, index) => [seq, Buffer.from(committed.blobs[index]!)] as const,
+    );
+    this.#waiting.add(committed.id, rows, written);
+    for (const [seq, bytes] of written) this.#cache.put(seq, bytes);
     for (const seq of commit.removedBlobs) this.#cache.remove(seq);
   }
 
-  /** What takes rows away, or rewrites them, must find them all in the index. */
-  #mustIndex({ packed, removedRows, removedBlobs }: StoreCommit): boolean {
-    if (removedRows.length > 0 || removedBlobs.length > 0) return true;
-    return this.#unindexed.count + packed.rows.length > MAX_UNINDEXED_ROWS;
-  }
-
-  #readUnindexed(): void {
-    this.#unindexed.clear();
-    for (const { key, value } of this.#environment.unindexed.getRange({}))
-      this.#unindexed.add(key.readUIntBE(0, 6), decodeRows(value));
+  #applied(id: number): void {
+    // The transaction was another thread's: without this the next read could still see the old snapshot.
+    this.#opened?.root.resetReadTxn();
+    this.#waiting.applied(id);
   }
 
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[] {
@@ -118,13 +117,16 @@ class LmdbStore implements CommitStore {
     }))
       rows.push(decodeRow(entry.key, entry.value));
     if (rows.length >= limit) return rows;
-    const unindexed = this.#unindexed.from(stream, offset);
-    return [...rows, ...unindexed.slice(0, limit - rows.length)];
+    // LMDB may be ahead of what this thread was told of.
+    const waiting = this.#waiting.from(stream, Math.max(offset, rows.at(-1)?.next ?? 0));
+    return [...rows, ...waiting.slice(0, limit - rows.length)];
   }
 
   blob(seq: number): Buffer | null {
     const cached = this.#cache.get(seq);
     if (cached !== undefined) return cached;
+    const waiting = this.#waiting.blob(seq);
+    if (waiting !== null) return waiting;
     const read = this.#environment.blobs.getBinary(seqKey(seq));
     if (read === undefined) return null;
     this.#cache.put(seq, read);
@@ -136,7 +138,7 @@ class LmdbStore implements CommitStore {
   }
 
   lastRow(stream: StreamId): Row | null {
-    return this.#unindexed.last(stream) ?? this.#rowAtOrBefore(stream, MAX_OFFSET);
+    return this.#waiting.last(stream) ?? this.#rowAtOrBefore(stream, MAX_OFFSET);
   }
 
   #rowAtOrBefore(stream: StreamId, offset: number): Row | null {
@@ -168,14 +170,13 @@ class LmdbStore implements CommitStore {
 
   async reopen(): Promise<void> {
     await this.#thread.stop();
-    await this.#environment.root.close();
-    await this.#thread.start();
-    this.#environment = openEnvironment(this.#options.path, this.#options.mapSizeBytes);
-    this.#readUnindexed();
+    await this.#opened?.root.close();
+    this.#opened = null;
+    await this.start();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#thread[Symbol.asyncDispose]();
-    await this.#environment.root.close();
+    await this.#opened?.root.close();
   }
 }

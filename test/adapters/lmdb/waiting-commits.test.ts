@@ -40,7 +40,12 @@ function expectAll(store: CommitStore, count: number): void {
 
 it("rows are found before and after they were put into the index, and after the files were opened again", async () => {
   await using dir = await temporaryDir();
-  const options = { path: join(dir.path, "log.mdb"), mapSizeBytes: 2 ** 32, cacheBytes: 0 };
+  const options = {
+    path: join(dir.path, "log.mdb"),
+    aheadPath: join(dir.path, "log.wal"),
+    mapSizeBytes: 2 ** 32,
+    cacheBytes: 0,
+  };
   let store = await openStore(options);
   let count = 0;
   // 4,096 rows outside of the index are the most: 81 commits of 50.
@@ -62,7 +67,12 @@ it("rows are found before and after they were put into the index, and after the 
 
 it("the file has room ahead, so that a commit does not make it longer", async () => {
   await using dir = await temporaryDir();
-  const options = { path: join(dir.path, "log.mdb"), mapSizeBytes: 2 ** 32, cacheBytes: 0 };
+  const options = {
+    path: join(dir.path, "log.mdb"),
+    aheadPath: join(dir.path, "log.wal"),
+    mapSizeBytes: 2 ** 32,
+    cacheBytes: 0,
+  };
   const store = await openStore(options);
   await commitOffset(store, 0);
   const sizeBytes = statSync(options.path).size;
