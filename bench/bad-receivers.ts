@@ -16,6 +16,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { App, us_socket_local_port } from "uWebSockets.js";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
+import { drips, floods, hangs, redirectsTo } from "../test/support/misbehaving-receivers.ts";
 import { makeCertificates, type Certificates } from "../test/support/undici-certificates.ts";
 import { startReceiver, type Receiver } from "../test/support/undici-receivers.ts";
 import { startChild } from "./lib/child.ts";
@@ -224,7 +225,7 @@ async function startGood(): Promise<string[]> {
 
 /** Takes requests and never answers. */
 async function startHanging(): Promise<string> {
-  const server = createServer((request) => void request.resume());
+  const server = createServer(hangs);
   server.requestTimeout = 0;
   server.listen(0, "127.0.0.1", 4_096);
   await once(server, "listening");
@@ -236,34 +237,10 @@ async function startBad(
   canary: Receiver,
   untrusted: RequestListener,
 ): Promise<string[]> {
-  const drips: RequestListener = (request, response) => {
-    request.resume();
-    response.writeHead(200);
-    const timer = setInterval(() => response.write("."), 1_000);
-    response.once("close", () => clearInterval(timer));
-  };
-  const huge: RequestListener = (request, response) => {
-    request.resume();
-    response.writeHead(200);
-    const chunk = Buffer.alloc(65_536, "x");
-    let leftBytes = 1_073_741_824;
-    const more = (): void => {
-      while (leftBytes > 0 && !response.destroyed) {
-        leftBytes -= chunk.length;
-        if (!response.write(chunk)) return void response.once("drain", more);
-      }
-      response.end();
-    };
-    more();
-  };
-  const redirects: RequestListener = (request, response) => {
-    request.resume();
-    response.writeHead(307, { location: canary.url }).end();
-  };
   const started = [
     await startReceiver(drips),
-    await startReceiver(huge),
-    await startReceiver(redirects),
+    await startReceiver(floods()),
+    await startReceiver(redirectsTo(canary.url)),
     await startReceiver(untrusted, certificates.expired),
     await startReceiver(untrusted, certificates.wrongName),
     await startReceiver(untrusted, certificates.selfSigned),

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { makeDeliveryRig } from "../support/delivery-rig.ts";
+import { drips, floods, hangs, redirectsTo } from "../support/misbehaving-receivers.ts";
 import { makeCertificates } from "../support/undici-certificates.ts";
 import { startReceiver } from "../support/undici-receivers.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -72,33 +73,10 @@ describe("receivers that misbehave", () => {
       response.end("ok");
     };
     await using canary = await startReceiver(untrusted);
-    const stop = new AbortController();
-    await using hung = await startReceiver((request) => void request.resume());
-    await using drips = await startReceiver((request, response) => {
-      request.resume();
-      response.writeHead(200);
-      const timer = setInterval(() => response.write("."), 1_000);
-      response.once("close", () => clearInterval(timer));
-    });
-    await using huge = await startReceiver((request, response) => {
-      request.resume();
-      response.writeHead(200);
-      const chunk = Buffer.alloc(65_536, "x");
-      let leftBytes = 1_073_741_824;
-      const more = (): void => {
-        while (leftBytes > 0 && !response.destroyed && !stop.signal.aborted) {
-          leftBytes -= chunk.length;
-          endless += chunk.length;
-          if (!response.write(chunk)) return void response.once("drain", more);
-        }
-        response.end();
-      };
-      more();
-    });
-    await using redirects = await startReceiver((request, response) => {
-      request.resume();
-      response.writeHead(307, { location: canary.url }).end();
-    });
+    await using hung = await startReceiver(hangs);
+    await using dripping = await startReceiver(drips);
+    await using huge = await startReceiver(floods((sizeBytes) => (endless += sizeBytes)));
+    await using redirects = await startReceiver(redirectsTo(canary.url));
     await using fine = await startReceiver(good, certificates.good);
     await using expired = await startReceiver(untrusted, certificates.expired);
     await using wrongName = await startReceiver(untrusted, certificates.wrongName);
@@ -112,7 +90,7 @@ describe("receivers that misbehave", () => {
     });
     const urls = [
       ...Array.from({ length: 42 }, () => fine.url),
-      ...[hung, drips, huge, redirects, expired, wrongName, selfSigned].map(({ url }) => url),
+      ...[hung, dripping, huge, redirects, expired, wrongName, selfSigned].map(({ url }) => url),
       // A server that speaks no TLS at all.
       plain.url.replace("http:", "https:"),
     ];
@@ -130,7 +108,6 @@ describe("receivers that misbehave", () => {
       mostBytes = Math.max(mostBytes, process.memoryUsage().rss);
     }
     await waitFor("tries at all of the bad ones", () => (rig.ended.get("dead") ?? 0) >= 8, 90_000);
-    stop.abort();
     console.log(
       `memory grew by ${Math.round((mostBytes - beforeBytes) / 1_048_576)} MB over ${delivered.size} deliveries; the endless receiver sent ${Math.round(endless / 1_048_576)} MB`,
     );
