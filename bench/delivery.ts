@@ -4,33 +4,19 @@
  * from the durable event to the answered delivery at a steady 200 events/s.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { cpus, loadavg, tmpdir } from "node:os";
+import { cpus, loadavg } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { App, us_socket_local_port } from "uWebSockets.js";
-import { openLmdbLog } from "../src/adapters/lmdb/open-lmdb-log.ts";
-import { makeHttpSender } from "../src/adapters/undici/http-sender.ts";
-import type { Clock } from "../src/domain/clock.ts";
-import type { DestinationConfig } from "../src/domain/destination.ts";
-import { makeIdGenerator } from "../src/domain/ids.ts";
-import { parseCidrs } from "../src/domain/ip.ts";
-import { makeDurableAppender } from "../src/pipeline/attempts/durable-appender.ts";
-import { makeDelayForwarder } from "../src/pipeline/delay/make-delay-forwarder.ts";
-import { makeDelivery } from "../src/pipeline/deliver/make-delivery.ts";
-import { planFanout } from "../src/pipeline/fanout/plan-fanout.ts";
-import { encodeEvent } from "../src/pipeline/log/event-codec.ts";
-import { signDelivery } from "../src/signing/standard-webhooks.ts";
-import { makeSilentLogger } from "../test/support/silent-logger.ts";
+import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
 import { startChild } from "./lib/child.ts";
 import { compileForBench } from "./lib/compile.ts";
 import { percentile } from "./lib/stats.ts";
 
-const PARTITIONS = 8;
 const MAX_OUTSTANDING = 2_000;
-const BODY = Buffer.from(JSON.stringify({ type: "bench", filler: "x".repeat(990) }));
+const BODY_BYTES = 1_000;
 
 /** Receivers are on as many ports as there are destinations, up to so many. */
 const RECEIVER_PORTS = 50;
@@ -100,177 +86,54 @@ async function runBench(seconds: number): Promise<void> {
 }
 
 async function measure(ports: readonly number[], count: number, seconds: number): Promise<Result> {
-  const dir = await mkdtemp(join(tmpdir(), "bench-delivery-"));
-  const logger = makeSilentLogger((level, message, fields) => {
-    if (level === "error" || level === "warn") console.error(message, fields);
-  });
-  const clock = systemClock();
-  const log = await openLmdbLog({ dir, partitions: PARTITIONS, retentionMs: 0, clock, logger });
-  const sender = makeHttpSender({
-    allowPrivate: parseCidrs(["127.0.0.0/8"]),
+  const latenciesMs: number[] = [];
+  const ingestedAtMs = new Map<string, number>();
+  await using rig = await makeDeliveryRig({
     timeoutMs: 15_000,
-  });
-  const configs = makeConfigs(count, ports);
-  // As many endpoints as destinations, one each; a single one spreads over nothing.
-  const byEndpoint = new Map(configs.map((config) => [config.endpointId, [config]]));
-  const byId = new Map(configs.map((config) => [config.id, config]));
-  let delivered = 0;
-  let deferred = 0;
-  const latencies: number[] = [];
-  const sentAt = new Map<string, number>();
-  const appender = makeDurableAppender({ log, clock, logger });
-  const delivery = makeDelivery(
-    {
-      log,
-      appender,
-      clock,
-      logger,
-      random: Math.random,
-      metrics: {
-        attempted: (status) => {
-          if (status === "delivered") delivered += 1;
-        },
-        deferred: () => {
-          deferred += 1;
-        },
-        droppedDuplicate: () => undefined,
-        openCircuits: () => undefined,
-        inFlight: () => undefined,
-        queued: () => undefined,
-        held: () => undefined,
-      },
-      destinationsOf: (id) => ({ kind: "found", value: byEndpoint.get(id) ?? [] }),
-      destination: (id) => {
-        const value = byId.get(id);
-        return value === undefined ? { kind: "missing" } : { kind: "found", value };
-      },
-      onDestinationChanged: () => () => undefined,
-      disableDestination: () => Promise.resolve(),
-      planFanout,
-      send: async (request, signal) => {
-        const reply = await sender.send(request, signal);
-        const id = request.headers.find(([name]) => name === "webhook-id")?.[1] ?? "";
-        const began = sentAt.get(id);
-        if (began !== undefined) latencies.push(performance.now() - began);
-        return reply;
-      },
-      signDelivery,
+    bodyBytes: BODY_BYTES,
+    onReply: ({ headers }) => {
+      const id = headers.find(([name]) => name === "webhook-id")?.[1] ?? "";
+      const ingestedMs = ingestedAtMs.get(id);
+      if (ingestedMs !== undefined) latenciesMs.push(performance.now() - ingestedMs);
     },
-    { ownerId: String(performance.now()), version: "bench" },
-  );
-  const forwarder = makeDelayForwarder({
-    log,
-    appender,
-    clock,
-    logger,
-    metrics: { forwarded: () => undefined, lateness: () => undefined },
   });
-  await delivery.start();
-  await forwarder.start();
-  const newId = makeIdGenerator();
-  const encode = (
-    index: number,
-  ): { id: string; record: Parameters<typeof log.append>[0][number] } => {
-    const { endpointId } = configs[index % configs.length]!;
-    const id = newId("event", Date.now());
-    return {
-      id,
-      record: { topic: "events", key: endpointId, value: encodeEvent(makeEvent(id, endpointId)) },
-    };
-  };
-
-  await sleep(200);
-  let appended = 0;
+  // As many endpoints as destinations, one each; a single one spreads over nothing.
+  for (let index = 0; index < count; index += 1)
+    rig.configure(`dst_${index}`, {
+      endpointId: `ep_${index}`,
+      receiverUrl: `http://127.0.0.1:${ports[index % ports.length]}/${index}`,
+    });
+  const delivered = (): number => rig.ended.get("delivered") ?? 0;
+  let ingested = 0;
   const feedUntil = async (endAtMs: number): Promise<void> => {
     while (performance.now() < endAtMs) {
-      if (appended - delivered > MAX_OUTSTANDING) await sleep(1);
-      else await log.append(Array.from({ length: 100 }, () => encode(appended++).record));
+      if (ingested - delivered() > MAX_OUTSTANDING) await sleep(1);
+      else await rig.ingestEach(Array.from({ length: 100 }, () => `ep_${ingested++ % count}`));
     }
   };
   await feedUntil(performance.now() + WARM_UP_MS);
   const cpuBefore = process.cpuUsage();
-  const deliveredBefore = delivered;
+  const deliveredBefore = delivered();
   const began = performance.now();
   await feedUntil(began + seconds * 1_000);
-  const counted = delivered - deliveredBefore;
+  const counted = delivered() - deliveredBefore;
   const elapsedSeconds = (performance.now() - began) / 1_000;
   const { user, system } = process.cpuUsage(cpuBefore);
-  const isDrained = (): boolean => delivered >= appended;
-  while (!isDrained()) await sleep(5);
+  while (delivered() < ingested) await sleep(5);
 
-  latencies.length = 0;
   for (let index = 0; index < STEADY_EVENTS; index += 1) {
-    const { id, record } = encode(index);
-    await log.append([record]);
-    sentAt.set(id, performance.now());
+    const [event] = await rig.ingest(`ep_${index % count}`, 1);
+    ingestedAtMs.set(event!.id, performance.now());
     await sleep(5);
   }
   await sleep(200);
-  latencies.sort((one, other) => one - other);
-  await delivery[Symbol.asyncDispose]();
-  await forwarder[Symbol.asyncDispose]();
-  await sender[Symbol.asyncDispose]();
-  await log[Symbol.asyncDispose]();
-  await rm(dir, { recursive: true });
+  latenciesMs.sort((one, other) => one - other);
   return {
     destinations: count,
     perSecond: Math.round(counted / elapsedSeconds),
     cpuMicrosEach: Math.round((user + system) / counted),
-    deferred,
-    p50Ms: percentile(latencies, 0.5),
-    p99Ms: percentile(latencies, 0.99),
-  };
-}
-
-function makeConfigs(count: number, ports: readonly number[]): DestinationConfig[] {
-  return Array.from({ length: count }, (_, index) => ({
-    id: `dst_${index}`,
-    endpointId: `ep_${index}`,
-    orgId: "org_1",
-    receiverUrl: `http://127.0.0.1:${ports[index % ports.length]}/${index}`,
-    forwardOriginalSignature: false,
-    status: "active",
-    retryMaxAttempts: 5,
-    retryBackoff: "exponential",
-    rateLimitMax: null,
-    rateLimitWindow: null,
-    secrets: [{ secret: `whsec_${Buffer.alloc(32, 7).toString("base64")}`, signsUntilMs: null }],
-    signatureHeaders: [],
-  }));
-}
-
-function makeEvent(id: string, endpointId: string): Parameters<typeof encodeEvent>[0] {
-  return {
-    id,
-    orgId: "org_1",
-    endpointId,
-    provider: "custom",
-    receivedAtMs: Date.now(),
-    method: "POST",
-    path: "/in/bench",
-    query: "",
-    headers: [
-      ["Content-Type", "application/json"],
-      ["User-Agent", "bench"],
-    ],
-    contentType: "application/json",
-    sourceIp: "127.0.0.1",
-    signatureValid: true,
-    verificationError: null,
-    reason: "ok",
-    bodyStored: true,
-    payloadSizeBytes: BODY.length,
-    body: BODY,
-  };
-}
-
-function systemClock(): Clock {
-  return {
-    now: () => Date.now(),
-    monotonic: () => performance.now(),
-    schedule: (delayMs, callback) => {
-      const timer = setTimeout(callback, delayMs);
-      return () => clearTimeout(timer);
-    },
+    deferred: rig.deferred(),
+    p50Ms: percentile(latenciesMs, 0.5),
+    p99Ms: percentile(latenciesMs, 0.99),
   };
 }

@@ -4,7 +4,7 @@ import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreWriter } from "../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../src/adapters/clickhouse/queries.ts";
-import type { Clock } from "../../src/domain/clock.ts";
+import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
 import { makeEventQueries } from "../../src/pipeline/query/make-event-queries.ts";
 import { makeSilentLogger } from "../../test/support/silent-logger.ts";
@@ -31,15 +31,6 @@ const { values } = parseArgs({
     help: { type: "boolean", default: false },
   },
 });
-
-const clock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  schedule(delayMs, callback) {
-    const timer = setTimeout(callback, delayMs);
-    return () => clearTimeout(timer);
-  },
-};
 
 async function main(): Promise<void> {
   const logger = makeSilentLogger();
@@ -114,7 +105,7 @@ async function main(): Promise<void> {
     );
     const store = makeEventStoreReader(client);
     const questions = makeQuestions(
-      makeEventQueries({ store, clock }),
+      makeEventQueries({ store, clock: makeSystemClock() }),
       {
         page: (filter, offset) =>
           store.page(

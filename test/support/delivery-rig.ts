@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
 import { makeHttpSender } from "../../src/adapters/undici/http-sender.ts";
 import type { Attempt } from "../../src/domain/attempt.ts";
-import type { Clock } from "../../src/domain/clock.ts";
 import type { DestinationConfig } from "../../src/domain/destination.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
 import { makeIdGenerator } from "../../src/domain/ids.ts";
@@ -13,7 +13,11 @@ import type { NewRecord } from "../../src/domain/log.ts";
 import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
 import { makeDelivery } from "../../src/pipeline/deliver/make-delivery.ts";
-import type { DeliveryOptions, DurableAppender } from "../../src/pipeline/deliver/ports.ts";
+import type {
+  DeliveryOptions,
+  DurableAppender,
+  SignedRequest,
+} from "../../src/pipeline/deliver/ports.ts";
 import { planFanout } from "../../src/pipeline/fanout/plan-fanout.ts";
 import { encodeEvent } from "../../src/pipeline/log/event-codec.ts";
 import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
@@ -28,8 +32,10 @@ export interface RigOptions {
   /** PEM of the authority that receivers' certificates are signed by. */
   readonly ca?: string;
   readonly delivery?: Partial<DeliveryOptions>;
-  /** Told of every end of a try, once it is durable. */
+  /** Told of every end of a try that had a request, once it is durable. */
   readonly onEnded?: (attempt: Attempt) => void;
+  /** Told of every answer, or of its absence. */
+  readonly onReply?: (request: SignedRequest) => void;
 }
 
 /** The delivery as the relay composes it, on the embedded log and the real sender; configuration is a map. */
@@ -39,6 +45,8 @@ export interface DeliveryRig extends AsyncDisposable {
   /** Ends of tries that are durable, by status. */
   readonly ended: Map<string, number>;
   readonly held: () => number;
+  /** Tries put off so far. */
+  readonly deferred: () => number;
   /** Adds a destination, or changes one; lanes are told. */
   configure(id: string, changes: Partial<DestinationConfig>): void;
   remove(id: string): void;
@@ -70,21 +78,19 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
   const listeners = new Set<(destinationId: string) => void>();
   const ended = new Map<string, number>();
   let held = 0;
-  const noteEnd = ({ topic, value }: NewRecord): void => {
-    const outcome = topic === "attempts" ? decodeOutcome(value) : null;
-    if (outcome?.kind !== "attempt") return;
-    const { status } = outcome.attempt;
-    ended.set(status, (ended.get(status) ?? 0) + 1);
-    options.onEnded?.(outcome.attempt);
-  };
+  let deferred = 0;
   const inner = makeDurableAppender({ log, clock, logger });
-  const appender: DurableAppender = {
-    async append(records, stillNeeded) {
-      const positions = await inner.append(records, stillNeeded);
-      if (positions !== null) for (const record of records) noteEnd(record);
-      return positions;
-    },
-  };
+  const { onEnded, onReply } = options;
+  const appender: DurableAppender =
+    onEnded === undefined
+      ? inner
+      : {
+          async append(records, stillNeeded) {
+            const positions = await inner.append(records, stillNeeded);
+            if (positions !== null) for (const record of records) tellOfEnd(record, onEnded);
+            return positions;
+          },
+        };
   const delivery = makeDelivery(
     {
       log,
@@ -93,8 +99,12 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
       logger,
       random: Math.random,
       metrics: {
-        attempted: () => undefined,
-        deferred: () => undefined,
+        attempted: (status) => {
+          ended.set(status, (ended.get(status) ?? 0) + 1);
+        },
+        deferred: () => {
+          deferred += 1;
+        },
         droppedDuplicate: () => undefined,
         openCircuits: () => undefined,
         inFlight: () => undefined,
@@ -117,7 +127,14 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
       },
       disableDestination: () => Promise.resolve(),
       planFanout,
-      send: (request, signal, onSent) => sender.send(request, signal, onSent),
+      send:
+        onReply === undefined
+          ? sender.send
+          : async (request, signal, onSent) => {
+              const reply = await sender.send(request, signal, onSent);
+              onReply(request);
+              return reply;
+            },
       signDelivery,
     },
     {
@@ -161,6 +178,7 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
     warnings,
     ended,
     held: () => held,
+    deferred: () => deferred,
     configure(id, changes) {
       const config = { ...DESTINATION, id, ...configs.get(id), ...changes };
       configs.set(id, config);
@@ -224,6 +242,11 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
   };
 }
 
+function tellOfEnd({ topic, value }: NewRecord, onEnded: (attempt: Attempt) => void): void {
+  const outcome = topic === "attempts" ? decodeOutcome(value) : null;
+  if (outcome?.kind === "attempt") onEnded(outcome.attempt);
+}
+
 const EVENT: EventRecord = {
   id: "",
   orgId: "org_1",
@@ -258,14 +281,3 @@ const DESTINATION: DestinationConfig = {
   secrets: [{ secret: `whsec_${Buffer.alloc(32, 7).toString("base64")}`, signsUntilMs: null }],
   signatureHeaders: [],
 };
-
-function makeSystemClock(): Clock {
-  return {
-    now: () => Date.now(),
-    monotonic: () => performance.now(),
-    schedule: (delayMs, callback) => {
-      const timer = setTimeout(callback, delayMs);
-      return () => clearTimeout(timer);
-    },
-  };
-}

@@ -1,18 +1,14 @@
 /** What the log sends its commit thread: all of it durable, or nothing. All lists may be empty. */
-export interface CommitRequest extends AheadCommit {
+export interface CommitRequest {
   readonly id: number;
-  readonly removedRows: readonly Uint8Array[];
-  readonly removedBlobs: readonly number[];
-  readonly refs: readonly (readonly [seq: number, regionsLeft: number])[];
-  readonly starts: readonly (readonly [streamKey: Uint8Array, offset: number])[];
-}
-
-/** What only adds: it may wait in the write-ahead file. */
-export interface AheadCommit {
   readonly blobs: readonly { readonly seq: number; readonly bytes: ArrayBuffer }[];
   /** `encodeRows`: key and value, fixed width. */
   readonly rows: Uint8Array<ArrayBuffer>;
   readonly groups: readonly (readonly [key: string, json: string])[];
+  readonly removedRows: readonly Uint8Array[];
+  readonly removedBlobs: readonly number[];
+  readonly refs: readonly (readonly [seq: number, regionsLeft: number])[];
+  readonly starts: readonly (readonly [streamKey: Uint8Array, offset: number])[];
 }
 
 export type FromCommitThread =

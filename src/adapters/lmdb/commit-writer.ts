@@ -1,10 +1,11 @@
 import { asBinary } from "lmdb";
-import type { AheadCommit, CommitRequest } from "./commit-protocol.ts";
+import type { CommitRequest } from "./commit-protocol.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
 import { ROW_BYTES, ROW_KEY_BYTES, seqKey } from "./layout.ts";
 import { RoomAhead } from "./room-ahead.ts";
 import { WriteAheadFile } from "./write-ahead-file.ts";
+import type { StoredCommit } from "./write-ahead-file.ts";
 
 /** With so much in the write-ahead file it is put into LMDB: one large transaction instead of many small ones. */
 const DUE_BYTES = 2 * 1024 * 1024;
@@ -51,13 +52,14 @@ export class CommitWriter {
     this.#latest = this.#applied;
     const waiting = this.#aheadFile()?.read(this.#applied + 1, Infinity).length ?? 0;
     this.#latest += waiting;
-    if (waiting > 0) this.#transact(null);
+    if (waiting > 0) this.#transact(null, null);
   }
 
   /** Durable when it returns; true when it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
-    if (this.#writtenAhead(request)) return false;
-    this.#transact(request);
+    const commit = toStored(request);
+    if (onlyAdds(request) && this.#writtenAhead(commit)) return false;
+    this.#transact(commit, request);
     return true;
   }
 
@@ -80,7 +82,7 @@ export class CommitWriter {
 
   #tryToApply(): boolean {
     try {
-      this.#transact(null);
+      this.#transact(null, null);
       return true;
     } catch {
       this.#retryAt = this.#latest + RETRY_COMMITS;
@@ -88,30 +90,30 @@ export class CommitWriter {
     }
   }
 
-  #writtenAhead(request: CommitRequest): boolean {
-    if (!onlyAdds(request) || blobBytes(request) > MAX_AHEAD_BYTES) return false;
+  #writtenAhead(commit: StoredCommit): boolean {
+    if (blobBytes(commit) > MAX_AHEAD_BYTES) return false;
     try {
-      if (this.#aheadFile()?.append(this.#latest + 1, request) !== true) return false;
+      if (this.#aheadFile()?.append(this.#latest + 1, commit) !== true) return false;
     } catch {
       // What of it is in the file does not count: the next commit has its number and its place.
       return false;
     }
     this.#latest += 1;
-    this.#waitingRows += request.rows.length / ROW_BYTES;
+    this.#waitingRows += commit.rows.length / ROW_BYTES;
     return true;
   }
 
-  /** Everything that waits and `request` into LMDB, all or nothing. */
-  #transact(request: CommitRequest | null): void {
+  /** Everything that waits and `newest` into LMDB, all or nothing. */
+  #transact(newest: StoredCommit | null, request: CommitRequest | null): void {
     const waiting = this.#latest - this.#applied;
-    const commits: AheadCommit[] = [];
+    const commits: StoredCommit[] = [];
     if (waiting > 0 && this.#ahead !== null)
       commits.push(...this.#ahead.read(this.#applied + 1, waiting));
     if (commits.length !== waiting)
       throw new Error(
         `the write-ahead file holds ${commits.length} of the ${waiting} commits that it was given`,
       );
-    if (request !== null) commits.push(request);
+    if (newest !== null) commits.push(newest);
     const latest = this.#applied + commits.length;
     this.#room.make(commits.reduce((sum, commit) => sum + blobBytes(commit), 0));
     this.#environment.root.transactionSync(() => {
@@ -126,11 +128,11 @@ export class CommitWriter {
     this.#ahead?.clear();
   }
 
-  #put({ blobs, rows, groups }: AheadCommit): void {
+  #put({ blobs, rows, groups }: StoredCommit): void {
     const { blobs: blobsTable, index, groups: groupsTable } = this.#environment;
     for (const blob of blobs)
-      blobsTable.putSync(seqKey(blob.seq), asBinary(Buffer.from(blob.bytes)) as Buffer);
-    const bytes = Buffer.from(rows.buffer, rows.byteOffset, rows.byteLength);
+      blobsTable.putSync(seqKey(blob.seq), asBinary(bufferOf(blob.bytes)) as Buffer);
+    const bytes = bufferOf(rows);
     for (let at = 0; at < bytes.length; at += ROW_BYTES)
       index.putSync(
         bytes.subarray(at, at + ROW_KEY_BYTES),
@@ -166,6 +168,18 @@ export class CommitWriter {
   }
 }
 
+function toStored({ blobs, rows, groups }: CommitRequest): StoredCommit {
+  return {
+    blobs: blobs.map(({ seq, bytes }) => ({ seq, bytes: new Uint8Array(bytes) })),
+    rows,
+    groups,
+  };
+}
+
+function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
 function onlyAdds({ removedRows, removedBlobs, refs, starts }: CommitRequest): boolean {
   return (
     removedRows.length === 0 &&
@@ -175,6 +189,6 @@ function onlyAdds({ removedRows, removedBlobs, refs, starts }: CommitRequest): b
   );
 }
 
-function blobBytes({ blobs }: AheadCommit): number {
+function blobBytes({ blobs }: StoredCommit): number {
   return blobs.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
 }

@@ -11,12 +11,19 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { crc32 } from "node:zlib";
-import type { AheadCommit } from "./commit-protocol.ts";
 
 const CAPACITY_BYTES = 8 * 1024 * 1024;
 const MAGIC = 0x77_61_6c_31;
 const HEAD_BYTES = 32;
 const BLOB_HEAD_BYTES = 10;
+
+/** A commit that only adds. */
+export interface StoredCommit {
+  readonly blobs: readonly { readonly seq: number; readonly bytes: Uint8Array }[];
+  /** `encodeRows`: key and value, fixed width. */
+  readonly rows: Uint8Array;
+  readonly groups: readonly (readonly [key: string, json: string])[];
+}
 
 /**
  * Commits that are durable but not in LMDB yet, one after the other in a file of fixed length: one write and one sync
@@ -32,6 +39,7 @@ const BLOB_HEAD_BYTES = 10;
 export class WriteAheadFile implements Disposable {
   readonly #file: number;
   #endBytes = 0;
+  #buffer = Buffer.alloc(0);
 
   /** @throws {Error} when there is no room for the file */
   constructor(path: string) {
@@ -50,7 +58,7 @@ export class WriteAheadFile implements Disposable {
   }
 
   /** Durable when it returns. False, and nothing written, when there is no room. @throws {Error} of the file system */
-  append(number: number, commit: AheadCommit): boolean {
+  append(number: number, commit: StoredCommit): boolean {
     const parts = encode(number, commit);
     const sizeBytes = parts.reduce((sum, part) => sum + part.byteLength, 0);
     if (this.#endBytes + sizeBytes > CAPACITY_BYTES) return false;
@@ -61,14 +69,18 @@ export class WriteAheadFile implements Disposable {
     return true;
   }
 
-  /** At most `most` commits from `number` on, in order; writing goes on behind them. */
-  read(number: number, most: number): AheadCommit[] {
-    const bytes = Buffer.allocUnsafe(CAPACITY_BYTES);
-    const { length } = bytes.subarray(0, readSync(this.#file, bytes, 0, CAPACITY_BYTES, 0));
-    const commits: AheadCommit[] = [];
+  /**
+   * At most `most` commits from `number` on, in order; writing goes on behind them. They are views into one buffer,
+   * good until the next call.
+   */
+  read(number: number, most: number): StoredCommit[] {
+    const wantedBytes = most === Infinity ? CAPACITY_BYTES : this.#endBytes;
+    if (this.#buffer.length < wantedBytes) this.#buffer = Buffer.allocUnsafeSlow(wantedBytes);
+    const readBytes = readSync(this.#file, this.#buffer, 0, wantedBytes, 0);
+    const commits: StoredCommit[] = [];
     let at = 0;
     while (commits.length < most) {
-      const entry = decode(bytes.subarray(at, length), number + commits.length);
+      const entry = decode(this.#buffer.subarray(at, readBytes), number + commits.length);
       if (entry === null) break;
       commits.push(entry.commit);
       at += entry.sizeBytes;
@@ -95,7 +107,7 @@ export class WriteAheadFile implements Disposable {
   }
 }
 
-function encode(number: number, { blobs, rows, groups }: AheadCommit): Uint8Array[] {
+function encode(number: number, { blobs, rows, groups }: StoredCommit): Uint8Array[] {
   const json = Buffer.from(groups.length === 0 ? "" : JSON.stringify(groups));
   const head = Buffer.alloc(HEAD_BYTES + blobs.length * BLOB_HEAD_BYTES);
   head.writeUInt32BE(MAGIC, 0);
@@ -110,7 +122,7 @@ function encode(number: number, { blobs, rows, groups }: AheadCommit): Uint8Arra
     head.writeUIntBE(seq, at, 6);
     head.writeUInt32BE(bytes.byteLength, at + 6);
     blobBytes += bytes.byteLength;
-    parts.push(new Uint8Array(bytes));
+    parts.push(bytes);
   }
   head.writeUInt32BE(blobBytes, 28);
   // Of no bytes at all, zlib's checksum would begin anew.
@@ -122,7 +134,7 @@ function encode(number: number, { blobs, rows, groups }: AheadCommit): Uint8Arra
 }
 
 /** Null when `bytes` do not begin with the whole commit of that number. */
-function decode(bytes: Buffer, number: number): { commit: AheadCommit; sizeBytes: number } | null {
+function decode(bytes: Buffer, number: number): { commit: StoredCommit; sizeBytes: number } | null {
   if (bytes.length < HEAD_BYTES || bytes.readUInt32BE(0) !== MAGIC) return null;
   if (bytes.readBigUInt64BE(8) !== BigInt(number)) return null;
   const blobCount = bytes.readUInt32BE(16);
@@ -132,26 +144,21 @@ function decode(bytes: Buffer, number: number): { commit: AheadCommit; sizeBytes
   const sizeBytes = blobsAt + bytes.readUInt32BE(28);
   if (sizeBytes > bytes.length) return null;
   if (crc32(bytes.subarray(8, sizeBytes)) !== bytes.readUInt32BE(4)) return null;
-  const blobs: { seq: number; bytes: ArrayBuffer }[] = [];
+  const blobs: { seq: number; bytes: Buffer }[] = [];
   let at = blobsAt;
   for (let index = 0; index < blobCount; index += 1) {
     const headAt = HEAD_BYTES + index * BLOB_HEAD_BYTES;
     const end = at + bytes.readUInt32BE(headAt + 6);
-    blobs.push({ seq: bytes.readUIntBE(headAt, 6), bytes: copyOf(bytes, at, end) });
+    blobs.push({ seq: bytes.readUIntBE(headAt, 6), bytes: bytes.subarray(at, end) });
     at = end;
   }
   const json = bytes.toString("utf8", groupsAt, blobsAt);
   return {
     commit: {
       blobs,
-      rows: new Uint8Array(copyOf(bytes, rowsAt, groupsAt)),
-      groups: json === "" ? [] : (JSON.parse(json) as AheadCommit["groups"]),
+      rows: bytes.subarray(rowsAt, groupsAt),
+      groups: json === "" ? [] : (JSON.parse(json) as StoredCommit["groups"]),
     },
     sizeBytes,
   };
-}
-
-function copyOf(bytes: Buffer, from: number, to: number): ArrayBuffer {
-  const start = bytes.byteOffset + from;
-  return (bytes.buffer as ArrayBuffer).slice(start, start + (to - from));
 }

@@ -26,6 +26,8 @@ export interface HeldHost {
   /** The record that ends a run without a request. */
   deadRecord(task: DeliveryTask, config: DestinationConfig | null, reason: string): NewRecord;
   onHeld(change: number): void;
+  /** So many runs ended `dead`, durably. */
+  onDead(count: number): void;
 }
 
 /**
@@ -150,7 +152,9 @@ export class HeldTasks {
   ): Promise<"now" | "no"> {
     const chunk = await this.#readNext(destinationId);
     const ends = [...chunk.values()].map((task) => this.#host.deadRecord(task, config, reason));
-    return (await this.#letGo(destinationId, chunk, ends)) ? "now" : "no";
+    if (!(await this.#letGo(destinationId, chunk, ends))) return "no";
+    this.#host.onDead(ends.length);
+    return "now";
   }
 
   /** The oldest run may be over its retention: those that are end, the others are held anew. */
@@ -177,7 +181,9 @@ export class HeldTasks {
       return "now";
     }
     const expired = new Map([...chunk].filter(([, task]) => !heldAnew.includes(task)));
-    return (await this.#letGo(destinationId, expired, records)) ? "now" : "no";
+    if (!(await this.#letGo(destinationId, expired, records))) return "no";
+    this.#host.onDead(records.length);
+    return "now";
   }
 
   /** Writes what comes of the tasks and the mark that they are no longer held, in one call. */

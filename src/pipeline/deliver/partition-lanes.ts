@@ -76,6 +76,9 @@ export class PartitionLanes implements LaneHost {
       deadRecord: (task, config, reason) =>
         this.#endRecord(concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now())),
       onHeld: (change) => shared.ports.metrics.held(change),
+      onDead: (count) => {
+        for (let n = 0; n < count; n += 1) shared.ports.metrics.attempted("dead", 0);
+      },
     });
   }
 
@@ -243,7 +246,7 @@ export class PartitionLanes implements LaneHost {
     const records = [this.#endRecord(end)];
     const next = followUp === null ? null : { ...task, ...followUp };
     if (next !== null) records.push(this.#taskRecord(next, this.clock.now()));
-    await this.#moveOn(task, next, records, end);
+    if (!(await this.#moveOn(task, next, records, end))) return;
     const { metrics, logger } = this.#shared.ports;
     metrics.attempted(attempt.status, attempt.latencyMs / 1000);
     const { eventId, destinationId, tryNumber, status, httpStatus, latencyMs } = attempt;
@@ -251,18 +254,19 @@ export class PartitionLanes implements LaneHost {
     logger.debug(line, "delivery.attempted");
   }
 
-  /** The task is complete once the records are durable: its end, its successor, or both. */
+  /** The task is complete once the records are durable: its end, its successor, or both. False when they are not. */
   async #moveOn(
     task: DeliveryTask,
     next: DeliveryTask | null,
     records: readonly NewRecord[],
     end: Conclusion | null = null,
-  ): Promise<void> {
-    if ((await this.#write(records)) === null) return;
+  ): Promise<boolean> {
+    if ((await this.#write(records)) === null) return false;
     const key = runKeyOf(task);
     if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);
     if (next !== null) this.#shared.recent.noteWaiting(key, next);
     this.#live.end(task);
+    return true;
   }
 
   #endRecord({ attempt, followUp }: Conclusion): NewRecord {

@@ -2,17 +2,16 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import type { AheadCommit } from "../../../src/adapters/lmdb/commit-protocol.ts";
 import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
-import { WriteAheadFile } from "../../../src/adapters/lmdb/write-ahead-file.ts";
+import { WriteAheadFile, type StoredCommit } from "../../../src/adapters/lmdb/write-ahead-file.ts";
 import { temporaryDir } from "../../support/log-lmdb.ts";
 
-const bytes = (maxLength: number) =>
-  fc.uint8Array({ maxLength }).map((made) => new Uint8Array(made));
-const commit: fc.Arbitrary<AheadCommit> = fc.record({
-  blobs: fc.array(fc.record({ seq: fc.nat(), bytes: bytes(300).map((made) => made.buffer) }), {
+// A Buffer, as what is read.
+const bytes = (maxLength: number) => fc.uint8Array({ maxLength }).map((made) => Buffer.from(made));
+const commit: fc.Arbitrary<StoredCommit> = fc.record({
+  blobs: fc.array(fc.record({ seq: fc.nat(), bytes: bytes(300) }), {
     maxLength: 3,
   }),
   rows: bytes(100),
@@ -90,8 +89,8 @@ it("what is left of earlier commits behind the latest one is not taken for new",
 it("a commit that does not fit is refused, and nothing of it written", async () => {
   await using dir = await temporaryDir();
   using file = new WriteAheadFile(join(dir.path, "log.wal"));
-  const large: AheadCommit = {
-    blobs: [{ seq: 1, bytes: new ArrayBuffer(5 * 1024 * 1024) }],
+  const large: StoredCommit = {
+    blobs: [{ seq: 1, bytes: new Uint8Array(5 * 1024 * 1024) }],
     rows: new Uint8Array(0),
     groups: [],
   };
