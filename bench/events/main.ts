@@ -1,4 +1,5 @@
 import { mkdir, writeFile } from "node:fs/promises";
+import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreWriter } from "../../src/adapters/clickhouse/insert.ts";
@@ -8,6 +9,7 @@ import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
 import { makeEventQueries } from "../../src/pipeline/query/make-event-queries.ts";
 import { makeSilentLogger } from "../../test/support/silent-logger.ts";
+import { drawLatencies } from "../lib/svg-rows.ts";
 import { fill } from "./fill.ts";
 import { ASKED_ORG } from "./generate.ts";
 import { makeQuestions } from "./questions.ts";
@@ -127,8 +129,20 @@ async function main(): Promise<void> {
       console.log(formatRow(result));
     }
     report["questions"] = measured;
+    const eventCount = disk.find(({ table }) => table === "events")?.rows ?? 0;
     await mkdir("bench/results", { recursive: true });
     await writeFile(values.out, `${JSON.stringify(report, null, 2)}\n`);
+    const chart = drawLatencies(
+      `${eventCount.toLocaleString("en")} events: every kind of question`,
+      measured.map(({ name, p50Ms, p95Ms, targetMs }) => ({
+        label: name,
+        p50Ms,
+        p95Ms,
+        aimMs: targetMs,
+      })),
+      `npx tsx bench/events/main.ts, Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? ""}`,
+    );
+    await writeFile(values.out.replace(/\.json$/, ".svg"), chart);
   } finally {
     await client.close();
   }

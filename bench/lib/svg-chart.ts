@@ -65,7 +65,8 @@ export function drawBars(chart: BarChart): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif"><rect width="100%" height="100%" fill="#fff"/>${parts.join("")}</svg>\n`;
 }
 
-function text(x: number, y: number, content: string, attributes: string): string {
+/** A text element; the content is escaped. */
+export function text(x: number, y: number, content: string, attributes: string): string {
   const escaped = content.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   return `<text x="${x}" y="${y}" ${attributes}>${escaped}</text>`;
 }

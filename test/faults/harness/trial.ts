@@ -38,6 +38,7 @@ export interface TrialResult {
   readonly ledgers: Ledgers;
 }
 
+const NO_DUMP: Ledgers["dump"] = { events: [], attempts: [], payloads: new Map() };
 const CHECKS = 4;
 const BETWEEN_CHECKS_MS = 5_000;
 const PROGRESS_MS = 60_000;
@@ -81,13 +82,9 @@ export async function runTrial(arena: Arena, options: TrialOptions): Promise<Tri
     return { violations, summary, ledgers };
   } catch (error) {
     await sender.stop();
-    await keep(
-      name,
-      seed,
-      ledgersNow({ events: [], attempts: [], payloads: new Map() }),
-      [],
-      arena,
-    );
+    // What became of deliveries that are missing is in their attempts, if there are any.
+    const dump = await dumpAll(arena, startedMs, []).catch(() => NO_DUMP);
+    await keep(name, seed, ledgersNow(dump), [], arena);
     throw error;
   } finally {
     clearInterval(progress);
@@ -102,22 +99,31 @@ async function settleAndCheck(
   ledgersNow: (dump: Ledgers["dump"]) => Ledgers,
 ): Promise<{ readonly ledgers: Ledgers; readonly violations: readonly Violation[] }> {
   for (let check = 1; ; check += 1) {
-    const accepted = ledgersNow({ events: [], attempts: [], payloads: new Map() })
+    const accepted = ledgersNow(NO_DUMP)
       .sent.filter(({ status }) => status === 200)
       .flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
     const every = Math.max(1, Math.ceil(accepted.length / sampleSize));
-    const dump = await dumpApi({
-      client: arena.cluster.client,
-      clickhouseUrl: arena.clickhouseUrl,
-      fromMs: startedMs - 1_000,
-      toMs: nowMs() + 1_000,
-      sampleIds: accepted.filter((_, index) => index % every === 0),
-    });
+    const sampleIds = accepted.filter((_, index) => index % every === 0);
+    const dump = await dumpAll(arena, startedMs, sampleIds);
     const ledgers = ledgersNow(dump);
     const violations = checkInvariants(ledgers, allowances);
     if (violations.length === 0 || check === CHECKS) return { ledgers, violations };
     await new Promise((resolve) => setTimeout(resolve, BETWEEN_CHECKS_MS));
   }
+}
+
+function dumpAll(
+  arena: Arena,
+  startedMs: number,
+  sampleIds: readonly string[],
+): Promise<Ledgers["dump"]> {
+  return dumpApi({
+    client: arena.cluster.client,
+    clickhouseUrl: arena.clickhouseUrl,
+    fromMs: startedMs - 1_000,
+    toMs: nowMs() + 1_000,
+    sampleIds,
+  });
 }
 
 /** Until every delivery that must succeed has, and no group has records left. @returns how long that took, ms */
@@ -127,9 +133,8 @@ async function waitUntilQuiet(
   withinMs: number,
 ): Promise<number> {
   const fromMs = performance.now();
-  const none = { events: [], attempts: [], payloads: new Map() };
   const missing = (): number => {
-    const { sent, received, destinations } = ledgersNow(none);
+    const { sent, received, destinations } = ledgersNow(NO_DUMP);
     const taken = new Set(
       received
         .filter(({ status }) => status !== null && status < 300)
@@ -147,9 +152,12 @@ async function waitUntilQuiet(
             count += 1;
     return count;
   };
-  await waitFor("all deliveries", () => missing() === 0, withinMs, 500).catch((error: unknown) => {
-    throw new Error(`${missing()} deliveries are missing`, { cause: error });
-  });
+  await waitFor("all deliveries", () => missing() === 0, withinMs, 500).catch(
+    async (error: unknown) => {
+      const left = JSON.stringify(await readLag(arena));
+      throw new Error(`${missing()} deliveries are missing, lag is ${left}`, { cause: error });
+    },
+  );
   let lag: Readonly<Record<string, number>> = {};
   await waitFor(
     "lag back to zero",
