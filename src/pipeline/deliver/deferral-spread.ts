@@ -2,7 +2,7 @@ const LOWEST_RATE = 10;
 const HIGHEST_RATE = 5_000;
 /**
  * A backlog is spread over at most this long, so that a receiver that recovers is not kept waiting. Tasks that are put off
- * again take a new slot each time: over ten minutes, stalls of the configuration store alone moved slots minutes ahead.
+ * again take a new slot each time, so without a bound slots could move ahead faster than time.
  */
 const LONGEST_SPREAD_MS = 2 * 60_000;
 

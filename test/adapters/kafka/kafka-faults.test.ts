@@ -60,6 +60,8 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
         );
         expect(log.queuedBytes).toBeLessThan(1_100_000);
       }
+      // What went out on a connection whose end was not known yet may have been written, and says so.
+      codes.delete("log_outcome_unknown");
       expect([...codes.keys()].toSorted()).toEqual(["log_full", "log_unavailable"]);
       expect(slowestMs).toBeLessThan(3_500);
       await expect(log.check()).rejects.toMatchObject({ code: "log_unavailable" });
