@@ -14,11 +14,11 @@ import { loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { App, us_socket_local_port } from "uWebSockets.js";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
 import { drips, floods, hangs, redirectsTo } from "../test/support/misbehaving-receivers.ts";
 import { makeCertificates, type Certificates } from "../test/support/undici-certificates.ts";
 import { startReceiver, type Receiver } from "../test/support/undici-receivers.ts";
+import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
 import { startChild } from "./lib/child.ts";
 import { compileForBench } from "./lib/compile.ts";
 import { percentile, spreadOf } from "./lib/stats.ts";
@@ -204,23 +204,8 @@ async function startBadOnes(): Promise<void> {
 }
 
 async function startGood(): Promise<string[]> {
-  const urls = Array.from(
-    { length: GOOD_PORTS },
-    () =>
-      new Promise<string>((resolve) => {
-        App()
-          .post("/*", (res) => {
-            res.onAborted(() => undefined);
-            res.onData((_, isLast) => {
-              if (isLast) res.end("ok");
-            });
-          })
-          .listen("127.0.0.1", 0, (socket) =>
-            resolve(`http://127.0.0.1:${us_socket_local_port(socket)}/hook`),
-          );
-      }),
-  );
-  return Promise.all(urls);
+  const ports = await startAnsweringReceivers(GOOD_PORTS);
+  return ports.map((port) => `http://127.0.0.1:${port}/hook`);
 }
 
 /** Takes requests and never answers. */

@@ -9,8 +9,8 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { App, us_socket_local_port } from "uWebSockets.js";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
+import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
 import { startChild } from "./lib/child.ts";
 import { compileForBench } from "./lib/compile.ts";
 import { percentile } from "./lib/stats.ts";
@@ -34,29 +34,12 @@ interface Result {
 }
 
 const [, , role, ...args] = process.argv;
-if (role === "receiver") startReceivers();
+if (role === "receiver") process.send?.(await startAnsweringReceivers(RECEIVER_PORTS));
 else if (role === "measure") {
   const [count = 1, seconds = 5, ...ports] = args.map(Number);
   process.send?.(await measure(ports, count, seconds));
   process.exit(0);
 } else await runBench(Number(role ?? 5));
-
-/** Answers 200 to every POST once its body is in. */
-function startReceivers(): void {
-  const ports: number[] = [];
-  for (let index = 0; index < RECEIVER_PORTS; index += 1)
-    App()
-      .post("/*", (res) => {
-        res.onAborted(() => undefined);
-        res.onData((_, isLast) => {
-          if (isLast) res.end("ok");
-        });
-      })
-      .listen("127.0.0.1", 0, (socket) => {
-        ports.push(us_socket_local_port(socket));
-        if (ports.length === RECEIVER_PORTS) process.send?.(ports);
-      });
-}
 
 async function runBench(seconds: number): Promise<void> {
   const self = join(compileForBench(), "bench/delivery.js");

@@ -25,7 +25,7 @@ export class CommitThread implements AsyncDisposable {
   #nextId = 1;
   readonly #onApplied: (id: number) => void;
 
-  /** `onApplied` is told that a commit, already answered, and all before it are in LMDB. */
+  /** `onApplied` is told that a commit and all before it are in LMDB, before or after the commit is answered. */
   constructor(data: CommitWorkerData, onApplied: (id: number) => void) {
     this.#data = data;
     this.#onApplied = onApplied;

@@ -44,18 +44,12 @@ export class MessagePackWriter {
     else if (value <= MAX_UINT32) {
       buffer[this.at] = 0xce;
       this.at = buffer.writeUInt32BE(value, this.at + 1);
-    } else {
-      buffer[this.at] = 0xcb;
-      this.at = buffer.writeDoubleBE(value, this.at + 1);
-    }
+    } else this.#double(value);
   }
 
   number(value: number): void {
     if (Number.isInteger(value) && value >= 0) this.count(value);
-    else {
-      this.buffer[this.at] = 0xcb;
-      this.at = this.buffer.writeDoubleBE(value, this.at + 1);
-    }
+    else this.#double(value);
   }
 
   optionalNumber(value: number | null): void {
@@ -70,6 +64,11 @@ export class MessagePackWriter {
 
   text(text: string): void {
     if (text.length > LOOP_MAX_CHARACTERS || !this.#ascii(text)) this.#utf8(text);
+  }
+
+  #double(value: number): void {
+    this.buffer[this.at] = 0xcb;
+    this.at = this.buffer.writeDoubleBE(value, this.at + 1);
   }
 
   /** False, and nothing written, when there is another character. */
