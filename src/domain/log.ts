@@ -73,6 +73,11 @@ export interface OwnedPartition {
   readonly partition: number;
   /** False from the moment ownership may have ended (revoked, or the session is over by the monotonic clock): send nothing. */
   owned(): boolean;
+  /**
+   * True while nobody else can own it, also from its revocation to the last commits: what would be wrong once a next
+   * owner has begun is written only then.
+   */
+  exclusive(): boolean;
   /** What the group committed before this assignment; null when nothing was. `offset` is the next one to read. */
   committed(topic: Topic): { readonly offset: number; readonly metadata: string } | null;
   /** Offset that the next appended record will get, as known now. */

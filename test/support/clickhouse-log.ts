@@ -92,6 +92,7 @@ export class MemoryLog implements Pick<Log, "consume"> {
     return {
       partition,
       owned: owns,
+      exclusive: owns,
       committed: (topic) => this.committed.get(`${topic}/${partition}`) ?? null,
       endOffset: async (topic) => this.#of(topic, partition).length,
       async *read() {},

@@ -169,7 +169,7 @@ export class MemoryLogStore implements SimStore {
         if (member.process !== process || !process.alive) continue;
         const lost = [...member.owned.values()];
         member.owned.clear();
-        for (const one of lost) one.lose();
+        for (const one of lost) one.expire();
         left.push({ group, member, lost });
       }
     for (const { group, member } of left) {

@@ -229,6 +229,8 @@ class Chaos {
         return this.#stopOrStart();
       case "freeze":
         return this.#freeze();
+      case "doubt":
+        return this.#doubt();
       case "config":
         return this.#loseConfiguration();
       case "pause":
@@ -355,6 +357,16 @@ class Chaos {
     this.#freezes.push({ process: process.name, fromMs: nowMs, toMs: nowMs + forMs });
     void this.#world.store.freeze(process, forMs, this.#plan.sessionMs);
     this.#world.clock.schedule(this.#plan.sessionMs, () => this.#noteDisturbance());
+    this.#world.clock.schedule(forMs, () => this.#noteDisturbance());
+  }
+
+  /** Its session may be over, and then is not: nobody has taken over. */
+  #doubt(): void {
+    const alive = this.#alive();
+    if (alive.length === 0) return;
+    const forMs = 200 + this.#random() * 4_000;
+    this.#noteDisturbance();
+    this.#pick(alive).inDoubtUntilMs = this.#world.clock.now() + forMs;
     this.#world.clock.schedule(forMs, () => this.#noteDisturbance());
   }
 

@@ -32,6 +32,7 @@ export class SimPartition implements OwnedPartition {
   readonly #before: Map<string, Committed>;
   #owned = true;
   #ended = false;
+  #isExpired = false;
   readonly #stops = new Set<() => void>();
 
   constructor(store: PartitionStore, group: Group, member: Member, partition: number) {
@@ -48,6 +49,16 @@ export class SimPartition implements OwnedPartition {
   }
 
   owned(): boolean {
+    return this.#isHeld() && this.exclusive();
+  }
+
+  exclusive(): boolean {
+    const { alive, inDoubtUntilMs = 0 } = this.#member.process;
+    if (this.#ended || this.#isExpired || !alive || this.#isReplaced()) return false;
+    return this.#store.clock.now() >= inDoubtUntilMs;
+  }
+
+  #isHeld(): boolean {
     return this.#owned && this.#member.process.alive;
   }
 
@@ -58,6 +69,12 @@ export class SimPartition implements OwnedPartition {
 
   end(): void {
     this.#ended = true;
+  }
+
+  /** The session is over without a word. */
+  expire(): void {
+    this.#isExpired = true;
+    this.lose();
   }
 
   committed(topic: Topic): Committed | null {
@@ -83,10 +100,14 @@ export class SimPartition implements OwnedPartition {
       throw new LogError("log_unavailable", "the log is away");
     if (this.#ended || !this.#member.process.alive) return;
     // Another owner's commits are never overwritten.
-    const current = this.#group.members.some((other) => other.owned.get(this.partition) === this);
-    const replaced = this.#group.members.some((other) => other.owned.has(this.partition));
-    if (!current && replaced) return;
+    if (this.#isReplaced()) return;
     this.#store.commit(this.#group, this.partition, entries);
+  }
+
+  #isReplaced(): boolean {
+    const { members } = this.#group;
+    const isCurrent = members.some((other) => other.owned.get(this.partition) === this);
+    return !isCurrent && members.some((other) => other.owned.has(this.partition));
   }
 
   pause(topic: Topic): void {
@@ -109,7 +130,7 @@ export class SimPartition implements OwnedPartition {
   async #pump(topic: Topic): Promise<void> {
     const list = this.#store.records(topic, this.partition);
     let at = indexAt(list, this.committed(topic)?.offset ?? 0);
-    while (this.owned()) {
+    while (this.#isHeld()) {
       if (at >= list.length || this.#paused.has(topic)) {
         await new Promise<void>((resolve) => {
           const off = this.#store.onAppend(topic, this.partition, () => stop());

@@ -23,6 +23,8 @@ export interface MemoryProcess {
   alive: boolean;
   /** Stands still until then: nothing of it runs. */
   wakesAtMs?: number;
+  /** Until then it has to take its session for over, though nobody else owns what it owned: its heartbeats are late. */
+  inDoubtUntilMs?: number;
 }
 
 export interface CommitEntry {

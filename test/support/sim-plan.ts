@@ -15,7 +15,8 @@ export type Action =
   | "crash_in_append"
   | "rotate"
   | "stop_or_start"
-  | "freeze";
+  | "freeze"
+  | "doubt";
 
 export type ReceiverKind = "ok" | "hang" | "fail" | "slow" | "retry_after" | "gone" | "mixed";
 
@@ -67,6 +68,7 @@ const DISTURBING: ReadonlySet<Action> = new Set([
   "rotate",
   "stop_or_start",
   "freeze",
+  "doubt",
 ]);
 
 /** Nothing but receivers and operators acts: every promise on time can be asked for. */
@@ -144,6 +146,7 @@ export function drawPlan(seed: number): Plan {
           ["rotate", moves ? 6 : 0],
           ["stop_or_start", moves ? 3 : 0],
           ["freeze", moves ? 4 : 0],
+          ["doubt", moves ? 6 : 0],
         ],
         delivery: { ...base.delivery, maxInFlight: some(0.2) ? 8 : 4_096 },
       };
@@ -178,6 +181,7 @@ export function drawPlan(seed: number): Plan {
           ["crash_in_append", 8],
           ["rotate", 10],
           ["freeze", 3],
+          ["doubt", 5],
         ],
       };
     case "retries":
@@ -198,6 +202,7 @@ export function drawPlan(seed: number): Plan {
           ["rotate", 10],
           ["stop_or_start", 3],
           ["freeze", 3],
+          ["doubt", 5],
         ],
         delivery: {
           ...base.delivery,
@@ -280,6 +285,7 @@ function drawLimits(
       ["rotate", isEmbedded || some(0.4) ? 0 : 12],
       ["stop_or_start", some(0.3) ? 8 : 0],
       ["freeze", freezes ? 6 : 0],
+      ["doubt", isEmbedded ? 0 : 5],
     ],
     delivery: {
       ...base.delivery,

@@ -30,9 +30,12 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   owned(): boolean {
-    return (
-      !this.#revoked && this.#generation === this.#session.generation && this.#session.isAlive()
-    );
+    return !this.#revoked && this.exclusive();
+  }
+
+  exclusive(): boolean {
+    const { generation } = this.#session;
+    return !this.#closed && this.#generation === generation && this.#session.isAlive();
   }
 
   committed(topic: Topic): Committed | null {

@@ -45,6 +45,10 @@ export class PartitionOwnership implements OwnedPartition {
     return this.#owned;
   }
 
+  exclusive(): boolean {
+    return this.#maySendCommits;
+  }
+
   committed(topic: Topic): Committed | null {
     return this.#committed.get(topic) ?? null;
   }

@@ -53,7 +53,13 @@ export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
     void write(batch, FIRST_RETRY_MS);
   }
 
-  async function write(batch: readonly Waiting[], retryMs: number): Promise<void> {
+  async function write(calls: readonly Waiting[], retryMs: number): Promise<void> {
+    const batch = calls.filter((call) => {
+      const isNeeded = call.stillNeeded();
+      if (!isNeeded) call.resolve(null);
+      return isNeeded;
+    });
+    if (batch.length === 0) return;
     try {
       const positions = await ports.log.append(batch.flatMap((call) => call.records));
       let at = 0;
@@ -74,11 +80,7 @@ export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
       return;
     }
     ports.logger.warn({ code: error.code, err: error, calls: batch.length }, "log.append_retried");
-    ports.clock.schedule(retryMs, () => {
-      const needed = batch.filter((call) => call.stillNeeded());
-      for (const call of batch) if (!needed.includes(call)) call.resolve(null);
-      if (needed.length > 0) void write(needed, Math.min(LAST_RETRY_MS, retryMs * 2));
-    });
+    ports.clock.schedule(retryMs, () => void write(batch, Math.min(LAST_RETRY_MS, retryMs * 2)));
   }
 
   return { append, flush };

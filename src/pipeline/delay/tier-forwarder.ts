@@ -9,6 +9,8 @@ const KEEP_BYTES = 128 * 1_024;
 /** Worth waiting for in memory, whatever the size. */
 const KEEP_MS = 250;
 const COMMIT_RETRY_MS = 500;
+/** How often a session in doubt is looked at again. */
+const DOUBT_MS = 250;
 
 export interface AppendDurably {
   append(
@@ -27,7 +29,11 @@ export interface TierPorts {
   };
 }
 
-/** One delay tier of one partition: its records are in the order they were appended, so the head is due first. */
+/**
+ * One delay tier of one partition: its records are in the order they were appended, so the head is due first. Only
+ * `close` ends it: a session that may be over, for its heartbeats are late, may as well turn out to be alive, and the
+ * records that were handed over do not come again.
+ */
 export class TierForwarder {
   readonly #ports: TierPorts;
   readonly #partition: OwnedPartition;
@@ -47,7 +53,7 @@ export class TierForwarder {
     this.#delayMs = delayMs;
   }
 
-  /** Resolves when all records have gone on, or ownership has ended. */
+  /** Resolves when all records have gone on, or it was closed. */
   forward(records: readonly LogRecord[]): Promise<void> {
     this.#underway = this.#forwardAll(records);
     return this.#underway;
@@ -62,7 +68,11 @@ export class TierForwarder {
 
   async #forwardAll(records: readonly LogRecord[]): Promise<void> {
     let rest = records;
-    while (rest.length > 0 && this.#mayGoOn()) {
+    while (rest.length > 0 && !this.#closed) {
+      if (!this.#partition.owned()) {
+        await this.#pause(DOUBT_MS);
+        continue;
+      }
       const nowMs = this.#ports.clock.now();
       const notYet = rest.findIndex((record) => this.#leavesAtMs(record) > nowMs);
       const due = notYet === -1 ? rest : rest.slice(0, notYet);
@@ -89,7 +99,7 @@ export class TierForwarder {
   async #readAgain(offset: number, lastOffset: number, waitMs: number): Promise<LogRecord[]> {
     await this.#pause(waitMs);
     const again: LogRecord[] = [];
-    if (!this.#mayGoOn()) return again;
+    if (this.#closed) return again;
     for await (const batch of this.#partition.read(this.#topic, offset)) {
       again.push(...batch.filter((record) => record.offset <= lastOffset));
       if ((batch.at(-1)?.offset ?? lastOffset) >= lastOffset) break;
@@ -119,7 +129,7 @@ export class TierForwarder {
       key: record.key,
       value: record.value,
     }));
-    if ((await this.#ports.appender.append(moved, () => this.#mayGoOn())) === null) return false;
+    if ((await this.#ports.appender.append(moved, () => !this.#closed)) === null) return false;
     this.#ports.metrics.forwarded(this.#topic, moved.length);
     this.#ports.metrics.lateness(Math.max(0, nowMs - this.#leavesAtMs(due[0]!)) / 1000);
     this.#goneBefore = due.at(-1)!.offset + 1;
@@ -136,7 +146,7 @@ export class TierForwarder {
       await this.#partition.commit([{ topic: this.#topic, offset: this.#goneBefore }]);
     } catch (error) {
       this.#ports.logger.warn({ topic: this.#topic, err: error }, "log.commit_failed");
-      if (this.#mayGoOn()) this.#commitLater();
+      if (!this.#closed) this.#commitLater();
     }
   }
 
@@ -144,15 +154,11 @@ export class TierForwarder {
     this.#cancelCommit?.();
     this.#cancelCommit = this.#ports.clock.schedule(COMMIT_RETRY_MS, () => {
       this.#cancelCommit = null;
-      if (this.#mayGoOn()) void this.#commit();
+      void this.#commit();
     });
   }
 
-  #mayGoOn(): boolean {
-    return !this.#closed && this.#partition.owned();
-  }
-
-  /** Ends early when ownership does. */
+  /** Ends early when it is closed. */
   #pause(delayMs: number): Promise<void> {
     if (this.#closed) return Promise.resolve();
     return new Promise((resolve) => {

@@ -53,7 +53,6 @@ export class KnownLimits {
         clock.schedule(waitMs, resolve);
       });
     try {
-      if (!partition.owned()) return;
       for await (const records of partition.read("limits", this.#next))
         for (const record of records) this.note(record);
     } catch (error) {

@@ -141,7 +141,8 @@ export class PartitionLanes implements LaneHost {
 
   async writeLimit(record: LimitRecord, endpointId: string): Promise<boolean> {
     if (!this.mayStart()) return false;
-    return (await this.#write([this.#limitRecord(record, endpointId)])) !== null;
+    const records = [this.#limitRecord(record, endpointId)];
+    return (await this.#write(records, () => this.mayStart())) !== null;
   }
 
   attempt(

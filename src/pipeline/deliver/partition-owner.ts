@@ -154,7 +154,8 @@ export class PartitionOwner {
         atMs: this.#shared.ports.clock.now(),
       }),
     };
-    await this.#write([...limits, released]);
+    // Limits written after a next owner's would stand in their place.
+    await this.#write([...limits, released], () => this.#partition.exclusive());
   }
 
   #takeOne(topic: SourceTopic, record: LogRecord): void {

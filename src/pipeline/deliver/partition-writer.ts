@@ -2,19 +2,23 @@ import type { NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import type { PartitionPositions } from "./partition-positions.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
-/** Appends for one partition, noting where the records went. Never rejects. */
-export type WriteRecords = (records: readonly NewRecord[]) => Promise<readonly Position[] | null>;
+/** Appends for one partition, noting where the records went. Never rejects. `mayWrite` is asked before every try. */
+export type WriteRecords = (
+  records: readonly NewRecord[],
+  mayWrite?: () => boolean,
+) => Promise<readonly Position[] | null>;
 
-/** Null: given up because the process stops, or refused by the log for good (logged). */
+/** Null: given up because the process stops or `mayWrite` said no, or refused by the log for good (logged). */
 export function makePartitionWriter(
   shared: SharedDelivery,
   partition: OwnedPartition,
   positions: PartitionPositions,
 ): WriteRecords {
   const { appender, logger } = shared.ports;
-  return async (records) => {
+  return async (records, mayWrite = () => true) => {
     try {
-      const written = await appender.append(records, () => !shared.cutOff.aborted);
+      const isNeeded = (): boolean => !shared.cutOff.aborted && mayWrite();
+      const written = await appender.append(records, isNeeded);
       if (written !== null) positions.known.onAppended(partition.partition, records, written);
       return written;
     } catch (error) {

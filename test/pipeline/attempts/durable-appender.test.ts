@@ -57,6 +57,18 @@ it("gives up with null when nobody needs the records any more", async () => {
   expect(await written).toBeNull();
 });
 
+it("asks once more right before it writes: the process may have stood still meanwhile", async () => {
+  let needed = true;
+  const { clock, calls, appender } = makeAppender(() => undefined);
+  const late = appender.append([record("a")], () => needed);
+  const other = appender.append([record("b")], () => true);
+  needed = false;
+  await clock.advance(50);
+  expect(await late).toBeNull();
+  expect(await other).toHaveLength(1);
+  expect(calls).toEqual([["b"]]);
+});
+
 it("one record that can never be written does not take its neighbours with it", async () => {
   const { clock, appender } = makeAppender((keys) => {
     if (keys.includes("huge")) throw new LogError("log_record_too_large", "too large");

@@ -5,7 +5,7 @@ import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appe
 import { makeDelayForwarder } from "../../../src/pipeline/delay/make-delay-forwarder.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
-import { MemoryLogStore } from "../../support/memory-log.ts";
+import { MemoryLogStore, type MemoryProcess } from "../../support/memory-log.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock, seededRandom } from "../../support/sim-clock.ts";
 import { SimWorld } from "../../support/sim-world.ts";
@@ -16,7 +16,7 @@ function makeTiers(partitions = 1) {
   const clock = new SimClock();
   const store = new MemoryLogStore(partitions, clock, seededRandom(1));
   const start = async (name: string) => {
-    const process = { name, alive: true };
+    const process: MemoryProcess = { name, alive: true };
     const log = store.open(process);
     const logger = makeSilentLogger();
     const forwarder = makeDelayForwarder({
@@ -90,6 +90,31 @@ describe("delay tiers", () => {
     await tiers.clock.advance(10_000);
     expect(tiers.store.all("tasks")).toHaveLength(1);
   });
+
+  it.each([10, 200_000])(
+    "a session in doubt for a while loses nothing (tasks of %i bytes)",
+    async (bodyBytes) => {
+      const tiers = makeTiers();
+      const { process } = await tiers.start("a");
+      const tasks = Array.from({ length: 5 }, (_, index) =>
+        tiers.put(2_000 + index * 100, bodyBytes),
+      );
+      await tiers.clock.advance(500);
+      process.inDoubtUntilMs = tiers.clock.now() + 5_000;
+      await tiers.clock.advance(4_000);
+      // Taken in while nobody knows who owns the partition, and after.
+      tasks.push(tiers.put(1_500, bodyBytes));
+      await tiers.clock.advance(2_000);
+      tasks.push(tiers.put(1_500, bodyBytes));
+      await tiers.clock.advance(5_000);
+      expect([...tiers.arrivals().keys()].toSorted()).toEqual(
+        tasks.map(({ event }) => event.id).toSorted(),
+      );
+      expect(tiers.store.committed("delay", "delay-1s", 0)?.offset).toBe(
+        tiers.store.endOffset("delay-1s", 0),
+      );
+    },
+  );
 
   it("large tasks are read again when they are due instead of waiting in memory", async () => {
     const tiers = makeTiers();

@@ -71,6 +71,26 @@ describe("rate limit", () => {
     expect(mostInAnyWindow(timesOf(world), spanMs)).toBeLessThanOrEqual(max);
   });
 
+  it("an owner that wakes up after another has begun does not write its limits over that one's", async () => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+    world.configure("dst_1", { rateLimitMax: 5, rateLimitWindow: "minute" });
+    const first = await world.start("first");
+    world.ingest();
+    await world.clock.advance(100);
+    void world.store.freeze(first, 10_000, 1_000);
+    const second = await world.start("second");
+    await world.clock.advance(2_000);
+    for (let count = 0; count < 10; count += 1) world.ingest();
+    // The first one wakes, says goodbye, and joins again; then the second one is lost.
+    await world.clock.advance(10_000);
+    expect(timesOf(world)).toHaveLength(5);
+    void world.store.kill(second, 100);
+    await world.clock.advance(1_000);
+    for (let count = 0; count < 10; count += 1) world.ingest();
+    await world.clock.advance(10_000);
+    expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(5);
+  });
+
   it("uses most of the window again after a kill: a block under-uses at most a twentieth", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "hour" });

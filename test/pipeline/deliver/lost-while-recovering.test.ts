@@ -23,6 +23,7 @@ it("a partition that is lost while its owner still recovers leaves nothing behin
   const partition: OwnedPartition = {
     partition: 0,
     owned: () => isOwned,
+    exclusive: () => isOwned,
     committed: () => null,
     endOffset: async () => 0,
     async *read(): AsyncGenerator<readonly LogRecord[]> {
