@@ -7,19 +7,19 @@
  *      sends a gigabyte, one redirects, three have bad certificates, one speaks no TLS.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { once } from "node:events";
 import { loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
-import { drips, floods, hangs, redirectsTo } from "../test/support/misbehaving-receivers.ts";
-import { makeCertificates, type Certificates } from "../test/support/undici-certificates.ts";
-import { startReceiver, type Receiver } from "../test/support/undici-receivers.ts";
+import {
+  serveHostileReceivers,
+  type HostileReceivers,
+  type Trespasses,
+} from "../test/support/hostile-receivers.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
-import { startChild } from "./lib/child.ts";
+import { startChild } from "../test/support/child-process.ts";
 import { compileForBench } from "./lib/compile.ts";
 import { percentile, spreadOf } from "./lib/stats.ts";
 
@@ -33,20 +33,9 @@ const STEADY_EVENTS = 400;
 const STEADY_WARM_UP_EVENTS = 200;
 const STEADY_PAUSE_MS = 50;
 
-/** What a process of receivers tells: where they listen. Good and bad ones do not share one, as in the world. */
-interface Receivers {
+/** Good and bad ones do not share a process, as in the world. */
+interface Receivers extends Omit<HostileReceivers, "good"> {
   readonly good: readonly string[];
-  readonly hanging: string;
-  readonly bad: readonly string[];
-  /** The authority that certificates are checked against. */
-  readonly ca: string;
-}
-type BadReceivers = Omit<Receivers, "good">;
-
-/** What must not have happened. */
-interface Trespasses {
-  readonly canaryConnections: number;
-  readonly badTlsRequests: number;
 }
 
 interface SteadyResult {
@@ -57,7 +46,7 @@ interface SteadyResult {
 
 const [, , role, ...args] = process.argv;
 if (role === "good") process.send?.(await startGood());
-else if (role === "bad") await startBadOnes();
+else if (role === "bad") await serveHostileReceivers();
 else if (role === "crowd" || role === "steady") {
   const receivers = JSON.parse(args[0]!) as Receivers;
   const withBad = args[1] === "bad";
@@ -72,7 +61,7 @@ else if (role === "crowd" || role === "steady") {
 async function runBench(rounds: number): Promise<void> {
   const self = join(compileForBench(), "bench/bad-receivers.js");
   await using good = await startChild<string[]>(self, ["good"]);
-  await using bad = await startChild<BadReceivers>(self, ["bad"]);
+  await using bad = await startChild<HostileReceivers>(self, ["bad"]);
   const receivers = JSON.stringify({ ...bad.ready, good: good.ready } satisfies Receivers);
   const measure = async <Result>(kind: string, withBad: boolean): Promise<Result> =>
     (await startChild<Result>(self, [kind, receivers, withBad ? "bad" : "good"])).ready;
@@ -181,59 +170,7 @@ async function measureSteady(
   };
 }
 
-async function startBadOnes(): Promise<void> {
-  const certificates = makeCertificates();
-  let badTlsRequests = 0;
-  const untrusted: RequestListener = (_, response) => {
-    badTlsRequests += 1;
-    response.end("ok");
-  };
-  const canary = await startReceiver(untrusted);
-  const receivers: BadReceivers = {
-    hanging: await startHanging(),
-    bad: await startBad(certificates, canary, untrusted),
-    ca: certificates.ca,
-  };
-  process.on("message", () =>
-    process.send?.({
-      canaryConnections: canary.connections(),
-      badTlsRequests,
-    } satisfies Trespasses),
-  );
-  process.send?.(receivers);
-}
-
 async function startGood(): Promise<string[]> {
   const ports = await startAnsweringReceivers(GOOD_PORTS);
   return ports.map((port) => `http://127.0.0.1:${port}/hook`);
-}
-
-/** Takes requests and never answers. */
-async function startHanging(): Promise<string> {
-  const server = createServer(hangs);
-  server.requestTimeout = 0;
-  server.listen(0, "127.0.0.1", 4_096);
-  await once(server, "listening");
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hang`;
-}
-
-async function startBad(
-  certificates: Certificates,
-  canary: Receiver,
-  untrusted: RequestListener,
-): Promise<string[]> {
-  const started = [
-    await startReceiver(drips),
-    await startReceiver(floods()),
-    await startReceiver(redirectsTo(canary.url)),
-    await startReceiver(untrusted, certificates.expired),
-    await startReceiver(untrusted, certificates.wrongName),
-    await startReceiver(untrusted, certificates.selfSigned),
-  ];
-  const plain = await startReceiver(untrusted);
-  return [
-    await startHanging(),
-    ...started.map(({ url }) => url),
-    plain.url.replace("http:", "https:"),
-  ];
 }

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
-import { startChild } from "./lib/child.ts";
+import { startChild } from "../test/support/child-process.ts";
 import { compileForBench } from "./lib/compile.ts";
 import { percentile } from "./lib/stats.ts";
 

@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { startKafka } from "../../test/support/stores/kafka.ts";
 import { freshPrefix } from "../../test/support/stores/kafka-harness.ts";
 import { startPostgres } from "../../test/support/stores/postgres.ts";
-import { startChild } from "../lib/child.ts";
+import { startChild } from "../../test/support/child-process.ts";
 import { compileForBench } from "../lib/compile.ts";
 import { groupOf, load } from "../lib/servers.ts";
 import type { Measured, Server, ServerGroup } from "../lib/servers.ts";

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { join } from "node:path";
-import { startChild } from "./child.ts";
-import type { BenchChild } from "./child.ts";
+import { startChild } from "../../test/support/child-process.ts";
+import type { Child } from "../../test/support/child-process.ts";
 import type { LoadOptions, LoadResult } from "./load-generator.ts";
 
-export type Server = BenchChild<{ readonly port: number }>;
+export type Server = Child<{ readonly port: number }>;
 
 /** Servers on one port that are measured as one. */
 export interface ServerGroup extends AsyncDisposable {

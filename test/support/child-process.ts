@@ -2,18 +2,18 @@ import { fork } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 
-/** A process of the bench that speaks over its channel. */
-export interface BenchChild<Ready> extends AsyncDisposable {
+/** A process that speaks over its channel. */
+export interface Child<Ready> extends AsyncDisposable {
   readonly ready: Ready;
   readonly process: ChildProcess;
 }
 
-/** Starts a compiled file and waits for its first message. */
+/** Starts a file and waits for its first message. */
 export async function startChild<Ready>(
   file: string,
   args: readonly string[],
   execArgv: readonly string[] = [],
-): Promise<BenchChild<Ready>> {
+): Promise<Child<Ready>> {
   const child = fork(file, [...args], { execArgv: [...execArgv] });
   const failed = once(child, "exit").then(([code]) => {
     throw new Error(`${file} ended with ${String(code)} before it was ready`);

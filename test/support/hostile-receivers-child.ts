@@ -1,0 +1,3 @@
+import { serveHostileReceivers } from "./hostile-receivers.ts";
+
+await serveHostileReceivers();
