@@ -12,6 +12,7 @@ import { loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { collectGarbage } from "../test/support/collect-garbage.ts";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
 import {
   serveHostileReceivers,
@@ -157,10 +158,10 @@ async function measureSteady(
   };
   await feed(STEADY_WARM_UP_EVENTS);
   latenciesMs.length = 0;
-  globalThis.gc?.();
+  collectGarbage();
   const beforeBytes = process.memoryUsage().rss;
   await feed(STEADY_EVENTS);
-  globalThis.gc?.();
+  collectGarbage();
   const grownMegabytes = (process.memoryUsage().rss - beforeBytes) / 1_048_576;
   latenciesMs.sort((one, other) => one - other);
   return {

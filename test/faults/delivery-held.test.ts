@@ -1,9 +1,8 @@
 import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
+import { collectGarbage } from "../support/collect-garbage.ts";
 import { makeDeliveryRig } from "../support/delivery-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -80,9 +79,7 @@ it(
 
 /** What the process really holds: the pages of the log's file are the system's. */
 function usedBytes(): number {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void;
-  collect();
+  collectGarbage();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }
