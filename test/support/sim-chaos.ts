@@ -225,6 +225,10 @@ class Chaos {
         void this.#world.store.rotate("delivery", this.#plan.eager);
         void this.#world.store.rotate("delay", this.#plan.eager);
         return undefined;
+      case "rotate_delay":
+        this.#noteDisturbance();
+        void this.#world.store.rotate("delay", true);
+        return undefined;
       case "stop_or_start":
         return this.#stopOrStart();
       case "freeze":

@@ -14,6 +14,7 @@ export type Action =
   | "crash"
   | "crash_in_append"
   | "rotate"
+  | "rotate_delay"
   | "stop_or_start"
   | "freeze"
   | "doubt";
@@ -66,6 +67,7 @@ const DISTURBING: ReadonlySet<Action> = new Set([
   "crash",
   "crash_in_append",
   "rotate",
+  "rotate_delay",
   "stop_or_start",
   "freeze",
   "doubt",
@@ -144,6 +146,7 @@ export function drawPlan(seed: number): Plan {
           ["crash", breaks ? 8 : 0],
           ["crash_in_append", breaks ? 5 : 0],
           ["rotate", moves ? 6 : 0],
+          ["rotate_delay", moves ? 4 : 0],
           ["stop_or_start", moves ? 3 : 0],
           ["freeze", moves ? 4 : 0],
           ["doubt", moves ? 6 : 0],
@@ -180,6 +183,7 @@ export function drawPlan(seed: number): Plan {
           ["crash", 5],
           ["crash_in_append", 8],
           ["rotate", 10],
+          ["rotate_delay", 5],
           ["freeze", 3],
           ["doubt", 5],
         ],
@@ -200,6 +204,7 @@ export function drawPlan(seed: number): Plan {
           ["crash", 5],
           ["crash_in_append", 15],
           ["rotate", 10],
+          ["rotate_delay", 5],
           ["stop_or_start", 3],
           ["freeze", 3],
           ["doubt", 5],

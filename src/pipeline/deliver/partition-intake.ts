@@ -45,9 +45,12 @@ export class PartitionIntake {
     this.#write = input.write;
   }
 
-  /** Everything that earlier owners worked on is complete. */
-  forget(): void {
-    this.ledger.clear();
+  /**
+   * Everything that earlier owners worked on is complete. What is known of it is still of use for a while: a delay forwarder that
+   * takes over later publishes copies of tasks whose commit was lost.
+   */
+  onCaughtUp(): void {
+    this.#shared.recent.absorb(this.ledger);
     this.fanouts = new Map();
   }
 

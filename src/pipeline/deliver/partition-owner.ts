@@ -169,15 +169,15 @@ export class PartitionOwner {
       done = true;
       this.#budget.release(sizeBytes);
       this.#positions.complete(topic, offset);
-      this.#forgetWhenCaughtUp();
+      this.#noteCaughtUp();
       this.#commits.touch();
     });
   }
 
-  #forgetWhenCaughtUp(): void {
+  #noteCaughtUp(): void {
     if (this.#caughtUp || !this.#positions.isCaughtUp) return;
     this.#caughtUp = true;
-    this.#intake.forget();
+    this.#intake.onCaughtUp();
   }
 
   async #openAfter(recovered: RecoveredPartition): Promise<void> {

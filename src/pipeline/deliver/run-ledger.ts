@@ -65,6 +65,15 @@ export class RunLedger {
       facts.waiting = { tryNumber: step.tryNumber, deferrals: step.deferrals };
   }
 
+  /** Takes over what another ledger knows, and empties it. */
+  absorb(other: RunLedger): void {
+    for (const [key, { ended, waiting }] of other.#runs) {
+      if (ended !== null) this.noteEnd(key, ended, ended.followUp);
+      if (waiting !== null) this.noteWaiting(key, waiting);
+    }
+    other.#runs.clear();
+  }
+
   judge(key: string, step: Step): Verdict {
     const facts = this.#runs.get(key);
     if (facts === undefined) return { kind: "go" };
@@ -76,10 +85,6 @@ export class RunLedger {
     const { followUp } = ended;
     if (waiting !== null && compareSteps(waiting, followUp) >= 0) return { kind: "superseded" };
     return { kind: "follow_up", followUp };
-  }
-
-  clear(): void {
-    this.#runs.clear();
   }
 
   #facts(key: string): RunFacts {

@@ -25,6 +25,19 @@ describe("run ledger", () => {
     expect(late.judge("run", again).kind).toBe("superseded");
   });
 
+  it("takes over what another ledger knows, and empties it", () => {
+    const [ledger, other] = [new RunLedger(), new RunLedger()];
+    ledger.noteEnd("known", again, retry);
+    other.noteEnd("known", first, retry);
+    other.noteEnd("ended", first, null);
+    other.noteWaiting("waiting", retry);
+    ledger.absorb(other);
+    expect(ledger.judge("known", again).kind).toBe("follow_up");
+    expect(ledger.judge("ended", retry).kind).toBe("superseded");
+    expect(ledger.judge("waiting", first).kind).toBe("superseded");
+    expect(other.size).toBe(0);
+  });
+
   it("asks for the follow-up that is not durable, once", () => {
     const ledger = new RunLedger();
     ledger.noteEnd("run", first, retry);

@@ -57,6 +57,29 @@ describe("taking a partition over from an owner that was lost", () => {
   });
 });
 
+it("a copy that is published after the new owner has caught up is not sent again", async () => {
+  const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+  world.configure("dst_1");
+  world.behave("dst_1", (_, nth) => ({ afterMs: 10, reply: answer(nth === 0 ? 500 : 200) }));
+  const first = await world.start("first");
+  world.ingest();
+  await world.clock.until(() => world.ended().size === 1, 60_000, 100);
+  expect(world.seen.map(({ attempt }) => attempt)).toEqual([1, 2]);
+  const [retry] = world.store.all("tasks");
+  void world.store.kill(first, 100);
+  await world.clock.advance(200);
+  await world.start("second");
+  world.ingest();
+  await world.clock.advance(5_000);
+  expect(world.seen).toHaveLength(3);
+  const dropped = world.droppedDuplicates;
+  // As a delay forwarder does that takes over later still, from one whose last commit was lost.
+  world.store.write([{ topic: "tasks", key: retry!.key, value: retry!.value }]);
+  await world.clock.advance(5_000);
+  expect(world.seen).toHaveLength(3);
+  expect(world.droppedDuplicates).toBe(dropped + 1);
+});
+
 describe("a claim", () => {
   it("survives the commit's metadata, and one of an older relay is its owner's name", () => {
     for (const waitsUntilMs of [null, 1_700_000_000_000])
