@@ -11,6 +11,8 @@ interface FetchResponse {
 
 const FETCH_BYTES = 1024 * 1024;
 const FETCH_WAIT_MS = 50;
+/** Two seconds: a leader that was just elected shows its newest records only once its followers have fetched them. */
+const EMPTY_FETCHES = 40;
 const TRIES = 10;
 const RETRY_MS = 200;
 
@@ -77,7 +79,7 @@ export async function* readPartition(
     if (last === undefined) {
       // The rest was compacted away: nothing will ever come.
       emptyFetches += 1;
-      if (emptyFetches >= 3) return;
+      if (emptyFetches >= EMPTY_FETCHES) return;
       continue;
     }
     emptyFetches = 0;
