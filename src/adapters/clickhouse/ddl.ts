@@ -41,6 +41,18 @@ export function createTable(table: Table, options: SchemaOptions): readonly stri
   return statements;
 }
 
+/** Statements that let a table keep counts with each part; merges make them anew, since they drop rows. */
+export function keepCounts(table: Table, options: SchemaOptions): readonly string[] {
+  if (table.countedBy === null) return [];
+  const columns = table.countedBy.join(", ");
+  const alter = `ALTER TABLE ${localName(table, options)}${onCluster(options)}`;
+  return [
+    `${alter} MODIFY SETTING deduplicate_merge_projection_mode = 'rebuild'`,
+    `${alter} ADD PROJECTION IF NOT EXISTS facets (SELECT ${columns}, count() GROUP BY ${columns})`,
+    `${alter} MATERIALIZE PROJECTION facets SETTINGS mutations_sync = 0`,
+  ];
+}
+
 /** Parts of a day are dropped whole, once their last row is older than the retention. */
 export function retention(table: Table, options: SchemaOptions): string {
   return `toDateTime(${table.day}) + toIntervalDay(${options.retentionDays})`;

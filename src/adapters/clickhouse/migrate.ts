@@ -1,5 +1,5 @@
 import type { ClickHouseClient } from "@clickhouse/client";
-import { createTable, localName, onCluster, retention } from "./ddl.ts";
+import { createTable, keepCounts, localName, onCluster, retention } from "./ddl.ts";
 import { TABLES, type SchemaOptions } from "./schema.ts";
 
 interface Migration {
@@ -14,6 +14,11 @@ const MIGRATIONS: readonly Migration[] = [
     version: 1,
     name: "events, attempts, fanouts",
     statements: (options) => TABLES.flatMap((table) => createTable(table, options)),
+  },
+  {
+    version: 2,
+    name: "counts for facets",
+    statements: (options) => TABLES.flatMap((table) => keepCounts(table, options)),
   },
 ];
 

@@ -2,9 +2,10 @@ import type { ClickHouseClient } from "@clickhouse/client";
 import type { Provider } from "../../domain/enums.ts";
 import type { DeliverySummary, FacetCounts } from "../../domain/event-query.ts";
 import type { EventStoreReader, StoreFilter } from "../../domain/event-store.ts";
-import { attemptCondition, eventCondition } from "./filter-sql.ts";
+import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
 import {
   COUNT_EVENTS,
+  countStatement,
   EVENT_EXISTS,
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
@@ -12,6 +13,7 @@ import {
   SELECT_EVENT,
   SELECT_PAGE,
   SELECT_SUMMARIES,
+  type Count,
 } from "./query-sql.ts";
 import {
   toAttempt,
@@ -22,6 +24,7 @@ import {
   type ItemJson,
 } from "./rows.ts";
 import { toStoreError } from "./store-error.ts";
+import { SELECT_WHOLE_PARTS, WholeDays, type WholePart, type WholeParts } from "./whole-days.ts";
 
 export interface QueryLimits {
   /** Longest a query may run; over it the answer is an error, never a part. */
@@ -73,26 +76,39 @@ export function makeEventStoreReader(
       throw toStoreError(error);
     }
   };
-  const events = <Row>(template: string, orgId: string, filter: StoreFilter, more: object = {}) => {
-    const condition = eventCondition(orgId, filter);
+  const wholeDays = new WholeDays(() => select<WholePart>(SELECT_WHOLE_PARTS, {}));
+  const counted = <Row>(
+    count: Count,
+    { sql, parameters }: Condition,
+    whole: WholeParts,
+  ): Promise<Row[]> => {
+    const parts = whole.get(count.table);
     return select<Row>(
-      template.replace("%WHERE%", () => condition.sql),
-      { ...condition.parameters, ...more },
-      { optimize_move_to_prewhere_if_final: 1 },
+      countStatement(count, parts !== undefined).replaceAll("%WHERE%", () => sql),
+      { ...parameters, ...(parts === undefined ? {} : { whole: parts }) },
+      count.table === "events" ? { optimize_move_to_prewhere_if_final: 1 } : {},
     );
   };
+  /** Only what the counts of a part know by themselves is asked of it apart. */
+  const counting = <T>(filter: StoreFilter, ask: (whole: WholeParts) => Promise<T>): Promise<T> =>
+    isOfKeptCounts(filter) ? wholeDays.ask(ask) : ask(new Map());
   const count = async (orgId: string, filter: StoreFilter): Promise<number> => {
-    const [row] = await events<{ count: number }>(COUNT_EVENTS, orgId, filter);
+    const condition = eventCondition(orgId, filter);
+    const [row] = await counting(filter, (whole) =>
+      counted<{ count: number }>(COUNT_EVENTS, condition, whole),
+    );
     return row?.count ?? 0;
   };
   return {
     async page(orgId, filter, page) {
+      const { sql, parameters } = eventCondition(orgId, filter);
       const wanted = page.offset + page.limit;
       for (let mostRead = wanted + SPARE_ROWS; ; mostRead *= 2) {
-        const rows = await events<PageJson>(SELECT_PAGE, orgId, filter, {
-          ...page,
-          most_read: mostRead,
-        });
+        const rows = await select<PageJson>(
+          SELECT_PAGE.replace("%WHERE%", () => sql),
+          { ...parameters, ...page, most_read: mostRead },
+          { optimize_move_to_prewhere_if_final: 1 },
+        );
         if (rows.length === page.limit) return rows.map(toItem);
         const isAll = rows[0] === undefined ? await isBehindAll() : rows[0].read < mostRead;
         if (isAll) return rows.map(toItem);
@@ -104,14 +120,14 @@ export function makeEventStoreReader(
     },
     count,
     async facets(orgId, filter) {
+      const events = eventCondition(orgId, filter);
       const attempts = attemptCondition(orgId, filter);
-      const [ofEvents, ofAttempts] = await Promise.all([
-        events<EventFacet>(FACETS_OF_EVENTS, orgId, filter),
-        select<AttemptFacet>(
-          FACETS_OF_ATTEMPTS.replace("%WHERE%", () => attempts.sql),
-          attempts.parameters,
-        ),
-      ]);
+      const [ofEvents, ofAttempts] = await counting(filter, (whole) =>
+        Promise.all([
+          counted<EventFacet>(FACETS_OF_EVENTS, events, whole),
+          counted<AttemptFacet>(FACETS_OF_ATTEMPTS, attempts, whole),
+        ]),
+      );
       return toFacets(ofEvents, ofAttempts);
     },
     async event(orgId, key) {
@@ -136,6 +152,13 @@ export function makeEventStoreReader(
       return new Map(rows.map((row) => [row.event_id, toSummary(row)]));
     },
   };
+}
+
+/** Counts are kept by organization, endpoint, provider and signature. */
+function isOfKeptCounts(filter: StoreFilter): boolean {
+  const { fromMs, toMs, terms, token, attemptStatus, destinationId } = filter;
+  const others = [fromMs, toMs, token, attemptStatus, destinationId];
+  return terms.length === 0 && others.every((one) => one === undefined);
 }
 
 /** Rows read beyond the page: so many equal neighbours cost no second question. */

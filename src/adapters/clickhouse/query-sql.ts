@@ -20,13 +20,31 @@ export const SELECT_PAGE = `
   LIMIT 1 BY received_at_ms, id
   LIMIT {limit:UInt32} OFFSET {offset:UInt64}`;
 
-export const COUNT_EVENTS = "SELECT count() AS count FROM events FINAL WHERE %WHERE%";
+/** A question that counts rows by some columns. */
+export interface Count {
+  readonly table: "events" | "attempts";
+  readonly by: readonly string[];
+}
 
-export const FACETS_OF_EVENTS = `
-  SELECT provider, signature_valid, count() AS count FROM events FINAL WHERE %WHERE% GROUP BY provider, signature_valid`;
+export const COUNT_EVENTS: Count = { table: "events", by: [] };
+export const FACETS_OF_EVENTS: Count = { table: "events", by: ["provider", "signature_valid"] };
+export const FACETS_OF_ATTEMPTS: Count = { table: "attempts", by: ["status"] };
 
-export const FACETS_OF_ATTEMPTS = `
-  SELECT status, count() AS count FROM attempts FINAL WHERE %WHERE% GROUP BY status`;
+/**
+ * Counts rows once, however often they are stored. `whole`: parts in {whole} are known to hold nothing twice (see
+ * whole-days.ts), so they are counted without looking for duplicates, and from the counts they keep themselves.
+ */
+export function countStatement({ table, by }: Count, whole: boolean): string {
+  const columns = by.map((column) => `${column}, `).join("");
+  const group = by.length === 0 ? "" : ` GROUP BY ${by.join(", ")}`;
+  const counted = (of: string): string => `SELECT ${columns}count() AS count FROM ${of}${group}`;
+  if (!whole) return counted(`${table} FINAL WHERE %WHERE%`);
+  const apart = [
+    counted(`${table} WHERE %WHERE% AND _part IN {whole:Array(String)}`),
+    counted(`${table} FINAL WHERE %WHERE% AND _part NOT IN {whole:Array(String)}`),
+  ];
+  return `SELECT ${columns}sum(count) AS count FROM (${apart.join(" UNION ALL ")})${group}`;
+}
 
 const KEY =
   "org_id = {org_id:String} AND received_at = fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC') AND id = {id:String}";

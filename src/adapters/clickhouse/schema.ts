@@ -19,6 +19,8 @@ export interface Table {
   readonly day: string;
   readonly shardBy: string;
   readonly settings: string;
+  /** Rows are counted by these columns as they are written and merged; null where nobody asks for counts. */
+  readonly countedBy: readonly string[] | null;
 }
 
 /**
@@ -74,6 +76,7 @@ export const EVENTS: Table = {
   day: "received_at",
   shardBy: "cityHash64(id)",
   settings: "index_granularity = 2048, index_granularity_bytes = 1048576",
+  countedBy: ["org_id", "endpoint_id", "provider", "signature_valid"],
 };
 
 export const ATTEMPTS: Table = {
@@ -103,6 +106,7 @@ export const ATTEMPTS: Table = {
   day: "event_received_at",
   shardBy: "cityHash64(event_id)",
   settings: "index_granularity = 2048",
+  countedBy: ["org_id", "endpoint_id", "provider", "signature_valid", "status"],
 };
 
 export const FANOUTS: Table = {
@@ -119,6 +123,7 @@ export const FANOUTS: Table = {
   day: "event_received_at",
   shardBy: "cityHash64(event_id)",
   settings: "index_granularity = 2048",
+  countedBy: null,
 };
 
 export const TABLES = [EVENTS, ATTEMPTS, FANOUTS] as const;

@@ -1,11 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
-import { createTable } from "../../../src/adapters/clickhouse/ddl.ts";
+import { createTable, keepCounts } from "../../../src/adapters/clickhouse/ddl.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
+import {
+  COUNT_EVENTS,
+  countStatement,
+  FACETS_OF_ATTEMPTS,
+  FACETS_OF_EVENTS,
+} from "../../../src/adapters/clickhouse/query-sql.ts";
 import { TABLES } from "../../../src/adapters/clickhouse/schema.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
+import { SELECT_WHOLE_PARTS, type WholePart } from "../../../src/adapters/clickhouse/whole-days.ts";
 import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
 import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
 import { makeAttempt, makeEvent, makeFanout } from "../../support/clickhouse-events.ts";
@@ -45,9 +52,11 @@ describe("migrations", () => {
   });
 
   test("the statements for a cluster are well-formed, replicated and distributed", async () => {
-    const statements = TABLES.flatMap((table) =>
-      createTable(table, { retentionDays: 30, cluster: "relay" }),
-    );
+    const options = { retentionDays: 30, cluster: "relay" };
+    const statements = TABLES.flatMap((table) => [
+      ...createTable(table, options),
+      ...keepCounts(table, options),
+    ]);
     const formatted: string[] = [];
     for (const statement of statements) {
       const answer = await clickhouse.client.query({
@@ -57,7 +66,7 @@ describe("migrations", () => {
       });
       formatted.push(...(await answer.json<{ text: string }>()).map((row) => row.text));
     }
-    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(6);
+    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(12);
     expect(formatted.filter((text) => text.includes("ReplicatedReplacingMergeTree"))).toHaveLength(
       3,
     );
@@ -165,6 +174,66 @@ describe("the event store", () => {
     expect(await failure(long)).toBe("query_limit");
     expect(await failure("SELECT * FROM nowhere")).toBe("store_refused");
     expect(await failure(long, "http://relay:x@127.0.0.1:1/relay")).toBe("store_unavailable");
+  });
+});
+
+describe("counts of merged days", () => {
+  const orgId = "org_counted";
+  const batch = [1, 2, 3, 4].map((seed) => ({
+    event: makeEvent(seed, { orgId }),
+    tokens: () => [],
+  }));
+  const attempts = batch.map(({ event }) => makeAttempt(event, { status: "delivered" }));
+  const counts = async () => {
+    const facets = await reader.facets(orgId, everything);
+    return [
+      facets.totalEvents,
+      await reader.count(orgId, everything),
+      facets.byAttemptStatus,
+    ] as const;
+  };
+
+  test("are exact before and after a merge, and when rows come again or anew", async () => {
+    const all = [4, 4, [{ value: "delivered", count: 4 }]] as const;
+    await writer.insertEvents(batch, "counted-1");
+    await writer.insertAttempts(attempts, "counted-a1");
+    expect(await counts()).toEqual(all);
+    for (const table of ["events", "attempts"])
+      await clickhouse.client.command({ query: `OPTIMIZE TABLE ${table} FINAL` });
+    expect(await counts()).toEqual(all);
+    await writer.insertEvents(batch.slice(1), "counted-2");
+    await writer.insertAttempts(attempts.slice(1), "counted-a2");
+    expect(await counts()).toEqual(all);
+    const late = makeEvent(5, { orgId });
+    await writer.insertEvents([{ event: late, tokens: () => [] }], "counted-3");
+    expect(await counts()).toEqual([5, 5, all[2]]);
+    expect((await reader.facets("org_nobody", everything)).totalEvents).toBe(0);
+  });
+
+  test("are read from what a part keeps, not from its rows", async () => {
+    for (const [count, columns] of [
+      [FACETS_OF_EVENTS, "provider"],
+      [FACETS_OF_ATTEMPTS, "status"],
+      [COUNT_EVENTS, "count()"],
+    ] as const) {
+      await clickhouse.client.command({ query: `OPTIMIZE TABLE ${count.table} FINAL` });
+      const names = await clickhouse.client.query({
+        query: SELECT_WHOLE_PARTS,
+        format: "JSONEachRow",
+      });
+      const whole = (await names.json<WholePart>())
+        .filter(({ table }) => table === count.table)
+        .map(({ part }) => part);
+      expect(whole.length).toBeGreaterThan(0);
+      const condition = `org_id = '${orgId}' AND endpoint_id = 'ep_1' AND provider = 'github'`;
+      const explained = await clickhouse.client.query({
+        query: `EXPLAIN projections = 1 ${countStatement(count, true).replaceAll("%WHERE%", condition)}`,
+        query_params: { whole },
+        format: "JSONEachRow",
+      });
+      const plan = (await explained.json<{ explain: string }>()).map(({ explain }) => explain);
+      expect(plan.join("\n"), columns).toContain("(facets)");
+    }
   });
 });
 
