@@ -270,11 +270,16 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
             await trial.sender.stop();
             const fromMs = performance.now();
             // What waits in the delay tiers waits for its retry; the rest has no reason to.
-            const isZero = async () =>
-              Object.entries(await readLag(arena)).every(
-                ([labels, records]) => labels.includes('group="delay"') || records === 0,
+            let left: [string, number][] = [];
+            const isZero = async () => {
+              left = Object.entries(await readLag(arena)).filter(
+                ([labels, records]) => !labels.includes('group="delay"') && records > 0,
               );
-            await waitFor("lag back to zero", isZero, 60_000, 500);
+              return left.length === 0;
+            };
+            await waitFor("lag back to zero", isZero, 60_000, 500).catch((error: unknown) => {
+              throw new Error(`lag is left: ${JSON.stringify(left)}`, { cause: error });
+            });
             lagMs = performance.now() - fromMs;
           },
         });
