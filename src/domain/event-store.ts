@@ -59,6 +59,8 @@ export interface EventStoreReader {
   event(orgId: string, key: EventKey): Promise<EventRecord | null>;
   exists(orgId: string, key: EventKey): Promise<boolean>;
   attempts(orgId: string, key: EventKey): Promise<readonly StoredAttempt[]>;
+  /** Whom the event was fanned out to, replays included; null when it never was. */
+  destinations(orgId: string, key: EventKey): Promise<readonly string[] | null>;
   /** No entry for an event that was never fanned out. */
   summaries(
     orgId: string,

@@ -10,6 +10,7 @@ import {
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
   SELECT_ATTEMPTS,
+  SELECT_DESTINATIONS,
   SELECT_EVENT,
   SELECT_PAGE,
   SELECT_SUMMARIES,
@@ -140,6 +141,10 @@ export function makeEventStoreReader(
     async attempts(orgId, key) {
       return (await select<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key))).map(toAttempt);
     },
+    async destinations(orgId, key) {
+      const [row] = await select<DestinationsJson>(SELECT_DESTINATIONS, keyParameters(orgId, key));
+      return row === undefined || row.fanouts === 0 ? null : row.destination_ids;
+    },
     async summaries(orgId, keys) {
       if (keys.length === 0) return new Map();
       const times = keys.map((key) => key.receivedAtMs);
@@ -173,6 +178,10 @@ interface EventFacet {
 interface AttemptFacet {
   readonly status: FacetCounts["byAttemptStatus"][number]["value"];
   readonly count: number;
+}
+interface DestinationsJson {
+  readonly fanouts: number;
+  readonly destination_ids: readonly string[];
 }
 interface SummaryJson {
   readonly event_id: string;

@@ -65,6 +65,11 @@ export const SELECT_ATTEMPTS = `
     AND event_id = {id:String}
   ORDER BY attempted_at, try_number, deferral, id`;
 
+export const SELECT_DESTINATIONS = `
+  SELECT count() AS fanouts, groupUniqArrayArray(destination_ids) AS destination_ids FROM fanouts
+  WHERE org_id = {org_id:String} AND event_received_at = fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
+    AND event_id = {id:String}`;
+
 /** Only for the events of one page: the latest attempt per destination costs too much over all of them. */
 const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}
     AND event_received_at >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')

@@ -11,6 +11,7 @@ import { timeOfId } from "../../domain/ids.ts";
 import { tokenOfField } from "../../domain/searchable-leaf.ts";
 import { numberAttempts } from "./number-attempts.ts";
 import { searchTerms } from "./search-terms.ts";
+import { summarizeDeliveries } from "./summarize-deliveries.ts";
 
 /** An event this young may still be on its way into the store. */
 const YOUNG_MS = 10_000;
@@ -66,16 +67,16 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
     detail: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key) => {
-          const [event, attempts, summaries] = await Promise.all([
+          const [event, attempts, destinationIds] = await Promise.all([
             store.event(orgId, key),
             store.attempts(orgId, key),
-            store.summaries(orgId, [key]),
+            store.destinations(orgId, key),
           ]);
           if (event === null) return null;
           return {
             event,
             attempts: numberAttempts(attempts),
-            deliverySummary: summaries.get(id) ?? null,
+            deliverySummary: summarizeDeliveries(attempts, destinationIds),
           };
         }),
       ),

@@ -31,6 +31,7 @@ function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
     event: async () => null,
     exists: async () => false,
     attempts: async () => [],
+    destinations: async () => null,
     summaries: async () => new Map(),
     ...over,
   };

@@ -167,6 +167,7 @@ test(
         const event = events[round % events.length]!;
         const detail = await queries.detail(event.orgId, event.id);
         expect(Buffer.from(detail!.event.body).equals(Buffer.from(event.body))).toBe(true);
+        expect(detail!.deliverySummary).toEqual(model.summary(event.id));
         expect(detail!.event.headers).toEqual(event.headers);
         expect(detail!.attempts.map(({ id, attemptNumber }) => ({ id, attemptNumber }))).toEqual(
           model.numbered(event.id),
