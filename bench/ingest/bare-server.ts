@@ -1,8 +1,8 @@
 // The reference: uWebSockets.js that reads the body and answers, nothing else.
-import { reportCpuOnRequest } from "../lib/report-cpu.ts";
+import { reportUsageOnRequest } from "../lib/report-usage.ts";
 import { App, us_socket_local_port } from "uWebSockets.js";
 
-reportCpuOnRequest();
+reportUsageOnRequest();
 App()
   .any("/*", (response) => {
     response.onAborted(() => {});

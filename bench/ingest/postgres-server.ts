@@ -3,7 +3,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool } from "pg";
-import { reportCpuOnRequest } from "../lib/report-cpu.ts";
+import { reportUsageOnRequest } from "../lib/report-usage.ts";
 import { benchSecret } from "../lib/stripe-requests.ts";
 
 const pool = new Pool({ connectionString: process.argv[2] ?? "", max: 20 });
@@ -46,5 +46,5 @@ async function take(path: string, headers: object, body: Buffer): Promise<number
 server.listen(0, "127.0.0.1", () => {
   process.send?.({ port: (server.address() as AddressInfo).port });
 });
-reportCpuOnRequest();
+reportUsageOnRequest();
 process.once("SIGTERM", () => process.exit(0));

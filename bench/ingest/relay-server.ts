@@ -1,5 +1,5 @@
 // The ingest role alone: uWebSockets.js, inline verification and a log, durable before the answer.
-//   [--log embedded|kafka|none] [--brokers host:port,…] [--prefix topics.] [--port 0] [--verbose]
+//   [--log embedded|kafka|none] [--dir DIR] [--brokers host:port,…] [--prefix topics.] [--port 0] [--verbose]
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { makeIdGenerator } from "../../src/domain/ids.ts";
 import { makeIngest } from "../../src/pipeline/ingest/ingest.ts";
 import { INGEST_DEFAULTS } from "../../src/pipeline/ingest/ports.ts";
 import { makeVerifier } from "../../src/pipeline/verify/verifier.ts";
-import { reportCpuOnRequest } from "../lib/report-cpu.ts";
+import { reportUsageOnRequest } from "../lib/report-usage.ts";
 import { benchSecret, benchToken } from "../lib/stripe-requests.ts";
 
 const ENDPOINTS = 100;
@@ -60,9 +60,12 @@ const { values } = parseArgs({
     prefix: { type: "string", default: "bench." },
     port: { type: "string", default: "0" },
     verbose: { type: "boolean", default: false },
+    /** Of the embedded log; kept at the end. */
+    dir: { type: "string" },
   },
 });
-const dir = mkdtempSync(join(process.env["RELAY_BENCH_DIR"] ?? tmpdir(), "relay-bench-"));
+const dir =
+  values.dir ?? mkdtempSync(join(process.env["RELAY_BENCH_DIR"] ?? tmpdir(), "relay-bench-"));
 const log = await openLog();
 
 function openLog(): Promise<Log> | null {
@@ -131,10 +134,10 @@ process.once("SIGTERM", () => {
   void (async () => {
     await server.stop(1_000);
     await log?.[Symbol.asyncDispose]();
-    rmSync(dir, { recursive: true, force: true });
+    if (values.dir === undefined) rmSync(dir, { recursive: true, force: true });
     if (values.verbose) console.log(`records per append: ${(appended / appends).toFixed(1)}`);
     process.exit(0);
   })();
 });
-reportCpuOnRequest();
+reportUsageOnRequest();
 process.send?.({ port: server.port });

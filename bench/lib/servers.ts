@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { startChild } from "../../test/support/child-process.ts";
 import type { Child } from "../../test/support/child-process.ts";
 import type { LoadOptions, LoadResult } from "./load-generator.ts";
+import type { Usage } from "./report-usage.ts";
 
 export type Server = Child<{ readonly port: number }>;
 
@@ -30,14 +31,17 @@ export function groupOf(...servers: readonly [Server, ...Server[]]): ServerGroup
   };
 }
 
-async function cpuMicrosOf(server: Server): Promise<number> {
-  server.process.send("cpu");
-  const [reply] = (await once(server.process, "message")) as [{ cpuMicros: number }];
-  return reply.cpuMicros;
+export async function usageOf(server: Server): Promise<Usage> {
+  server.process.send("usage");
+  const [usage] = (await once(server.process, "message")) as [Usage];
+  return usage;
 }
 
 const sumOfCpu = async (group: ServerGroup): Promise<number> =>
-  (await Promise.all(group.servers.map(cpuMicrosOf))).reduce((sum, micros) => sum + micros, 0);
+  (await Promise.all(group.servers.map(usageOf))).reduce(
+    (sum, { cpuMicros }) => sum + cpuMicros,
+    0,
+  );
 
 /** One run of the load generator, in a process of its own. */
 export async function load(

@@ -1,0 +1,206 @@
+// How the ingest role on the embedded log stands minutes of load, and a burst.
+//   npx tsx bench/ingest/endurance.ts [--soak 600] [--share 0.8] [--burst 2000]
+// Soak: so many seconds at a share of the rate it reached right before; memory, event loop and the slowest request.
+// Burst: steady requests at half of that rate, and so many connections more for ten seconds, each as fast as it is
+// answered; then `kill -9`, and the log is read: every request that was answered 200 has to be there.
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
+import { makeSystemClock } from "../../src/app/system-clock.ts";
+import { startChild } from "../../test/support/child-process.ts";
+import { makeSilentLogger } from "../../test/support/silent-logger.ts";
+import type { BurstOptions, BurstResult } from "../lib/burst-generator.ts";
+import { compileForBench } from "../lib/compile.ts";
+import type { Usage } from "../lib/report-usage.ts";
+import { groupOf, load, usageOf, type Server } from "../lib/servers.ts";
+
+const { values } = parseArgs({
+  options: {
+    soak: { type: "string", default: "600" },
+    share: { type: "string", default: "0.8" },
+    burst: { type: "string", default: "2000" },
+    connections: { type: "string", default: "64" },
+  },
+});
+const PARTITIONS = 48;
+const SAMPLE_MS = 10_000;
+const BEFORE_SECONDS = 5;
+const BURST_SECONDS = 10;
+const AFTER_SECONDS = 10;
+const requests = { endpoints: 100, bodyBytes: 1_024, forgedShare: 0 };
+const connections = Number(values.connections);
+const built = compileForBench();
+
+async function withServer<T>(work: (server: Server, dir: string) => Promise<T>): Promise<T> {
+  const dir = mkdtempSync(join(tmpdir(), "relay-endurance-"));
+  try {
+    await using server: Server = await startChild(join(built, "bench/ingest/relay-server.js"), [
+      "--dir",
+      dir,
+    ]);
+    return await work(server, dir);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function maximum(server: Server): Promise<number> {
+  const { perSecond } = await load(built, groupOf(server), {
+    connections,
+    measureMs: 3_000,
+    requests,
+  });
+  return perSecond;
+}
+
+async function soak(seconds: number): Promise<object> {
+  return withServer(async (server) => {
+    const most = await maximum(server);
+    const perSecond = most * Number(values.share);
+    const samples: (Usage & { readonly atMs: number })[] = [];
+    const startedMs = performance.now();
+    const sampler = setInterval(() => {
+      void usageOf(server).then((usage) =>
+        samples.push({ ...usage, atMs: performance.now() - startedMs }),
+      );
+    }, SAMPLE_MS);
+    // The generator is asked, not the group: CPU is sampled here meanwhile.
+    const result = await loadOnly(server, seconds, perSecond);
+    clearInterval(sampler);
+    const later = samples.filter(({ atMs }) => atMs > 60_000);
+    const summary = {
+      seconds,
+      maximumPerSecond: Math.round(most),
+      offeredPerSecond: Math.round(perSecond),
+      acceptedPerSecond: Math.round(result.perSecond),
+      statuses: result.statuses,
+      p50Ms: result.p50Ms,
+      p99Ms: result.p99Ms,
+      slowestMs: result.maxMs,
+      loopDelayP99Ms: Math.max(...later.map(({ loopDelayP99Ms }) => loopDelayP99Ms)),
+      loopDelayMaxMs: Math.max(...later.map(({ loopDelayMaxMs }) => loopDelayMaxMs)),
+      megabytes: later.map(({ anonymousBytes }) => Math.round(anonymousBytes / 1_048_576)),
+      megabytesPerMinute: slopeOf(later) / 1_048_576,
+    };
+    return summary;
+  });
+}
+
+async function loadOnly(server: Server, seconds: number, perSecond: number) {
+  await using child = await startChild<Awaited<ReturnType<typeof load>>>(
+    join(built, "bench/lib/load-generator.js"),
+    [
+      JSON.stringify({
+        port: server.ready.port,
+        connections,
+        perSecond,
+        measureMs: seconds * 1_000,
+        warmUpMs: 1_000,
+        warmUpRequests: 10_000,
+        requests,
+      }),
+    ],
+  );
+  return child.ready;
+}
+
+/** Bytes a minute, by least squares. */
+function slopeOf(samples: readonly { readonly atMs: number; readonly anonymousBytes: number }[]) {
+  const mean = (pick: (sample: (typeof samples)[number]) => number): number =>
+    samples.reduce((sum, sample) => sum + pick(sample), 0) / samples.length;
+  const [meanMs, meanBytes] = [mean(({ atMs }) => atMs), mean((sample) => sample.anonymousBytes)];
+  const above = samples.reduce(
+    (sum, { atMs, anonymousBytes }) => sum + (atMs - meanMs) * (anonymousBytes - meanBytes),
+    0,
+  );
+  const below = samples.reduce((sum, { atMs }) => sum + (atMs - meanMs) ** 2, 0);
+  return (above / below) * 60_000;
+}
+
+async function burst(burstConnections: number): Promise<object> {
+  const most = await withServer(maximum);
+  return withServer(async (server, dir) => {
+    const options: BurstOptions = {
+      port: server.ready.port,
+      requests,
+      steadyConnections: connections,
+      steadyPerSecond: most / 2,
+      burstConnections,
+      warmUpSeconds: 4,
+      beforeSeconds: BEFORE_SECONDS,
+      burstSeconds: BURST_SECONDS,
+      afterSeconds: AFTER_SECONDS,
+    };
+    const child = await startChild<BurstResult>(join(built, "bench/lib/burst-generator.js"), [
+      JSON.stringify(options),
+    ]);
+    await child[Symbol.asyncDispose]();
+    await kill(server);
+    const recordsFound = await countRecords(dir);
+    const { seconds, accepted, cut } = child.ready;
+    for (const [index, second] of seconds.entries())
+      console.log(
+        `  second ${String(index - BEFORE_SECONDS).padStart(3)}: ${second.accepted} accepted, ${second.refused} refused, p50 ${second.p50Ms.toFixed(1)}, p99 ${second.p99Ms.toFixed(1)}, slowest ${second.maxMs.toFixed(1)} ms`,
+      );
+    return {
+      maximumPerSecond: Math.round(most),
+      burstConnections,
+      accepted,
+      cut,
+      recordsFound,
+      lost: Math.max(0, accepted - recordsFound),
+      seconds,
+    };
+  });
+}
+
+async function kill(server: Server): Promise<void> {
+  const exited = once(server.process, "exit");
+  server.process.kill("SIGKILL");
+  await exited;
+}
+
+/** Events in the files of a log. */
+async function countRecords(dir: string): Promise<number> {
+  const clock = makeSystemClock();
+  const logger = makeSilentLogger();
+  await using log = await openLmdbLog({
+    dir,
+    partitions: PARTITIONS,
+    retentionMs: 0,
+    clock,
+    logger,
+  });
+  let records = 0;
+  await using _consumer = await log.consume({
+    group: "count",
+    topics: ["events"],
+    onAssigned: async (partition) => {
+      records += await partition.endOffset("events");
+    },
+    onRevoked: async () => undefined,
+    onRecords: () => undefined,
+    onError: (error) => {
+      throw error;
+    },
+  });
+  return records;
+}
+
+const report: Record<string, unknown> = {};
+if (Number(values.burst) > 0) {
+  const { seconds, ...summary } = (await burst(Number(values.burst))) as { seconds: unknown };
+  console.log("burst", summary, `load ${loadavg()[0]?.toFixed(1)}`);
+  report["burst"] = { ...summary, seconds };
+}
+if (Number(values.soak) > 0) {
+  report["soak"] = await soak(Number(values.soak));
+  console.log("soak", report["soak"], `load ${loadavg()[0]?.toFixed(1)}`);
+}
+const folder = fileURLToPath(new URL("../results/", import.meta.url));
+mkdirSync(folder, { recursive: true });
+writeFileSync(join(folder, "endurance.json"), `${JSON.stringify(report, null, 2)}\n`);
