@@ -50,7 +50,7 @@ export interface ConfigCache {
 
 const MAX_ENDPOINTS = 50_000;
 const MAX_ABSENT_KEYS = 20_000;
-/** With an expired entry at hand, a store that takes longer is treated as unreachable. */
+/** With an expired entry at hand, a store that takes longer is treated as unreachable, and for as long again. */
 const STALE_AFTER_MS = 1_000;
 
 const MISSING = { kind: "missing" } as const;
@@ -69,6 +69,8 @@ export function makeConfigCache(
   const listeners = new Set<(changed: ConfigChanged) => void>();
   let lastChange = 0;
   let lastChangeOfAll = 0;
+  /** Until then the store is known to hang: a lane that waited for it again with every try would make one a second. */
+  let hangsUntilMs = 0;
   const loader = makeBundleLoader({
     reader: ports.reader,
     clock,
@@ -147,7 +149,7 @@ export function makeConfigCache(
         if (ageMs > ttlMs / 2) void loader.load({ kind: "endpoint", value: entry.endpointId });
         return answerFrom(entry, pick);
       }
-      if (loader.isDown()) return answerFrom(entry, pick);
+      if (loader.isDown() || clock.monotonic() < hangsUntilMs) return answerFrom(entry, pick);
       return reload(key, entry, pick);
     }
     const askedAtMs = absent.get(`${key.kind} ${key.value}`);
@@ -164,7 +166,10 @@ export function makeConfigCache(
   ): Promise<Lookup<T>> {
     let cancel: () => void = () => undefined;
     const tooLate = new Promise<false>((resolve) => {
-      cancel = clock.schedule(STALE_AFTER_MS, () => resolve(false));
+      cancel = clock.schedule(STALE_AFTER_MS, () => {
+        hangsUntilMs = clock.monotonic() + STALE_AFTER_MS;
+        resolve(false);
+      });
     });
     const loaded = await Promise.race([
       loader.load({ kind: "endpoint", value: stale.endpointId }),

@@ -255,6 +255,24 @@ describe("configuration cache", () => {
     expect(await answer).toMatchObject({ kind: "found" });
   });
 
+  it("does not wait again and again for a store that hangs", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    store.state.gate = new Promise(() => undefined);
+    time.advance(TTL_MS);
+    const waited = cache.endpoint("ep_1");
+    expect(waited).toBeInstanceOf(Promise);
+    await settle();
+    time.advance(1_000);
+    expect(await waited).toMatchObject({ kind: "found" });
+    for (let more = 0; more < 9; more += 1) {
+      expect(cache.endpoint("ep_1")).toMatchObject({ kind: "found" });
+      time.advance(100);
+    }
+    time.advance(100);
+    expect(cache.endpoint("ep_1")).toBeInstanceOf(Promise);
+  });
+
   it("loads everything anew after pushes may have been lost", async () => {
     save();
     await cache.endpoint("ep_1");
