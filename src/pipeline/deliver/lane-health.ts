@@ -35,6 +35,11 @@ export class LaneHealth {
     return this.#pace.perSecond(this.#concurrency.value);
   }
 
+  /** For what is put off: see `LanePace`. */
+  hopedPerSecond(nowMs: number): number {
+    return this.#pace.hopedPerSecond(this.#concurrency.value, nowMs);
+  }
+
   circuit(nowMs: number): CircuitState {
     return this.#breaker.state(nowMs);
   }
@@ -46,15 +51,15 @@ export class LaneHealth {
   /** Null: the try was cut off by us. */
   onReply(reply: Reply | null, nowMs: number): void {
     if (reply === null) return this.#breaker.onAbandoned();
-    this.#pace.onReply(reply.latencyMs);
     this.#proven = isSuccess(reply);
     if (this.#proven) {
       this.#concurrency.onSuccess();
       this.#breaker.onSuccess();
-      return;
+    } else {
+      if (reply.kind === "timeout") this.#concurrency.onTimeout();
+      else this.#concurrency.onFailure();
+      this.#breaker.onFailure(nowMs, reply.kind === "timeout");
     }
-    if (reply.kind === "timeout") this.#concurrency.onTimeout();
-    else this.#concurrency.onFailure();
-    this.#breaker.onFailure(nowMs, reply.kind === "timeout");
+    this.#pace.onReply(reply.latencyMs, this.#concurrency.value, nowMs);
   }
 }

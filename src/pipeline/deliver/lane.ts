@@ -144,12 +144,11 @@ export class Lane implements GateLane {
 
   #putOffFull(task: DeliveryTask, config: DestinationConfig): void {
     const earliestMs = this.#host.clock.now() + MAX_WAIT_MS;
-    this.#host.putOff(
-      task,
-      config,
-      "lane_full",
-      this.#spread.next(earliestMs, this.#health.perSecond),
-    );
+    this.#host.putOff(task, config, "lane_full", this.#nextSlot(earliestMs));
+  }
+
+  #nextSlot(earliestMs: number): number {
+    return this.#spread.next(earliestMs, this.#health.hopedPerSecond(this.#host.steadyNow()));
   }
 
   /** True when the circuit lets the task not through: it is then put off or, past its schedule, ended. */
@@ -167,10 +166,7 @@ export class Lane implements GateLane {
       return true;
     }
     const openMs = state.kind === "open" ? state.untilMs - this.#host.steadyNow() : MAX_WAIT_MS;
-    const dueAtMs = this.#spread.next(
-      nowMs + Math.max(MAX_WAIT_MS, openMs),
-      this.#health.perSecond,
-    );
+    const dueAtMs = this.#nextSlot(nowMs + Math.max(MAX_WAIT_MS, openMs));
     this.#host.putOff(task, config, "circuit_open", dueAtMs);
     return true;
   }
@@ -211,7 +207,7 @@ export class Lane implements GateLane {
             task,
             null,
             "config_unavailable",
-            this.#spread.next(this.#host.clock.now() + CONFIG_RETRY_MS, this.#health.perSecond),
+            this.#nextSlot(this.#host.clock.now() + CONFIG_RETRY_MS),
           );
         return false;
       default:

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { answer, FAIL, HANG, OK, SimWorld } from "../../support/sim-world.ts";
+import { answer, FAIL, HANG, OK, SimWorld, type Behaviour } from "../../support/sim-world.ts";
 
 describe("isolation", () => {
   it("receivers that hang delay nobody else on their partition, and free it", async () => {
@@ -36,6 +36,31 @@ describe("isolation", () => {
     expect(world.deferrals).toContain("lane_full");
     expect(world.deferrals.length).toBeLessThan(9_000);
   });
+});
+
+it("what was put off while a receiver was ill comes back at the pace it had before", async () => {
+  const world = new SimWorld({ delivery: { concurrency: 16 } });
+  world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
+  const well: Behaviour = () => ({ afterMs: 300, reply: answer(200) });
+  world.behave("dst_1", well);
+  await world.start();
+  const feed = async (seconds: number, perSecond: number): Promise<void> => {
+    for (let second = 0; second < seconds; second += 1) {
+      for (let count = 0; count < perSecond; count += 1) world.ingest();
+      await world.clock.advance(1_000);
+    }
+  };
+  await feed(10, 40);
+  // Ill for a while, not long enough for the circuit; the backlog is half a minute's work.
+  world.behave("dst_1", () => ({
+    afterMs: 4_000,
+    reply: { kind: "timeout", reason: "no answer within 4 s", latencyMs: 4_000 },
+  }));
+  await feed(9, 150);
+  world.behave("dst_1", well);
+  const delivered = (): number => world.ended().size;
+  await world.clock.until(() => delivered() === 400 + 1_350, 70_000, 500);
+  expect(delivered()).toBe(400 + 1_350);
 });
 
 describe("circuit breaker", () => {
