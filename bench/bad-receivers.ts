@@ -12,7 +12,6 @@ import { loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { collectGarbage } from "../test/support/collect-garbage.ts";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
 import {
   serveHostileReceivers,
@@ -158,10 +157,8 @@ async function measureSteady(
   };
   await feed(STEADY_WARM_UP_EVENTS);
   latenciesMs.length = 0;
-  collectGarbage();
   const beforeBytes = process.memoryUsage().rss;
   await feed(STEADY_EVENTS);
-  collectGarbage();
   const grownMegabytes = (process.memoryUsage().rss - beforeBytes) / 1_048_576;
   latenciesMs.sort((one, other) => one - other);
   return {
