@@ -1,7 +1,11 @@
 import type { ClickHouseClient } from "@clickhouse/client";
 import type { Provider } from "../../domain/enums.ts";
 import type { DeliverySummary, FacetCounts } from "../../domain/event-query.ts";
-import type { EventStoreReader, StoreFilter } from "../../domain/event-store.ts";
+import {
+  EventStoreError,
+  type EventStoreReader,
+  type StoreFilter,
+} from "../../domain/event-store.ts";
 import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
 import {
   COUNT_EVENTS,
@@ -77,7 +81,13 @@ export function makeEventStoreReader(
       throw toStoreError(error);
     }
   };
-  const wholeDays = new WholeDays(() => select<WholePart>(SELECT_WHOLE_PARTS, {}));
+  /** A server may not let everybody see its parts: then none is taken for whole. */
+  const wholeDays = new WholeDays(() =>
+    select<WholePart>(SELECT_WHOLE_PARTS, {}).catch((error: unknown) => {
+      if (error instanceof EventStoreError && error.code === "store_refused") return [];
+      throw error;
+    }),
+  );
   const counted = <Row>(
     count: Count,
     { sql, parameters }: Condition,

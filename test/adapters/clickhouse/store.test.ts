@@ -1,3 +1,4 @@
+import { ClickHouseError, type QueryParams } from "@clickhouse/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import { createTable, keepCounts } from "../../../src/adapters/clickhouse/ddl.ts";
@@ -208,6 +209,24 @@ describe("counts of merged days", () => {
     await writer.insertEvents([{ event: late, tokens: () => [] }], "counted-3");
     expect(await counts()).toEqual([5, 5, all[2]]);
     expect((await reader.facets("org_nobody", everything)).totalEvents).toBe(0);
+  });
+
+  test("are exact for a user who may not see the parts", async () => {
+    const { client } = clickhouse;
+    const denied = Object.assign(Object.create(client) as typeof client, {
+      query: (params: QueryParams) =>
+        params.query.includes("system.parts")
+          ? Promise.reject(new ClickHouseError({ message: "Not enough privileges", code: "497" }))
+          : client.query(params),
+    });
+    const facets = await makeEventStoreReader(denied).facets(orgId, everything);
+    expect(facets.totalEvents).toBe(5);
+    const broken = Object.assign(Object.create(client) as typeof client, {
+      query: () => Promise.reject(new Error("connect ECONNREFUSED")),
+    });
+    await expect(makeEventStoreReader(broken).count(orgId, everything)).rejects.toMatchObject({
+      code: "store_unavailable",
+    });
   });
 
   test("are read from what a part keeps, not from its rows", async () => {
