@@ -84,3 +84,15 @@ CREATE TABLE IF NOT EXISTS fanouts_local ON CLUSTER 'relay' (
 
 CREATE TABLE IF NOT EXISTS fanouts ON CLUSTER 'relay' AS fanouts_local
        ENGINE = Distributed('relay', currentDatabase(), fanouts_local, cityHash64(event_id));
+
+ALTER TABLE events_local ON CLUSTER 'relay' MODIFY SETTING deduplicate_merge_projection_mode = 'rebuild';
+
+ALTER TABLE events_local ON CLUSTER 'relay' ADD PROJECTION IF NOT EXISTS facets (SELECT org_id, endpoint_id, provider, signature_valid, count() GROUP BY org_id, endpoint_id, provider, signature_valid);
+
+ALTER TABLE events_local ON CLUSTER 'relay' MATERIALIZE PROJECTION facets SETTINGS mutations_sync = 0;
+
+ALTER TABLE attempts_local ON CLUSTER 'relay' MODIFY SETTING deduplicate_merge_projection_mode = 'rebuild';
+
+ALTER TABLE attempts_local ON CLUSTER 'relay' ADD PROJECTION IF NOT EXISTS facets (SELECT org_id, endpoint_id, provider, signature_valid, status, count() GROUP BY org_id, endpoint_id, provider, signature_valid, status);
+
+ALTER TABLE attempts_local ON CLUSTER 'relay' MATERIALIZE PROJECTION facets SETTINGS mutations_sync = 0;

@@ -12,11 +12,11 @@ const HEAD = `-- The tables of a ClickHouse cluster: Replicated ones on every no
 
 /** Writes the file anew with \`write\`; otherwise tells when it differs from what the program's schema says. */
 export async function checkClusterDdl({ root, report, write }) {
-  const { createTable } = await tsImport("../../src/adapters/clickhouse/ddl.ts", import.meta.url);
-  const { TABLES } = await tsImport("../../src/adapters/clickhouse/schema.ts", import.meta.url);
-  const statements = TABLES.flatMap((table) =>
-    createTable(table, { retentionDays: 30, cluster: "relay" }),
+  const { schemaStatements } = await tsImport(
+    "../../src/adapters/clickhouse/migrate.ts",
+    import.meta.url,
   );
+  const statements = schemaStatements({ retentionDays: 30, cluster: "relay" });
   const wanted = `${HEAD}\n${statements.map((statement) => `${statement};\n`).join("\n")}`;
   if (write) writeFileSync(join(root, FILE), wanted);
   const actual = existsSync(join(root, FILE)) ? readText(root, FILE) : "";

@@ -22,6 +22,11 @@ const MIGRATIONS: readonly Migration[] = [
   },
 ];
 
+/** All statements of all migrations, in order: for those who make the tables by hand. */
+export function schemaStatements(options: SchemaOptions): readonly string[] {
+  return MIGRATIONS.flatMap((migration) => migration.statements(options));
+}
+
 const CREATE_LEDGER = `
   CREATE TABLE IF NOT EXISTS schema_migrations%CLUSTER% (version UInt32, name String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = %ENGINE% ORDER BY version`;

@@ -1,9 +1,8 @@
 import { ClickHouseError, type QueryParams } from "@clickhouse/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
-import { createTable, keepCounts } from "../../../src/adapters/clickhouse/ddl.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
-import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
+import { migrateClickHouse, schemaStatements } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import {
   COUNT_EVENTS,
@@ -11,7 +10,6 @@ import {
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
 } from "../../../src/adapters/clickhouse/query-sql.ts";
-import { TABLES } from "../../../src/adapters/clickhouse/schema.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
 import { SELECT_WHOLE_PARTS, type WholePart } from "../../../src/adapters/clickhouse/whole-days.ts";
 import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
@@ -53,11 +51,7 @@ describe("migrations", () => {
   });
 
   test("the statements for a cluster are well-formed, replicated and distributed", async () => {
-    const options = { retentionDays: 30, cluster: "relay" };
-    const statements = [
-      ...TABLES.flatMap((table) => createTable(table, options)),
-      ...TABLES.flatMap((table) => keepCounts(table, options)),
-    ];
+    const statements = schemaStatements({ retentionDays: 30, cluster: "relay" });
     const formatted: string[] = [];
     for (const statement of statements) {
       const answer = await clickhouse.client.query({
