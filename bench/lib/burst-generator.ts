@@ -1,5 +1,5 @@
 // A process of its own: steady requests all the time, and for a while many connections more that send as fast as answered.
-import { connect } from "node:net";
+import { openConnection } from "./request-connection.ts";
 import { percentile } from "./stats.ts";
 import { makeStripeRequests } from "./stripe-requests.ts";
 import type { StripeRequestOptions } from "./stripe-requests.ts";
@@ -33,8 +33,6 @@ export interface BurstResult {
   readonly cut: number;
 }
 
-const CLOSING_BRACE = 0x7d;
-
 interface Bucket {
   accepted: number;
   refused: number;
@@ -58,40 +56,28 @@ async function run(options: BurstOptions): Promise<BurstResult> {
 
   /** Sends one request after the other until `untilMs`; `intervalMs` apart at least. */
   function open(intervalMs: number, untilMs: number): void {
-    let sentAt = 0;
-    let status = "";
-    const socket = connect({
-      host: "127.0.0.1",
+    let sentAtMs = 0;
+    const connection = openConnection({
       port: options.port,
-      noDelay: true,
-      onread: {
-        buffer: shared,
-        callback(size, buffer) {
-          if (status === "") status = Buffer.from(buffer.subarray(9, 12)).toString("latin1");
-          if (buffer[size - 1] !== CLOSING_BRACE) return true;
-          note(status, performance.now() - sentAt);
-          status = "";
-          sendNext();
-          return true;
-        },
+      buffer: shared,
+      onOpen: () => setTimeout(send, Math.random() * intervalMs),
+      onAnswer(status, latencyMs) {
+        note(status, latencyMs);
+        const nowMs = performance.now();
+        const waitMs = sentAtMs + intervalMs - nowMs;
+        if (nowMs >= untilMs) connection.destroy();
+        else if (waitMs > 0) setTimeout(send, waitMs);
+        else send();
+      },
+      onError() {
+        cut += 1;
       },
     });
-    function sendNext(): void {
-      const nowMs = performance.now();
-      if (nowMs >= untilMs) return void socket.destroy();
-      const waitMs = sentAt + intervalMs - nowMs;
-      if (waitMs > 0) setTimeout(send, waitMs);
-      else send();
-    }
     function send(): void {
-      sentAt = performance.now();
-      socket.write(requests[next] ?? "");
+      sentAtMs = performance.now();
+      connection.send(requests[next]!);
       next = (next + 1) % requests.length;
     }
-    socket.on("connect", () => setTimeout(send, Math.random() * intervalMs));
-    socket.on("error", () => {
-      cut += 1;
-    });
   }
 
   function note(status: string, latencyMs: number): void {

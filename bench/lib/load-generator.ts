@@ -1,5 +1,5 @@
 // A process of its own: keep-alive connections that each send one request after the other, as fast as answered.
-import { connect } from "node:net";
+import { openConnection } from "./request-connection.ts";
 import { percentile } from "./stats.ts";
 import { makeStripeRequests } from "./stripe-requests.ts";
 import type { StripeRequestOptions } from "./stripe-requests.ts";
@@ -28,8 +28,6 @@ export interface LoadResult {
   readonly answered: number;
 }
 
-const CLOSING_BRACE = 0x7d;
-
 async function run(options: LoadOptions): Promise<LoadResult> {
   const requests = makeStripeRequests(options.requests);
   let measuring = false;
@@ -40,54 +38,40 @@ async function run(options: LoadOptions): Promise<LoadResult> {
   const statuses: Record<string, number> = {};
   const { connections, perSecond } = options;
   const intervalMs = perSecond === undefined ? 0 : (connections * 1_000) / perSecond;
-  // All connections read into one buffer: what was read is looked at before the next read.
   const shared = Buffer.alloc(64 * 1024);
 
   function open(): void {
-    let sentAt = 0;
-    let status = "";
-    const socket = connect({
-      host: "127.0.0.1",
+    let sentAtMs = 0;
+    const connection = openConnection({
       port: options.port,
-      noDelay: true,
-      onread: {
-        buffer: shared,
-        callback(size, buffer) {
-          if (status === "") status = Buffer.from(buffer.subarray(9, 12)).toString("latin1");
-          // Every answer ends with its JSON body.
-          if (buffer[size - 1] !== CLOSING_BRACE) return true;
-          answered += 1;
-          if (measuring) {
-            if (count === latencies.length) {
-              const larger = new Float64Array(latencies.length * 2);
-              larger.set(latencies);
-              latencies = larger;
-            }
-            latencies[count] = performance.now() - sentAt;
-            count += 1;
-            statuses[status] = (statuses[status] ?? 0) + 1;
+      buffer: shared,
+      // Spread over one interval, so that they do not come as a burst each time.
+      onOpen: () => setTimeout(send, Math.random() * intervalMs),
+      onAnswer(status, latencyMs) {
+        answered += 1;
+        if (measuring) {
+          if (count === latencies.length) {
+            const larger = new Float64Array(latencies.length * 2);
+            larger.set(latencies);
+            latencies = larger;
           }
-          status = "";
-          sendNext();
-          return true;
-        },
+          latencies[count] = latencyMs;
+          count += 1;
+          statuses[status] = (statuses[status] ?? 0) + 1;
+        }
+        const waitMs = sentAtMs + intervalMs - performance.now();
+        if (waitMs > 0) setTimeout(send, waitMs);
+        else send();
+      },
+      onError() {
+        if (measuring) statuses["error"] = (statuses["error"] ?? 0) + 1;
       },
     });
-    function sendNext(): void {
-      const waitMs = sentAt + intervalMs - performance.now();
-      if (waitMs > 0) setTimeout(send, waitMs);
-      else send();
-    }
     function send(): void {
-      sentAt = performance.now();
-      socket.write(requests[next] ?? "");
+      sentAtMs = performance.now();
+      connection.send(requests[next]!);
       next = (next + 1) % requests.length;
     }
-    // Spread over one interval, so that they do not come as a burst each time.
-    socket.on("connect", () => setTimeout(send, Math.random() * intervalMs));
-    socket.on("error", () => {
-      if (measuring) statuses["error"] = (statuses["error"] ?? 0) + 1;
-    });
   }
   for (let index = 0; index < connections; index += 1) open();
   const warmAt = performance.now() + options.warmUpMs;
