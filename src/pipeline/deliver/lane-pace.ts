@@ -1,6 +1,8 @@
 const NEWEST_WEIGHT = 0.1;
 /** What a lane is credited with before its first answer. */
 const UNKNOWN_PER_SECOND = 500;
+/** What may be hoped of a receiver that nothing is known of but that it fails. */
+const HOPED_PER_SECOND = 50;
 /** The best pace of late counts for half as much after so long. */
 const BEST_HALF_LIFE_MS = 30_000;
 
@@ -13,11 +15,12 @@ export class LanePace {
   /** `concurrency`: tries in flight that are allowed from here on. Steady time, ms. */
   onReply(latencyMs: number, concurrency: number, nowMs: number): void {
     const floored = Math.max(0.2, latencyMs);
+    const best = this.#latencyMs === null ? HOPED_PER_SECOND : this.#bestBy(nowMs);
     this.#latencyMs =
       this.#latencyMs === null
         ? floored
         : this.#latencyMs * (1 - NEWEST_WEIGHT) + floored * NEWEST_WEIGHT;
-    this.#best = Math.max(this.#bestBy(nowMs), this.perSecond(concurrency));
+    this.#best = Math.max(best, this.perSecond(concurrency));
     this.#bestAtMs = nowMs;
   }
 
