@@ -18,6 +18,7 @@ import {
 } from "./kafka-options.ts";
 import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./kafka-producer.ts";
+import { guardConnection } from "./connection-guard.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
 import { guardStoppedRunner } from "./stopped-runner-guard.ts";
 import { ensureTopics, partitionCount } from "./topics.ts";
@@ -36,6 +37,7 @@ export interface KafkaLog extends Log {
 
 /** Connects, makes what topics are missing and checks the rest. @throws {LogError} that says what is wrong */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> {
+  guardConnection();
   guardRequestQueue();
   guardStoppedRunner();
   for (let attempt = 1; ; attempt += 1) {
