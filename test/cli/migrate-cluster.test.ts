@@ -27,7 +27,9 @@ it("relay migrate makes replicated and distributed tables on the cluster that CL
       CLICKHOUSE_CLUSTER: "four_nodes",
     });
     expect({ code, stderr }).toMatchObject({ code: 0 });
-    expect(stdout).toContain("ClickHouse: up to date (applied: events, attempts, fanouts)");
+    expect(stdout).toContain(
+      "ClickHouse: up to date (applied: events, attempts, fanouts; counts for facets)",
+    );
   } finally {
     server.close();
     await rm(dataDir, { recursive: true, force: true });
