@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
@@ -15,6 +16,7 @@ import { startChild } from "../../test/support/child-process.ts";
 import { makeSilentLogger } from "../../test/support/silent-logger.ts";
 import type { BurstOptions, BurstResult } from "../lib/burst-generator.ts";
 import { compileForBench } from "../lib/compile.ts";
+import type { LoadResult } from "../lib/load-generator.ts";
 import type { Usage } from "../lib/report-usage.ts";
 import { groupOf, load, usageOf, type Server } from "../lib/servers.ts";
 
@@ -72,7 +74,7 @@ async function soak(seconds: number): Promise<object> {
     const result = await loadOnly(server, seconds, perSecond);
     clearInterval(sampler);
     const later = samples.filter(({ atMs }) => atMs > 60_000);
-    const summary = {
+    return {
       seconds,
       maximumPerSecond: Math.round(most),
       offeredPerSecond: Math.round(perSecond),
@@ -86,25 +88,21 @@ async function soak(seconds: number): Promise<object> {
       megabytes: later.map(({ anonymousBytes }) => Math.round(anonymousBytes / 1_048_576)),
       megabytesPerMinute: slopeOf(later) / 1_048_576,
     };
-    return summary;
   });
 }
 
 async function loadOnly(server: Server, seconds: number, perSecond: number) {
-  await using child = await startChild<Awaited<ReturnType<typeof load>>>(
-    join(built, "bench/lib/load-generator.js"),
-    [
-      JSON.stringify({
-        port: server.ready.port,
-        connections,
-        perSecond,
-        measureMs: seconds * 1_000,
-        warmUpMs: 1_000,
-        warmUpRequests: 10_000,
-        requests,
-      }),
-    ],
-  );
+  await using child = await startChild<LoadResult>(join(built, "bench/lib/load-generator.js"), [
+    JSON.stringify({
+      port: server.ready.port,
+      connections,
+      perSecond,
+      measureMs: seconds * 1_000,
+      warmUpMs: 1_000,
+      warmUpRequests: 10_000,
+      requests,
+    }),
+  ]);
   return child.ready;
 }
 
@@ -175,12 +173,12 @@ async function countRecords(dir: string): Promise<number> {
     clock,
     logger,
   });
-  let records = 0;
+  const ends: number[] = [];
   await using _consumer = await log.consume({
     group: "count",
     topics: ["events"],
     onAssigned: async (partition) => {
-      records += await partition.endOffset("events");
+      ends.push(await partition.endOffset("events"));
     },
     onRevoked: async () => undefined,
     onRecords: () => undefined,
@@ -188,7 +186,8 @@ async function countRecords(dir: string): Promise<number> {
       throw error;
     },
   });
-  return records;
+  while (ends.length < PARTITIONS) await sleep(50);
+  return ends.reduce((sum, end) => sum + end, 0);
 }
 
 const report: Record<string, unknown> = {};

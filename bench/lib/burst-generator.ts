@@ -1,5 +1,5 @@
 // A process of its own: steady requests all the time, and for a while many connections more that send as fast as answered.
-import { openConnection } from "./request-connection.ts";
+import { inTurn, keepSending } from "./request-connection.ts";
 import { percentile } from "./stats.ts";
 import { makeStripeRequests } from "./stripe-requests.ts";
 import type { StripeRequestOptions } from "./stripe-requests.ts";
@@ -40,7 +40,7 @@ interface Bucket {
 }
 
 async function run(options: BurstOptions): Promise<BurstResult> {
-  const requests = makeStripeRequests(options.requests);
+  const next = inTurn(makeStripeRequests(options.requests));
   const total = options.beforeSeconds + options.burstSeconds + options.afterSeconds;
   const buckets = Array.from({ length: total }, (): Bucket => ({
     accepted: 0,
@@ -50,34 +50,21 @@ async function run(options: BurstOptions): Promise<BurstResult> {
   const shared = Buffer.alloc(64 * 1024);
   const startMs = performance.now() + options.warmUpSeconds * 1_000;
   const endMs = startMs + total * 1_000;
-  let next = 0;
   let accepted = 0;
   let cut = 0;
 
   /** Sends one request after the other until `untilMs`; `intervalMs` apart at least. */
   function open(intervalMs: number, untilMs: number): void {
-    let sentAtMs = 0;
-    const connection = openConnection({
+    keepSending({
       port: options.port,
       buffer: shared,
-      onOpen: () => setTimeout(send, Math.random() * intervalMs),
-      onAnswer(status, latencyMs) {
-        note(status, latencyMs);
-        const nowMs = performance.now();
-        const waitMs = sentAtMs + intervalMs - nowMs;
-        if (nowMs >= untilMs) connection.destroy();
-        else if (waitMs > 0) setTimeout(send, waitMs);
-        else send();
-      },
+      intervalMs,
+      next: () => (performance.now() < untilMs ? next() : null),
+      onAnswer: note,
       onError() {
         cut += 1;
       },
     });
-    function send(): void {
-      sentAtMs = performance.now();
-      connection.send(requests[next]!);
-      next = (next + 1) % requests.length;
-    }
   }
 
   function note(status: string, latencyMs: number): void {

@@ -1,5 +1,5 @@
 // A process of its own: keep-alive connections that each send one request after the other, as fast as answered.
-import { openConnection } from "./request-connection.ts";
+import { inTurn, keepSending } from "./request-connection.ts";
 import { percentile } from "./stats.ts";
 import { makeStripeRequests } from "./stripe-requests.ts";
 import type { StripeRequestOptions } from "./stripe-requests.ts";
@@ -29,9 +29,8 @@ export interface LoadResult {
 }
 
 async function run(options: LoadOptions): Promise<LoadResult> {
-  const requests = makeStripeRequests(options.requests);
+  const next = inTurn(makeStripeRequests(options.requests));
   let measuring = false;
-  let next = 0;
   let latencies = new Float64Array(1 << 20);
   let count = 0;
   let answered = 0;
@@ -41,37 +40,27 @@ async function run(options: LoadOptions): Promise<LoadResult> {
   const shared = Buffer.alloc(64 * 1024);
 
   function open(): void {
-    let sentAtMs = 0;
-    const connection = openConnection({
+    keepSending({
       port: options.port,
       buffer: shared,
-      // Spread over one interval, so that they do not come as a burst each time.
-      onOpen: () => setTimeout(send, Math.random() * intervalMs),
+      intervalMs,
+      next,
       onAnswer(status, latencyMs) {
         answered += 1;
-        if (measuring) {
-          if (count === latencies.length) {
-            const larger = new Float64Array(latencies.length * 2);
-            larger.set(latencies);
-            latencies = larger;
-          }
-          latencies[count] = latencyMs;
-          count += 1;
-          statuses[status] = (statuses[status] ?? 0) + 1;
+        if (!measuring) return;
+        if (count === latencies.length) {
+          const larger = new Float64Array(latencies.length * 2);
+          larger.set(latencies);
+          latencies = larger;
         }
-        const waitMs = sentAtMs + intervalMs - performance.now();
-        if (waitMs > 0) setTimeout(send, waitMs);
-        else send();
+        latencies[count] = latencyMs;
+        count += 1;
+        statuses[status] = (statuses[status] ?? 0) + 1;
       },
       onError() {
         if (measuring) statuses["error"] = (statuses["error"] ?? 0) + 1;
       },
     });
-    function send(): void {
-      sentAtMs = performance.now();
-      connection.send(requests[next]!);
-      next = (next + 1) % requests.length;
-    }
   }
   for (let index = 0; index < connections; index += 1) open();
   const warmAt = performance.now() + options.warmUpMs;

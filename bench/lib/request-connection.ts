@@ -2,21 +2,21 @@ import { connect } from "node:net";
 
 const CLOSING_BRACE = 0x7d;
 
-export interface RequestConnection {
-  /** One at a time: the next one after its answer. */
-  send(request: Buffer): void;
-  destroy(): void;
-}
-
-/** A keep-alive connection for whole requests; every answer ends with its JSON body. */
-export function openConnection(options: {
+/**
+ * A keep-alive connection that sends one whole request after the other, as fast as answered or `intervalMs` apart; a late one is
+ * sent at once. Every answer ends with its JSON body.
+ */
+export function keepSending(options: {
   readonly port: number;
   /** All connections may read into one: what was read is looked at before the next read. */
   readonly buffer: Buffer;
-  readonly onOpen: () => void;
+  readonly intervalMs: number;
+  /** The next request; null ends the connection. */
+  readonly next: () => Buffer | null;
   readonly onAnswer: (status: string, latencyMs: number) => void;
   readonly onError: () => void;
-}): RequestConnection {
+}): void {
+  const { intervalMs } = options;
   let sentAtMs = 0;
   let status = "";
   const socket = connect({
@@ -31,17 +31,31 @@ export function openConnection(options: {
         const answered = status;
         status = "";
         options.onAnswer(answered, performance.now() - sentAtMs);
+        const waitMs = sentAtMs + intervalMs - performance.now();
+        if (waitMs > 0) setTimeout(send, waitMs);
+        else send();
         return true;
       },
     },
   });
-  socket.on("connect", options.onOpen);
+  // Spread over one interval, so that they do not come as a burst each time.
+  socket.on("connect", () => setTimeout(send, Math.random() * intervalMs));
   socket.on("error", options.onError);
-  return {
-    send(request) {
-      sentAtMs = performance.now();
-      socket.write(request);
-    },
-    destroy: () => void socket.destroy(),
+
+  function send(): void {
+    const request = options.next();
+    if (request === null) return void socket.destroy();
+    sentAtMs = performance.now();
+    socket.write(request);
+  }
+}
+
+/** The requests in turn, from the first again after the last. */
+export function inTurn(requests: readonly Buffer[]): () => Buffer {
+  let at = 0;
+  return () => {
+    const request = requests[at]!;
+    at = (at + 1) % requests.length;
+    return request;
   };
 }

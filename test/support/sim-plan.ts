@@ -73,16 +73,6 @@ const DISTURBING: ReadonlySet<Action> = new Set([
   "doubt",
 ]);
 
-/**
- * Sessions in doubt, and the delay group moved alone: asked for with SIM_DOUBT=1, since three seeds of 10,000 still break a
- * promise with them (see test/simulation/README.md).
- */
-function inDoubt(
-  action: readonly [Action, weight: number],
-): readonly (readonly [Action, number])[] {
-  return process.env["SIM_DOUBT"] === "1" ? [action] : [];
-}
-
 /** Nothing but receivers and operators acts: every promise on time can be asked for. */
 export function isUndisturbed(plan: Plan): boolean {
   return (
@@ -156,10 +146,10 @@ export function drawPlan(seed: number): Plan {
           ["crash", breaks ? 8 : 0],
           ["crash_in_append", breaks ? 5 : 0],
           ["rotate", moves ? 6 : 0],
-          ...inDoubt(["rotate_delay", moves ? 4 : 0]),
+          ["rotate_delay", moves ? 4 : 0],
           ["stop_or_start", moves ? 3 : 0],
           ["freeze", moves ? 4 : 0],
-          ...inDoubt(["doubt", moves ? 6 : 0]),
+          ["doubt", moves ? 6 : 0],
         ],
         delivery: { ...base.delivery, maxInFlight: some(0.2) ? 8 : 4_096 },
       };
@@ -193,9 +183,9 @@ export function drawPlan(seed: number): Plan {
           ["crash", 5],
           ["crash_in_append", 8],
           ["rotate", 10],
-          ...inDoubt(["rotate_delay", 5]),
+          ["rotate_delay", 5],
           ["freeze", 3],
-          ...inDoubt(["doubt", 5]),
+          ["doubt", 5],
         ],
       };
     case "retries":
@@ -214,10 +204,10 @@ export function drawPlan(seed: number): Plan {
           ["crash", 5],
           ["crash_in_append", 15],
           ["rotate", 10],
-          ...inDoubt(["rotate_delay", 5]),
+          ["rotate_delay", 5],
           ["stop_or_start", 3],
           ["freeze", 3],
-          ...inDoubt(["doubt", 5]),
+          ["doubt", 5],
         ],
         delivery: {
           ...base.delivery,
@@ -300,7 +290,7 @@ function drawLimits(
       ["rotate", isEmbedded || some(0.4) ? 0 : 12],
       ["stop_or_start", some(0.3) ? 8 : 0],
       ["freeze", freezes ? 6 : 0],
-      ...inDoubt(["doubt", isEmbedded ? 0 : 5]),
+      ["doubt", isEmbedded ? 0 : 5],
     ],
     delivery: {
       ...base.delivery,

@@ -288,6 +288,8 @@ export class KafkaConsumer implements LogConsumer {
         if (!isCurrent()) return null;
         this.#options.onError(error as Error);
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        // A leader that has moved would be asked at its old place until the metadata is thirty seconds old.
+        if (isCurrent()) await this.#session.cluster.refreshMetadata().catch(() => undefined);
       }
     }
     return null;

@@ -10,6 +10,8 @@ export interface LaneHost extends LimitsHost {
   readonly options: DeliveryOptions;
   /** Owned, open, and not stopping. */
   mayStart(): boolean;
+  /** True when the run has come to its end while the task waited: it is complete then, and not made. */
+  endIfOver(task: DeliveryTask): boolean;
   /** Synchronous on a cache hit. */
   lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
   /** Makes the request and records its end in the background; the promise is the answer alone. */
@@ -22,8 +24,6 @@ export interface LaneHost extends LimitsHost {
   ): void;
   hold(task: DeliveryTask): void;
   endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void;
-  /** When the circuit breaker may no longer put the run off, ms since the epoch. */
-  deadlineOf(task: DeliveryTask, config: DestinationConfig): number;
   onCircuit(change: 1 | -1): void;
   onQueued(change: number): void;
 }

@@ -8,6 +8,7 @@ import type { Reply } from "./ports.ts";
 import { LaneRateLimit } from "./lane-rate-limit.ts";
 import type { LaneHost } from "./lane-host.ts";
 import type { LimitRecord } from "./limits-codec.ts";
+import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
 import type { GateLane } from "./send-gate.ts";
 
 /** Longer than this nothing waits in a lane. */
@@ -157,12 +158,8 @@ export class Lane implements GateLane {
     if (state.kind === "closed") return false;
     if (state.kind === "half_open" && !state.probing && this.queued === 0) return false;
     const nowMs = this.#host.clock.now();
-    if (nowMs >= this.#host.deadlineOf(task, config)) {
-      this.#host.endDead(
-        task,
-        config,
-        "the receiver kept failing (circuit open) until the whole retry schedule had elapsed",
-      );
+    if (nowMs >= deadlineOf(task, config, this.#host.options)) {
+      this.#host.endDead(task, config, DEADLINE_PASSED);
       return true;
     }
     const openMs = state.kind === "open" ? state.untilMs - this.#host.steadyNow() : MAX_WAIT_MS;
@@ -216,7 +213,13 @@ export class Lane implements GateLane {
   }
 
   #startWith({ value: config }: { readonly value: DestinationConfig }): boolean {
-    if (this.#queue.first === undefined || !this.#host.mayStart()) return false;
+    const next = this.#queue.first;
+    if (next === undefined || !this.#host.mayStart()) return false;
+    if (this.#host.endIfOver(next.task)) {
+      this.#queue.shift();
+      this.#host.onQueued(-1);
+      return true;
+    }
     this.#rateLimit.configure(config);
     const circuit = this.#health.circuit(this.#host.steadyNow());
     if (circuit.kind === "open") {

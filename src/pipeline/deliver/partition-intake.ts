@@ -13,7 +13,9 @@ import type { PartitionLanes } from "./partition-lanes.ts";
 import type { WriteRecords } from "./partition-writer.ts";
 import type { FanoutPlan } from "./ports.ts";
 import { fanoutKey } from "./recovery.ts";
+import type { RecoveredPartition } from "./recovery.ts";
 import { RunLedger, runKeyOf } from "./run-ledger.ts";
+import type { Verdict } from "./run-ledger.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
 /** A task of this destination is a fan-out that is still to be made: the configuration could not be had. */
@@ -24,7 +26,8 @@ const CONFIG_RETRY_MS = 5_000;
 export class PartitionIntake {
   /** What the last owners left; empty once everything of theirs is complete. */
   readonly ledger = new RunLedger();
-  fanouts = new Map<string, readonly string[]>();
+  fanouts: RecoveredPartition["fanouts"] = new Map();
+  tried: RecoveredPartition["tried"] = new Map();
   readonly #shared: SharedDelivery;
   readonly #partition: OwnedPartition;
   readonly #live: LiveTries;
@@ -52,6 +55,7 @@ export class PartitionIntake {
   onCaughtUp(): void {
     this.#shared.recent.absorb(this.ledger);
     this.fanouts = new Map();
+    this.tried = new Map();
   }
 
   /** `complete` is called once the record is complete. A record that cannot be read is logged and passed over. */
@@ -95,7 +99,7 @@ export class PartitionIntake {
   ): void {
     switch (lookup.kind) {
       case "missing":
-        return complete();
+        return this.#fanOut(event, [], null, complete);
       case "found":
         return this.#fanOut(event, lookup.value, null, complete);
       case "unavailable":
@@ -122,7 +126,8 @@ export class PartitionIntake {
     take: (task: DeliveryTask, done: () => void) => void,
   ): void {
     const { planFanout, clock } = this.#shared.ports;
-    const plan: FanoutPlan = planFanout(event, destinations, clock.now(), given);
+    const sentTo = this.tried.get(fanoutKey(event.id, EVENT_RUN));
+    const plan: FanoutPlan = planFanout(event, destinations, clock.now(), given, sentTo);
     if (plan.tasks.length === 0) return complete();
     let open = plan.tasks.length + 1;
     const oneDone = (): void => {
@@ -168,18 +173,16 @@ export class PartitionIntake {
     );
   }
 
-  #admit(task: DeliveryTask, complete: () => void): void {
-    this.#unlessDone(task, complete, () => {
+  #admit(arrived: DeliveryTask, complete: () => void): void {
+    this.#unlessDone(arrived, complete, (task) => {
       if (this.#live.begin(task, complete, () => this.#admit(task, complete)))
         this.#lanes.route(task);
     });
   }
 
   /** Goes on with a task unless the log says that it, or what comes after it, is durable. */
-  #unlessDone(task: DeliveryTask, complete: () => void, goOn: () => void): void {
-    const key = runKeyOf(task);
-    const recent = this.#shared.recent.judge(key, task);
-    const verdict = recent.kind === "go" ? this.ledger.judge(key, task) : recent;
+  #unlessDone(task: DeliveryTask, complete: () => void, goOn: (task: DeliveryTask) => void): void {
+    const verdict = this.#judge(task);
     switch (verdict.kind) {
       case "superseded":
         this.#shared.ports.metrics.droppedDuplicate();
@@ -192,10 +195,21 @@ export class PartitionIntake {
         );
         return;
       case "go":
-        return goOn();
+        return goOn(
+          verdict.notBeforeMs > task.dueAtMs ? { ...task, dueAtMs: verdict.notBeforeMs } : task,
+        );
       default:
         return verdict satisfies never;
     }
+  }
+
+  #judge(task: DeliveryTask): Verdict {
+    const key = runKeyOf(task);
+    const recent = this.#shared.recent.judge(key, task);
+    if (recent.kind !== "go") return recent;
+    const left = this.ledger.judge(key, task);
+    if (left.kind !== "go") return left;
+    return { kind: "go", notBeforeMs: Math.max(recent.notBeforeMs, left.notBeforeMs) };
   }
 
   #isHome(record: LogRecord): boolean {
@@ -227,7 +241,7 @@ export class PartitionIntake {
   }
 
   #sendTaskHome(task: DeliveryTask, complete: () => void): void {
-    this.#unlessDone(task, complete, () => this.#forward("tasks", task, complete));
+    this.#unlessDone(task, complete, (left) => this.#forward("tasks", left, complete));
   }
 
   #destinationsOf(

@@ -1,4 +1,3 @@
-import { scheduleLengthMs } from "../../domain/backoff.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
@@ -25,8 +24,6 @@ import type { SharedDelivery } from "./shared-delivery.ts";
 
 const IDLE_LANE_MS = 60_000;
 const CONFIG_RETRY_MS = 5_000;
-/** A run whose schedule is short still gets this long behind an open circuit. */
-const SHORTEST_DEADLINE_MS = 60_000;
 
 /** The lanes of one partition, and everything that can become of a task. */
 export class PartitionLanes implements LaneHost {
@@ -145,6 +142,13 @@ export class PartitionLanes implements LaneHost {
     return (await this.#write(records, () => this.mayStart())) !== null;
   }
 
+  endIfOver(task: DeliveryTask): boolean {
+    if (this.#shared.recent.judge(runKeyOf(task), task).kind !== "superseded") return false;
+    this.#shared.ports.metrics.droppedDuplicate();
+    this.#live.end(task);
+    return true;
+  }
+
   attempt(
     task: DeliveryTask,
     config: DestinationConfig,
@@ -188,16 +192,6 @@ export class PartitionLanes implements LaneHost {
   endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void {
     const end = concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now());
     this.pending.track(this.#conclude(task, end));
-  }
-
-  deadlineOf(task: DeliveryTask, config: DestinationConfig): number {
-    const scheduleMs = scheduleLengthMs({
-      backoff: config.retryBackoff,
-      retryMaxAttempts: config.retryMaxAttempts,
-      baseMs: this.options.retryBaseMs,
-      timeoutMs: this.options.deliveryTimeoutMs,
-    });
-    return task.runStartedAtMs + Math.max(SHORTEST_DEADLINE_MS, scheduleMs);
   }
 
   onCircuit(change: 1 | -1): void {

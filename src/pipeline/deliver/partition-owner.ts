@@ -87,6 +87,7 @@ export class PartitionOwner {
     if (this.#closed) return;
     this.#isRecovered = true;
     this.#intake.fanouts = recovered.fanouts;
+    this.#intake.tried = recovered.tried;
     this.#lanes.limits = recovered.limits;
     await this.#moveLimits(recovered);
     this.#shared.ports.metrics.held(this.#lanes.held.index.size);

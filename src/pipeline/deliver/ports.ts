@@ -90,6 +90,7 @@ export interface DeliveryPorts {
     destinations: readonly DestinationConfig[],
     nowMs: number,
     givenTo: readonly string[] | null,
+    sentTo?: Iterable<string>,
   ) => FanoutPlan;
   /** `onSent` is called when the request goes out on a connection: limits count from there. */
   readonly send: (

@@ -18,6 +18,8 @@ const MARGIN_RECORDS = 2_000;
 
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
+  /** By run: destinations that a try of it has ended for. */
+  readonly tried: Map<string, Set<string>>;
   readonly limits: KnownLimits;
   /** The last owner, when it did not release the partition: its tries may still be in flight. */
   unreleased: Claim | null;
@@ -38,6 +40,7 @@ export async function recoverPartition(input: {
   const { partition, positions, ledger, held, logger } = input;
   const recovered: RecoveredPartition = {
     fanouts: new Map(),
+    tried: new Map(),
     limits: new KnownLimits(),
     unreleased: null,
   };
@@ -103,6 +106,7 @@ function noteOutcome(
       const { eventId, destinationId, run, tryNumber, deferral } = outcome.attempt;
       const key = runKey(eventId, destinationId, run);
       ledger.noteEnd(key, { tryNumber, deferrals: deferral }, outcome.followUp);
+      noteTried(recovered.tried, fanoutKey(eventId, run), destinationId);
       return;
     }
     case "fanout":
@@ -113,6 +117,12 @@ function noteOutcome(
     default:
       return outcome satisfies never;
   }
+}
+
+function noteTried(tried: Map<string, Set<string>>, key: string, destinationId: string): void {
+  const known = tried.get(key);
+  if (known === undefined) tried.set(key, new Set([destinationId]));
+  else known.add(destinationId);
 }
 
 /** A record that cannot be read is logged and passed over: one foreign record must not stop a partition. */

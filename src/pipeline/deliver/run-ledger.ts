@@ -15,7 +15,8 @@ interface RunFacts {
 }
 
 export type Verdict =
-  | { readonly kind: "go" }
+  /** Not before `notBeforeMs`: a copy of a try that was put off may still have the time it had before. */
+  | { readonly kind: "go"; readonly notBeforeMs: number }
   /** Its end or its successor is durable: nothing is left to do. */
   | { readonly kind: "superseded" }
   /** Its end is durable, but its follow-up is not: publish it. */
@@ -76,13 +77,17 @@ export class RunLedger {
 
   judge(key: string, step: Step): Verdict {
     const facts = this.#runs.get(key);
-    if (facts === undefined) return { kind: "go" };
+    if (facts === undefined) return { kind: "go", notBeforeMs: 0 };
     const { ended, waiting } = facts;
     if (waiting !== null && compareSteps(waiting, step) > 0) return { kind: "superseded" };
     // Nothing follows the end of a run: a copy that was put off or held meanwhile is over as well.
     if (ended?.followUp === null) return { kind: "superseded" };
-    if (ended === null || compareSteps(ended, step) < 0) return { kind: "go" };
+    if (ended === null) return { kind: "go", notBeforeMs: 0 };
     const { followUp } = ended;
+    if (compareSteps(ended, step) < 0) {
+      const isFollowUp = compareSteps(followUp, step) === 0;
+      return { kind: "go", notBeforeMs: isFollowUp ? followUp.dueAtMs : 0 };
+    }
     if (waiting !== null && compareSteps(waiting, followUp) >= 0) return { kind: "superseded" };
     return { kind: "follow_up", followUp };
   }

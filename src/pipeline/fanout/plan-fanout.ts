@@ -7,19 +7,20 @@ import type { OutcomeRecord } from "../../domain/outcome.ts";
 /**
  * An accepted event goes to every destination given that is active: one first try each, and one record
  * that says which. The run begins when the event was received, so that a redelivery makes the same tasks;
- * `givenTo` is what the log says an earlier owner chose, and then decides.
+ * `givenTo` is what the log says an earlier owner chose, and then decides. `sentTo` are those that an earlier owner has
+ * sent it to without its choice having become durable: they belong to it whatever they have been set to since.
  */
 export function planFanout(
   event: EventRecord,
   destinations: readonly DestinationConfig[],
   nowMs: number,
   givenTo: readonly string[] | null = null,
+  sentTo: Iterable<string> = [],
 ): { readonly outcome: OutcomeRecord; readonly tasks: readonly DeliveryTask[] } {
-  const destinationIds =
-    givenTo ??
-    destinations
-      .filter((destination) => destination.status === "active")
-      .map((destination) => destination.id);
+  const active = destinations
+    .filter((destination) => destination.status === "active")
+    .map((destination) => destination.id);
+  const destinationIds = givenTo ?? [...new Set([...active, ...sentTo])];
   return {
     outcome: {
       kind: "fanout",

@@ -38,6 +38,16 @@ describe("run ledger", () => {
     expect(other.size).toBe(0);
   });
 
+  it("lets no copy of a try that was put off go on before the time it was put off to", () => {
+    const ledger = new RunLedger();
+    const putOff = { tryNumber: 1, deferrals: 1, dueAtMs: 5_000 };
+    ledger.noteEnd("run", first, putOff);
+    const copy = { tryNumber: 1, deferrals: 1 };
+    expect(ledger.judge("run", copy)).toEqual({ kind: "go", notBeforeMs: 5_000 });
+    expect(ledger.judge("run", { tryNumber: 1, deferrals: 2 }).kind).toBe("go");
+    expect(ledger.judge("other", copy)).toEqual({ kind: "go", notBeforeMs: 0 });
+  });
+
   it("asks for the follow-up that is not durable, once", () => {
     const ledger = new RunLedger();
     ledger.noteEnd("run", first, retry);

@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { decodeClaim, encodeClaim } from "../../../src/pipeline/deliver/claim.ts";
+import { concludeTry } from "../../../src/pipeline/deliver/conclude.ts";
+import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { encodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
+import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
+import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
+import type { EventRecord } from "../../../src/domain/event.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
 const WAIT_MS = 20_000;
@@ -78,6 +84,67 @@ it("a copy that is published after the new owner has caught up is not sent again
   await world.clock.advance(5_000);
   expect(world.seen).toHaveLength(3);
   expect(world.droppedDuplicates).toBe(dropped + 1);
+});
+
+describe("what an owner writes that stood still until another had begun", () => {
+  function writeTask(world: SimWorld, event: EventRecord, step: Partial<DeliveryTask>): void {
+    const task = { ...firstTry(event, "dst_1", world.clock.now()), ...step };
+    world.store.write([{ topic: "tasks", key: event.endpointId, value: encodeTask(task) }]);
+  }
+
+  it("a follow-up that waits is not made once the run has ended", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", () => ({ afterMs: 500, reply: answer(200) }));
+    await world.start("second");
+    const event = world.ingest();
+    await world.clock.advance(100);
+    writeTask(world, event, { tryNumber: 2, dueAtMs: world.clock.now() + 1_000 });
+    await world.clock.advance(5_000);
+    expect(world.seen.map(({ attempt }) => attempt)).toEqual([1]);
+    expect(world.droppedDuplicates).toBe(1);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["delivered"]);
+  });
+
+  it("a copy of a try that was put off meanwhile waits as long as its row says", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "minute" });
+    await world.start("second");
+    world.ingest();
+    await world.clock.advance(100);
+    const event = world.ingest();
+    await world.clock.advance(100);
+    const putOff = world.attempts().find(({ status }) => status === "rate_limited");
+    world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
+    world.notify("dst_1");
+    writeTask(world, event, { deferrals: 1 });
+    await world.clock.until(() => world.seen.length === 2, 120_000, 100);
+    const [, second] = world.seen;
+    expect(second!.atMs).toBeGreaterThanOrEqual(putOff!.nextRetryAtMs!);
+  });
+});
+
+it("whom an event was sent to belongs to it, also when the fan-out was lost and it has been paused since", async () => {
+  const world = new SimWorld();
+  const config = world.configure("dst_1", { status: "paused" });
+  world.configure("dst_2");
+  const event = world.ingest();
+  const end = concludeTry({
+    task: firstTry(event, "dst_1", world.clock.now()),
+    config,
+    reply: answer(200),
+    startedAtMs: world.clock.now(),
+    nowMs: world.clock.now(),
+    retryBaseMs: 1_000,
+    random: world.random,
+  });
+  const value = encodeOutcome({ kind: "attempt", ...end });
+  world.store.write([{ topic: "attempts", key: event.endpointId, value }]);
+  await world.start("second");
+  await world.clock.advance(5_000);
+  expect(world.seen.map(({ destinationId }) => destinationId)).toEqual(["dst_2"]);
+  const fanouts = world.outcomes().filter(({ kind }) => kind === "fanout");
+  expect(fanouts).toMatchObject([{ destinationIds: ["dst_2", "dst_1"] }]);
 });
 
 describe("a claim", () => {

@@ -25,6 +25,15 @@ it("repeats what an earlier owner chose, whatever has changed since", () => {
   expect(tasks.map((task) => task.destinationId)).toEqual(["dst_2", "dst_9"]);
 });
 
+it("adds those that it was sent to while the choice was lost, whatever they have been set to since", () => {
+  const { outcome, tasks } = planFanout(world.makeEvent(), destinations, 5, null, [
+    "dst_2",
+    "dst_4",
+  ]);
+  expect(outcome).toMatchObject({ destinationIds: ["dst_1", "dst_4", "dst_2"] });
+  expect(tasks.map((task) => task.destinationId)).toEqual(["dst_1", "dst_4", "dst_2"]);
+});
+
 it("makes first tries due at once, also where the clock is behind the one that received the event", () => {
   const event = world.makeEvent();
   const behindMs = event.receivedAtMs - 10_000;

@@ -1,0 +1,25 @@
+import { scheduleLengthMs } from "../../domain/backoff.ts";
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { DestinationConfig } from "../../domain/destination.ts";
+import type { DeliveryOptions } from "./ports.ts";
+
+/** A run whose schedule is short still gets this long behind an open circuit. */
+const SHORTEST_DEADLINE_MS = 60_000;
+
+export const DEADLINE_PASSED =
+  "the receiver kept failing (circuit open) until the whole retry schedule had elapsed";
+
+/** When the circuit breaker may no longer put the run off, ms since the epoch. */
+export function deadlineOf(
+  task: DeliveryTask,
+  config: DestinationConfig,
+  options: DeliveryOptions,
+): number {
+  const scheduleMs = scheduleLengthMs({
+    backoff: config.retryBackoff,
+    retryMaxAttempts: config.retryMaxAttempts,
+    baseMs: options.retryBaseMs,
+    timeoutMs: options.deliveryTimeoutMs,
+  });
+  return task.runStartedAtMs + Math.max(SHORTEST_DEADLINE_MS, scheduleMs);
+}
