@@ -97,11 +97,13 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
       { kinds: BROKER_FAULTS, pauseMs: [3_000, 10_000] },
     ] as const;
 
-    const plans = Array.from({ length: ENDPOINTS }, (_, index) =>
-      index % 4 === 0
-        ? [{ path: "/ok" }, { path: index % 8 === 0 ? "/slow/300" : "/flaky/10" }]
-        : [{ path: "/ok" }],
-    );
+    const plansWith = (slow: string) =>
+      Array.from({ length: ENDPOINTS }, (_, index) =>
+        index % 4 === 0
+          ? [{ path: "/ok" }, { path: index % 8 === 0 ? slow : "/flaky/10" }]
+          : [{ path: "/ok" }],
+      );
+    const plans = plansWith("/slow/300");
 
     it.skipIf(isLong)(
       "breaks no promise (I1–I3, I6–I8) while processes and brokers are killed, frozen and restarted at random",
@@ -258,7 +260,8 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
         const { violations, summary } = await runTrial(arena, {
           name: "mixed",
           seed,
-          destinations: plans,
+          // At 300 ms and 16 in flight a receiver takes 53/s: its backlog would tell of the receiver, not of the relay.
+          destinations: plansWith("/slow/100"),
           perSecond: 150,
           senders: 64,
           allowances: ALLOWANCES,
