@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import type { Socket } from "node:net";
+import { classToGuard } from "./guard-class.ts";
 
 interface Connection {
   readonly socket?: Socket | null;
@@ -9,12 +9,11 @@ interface Connection {
   isConnected(): boolean;
 }
 
-interface Guarded {
+interface ConnectionMethods {
   connect: (this: Connection) => Promise<unknown>;
   processData: (this: Connection, data: Buffer) => void;
 }
 
-const GUARDED = Symbol.for("webhook-relay.kafkajs-connection");
 const SIZE_BYTES = 4;
 
 /**
@@ -23,11 +22,8 @@ const SIZE_BYTES = 4;
  * process. This begins every connection anew, and ends one whose bytes make no sense. Safe to call again.
  */
 export function guardConnection(): void {
-  const load = createRequire(import.meta.url);
-  const { prototype } = load("kafkajs/src/network/connection.js") as {
-    prototype: Guarded & { [GUARDED]?: true };
-  };
-  if (prototype[GUARDED] === true) return;
+  const prototype = classToGuard("network/connection.js") as ConnectionMethods | null;
+  if (prototype === null) return;
   const { connect, processData } = prototype;
   prototype.connect = function guardedConnect(this: Connection) {
     if (!this.isConnected()) {
@@ -45,7 +41,6 @@ export function guardConnection(): void {
       this.socket?.destroy(error as Error);
     }
   };
-  prototype[GUARDED] = true;
 }
 
 function forget(connection: Connection): void {

@@ -1,11 +1,9 @@
-import { createRequire } from "node:module";
+import { classToGuard } from "./guard-class.ts";
 
 interface Runner {
   readonly running: boolean;
-  readonly fetch: (nodeId: string) => Promise<readonly unknown[]>;
+  fetch: (nodeId: string) => Promise<readonly unknown[]>;
 }
-
-const GUARDED = Symbol.for("webhook-relay.kafkajs-stopped-runner");
 
 /**
  * kafkajs makes new fetchers when the set of brokers changes, also when the consumer was told to stop in that moment.
@@ -13,15 +11,11 @@ const GUARDED = Symbol.for("webhook-relay.kafkajs-stopped-runner");
  * ever. This makes such a fetch fail, which ends the fetchers, and then the consumer. Safe to call again.
  */
 export function guardStoppedRunner(): void {
-  const load = createRequire(import.meta.url);
-  const { prototype } = load("kafkajs/src/consumer/runner.js") as {
-    prototype: { fetch: Runner["fetch"]; [GUARDED]?: true };
-  };
-  if (prototype[GUARDED] === true) return;
+  const prototype = classToGuard("consumer/runner.js") as Runner | null;
+  if (prototype === null) return;
   const original = prototype.fetch;
   prototype.fetch = async function guarded(this: Runner, nodeId) {
     if (!this.running) throw new Error("the consumer was stopped");
     return original.call(this, nodeId);
   };
-  prototype[GUARDED] = true;
 }
