@@ -26,8 +26,9 @@ import { ensureTopics, partitionCount } from "./topics.ts";
 const CHECK_TIMEOUT_MS = 3_000;
 const LEARN_TRIES = 10;
 const LEARN_RETRY_MS = 500;
-const OPEN_TRIES = 5;
-const OPEN_RETRY_MS = 300;
+/** A broker that dies, and the election of another controller, are over by then. */
+const OPEN_WITHIN_MS = 10_000;
+const OPEN_RETRY_MS = 500;
 
 /** The log port on Kafka. Consumers that were not disposed are disposed with it. */
 export interface KafkaLog extends Log {
@@ -35,12 +36,17 @@ export interface KafkaLog extends Log {
   readonly queuedBytes: number;
 }
 
-/** Connects, makes what topics are missing and checks the rest. @throws {LogError} that says what is wrong */
+/**
+ * Connects, makes what topics are missing and checks the rest. Brokers that are away are waited for, some ten seconds.
+ * @throws {LogError} that says what is wrong
+ */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> {
   guardConnection();
   guardRequestQueue();
   guardStoppedRunner();
-  for (let attempt = 1; ; attempt += 1) {
+  const now = options.monotonic ?? (() => performance.now());
+  const untilMs = now() + OPEN_WITHIN_MS;
+  for (;;) {
     const log = new KafkaBackedLog(options);
     try {
       await log.open();
@@ -48,16 +54,26 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
     } catch (error) {
       await log[Symbol.asyncDispose]();
       if (error instanceof LogError) throw error;
-      if (!isCutOff(error) || attempt === OPEN_TRIES) throw unusable(options, error);
+      if (!isAway(error) || now() >= untilMs) throw unusable(options, error);
+      options.logger.warn({ error: (error as Error).message }, "log.brokers_awaited");
     }
     await new Promise((resolve) => setTimeout(resolve, OPEN_RETRY_MS));
   }
 }
 
-/** A broker went while it was being asked, and the client does not ask another: the next try finds one that is there. */
-function isCutOff(error: unknown): boolean {
-  return (error as { readonly name?: unknown }).name === "KafkaJSConnectionClosedError";
+/** Nobody answered, or went while being asked: unlike a bad certificate or password this may pass. */
+function isAway(error: unknown): boolean {
+  const { name, code, cause } = error as {
+    readonly name?: string;
+    readonly code?: string;
+    readonly cause?: unknown;
+  };
+  if (name === "KafkaJSConnectionClosedError" || name === "KafkaJSRequestTimeoutError") return true;
+  if (code !== undefined && AWAY_CODES.has(code)) return true;
+  return cause !== undefined && cause !== null && isAway(cause);
 }
+
+const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
 function unusable({ connection }: KafkaLogOptions, error: unknown): LogError {
   return new LogError(
