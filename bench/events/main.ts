@@ -75,7 +75,7 @@ async function main(): Promise<void> {
     for (const { table, partition } of days)
       await client.command({ query: `OPTIMIZE TABLE ${table} PARTITION '${partition}' FINAL` });
     if (values.bulk)
-      for (const index of ["search_coarse", "search_fine", "leaf_filter"])
+      for (const index of ["search_coarse", "search_fine", "leaves_filter"])
         await client.command({
           query: `ALTER TABLE events MATERIALIZE INDEX ${index} IN PARTITION '${lastDay(endMs)}'`,
           clickhouse_settings: { mutations_sync: "2" },

@@ -96,3 +96,9 @@ ALTER TABLE attempts_local ON CLUSTER 'relay' MODIFY SETTING deduplicate_merge_p
 ALTER TABLE attempts_local ON CLUSTER 'relay' ADD PROJECTION IF NOT EXISTS facets (SELECT org_id, endpoint_id, provider, signature_valid, status, count() GROUP BY org_id, endpoint_id, provider, signature_valid, status);
 
 ALTER TABLE attempts_local ON CLUSTER 'relay' MATERIALIZE PROJECTION facets SETTINGS mutations_sync = 0;
+
+ALTER TABLE events_local ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS leaves_filter leaves TYPE bloom_filter(0.001) GRANULARITY 16;
+
+ALTER TABLE events_local ON CLUSTER 'relay' MATERIALIZE INDEX leaves_filter SETTINGS mutations_sync = 0;
+
+ALTER TABLE events_local ON CLUSTER 'relay' DROP INDEX IF EXISTS leaf_filter SETTINGS mutations_sync = 0, alter_sync = 0;

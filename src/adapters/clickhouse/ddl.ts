@@ -1,4 +1,4 @@
-import type { SchemaOptions, Table } from "./schema.ts";
+import type { SchemaOptions, SkipIndex, Table } from "./schema.ts";
 
 /** Tokens of batches that a table remembers, against a repeated insert. */
 const REMEMBERED_BATCHES = 10_000;
@@ -50,6 +50,21 @@ export function keepCounts(table: Table, options: SchemaOptions): readonly strin
     `${alter} MODIFY SETTING deduplicate_merge_projection_mode = 'rebuild'`,
     `${alter} ADD PROJECTION IF NOT EXISTS facets (SELECT ${columns}, count() GROUP BY ${columns})`,
     `${alter} MATERIALIZE PROJECTION facets SETTINGS mutations_sync = 0`,
+  ];
+}
+
+/** Statements that put one skip index in another's place; parts that exist already get it in the background. */
+export function replaceIndex(
+  table: Table,
+  former: string,
+  { name, definition }: SkipIndex,
+  options: SchemaOptions,
+): readonly string[] {
+  const alter = `ALTER TABLE ${localName(table, options)}${onCluster(options)}`;
+  return [
+    `${alter} ADD INDEX IF NOT EXISTS ${name} ${definition}`,
+    `${alter} MATERIALIZE INDEX ${name} SETTINGS mutations_sync = 0`,
+    `${alter} DROP INDEX IF EXISTS ${former} SETTINGS mutations_sync = 0, alter_sync = 0`,
   ];
 }
 

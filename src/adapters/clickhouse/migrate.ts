@@ -1,6 +1,6 @@
 import type { ClickHouseClient } from "@clickhouse/client";
-import { createTable, keepCounts, localName, onCluster, retention } from "./ddl.ts";
-import { TABLES, type SchemaOptions } from "./schema.ts";
+import { createTable, keepCounts, localName, onCluster, replaceIndex, retention } from "./ddl.ts";
+import { EVENTS, LEAVES_FILTER, TABLES, type SchemaOptions } from "./schema.ts";
 
 interface Migration {
   readonly version: number;
@@ -19,6 +19,11 @@ const MIGRATIONS: readonly Migration[] = [
     version: 2,
     name: "counts for facets",
     statements: (options) => TABLES.flatMap((table) => keepCounts(table, options)),
+  },
+  {
+    version: 3,
+    name: "leaf filters of sixteen granules",
+    statements: (options) => replaceIndex(EVENTS, "leaf_filter", LEAVES_FILTER, options),
   },
 ];
 

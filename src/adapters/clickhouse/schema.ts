@@ -11,6 +11,11 @@ export interface SchemaOptions {
   readonly cluster?: string | undefined;
 }
 
+export interface SkipIndex {
+  readonly name: string;
+  readonly definition: string;
+}
+
 export interface Table {
   readonly name: string;
   readonly columns: string;
@@ -47,7 +52,18 @@ const TEXT_INDEXES = [
   `INDEX search_coarse ${SEARCH_TEXT} TYPE ngrambf_v1(4, 262144, 1, 0) GRANULARITY 32`,
   `INDEX search_fine ${SEARCH_TEXT} TYPE ngrambf_v1(4, 32768, 2, 0) GRANULARITY 1`,
 ].join(", ");
+/** As it was made first: see `LEAVES_FILTER`. */
 const LEAF_INDEX = "INDEX leaf_filter leaves TYPE bloom_filter(0.02) GRANULARITY 1";
+
+/**
+ * Granules of events are small, so a filter for each was many to read, and two in a hundred of them said yes to a leaf they do not
+ * have: on two million rows of 20 leaves 52 ms and 75 granules read for a leaf that one row has; with one filter for sixteen
+ * granules, of as many bytes in all, 32 ms and 16.
+ */
+export const LEAVES_FILTER: SkipIndex = {
+  name: "leaves_filter",
+  definition: "leaves TYPE bloom_filter(0.001) GRANULARITY 16",
+};
 
 export const EVENTS: Table = {
   name: "events",

@@ -61,11 +61,20 @@ describe("migrations", () => {
       });
       formatted.push(...(await answer.json<{ text: string }>()).map((row) => row.text));
     }
-    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(12);
+    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(15);
     expect(formatted.filter((text) => text.includes("ReplicatedReplacingMergeTree"))).toHaveLength(
       3,
     );
     expect(formatted.filter((text) => text.includes("Distributed('relay'"))).toHaveLength(3);
+  });
+
+  test("one filter for sixteen granules stands in the place of the first leaf index", async () => {
+    const answer = await clickhouse.client.query({
+      query:
+        "SELECT name, granularity FROM system.data_skipping_indices WHERE table = 'events' AND expr = 'leaves'",
+      format: "JSONEachRow",
+    });
+    expect(await answer.json()).toEqual([{ name: "leaves_filter", granularity: 16 }]);
   });
 
   test("another retention is taken over by the tables that are there", async () => {
