@@ -10,6 +10,15 @@ const PARTITIONS = 50;
 const NOTHING = { groups: [], removedRows: [], removedBlobs: [], refs: [], starts: [] };
 const keyBytes = Buffer.from("ep_1");
 
+function filesIn(path: string) {
+  return {
+    path: join(path, "log.mdb"),
+    aheadPath: join(path, "log.wal"),
+    mapSizeBytes: 2 ** 32,
+    cacheBytes: 0,
+  };
+}
+
 /** One record for every partition, as one commit. */
 async function commitOffset(store: CommitStore, offset: number): Promise<void> {
   const value = Buffer.alloc(100, offset % 256);
@@ -40,12 +49,7 @@ function expectAll(store: CommitStore, count: number): void {
 
 it("rows are found before and after they were put into the index, and after the files were opened again", async () => {
   await using dir = await temporaryDir();
-  const options = {
-    path: join(dir.path, "log.mdb"),
-    aheadPath: join(dir.path, "log.wal"),
-    mapSizeBytes: 2 ** 32,
-    cacheBytes: 0,
-  };
+  const options = filesIn(dir.path);
   let store = await openStore(options);
   let count = 0;
   // 4,096 rows outside of the index are the most: 81 commits of 50.
@@ -67,12 +71,7 @@ it("rows are found before and after they were put into the index, and after the 
 
 it("the file has room ahead, so that a commit does not make it longer", async () => {
   await using dir = await temporaryDir();
-  const options = {
-    path: join(dir.path, "log.mdb"),
-    aheadPath: join(dir.path, "log.wal"),
-    mapSizeBytes: 2 ** 32,
-    cacheBytes: 0,
-  };
+  const options = filesIn(dir.path);
   const store = await openStore(options);
   await commitOffset(store, 0);
   const sizeBytes = statSync(options.path).size;
