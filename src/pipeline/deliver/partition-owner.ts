@@ -13,11 +13,14 @@ import { PartitionPositions } from "./partition-positions.ts";
 import type { SourceTopic } from "./partition-positions.ts";
 import { makePartitionWriter } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
-import { recoverLateEnds, recoverPartition } from "./recovery.ts";
+import { readEnds, recoverLateEnds, recoverPartition } from "./recovery.ts";
 import type { RecoveredPartition } from "./recovery.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
 const COMMIT_RETRY_MS = 500;
+/** An owner that lives on repeats its appends while brokers are away, also after the next one has begun. */
+const LATE_ENDS_FOR_MS = 120_000;
+const LATE_ENDS_EVERY_MS = 2_000;
 /** More records than this in one partition wait in the log. */
 const MAX_OPEN_RECORDS = 50_000;
 
@@ -195,6 +198,25 @@ export class PartitionOwner {
     this.#lanes.open();
     this.#open();
     this.#lanes.held.sweep();
+    if (waitMs > 0) void this.#watchLateEnds();
+  }
+
+  /** What the last owner has ended after all is not made again where it still waits: in a delay tier, or in a lane. */
+  async #watchLateEnds(): Promise<void> {
+    const { clock, logger } = this.#shared.ports;
+    const positions = this.#positions.known;
+    const untilMs = clock.monotonic() + LATE_ENDS_FOR_MS;
+    const input = { partition: this.#partition, positions, logger };
+    let next = positions.floors().get("attempts") ?? 0;
+    while (clock.monotonic() < untilMs) {
+      await this.#pause(LATE_ENDS_EVERY_MS);
+      if (this.#closed) return;
+      try {
+        next = await readEnds(input, next, this.#shared.recent);
+      } catch (error) {
+        logger.warn({ err: error }, "delivery.late_ends_not_read");
+      }
+    }
   }
 
   /**

@@ -1,6 +1,7 @@
+import type { Attempt } from "../../domain/attempt.ts";
 import type { LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
-import type { OutcomeRecord } from "../../domain/outcome.ts";
+import type { FollowUp, OutcomeRecord } from "../../domain/outcome.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { decodeTask } from "../log/task-codec.ts";
 import { decodeClaim } from "./claim.ts";
@@ -96,6 +97,25 @@ export async function recoverLateEnds(input: {
     });
 }
 
+/** Ends from an offset on, whoever wrote them. @returns where to go on */
+export async function readEnds(
+  input: {
+    readonly partition: OwnedPartition;
+    readonly positions: LogPositions;
+    readonly logger: Logger;
+  },
+  fromOffset: number,
+  ledger: RunLedger,
+): Promise<number> {
+  let next = fromOffset;
+  await each(input, "attempts", fromOffset, (record) => {
+    next = record.offset + 1;
+    const outcome = decodeOutcome(record.value);
+    if (outcome.kind === "attempt") noteEnd(outcome.attempt, outcome.followUp, ledger);
+  });
+  return next;
+}
+
 function noteOutcome(
   outcome: OutcomeRecord,
   ledger: RunLedger,
@@ -103,9 +123,8 @@ function noteOutcome(
 ): void {
   switch (outcome.kind) {
     case "attempt": {
-      const { eventId, destinationId, run, tryNumber, deferral } = outcome.attempt;
-      const key = runKey(eventId, destinationId, run);
-      ledger.noteEnd(key, { tryNumber, deferrals: deferral }, outcome.followUp);
+      const { eventId, destinationId, run } = outcome.attempt;
+      noteEnd(outcome.attempt, outcome.followUp, ledger);
       noteTried(recovered.tried, fanoutKey(eventId, run), destinationId);
       return;
     }
@@ -117,6 +136,12 @@ function noteOutcome(
     default:
       return outcome satisfies never;
   }
+}
+
+function noteEnd(attempt: Attempt, followUp: FollowUp | null, ledger: RunLedger): void {
+  const { eventId, destinationId, run, tryNumber, deferral } = attempt;
+  const key = runKey(eventId, destinationId, run);
+  ledger.noteEnd(key, { tryNumber, deferrals: deferral }, followUp);
 }
 
 function noteTried(tried: Map<string, Set<string>>, key: string, destinationId: string): void {

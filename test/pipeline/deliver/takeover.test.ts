@@ -5,6 +5,8 @@ import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { encodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
 import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
+import type { DestinationConfig } from "../../../src/domain/destination.ts";
+import type { NewRecord } from "../../../src/domain/log.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
@@ -124,22 +126,47 @@ describe("what an owner writes that stood still until another had begun", () => 
   });
 });
 
+it("an end that its owner could make durable only after the next one had begun spares what still waits", async () => {
+  const world = new SimWorld({ delivery: { takeoverWaitMs: 1_000 } });
+  const config = world.configure("dst_1");
+  const first = await world.start("first");
+  await world.clock.advance(100);
+  void world.store.kill(first, 100);
+  await world.clock.advance(200);
+  world.configKind = "unavailable";
+  const event = world.ingest();
+  await world.start("second");
+  await world.clock.advance(2_000);
+  expect(world.deferrals).toEqual(["config_unavailable"]);
+  world.configKind = "sync";
+  world.store.write([endOf(world, event, config)]);
+  await world.clock.advance(30_000);
+  expect(world.seen).toEqual([]);
+  expect(world.droppedDuplicates).toBe(1);
+});
+
+/** The record of a delivered first try, as another owner writes it. */
+function endOf(world: SimWorld, event: EventRecord, config: DestinationConfig): NewRecord {
+  const nowMs = world.clock.now();
+  const end = concludeTry({
+    task: firstTry(event, config.id, nowMs),
+    config,
+    reply: answer(200),
+    startedAtMs: nowMs,
+    nowMs,
+    retryBaseMs: 1_000,
+    random: world.random,
+  });
+  const value = encodeOutcome({ kind: "attempt", ...end });
+  return { topic: "attempts", key: event.endpointId, value };
+}
+
 it("whom an event was sent to belongs to it, also when the fan-out was lost and it has been paused since", async () => {
   const world = new SimWorld();
   const config = world.configure("dst_1", { status: "paused" });
   world.configure("dst_2");
   const event = world.ingest();
-  const end = concludeTry({
-    task: firstTry(event, "dst_1", world.clock.now()),
-    config,
-    reply: answer(200),
-    startedAtMs: world.clock.now(),
-    nowMs: world.clock.now(),
-    retryBaseMs: 1_000,
-    random: world.random,
-  });
-  const value = encodeOutcome({ kind: "attempt", ...end });
-  world.store.write([{ topic: "attempts", key: event.endpointId, value }]);
+  world.store.write([endOf(world, event, config)]);
   await world.start("second");
   await world.clock.advance(5_000);
   expect(world.seen.map(({ destinationId }) => destinationId)).toEqual(["dst_2"]);
