@@ -43,15 +43,15 @@ async function main(): Promise<void> {
     (await client.query({ query, format: "JSONEachRow" })).json<T>();
   try {
     await migrateClickHouse(client, { retentionDays: 3_650 });
-    // A fixed end: the same data in every run, whatever the day.
-    const endMs = Date.UTC(2026, 10, 1);
+    const alter = (change: string) => client.command({ query: `ALTER TABLE events ${change}` });
     const report: Record<string, unknown> = {};
     if (!values["skip-fill"]) {
       const filling = connectClickHouse(
         values.bulk ? `${embedded.url}?ch_materialize_skip_indexes_on_insert=0` : embedded.url,
       );
-      const setting = (change: string) => client.command({ query: `ALTER TABLE events ${change}` });
-      if (values.bulk) await setting("MODIFY SETTING materialize_skip_indexes_on_merge = 0");
+      if (values.bulk) await alter("MODIFY SETTING materialize_skip_indexes_on_merge = 0");
+      // A fixed end: the same data in every run, whatever the day.
+      const endMs = Date.UTC(2026, 10, 1);
       const options = { seed: 1, count: Number(values.events), endMs, days: Number(values.days) };
       const bytes = values["payload-bytes"];
       const result = await fill(
@@ -59,13 +59,18 @@ async function main(): Promise<void> {
         bytes === undefined ? options : { ...options, payloadBytes: Number(bytes) },
         (events) => process.stderr.write(`\r${events} events`),
       );
-      if (values.bulk) await setting("RESET SETTING materialize_skip_indexes_on_merge");
       await filling.close();
       report["fill"] = result;
       console.log(
         `\nfilled ${result.events} events, ${result.attempts} attempts, ${(result.payloadBytes / 1e6).toFixed(0)} MB of payload in ${result.seconds.toFixed(0)} s`,
       );
     }
+    if (values.bulk) await alter("RESET SETTING materialize_skip_indexes_on_merge");
+    // A store that was filled in part ends earlier.
+    const [newest] = await rows<{ ms: string }>(
+      "SELECT toUnixTimestamp64Milli(max(received_at)) AS ms FROM events",
+    );
+    const endMs = Number(newest!.ms) + 1;
     // As the store does by itself with days that have got nothing for four hours.
     const days = await rows<{ table: string; partition: string }>(
       `SELECT table, partition FROM system.parts WHERE active AND database = currentDatabase() AND table != 'schema_migrations'
