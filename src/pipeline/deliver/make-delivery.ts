@@ -7,13 +7,12 @@ import { SOURCE_TOPICS } from "./partition-positions.ts";
 import type { SourceTopic } from "./partition-positions.ts";
 import { DEFAULT_DELIVERY_OPTIONS } from "./ports.ts";
 import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
-import { RunLedger } from "./run-ledger.ts";
+import { REMEMBERED_RUNS, RunLedger } from "./run-ledger.ts";
 import { SendGate } from "./send-gate.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 import { makeSteadyClock } from "./steady-clock.ts";
 
 export const DELIVERY_GROUP = "delivery";
-const REMEMBERED_RUNS = 100_000;
 /** Of the 5 s that the log allows: the rest is for commits. */
 const REVOKE_GRACE_MS = 4_000;
 

@@ -85,6 +85,7 @@ export class PartitionOwner {
       positions: this.#positions.known,
       ledger: this.#intake.ledger,
       held: this.#lanes.held.index,
+      partitions: this.#shared.ports.log.partitions,
       logger: this.#shared.ports.logger,
     });
     if (this.#closed) return;

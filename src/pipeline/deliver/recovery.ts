@@ -11,11 +11,15 @@ import { decodeHeld } from "./held-codec.ts";
 import { KnownLimits } from "./known-limits.ts";
 import { RECOVERY_TOPICS } from "./log-positions.ts";
 import type { LogPositions } from "./log-positions.ts";
-import { runKey, runKeyOf } from "./run-ledger.ts";
+import { REMEMBERED_RUNS, runKey, runKeyOf } from "./run-ledger.ts";
 import type { RunLedger } from "./run-ledger.ts";
 
-/** Ends a little before the committed position are read as well: a duplicate may come late. */
-const MARGIN_RECORDS = 2_000;
+/**
+ * Ends before the committed position are read as well, so many at least: an append that had to be repeated leaves two copies
+ * of a task, and the second may come out of a delay tier minutes after the first. An owner of all partitions reads as much
+ * as it can remember.
+ */
+const LEAST_MARGIN_RECORDS = 2_000;
 
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
@@ -36,6 +40,8 @@ export async function recoverPartition(input: {
   readonly positions: LogPositions;
   readonly ledger: RunLedger;
   readonly held: HeldIndex;
+  /** Of the log. */
+  readonly partitions: number;
   readonly logger: Logger;
 }): Promise<RecoveredPartition> {
   const { partition, positions, ledger, held, logger } = input;
@@ -48,8 +54,8 @@ export async function recoverPartition(input: {
   const committed = partition.committed("attempts");
   const last = committed === null ? null : decodeClaim(committed.metadata);
   let released = false;
-  const committedEnds = committed?.offset ?? 0;
-  await each(input, "attempts", Math.max(0, committedEnds - MARGIN_RECORDS), (record) => {
+  const margin = Math.max(LEAST_MARGIN_RECORDS, Math.ceil(REMEMBERED_RUNS / input.partitions));
+  await each(input, "attempts", Math.max(0, (committed?.offset ?? 0) - margin), (record) => {
     const outcome = decodeOutcome(record.value);
     if (outcome.kind === "released" && outcome.ownerId === last?.ownerId) released = true;
     noteOutcome(outcome, ledger, recovered);

@@ -7,6 +7,9 @@ export interface Step {
   readonly deferrals: number;
 }
 
+/** Most runs that a process remembers after they went on: a copy of a task may come minutes late. */
+export const REMEMBERED_RUNS = 100_000;
+
 interface RunFacts {
   /** The latest end that is durable, with what follows it. */
   ended: (Step & { readonly followUp: FollowUp | null }) | null;

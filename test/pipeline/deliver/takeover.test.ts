@@ -88,6 +88,30 @@ it("a copy that is published after the new owner has caught up is not sent again
   expect(world.droppedDuplicates).toBe(dropped + 1);
 });
 
+it("a second copy that comes out of a delay tier minutes later is not sent by a next owner either", async () => {
+  const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+  world.configure("dst_1");
+  const first = await world.start("first");
+  const event = world.ingest();
+  for (let sent = 1; sent < 3_000; sent += 100) {
+    for (let count = 0; count < 100; count += 1) world.ingest();
+    await world.clock.advance(1_000);
+  }
+  await world.clock.until(() => world.ended().size === world.seen.length, 60_000, 100);
+  await world.clock.advance(5_000);
+  const sent = world.seen.length;
+  expect(sent).toBeGreaterThan(2_500);
+  void world.store.kill(first, 100);
+  await world.clock.advance(200);
+  await world.start("second");
+  await world.clock.advance(5_000);
+  const copy = { ...firstTry(event, "dst_1", world.clock.now()), deferrals: 1 };
+  world.store.write([{ topic: "tasks", key: event.endpointId, value: encodeTask(copy) }]);
+  await world.clock.advance(5_000);
+  expect(world.seen).toHaveLength(sent);
+  expect(world.droppedDuplicates).toBe(1);
+});
+
 describe("what an owner writes that stood still until another had begun", () => {
   function writeTask(world: SimWorld, event: EventRecord, step: Partial<DeliveryTask>): void {
     const task = { ...firstTry(event, "dst_1", world.clock.now()), ...step };
