@@ -43,6 +43,9 @@ function checkEnds(story: Story, { rows }: Facts, found: string[]): void {
       found.push(`I2: ${run} went on to try ${after.tryNumber} after its end`);
     if (end.status === "dead") checkDead(story, end, found);
   }
+  for (const run of world.ended().keys())
+    if (!rows.get(run)?.some(({ status }) => status === "delivered" || status === "dead"))
+      found.push(`I2: ${run} has ended, and its rows say that it goes on`);
   for (let partition = 0; partition < world.store.partitions; partition += 1)
     for (const topic of ["events", "tasks"] as const) {
       const committed = world.store.committed("delivery", topic, partition)?.offset ?? 0;

@@ -14,6 +14,7 @@ import { KnownLimits, limitKey } from "./known-limits.ts";
 import { encodeLimit } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
+import { writeOwned } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
 import { PendingWork } from "./pending-work.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
@@ -238,6 +239,8 @@ export class PartitionLanes implements LaneHost {
 
   async #conclude(task: DeliveryTask, end: Conclusion): Promise<void> {
     const { attempt, followUp } = end;
+    // Somebody else has brought the run to its end: a row that says it goes on would stand in the place of that one's.
+    if (followUp !== null && this.endIfOver(task)) return;
     const records = [this.#endRecord(end)];
     const next = followUp === null ? null : { ...task, ...followUp };
     if (next !== null) records.push(this.#taskRecord(next, this.clock.now()));
@@ -256,7 +259,10 @@ export class PartitionLanes implements LaneHost {
     records: readonly NewRecord[],
     end: Conclusion | null = null,
   ): Promise<boolean> {
-    if ((await this.#write(records)) === null) return false;
+    const isOpen = (): boolean => this.#isOpen;
+    const owned = { partition: this.#partition, clock: this.clock, isOpen };
+    const written = next === null ? this.#write(records) : writeOwned(this.#write, owned, records);
+    if ((await written) === null) return false;
     const key = runKeyOf(task);
     if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);
     if (next !== null) this.#shared.recent.noteWaiting(key, next);

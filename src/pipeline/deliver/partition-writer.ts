@@ -1,6 +1,9 @@
+import type { Clock } from "../../domain/clock.ts";
 import type { NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import type { PartitionPositions } from "./partition-positions.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
+
+const DOUBT_CHECK_MS = 200;
 
 /** Appends for one partition, noting where the records went. Never rejects. `mayWrite` is asked before every try. */
 export type WriteRecords = (
@@ -27,4 +30,30 @@ export function makePartitionWriter(
       return null;
     }
   };
+}
+
+/**
+ * What lets a run go on is written only while nobody else can own the partition: a next owner makes the same try anew, and of one
+ * try the last row stands. While that is in doubt it waits. Null once ownership has ended.
+ */
+export async function writeOwned(
+  write: WriteRecords,
+  owned: {
+    readonly partition: OwnedPartition;
+    readonly clock: Clock;
+    readonly isOpen: () => boolean;
+  },
+  records: readonly NewRecord[],
+): Promise<readonly Position[] | null> {
+  for (;;) {
+    let isDoubtful = false;
+    const written = await write(records, () => {
+      isDoubtful = !owned.partition.exclusive();
+      return !isDoubtful;
+    });
+    if (!isDoubtful || !owned.isOpen()) return written;
+    await new Promise<void>((resolve) => {
+      owned.clock.schedule(DOUBT_CHECK_MS, resolve);
+    });
+  }
 }

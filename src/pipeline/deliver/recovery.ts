@@ -1,7 +1,7 @@
 import type { Attempt } from "../../domain/attempt.ts";
 import type { LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
-import type { FollowUp, OutcomeRecord } from "../../domain/outcome.ts";
+import type { OutcomeRecord } from "../../domain/outcome.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { decodeTask } from "../log/task-codec.ts";
 import { decodeClaim } from "./claim.ts";
@@ -12,7 +12,7 @@ import { KnownLimits } from "./known-limits.ts";
 import { RECOVERY_TOPICS } from "./log-positions.ts";
 import type { LogPositions } from "./log-positions.ts";
 import { REMEMBERED_RUNS, runKey, runKeyOf } from "./run-ledger.ts";
-import type { RunLedger } from "./run-ledger.ts";
+import type { RunLedger, Step } from "./run-ledger.ts";
 
 /**
  * Ends before the committed position are read as well, so many at least: an append that had to be repeated leaves two copies
@@ -117,7 +117,9 @@ export async function readEnds(
   await each(input, "attempts", fromOffset, (record) => {
     next = record.offset + 1;
     const outcome = decodeOutcome(record.value);
-    if (outcome.kind === "attempt") noteEnd(outcome.attempt, outcome.followUp, ledger);
+    if (outcome.kind !== "attempt") return;
+    const { attempt, followUp } = outcome;
+    ledger.noteEarlierEnd(runKeyOfAttempt(attempt), stepOf(attempt), followUp);
   });
   return next;
 }
@@ -130,7 +132,7 @@ function noteOutcome(
   switch (outcome.kind) {
     case "attempt": {
       const { eventId, destinationId, run } = outcome.attempt;
-      noteEnd(outcome.attempt, outcome.followUp, ledger);
+      ledger.noteEnd(runKeyOfAttempt(outcome.attempt), stepOf(outcome.attempt), outcome.followUp);
       noteTried(recovered.tried, fanoutKey(eventId, run), destinationId);
       return;
     }
@@ -144,10 +146,12 @@ function noteOutcome(
   }
 }
 
-function noteEnd(attempt: Attempt, followUp: FollowUp | null, ledger: RunLedger): void {
-  const { eventId, destinationId, run, tryNumber, deferral } = attempt;
-  const key = runKey(eventId, destinationId, run);
-  ledger.noteEnd(key, { tryNumber, deferrals: deferral }, followUp);
+function runKeyOfAttempt({ eventId, destinationId, run }: Attempt): string {
+  return runKey(eventId, destinationId, run);
+}
+
+function stepOf({ tryNumber, deferral }: Attempt): Step {
+  return { tryNumber, deferrals: deferral };
 }
 
 function noteTried(tried: Map<string, Set<string>>, key: string, destinationId: string): void {

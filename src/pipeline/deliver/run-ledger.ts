@@ -57,10 +57,17 @@ export class RunLedger {
   noteEnd(key: string, step: Step, followUp: FollowUp | null): void {
     const facts = this.#facts(key);
     const { ended } = facts;
-    // The end of the run itself stands, whatever a second copy came to.
-    if (ended?.followUp === null) return;
-    if (ended === null || followUp === null || compareSteps(step, ended) >= 0)
+    const order = ended === null ? 1 : compareSteps(step, ended);
+    // The end of the run itself stands, whatever a second copy came to; of one step the last row stands, as in the store.
+    if (ended?.followUp === null && order !== 0) return;
+    if (followUp === null || order >= 0)
       facts.ended = { tryNumber: step.tryNumber, deferrals: step.deferrals, followUp };
+  }
+
+  /** An end that is older than what was noted of the same step stays out. */
+  noteEarlierEnd(key: string, step: Step, followUp: FollowUp | null): void {
+    const ended = this.#runs.get(key)?.ended ?? null;
+    if (ended === null || compareSteps(step, ended) !== 0) this.noteEnd(key, step, followUp);
   }
 
   noteWaiting(key: string, step: Step): void {

@@ -25,6 +25,17 @@ describe("run ledger", () => {
     expect(late.judge("run", again).kind).toBe("superseded");
   });
 
+  it("of one step knows the last end, as the store does, but for one that is older than what was noted", () => {
+    const ledger = new RunLedger();
+    ledger.noteEnd("run", first, null);
+    ledger.noteEnd("run", first, retry);
+    expect(ledger.judge("run", first)).toEqual({ kind: "follow_up", followUp: retry });
+    ledger.noteEarlierEnd("run", first, null);
+    expect(ledger.judge("run", first).kind).toBe("follow_up");
+    ledger.noteEarlierEnd("other", first, null);
+    expect(ledger.judge("other", first).kind).toBe("superseded");
+  });
+
   it("takes over what another ledger knows, and empties it", () => {
     const [ledger, other] = [new RunLedger(), new RunLedger()];
     ledger.noteEnd("known", again, retry);

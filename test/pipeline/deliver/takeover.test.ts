@@ -9,6 +9,7 @@ import type { DestinationConfig } from "../../../src/domain/destination.ts";
 import type { NewRecord } from "../../../src/domain/log.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
+import type { Behaviour } from "../../support/sim-world.ts";
 
 const WAIT_MS = 20_000;
 
@@ -167,6 +168,61 @@ it("an end that its owner could make durable only after the next one had begun s
   await world.clock.advance(30_000);
   expect(world.seen).toEqual([]);
   expect(world.droppedDuplicates).toBe(1);
+});
+
+describe("of one try the last row stands, and the row of a run that has ended says so", () => {
+  const SLOW_THEN_OK: Behaviour = (_, nth) =>
+    nth === 0
+      ? { afterMs: 4_000, reply: { kind: "timeout", reason: "no answer", latencyMs: 4_000 } }
+      : { afterMs: 10, reply: answer(200) };
+
+  it("when an owner wakes whose try another has made anew", async () => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: 500 } });
+    world.configure("dst_1");
+    world.behave("dst_1", SLOW_THEN_OK);
+    const first = await world.start("first");
+    world.ingest();
+    await world.clock.advance(100);
+    void world.store.freeze(first, 8_000, 1_000);
+    await world.start("second");
+    await world.clock.advance(20_000);
+    expect(world.seen.map(({ process, attempt }) => [process, attempt])).toEqual([
+      ["first", 1],
+      ["second", 1],
+    ]);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["delivered"]);
+  });
+
+  it("when an owner hears of it while it makes the try anew", async () => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: 500 } });
+    const config = world.configure("dst_1");
+    const first = await world.start("first");
+    await world.clock.advance(100);
+    void world.store.kill(first, 100);
+    await world.clock.advance(200);
+    world.behave("dst_1", SLOW_THEN_OK);
+    const event = world.ingest();
+    await world.start("second");
+    await world.clock.until(() => world.seen.length === 1, 5_000, 50);
+    world.store.write([endOf(world, event, config)]);
+    await world.clock.advance(20_000);
+    expect(world.seen).toHaveLength(1);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["delivered"]);
+  });
+
+  it("and what lets a run go on waits while ownership is in doubt", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", (_, nth) => ({ afterMs: 100, reply: answer(nth === 0 ? 500 : 200) }));
+    const process = await world.start("only");
+    world.ingest();
+    await world.clock.advance(50);
+    process.inDoubtUntilMs = world.clock.now() + 3_000;
+    await world.clock.advance(2_500);
+    expect(world.attempts()).toEqual([]);
+    await world.clock.until(() => world.ended().size === 1, 60_000, 100);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["failed", "delivered"]);
+  });
 });
 
 /** The record of a delivered first try, as another owner writes it. */
