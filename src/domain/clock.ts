@@ -10,3 +10,10 @@ export interface Clock {
 
 /** Uniform in [0, 1). */
 export type Random = () => number;
+
+/** Resolves after so long by the clock; it cannot be called off. */
+export function pause(clock: Clock, delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    clock.schedule(delayMs, resolve);
+  });
+}

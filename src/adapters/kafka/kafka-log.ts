@@ -29,6 +29,7 @@ const LEARN_RETRY_MS = 500;
 /** A broker that dies, and the election of another controller, are over by then. */
 const OPEN_WITHIN_MS = 10_000;
 const OPEN_RETRY_MS = 500;
+const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
 /** The log port on Kafka. Consumers that were not disposed are disposed with it. */
 export interface KafkaLog extends Log {
@@ -72,8 +73,6 @@ function isAway(error: unknown): boolean {
   if (code !== undefined && AWAY_CODES.has(code)) return true;
   return cause !== undefined && cause !== null && isAway(cause);
 }
-
-const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
 function unusable({ connection }: KafkaLogOptions, error: unknown): LogError {
   return new LogError(

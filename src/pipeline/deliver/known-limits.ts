@@ -1,3 +1,4 @@
+import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
@@ -48,10 +49,7 @@ export class KnownLimits {
     readonly waitMs: number;
   }): Promise<void> {
     const { partition, clock, logger, waitMs } = from;
-    if (waitMs > 0)
-      await new Promise<void>((resolve) => {
-        clock.schedule(waitMs, resolve);
-      });
+    if (waitMs > 0) await pause(clock, waitMs);
     try {
       for await (const records of partition.read("limits", this.#next))
         for (const record of records) this.note(record);

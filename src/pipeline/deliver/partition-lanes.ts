@@ -15,7 +15,7 @@ import { encodeLimit } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
 import { writeOwned } from "./partition-writer.ts";
-import type { WriteRecords } from "./partition-writer.ts";
+import type { Ownership, WriteRecords } from "./partition-writer.ts";
 import { PendingWork } from "./pending-work.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
 import { runKeyOf } from "./run-ledger.ts";
@@ -41,6 +41,7 @@ export class PartitionLanes implements LaneHost {
   readonly #partition: OwnedPartition;
   readonly #live: LiveTries;
   readonly #write: WriteRecords;
+  readonly #ownership: Ownership;
   readonly #lanes = new Map<string, Lane>();
   #isOpen = false;
 
@@ -62,6 +63,7 @@ export class PartitionLanes implements LaneHost {
     this.#partition = partition;
     this.#live = live;
     this.#write = write;
+    this.#ownership = { partition, clock: this.clock, isOpen: () => this.#isOpen };
     this.held = new HeldTasks({
       clock: shared.ports.clock,
       logger: shared.ports.logger,
@@ -259,9 +261,8 @@ export class PartitionLanes implements LaneHost {
     records: readonly NewRecord[],
     end: Conclusion | null = null,
   ): Promise<boolean> {
-    const isOpen = (): boolean => this.#isOpen;
-    const owned = { partition: this.#partition, clock: this.clock, isOpen };
-    const written = next === null ? this.#write(records) : writeOwned(this.#write, owned, records);
+    const write = this.#write;
+    const written = next === null ? write(records) : writeOwned(write, this.#ownership, records);
     if ((await written) === null) return false;
     const key = runKeyOf(task);
     if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);

@@ -1,3 +1,4 @@
+import { pause } from "../../domain/clock.ts";
 import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { encodeOutcome } from "../log/outcome-codec.ts";
 import { encodeClaim } from "./claim.ts";
@@ -261,8 +262,6 @@ export class PartitionOwner {
   }
 
   #pause(delayMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.#shared.ports.clock.schedule(delayMs, resolve);
-    });
+    return pause(this.#shared.ports.clock, delayMs);
   }
 }

@@ -1,3 +1,4 @@
+import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import type { PartitionPositions } from "./partition-positions.ts";
@@ -32,17 +33,20 @@ export function makePartitionWriter(
   };
 }
 
+/** What tells whether a partition may still be written for; `isOpen` until its owner closes. */
+export interface Ownership {
+  readonly partition: OwnedPartition;
+  readonly clock: Clock;
+  readonly isOpen: () => boolean;
+}
+
 /**
  * What lets a run go on is written only while nobody else can own the partition: a next owner makes the same try anew, and of one
  * try the last row stands. While that is in doubt it waits. Null once ownership has ended.
  */
 export async function writeOwned(
   write: WriteRecords,
-  owned: {
-    readonly partition: OwnedPartition;
-    readonly clock: Clock;
-    readonly isOpen: () => boolean;
-  },
+  owned: Ownership,
   records: readonly NewRecord[],
 ): Promise<readonly Position[] | null> {
   for (;;) {
@@ -52,8 +56,6 @@ export async function writeOwned(
       return !isDoubtful;
     });
     if (!isDoubtful || !owned.isOpen()) return written;
-    await new Promise<void>((resolve) => {
-      owned.clock.schedule(DOUBT_CHECK_MS, resolve);
-    });
+    await pause(owned.clock, DOUBT_CHECK_MS);
   }
 }

@@ -23,7 +23,7 @@ const LEAST_MARGIN_RECORDS = 2_000;
 
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
-  /** By run: destinations that a try of it has ended for. */
+  /** By run whose fan-out was not seen before: destinations that a try of it has ended for. */
   readonly tried: Map<string, Set<string>>;
   readonly limits: KnownLimits;
   /** The last owner, when it did not release the partition: its tries may still be in flight. */
@@ -133,7 +133,8 @@ function noteOutcome(
     case "attempt": {
       const { eventId, destinationId, run } = outcome.attempt;
       ledger.noteEnd(runKeyOfAttempt(outcome.attempt), stepOf(outcome.attempt), outcome.followUp);
-      noteTried(recovered.tried, fanoutKey(eventId, run), destinationId);
+      const fanout = fanoutKey(eventId, run);
+      if (!recovered.fanouts.has(fanout)) noteTried(recovered.tried, fanout, destinationId);
       return;
     }
     case "fanout":

@@ -1,3 +1,4 @@
+import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { RelayError } from "../../domain/errors.ts";
 import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
@@ -43,7 +44,7 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
     let found = await read(key);
     while (found === null) {
       if (clock.now() - receivedAtMs >= YOUNG_MS || clock.monotonic() >= endAt) return null;
-      await new Promise<void>((resolve) => clock.schedule(POLL_MS, resolve));
+      await pause(clock, POLL_MS);
       if (await store.exists(orgId, key)) found = await read(key);
     }
     return found;

@@ -154,10 +154,7 @@ describe("what an owner writes that stood still until another had begun", () => 
 it("an end that its owner could make durable only after the next one had begun spares what still waits", async () => {
   const world = new SimWorld({ delivery: { takeoverWaitMs: 1_000 } });
   const config = world.configure("dst_1");
-  const first = await world.start("first");
-  await world.clock.advance(100);
-  void world.store.kill(first, 100);
-  await world.clock.advance(200);
+  await loseOwner(world);
   world.configKind = "unavailable";
   const event = world.ingest();
   await world.start("second");
@@ -196,10 +193,7 @@ describe("of one try the last row stands, and the row of a run that has ended sa
   it("when an owner hears of it while it makes the try anew", async () => {
     const world = new SimWorld({ delivery: { takeoverWaitMs: 500 } });
     const config = world.configure("dst_1");
-    const first = await world.start("first");
-    await world.clock.advance(100);
-    void world.store.kill(first, 100);
-    await world.clock.advance(200);
+    await loseOwner(world);
     world.behave("dst_1", SLOW_THEN_OK);
     const event = world.ingest();
     await world.start("second");
@@ -224,6 +218,14 @@ describe("of one try the last row stands, and the row of a run that has ended sa
     expect(world.attempts().map(({ status }) => status)).toEqual(["failed", "delivered"]);
   });
 });
+
+/** Somebody owned the partition and went without a word. */
+async function loseOwner(world: SimWorld): Promise<void> {
+  const first = await world.start("first");
+  await world.clock.advance(100);
+  void world.store.kill(first, 100);
+  await world.clock.advance(200);
+}
 
 /** The record of a delivered first try, as another owner writes it. */
 function endOf(world: SimWorld, event: EventRecord, config: DestinationConfig): NewRecord {
