@@ -1,4 +1,5 @@
 import { verifyDelivery } from "../../../src/signing/standard-webhooks.ts";
+import { checkAccounts } from "./check-accounts.ts";
 import { findRateBreaches } from "./check-rate.ts";
 import type { Ledgers, ReceivedRequest, SentRequest, Violation } from "./ledgers.ts";
 
@@ -110,35 +111,6 @@ function* checkDeliveries({ sent, received, destinations }: Ledgers): Iterable<V
   }
 }
 
-function* checkAccounts({ received, dump }: Ledgers): Iterable<Violation> {
-  const rows = groupBy(
-    dump.attempts,
-    ({ eventId, destinationId }) => `${eventId} ${destinationId}`,
-  );
-  const requests = groupBy(received, ({ eventId, destinationId }) => `${eventId} ${destinationId}`);
-  for (const [key, own] of requests) {
-    const tries = (rows.get(key) ?? []).filter(({ status }) => status !== "rate_limited");
-    const highest = Math.max(...own.map(({ tryNumber }) => tryNumber));
-    if (highest > tries.length)
-      yield { invariant: "I7", what: `${key}: try ${highest} was seen, ${tries.length} recorded` };
-  }
-  for (const [key, own] of rows) {
-    const numbers = own
-      .filter(({ status }) => status !== "rate_limited")
-      .map(({ attemptNumber }) => attemptNumber)
-      .toSorted((a, b) => a - b);
-    if (numbers.some((number, index) => number !== index + 1))
-      yield { invariant: "I7", what: `${key}: attempts are numbered ${numbers.join()}` };
-    const seen = requests.get(key) ?? [];
-    if (own.some(({ status }) => status === "delivered") && !seen.some(wasTaken))
-      yield { invariant: "I7", what: `${key} is recorded as delivered, no receiver took it` };
-    if (own.filter(({ status }) => status === "delivered" || status === "dead").length > 1)
-      yield { invariant: "I7", what: `${key} ended more than once` };
-  }
-}
-
-const wasTaken = ({ status }: ReceivedRequest): boolean => status !== null && status < 300;
-
 /** Requests that came again with the same try number, in order of time. */
 export function findDuplicates(
   received: readonly ReceivedRequest[],
@@ -180,15 +152,4 @@ function* checkDuplicates(
       what: `${again.eventId} at ${again.destinationId}: try ${again.tryNumber} came again after ${gapMs} ms (${why})`,
     };
   }
-}
-
-function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [item]);
-    else group.push(item);
-  }
-  return groups;
 }

@@ -11,7 +11,7 @@ const SELECT_ATTEMPTS = `
   SELECT event_id, destination_id, try_number, status, http_status
   FROM attempts FINAL
   WHERE event_received_at >= fromUnixTimestamp64Milli({from:Int64})
-  ORDER BY event_id, attempted_at, id`;
+  ORDER BY event_id, attempted_at, try_number, deferral, id`;
 
 /** Reads every event since a moment from the API's list, with its summary. */
 export async function dumpEvents(
@@ -46,7 +46,7 @@ export async function dumpEvents(
   return events;
 }
 
-/** Reads every attempt since a moment from the event store. Without replays a try's number is that of its attempt. */
+/** Reads every attempt since a moment from the event store, those of an event in the order of the API. */
 async function dumpAttempts(clickhouseUrl: string, fromMs: number): Promise<DumpedAttempt[]> {
   const client = connectClickHouse(clickhouseUrl);
   try {
@@ -65,7 +65,7 @@ async function dumpAttempts(clickhouseUrl: string, fromMs: number): Promise<Dump
     return rows.map((row) => ({
       eventId: row.event_id,
       destinationId: row.destination_id,
-      attemptNumber: row.try_number,
+      tryNumber: row.try_number,
       status: row.status,
       httpStatus: row.http_status,
     }));
@@ -86,27 +86,25 @@ async function readDetails(
     for (let id = queue.pop(); id !== undefined; id = queue.pop()) {
       const event = await client.events.get(id);
       payloads.set(id, event.payload);
-      const rows = event.attempts.map((row) => ({
-        destinationId: row.destination_id,
-        attemptNumber: row.attempt_number,
-        status: row.status,
-      }));
-      attempts.set(id, describeAttempts(rows));
+      const shown = event.attempts.map(
+        (row) => `${row.destination_id} ${row.attempt_number} ${row.status}`,
+      );
+      attempts.set(id, shown.toSorted().join(", "));
     }
   };
   await Promise.all(Array.from({ length: READERS }, read));
   return { payloads, attempts };
 }
 
-function describeAttempts(
-  rows: readonly Pick<DumpedAttempt, "destinationId" | "attemptNumber" | "status">[],
-): string {
-  return rows
-    .map(
-      ({ destinationId, attemptNumber, status }) => `${destinationId} ${attemptNumber} ${status}`,
-    )
-    .toSorted()
-    .join(", ");
+/** The rows of one event, oldest first, as the API must show them: tries count from 1 at each destination. */
+function describeAttempts(rows: readonly DumpedAttempt[]): string {
+  const tries = new Map<string, number>();
+  const lines = rows.map(({ destinationId, status }) => {
+    const before = tries.get(destinationId) ?? 0;
+    if (status !== "rate_limited") tries.set(destinationId, before + 1);
+    return `${destinationId} ${before + 1} ${status}`;
+  });
+  return lines.toSorted().join(", ");
 }
 
 /** Everything that the service says about what was sent; `sampleIds` are read one by one as well. */

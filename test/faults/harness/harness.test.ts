@@ -82,7 +82,7 @@ function wellLedgers(): Ledgers {
         {
           eventId: "evt_1",
           destinationId: "dst_1",
-          attemptNumber: 1,
+          tryNumber: 1,
           status: "delivered",
           httpStatus: 200,
         },
@@ -168,9 +168,24 @@ describe("the checker of the invariants", () => {
         dump: { ...ledgers.dump, attempts: rows.map((row) => ({ ...attempt!, ...row })) },
       });
     expect(broken(attempts([]))).toEqual(["I7"]);
-    expect(broken(attempts([{ attemptNumber: 2 }]))).toEqual(["I7"]);
-    expect(broken(attempts([{}, { attemptNumber: 2, status: "dead" }]))).toEqual(["I7"]);
+    expect(broken(attempts([{ tryNumber: 2 }]))).toEqual(["I7"]);
+    expect(broken(attempts([{}, { tryNumber: 2, status: "dead" }]))).toEqual(["I7"]);
     expect(broken(attempts([{}, { eventId: "evt_9" }]))).toEqual(["I7"]);
+  });
+
+  it("takes two rows of a try that was made twice, and none more (I7)", () => {
+    const fault = { name: "freeze", startMs: 1_050, endMs: 2_900 };
+    const again = received(1, { arrivedMs: 3_000, notBeforeMs: 3_000, endedMs: 3_001 });
+    const rows =
+      (count: number, requests: readonly ReceivedRequest[]) =>
+      ({ dump }: Ledgers) => ({
+        dump: { ...dump, attempts: Array.from({ length: count }, () => dump.attempts[0]!) },
+        received: requests,
+        faults: [fault],
+      });
+    expect(broken(rows(2, [received(1)]))).toEqual(["I7"]);
+    expect(broken(rows(2, [received(1), again]))).toEqual([]);
+    expect(broken(rows(3, [received(1), again]))).toEqual(["I7"]);
   });
 
   it("finds a duplicate that no fault explains, and more than one fault explains (I8)", () => {

@@ -67,7 +67,8 @@ export interface DumpedEvent {
 export interface DumpedAttempt {
   readonly eventId: string;
   readonly destinationId: string;
-  readonly attemptNumber: number;
+  /** Within its run. */
+  readonly tryNumber: number;
   readonly status: AttemptStatus;
   readonly httpStatus: number;
 }
