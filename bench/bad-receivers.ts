@@ -29,9 +29,15 @@ const MOST_OUTSTANDING = 2_000;
 const CROWD_WARM_UP_MS = 3_000;
 const CROWD_MS = 12_000;
 const FEW = 42;
-const STEADY_EVENTS = 400;
-const STEADY_WARM_UP_EVENTS = 200;
-const STEADY_PAUSE_MS = 50;
+const STEADY_MS = 20_000;
+const STEADY_WARM_UP_MS = 10_000;
+/** How often each destination gets an event: together 840 a second at the 42 that behave. */
+const STEADY_PERIOD_MS = 50;
+const STEADY_STEP_MS = 5;
+
+/** Of an endpoint of its own each, one after the other; or all of one endpoint, so that every event goes to all at once. */
+const SHAPES = ["apart", "together"] as const;
+type Shape = (typeof SHAPES)[number];
 
 /** Good and bad ones do not share a process, as in the world. */
 interface Receivers extends Omit<HostileReceivers, "good"> {
@@ -47,13 +53,13 @@ interface SteadyResult {
 const [, , role, ...args] = process.argv;
 if (role === "good") process.send?.(await startGood());
 else if (role === "bad") await serveHostileReceivers();
-else if (role === "crowd" || role === "steady") {
+else if (role === "crowd" || role === "apart" || role === "together") {
   const receivers = JSON.parse(args[0]!) as Receivers;
   const withBad = args[1] === "bad";
   process.send?.(
     role === "crowd"
       ? await measureCrowd(receivers, withBad)
-      : await measureSteady(receivers, withBad),
+      : await measureSteady(receivers, withBad, role),
   );
   process.exit(0);
 } else await runBench(Number(role ?? 5));
@@ -66,29 +72,43 @@ async function runBench(rounds: number): Promise<void> {
   const measure = async <Result>(kind: string, withBad: boolean): Promise<Result> =>
     (await startChild<Result>(self, [kind, receivers, withBad ? "bad" : "good"])).ready;
   const kept: number[] = [];
-  const steady: { without: SteadyResult; beside: SteadyResult }[] = [];
+  const steady: Record<Shape, { without: SteadyResult; beside: SteadyResult }[]> = {
+    apart: [],
+    together: [],
+  };
   for (let round = 1; round <= rounds; round += 1) {
     const all = await measure<number>("crowd", false);
     const half = await measure<number>("crowd", true);
     kept.push(half / all);
-    const pair = {
-      without: await measure<SteadyResult>("steady", false),
-      beside: await measure<SteadyResult>("steady", true),
-    };
-    steady.push(pair);
     console.log(
-      `round ${round}: 1,000 of 2,000 hang: the others get ${half.toFixed(0)}/s, ${all.toFixed(0)}/s when none does (${(half / all).toFixed(2)}); ` +
-        `42 of 50: p50 ${pair.beside.p50Ms.toFixed(1)} ms, p99 ${pair.beside.p99Ms.toFixed(1)} ms, alone ${pair.without.p50Ms.toFixed(1)} and ${pair.without.p99Ms.toFixed(1)} ms; memory +${pair.beside.grownMegabytes.toFixed(0)} MB; load ${loadavg()[0]?.toFixed(1)}`,
+      `round ${round}: 1,000 of 2,000 hang: the others get ${half.toFixed(0)}/s, ${all.toFixed(0)}/s when none does (${(half / all).toFixed(2)}); load ${loadavg()[0]?.toFixed(1)}`,
     );
+    for (const shape of SHAPES) {
+      const without = await measure<SteadyResult>(shape, false);
+      const beside = await measure<SteadyResult>(shape, true);
+      steady[shape].push({ without, beside });
+      console.log(
+        `round ${round}, 42 of 50 ${shape}: p50 ${beside.p50Ms.toFixed(1)} ms, p99 ${beside.p99Ms.toFixed(1)} ms, alone ${without.p50Ms.toFixed(1)} and ${without.p99Ms.toFixed(1)} ms; memory +${beside.grownMegabytes.toFixed(0)} MB; load ${loadavg()[0]?.toFixed(1)}`,
+      );
+    }
   }
   bad.process.send("report");
   const [trespasses] = (await once(bad.process, "message")) as [Trespasses];
   const summary = {
     throughputKept: spreadOf(kept),
-    p99Ratio: spreadOf(steady.map(({ without, beside }) => beside.p99Ms / without.p99Ms)),
-    p99Ms: spreadOf(steady.map(({ beside }) => beside.p99Ms)),
-    p99AloneMs: spreadOf(steady.map(({ without }) => without.p99Ms)),
-    grownMegabytes: spreadOf(steady.map(({ beside }) => beside.grownMegabytes)),
+    ...Object.fromEntries(
+      SHAPES.map((shape) => [
+        shape,
+        {
+          p99Ratio: spreadOf(
+            steady[shape].map(({ without, beside }) => beside.p99Ms / without.p99Ms),
+          ),
+          p99Ms: spreadOf(steady[shape].map(({ beside }) => beside.p99Ms)),
+          p99AloneMs: spreadOf(steady[shape].map(({ without }) => without.p99Ms)),
+          grownMegabytes: spreadOf(steady[shape].map(({ beside }) => beside.grownMegabytes)),
+        },
+      ]),
+    ),
     ...trespasses,
   };
   console.log(summary);
@@ -133,6 +153,7 @@ async function measureCrowd({ good, hanging }: Receivers, withBad: boolean): Pro
 async function measureSteady(
   { good, bad, ca }: Receivers,
   withBad: boolean,
+  shape: Shape,
 ): Promise<SteadyResult> {
   const ingestedAtMs = new Map<string, number>();
   const latenciesMs: number[] = [];
@@ -141,24 +162,41 @@ async function measureSteady(
     bodyBytes: 1_000,
     ca,
     onEnded: ({ eventId, destinationId }) => {
-      if (destinationId.startsWith("dst_good"))
-        latenciesMs.push(performance.now() - (ingestedAtMs.get(eventId) ?? Number.NaN));
+      const atMs = ingestedAtMs.get(eventId);
+      if (atMs !== undefined && destinationId.startsWith("dst_good"))
+        latenciesMs.push(performance.now() - atMs);
     },
   });
+  const endpointOf = (id: string): string => (shape === "apart" ? `ep_of_${id}` : "ep_1");
+  const endpoints = new Set<string>();
+  const configure = (id: string, receiverUrl: string): void => {
+    const endpointId = endpointOf(id);
+    rig.configure(id, { endpointId, receiverUrl });
+    endpoints.add(endpointId);
+  };
   for (let index = 0; index < FEW; index += 1)
-    rig.configure(`dst_good${index}`, { receiverUrl: good[index % good.length]! });
+    configure(`dst_good${index}`, good[index % good.length]!);
   for (const [index, receiverUrl] of (withBad ? bad : []).entries())
-    rig.configure(`dst_bad${index}`, { receiverUrl });
-  const feed = async (events: number): Promise<void> => {
-    for (let index = 0; index < events; index += 1) {
-      for (const { id } of await rig.ingest("ep_1", 1)) ingestedAtMs.set(id, performance.now());
-      await sleep(STEADY_PAUSE_MS);
+    configure(`dst_bad${index}`, receiverUrl);
+  const feed = async (forMs: number): Promise<void> => {
+    const startedMs = performance.now();
+    const order = [...endpoints];
+    const perStep = (order.length * STEADY_STEP_MS) / STEADY_PERIOD_MS;
+    for (let step = 1; step * STEADY_STEP_MS <= forMs; step += 1) {
+      const [from, to] = [Math.floor((step - 1) * perStep), Math.floor(step * perStep)];
+      for (let next = from; next < to; next += 1) {
+        const endpointId = order[next % order.length]!;
+        void rig.ingest(endpointId, 1).then(([event]) => {
+          ingestedAtMs.set(event!.id, performance.now());
+        });
+      }
+      await sleep(Math.max(0, startedMs + step * STEADY_STEP_MS - performance.now()));
     }
   };
-  await feed(STEADY_WARM_UP_EVENTS);
+  await feed(STEADY_WARM_UP_MS);
   latenciesMs.length = 0;
   const beforeBytes = process.memoryUsage().rss;
-  await feed(STEADY_EVENTS);
+  await feed(STEADY_MS);
   const grownMegabytes = (process.memoryUsage().rss - beforeBytes) / 1_048_576;
   latenciesMs.sort((one, other) => one - other);
   return {
