@@ -8,6 +8,7 @@ export interface LedgerEntry {
   readonly eventId: string;
   readonly destinationId: string;
   readonly trigger: string;
+  readonly tryNumber: number;
   readonly body: string;
   readonly beganMs: number;
   endedMs: number;
@@ -40,6 +41,7 @@ export async function startLedgerReceiver(options: {
         eventId: String(request.headers["webhook-id"]),
         destinationId: String(request.headers["x-relay-destination-id"]),
         trigger: String(request.headers["x-relay-trigger"]),
+        tryNumber: Number(request.headers["x-relay-attempt"]),
         body: Buffer.concat(chunks).toString(),
         beganMs,
         endedMs: Number.POSITIVE_INFINITY,

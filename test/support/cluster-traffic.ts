@@ -91,7 +91,7 @@ export function startTraffic({ urls }: Route, perSecond: number): Traffic {
   };
 }
 
-/** Waits until every accepted event was delivered. @returns how many requests came again, of these events */
+/** Waits until every accepted event was delivered. @returns how many requests came again with the same try, of these events */
 export async function waitForDeliveries(
   { accepted }: Traffic,
   receiver: LedgerReceiver,
@@ -117,7 +117,8 @@ export async function waitForDeliveries(
     );
   });
   const own = receiver.entries.filter(({ eventId }) => accepted.has(eventId));
-  return { requests: own.length, repeated: own.length - accepted.size };
+  const tries = new Set(own.map(({ eventId, tryNumber }) => `${eventId} ${tryNumber}`));
+  return { requests: own.length, repeated: own.length - tries.size };
 }
 
 /** Deliveries whose bytes are not those that were accepted. */

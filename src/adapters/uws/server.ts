@@ -8,6 +8,9 @@ import type { UwsModule } from "./load.ts";
 import { makeAddressReader } from "./remote-address.ts";
 import { readHead } from "./request-head.ts";
 
+/** Within this a sender in full flow has used its connection again, and been told with the answer not to use it once more. */
+const FAREWELL_MS = 1_000;
+
 /** The typings leave out this form, the library has it; `LIBUS_LISTEN_EXCLUSIVE_PORT` is missing there as a value. */
 interface ListenWithOptions {
   listen(
@@ -20,7 +23,10 @@ interface ListenWithOptions {
 
 export interface IngestServer extends AsyncDisposable {
   readonly port: number;
-  /** Stops accepting, lets what is in flight be answered (with `Connection: close`) for `graceMs`, then closes all. */
+  /**
+   * Takes no more connections and answers with `Connection: close`: what is in flight for `graceMs`, and what still comes over
+   * open connections for a second of it, since closing one resets a request that is on its way. Then closes all.
+   */
   stop(graceMs: number): Promise<void>;
 }
 
@@ -38,14 +44,14 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   const exchanges = new Set<Exchange>();
   let openConnections = 0;
   let stopping: Promise<void> | null = null;
-  let idle: (() => void) | null = null;
+  let check: () => void = () => undefined;
 
   const host: ExchangeHost = {
     metrics,
     isStopping: () => stopping !== null,
     ended(exchange) {
       exchanges.delete(exchange);
-      if (exchanges.size === 0) idle?.();
+      check();
     },
   };
 
@@ -91,6 +97,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   app.filter((response, change) => {
     openConnections += change;
     metrics.connections(openConnections);
+    check();
     if (change > 0 && openConnections > limit) {
       metrics.connectionRefused();
       response.close();
@@ -110,16 +117,24 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
 
   const socket = await listen(uws, app, options);
 
+  /** Resolves once it is so, or after `mostMs`. */
+  function reached(isSo: () => boolean, mostMs: number): Promise<void> {
+    if (isSo() || mostMs <= 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, mostMs);
+      check = () => {
+        if (!isSo()) return;
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
   async function shutDown(graceMs: number): Promise<void> {
     uws.us_listen_socket_close(socket);
-    if (exchanges.size > 0) {
-      let timer: NodeJS.Timeout | undefined;
-      await new Promise<void>((resolve) => {
-        idle = resolve;
-        timer = setTimeout(resolve, graceMs);
-      });
-      clearTimeout(timer);
-    }
+    const startedMs = performance.now();
+    await reached(() => openConnections === 0, Math.min(FAREWELL_MS, graceMs));
+    await reached(() => exchanges.size === 0, graceMs - (performance.now() - startedMs));
     app.close();
   }
 

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import { loadUws } from "../../../src/adapters/uws/load.ts";
@@ -346,6 +347,29 @@ describe("starting and stopping", () => {
     await stopped;
     expect((await idle).closed).toBe(true);
     await rig.server.stop(0);
+  });
+
+  test("a request that comes over an open connection while the server stops is answered, with Connection: close", async () => {
+    const rig = await serverRig();
+    const socket = connect(rig.server.port, "127.0.0.1");
+    const closed = once(socket, "close");
+    let answered = "";
+    socket.on("data", (chunk: Buffer) => (answered += chunk.toString()));
+    socket.write(post("first"));
+    await waitFor(() => isWholeAnswer(answered));
+    expect(answered).not.toMatch(/connection: close/i);
+    answered = "";
+    const stopped = rig.server.stop(5_000);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    socket.write(post("second"));
+    await waitFor(() => isWholeAnswer(answered));
+    expect(answered).toMatch(/^HTTP\/1\.1 200 [^]*connection: close/i);
+    await closed;
+    await stopped;
+    expect(rig.log.events.map(({ body }) => Buffer.from(body).toString())).toEqual([
+      "first",
+      "second",
+    ]);
   });
 
   test("a stop does not wait longer than its grace", async () => {
