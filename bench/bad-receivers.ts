@@ -50,6 +50,11 @@ interface SteadyResult {
   readonly grownMegabytes: number;
 }
 
+interface SteadyPair {
+  readonly without: SteadyResult;
+  readonly beside: SteadyResult;
+}
+
 const [, , role, ...args] = process.argv;
 if (role === "good") process.send?.(await startGood());
 else if (role === "bad") await serveHostileReceivers();
@@ -72,7 +77,7 @@ async function runBench(rounds: number): Promise<void> {
   const measure = async <Result>(kind: string, withBad: boolean): Promise<Result> =>
     (await startChild<Result>(self, [kind, receivers, withBad ? "bad" : "good"])).ready;
   const kept: number[] = [];
-  const steady: Record<Shape, { without: SteadyResult; beside: SteadyResult }[]> = {
+  const steady: Record<Shape, SteadyPair[]> = {
     apart: [],
     together: [],
   };
@@ -96,25 +101,23 @@ async function runBench(rounds: number): Promise<void> {
   const [trespasses] = (await once(bad.process, "message")) as [Trespasses];
   const summary = {
     throughputKept: spreadOf(kept),
-    ...Object.fromEntries(
-      SHAPES.map((shape) => [
-        shape,
-        {
-          p99Ratio: spreadOf(
-            steady[shape].map(({ without, beside }) => beside.p99Ms / without.p99Ms),
-          ),
-          p99Ms: spreadOf(steady[shape].map(({ beside }) => beside.p99Ms)),
-          p99AloneMs: spreadOf(steady[shape].map(({ without }) => without.p99Ms)),
-          grownMegabytes: spreadOf(steady[shape].map(({ beside }) => beside.grownMegabytes)),
-        },
-      ]),
-    ),
+    apart: summarizeSteady(steady.apart),
+    together: summarizeSteady(steady.together),
     ...trespasses,
   };
   console.log(summary);
   const folder = fileURLToPath(new URL("results/", import.meta.url));
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "bad-receivers.json"), `${JSON.stringify(summary, null, 2)}\n`);
+}
+
+function summarizeSteady(pairs: readonly SteadyPair[]) {
+  return {
+    p99Ratio: spreadOf(pairs.map(({ without, beside }) => beside.p99Ms / without.p99Ms)),
+    p99Ms: spreadOf(pairs.map(({ beside }) => beside.p99Ms)),
+    p99AloneMs: spreadOf(pairs.map(({ without }) => without.p99Ms)),
+    grownMegabytes: spreadOf(pairs.map(({ beside }) => beside.grownMegabytes)),
+  };
 }
 
 /** Deliveries/s of the first half of 2,000 destinations; the other half answers as well, or hangs. */
@@ -167,10 +170,9 @@ async function measureSteady(
         latenciesMs.push(performance.now() - atMs);
     },
   });
-  const endpointOf = (id: string): string => (shape === "apart" ? `ep_of_${id}` : "ep_1");
   const endpoints = new Set<string>();
   const configure = (id: string, receiverUrl: string): void => {
-    const endpointId = endpointOf(id);
+    const endpointId = shape === "apart" ? `ep_of_${id}` : "ep_1";
     rig.configure(id, { endpointId, receiverUrl });
     endpoints.add(endpointId);
   };

@@ -17,7 +17,8 @@ function* accountsOf(
   requests: readonly ReceivedRequest[],
 ): Iterable<string> {
   const recorded = new Set(rows.map(({ tryNumber }) => tryNumber));
-  for (const tryNumber of new Set(requests.map((request) => request.tryNumber)))
+  const tried = new Set(requests.map(({ tryNumber }) => tryNumber));
+  for (const tryNumber of tried)
     if (!recorded.has(tryNumber)) yield `try ${tryNumber} was seen, not recorded`;
   const numbers = [...recorded].toSorted((a, b) => a - b);
   if (numbers.some((number, index) => number !== index + 1))
@@ -33,7 +34,7 @@ function* accountsOf(
   const taken = requests.filter(({ status }) => status !== null && status < 300);
   if (deliveries.length > taken.length)
     yield `recorded as delivered ${deliveries.length} times, receivers took ${taken.length}`;
-  const repeated = requests.length - new Set(requests.map((request) => request.tryNumber)).size;
+  const repeated = requests.length - tried.size;
   if (ends.length > 1 + repeated)
     yield `ended ${ends.length} times, ${repeated} requests came again`;
 }
