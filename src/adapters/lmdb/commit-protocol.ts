@@ -1,5 +1,6 @@
 /** What the log sends its commit thread: all of it durable, or nothing. All lists may be empty. */
 export interface CommitRequest {
+  readonly kind: "commit";
   readonly id: number;
   readonly blobs: readonly { readonly seq: number; readonly bytes: ArrayBuffer }[];
   /** `encodeRows`: key and value, fixed width. */
@@ -11,7 +12,14 @@ export interface CommitRequest {
   readonly starts: readonly (readonly [streamKey: Uint8Array, offset: number])[];
 }
 
+export type ToCommitThread =
+  | CommitRequest
+  /** Nobody reads from this segment any more: the answer to `emptied`. */
+  | { readonly kind: "reuse"; readonly segment: number }
+  | { readonly kind: "close" };
+
 export type FromCommitThread =
+  | { readonly kind: "ready" }
   | {
       readonly kind: "committed";
       readonly id: number;
@@ -20,11 +28,12 @@ export type FromCommitThread =
       readonly error: string | null;
     }
   /** This request and all before it are in LMDB now; may come before its answer, or after. */
-  | { readonly kind: "applied"; readonly id: number };
+  | { readonly kind: "applied"; readonly id: number }
+  /** Nothing in this segment is needed any more; as LMDB shows it after `applied`. */
+  | { readonly kind: "emptied"; readonly segment: number };
 
 export interface CommitWorkerData {
   readonly path: string;
-  /** Of the write-ahead file. */
-  readonly aheadPath: string;
+  readonly segmentsDir: string;
   readonly mapSizeBytes: number;
 }

@@ -1,7 +1,12 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { LogError } from "../../domain/log.ts";
-import type { CommitRequest, CommitWorkerData, FromCommitThread } from "./commit-protocol.ts";
+import type {
+  CommitRequest,
+  CommitWorkerData,
+  FromCommitThread,
+  ToCommitThread,
+} from "./commit-protocol.ts";
 
 /** A durable commit. */
 export interface Committed {
@@ -15,6 +20,13 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+export interface CommitThreadListener {
+  /** A commit and all before it are in LMDB; before or after the commit is answered. */
+  applied(id: number): void;
+  /** LMDB knows of nothing in this segment any more, and it will be written anew as soon as this returns. */
+  emptied(segment: number): void;
+}
+
 /** Runs `commit-worker.ts` and starts it anew when it dies. */
 export class CommitThread implements AsyncDisposable {
   readonly #data: CommitWorkerData;
@@ -23,12 +35,11 @@ export class CommitThread implements AsyncDisposable {
   #starting: Promise<Worker> | null = null;
   #closed = false;
   #nextId = 1;
-  readonly #onApplied: (id: number) => void;
+  readonly #listener: CommitThreadListener;
 
-  /** `onApplied` is told that a commit and all before it are in LMDB, before or after the commit is answered. */
-  constructor(data: CommitWorkerData, onApplied: (id: number) => void) {
+  constructor(data: CommitWorkerData, listener: CommitThreadListener) {
     this.#data = data;
-    this.#onApplied = onApplied;
+    this.#listener = listener;
   }
 
   async start(): Promise<void> {
@@ -39,13 +50,14 @@ export class CommitThread implements AsyncDisposable {
    * Durable when resolved; the buffers come back.
    * @throws {LogError} `log_unavailable` when nothing was written, `log_outcome_unknown` when the thread died
    */
-  async commit(request: Omit<CommitRequest, "id">): Promise<Committed> {
+  async commit(request: Omit<CommitRequest, "kind" | "id">): Promise<Committed> {
     const worker = this.#worker ?? (await this.#running());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      worker.postMessage(
-        { ...request, id },
+      send(
+        worker,
+        { ...request, kind: "commit", id },
         request.blobs.map((blob) => blob.bytes),
       );
     });
@@ -57,7 +69,7 @@ export class CommitThread implements AsyncDisposable {
     if (worker === null) return;
     this.#worker = null;
     const exited = once(worker, "exit");
-    worker.postMessage("close");
+    send(worker, { kind: "close" });
     await exited;
   }
 
@@ -77,25 +89,42 @@ export class CommitThread implements AsyncDisposable {
 
   async #spawn(): Promise<Worker> {
     const worker = startWorker(this.#data);
-    // `once` also rejects when the worker emits an error: files that cannot be opened.
-    await once(worker, "message").catch((cause: Error) => {
+    const ready = new Promise<void>((resolve, reject) => {
+      worker.on("message", (message: FromCommitThread) =>
+        message.kind === "ready" ? resolve() : this.#take(worker, message),
+      );
+      worker.once("error", reject);
+    });
+    // Files that cannot be opened.
+    await ready.catch((cause: Error) => {
       throw new LogError("log_unavailable", `the log cannot be opened: ${cause.message}`, {
         cause,
       });
     });
-    worker.on("message", (message: FromCommitThread) => this.#take(message));
     worker.on("error", (cause) => this.#died(worker, cause));
     worker.on("exit", () => this.#died(worker, new Error("the commit thread ended")));
     this.#worker = worker;
     return worker;
   }
 
-  #take(message: FromCommitThread): void {
-    if (message.kind === "applied") {
-      this.#onApplied(message.id);
-      return;
+  #take(worker: Worker, message: Exclude<FromCommitThread, { kind: "ready" }>): void {
+    switch (message.kind) {
+      case "applied":
+        this.#listener.applied(message.id);
+        return;
+      case "emptied":
+        this.#listener.emptied(message.segment);
+        send(worker, { kind: "reuse", segment: message.segment });
+        return;
+      case "committed":
+        this.#committed(message);
+        return;
+      default:
+        message satisfies never;
     }
-    const { id, blobs, error } = message;
+  }
+
+  #committed({ id, blobs, error }: Extract<FromCommitThread, { kind: "committed" }>): void {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
     if (error === null) waiting?.resolve({ id, blobs });
@@ -116,6 +145,10 @@ export class CommitThread implements AsyncDisposable {
       );
     }
   }
+}
+
+function send(worker: Worker, message: ToCommitThread, transfer: ArrayBuffer[] = []): void {
+  worker.postMessage(message, transfer);
 }
 
 /** Run from source, the thread registers tsx by itself: Node 20 does not take `--import tsx` over into workers. */

@@ -1,14 +1,18 @@
 import { parentPort, workerData } from "node:worker_threads";
-import type { CommitRequest, CommitWorkerData, FromCommitThread } from "./commit-protocol.ts";
+import type {
+  CommitRequest,
+  CommitWorkerData,
+  FromCommitThread,
+  ToCommitThread,
+} from "./commit-protocol.ts";
 import { CommitWriter } from "./commit-writer.ts";
 
 /**
  * The commit thread: every message is one commit, all or nothing, durable when answered.
  * A thread of its own because lmdb-js' asynchronous writes go on past a failed put within a transaction.
  */
-const { path, aheadPath, mapSizeBytes } = workerData as CommitWorkerData;
 const port = parentPort!;
-const writer = new CommitWriter(path, aheadPath, mapSizeBytes);
+const writer = new CommitWriter(workerData as CommitWorkerData);
 
 function commit(request: CommitRequest): void {
   let error: string | null = null;
@@ -18,19 +22,31 @@ function commit(request: CommitRequest): void {
   } catch (cause) {
     error = cause instanceof Error ? cause.message : String(cause);
   }
-  if (applied) tell({ kind: "applied", id: request.id });
+  if (applied) tellApplied(request.id);
   const blobs = request.blobs.map((blob) => blob.bytes);
   tell({ kind: "committed", id: request.id, blobs, error }, blobs);
   // After the answer: those who wait for it do not wait for this.
-  if (!applied && writer.applyIfDue()) tell({ kind: "applied", id: request.id });
+  if (!applied && writer.applyIfDue()) tellApplied(request.id);
+}
+
+function tellApplied(id: number): void {
+  tell({ kind: "applied", id });
+  tellEmptied();
+}
+
+function tellEmptied(): void {
+  for (const segment of writer.takeEmptied()) tell({ kind: "emptied", segment });
 }
 
 function tell(message: FromCommitThread, transfer: ArrayBuffer[] = []): void {
   port.postMessage(message, transfer);
 }
 
-port.on("message", (request: CommitRequest | "close") => {
-  if (request === "close") void writer.close().then(() => port.close());
-  else commit(request);
+port.on("message", (message: ToCommitThread) => {
+  if (message.kind === "commit") commit(message);
+  else if (message.kind === "reuse") writer.reuse(message.segment);
+  else void writer[Symbol.asyncDispose]().then(() => port.close());
 });
-port.postMessage("ready");
+tellEmptied();
+writer.makeReady();
+tell({ kind: "ready" });

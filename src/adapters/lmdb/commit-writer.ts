@@ -2,81 +2,96 @@ import { asBinary } from "lmdb";
 import type { CommitRequest } from "./commit-protocol.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { ROW_BYTES, ROW_KEY_BYTES, seqKey } from "./layout.ts";
-import { RoomAhead } from "./room-ahead.ts";
-import { WriteAheadFile } from "./write-ahead-file.ts";
-import type { StoredCommit } from "./write-ahead-file.ts";
+import { decodePlace, encodePlace, ROW_BYTES, ROW_KEY_BYTES, seqKey } from "./layout.ts";
+import type { Place } from "./layout.ts";
+import { SegmentReader } from "./segment-reader.ts";
+import { Segments } from "./segments.ts";
+import type { WrittenCommit } from "./segments.ts";
+import type { StoredCommit } from "./stored-commit.ts";
 
-/** With so much in the write-ahead file it is put into LMDB: one large transaction instead of many small ones. */
-const DUE_BYTES = 2 * 1024 * 1024;
+/** With so much that the index does not have, it is put there: one large transaction instead of many small ones. */
 const DUE_ROWS = 4_096;
 const DUE_COMMITS = 1_000;
+const DUE_BYTES = 16 * 1024 * 1024;
 /** When LMDB could not take it (a full disk), it is tried again after so many commits. */
 const RETRY_COMMITS = 100;
-/** A larger commit goes into LMDB at once: written twice it would cost more than it saves. */
-const MAX_AHEAD_BYTES = 1024 * 1024;
+/** Segments that are cleared out after one trim. */
+const MOST_CLEARED_OUT = 4;
 /** Under `groups`: the number of the latest commit that is in LMDB. */
 const APPLIED_KEY = "applied";
 
-interface LmdbStats {
-  readonly lastPageNumber: number;
-  readonly pageSize: number;
+export interface CommitWriterOptions {
+  readonly path: string;
+  readonly segmentsDir: string;
+  readonly mapSizeBytes: number;
 }
 
 /**
- * Makes commits durable, on the commit thread: into the write-ahead file, and from there into LMDB many at a time.
- * What the file cannot take (too large, or it takes something away, or the file is full or broken) becomes one LMDB
- * transaction together with all that waits before it.
+ * Makes commits durable, on the commit thread: into a segment, and what finds them there into LMDB many at a time.
+ * What no segment can take (too large, or it takes something away, or the disk is full) becomes one LMDB transaction, together
+ * with all that waits before it.
  */
-export class CommitWriter {
-  readonly #aheadPath: string;
+export class CommitWriter implements AsyncDisposable {
   readonly #environment: Environment;
-  readonly #room: RoomAhead;
-  #ahead: WriteAheadFile | null = null;
+  readonly #segments: Segments;
+  readonly #segmentsDir: string;
   /** Number of the latest commit that is in LMDB, and of the latest one. */
   #applied: number;
   #latest: number;
+  #waiting: WrittenCommit[] = [];
   #waitingRows = 0;
+  #waitingBytes = 0;
   #retryAt = 0;
 
-  /** Puts what an earlier process left in the write-ahead file into LMDB. @throws {Error} when the files cannot be opened */
-  constructor(path: string, aheadPath: string, mapSizeBytes: number) {
+  /** Puts what an earlier process left in the segments into LMDB. @throws {Error} when the files cannot be opened */
+  constructor({ path, segmentsDir, mapSizeBytes }: CommitWriterOptions) {
     const environment = openEnvironment(path, mapSizeBytes);
-    this.#aheadPath = aheadPath;
     this.#environment = environment;
-    this.#room = new RoomAhead(path, () => {
-      const { lastPageNumber, pageSize } = environment.root.getStats() as LmdbStats;
-      return (lastPageNumber + 1) * pageSize;
-    });
+    this.#segmentsDir = segmentsDir;
+    this.#segments = new Segments(segmentsDir);
+    for (const { value } of environment.places.getRange({}))
+      this.#segments.keep(decodePlace(value));
     this.#applied = Number(environment.groups.get(APPLIED_KEY) ?? 0);
-    this.#latest = this.#applied;
-    const waiting = this.#aheadFile()?.read(this.#applied + 1, Infinity).length ?? 0;
-    this.#latest += waiting;
-    if (waiting > 0) this.#transact(null, null);
+    this.#waiting = this.#segments.readAfter(this.#applied);
+    this.#latest = this.#applied + this.#waiting.length;
+    if (this.#waiting.length > 0) this.#transact(null, null);
   }
 
   /** Durable when it returns; true when it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
     const commit = toStored(request);
-    if (onlyAdds(request) && this.#writtenAhead(commit)) return false;
+    if (onlyAdds(request) && this.#written(commit)) return false;
     this.#transact(commit, request);
+    if (request.removedBlobs.length > 0) this.#clearOutSparse();
     return true;
   }
 
   /** Puts what waits into LMDB once it is much. False when nothing was done: also when LMDB could not, and it goes on waiting. */
   applyIfDue(): boolean {
-    const waiting = this.#latest - this.#applied;
     const isDue =
-      waiting >= DUE_COMMITS ||
+      this.#waiting.length >= DUE_COMMITS ||
       this.#waitingRows >= DUE_ROWS ||
-      (this.#ahead?.sizeBytes ?? 0) >= DUE_BYTES;
+      this.#waitingBytes >= DUE_BYTES;
     return isDue && this.#latest >= this.#retryAt && this.#tryToApply();
   }
 
-  async close(): Promise<void> {
-    if (this.#latest > this.#applied) this.#tryToApply();
-    this.#room[Symbol.dispose]();
-    this.#ahead?.[Symbol.dispose]();
+  /** Segments of which nothing is needed any more: to be given back by `reuse` when nobody reads from them. */
+  takeEmptied(): readonly number[] {
+    return this.#segments.takeEmptied(this.#applied);
+  }
+
+  reuse(segment: number): void {
+    this.#segments.reuse(segment);
+  }
+
+  /** So that the first commit need not wait for a segment to be made. */
+  makeReady(): void {
+    this.#segments.makeReady();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#waiting.length > 0) this.#tryToApply();
+    await this.#segments[Symbol.asyncDispose]();
     await this.#environment.root.close();
   }
 
@@ -90,48 +105,73 @@ export class CommitWriter {
     }
   }
 
-  #writtenAhead(commit: StoredCommit): boolean {
-    if (blobBytes(commit) > MAX_AHEAD_BYTES) return false;
+  #written(commit: StoredCommit): boolean {
+    let written: WrittenCommit | null;
     try {
-      if (this.#aheadFile()?.append(this.#latest + 1, commit) !== true) return false;
+      written = this.#segments.append(this.#latest + 1, commit);
     } catch {
       // What of it is in the file does not count: the next commit has its number and its place.
       return false;
     }
+    if (written === null) return false;
     this.#latest += 1;
-    this.#waitingRows += commit.rows.length / ROW_BYTES;
+    this.#waiting.push(written);
+    this.#waitingRows += written.rows.length / ROW_BYTES;
+    for (const [, { lengthBytes }] of written.places) this.#waitingBytes += lengthBytes;
     return true;
   }
 
   /** Everything that waits and `newest` into LMDB, all or nothing. */
   #transact(newest: StoredCommit | null, request: CommitRequest | null): void {
-    const waiting = this.#latest - this.#applied;
-    const commits: StoredCommit[] = [];
-    if (waiting > 0 && this.#ahead !== null)
-      commits.push(...this.#ahead.read(this.#applied + 1, waiting));
-    if (commits.length !== waiting)
-      throw new Error(
-        `the write-ahead file holds ${commits.length} of the ${waiting} commits that it was given`,
-      );
-    if (newest !== null) commits.push(newest);
-    const latest = this.#applied + commits.length;
-    this.#room.make(commits.reduce((sum, commit) => sum + blobBytes(commit), 0));
-    this.#environment.root.transactionSync(() => {
-      for (const commit of commits) this.#put(commit);
+    const latest = this.#latest + (newest === null ? 0 : 1);
+    const removed = this.#placesOf(request?.removedBlobs ?? []);
+    const { root, groups } = this.#environment;
+    root.transactionSync(() => {
+      for (const written of this.#waiting) this.#putWritten(written);
+      if (newest !== null) this.#putWhole(newest);
       if (request !== null) this.#rewrite(request);
-      this.#environment.groups.putSync(APPLIED_KEY, String(latest));
+      groups.putSync(APPLIED_KEY, String(latest));
     });
     this.#applied = latest;
     this.#latest = latest;
+    this.#waiting = [];
     this.#waitingRows = 0;
+    this.#waitingBytes = 0;
     this.#retryAt = 0;
-    this.#ahead?.clear();
+    this.#segments.forget(removed);
   }
 
-  #put({ blobs, rows, groups }: StoredCommit): void {
-    const { blobs: blobsTable, index, groups: groupsTable } = this.#environment;
-    for (const blob of blobs)
-      blobsTable.putSync(seqKey(blob.seq), asBinary(bufferOf(blob.bytes)) as Buffer);
+  #placesOf(seqs: readonly number[]): Place[] {
+    if (seqs.length === 0) return [];
+    const waiting = new Map(this.#waiting.flatMap(({ places }) => places));
+    return [...new Set(seqs)].flatMap((seq) => {
+      const place = waiting.get(seq) ?? this.#placeInIndex(seq);
+      return place === null ? [] : [place];
+    });
+  }
+
+  #placeInIndex(seq: number): Place | null {
+    const value = this.#environment.places.getBinary(seqKey(seq));
+    return value === undefined ? null : decodePlace(value);
+  }
+
+  #putWritten({ places, rows, groups }: WrittenCommit): void {
+    for (const [seq, place] of places)
+      this.#environment.places.putSync(seqKey(seq), encodePlace(place));
+    this.#putIndex(rows, groups);
+  }
+
+  #putWhole({ blobs, rows, groups }: StoredCommit): void {
+    for (const { seq, bytes } of blobs) this.#putBlob(seq, bufferOf(bytes));
+    this.#putIndex(rows, groups);
+  }
+
+  #putBlob(seq: number, bytes: Buffer): void {
+    this.#environment.blobs.putSync(seqKey(seq), asBinary(bytes) as Buffer);
+  }
+
+  #putIndex(rows: Uint8Array, groups: StoredCommit["groups"]): void {
+    const { index, groups: groupsTable } = this.#environment;
     const bytes = bufferOf(rows);
     for (let at = 0; at < bytes.length; at += ROW_BYTES)
       index.putSync(
@@ -142,9 +182,10 @@ export class CommitWriter {
   }
 
   #rewrite({ removedRows, removedBlobs, refs, starts }: CommitRequest): void {
-    const { index, blobs, refs: refsTable, starts: startsTable } = this.#environment;
+    const { index, places, blobs, refs: refsTable, starts: startsTable } = this.#environment;
     for (const key of removedRows) index.removeSync(Buffer.from(key));
     for (const seq of removedBlobs) {
+      places.removeSync(seqKey(seq));
       blobs.removeSync(seqKey(seq));
       refsTable.removeSync(seqKey(seq));
     }
@@ -156,15 +197,33 @@ export class CommitWriter {
     for (const [key, offset] of starts) startsTable.putSync(Buffer.from(key), seqKey(offset));
   }
 
-  /** Null while there is no room for the file. */
-  #aheadFile(): WriteAheadFile | null {
-    if (this.#ahead !== null) return this.#ahead;
-    try {
-      this.#ahead = new WriteAheadFile(this.#aheadPath);
-    } catch {
-      // The disk is full: every commit is a transaction of its own until there is room.
+  /** A few records that stay long (held deliveries, long delays) must not keep whole segments on disk: they move into LMDB. */
+  #clearOutSparse(): void {
+    for (let cleared = 0; cleared < MOST_CLEARED_OUT; cleared += 1) {
+      const segment = this.#segments.sparsest();
+      if (segment === null) return;
+      try {
+        this.#clearOut(segment);
+      } catch {
+        // The disk is full: after a later trim, then.
+        return;
+      }
     }
-    return this.#ahead;
+  }
+
+  #clearOut(segment: number): void {
+    const { root, places } = this.#environment;
+    const moved = [...places.getRange({})]
+      .map(({ key, value }) => ({ seq: key.readUIntBE(0, 6), place: decodePlace(value) }))
+      .filter(({ place }) => place.segment === segment);
+    using reader = new SegmentReader(this.#segmentsDir);
+    root.transactionSync(() => {
+      for (const { seq, place } of moved) {
+        this.#putBlob(seq, reader.read(place));
+        places.removeSync(seqKey(seq));
+      }
+    });
+    this.#segments.forget(moved.map(({ place }) => place));
   }
 }
 
@@ -187,8 +246,4 @@ function onlyAdds({ removedRows, removedBlobs, refs, starts }: CommitRequest): b
     refs.length === 0 &&
     starts.length === 0
   );
-}
-
-function blobBytes({ blobs }: StoredCommit): number {
-  return blobs.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
 }

@@ -3,6 +3,7 @@ import type { Database, RootDatabase } from "lmdb";
 
 export interface Environment {
   readonly root: RootDatabase<Buffer, Buffer>;
+  readonly places: Database<Buffer, Buffer>;
   readonly blobs: Database<Buffer, Buffer>;
   readonly index: Database<Buffer, Buffer>;
   readonly starts: Database<Buffer, Buffer>;
@@ -28,6 +29,7 @@ export function openEnvironment(path: string, mapSizeBytes: number): Environment
   const binary = { encoding: "binary", keyEncoding: "binary" } as const;
   return {
     root,
+    places: root.openDB<Buffer, Buffer>("places", binary),
     blobs: root.openDB<Buffer, Buffer>("blobs", binary),
     index: root.openDB<Buffer, Buffer>("index", binary),
     starts: root.openDB<Buffer, Buffer>("starts", binary),

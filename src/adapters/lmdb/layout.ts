@@ -1,9 +1,11 @@
 import type { Topic } from "../../domain/log.ts";
 
 /**
- * Layout in LMDB. A transaction holds one or many group commits (see `write-ahead-file.ts` for where they are first):
+ * Layout in LMDB. A transaction holds one or many group commits, which are in `segments.ts` first. A blob is the records of
+ * many streams, region by region:
  *
- *   blobs    seq (6 bytes)                                   → the records of many streams, region by region
+ *   places   seq (6 bytes)                                   → where its blob is: segment (4) position (4) length (4)
+ *   blobs    seq (6)                                         → the blob itself, when it is in no segment
  *   index    topic (1) partition (2) base offset (6)         → where the region of one stream is (`Row`)
  *   starts   topic (1) partition (2)                         → first offset that was not trimmed (6)
  *   refs     seq (6)                                         → regions of a blob that are left, once some were trimmed
@@ -49,6 +51,14 @@ export interface Row extends StreamId {
   readonly lastAppendedAtMs: number;
 }
 
+/** Where a blob is. */
+export interface Place {
+  readonly segment: number;
+  readonly positionBytes: number;
+  readonly lengthBytes: number;
+}
+
+const PLACE_BYTES = 12;
 const STREAM_KEY_BYTES = 3;
 export const ROW_KEY_BYTES = 9;
 const ROW_VALUE_BYTES = 28;
@@ -74,6 +84,22 @@ export function seqKey(seq: number): Buffer {
   const key = Buffer.allocUnsafe(6);
   key.writeUIntBE(seq, 0, 6);
   return key;
+}
+
+export function encodePlace({ segment, positionBytes, lengthBytes }: Place): Buffer {
+  const value = Buffer.allocUnsafe(PLACE_BYTES);
+  value.writeUInt32BE(segment, 0);
+  value.writeUInt32BE(positionBytes, 4);
+  value.writeUInt32BE(lengthBytes, 8);
+  return value;
+}
+
+export function decodePlace(value: Buffer): Place {
+  return {
+    segment: value.readUInt32BE(0),
+    positionBytes: value.readUInt32BE(4),
+    lengthBytes: value.readUInt32BE(8),
+  };
 }
 
 /** Key and value of every row, one after the other: what the commit thread is sent. */

@@ -52,7 +52,7 @@ export interface LmdbLog extends Log {
 export async function openLmdbLog(options: LmdbLogOptions): Promise<LmdbLog> {
   const opened = await openStore({
     path: join(options.dir, "log.mdb"),
-    aheadPath: join(options.dir, "log.wal"),
+    segmentsDir: join(options.dir, "segments"),
     mapSizeBytes: options.mapSizeBytes ?? 256 * 1024 * MIB,
     cacheBytes: options.cacheBytes ?? 64 * MIB,
   });

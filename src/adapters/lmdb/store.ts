@@ -4,9 +4,10 @@ import { checkLogFile } from "./check-file.ts";
 import { CommitThread } from "./commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { decodeRow, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
+import { decodePlace, decodeRow, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
 import type { Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./pack-commit.ts";
+import { SegmentReader } from "./segment-reader.ts";
 import { WaitingCommits } from "./waiting-commits.ts";
 
 const MAX_OFFSET = 2 ** 48 - 1;
@@ -41,8 +42,7 @@ export interface CommitStore extends AsyncDisposable {
 
 export interface StoreOptions {
   readonly path: string;
-  /** Of the write-ahead file. */
-  readonly aheadPath: string;
+  readonly segmentsDir: string;
   readonly mapSizeBytes: number;
   readonly cacheBytes: number;
 }
@@ -58,17 +58,22 @@ class LmdbStore implements CommitStore {
   readonly #options: StoreOptions;
   readonly #thread: CommitThread;
   readonly #cache: BlobCache;
+  readonly #segments: SegmentReader;
   readonly #waiting = new WaitingCommits();
   #opened: Environment | null = null;
 
   constructor(options: StoreOptions) {
     this.#options = options;
-    const { path, aheadPath, mapSizeBytes } = options;
-    this.#thread = new CommitThread({ path, aheadPath, mapSizeBytes }, (id) => this.#applied(id));
+    const { path, segmentsDir, mapSizeBytes } = options;
+    this.#segments = new SegmentReader(segmentsDir);
+    this.#thread = new CommitThread(
+      { path, segmentsDir, mapSizeBytes },
+      { applied: (id) => this.#applied(id), emptied: (segment) => this.#emptied(segment) },
+    );
     this.#cache = new BlobCache(options.cacheBytes);
   }
 
-  /** The thread first: it puts into LMDB what an earlier process left in the write-ahead file. */
+  /** The thread first: it puts into LMDB what an earlier process left in the segments. */
   async start(): Promise<void> {
     await this.#thread.start();
     this.#waiting.clear();
@@ -105,6 +110,11 @@ class LmdbStore implements CommitStore {
     this.#waiting.applied(id);
   }
 
+  #emptied(segment: number): void {
+    this.#opened?.root.resetReadTxn();
+    this.#segments.forget(segment);
+  }
+
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[] {
     const { index } = this.#environment;
     const rows: Row[] = [];
@@ -127,10 +137,17 @@ class LmdbStore implements CommitStore {
     if (cached !== undefined) return cached;
     const waiting = this.#waiting.blob(seq);
     if (waiting !== null) return waiting;
-    const read = this.#environment.blobs.getBinary(seqKey(seq));
-    if (read === undefined) return null;
-    this.#cache.put(seq, read);
+    const read = this.#read(seq);
+    if (read !== null) this.#cache.put(seq, read);
     return read;
+  }
+
+  #read(seq: number): Buffer | null {
+    const { places, blobs } = this.#environment;
+    const place = places.getBinary(seqKey(seq));
+    return place === undefined
+      ? (blobs.getBinary(seqKey(seq)) ?? null)
+      : this.#segments.read(decodePlace(place));
   }
 
   startOffset(stream: StreamId): number {
@@ -155,9 +172,10 @@ class LmdbStore implements CommitStore {
   }
 
   lastSeq(): number {
-    for (const key of this.#environment.blobs.getKeys({ reverse: true, limit: 1 }))
-      return key.readUIntBE(0, 6);
-    return 0;
+    const { places, blobs } = this.#environment;
+    const [inSegment] = places.getKeys({ reverse: true, limit: 1 });
+    const [inLmdb] = blobs.getKeys({ reverse: true, limit: 1 });
+    return Math.max(inSegment?.readUIntBE(0, 6) ?? 0, inLmdb?.readUIntBE(0, 6) ?? 0);
   }
 
   refs(seq: number): number | null {
@@ -172,11 +190,13 @@ class LmdbStore implements CommitStore {
     await this.#thread.stop();
     await this.#opened?.root.close();
     this.#opened = null;
+    this.#segments[Symbol.dispose]();
     await this.start();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#thread[Symbol.asyncDispose]();
+    this.#segments[Symbol.dispose]();
     await this.#opened?.root.close();
   }
 }

@@ -11,7 +11,7 @@ interface WaitingCommit {
   readonly seqs: readonly number[];
 }
 
-/** Commits that are durable in the write-ahead file, but that a reader of LMDB may not see yet; later in every stream than all others. */
+/** Commits that are durable in a segment, but that a reader of LMDB may not see yet; later in every stream than all others. */
 export class WaitingCommits {
   readonly #byStream = new Map<number, Row[]>();
   readonly #blobs = new Map<number, Buffer>();

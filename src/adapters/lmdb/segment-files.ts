@@ -1,0 +1,87 @@
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { open, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
+/** Of a segment. The file is written once before it is used: a sync of new blocks or a new length waits for the file system's journal. */
+export const SEGMENT_BYTES = 8 * 1024 * 1024;
+const PIECE_BYTES = 1024 * 1024;
+const NAME = /^(\d+)\.segment$/;
+/** Beside the directory: what an earlier version wrote commits to first, in the same form. */
+const WRITE_AHEAD_FILE = "log.wal";
+
+export function segmentPath(dir: string, id: number): string {
+  return join(dir, `${id}.segment`);
+}
+
+/** Numbers of the segments that there are; makes the directory when it is missing. */
+export function listSegments(dir: string): number[] {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const earlier = join(dirname(dir), WRITE_AHEAD_FILE);
+  if (existsSync(earlier)) renameSync(earlier, segmentPath(dir, 0));
+  return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
+    const id = entry.isFile() ? NAME.exec(entry.name)?.[1] : undefined;
+    return id === undefined ? [] : [Number(id)];
+  });
+}
+
+/** @throws {Error} when there is no room; nothing is left of it then */
+export function createSegment(dir: string, id: number): void {
+  const path = segmentPath(dir, id);
+  const file = openSync(path, "wx", 0o600);
+  try {
+    writeSync(file, Buffer.alloc(SEGMENT_BYTES), 0, SEGMENT_BYTES, 0);
+    fsyncSync(file);
+    syncDirectory(dir);
+  } catch (error) {
+    rmSync(path, { force: true });
+    throw error;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** As `createSegment`, beside the commits of this thread. */
+export async function prepareSegment(dir: string, id: number): Promise<void> {
+  const path = segmentPath(dir, id);
+  try {
+    await using file = await open(path, "wx", 0o600);
+    const piece = Buffer.alloc(PIECE_BYTES);
+    for (let at = 0; at < SEGMENT_BYTES; at += PIECE_BYTES)
+      await file.write(piece, 0, PIECE_BYTES, at);
+    await file.sync();
+    syncDirectory(dir);
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  }
+}
+
+/** False for one that a crash left while it was made. */
+export function isWhole(dir: string, id: number): boolean {
+  const stats = statSync(segmentPath(dir, id), { throwIfNoEntry: false });
+  return stats?.size === SEGMENT_BYTES;
+}
+
+export function removeSegment(dir: string, id: number): void {
+  rmSync(segmentPath(dir, id), { force: true });
+}
+
+function syncDirectory(dir: string): void {
+  const folder = openSync(dir, "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}

@@ -1,0 +1,255 @@
+import { closeSync, fdatasyncSync, fstatSync, openSync, readSync, writevSync } from "node:fs";
+import type { Place } from "./layout.ts";
+import {
+  createSegment,
+  isWhole,
+  listSegments,
+  prepareSegment,
+  removeSegment,
+  SEGMENT_BYTES,
+  segmentPath,
+} from "./segment-files.ts";
+import { COMMIT_HEAD_BYTES, decodeCommit, encodeCommit, numberAtStart } from "./stored-commit.ts";
+import type { StoredCommit } from "./stored-commit.ts";
+
+/** A larger commit is not taken: what it would leave of a segment unused is too much. */
+const MAX_COMMIT_BYTES = SEGMENT_BYTES / 2;
+/** Segments that are kept for later use; more are removed. */
+const MOST_FREE = 4;
+/** When there was no room for a new one, it is tried again after so many commits. */
+const RETRY_COMMITS = 100;
+/** Fewer full segments than this are not worth clearing out. */
+const LEAST_SEALED = 8;
+
+/** A commit as it was written: where its blobs are, and what is to be put into the index. */
+export interface WrittenCommit {
+  readonly number: number;
+  readonly places: readonly (readonly [seq: number, place: Place])[];
+  readonly rows: Uint8Array;
+  readonly groups: StoredCommit["groups"];
+}
+
+interface Sealed {
+  lastNumber: number;
+  liveBytes: number;
+}
+interface Current extends Sealed {
+  readonly id: number;
+  readonly file: number;
+  endBytes: number;
+}
+
+/**
+ * The files that hold the records, on the commit thread: commits one after the other, each one write and one sync of bytes that
+ * the file system already has a place for. A blob stays where it was written first; LMDB holds what finds it.
+ *
+ * Numbers of commits go up by one. A segment is used again once nothing in it is needed: what is left there of earlier
+ * commits has lower numbers, and what a crash cut short has another checksum.
+ */
+export class Segments implements AsyncDisposable {
+  readonly #dir: string;
+  readonly #sealed = new Map<number, Sealed>();
+  #current: Current | null = null;
+  #free: number[] = [];
+  #preparing: Promise<void> | null = null;
+  #nextId = 1;
+  #createAgainAt = 0;
+
+  constructor(dir: string) {
+    this.#dir = dir;
+    for (const id of listSegments(dir)) {
+      this.#sealed.set(id, { lastNumber: 0, liveBytes: 0 });
+      this.#nextId = Math.max(this.#nextId, id + 1);
+    }
+  }
+
+  /** A blob that the index knows of. @throws {Error} when its segment is gone */
+  keep({ segment, lengthBytes }: Place): void {
+    const holder = this.#sealed.get(segment);
+    if (holder === undefined)
+      throw new Error(
+        `${segmentPath(this.#dir, segment)} is missing: restore the log's whole directory from a backup`,
+      );
+    holder.liveBytes += lengthBytes;
+  }
+
+  /** The commits after `number`, in order and without a gap: those that a crash kept from the index. */
+  readAfter(number: number): WrittenCommit[] {
+    const found = new Map<number, WrittenCommit>();
+    for (const id of this.#segmentsAfter(number))
+      for (const commit of readCommits(segmentPath(this.#dir, id), id))
+        // A later segment is right: in the earlier one it failed, and was refused, and its number was given again.
+        if (commit.number > number) found.set(commit.number, commit);
+    const commits: WrittenCommit[] = [];
+    for (let next = number + 1; ; next += 1) {
+      const commit = found.get(next);
+      if (commit === undefined) break;
+      commits.push(commit);
+      for (const [, place] of commit.places) this.keep(place);
+    }
+    return commits;
+  }
+
+  /** In the order in which they were written: the last that begins with `number` or before it, and all that begin later. */
+  #segmentsAfter(number: number): number[] {
+    const byFirst = [...this.#sealed.keys()]
+      .map((id) => ({ id, first: firstNumber(segmentPath(this.#dir, id)) }))
+      .filter((segment) => segment.first !== null)
+      .map(({ id, first }) => ({ id, first: first! }))
+      .toSorted((a, b) => a.first - b.first);
+    const from = byFirst.findLastIndex(({ first }) => first <= number);
+    return byFirst.slice(Math.max(0, from)).map(({ id }) => id);
+  }
+
+  /** Durable when it returns. Null, and nothing written, when it is too large or there is no room. @throws {Error} of the file system */
+  append(number: number, commit: StoredCommit): WrittenCommit | null {
+    const encoded = encodeCommit(number, commit);
+    if (encoded.sizeBytes > MAX_COMMIT_BYTES) return null;
+    const segment = this.#withRoom(encoded.sizeBytes, number);
+    if (segment === null) return null;
+    const written = writevSync(segment.file, encoded.parts, segment.endBytes);
+    if (written !== encoded.sizeBytes) throw new Error("the segment was written only in part");
+    fdatasyncSync(segment.file);
+    const places = placesOf(commit, segment.id, segment.endBytes + encoded.blobsAt);
+    segment.endBytes += encoded.sizeBytes;
+    segment.lastNumber = number;
+    for (const [, { lengthBytes }] of places) segment.liveBytes += lengthBytes;
+    if (segment.endBytes > SEGMENT_BYTES / 2) this.#prepareNext(number);
+    return { number, places, rows: commit.rows, groups: commit.groups };
+  }
+
+  /** These blobs are needed no more. */
+  forget(places: readonly Place[]): void {
+    for (const { segment, lengthBytes } of places) {
+      const holder = this.#current?.id === segment ? this.#current : this.#sealed.get(segment);
+      if (holder !== undefined) holder.liveBytes -= lengthBytes;
+    }
+  }
+
+  /** Segments of which nothing is needed, now that the index has all commits up to `applied`. Readers must let go of them: then `reuse`. */
+  takeEmptied(applied: number): number[] {
+    const emptied = [...this.#sealed]
+      .filter(([, { lastNumber, liveBytes }]) => liveBytes === 0 && lastNumber <= applied)
+      .map(([id]) => id);
+    for (const id of emptied) this.#sealed.delete(id);
+    return emptied;
+  }
+
+  reuse(id: number): void {
+    if (isWhole(this.#dir, id) && this.#free.length < MOST_FREE) this.#free.push(id);
+    else removeSegment(this.#dir, id);
+  }
+
+  /** The one that has least left, when three quarters of all full segments are not needed any more. */
+  sparsest(): number | null {
+    const sealed = [...this.#sealed]
+      .filter(([, segment]) => segment.liveBytes > 0)
+      .toSorted((a, b) => a[1].liveBytes - b[1].liveBytes);
+    if (sealed.length < LEAST_SEALED) return null;
+    const liveBytes = sealed.reduce((sum, [, segment]) => sum + segment.liveBytes, 0);
+    return liveBytes * 4 < sealed.length * SEGMENT_BYTES ? sealed[0]![0] : null;
+  }
+
+  /** Makes a segment when there is none, so that the first commit need not wait for it. */
+  makeReady(): void {
+    if (this.#free.length > 0) return;
+    try {
+      this.#free.push(this.#create());
+    } catch {
+      // The disk is full: commits go into LMDB until there is room.
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#preparing;
+    if (this.#current !== null) closeSync(this.#current.file);
+    this.#current = null;
+  }
+
+  #withRoom(sizeBytes: number, number: number): Current | null {
+    const current = this.#current;
+    if (current !== null && current.endBytes + sizeBytes <= SEGMENT_BYTES) return current;
+    const id = this.#next(number);
+    if (id === null) return null;
+    const file = openSync(segmentPath(this.#dir, id), "r+");
+    if (current !== null) {
+      closeSync(current.file);
+      this.#sealed.set(current.id, current);
+    }
+    this.#current = { id, file, endBytes: 0, lastNumber: number, liveBytes: 0 };
+    return this.#current;
+  }
+
+  #next(number: number): number | null {
+    const free = this.#free.pop();
+    if (free !== undefined) return free;
+    if (number < this.#createAgainAt) return null;
+    try {
+      return this.#create();
+    } catch {
+      this.#createAgainAt = number + RETRY_COMMITS;
+      return null;
+    }
+  }
+
+  #create(): number {
+    const id = this.#nextId++;
+    createSegment(this.#dir, id);
+    return id;
+  }
+
+  #prepareNext(number: number): void {
+    if (this.#free.length > 0 || this.#preparing !== null || number < this.#createAgainAt) return;
+    const id = this.#nextId++;
+    this.#preparing = prepareSegment(this.#dir, id)
+      .then(
+        () => this.reuse(id),
+        () => {
+          this.#createAgainAt = number + RETRY_COMMITS;
+        },
+      )
+      .finally(() => {
+        this.#preparing = null;
+      });
+  }
+}
+
+function placesOf({ blobs }: StoredCommit, segment: number, blobsAt: number) {
+  let positionBytes = blobsAt;
+  return blobs.map(({ seq, bytes }) => {
+    const place: Place = { segment, positionBytes, lengthBytes: bytes.byteLength };
+    positionBytes += bytes.byteLength;
+    return [seq, place] as const;
+  });
+}
+
+function firstNumber(path: string): number | null {
+  return numberAtStart(readFile(path, COMMIT_HEAD_BYTES));
+}
+
+function readCommits(path: string, segment: number): WrittenCommit[] {
+  const bytes = readFile(path, Infinity);
+  const commits: WrittenCommit[] = [];
+  let at = 0;
+  let last = 0;
+  for (;;) {
+    const decoded = decodeCommit(bytes.subarray(at));
+    // Of an earlier use of the segment.
+    if (decoded === null || decoded.number <= last) return commits;
+    const { number, commit, sizeBytes, blobsAt } = decoded;
+    const { rows, groups } = commit;
+    commits.push({ number, places: placesOf(commit, segment, at + blobsAt), rows, groups });
+    last = number;
+    at += sizeBytes;
+  }
+}
+
+function readFile(path: string, mostBytes: number): Buffer {
+  const file = openSync(path, "r");
+  try {
+    const bytes = Buffer.allocUnsafeSlow(Math.min(fstatSync(file).size, mostBytes));
+    return bytes.subarray(0, readSync(file, bytes, 0, bytes.length, 0));
+  } finally {
+    closeSync(file);
+  }
+}

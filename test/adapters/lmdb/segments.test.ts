@@ -1,0 +1,299 @@
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
+import { SegmentReader } from "../../../src/adapters/lmdb/segment-reader.ts";
+import { Segments } from "../../../src/adapters/lmdb/segments.ts";
+import type { WrittenCommit } from "../../../src/adapters/lmdb/segments.ts";
+import { openStore } from "../../../src/adapters/lmdb/store.ts";
+import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
+import type { StoredCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
+import { temporaryDir } from "../../support/log-lmdb.ts";
+
+const MIB = 1024 * 1024;
+// A Buffer, as what is read.
+const bytes = (maxLength: number, minLength = 0) =>
+  fc.uint8Array({ maxLength, minLength }).map((made) => Buffer.from(made));
+const commit: fc.Arbitrary<StoredCommit> = fc.record({
+  blobs: fc.array(fc.record({ seq: fc.nat(), bytes: bytes(300, 1) }), { maxLength: 3 }),
+  rows: bytes(100),
+  groups: fc.array(fc.tuple(fc.string({ unit: "grapheme" }), fc.string()), { maxLength: 3 }),
+});
+
+const KEY = Buffer.from("ep_1");
+const NOTHING = { groups: [], removedRows: [], removedBlobs: [], refs: [], starts: [] };
+const STREAM = { topic: "events", partition: 0 } as const;
+
+const filesIn = (dir: string) => ({
+  path: join(dir, "log.mdb"),
+  segmentsDir: join(dir, "segments"),
+  mapSizeBytes: 2 ** 32,
+  cacheBytes: 0,
+});
+const segmentsIn = (dir: string) => readdirSync(filesIn(dir).segmentsDir);
+
+async function commitOne(store: CommitStore, offset: number, sizeBytes: number): Promise<void> {
+  const value = Buffer.alloc(sizeBytes, offset);
+  const records = [{ offset, keyBytes: KEY, value, appendedAtMs: 1 }];
+  const streams = [{ ...STREAM, base: offset, next: offset + 1, records }];
+  await store.commit({
+    ...NOTHING,
+    packed: packCommit(streams, store.lastSeq() + 1_000_000 + offset),
+    groups: [["done", String(offset)]],
+  });
+}
+
+function expectWhole(store: CommitStore, count: number): void {
+  expectRows(store, 0, count);
+  expect(store.groupEntries()).toContainEqual(["done", String(count - 1)]);
+}
+
+function expectRows(store: CommitStore, from: number, count: number): void {
+  const rows = store.rowsFrom(STREAM, 0, Number.MAX_SAFE_INTEGER);
+  expect(rows.map((row) => row.base)).toEqual(Array.from({ length: count }, (_, n) => from + n));
+  for (const row of rows) expect(store.blob(row.seq)!.at(-1)).toBe(row.base % 256);
+}
+
+/** As a commit and with the blobs that are found at its places. */
+function asStored(dir: string, { places, rows, groups }: WrittenCommit): StoredCommit {
+  using reader = new SegmentReader(dir);
+  return {
+    blobs: places.map(([seq, place]) => ({ seq, bytes: reader.read(place) })),
+    rows,
+    groups,
+  };
+}
+
+it("what was written is read, in order and from any number on; what a crash cut short or changed is not", async () => {
+  await using base = await temporaryDir();
+  let run = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(commit, { minLength: 1, maxLength: 6 }),
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      fc.integer({ min: 1, max: 255 }),
+      async (commits, where, change) => {
+        const dir = join(base.path, String(run++));
+        const writer = new Segments(dir);
+        const ends = [0];
+        for (const [index, one] of commits.entries()) {
+          const written = writer.append(index + 1, one)!;
+          expect(asStored(dir, written)).toEqual(one);
+          const head = 32 + one.blobs.length * 10;
+          const json = one.groups.length === 0 ? "" : JSON.stringify(one.groups);
+          const blobBytes = one.blobs.reduce((sum, blob) => sum + blob.bytes.length, 0);
+          ends.push(ends.at(-1)! + head + one.rows.length + Buffer.byteLength(json) + blobBytes);
+        }
+        await writer[Symbol.asyncDispose]();
+        const readAfter = (number: number) =>
+          new Segments(dir).readAfter(number).map((written) => asStored(dir, written));
+        expect(readAfter(0)).toEqual(commits);
+        expect(readAfter(1)).toEqual(commits.slice(1));
+        expect(readAfter(1_000)).toEqual([]);
+        const path = join(dir, "1.segment");
+        const damagedAt = Math.floor(where * ends.at(-1)!);
+        const content = readFileSync(path);
+        content[damagedAt] = content[damagedAt]! ^ change;
+        writeFileSync(path, content);
+        const intact = ends.slice(1).filter((end) => end <= damagedAt).length;
+        expect(readAfter(0)).toEqual(commits.slice(0, intact));
+        rmSync(dir, { recursive: true });
+      },
+    ),
+    { numRuns: 40, endOnFailure: true },
+  );
+});
+
+const sized = (seq: number, sizeBytes: number): StoredCommit => ({
+  blobs: [{ seq, bytes: Buffer.alloc(sizeBytes, seq) }],
+  rows: Buffer.alloc(0),
+  groups: [],
+});
+
+it("commits go on in the next segment, and are found in order over all of them", async () => {
+  await using dir = await temporaryDir();
+  const writer = new Segments(dir.path);
+  for (let number = 1; number <= 12; number += 1) writer.append(number, sized(number, 3 * MIB));
+  await writer[Symbol.asyncDispose]();
+  for (const after of [0, 1, 6, 11, 12]) {
+    const found = new Segments(dir.path).readAfter(after);
+    expect(found.map(({ number }) => number)).toEqual(
+      Array.from({ length: 12 - after }, (_, index) => after + 1 + index),
+    );
+    for (const one of found) {
+      const [blob] = asStored(dir.path, one).blobs;
+      expect(blob!.seq).toBe(one.number);
+      expect(Buffer.alloc(3 * MIB, one.number).equals(blob!.bytes)).toBe(true);
+    }
+  }
+});
+
+it("a segment is written anew once nothing in it is needed and its readers let go of it, and nothing that was left in it is taken for new", async () => {
+  await using dir = await temporaryDir();
+  const writer = new Segments(dir.path);
+  const written = [1, 2, 3].map((number) => writer.append(number, sized(number, 3 * MIB))!);
+  expect(writer.takeEmptied(3)).toEqual([]);
+  writer.forget(written.slice(0, 2).map(({ places }) => places[0]![1]));
+  expect(writer.takeEmptied(1)).toEqual([]);
+  expect(writer.takeEmptied(2)).toEqual([1]);
+  expect(writer.takeEmptied(2)).toEqual([]);
+  writer.append(4, sized(4, 3 * MIB));
+  writer.reuse(1);
+  const again = writer.append(5, sized(5, 3 * MIB))!;
+  expect(again.places[0]![1].segment).toBe(1);
+  await writer[Symbol.asyncDispose]();
+  const after = (number: number) =>
+    new Segments(dir.path).readAfter(number).map((one) => one.number);
+  expect([after(2), after(4), after(5)]).toEqual([[3, 4, 5], [5], []]);
+});
+
+it("of a number that was written twice the later one counts: the first was refused", async () => {
+  await using dir = await temporaryDir();
+  const writer = new Segments(dir.path);
+  writer.append(1, sized(1, 3 * MIB));
+  writer.append(2, sized(2, 3 * MIB));
+  writer.append(2, sized(7, 3 * MIB));
+  await writer[Symbol.asyncDispose]();
+  const found = new Segments(dir.path).readAfter(0);
+  expect(found.map(({ places }) => places[0]![0])).toEqual([1, 7]);
+});
+
+it("a commit that would leave half of a segment unused is refused, and nothing of it written", async () => {
+  await using dir = await temporaryDir();
+  await using writer = new Segments(dir.path);
+  expect(writer.append(1, sized(1, 5 * MIB))).toBeNull();
+  expect(new Segments(dir.path).readAfter(0)).toEqual([]);
+});
+
+it("files as a crash leaves them, at any moment, hold every commit that was answered", async () => {
+  await using dir = await temporaryDir();
+  const live = join(dir.path, "live");
+  mkdirSync(live);
+  const store = await openStore(filesIn(live));
+  // Sizes on both sides of what a segment takes, and sums over several segments and over what may wait for the index.
+  const sizes = [10, 200_000, 5_500_000, 3_700_000, 3_900_000, 900_000, 20, 3_000_000, 3_000_000];
+  for (const [offset, sizeBytes] of sizes.entries()) {
+    await commitOne(store, offset, sizeBytes);
+    expectRows(store, 0, offset + 1);
+    const copy = join(dir.path, `crash-${offset}`);
+    cpSync(live, copy, { recursive: true });
+    const reopened = await openStore(filesIn(copy));
+    expectWhole(reopened, offset + 1);
+    await commitOne(reopened, offset + 1, 50);
+    await reopened[Symbol.asyncDispose]();
+    const again = await openStore(filesIn(copy));
+    expectWhole(again, offset + 2);
+    await again[Symbol.asyncDispose]();
+    rmSync(copy, { recursive: true });
+  }
+  await store[Symbol.asyncDispose]();
+});
+
+it("what is trimmed gives its segments back, and the log goes on in them", async () => {
+  await using dir = await temporaryDir();
+  const store = await openStore(filesIn(dir.path));
+  const keep = 4;
+  for (let offset = 0; offset < 60; offset += 1) {
+    await commitOne(store, offset, MIB);
+    if (offset < keep) continue;
+    const [oldest] = store.rowsFrom(STREAM, 0, 1);
+    await store.commit({
+      ...NOTHING,
+      packed: { blobs: [], rows: [] },
+      removedRows: [oldest!],
+      removedBlobs: [oldest!.seq],
+    });
+    expectRows(store, offset - keep + 1, keep);
+  }
+  await store[Symbol.asyncDispose]();
+  expect(segmentsIn(dir.path).length).toBeLessThanOrEqual(5);
+  const reopened = await openStore(filesIn(dir.path));
+  expectRows(reopened, 56, keep);
+  await reopened[Symbol.asyncDispose]();
+});
+
+it("a few records that stay do not keep the segments of all that was written beside them", async () => {
+  await using dir = await temporaryDir();
+  const store = await openStore(filesIn(dir.path));
+  let kept = 0;
+  for (let offset = 0; offset < 150; offset += 1) {
+    await commitOne(store, offset, MIB);
+    const rows = store.rowsFrom(STREAM, 0, Number.MAX_SAFE_INTEGER);
+    const removed = rows.filter((row) => row.base % 10 !== 0);
+    kept = rows.length - removed.length;
+    if (removed.length < 20 && offset < 145) continue;
+    await store.commit({
+      ...NOTHING,
+      packed: { blobs: [], rows: [] },
+      removedRows: removed,
+      removedBlobs: removed.map((row) => row.seq),
+    });
+  }
+  expect(kept).toBe(15);
+  const expectKept = (opened: CommitStore): void => {
+    const rows = opened.rowsFrom(STREAM, 0, Number.MAX_SAFE_INTEGER);
+    expect(rows.filter((row) => row.base % 10 === 0)).toHaveLength(kept);
+    for (const row of rows) expect(opened.blob(row.seq)!.at(-1)).toBe(row.base % 256);
+  };
+  expectKept(store);
+  await store[Symbol.asyncDispose]();
+  // Fifteen megabytes are kept, a quarter of eight segments: these, the one that is written to, and four for later.
+  expect(segmentsIn(dir.path).length).toBeLessThanOrEqual(13);
+  const reopened = await openStore(filesIn(dir.path));
+  expectKept(reopened);
+  await reopened[Symbol.asyncDispose]();
+}, 30_000);
+
+it("refuses to open when a segment is missing that is needed", async () => {
+  await using dir = await temporaryDir();
+  const store = await openStore(filesIn(dir.path));
+  await commitOne(store, 0, 100);
+  await store[Symbol.asyncDispose]();
+  rmSync(join(dir.path, "segments", "1.segment"));
+  await expect(openStore(filesIn(dir.path))).rejects.toThrow(/1\.segment is missing: restore/);
+});
+
+it("a segment that a crash left while it was made is not written to", async () => {
+  await using dir = await temporaryDir();
+  await (await openStore(filesIn(dir.path)))[Symbol.asyncDispose]();
+  truncateSync(join(dir.path, "segments", "1.segment"), 1_000);
+  const store = await openStore(filesIn(dir.path));
+  await commitOne(store, 0, 100);
+  expectRows(store, 0, 1);
+  await store[Symbol.asyncDispose]();
+  expect(segmentsIn(dir.path)).toEqual(["2.segment"]);
+});
+
+it("takes over what an earlier version left in its write-ahead file", async () => {
+  await using dir = await temporaryDir();
+  await using earlier = await temporaryDir();
+  const writer = new Segments(earlier.path);
+  writer.append(1, { blobs: [], rows: Buffer.alloc(0), groups: [["done", "here"]] });
+  await writer[Symbol.asyncDispose]();
+  cpSync(join(earlier.path, "1.segment"), join(dir.path, "log.wal"));
+  const store = await openStore(filesIn(dir.path));
+  expect(store.groupEntries()).toContainEqual(["done", "here"]);
+  await store[Symbol.asyncDispose]();
+  expect(readdirSync(dir.path)).not.toContain("log.wal");
+});
+
+it("without room for a segment every commit is a transaction of its own", async () => {
+  await using dir = await temporaryDir();
+  // Neither when the log is opened nor with the first commit.
+  for (const id of [1, 2])
+    mkdirSync(join(dir.path, "segments", `${id}.segment`), { recursive: true });
+  const store = await openStore(filesIn(dir.path));
+  for (let offset = 0; offset < 5; offset += 1) await commitOne(store, offset, 100);
+  expectWhole(store, 5);
+  await store[Symbol.asyncDispose]();
+  expect(segmentsIn(dir.path)).toHaveLength(2);
+});
