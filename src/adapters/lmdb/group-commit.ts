@@ -133,8 +133,8 @@ export class GroupCommit implements AsyncDisposable {
   #schedule(): void {
     if (this.#scheduled || this.#flushing) return;
     this.#scheduled = true;
-    // After the I/O of this turn of the loop: all its requests share the commit.
-    setImmediate(() => {
+    // At once when idle; what comes while a commit is under way shares the next one.
+    queueMicrotask(() => {
       this.#scheduled = false;
       void this.#flush();
     });
