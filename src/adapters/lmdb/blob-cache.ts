@@ -1,4 +1,4 @@
-/** Latest used blobs, bounded in bytes: the partitions that read one blob need not copy it out of LMDB each. */
+/** Latest used blobs, bounded in bytes: the partitions that read one blob need not read it from the disk each. */
 export class BlobCache {
   readonly #maxBytes: number;
   readonly #blobs = new Map<number, Buffer>();

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { asBinary } from "lmdb";
 import type { CommitRequest } from "./commit-protocol.ts";
 import { openEnvironment } from "./environment.ts";
@@ -19,6 +20,8 @@ const RETRY_COMMITS = 100;
 const MOST_CLEARED_OUT = 4;
 /** Under `groups`: the number of the latest commit that is in LMDB. */
 const APPLIED_KEY = "applied";
+/** And what checksums in the segments begin with. */
+const SEED_KEY = "seed";
 
 export interface CommitWriterOptions {
   readonly path: string;
@@ -48,7 +51,7 @@ export class CommitWriter implements AsyncDisposable {
     const environment = openEnvironment(path, mapSizeBytes);
     this.#environment = environment;
     this.#segmentsDir = segmentsDir;
-    this.#segments = new Segments(segmentsDir);
+    this.#segments = new Segments(segmentsDir, seedOf(environment));
     for (const { value } of environment.places.getRange({}))
       this.#segments.keep(decodePlace(value));
     this.#applied = Number(environment.groups.get(APPLIED_KEY) ?? 0);
@@ -225,6 +228,15 @@ export class CommitWriter implements AsyncDisposable {
     });
     this.#segments.forget(moved.map(({ place }) => place));
   }
+}
+
+/** Made once. An earlier version began at 0, and its commits may still wait. */
+function seedOf({ groups }: Environment): number {
+  const known = groups.get(SEED_KEY);
+  if (known !== undefined) return Number(known);
+  const seed = groups.get(APPLIED_KEY) === undefined ? randomBytes(4).readUInt32BE() : 0;
+  groups.putSync(SEED_KEY, String(seed));
+  return seed;
 }
 
 function toStored({ blobs, rows, groups }: CommitRequest): StoredCommit {

@@ -48,6 +48,7 @@ interface Current extends Sealed {
  */
 export class Segments implements AsyncDisposable {
   readonly #dir: string;
+  readonly #seed: number;
   readonly #sealed = new Map<number, Sealed>();
   #current: Current | null = null;
   #free: number[] = [];
@@ -55,8 +56,10 @@ export class Segments implements AsyncDisposable {
   #nextId = 1;
   #createAgainAt = 0;
 
-  constructor(dir: string) {
+  /** `seed`: see `encodeCommit`. */
+  constructor(dir: string, seed: number) {
     this.#dir = dir;
+    this.#seed = seed;
     for (const id of listSegments(dir)) {
       this.#sealed.set(id, { lastNumber: 0, liveBytes: 0 });
       this.#nextId = Math.max(this.#nextId, id + 1);
@@ -77,7 +80,7 @@ export class Segments implements AsyncDisposable {
   readAfter(number: number): WrittenCommit[] {
     const found = new Map<number, WrittenCommit>();
     for (const id of this.#segmentsAfter(number))
-      for (const commit of readCommits(segmentPath(this.#dir, id), id))
+      for (const commit of this.#readCommits(id))
         // A later segment is right: in the earlier one it failed, and was refused, and its number was given again.
         if (commit.number > number) found.set(commit.number, commit);
     const commits: WrittenCommit[] = [];
@@ -101,9 +104,26 @@ export class Segments implements AsyncDisposable {
     return byFirst.slice(Math.max(0, from)).map(({ id }) => id);
   }
 
+  #readCommits(segment: number): WrittenCommit[] {
+    const bytes = readFile(segmentPath(this.#dir, segment), Infinity);
+    const commits: WrittenCommit[] = [];
+    let at = 0;
+    let last = 0;
+    for (;;) {
+      const decoded = decodeCommit(bytes.subarray(at), this.#seed);
+      // Of an earlier use of the segment.
+      if (decoded === null || decoded.number <= last) return commits;
+      const { number, commit, sizeBytes, blobsAt } = decoded;
+      const { rows, groups } = commit;
+      commits.push({ number, places: placesOf(commit, segment, at + blobsAt), rows, groups });
+      last = number;
+      at += sizeBytes;
+    }
+  }
+
   /** Durable when it returns. Null, and nothing written, when it is too large or there is no room. @throws {Error} of the file system */
   append(number: number, commit: StoredCommit): WrittenCommit | null {
-    const encoded = encodeCommit(number, commit);
+    const encoded = encodeCommit(number, commit, this.#seed);
     if (encoded.sizeBytes > MAX_COMMIT_BYTES) return null;
     const segment = this.#withRoom(encoded.sizeBytes, number);
     if (segment === null) return null;
@@ -225,23 +245,6 @@ function placesOf({ blobs }: StoredCommit, segment: number, blobsAt: number) {
 
 function firstNumber(path: string): number | null {
   return numberAtStart(readFile(path, COMMIT_HEAD_BYTES));
-}
-
-function readCommits(path: string, segment: number): WrittenCommit[] {
-  const bytes = readFile(path, Infinity);
-  const commits: WrittenCommit[] = [];
-  let at = 0;
-  let last = 0;
-  for (;;) {
-    const decoded = decodeCommit(bytes.subarray(at));
-    // Of an earlier use of the segment.
-    if (decoded === null || decoded.number <= last) return commits;
-    const { number, commit, sizeBytes, blobsAt } = decoded;
-    const { rows, groups } = commit;
-    commits.push({ number, places: placesOf(commit, segment, at + blobsAt), rows, groups });
-    last = number;
-    at += sizeBytes;
-  }
 }
 
 function readFile(path: string, mostBytes: number): Buffer {

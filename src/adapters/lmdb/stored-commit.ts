@@ -31,8 +31,15 @@ export interface DecodedCommit extends Omit<EncodedCommit, "parts"> {
  *   magic (4)  CRC-32 of all that follows (4)  number of the commit (8)
  *   blobs (4)  bytes of the rows (4)  of the groups (4)  of all blobs (4)
  *   seq (6) and length (4) of every blob, rows (`encodeRows`), groups as JSON, blobs
+ *
+ * The checksum begins with `seed`, a secret of this log: what is left of earlier payloads behind the latest commit might
+ * have been made to look like the next one.
  */
-export function encodeCommit(number: number, { blobs, rows, groups }: StoredCommit): EncodedCommit {
+export function encodeCommit(
+  number: number,
+  { blobs, rows, groups }: StoredCommit,
+  seed: number,
+): EncodedCommit {
   const json = Buffer.from(groups.length === 0 ? "" : JSON.stringify(groups));
   const head = Buffer.alloc(COMMIT_HEAD_BYTES + blobs.length * BLOB_HEAD_BYTES);
   head.writeUInt32BE(MAGIC, 0);
@@ -52,7 +59,7 @@ export function encodeCommit(number: number, { blobs, rows, groups }: StoredComm
   head.writeUInt32BE(blobBytes, 28);
   // Of no bytes at all, zlib's checksum would begin anew.
   const written = parts.filter((part) => part.byteLength > 0);
-  let checksum = crc32(head.subarray(8));
+  let checksum = crc32(head.subarray(8), seed);
   for (const part of written.slice(1)) checksum = crc32(part, checksum);
   head.writeUInt32BE(checksum, 4);
   const blobsAt = head.length + rows.length + json.length;
@@ -60,7 +67,7 @@ export function encodeCommit(number: number, { blobs, rows, groups }: StoredComm
 }
 
 /** Views into `bytes`. Null when they do not begin with a whole commit. */
-export function decodeCommit(bytes: Buffer): DecodedCommit | null {
+export function decodeCommit(bytes: Buffer, seed: number): DecodedCommit | null {
   const number = numberAtStart(bytes);
   if (number === null) return null;
   const blobCount = bytes.readUInt32BE(16);
@@ -69,7 +76,7 @@ export function decodeCommit(bytes: Buffer): DecodedCommit | null {
   const blobsAt = groupsAt + bytes.readUInt32BE(24);
   const sizeBytes = blobsAt + bytes.readUInt32BE(28);
   if (sizeBytes > bytes.length) return null;
-  if (crc32(bytes.subarray(8, sizeBytes)) !== bytes.readUInt32BE(4)) return null;
+  if (crc32(bytes.subarray(8, sizeBytes), seed) !== bytes.readUInt32BE(4)) return null;
   const blobs: { seq: number; bytes: Buffer }[] = [];
   let at = blobsAt;
   for (let index = 0; index < blobCount; index += 1) {

@@ -10,16 +10,19 @@ import {
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
 import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
 import { SegmentReader } from "../../../src/adapters/lmdb/segment-reader.ts";
 import { Segments } from "../../../src/adapters/lmdb/segments.ts";
 import type { WrittenCommit } from "../../../src/adapters/lmdb/segments.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
+import { encodeCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
 import type { StoredCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
 import { temporaryDir } from "../../support/log-lmdb.ts";
 
 const MIB = 1024 * 1024;
+const SEED = 7;
 // A Buffer, as what is read.
 const bytes = (maxLength: number, minLength = 0) =>
   fc.uint8Array({ maxLength, minLength }).map((made) => Buffer.from(made));
@@ -83,7 +86,7 @@ it("what was written is read, in order and from any number on; what a crash cut 
       fc.integer({ min: 1, max: 255 }),
       async (commits, where, change) => {
         const dir = join(base.path, String(run++));
-        const writer = new Segments(dir);
+        const writer = new Segments(dir, SEED);
         const ends = [0];
         for (const [index, one] of commits.entries()) {
           const written = writer.append(index + 1, one)!;
@@ -95,7 +98,7 @@ it("what was written is read, in order and from any number on; what a crash cut 
         }
         await writer[Symbol.asyncDispose]();
         const readAfter = (number: number) =>
-          new Segments(dir).readAfter(number).map((written) => asStored(dir, written));
+          new Segments(dir, SEED).readAfter(number).map((written) => asStored(dir, written));
         expect(readAfter(0)).toEqual(commits);
         expect(readAfter(1)).toEqual(commits.slice(1));
         expect(readAfter(1_000)).toEqual([]);
@@ -121,11 +124,11 @@ const sized = (seq: number, sizeBytes: number): StoredCommit => ({
 
 it("commits go on in the next segment, and are found in order over all of them", async () => {
   await using dir = await temporaryDir();
-  const writer = new Segments(dir.path);
+  const writer = new Segments(dir.path, SEED);
   for (let number = 1; number <= 12; number += 1) writer.append(number, sized(number, 3 * MIB));
   await writer[Symbol.asyncDispose]();
   for (const after of [0, 1, 6, 11, 12]) {
-    const found = new Segments(dir.path).readAfter(after);
+    const found = new Segments(dir.path, SEED).readAfter(after);
     expect(found.map(({ number }) => number)).toEqual(
       Array.from({ length: 12 - after }, (_, index) => after + 1 + index),
     );
@@ -139,7 +142,7 @@ it("commits go on in the next segment, and are found in order over all of them",
 
 it("a segment is written anew once nothing in it is needed and its readers let go of it, and nothing that was left in it is taken for new", async () => {
   await using dir = await temporaryDir();
-  const writer = new Segments(dir.path);
+  const writer = new Segments(dir.path, SEED);
   const written = [1, 2, 3].map((number) => writer.append(number, sized(number, 3 * MIB))!);
   expect(writer.takeEmptied(3)).toEqual([]);
   writer.forget(written.slice(0, 2).map(({ places }) => places[0]![1]));
@@ -152,26 +155,26 @@ it("a segment is written anew once nothing in it is needed and its readers let g
   expect(again.places[0]![1].segment).toBe(1);
   await writer[Symbol.asyncDispose]();
   const after = (number: number) =>
-    new Segments(dir.path).readAfter(number).map((one) => one.number);
+    new Segments(dir.path, SEED).readAfter(number).map((one) => one.number);
   expect([after(2), after(4), after(5)]).toEqual([[3, 4, 5], [5], []]);
 });
 
 it("of a number that was written twice the later one counts: the first was refused", async () => {
   await using dir = await temporaryDir();
-  const writer = new Segments(dir.path);
+  const writer = new Segments(dir.path, SEED);
   writer.append(1, sized(1, 3 * MIB));
   writer.append(2, sized(2, 3 * MIB));
   writer.append(2, sized(7, 3 * MIB));
   await writer[Symbol.asyncDispose]();
-  const found = new Segments(dir.path).readAfter(0);
+  const found = new Segments(dir.path, SEED).readAfter(0);
   expect(found.map(({ places }) => places[0]![0])).toEqual([1, 7]);
 });
 
 it("a commit that would leave half of a segment unused is refused, and nothing of it written", async () => {
   await using dir = await temporaryDir();
-  await using writer = new Segments(dir.path);
+  await using writer = new Segments(dir.path, SEED);
   expect(writer.append(1, sized(1, 5 * MIB))).toBeNull();
-  expect(new Segments(dir.path).readAfter(0)).toEqual([]);
+  expect(new Segments(dir.path, SEED).readAfter(0)).toEqual([]);
 });
 
 it("files as a crash leaves them, at any moment, hold every commit that was answered", async () => {
@@ -280,11 +283,31 @@ it("a segment that a crash left while it was made is not written to", async () =
   expect(segmentsIn(dir.path)).toEqual(["2.segment"]);
 });
 
+it("bytes in a payload that look like a commit are not taken for one", async () => {
+  await using dir = await temporaryDir();
+  const forged = encodeCommit(2, sized(9, 10), SEED + 1);
+  const { sizeBytes } = encodeCommit(1, sized(1, 10), SEED);
+  const bytes = Buffer.alloc(8 * MIB);
+  Buffer.concat(encodeCommit(1, sized(1, 10), SEED).parts).copy(bytes);
+  Buffer.concat(forged.parts).copy(bytes, sizeBytes);
+  writeFileSync(join(dir.path, "1.segment"), bytes);
+  const numbers = (seed: number) =>
+    new Segments(dir.path, seed).readAfter(0).map(({ number }) => number);
+  expect(numbers(SEED)).toEqual([1]);
+  Buffer.concat(encodeCommit(2, sized(9, 10), SEED).parts).copy(bytes, sizeBytes);
+  writeFileSync(join(dir.path, "1.segment"), bytes);
+  expect(numbers(SEED)).toEqual([1, 2]);
+});
+
 it("takes over what an earlier version left in its write-ahead file", async () => {
   await using dir = await temporaryDir();
   await using earlier = await temporaryDir();
-  const writer = new Segments(earlier.path);
-  writer.append(1, { blobs: [], rows: Buffer.alloc(0), groups: [["done", "here"]] });
+  const { path, mapSizeBytes } = filesIn(dir.path);
+  const environment = openEnvironment(path, mapSizeBytes);
+  environment.groups.putSync("applied", "4");
+  await environment.root.close();
+  const writer = new Segments(earlier.path, 0);
+  writer.append(5, { blobs: [], rows: Buffer.alloc(0), groups: [["done", "here"]] });
   await writer[Symbol.asyncDispose]();
   cpSync(join(earlier.path, "1.segment"), join(dir.path, "log.wal"));
   const store = await openStore(filesIn(dir.path));
