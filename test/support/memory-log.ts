@@ -179,7 +179,7 @@ export class MemoryLogStore implements SimStore {
     this.whenAwake(process, () => {
       for (const { group, member, lost } of left)
         void Promise.all(lost.map((one) => this.#revoke(member, one))).then(() => {
-          if (!process.alive) return;
+          if (!process.alive || member.hasLeft) return;
           group.members = [...group.members, member];
           void this.#rebalance(group);
         });
@@ -217,12 +217,13 @@ export class MemoryLogStore implements SimStore {
 
   async #consume(process: MemoryProcess, options: ConsumerOptions): Promise<LogConsumer> {
     const group = this.group(options.group);
-    const member: Member = { process, options, owned: new Map() };
+    const member: Member = { process, options, owned: new Map(), hasLeft: false };
     group.members = [...group.members, member];
     await this.#rebalance(group);
     return {
       lag: () => Promise.resolve(new Map()),
       [Symbol.asyncDispose]: async () => {
+        member.hasLeft = true;
         group.members = group.members.filter((other) => other !== member);
         const revoked = [...member.owned.values()];
         member.owned.clear();

@@ -13,6 +13,8 @@ export interface Member {
   readonly process: MemoryProcess;
   readonly options: ConsumerOptions;
   readonly owned: Map<number, SimPartition>;
+  /** It has stopped consuming, and does not come back. */
+  hasLeft: boolean;
 }
 
 export interface Group {

@@ -94,10 +94,9 @@ export class RunLedger {
     if (ended?.followUp === null) return { kind: "superseded" };
     if (ended === null) return { kind: "go", notBeforeMs: 0 };
     const { followUp } = ended;
-    if (compareSteps(ended, step) < 0) {
-      const isFollowUp = compareSteps(followUp, step) === 0;
-      return { kind: "go", notBeforeMs: isFollowUp ? followUp.dueAtMs : 0 };
-    }
+    // What comes before the follow-up is over, also a copy of the try that was put off once more than the one that was made.
+    const order = compareSteps(step, followUp);
+    if (order >= 0) return { kind: "go", notBeforeMs: order === 0 ? followUp.dueAtMs : 0 };
     if (waiting !== null && compareSteps(waiting, followUp) >= 0) return { kind: "superseded" };
     return { kind: "follow_up", followUp };
   }

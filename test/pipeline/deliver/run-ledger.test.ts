@@ -55,8 +55,22 @@ describe("run ledger", () => {
     ledger.noteEnd("run", first, putOff);
     const copy = { tryNumber: 1, deferrals: 1 };
     expect(ledger.judge("run", copy)).toEqual({ kind: "go", notBeforeMs: 5_000 });
-    expect(ledger.judge("run", { tryNumber: 1, deferrals: 2 }).kind).toBe("go");
+    expect(ledger.judge("run", { tryNumber: 1, deferrals: 2 })).toEqual({
+      kind: "go",
+      notBeforeMs: 0,
+    });
     expect(ledger.judge("other", copy)).toEqual({ kind: "go", notBeforeMs: 0 });
+  });
+
+  // Seed 31692: a delay tier still had the copy that was put off once more, and published it after the retry.
+  it("of two copies of a try that were put off differently knows the second one to be over once the first was made", () => {
+    const ledger = new RunLedger();
+    ledger.noteEnd("run", again, retry);
+    const putOffOnceMore = { tryNumber: 1, deferrals: 3 };
+    expect(ledger.judge("run", putOffOnceMore)).toEqual({ kind: "follow_up", followUp: retry });
+    ledger.noteWaiting("run", retry);
+    expect(ledger.judge("run", putOffOnceMore).kind).toBe("superseded");
+    expect(ledger.judge("run", retry)).toEqual({ kind: "go", notBeforeMs: 5 });
   });
 
   it("asks for the follow-up that is not durable, once", () => {
