@@ -6,7 +6,7 @@ import { parseStatement, StatementError } from "./statement.ts";
 
 /** Inserts of one batch are far smaller; this only keeps a stray client from filling the memory. */
 const MAX_BODY_BYTES = 512 * 1024 * 1024;
-const PLANNED_AFTER_MS = 500;
+const PLANNED_AFTER_MS = 1_500;
 
 /**
  * ClickHouse's HTTP interface over chDB, as far as `@clickhouse/client` uses it: statements by POST, settings and
@@ -49,7 +49,7 @@ async function answer(
   const run = { ended: false };
   const startedAt = performance.now();
   // The engine forgets a cancellation that comes while the query is still being planned, and ignores a second one:
-  // so it gets a head start. What slips through ends at its time limit.
+  // so it gets a head start, a long one: what slips through was seen to go on behind its time limit too.
   const cancel = async (): Promise<void> => {
     await sleep(Math.max(0, PLANNED_AFTER_MS - (performance.now() - startedAt)));
     if (!run.ended) await runner.cancel(statement.queryId);

@@ -139,7 +139,7 @@ test("ends a read whose client has hung up, at the latest at its time limit", as
   await until(async () => (await count()) === 1);
   abort.abort();
   expect(await running).toBe("ended");
-  // It would take hours. Beside other work the engine looks at the clock seconds late.
+  // It would take hours.
   await until(async () => (await count()) === 0, 40_000);
   await client.close();
 });
