@@ -3,10 +3,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
 import type { LmdbLog, LmdbLogOptions } from "../../src/adapters/lmdb/open-lmdb-log.ts";
-import type { CommitStore } from "../../src/adapters/lmdb/store.ts";
+import type { CommitStore, StoreOptions } from "../../src/adapters/lmdb/store.ts";
 import { LogError } from "../../src/domain/log.ts";
 import type { LogHarness, LogHarnessKind } from "../conformance/log/harness.ts";
 import { silentLogger, systemClock } from "./log-fakes.ts";
+
+/** A store in `dir` that reads every blob from its file. */
+export const storeIn = (dir: string): StoreOptions => ({
+  path: join(dir, "log.mdb"),
+  segmentsDir: join(dir, "segments"),
+  mapSizeBytes: 2 ** 32,
+  cacheBytes: 0,
+});
 
 export interface SyncFaults {
   /** How often the storage was asked to make something durable. */

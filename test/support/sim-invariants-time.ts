@@ -71,15 +71,16 @@ function checkFast(story: Story, { requests }: Facts, found: string[]): void {
       (time) => time >= event.receivedAtMs - lastsMs && time <= atMs,
     );
     if (disturbed || atMs - event.receivedAtMs <= FAST_MS) continue;
-    if (!isFull(story, atMs - FAST_MS))
+    if (first === undefined || !isFull(story, first.process, atMs - FAST_MS))
       found.push(`I9: ${event.id} waited ${atMs - event.receivedAtMs} ms for ${fast.id}`);
   }
 }
 
 /** All that a process may have in flight is with receivers that are slow and healthy: only then does a fast one wait for them. */
-function isFull({ plan, world }: Story, atMs: number): boolean {
+function isFull({ plan, world }: Story, process: string, atMs: number): boolean {
   const slow = world.seen.filter(
     (seen) =>
+      seen.process === process &&
       seen.atMs <= atMs &&
       seen.answeredAtMs !== null &&
       seen.answeredAtMs > atMs &&
@@ -157,7 +158,10 @@ function checkDrained(story: Story, found: string[]): void {
       found.push(`I4: a task of ${id} was put off ${most} times`);
     // The slots of tasks that wait follow each other without holes.
     const spanMs = tokenReturnMs(window);
-    const times = story.world.requestsTo(id).map(({ atMs }) => atMs);
+    const times = story.world
+      .requestsTo(id)
+      .map(({ atMs }) => atMs)
+      .filter((atMs) => atMs < untilMs);
     for (const [fromMs, toMs] of backlogs(deferred, untilMs)) {
       const windows = Math.floor((toMs - fromMs) / spanMs);
       const made = times.filter((atMs) => atMs >= fromMs && atMs <= toMs + 100).length;

@@ -34,8 +34,11 @@ function tellApplied(id: number): void {
   tellEmptied();
 }
 
-function tellEmptied(): void {
-  for (const segment of writer.takeEmptied()) tell({ kind: "emptied", segment });
+/** @returns how many there were */
+function tellEmptied(): number {
+  const emptied = writer.takeEmptied();
+  for (const segment of emptied) tell({ kind: "emptied", segment });
+  return emptied.length;
 }
 
 function tell(message: FromCommitThread, transfer: ArrayBuffer[] = []): void {
@@ -47,6 +50,6 @@ port.on("message", (message: ToCommitThread) => {
   else if (message.kind === "reuse") writer.reuse(message.segment);
   else void writer[Symbol.asyncDispose]().then(() => port.close());
 });
-tellEmptied();
-writer.makeReady();
+// One that is given back comes before the first commit: then none needs to be made.
+if (tellEmptied() === 0) writer.makeReady();
 tell({ kind: "ready" });

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { asBinary } from "lmdb";
-import type { CommitRequest } from "./commit-protocol.ts";
+import type { CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
 import { decodePlace, encodePlace, ROW_BYTES, ROW_KEY_BYTES, seqKey } from "./layout.ts";
 import type { Place } from "./layout.ts";
 import { SegmentReader } from "./segment-reader.ts";
-import { Segments } from "./segments.ts";
+import { RETRY_COMMITS, Segments } from "./segments.ts";
 import type { WrittenCommit } from "./segments.ts";
 import type { StoredCommit } from "./stored-commit.ts";
 
@@ -14,20 +14,12 @@ import type { StoredCommit } from "./stored-commit.ts";
 const DUE_ROWS = 4_096;
 const DUE_COMMITS = 1_000;
 const DUE_BYTES = 16 * 1024 * 1024;
-/** When LMDB could not take it (a full disk), it is tried again after so many commits. */
-const RETRY_COMMITS = 100;
 /** Segments that are cleared out after one trim. */
 const MOST_CLEARED_OUT = 4;
 /** Under `groups`: the number of the latest commit that is in LMDB. */
 const APPLIED_KEY = "applied";
 /** And what checksums in the segments begin with. */
 const SEED_KEY = "seed";
-
-export interface CommitWriterOptions {
-  readonly path: string;
-  readonly segmentsDir: string;
-  readonly mapSizeBytes: number;
-}
 
 /**
  * Makes commits durable, on the commit thread: into a segment, and what finds them there into LMDB many at a time.
@@ -47,7 +39,7 @@ export class CommitWriter implements AsyncDisposable {
   #retryAt = 0;
 
   /** Puts what an earlier process left in the segments into LMDB. @throws {Error} when the files cannot be opened */
-  constructor({ path, segmentsDir, mapSizeBytes }: CommitWriterOptions) {
+  constructor({ path, segmentsDir, mapSizeBytes }: CommitWorkerData) {
     const environment = openEnvironment(path, mapSizeBytes);
     this.#environment = environment;
     this.#segmentsDir = segmentsDir;
@@ -216,9 +208,11 @@ export class CommitWriter implements AsyncDisposable {
 
   #clearOut(segment: number): void {
     const { root, places } = this.#environment;
-    const moved = [...places.getRange({})]
-      .map(({ key, value }) => ({ seq: key.readUIntBE(0, 6), place: decodePlace(value) }))
-      .filter(({ place }) => place.segment === segment);
+    const moved: { seq: number; place: Place }[] = [];
+    for (const { key, value } of places.getRange({})) {
+      const place = decodePlace(value);
+      if (place.segment === segment) moved.push({ seq: key.readUIntBE(0, 6), place });
+    }
     using reader = new SegmentReader(this.#segmentsDir);
     root.transactionSync(() => {
       for (const { seq, place } of moved) {

@@ -8,14 +8,13 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 /** Of a segment. The file is written once before it is used: a sync of new blocks or a new length waits for the file system's journal. */
 export const SEGMENT_BYTES = 8 * 1024 * 1024;
-const PIECE_BYTES = 1024 * 1024;
 const NAME = /^(\d+)\.segment$/;
 /** Beside the directory: what an earlier version wrote commits to first, in the same form. */
 const WRITE_AHEAD_FILE = "log.wal";
@@ -40,7 +39,7 @@ export function createSegment(dir: string, id: number): void {
   const path = segmentPath(dir, id);
   const file = openSync(path, "wx", 0o600);
   try {
-    writeSync(file, Buffer.alloc(SEGMENT_BYTES), 0, SEGMENT_BYTES, 0);
+    writeFileSync(file, Buffer.alloc(SEGMENT_BYTES));
     fsyncSync(file);
     syncDirectory(dir);
   } catch (error) {
@@ -56,11 +55,10 @@ export async function prepareSegment(dir: string, id: number): Promise<void> {
   const path = segmentPath(dir, id);
   try {
     await using file = await open(path, "wx", 0o600);
-    const piece = Buffer.alloc(PIECE_BYTES);
-    for (let at = 0; at < SEGMENT_BYTES; at += PIECE_BYTES)
-      await file.write(piece, 0, PIECE_BYTES, at);
+    await file.writeFile(Buffer.alloc(SEGMENT_BYTES));
     await file.sync();
-    syncDirectory(dir);
+    await using folder = await open(dir);
+    await folder.sync();
   } catch (error) {
     await rm(path, { force: true });
     throw error;

@@ -16,8 +16,8 @@ import type { StoredCommit } from "./stored-commit.ts";
 const MAX_COMMIT_BYTES = SEGMENT_BYTES / 2;
 /** Segments that are kept for later use; more are removed. */
 const MOST_FREE = 4;
-/** When there was no room for a new one, it is tried again after so many commits. */
-const RETRY_COMMITS = 100;
+/** What failed for want of room on the disk is tried again after so many commits. */
+export const RETRY_COMMITS = 100;
 /** Fewer full segments than this are not worth clearing out. */
 const LEAST_SEALED = 8;
 
@@ -96,9 +96,10 @@ export class Segments implements AsyncDisposable {
   /** In the order in which they were written: the last that begins with `number` or before it, and all that begin later. */
   #segmentsAfter(number: number): number[] {
     const byFirst = [...this.#sealed.keys()]
-      .map((id) => ({ id, first: firstNumber(segmentPath(this.#dir, id)) }))
-      .filter((segment) => segment.first !== null)
-      .map(({ id, first }) => ({ id, first: first! }))
+      .flatMap((id) => {
+        const first = firstNumber(segmentPath(this.#dir, id));
+        return first === null ? [] : [{ id, first }];
+      })
       .toSorted((a, b) => a.first - b.first);
     const from = byFirst.findLastIndex(({ first }) => first <= number);
     return byFirst.slice(Math.max(0, from)).map(({ id }) => id);
@@ -170,9 +171,8 @@ export class Segments implements AsyncDisposable {
     return liveBytes * 4 < sealed.length * SEGMENT_BYTES ? sealed[0]![0] : null;
   }
 
-  /** Makes a segment when there is none, so that the first commit need not wait for it. */
+  /** Makes a segment, so that the first commit need not wait for it. */
   makeReady(): void {
-    if (this.#free.length > 0) return;
     try {
       this.#free.push(this.#create());
     } catch {

@@ -19,7 +19,7 @@ import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { encodeCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
 import type { StoredCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
-import { temporaryDir } from "../../support/log-lmdb.ts";
+import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 const MIB = 1024 * 1024;
 const SEED = 7;
@@ -36,13 +36,7 @@ const KEY = Buffer.from("ep_1");
 const NOTHING = { groups: [], removedRows: [], removedBlobs: [], refs: [], starts: [] };
 const STREAM = { topic: "events", partition: 0 } as const;
 
-const filesIn = (dir: string) => ({
-  path: join(dir, "log.mdb"),
-  segmentsDir: join(dir, "segments"),
-  mapSizeBytes: 2 ** 32,
-  cacheBytes: 0,
-});
-const segmentsIn = (dir: string) => readdirSync(filesIn(dir).segmentsDir);
+const segmentsIn = (dir: string) => readdirSync(storeIn(dir).segmentsDir);
 
 async function commitOne(store: CommitStore, offset: number, sizeBytes: number): Promise<void> {
   const value = Buffer.alloc(sizeBytes, offset);
@@ -82,14 +76,15 @@ it("what was written is read, in order and from any number on; what a crash cut 
   await fc.assert(
     fc.asyncProperty(
       fc.array(commit, { minLength: 1, maxLength: 6 }),
+      fc.integer({ min: 1, max: 1_000 }),
       fc.double({ min: 0, max: 0.999, noNaN: true }),
       fc.integer({ min: 1, max: 255 }),
-      async (commits, where, change) => {
+      async (commits, first, where, change) => {
         const dir = join(base.path, String(run++));
         const writer = new Segments(dir, SEED);
         const ends = [0];
         for (const [index, one] of commits.entries()) {
-          const written = writer.append(index + 1, one)!;
+          const written = writer.append(first + index, one)!;
           expect(asStored(dir, written)).toEqual(one);
           const head = 32 + one.blobs.length * 10;
           const json = one.groups.length === 0 ? "" : JSON.stringify(one.groups);
@@ -99,20 +94,20 @@ it("what was written is read, in order and from any number on; what a crash cut 
         await writer[Symbol.asyncDispose]();
         const readAfter = (number: number) =>
           new Segments(dir, SEED).readAfter(number).map((written) => asStored(dir, written));
-        expect(readAfter(0)).toEqual(commits);
-        expect(readAfter(1)).toEqual(commits.slice(1));
-        expect(readAfter(1_000)).toEqual([]);
+        expect(readAfter(first - 1)).toEqual(commits);
+        expect(readAfter(first)).toEqual(commits.slice(1));
+        expect(readAfter(first + 1_000)).toEqual([]);
         const path = join(dir, "1.segment");
         const damagedAt = Math.floor(where * ends.at(-1)!);
         const content = readFileSync(path);
         content[damagedAt] = content[damagedAt]! ^ change;
         writeFileSync(path, content);
         const intact = ends.slice(1).filter((end) => end <= damagedAt).length;
-        expect(readAfter(0)).toEqual(commits.slice(0, intact));
+        expect(readAfter(first - 1)).toEqual(commits.slice(0, intact));
         rmSync(dir, { recursive: true });
       },
     ),
-    { numRuns: 40, endOnFailure: true },
+    { numRuns: 100, endOnFailure: true },
   );
 });
 
@@ -181,7 +176,7 @@ it("files as a crash leaves them, at any moment, hold every commit that was answ
   await using dir = await temporaryDir();
   const live = join(dir.path, "live");
   mkdirSync(live);
-  const store = await openStore(filesIn(live));
+  const store = await openStore(storeIn(live));
   // Sizes on both sides of what a segment takes, and sums over several segments and over what may wait for the index.
   const sizes = [10, 200_000, 5_500_000, 3_700_000, 3_900_000, 900_000, 20, 3_000_000, 3_000_000];
   for (const [offset, sizeBytes] of sizes.entries()) {
@@ -189,11 +184,11 @@ it("files as a crash leaves them, at any moment, hold every commit that was answ
     expectRows(store, 0, offset + 1);
     const copy = join(dir.path, `crash-${offset}`);
     cpSync(live, copy, { recursive: true });
-    const reopened = await openStore(filesIn(copy));
+    const reopened = await openStore(storeIn(copy));
     expectWhole(reopened, offset + 1);
     await commitOne(reopened, offset + 1, 50);
     await reopened[Symbol.asyncDispose]();
-    const again = await openStore(filesIn(copy));
+    const again = await openStore(storeIn(copy));
     expectWhole(again, offset + 2);
     await again[Symbol.asyncDispose]();
     rmSync(copy, { recursive: true });
@@ -204,7 +199,7 @@ it("files as a crash leaves them, at any moment, hold every commit that was answ
 it("what is trimmed gives its segments back, and the log goes on in them; a crash at any moment loses nothing of the rest", async () => {
   await using dir = await temporaryDir();
   await using copies = await temporaryDir();
-  const store = await openStore(filesIn(dir.path));
+  const store = await openStore(storeIn(dir.path));
   const keep = 4;
   for (let offset = 0; offset < 60; offset += 1) {
     await commitOne(store, offset, MIB);
@@ -220,20 +215,20 @@ it("what is trimmed gives its segments back, and the log goes on in them; a cras
     if (offset % 9 !== 0) continue;
     const copy = join(copies.path, String(offset));
     cpSync(dir.path, copy, { recursive: true });
-    const reopened = await openStore(filesIn(copy));
+    const reopened = await openStore(storeIn(copy));
     expectRows(reopened, offset - keep + 1, keep);
     await reopened[Symbol.asyncDispose]();
   }
   await store[Symbol.asyncDispose]();
   expect(segmentsIn(dir.path).length).toBeLessThanOrEqual(5);
-  const reopened = await openStore(filesIn(dir.path));
+  const reopened = await openStore(storeIn(dir.path));
   expectRows(reopened, 56, keep);
   await reopened[Symbol.asyncDispose]();
 });
 
 it("a few records that stay do not keep the segments of all that was written beside them", async () => {
   await using dir = await temporaryDir();
-  const store = await openStore(filesIn(dir.path));
+  const store = await openStore(storeIn(dir.path));
   let kept = 0;
   for (let offset = 0; offset < 150; offset += 1) {
     await commitOne(store, offset, MIB);
@@ -258,25 +253,25 @@ it("a few records that stay do not keep the segments of all that was written bes
   await store[Symbol.asyncDispose]();
   // Fifteen megabytes are kept, a quarter of eight segments: these, the one that is written to, and four for later.
   expect(segmentsIn(dir.path).length).toBeLessThanOrEqual(13);
-  const reopened = await openStore(filesIn(dir.path));
+  const reopened = await openStore(storeIn(dir.path));
   expectKept(reopened);
   await reopened[Symbol.asyncDispose]();
 }, 30_000);
 
 it("refuses to open when a segment is missing that is needed", async () => {
   await using dir = await temporaryDir();
-  const store = await openStore(filesIn(dir.path));
+  const store = await openStore(storeIn(dir.path));
   await commitOne(store, 0, 100);
   await store[Symbol.asyncDispose]();
   rmSync(join(dir.path, "segments", "1.segment"));
-  await expect(openStore(filesIn(dir.path))).rejects.toThrow(/1\.segment is missing: restore/);
+  await expect(openStore(storeIn(dir.path))).rejects.toThrow(/1\.segment is missing: restore/);
 });
 
 it("a segment that a crash left while it was made is not written to", async () => {
   await using dir = await temporaryDir();
-  await (await openStore(filesIn(dir.path)))[Symbol.asyncDispose]();
+  await (await openStore(storeIn(dir.path)))[Symbol.asyncDispose]();
   truncateSync(join(dir.path, "segments", "1.segment"), 1_000);
-  const store = await openStore(filesIn(dir.path));
+  const store = await openStore(storeIn(dir.path));
   await commitOne(store, 0, 100);
   expectRows(store, 0, 1);
   await store[Symbol.asyncDispose]();
@@ -302,7 +297,7 @@ it("bytes in a payload that look like a commit are not taken for one", async () 
 it("takes over what an earlier version left in its write-ahead file", async () => {
   await using dir = await temporaryDir();
   await using earlier = await temporaryDir();
-  const { path, mapSizeBytes } = filesIn(dir.path);
+  const { path, mapSizeBytes } = storeIn(dir.path);
   const environment = openEnvironment(path, mapSizeBytes);
   environment.groups.putSync("applied", "4");
   await environment.root.close();
@@ -310,7 +305,7 @@ it("takes over what an earlier version left in its write-ahead file", async () =
   writer.append(5, { blobs: [], rows: Buffer.alloc(0), groups: [["done", "here"]] });
   await writer[Symbol.asyncDispose]();
   cpSync(join(earlier.path, "1.segment"), join(dir.path, "log.wal"));
-  const store = await openStore(filesIn(dir.path));
+  const store = await openStore(storeIn(dir.path));
   expect(store.groupEntries()).toContainEqual(["done", "here"]);
   await store[Symbol.asyncDispose]();
   expect(readdirSync(dir.path)).not.toContain("log.wal");
@@ -321,7 +316,7 @@ it("without room for a segment every commit is a transaction of its own", async 
   // Neither when the log is opened nor with the first commit.
   for (const id of [1, 2])
     mkdirSync(join(dir.path, "segments", `${id}.segment`), { recursive: true });
-  const store = await openStore(filesIn(dir.path));
+  const store = await openStore(storeIn(dir.path));
   for (let offset = 0; offset < 5; offset += 1) await commitOne(store, offset, 100);
   expectWhole(store, 5);
   await store[Symbol.asyncDispose]();

@@ -1,22 +1,12 @@
-import { join } from "node:path";
 import { expect, it } from "vitest";
 import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
-import { temporaryDir } from "../../support/log-lmdb.ts";
+import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 const PARTITIONS = 50;
 const NOTHING = { groups: [], removedRows: [], removedBlobs: [], refs: [], starts: [] };
 const keyBytes = Buffer.from("ep_1");
-
-function filesIn(path: string) {
-  return {
-    path: join(path, "log.mdb"),
-    segmentsDir: join(path, "segments"),
-    mapSizeBytes: 2 ** 32,
-    cacheBytes: 0,
-  };
-}
 
 /** One record for every partition, as one commit. */
 async function commitOffset(store: CommitStore, offset: number): Promise<void> {
@@ -48,7 +38,7 @@ function expectAll(store: CommitStore, count: number): void {
 
 it("rows are found before and after they were put into the index, and after the files were opened again", async () => {
   await using dir = await temporaryDir();
-  const options = filesIn(dir.path);
+  const options = storeIn(dir.path);
   let store = await openStore(options);
   let count = 0;
   // 4,096 rows outside of the index are the most: 81 commits of 50.
