@@ -1,7 +1,7 @@
 // A process of its own: steady requests all the time, and for a while many connections more that send as fast as answered.
-import { inTurn, keepSending } from "./request-connection.ts";
+import { keepSending } from "./request-connection.ts";
 import { percentile } from "./stats.ts";
-import { makeStripeRequests } from "./stripe-requests.ts";
+import { stripeRequestsInTurn } from "./stripe-requests.ts";
 import type { StripeRequestOptions } from "./stripe-requests.ts";
 
 export interface BurstOptions {
@@ -40,7 +40,7 @@ interface Bucket {
 }
 
 async function run(options: BurstOptions): Promise<BurstResult> {
-  const next = inTurn(makeStripeRequests(options.requests));
+  const next = stripeRequestsInTurn(options.requests);
   const total = options.beforeSeconds + options.burstSeconds + options.afterSeconds;
   const buckets = Array.from({ length: total }, (): Bucket => ({
     accepted: 0,

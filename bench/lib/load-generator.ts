@@ -1,7 +1,7 @@
 // A process of its own: keep-alive connections that each send one request after the other, as fast as answered.
-import { inTurn, keepSending } from "./request-connection.ts";
+import { keepSending } from "./request-connection.ts";
 import { percentile } from "./stats.ts";
-import { makeStripeRequests } from "./stripe-requests.ts";
+import { stripeRequestsInTurn } from "./stripe-requests.ts";
 import type { StripeRequestOptions } from "./stripe-requests.ts";
 
 export interface LoadOptions {
@@ -29,7 +29,7 @@ export interface LoadResult {
 }
 
 async function run(options: LoadOptions): Promise<LoadResult> {
-  const next = inTurn(makeStripeRequests(options.requests));
+  const next = stripeRequestsInTurn(options.requests);
   let measuring = false;
   let latencies = new Float64Array(1 << 20);
   let count = 0;

@@ -49,13 +49,3 @@ export function keepSending(options: {
     socket.write(request);
   }
 }
-
-/** The requests in turn, from the first again after the last. */
-export function inTurn(requests: readonly Buffer[]): () => Buffer {
-  let at = 0;
-  return () => {
-    const request = requests[at]!;
-    at = (at + 1) % requests.length;
-    return request;
-  };
-}

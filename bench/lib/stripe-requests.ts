@@ -9,32 +9,50 @@ export interface StripeRequestOptions {
 
 const DISTINCT_REQUESTS = 4_000;
 const ZIPF_EXPONENT = 1;
+/** Stripe's tolerance is five minutes. */
+const SIGNED_ANEW_AFTER_MS = 120_000;
 
 export const benchToken = (index: number): string => `bench${String(index).padStart(21, "0")}`;
 export const benchSecret = (index: number): string => `whsec_bench_${index}`;
 
-/** Whole requests, ready to be written: Stripe webhooks over endpoints with a Zipf skew, signed now. */
-export function makeStripeRequests(options: StripeRequestOptions): Buffer[] {
+/**
+ * Whole requests, ready to be written, one after the other and from the first again after the last: Stripe webhooks over
+ * endpoints with a Zipf skew. One whose signature grows old is signed anew as its turn comes.
+ */
+export function stripeRequestsInTurn(options: StripeRequestOptions): () => Buffer {
   const pick = makeZipf(options.endpoints);
-  const timestamp = Math.floor(Date.now() / 1_000);
-  return Array.from({ length: DISTINCT_REQUESTS }, (_, index) => {
-    const endpoint = pick((index * 0.618_033_988_75) % 1);
-    const body = makeBody(index, timestamp, options.bodyBytes);
-    const forged = index % 100 < options.forgedShare * 100;
-    const digest = createHmac("sha256", forged ? "wrong" : benchSecret(endpoint))
-      .update(`${timestamp}.${body}`)
-      .digest("hex");
-    return Buffer.from(
-      `POST /in/${benchToken(endpoint)} HTTP/1.1\r\n` +
-        "Host: hooks.example.com\r\n" +
-        "User-Agent: Stripe/1.0 (+https://stripe.com/docs/webhooks)\r\n" +
-        "Accept: */*; q=0.5, application/xml\r\n" +
-        "Cache-Control: no-cache\r\n" +
-        "Content-Type: application/json; charset=utf-8\r\n" +
-        `Stripe-Signature: t=${timestamp},v1=${digest}\r\n` +
-        `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-    );
+  const sign = (index: number): { readonly bytes: Buffer; readonly signedAtMs: number } => ({
+    bytes: makeRequest(index, pick((index * 0.618_033_988_75) % 1), options),
+    signedAtMs: Date.now(),
   });
+  const requests = Array.from({ length: DISTINCT_REQUESTS }, (_, index) => sign(index));
+  let at = 0;
+  return () => {
+    const index = at;
+    at = (at + 1) % requests.length;
+    const request = requests[index]!;
+    if (Date.now() - request.signedAtMs < SIGNED_ANEW_AFTER_MS) return request.bytes;
+    return (requests[index] = sign(index)).bytes;
+  };
+}
+
+function makeRequest(index: number, endpoint: number, options: StripeRequestOptions): Buffer {
+  const timestamp = Math.floor(Date.now() / 1_000);
+  const body = makeBody(index, timestamp, options.bodyBytes);
+  const forged = index % 100 < options.forgedShare * 100;
+  const digest = createHmac("sha256", forged ? "wrong" : benchSecret(endpoint))
+    .update(`${timestamp}.${body}`)
+    .digest("hex");
+  return Buffer.from(
+    `POST /in/${benchToken(endpoint)} HTTP/1.1\r\n` +
+      "Host: hooks.example.com\r\n" +
+      "User-Agent: Stripe/1.0 (+https://stripe.com/docs/webhooks)\r\n" +
+      "Accept: */*; q=0.5, application/xml\r\n" +
+      "Cache-Control: no-cache\r\n" +
+      "Content-Type: application/json; charset=utf-8\r\n" +
+      `Stripe-Signature: t=${timestamp},v1=${digest}\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
 }
 
 /** `payment_intent.succeeded` in Stripe's shape, filled up to the size. */

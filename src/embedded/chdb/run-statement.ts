@@ -23,6 +23,8 @@ interface Pools {
   readonly control: SessionPool;
 }
 
+/** One that failed stays in `system.processes`, with what it holds, until its session runs the next statement. */
+const FORGET_FAILED = "SELECT 1";
 const NO_BYTES = new Uint8Array(0);
 
 /**
@@ -34,25 +36,13 @@ export function makeStatementRunner(engine: Engine, pools: Pools): StatementRunn
     run(statement) {
       const pool = statement.reads ? pools.read : pools.write;
       return pool.use(async (pooled) => {
-        await prepare(engine, pooled, statement);
-        if (statement.data !== null) {
-          const done = await engine.insertRaw(pooled.session, statement.sql, statement.data);
-          return {
-            bytes: NO_BYTES,
-            rowsRead: 0,
-            bytesRead: 0,
-            rowsWritten: done.rowsWritten,
-            bytesWritten: done.bytesWritten,
-          };
+        try {
+          await prepare(engine, pooled, statement);
+          return await execute(engine, pooled, statement);
+        } catch (error) {
+          await engine.query(pooled.session, FORGET_FAILED).catch(() => undefined);
+          throw error;
         }
-        const result: ChdbResult = await engine.query(pooled.session, statement.sql);
-        return {
-          bytes: result.bytes(),
-          rowsRead: result.rowsRead,
-          bytesRead: result.bytesRead,
-          rowsWritten: 0,
-          bytesWritten: 0,
-        };
       });
     },
     async cancel(queryId) {
@@ -64,6 +54,25 @@ export function makeStatementRunner(engine: Engine, pools: Pools): StatementRunn
         ),
       );
     },
+  };
+}
+
+async function execute(
+  engine: Engine,
+  { session }: PooledSession,
+  { sql, data }: Statement,
+): Promise<StatementResult> {
+  if (data !== null) {
+    const { rowsWritten, bytesWritten } = await engine.insertRaw(session, sql, data);
+    return { bytes: NO_BYTES, rowsRead: 0, bytesRead: 0, rowsWritten, bytesWritten };
+  }
+  const result: ChdbResult = await engine.query(session, sql);
+  return {
+    bytes: result.bytes(),
+    rowsRead: result.rowsRead,
+    bytesRead: result.bytesRead,
+    rowsWritten: 0,
+    bytesWritten: 0,
   };
 }
 
