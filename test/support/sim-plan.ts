@@ -128,7 +128,13 @@ export function drawPlan(seed: number): Plan {
       deliveryTimeoutMs: timeoutMs,
       takeoverWaitMs: timeoutMs + LATE_END_MS,
       concurrency: some(0.5) ? 64 : 4,
-      breaker: { failures: 20, minStreakMs: 10_000, openMs: 5_000, maxOpenMs: 60_000 },
+      breaker: {
+        failures: 20,
+        minStreakMs: 10_000,
+        minNewRunsMs: 2_000,
+        openMs: 5_000,
+        maxOpenMs: 60_000,
+      },
     },
   };
   switch (kind) {
@@ -212,8 +218,20 @@ export function drawPlan(seed: number): Plan {
         delivery: {
           ...base.delivery,
           breaker: some(0.5)
-            ? { failures: 4, minStreakMs: 500, openMs: 2_000, maxOpenMs: 8_000 }
-            : { failures: 1_000, minStreakMs: 10_000, openMs: 5_000, maxOpenMs: 60_000 },
+            ? {
+                failures: 4,
+                minStreakMs: 500,
+                minNewRunsMs: 100,
+                openMs: 2_000,
+                maxOpenMs: 8_000,
+              }
+            : {
+                failures: 1_000,
+                minStreakMs: 10_000,
+                minNewRunsMs: 2_000,
+                openMs: 5_000,
+                maxOpenMs: 60_000,
+              },
         },
       };
     case "crowd":

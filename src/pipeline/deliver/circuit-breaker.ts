@@ -10,11 +10,26 @@ export type CircuitState =
   | { readonly kind: "open"; readonly untilMs: number }
   | { readonly kind: "half_open"; readonly probing: boolean };
 
-/** Opens after failures in a row that weigh enough and span long enough. Times are of one steady clock, in ms. */
+export interface Failure {
+  readonly timedOut: boolean;
+  /** Of the first try of a run: when the run began (in ms of the wall clock). */
+  readonly newRunMs: number | null;
+}
+
+/** Failures in a row. */
+interface Streak {
+  readonly weight: number;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+const NONE: Streak = { weight: 0, fromMs: Infinity, toMs: -Infinity };
+
+/** Opens after failures in a row that weigh enough and span long enough. Times are of one steady clock, in ms, unless said otherwise. */
 export class CircuitBreaker {
   readonly #options: BreakerOptions;
-  #weight = 0;
-  #streakBeganMs = 0;
+  #tries = NONE;
+  #newRuns = NONE;
   #openUntilMs: number | null = null;
   #openMs: number;
   #probing = false;
@@ -40,15 +55,17 @@ export class CircuitBreaker {
   }
 
   onSuccess(): void {
-    this.#weight = 0;
+    this.#tries = NONE;
+    this.#newRuns = NONE;
     this.#openUntilMs = null;
     this.#openMs = this.#options.openMs;
     this.#probing = false;
   }
 
-  onFailure(nowMs: number, timedOut: boolean): void {
-    if (this.#weight === 0) this.#streakBeganMs = nowMs;
-    this.#weight += timedOut ? TIMEOUT_WEIGHT : 1;
+  onFailure(nowMs: number, { timedOut, newRunMs }: Failure): void {
+    const weight = timedOut ? TIMEOUT_WEIGHT : 1;
+    this.#tries = longer(this.#tries, weight, nowMs);
+    if (newRunMs !== null) this.#newRuns = longer(this.#newRuns, weight, newRunMs);
     if (this.#openUntilMs !== null) {
       // Tries that began before the circuit opened may still fail while it is open: only a probe's failure counts.
       if (!this.#probing) return;
@@ -57,8 +74,10 @@ export class CircuitBreaker {
       this.#openUntilMs = nowMs + this.#openMs;
       return;
     }
-    if (this.#weight < this.#options.failures) return;
-    if (nowMs - this.#streakBeganMs < this.#options.minStreakMs) return;
+    const { failures, minStreakMs, minNewRunsMs } = this.#options;
+    const isEnough = (streak: Streak, spanMs: number): boolean =>
+      streak.weight >= failures && streak.toMs - streak.fromMs >= spanMs;
+    if (!isEnough(this.#tries, minStreakMs) && !isEnough(this.#newRuns, minNewRunsMs)) return;
     this.#openUntilMs = nowMs + this.#openMs;
     this.#probing = false;
   }
@@ -67,4 +86,12 @@ export class CircuitBreaker {
   onAbandoned(): void {
     this.#probing = false;
   }
+}
+
+function longer(streak: Streak, weight: number, atMs: number): Streak {
+  return {
+    weight: streak.weight + weight,
+    fromMs: Math.min(streak.fromMs, atMs),
+    toMs: Math.max(streak.toMs, atMs),
+  };
 }

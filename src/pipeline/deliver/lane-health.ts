@@ -48,8 +48,8 @@ export class LaneHealth {
     this.#breaker.onStart();
   }
 
-  /** Null: the try was cut off by us. */
-  onReply(reply: Reply | null, nowMs: number): void {
+  /** `reply` is null when the try was cut off by us; `newRunMs`: see `Failure`. */
+  onReply(reply: Reply | null, newRunMs: number | null, nowMs: number): void {
     if (reply === null) return this.#breaker.onAbandoned();
     this.#proven = isSuccess(reply);
     if (this.#proven) {
@@ -58,7 +58,7 @@ export class LaneHealth {
     } else {
       if (reply.kind === "timeout") this.#concurrency.onTimeout();
       else this.#concurrency.onFailure();
-      this.#breaker.onFailure(nowMs, reply.kind === "timeout");
+      this.#breaker.onFailure(nowMs, { timedOut: reply.kind === "timeout", newRunMs });
     }
     this.#pace.onReply(reply.latencyMs, this.#concurrency.value, nowMs);
   }

@@ -251,16 +251,17 @@ export class Lane implements GateLane {
     this.#health.onStart();
     void this.#host.attempt(next.task, config, token.onSent).then((reply) => {
       token.onAnswered();
-      this.#learn(reply);
+      this.#learn(reply, next.task);
       leave();
       this.pump();
     });
   }
 
-  #learn(reply: Reply | null): void {
+  #learn(reply: Reply | null, { tryNumber, runStartedAtMs }: DeliveryTask): void {
     this.#lastUsedMs = this.#host.clock.monotonic();
     const wasOpen = this.#health.isCircuitOpen;
-    this.#health.onReply(reply, this.#host.steadyNow());
+    const newRunMs = tryNumber === 1 ? runStartedAtMs : null;
+    this.#health.onReply(reply, newRunMs, this.#host.steadyNow());
     if (wasOpen !== this.#health.isCircuitOpen) this.#host.onCircuit(wasOpen ? -1 : 1);
   }
 

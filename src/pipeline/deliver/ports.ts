@@ -139,6 +139,8 @@ export interface BreakerOptions {
   readonly failures: number;
   /** They must also span this long: a single event's own retries shall not open it. */
   readonly minStreakMs: number;
+  /** Or this long, by when the runs began whose first tries failed: new ones go on coming to a receiver that is down. */
+  readonly minNewRunsMs: number;
   readonly openMs: number;
   /** The pause doubles after each failed probe, up to this. */
   readonly maxOpenMs: number;
@@ -156,5 +158,11 @@ export const DEFAULT_DELIVERY_OPTIONS = {
   commitIntervalMs: 100,
   heldSweepMs: 30_000,
   stopGraceMs: 25_000,
-  breaker: { failures: 20, minStreakMs: 30_000, openMs: 30_000, maxOpenMs: 300_000 },
+  breaker: {
+    failures: 20,
+    minStreakMs: 30_000,
+    minNewRunsMs: 5_000,
+    openMs: 10_000,
+    maxOpenMs: 300_000,
+  },
 } as const satisfies Omit<DeliveryOptions, "ownerId" | "version">;

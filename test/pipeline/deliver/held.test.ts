@@ -68,7 +68,13 @@ describe("a paused destination", () => {
   });
 
   it("whose circuit was open when it was paused goes on: a held task is the probe", async () => {
-    const breaker = { failures: 5, minStreakMs: 1_000, openMs: 10_000, maxOpenMs: 60_000 };
+    const breaker = {
+      failures: 5,
+      minStreakMs: 1_000,
+      minNewRunsMs: 1_000,
+      openMs: 10_000,
+      maxOpenMs: 60_000,
+    };
     const world = new SimWorld({ delivery: { breaker, retryBaseMs: 1_000 } });
     world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
     world.behave("dst_1", FAIL);

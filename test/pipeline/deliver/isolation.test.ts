@@ -64,7 +64,13 @@ it("what was put off while a receiver was ill comes back at the pace it had befo
 });
 
 describe("circuit breaker", () => {
-  const breaker = { failures: 5, minStreakMs: 1_000, openMs: 10_000, maxOpenMs: 60_000 };
+  const breaker = {
+    failures: 5,
+    minStreakMs: 1_000,
+    minNewRunsMs: 1_000,
+    openMs: 10_000,
+    maxOpenMs: 60_000,
+  };
 
   it("puts tries off without spending retries, probes, and closes on the first success", async () => {
     const world = new SimWorld({ delivery: { breaker, retryBaseMs: 1_000 } });
@@ -99,6 +105,38 @@ describe("circuit breaker", () => {
     for (const row of ended)
       expect(row.attemptedAtMs - row.eventReceivedAtMs).toBeLessThan(177_000 + 60_000 * 2);
     expect(world.seen.length).toBeLessThan(330);
+  });
+
+  it("opens soon when events go on coming to a receiver that is down", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", FAIL);
+    await world.start();
+    for (let second = 0; second < 9; second += 1) {
+      for (let count = 0; count < 10; count += 1) world.ingest();
+      await world.clock.advance(1_000);
+    }
+    expect(world.openCircuits).toBe(1);
+    // Those of the first five seconds.
+    expect(world.seen.length).toBeGreaterThanOrEqual(50);
+    expect(world.seen.length).toBeLessThanOrEqual(60);
+    world.behave("dst_1", OK);
+    await world.clock.advance(60_000);
+    expect(world.openCircuits).toBe(0);
+    expect([...world.ended().values()].map(({ status }) => status)).toEqual(
+      Array(90).fill("delivered"),
+    );
+  });
+
+  it("does not open soon on the retries of a burst", async () => {
+    const world = new SimWorld({ delivery: { retryBaseMs: 2_000 } });
+    world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    for (let count = 0; count < 40; count += 1) world.ingest();
+    await world.clock.advance(25_000);
+    expect(world.openCircuits).toBe(0);
+    expect(world.seen.length).toBe(40 * 11);
   });
 
   it("does not open on the retries of a single event", async () => {
