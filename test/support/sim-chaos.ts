@@ -405,6 +405,7 @@ class Chaos {
     const endMs = this.#world.clock.now() + CALM_MS;
     for (let stepMs = 1_000; ; stepMs = Math.min(stepMs * 2, 1_800_000)) {
       await this.#world.clock.advance(stepMs);
+      this.#activateDisabled();
       if (this.#isDrained() && this.#missing().length === 0) return;
       if (this.#world.clock.now() > endMs) break;
     }
@@ -413,6 +414,12 @@ class Chaos {
       missing.length > 0
         ? `I2: never ended: ${missing.slice(0, 5).join(", ")}`
         : "not committed, or still in a delay tier";
+  }
+
+  /** By an answer of 410 that was on its way when all became well. */
+  #activateDisabled(): void {
+    for (const [id, { status }] of this.#world.destinations)
+      if (status === "disabled") this.#world.configure(id, { status: "active" });
   }
 
   /** Nothing waits in any topic. */

@@ -39,7 +39,7 @@ function checkEnds(story: Story, { rows }: Facts, found: string[]): void {
     const after = attempts.find(
       ({ status, tryNumber }) => status !== "rate_limited" && tryNumber > end.tryNumber,
     );
-    if (after !== undefined)
+    if (after !== undefined && !wasFrozen(story, end))
       found.push(`I2: ${run} went on to try ${after.tryNumber} after its end`);
     if (end.status === "dead") checkDead(story, end, found);
   }
@@ -53,6 +53,24 @@ function checkEnds(story: Story, { rows }: Facts, found: string[]): void {
       if (story.stuck === null && committed < end)
         found.push(`I2: not committed: ${topic}/${partition} ${committed} of ${end}`);
     }
+}
+
+/** Its process slept when the answer came, and wrote it down later than another had taken the try for lost. */
+function wasFrozen({ world, freezes }: Story, end: Attempt): boolean {
+  return world
+    .requestsTo(end.destinationId)
+    .some(
+      ({ eventId, attempt, process, answeredAtMs }) =>
+        eventId === end.eventId &&
+        attempt === end.tryNumber &&
+        answeredAtMs !== null &&
+        freezes.some(
+          (freeze) =>
+            freeze.process === process &&
+            freeze.fromMs <= answeredAtMs &&
+            answeredAtMs <= freeze.toMs,
+        ),
+    );
 }
 
 function checkDead(story: Story, end: Attempt, found: string[]): void {

@@ -2,6 +2,7 @@ import type { Clock } from "../../domain/clock.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
 import type { LogRecord, NewRecord, OwnedPartition, Position, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { CommitLoop } from "../log/commit-loop.ts";
 import { dueTimeOfTask } from "../log/task-codec.ts";
 
 /** A batch larger than this is not kept in memory while its head is not due: it is read again. */
@@ -44,13 +45,21 @@ export class TierForwarder {
   #underway: Promise<void> = Promise.resolve();
   /** Everything below this offset has gone on. */
   #goneBefore = 0;
-  #cancelCommit: (() => void) | null = null;
+  /** A commit that fails is repeated though no record may follow for hours: a restart would publish all again. */
+  readonly #commits: CommitLoop;
 
   constructor(ports: TierPorts, partition: OwnedPartition, topic: Topic, delayMs: number) {
     this.#ports = ports;
     this.#partition = partition;
     this.#topic = topic;
     this.#delayMs = delayMs;
+    this.#commits = new CommitLoop({
+      partition,
+      clock: ports.clock,
+      logger: ports.logger,
+      intervalMs: COMMIT_RETRY_MS,
+      entries: () => [{ topic, offset: this.#goneBefore }],
+    });
   }
 
   /** Resolves when all records have gone on, or it was closed. */
@@ -63,7 +72,7 @@ export class TierForwarder {
     this.#closed = true;
     this.#wake?.();
     await this.#underway;
-    this.#cancelCommit?.();
+    this.#commits.close();
   }
 
   async #forwardAll(records: readonly LogRecord[]): Promise<void> {
@@ -133,29 +142,8 @@ export class TierForwarder {
     this.#ports.metrics.forwarded(this.#topic, moved.length);
     this.#ports.metrics.lateness(Math.max(0, nowMs - this.#leavesAtMs(due[0]!)) / 1000);
     this.#goneBefore = due.at(-1)!.offset + 1;
-    await this.#commit();
+    await this.#commits.commit();
     return true;
-  }
-
-  /**
-   * A commit that fails is repeated until one is through, though no record may follow for hours: a restart
-   * would otherwise publish again what has long been delivered.
-   */
-  async #commit(): Promise<void> {
-    try {
-      await this.#partition.commit([{ topic: this.#topic, offset: this.#goneBefore }]);
-    } catch (error) {
-      this.#ports.logger.warn({ topic: this.#topic, err: error }, "log.commit_failed");
-      if (!this.#closed) this.#commitLater();
-    }
-  }
-
-  #commitLater(): void {
-    this.#cancelCommit?.();
-    this.#cancelCommit = this.#ports.clock.schedule(COMMIT_RETRY_MS, () => {
-      this.#cancelCommit = null;
-      void this.#commit();
-    });
   }
 
   /** Ends early when it is closed. */

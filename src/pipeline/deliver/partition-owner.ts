@@ -4,7 +4,7 @@ import { encodeOutcome } from "../log/outcome-codec.ts";
 import { encodeClaim } from "./claim.ts";
 import type { Claim } from "./claim.ts";
 import { partitionOf } from "../log/partition.ts";
-import { CommitLoop } from "./commit-loop.ts";
+import { CommitLoop } from "../log/commit-loop.ts";
 import { IntakeBudget } from "./intake-budget.ts";
 import { LiveTries } from "./live-tries.ts";
 import { RECOVERY_TOPICS } from "./log-positions.ts";

@@ -116,6 +116,26 @@ describe("delay tiers", () => {
     },
   );
 
+  it("a repeated commit does not overwrite the one that came after it", async () => {
+    for (let seed = 1; seed <= 20; seed += 1) {
+      const tiers = makeTiers();
+      const random = seededRandom(seed);
+      await tiers.start("a");
+      tiers.store.faults = {
+        appendMs: () => random() * 600,
+        appendFate: () => (random() < 0.4 ? "lost" : "ok"),
+        tornAt: (records) => records,
+      };
+      for (let count = 0; count < 20; count += 1) {
+        tiers.put(1_500);
+        await tiers.clock.advance(random() * 700);
+      }
+      await tiers.clock.advance(60_000);
+      const committed = tiers.store.committed("delay", "delay-1s", 0)?.offset;
+      expect(committed, `seed ${seed}`).toBe(tiers.store.endOffset("delay-1s", 0));
+    }
+  });
+
   it("large tasks are read again when they are due instead of waiting in memory", async () => {
     const tiers = makeTiers();
     await tiers.start("a");
