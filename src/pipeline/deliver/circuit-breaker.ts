@@ -7,7 +7,7 @@ const TIMEOUT_WEIGHT = 4;
  */
 export type CircuitState =
   | { readonly kind: "closed" }
-  | { readonly kind: "open"; readonly untilMs: number }
+  | { readonly kind: "open"; readonly sinceMs: number; readonly untilMs: number }
   | { readonly kind: "half_open"; readonly probing: boolean };
 
 export interface Failure {
@@ -30,6 +30,7 @@ export class CircuitBreaker {
   readonly #options: BreakerOptions;
   #tries = NONE;
   #newRuns = NONE;
+  #openSinceMs = 0;
   #openUntilMs: number | null = null;
   #openMs: number;
   #probing = false;
@@ -45,7 +46,8 @@ export class CircuitBreaker {
 
   state(nowMs: number): CircuitState {
     if (this.#openUntilMs === null) return { kind: "closed" };
-    if (nowMs < this.#openUntilMs) return { kind: "open", untilMs: this.#openUntilMs };
+    if (nowMs < this.#openUntilMs)
+      return { kind: "open", sinceMs: this.#openSinceMs, untilMs: this.#openUntilMs };
     return { kind: "half_open", probing: this.#probing };
   }
 
@@ -71,15 +73,20 @@ export class CircuitBreaker {
       if (!this.#probing) return;
       this.#probing = false;
       this.#openMs = Math.min(this.#options.maxOpenMs, this.#openMs * 2);
-      this.#openUntilMs = nowMs + this.#openMs;
+      this.#open(nowMs);
       return;
     }
     const { failures, minStreakMs, minNewRunsMs } = this.#options;
     const isEnough = (streak: Streak, spanMs: number): boolean =>
       streak.weight >= failures && streak.toMs - streak.fromMs >= spanMs;
     if (!isEnough(this.#tries, minStreakMs) && !isEnough(this.#newRuns, minNewRunsMs)) return;
-    this.#openUntilMs = nowMs + this.#openMs;
+    this.#open(nowMs);
     this.#probing = false;
+  }
+
+  #open(nowMs: number): void {
+    this.#openSinceMs = nowMs;
+    this.#openUntilMs = nowMs + this.#openMs;
   }
 
   /** A try ended without a verdict on the receiver (it was never sent). */

@@ -1,3 +1,5 @@
+import type { CircuitState } from "./circuit-breaker.ts";
+
 const LOWEST_RATE = 10;
 const HIGHEST_RATE = 5_000;
 /**
@@ -20,4 +22,13 @@ export class DeferralSpread {
     this.#slotMs = slotMs > earliestMs + LONGEST_SPREAD_MS ? earliestMs : slotMs;
     return Math.round(this.#slotMs);
   }
+}
+
+/** What came while a circuit was open comes back as far apart as it came, not all at once: it may be put off again. */
+export function waitUntilProbed(
+  { sinceMs, untilMs }: Extract<CircuitState, { kind: "open" }>,
+  nowMs: number,
+): number {
+  const share = Math.min(1, LONGEST_SPREAD_MS / (untilMs - sinceMs));
+  return untilMs - nowMs + (nowMs - sinceMs) * share;
 }

@@ -1,6 +1,6 @@
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import { DeferralSpread } from "./deferral-spread.ts";
+import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
 import { LaneHealth } from "./lane-health.ts";
 import { LaneQueue } from "./lane-queue.ts";
 import type { QueuedTry } from "./lane-queue.ts";
@@ -162,8 +162,8 @@ export class Lane implements GateLane {
       this.#host.endDead(task, config, DEADLINE_PASSED);
       return true;
     }
-    const openMs = state.kind === "open" ? state.untilMs - this.#host.steadyNow() : MAX_WAIT_MS;
-    const dueAtMs = this.#nextSlot(nowMs + Math.max(MAX_WAIT_MS, openMs));
+    const waitMs = state.kind === "open" ? waitUntilProbed(state, this.#host.steadyNow()) : 0;
+    const dueAtMs = this.#nextSlot(nowMs + Math.max(MAX_WAIT_MS, waitMs));
     this.#host.putOff(task, config, "circuit_open", dueAtMs);
     return true;
   }

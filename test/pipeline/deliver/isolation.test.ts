@@ -128,6 +128,22 @@ describe("circuit breaker", () => {
     );
   });
 
+  it("what it puts off does not come back all at once", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", FAIL);
+    await world.start();
+    const perSecond: number[] = [];
+    for (let second = 0; second < 60; second += 1) {
+      const before = world.deferrals.length;
+      for (let count = 0; count < 20; count += 1) world.ingest();
+      await world.clock.advance(1_000);
+      perSecond.push(world.deferrals.length - before);
+    }
+    expect(world.openCircuits).toBe(1);
+    expect(Math.max(...perSecond)).toBeLessThanOrEqual(120);
+  });
+
   it("does not open soon on the retries of a burst", async () => {
     const world = new SimWorld({ delivery: { retryBaseMs: 2_000 } });
     world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
