@@ -29,7 +29,7 @@ export function violationsOf(story: Story): string[] {
 }
 
 /** I2: what begins ends, once, and for a reason; nothing pins a partition for ever. */
-function checkEnds(story: Story, { rows }: Facts, found: string[]): void {
+function checkEnds(story: Story, { rows, requests }: Facts, found: string[]): void {
   const { world } = story;
   const expected = expectedRuns(story);
   for (const [run, attempts] of rows) {
@@ -39,7 +39,7 @@ function checkEnds(story: Story, { rows }: Facts, found: string[]): void {
     const after = attempts.find(
       ({ status, tryNumber }) => status !== "rate_limited" && tryNumber > end.tryNumber,
     );
-    if (after !== undefined && !wasFrozen(story, end))
+    if (after !== undefined && !wasFrozen(story, requests.get(run) ?? [], end.tryNumber))
       found.push(`I2: ${run} went on to try ${after.tryNumber} after its end`);
     if (end.status === "dead") checkDead(story, end, found);
   }
@@ -56,21 +56,18 @@ function checkEnds(story: Story, { rows }: Facts, found: string[]): void {
 }
 
 /** Its process slept when the answer came, and wrote it down later than another had taken the try for lost. */
-function wasFrozen({ world, freezes }: Story, end: Attempt): boolean {
-  return world
-    .requestsTo(end.destinationId)
-    .some(
-      ({ eventId, attempt, process, answeredAtMs }) =>
-        eventId === end.eventId &&
-        attempt === end.tryNumber &&
-        answeredAtMs !== null &&
-        freezes.some(
-          (freeze) =>
-            freeze.process === process &&
-            freeze.fromMs <= answeredAtMs &&
-            answeredAtMs <= freeze.toMs,
-        ),
-    );
+function wasFrozen({ freezes }: Story, seen: readonly SeenRequest[], tryNumber: number): boolean {
+  return seen.some(
+    ({ attempt, process, answeredAtMs }) =>
+      attempt === tryNumber &&
+      answeredAtMs !== null &&
+      freezes.some(
+        (freeze) =>
+          freeze.process === process &&
+          freeze.fromMs <= answeredAtMs &&
+          answeredAtMs <= freeze.toMs,
+      ),
+  );
 }
 
 function checkDead(story: Story, end: Attempt, found: string[]): void {

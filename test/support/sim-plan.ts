@@ -88,6 +88,14 @@ export function disturbanceMs(plan: Plan): number {
   return plan.sessionMs + (plan.delivery.takeoverWaitMs ?? 0) + 8_000;
 }
 
+const BREAKER = {
+  failures: 20,
+  minStreakMs: 10_000,
+  minNewRunsMs: 2_000,
+  openMs: 5_000,
+  maxOpenMs: 60_000,
+};
+
 export function drawPlan(seed: number): Plan {
   const random = seededRandom(seed ^ 0x2545f491);
   const some = (share: number): boolean => random() < share;
@@ -128,13 +136,7 @@ export function drawPlan(seed: number): Plan {
       deliveryTimeoutMs: timeoutMs,
       takeoverWaitMs: timeoutMs + LATE_END_MS,
       concurrency: some(0.5) ? 64 : 4,
-      breaker: {
-        failures: 20,
-        minStreakMs: 10_000,
-        minNewRunsMs: 2_000,
-        openMs: 5_000,
-        maxOpenMs: 60_000,
-      },
+      breaker: BREAKER,
     },
   };
   switch (kind) {
@@ -225,13 +227,7 @@ export function drawPlan(seed: number): Plan {
                 openMs: 2_000,
                 maxOpenMs: 8_000,
               }
-            : {
-                failures: 1_000,
-                minStreakMs: 10_000,
-                minNewRunsMs: 2_000,
-                openMs: 5_000,
-                maxOpenMs: 60_000,
-              },
+            : { ...BREAKER, failures: 1_000 },
         },
       };
     case "crowd":

@@ -59,6 +59,15 @@ export const HANG: Behaviour = () => ({
 });
 export const FAIL: Behaviour = () => ({ afterMs: 5, reply: answer(500, "broken") });
 
+/** A circuit that opens after five failures in a second. */
+export const QUICK_BREAKER = {
+  failures: 5,
+  minStreakMs: 1_000,
+  minNewRunsMs: 1_000,
+  openMs: 10_000,
+  maxOpenMs: 60_000,
+};
+
 export interface WorldOptions {
   readonly seed?: number;
   readonly partitions?: number;

@@ -30,7 +30,6 @@ export class CircuitBreaker {
   readonly #options: BreakerOptions;
   #tries = NONE;
   #newRuns = NONE;
-  #openSinceMs = 0;
   #openUntilMs: number | null = null;
   #openMs: number;
   #probing = false;
@@ -47,7 +46,11 @@ export class CircuitBreaker {
   state(nowMs: number): CircuitState {
     if (this.#openUntilMs === null) return { kind: "closed" };
     if (nowMs < this.#openUntilMs)
-      return { kind: "open", sinceMs: this.#openSinceMs, untilMs: this.#openUntilMs };
+      return {
+        kind: "open",
+        sinceMs: this.#openUntilMs - this.#openMs,
+        untilMs: this.#openUntilMs,
+      };
     return { kind: "half_open", probing: this.#probing };
   }
 
@@ -73,20 +76,15 @@ export class CircuitBreaker {
       if (!this.#probing) return;
       this.#probing = false;
       this.#openMs = Math.min(this.#options.maxOpenMs, this.#openMs * 2);
-      this.#open(nowMs);
+      this.#openUntilMs = nowMs + this.#openMs;
       return;
     }
     const { failures, minStreakMs, minNewRunsMs } = this.#options;
     const isEnough = (streak: Streak, spanMs: number): boolean =>
       streak.weight >= failures && streak.toMs - streak.fromMs >= spanMs;
     if (!isEnough(this.#tries, minStreakMs) && !isEnough(this.#newRuns, minNewRunsMs)) return;
-    this.#open(nowMs);
-    this.#probing = false;
-  }
-
-  #open(nowMs: number): void {
-    this.#openSinceMs = nowMs;
     this.#openUntilMs = nowMs + this.#openMs;
+    this.#probing = false;
   }
 
   /** A try ended without a verdict on the receiver (it was never sent). */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FAIL, OK, SimWorld } from "../../support/sim-world.ts";
+import { FAIL, OK, QUICK_BREAKER, SimWorld } from "../../support/sim-world.ts";
 
 const DAY = 86_400_000;
 
@@ -68,14 +68,7 @@ describe("a paused destination", () => {
   });
 
   it("whose circuit was open when it was paused goes on: a held task is the probe", async () => {
-    const breaker = {
-      failures: 5,
-      minStreakMs: 1_000,
-      minNewRunsMs: 1_000,
-      openMs: 10_000,
-      maxOpenMs: 60_000,
-    };
-    const world = new SimWorld({ delivery: { breaker, retryBaseMs: 1_000 } });
+    const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER, retryBaseMs: 1_000 } });
     world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
     world.behave("dst_1", FAIL);
     await world.start();

@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { answer, FAIL, HANG, OK, SimWorld, type Behaviour } from "../../support/sim-world.ts";
+import {
+  answer,
+  FAIL,
+  HANG,
+  OK,
+  QUICK_BREAKER,
+  SimWorld,
+  type Behaviour,
+} from "../../support/sim-world.ts";
 
 describe("isolation", () => {
   it("receivers that hang delay nobody else on their partition, and free it", async () => {
@@ -64,16 +72,8 @@ it("what was put off while a receiver was ill comes back at the pace it had befo
 });
 
 describe("circuit breaker", () => {
-  const breaker = {
-    failures: 5,
-    minStreakMs: 1_000,
-    minNewRunsMs: 1_000,
-    openMs: 10_000,
-    maxOpenMs: 60_000,
-  };
-
   it("puts tries off without spending retries, probes, and closes on the first success", async () => {
-    const world = new SimWorld({ delivery: { breaker, retryBaseMs: 1_000 } });
+    const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER, retryBaseMs: 1_000 } });
     world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
     world.behave("dst_1", FAIL);
     await world.start();
@@ -92,7 +92,7 @@ describe("circuit breaker", () => {
   });
 
   it("ends a task dead once its whole retry schedule would have elapsed", async () => {
-    const world = new SimWorld({ delivery: { breaker, retryBaseMs: 1_000 } });
+    const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER, retryBaseMs: 1_000 } });
     world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
     world.behave("dst_1", FAIL);
     await world.start();
