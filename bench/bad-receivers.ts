@@ -12,6 +12,7 @@ import { loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { keepCollectorAside } from "../src/app/garbage-collection.ts";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
 import {
   serveHostileReceivers,
@@ -59,6 +60,7 @@ const [, , role, ...args] = process.argv;
 if (role === "good") process.send?.(await startGood());
 else if (role === "bad") await serveHostileReceivers();
 else if (role === "crowd" || role === "apart" || role === "together") {
+  keepCollectorAside();
   const receivers = JSON.parse(args[0]!) as Receivers;
   const withBad = args[1] === "bad";
   process.send?.(

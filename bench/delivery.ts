@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { keepCollectorAside } from "../src/app/garbage-collection.ts";
 import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
 import { startChild } from "../test/support/child-process.ts";
@@ -36,6 +37,7 @@ interface Result {
 const [, , role, ...args] = process.argv;
 if (role === "receiver") process.send?.(await startAnsweringReceivers(RECEIVER_PORTS));
 else if (role === "measure") {
+  keepCollectorAside();
   const [count = 1, seconds = 5, ...ports] = args.map(Number);
   process.send?.(await measure(ports, count, seconds));
   process.exit(0);

@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { openKafkaLog } from "../../src/adapters/kafka/kafka-log.ts";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
 import { startIngestServer } from "../../src/adapters/uws/server.ts";
+import { keepCollectorAside } from "../../src/app/garbage-collection.ts";
 import type { Log } from "../../src/domain/log.ts";
 import type { EndpointConfig } from "../../src/domain/endpoint.ts";
 import { makeIdGenerator } from "../../src/domain/ids.ts";
@@ -16,6 +17,7 @@ import { makeVerifier } from "../../src/pipeline/verify/verifier.ts";
 import { reportUsageOnRequest } from "../lib/report-usage.ts";
 import { benchSecret, benchToken } from "../lib/stripe-requests.ts";
 
+keepCollectorAside();
 const ENDPOINTS = 100;
 const PARTITIONS = 48;
 const quiet = () => {};

@@ -16,6 +16,7 @@ export interface Committed {
 }
 
 interface Waiting {
+  readonly id: number;
   resolve(committed: Committed): void;
   reject(error: Error): void;
 }
@@ -30,7 +31,8 @@ export interface CommitThreadListener {
 /** Runs `commit-worker.ts` and starts it anew when it dies. */
 export class CommitThread implements AsyncDisposable {
   readonly #data: CommitWorkerData;
-  readonly #waiting = new Map<number, Waiting>();
+  /** In the order of their ids, which is that of the answers. Not a Map, whose outgrown tables keep alive what was in them: see "The collector" in bench/README.md. */
+  #waiting: Waiting[] = [];
   #worker: Worker | null = null;
   #starting: Promise<Worker> | null = null;
   #closed = false;
@@ -54,7 +56,7 @@ export class CommitThread implements AsyncDisposable {
     const worker = this.#worker ?? (await this.#running());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
+      this.#waiting.push({ id, resolve, reject });
       send(
         worker,
         { ...request, kind: "commit", id },
@@ -125,25 +127,25 @@ export class CommitThread implements AsyncDisposable {
   }
 
   #committed({ id, blobs, error }: Extract<FromCommitThread, { kind: "committed" }>): void {
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    if (error === null) waiting?.resolve({ id, blobs });
+    if (this.#waiting[0]?.id !== id) return;
+    const waiting = this.#waiting.shift()!;
+    if (error === null) waiting.resolve({ id, blobs });
     else
-      waiting?.reject(
+      waiting.reject(
         new LogError("log_unavailable", `the log cannot be written: ${error} (is the disk full?)`),
       );
   }
 
   #died(worker: Worker, cause: Error): void {
     if (this.#worker === worker) this.#worker = null;
-    for (const [id, waiting] of this.#waiting) {
-      this.#waiting.delete(id);
-      waiting.reject(
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const one of waiting)
+      one.reject(
         new LogError("log_outcome_unknown", `the log's commit thread died: ${cause.message}`, {
           cause,
         }),
       );
-    }
   }
 }
 

@@ -11,8 +11,8 @@ export interface ExchangeHost {
   readonly metrics: Pick<IngestServerMetrics, "aborted">;
   /** True while the server stops: every answer then closes its connection. */
   isStopping(): boolean;
-  /** The exchange is over, answered or not. Exactly once. */
-  ended(exchange: Exchange): void;
+  /** An exchange is over, answered or not. Exactly once for each. */
+  ended(): void;
 }
 
 /**
@@ -79,7 +79,7 @@ export class Exchange {
     if (isLast) this.#bodyEnded = true;
     if (this.#discarding) {
       this.#lastDataAt = performance.now();
-      if (isLast && this.#early !== null) this.#send(this.#early);
+      if (isLast && this.#early !== null && !this.#over) this.#send(this.#early);
       return;
     }
     const part = copyOf(chunk);
@@ -168,7 +168,7 @@ export class Exchange {
   #end(): void {
     this.#over = true;
     if (this.#lingerTimer !== null) clearTimeout(this.#lingerTimer);
-    this.#host.ended(this);
+    this.#host.ended();
   }
 }
 
