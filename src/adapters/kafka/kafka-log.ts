@@ -19,6 +19,7 @@ import {
 import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./kafka-producer.ts";
 import { guardConnection } from "./connection-guard.ts";
+import { guardEncoder } from "./encoder-guard.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
 import { guardStoppedRunner } from "./stopped-runner-guard.ts";
 import { ensureTopics, partitionCount } from "./topics.ts";
@@ -43,6 +44,7 @@ export interface KafkaLog extends Log {
  */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> {
   guardConnection();
+  guardEncoder();
   guardRequestQueue();
   guardStoppedRunner();
   const now = options.monotonic ?? (() => performance.now());

@@ -1,0 +1,105 @@
+import { createRequire } from "node:module";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { guardEncoder } from "../../../src/adapters/kafka/encoder-guard.ts";
+
+interface Encoder {
+  readonly buffer: Buffer;
+  size(): number;
+  [write: string]: unknown;
+}
+interface EncoderClass {
+  new (initialSize?: number): Encoder;
+  sizeOfVarLong(value: number): number;
+}
+
+const load = createRequire(import.meta.url);
+const PATH = "kafkajs/src/protocol/encoder.js";
+
+/** The class as it is in the package: loaded once more before the other is mended. */
+function loadUnguarded(): EncoderClass {
+  const unguarded = load(PATH) as EncoderClass;
+  // oxlint-disable-next-line typescript/no-dynamic-delete
+  delete load.cache[load.resolve(PATH)];
+  return unguarded;
+}
+
+const Original = loadUnguarded();
+guardEncoder();
+guardEncoder();
+const Guarded = load(PATH) as EncoderClass;
+
+type Write = readonly [method: string, value: unknown] | readonly [method: string, Writes];
+type Writes = readonly Write[];
+
+const int = (bits: number) => fc.integer({ min: -(2 ** (bits - 1)), max: 2 ** (bits - 1) - 1 });
+const bytes = fc
+  .uint8Array({ maxLength: 3_000 })
+  .map((array) => Buffer.from(array.buffer, array.byteOffset, array.length));
+const { writes } = fc.letrec<{ writes: Writes; write: Write }>((tie) => ({
+  writes: fc.array(tie("write"), { maxLength: 12 }),
+  write: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    fc.tuple(fc.constant("writeInt8"), int(8)),
+    fc.tuple(fc.constant("writeInt16"), int(16)),
+    fc.tuple(fc.constantFrom("writeInt32", "writeVarInt"), int(32)),
+    fc.tuple(fc.constant("writeUVarInt"), fc.nat()),
+    fc.tuple(fc.constantFrom("writeInt64", "writeVarLong"), fc.maxSafeInteger()),
+    fc.tuple(fc.constant("writeVarLong"), int(32)),
+    fc.tuple(
+      fc.constantFrom("writeString", "writeVarIntString", "writeUVarIntString"),
+      fc.option(fc.string({ unit: "binary", maxLength: 300 })),
+    ),
+    fc.tuple(
+      fc.constantFrom("writeBytes", "writeVarIntBytes", "writeUVarIntBytes"),
+      fc.option(bytes),
+    ),
+    fc.tuple(fc.constant("writeBuffer"), bytes),
+    fc.tuple(fc.constant("writeEncoder"), tie("writes")),
+  ),
+}));
+
+function encode(From: EncoderClass, sequence: Writes): Buffer {
+  const encoder = new From();
+  for (const [method, value] of sequence) {
+    const given = method === "writeEncoder" ? encodeInto(new From(), From, value as Writes) : value;
+    (encoder[method] as (value: unknown) => unknown)(given);
+  }
+  expect(encoder.size()).toBe(encoder.buffer.length);
+  return encoder.buffer;
+}
+
+function encodeInto(encoder: Encoder, From: EncoderClass, sequence: Writes): Encoder {
+  (encoder["writeBuffer"] as (value: Buffer) => unknown)(encode(From, sequence));
+  return encoder;
+}
+
+test("encoders with shared memory write what those of kafkajs write", () => {
+  expect(Guarded).not.toBe(Original);
+  fc.assert(
+    fc.property(writes, (sequence) => {
+      expect(encode(Guarded, sequence).equals(encode(Original, sequence))).toBe(true);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("sizes of numbers are told as before", () => {
+  const wide = fc.oneof(fc.maxSafeInteger(), int(32), int(8));
+  fc.assert(
+    fc.property(wide, (value) => {
+      expect(Guarded.sizeOfVarLong(value)).toBe(Original.sizeOfVarLong(value));
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
+test("an encoder that was made takes no memory until it writes, and then not another's", () => {
+  const encoders = Array.from({ length: 500 }, () => new Guarded());
+  expect((encoders[0] as unknown as { buf: Buffer }).buf.length).toBe(0);
+  for (const [index, encoder] of encoders.entries())
+    for (let time = 0; time < 40; time += 1)
+      (encoder["writeInt32"] as (value: number) => unknown)(index);
+  for (const [index, { buffer }] of encoders.entries())
+    for (let at = 0; at < buffer.length; at += 4) expect(buffer.readInt32BE(at)).toBe(index);
+});
