@@ -1,16 +1,24 @@
-// npm run bench: every bench in turn, each beside its reference. Takes about ten minutes on two quiet cores.
+// npm run bench: every bench in turn, each beside its reference. Takes about half an hour on two quiet cores.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-/** Arguments of `tsx`, in the order of an event's way. `bench/cluster.ts` needs Java and Maven for its broker. */
+/**
+ * Arguments of `tsx`, in the order of an event's way, the long ones in their short form. `bench/cluster.ts` needs Java and Maven for its
+ * broker, `bench/slow-connections.ts` a build.
+ */
 const BENCHES: readonly (readonly string[])[] = [
   ["verify.ts"],
   ["log.ts"],
   ["ingest/run.ts", "--cases", "embedded,kafka,two,postgres", "--half-load"],
+  ["ingest/endurance.ts", "--soak", "60"],
+  ["slow-connections.ts"],
   ["cluster.ts"],
   ["delivery.ts"],
+  ["bad-receivers.ts", "1"],
   ["api.ts"],
+  ["events/recording.ts", "--seconds", "20"],
   ["events/main.ts", "--events", "100000"],
+  ["events/postgres.ts", "--events", "100000"],
 ];
 
 const root = fileURLToPath(new URL("..", import.meta.url));
