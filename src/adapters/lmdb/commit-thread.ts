@@ -31,7 +31,10 @@ export interface CommitThreadListener {
 /** Runs `commit-worker.ts` and starts it anew when it dies. */
 export class CommitThread implements AsyncDisposable {
   readonly #data: CommitWorkerData;
-  /** In the order of their ids, which is that of the answers. Not a Map, whose outgrown tables keep alive what was in them: see "The collector" in bench/README.md. */
+  /**
+   * In the order of their ids, which is that of the answers. Not a Map, whose outgrown tables keep alive what was in them: see
+   * "The collector" in bench/README.md.
+   */
   #waiting: Waiting[] = [];
   #worker: Worker | null = null;
   #starting: Promise<Worker> | null = null;

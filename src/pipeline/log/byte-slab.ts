@@ -9,6 +9,7 @@ export class ByteSlab {
   #block: Buffer = Buffer.alloc(0);
   #used = 0;
 
+  /** `allocate` makes the blocks; they need not be zeroed. */
   constructor(allocate: (sizeBytes: number) => Buffer = (size) => Buffer.allocUnsafeSlow(size)) {
     this.#allocate = allocate;
   }
