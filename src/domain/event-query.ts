@@ -67,12 +67,18 @@ export interface FacetCounts {
   readonly byAttemptStatus: readonly { readonly value: AttemptStatus; readonly count: number }[];
 }
 
+/** In events, newest first. */
+export interface PageRange {
+  readonly offset: number;
+  readonly limit: number;
+}
+
 /** The read side that the API uses. @throws {RelayError} `unavailable` when the store is down or a query hits its limit. */
 export interface EventQueries {
   list(
     orgId: string,
     filter: EventFilter,
-    page: { readonly offset: number; readonly limit: number },
+    range: PageRange,
     withSummary: boolean,
   ): Promise<{ readonly items: readonly EventListItem[]; readonly total: number }>;
   facets(orgId: string, filter: EventFilter): Promise<FacetCounts>;

@@ -1,7 +1,13 @@
 import type { Attempt } from "./attempt.ts";
 import type { AttemptStatus, Provider } from "./enums.ts";
 import type { EventRecord } from "./event.ts";
-import type { AttemptView, DeliverySummary, EventListItem, FacetCounts } from "./event-query.ts";
+import type {
+  AttemptView,
+  DeliverySummary,
+  EventListItem,
+  FacetCounts,
+  PageRange,
+} from "./event-query.ts";
 import type { OutcomeRecord } from "./outcome.ts";
 
 /**
@@ -48,12 +54,14 @@ export interface EventKey {
 export type StoredAttempt = Omit<AttemptView, "attemptNumber">;
 
 /** What the queries read from; everything is scoped to one organization. @throws {EventStoreError} */
+export interface EventPage {
+  readonly items: readonly EventListItem[];
+  /** How many match in all, known by a page that comes to their end; null: they would have to be counted. */
+  readonly total: number | null;
+}
+
 export interface EventStoreReader {
-  page(
-    orgId: string,
-    filter: StoreFilter,
-    page: { readonly offset: number; readonly limit: number },
-  ): Promise<readonly EventListItem[]>;
+  page(orgId: string, filter: StoreFilter, range: PageRange): Promise<EventPage>;
   count(orgId: string, filter: StoreFilter): Promise<number>;
   facets(orgId: string, filter: StoreFilter): Promise<FacetCounts>;
   event(orgId: string, key: EventKey): Promise<EventRecord | null>;

@@ -12,6 +12,10 @@ export function connectClickHouse(url: string): ClickHouseClient {
     max_open_connections: 16,
     keep_alive: { enabled: true, idle_socket_ttl: 2_500 },
     log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: { output_format_json_quote_64bit_integers: 0 },
+    clickhouse_settings: {
+      output_format_json_quote_64bit_integers: 0,
+      // Answers are a few rows: threads for writing them cost more than the writing (0.3 ms of 1.2 for `SELECT 1`).
+      output_format_parallel_formatting: 0,
+    },
   });
 }

@@ -14,13 +14,14 @@ import {
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
   SELECT_ATTEMPTS,
-  SELECT_DESTINATIONS,
   SELECT_EVENT,
+  SELECT_FANOUTS,
   SELECT_PAGE,
   SELECT_SUMMARIES,
   type Count,
 } from "./query-sql.ts";
 import {
+  inOrderOfTries,
   toAttempt,
   toEvent,
   toItem,
@@ -111,22 +112,22 @@ export function makeEventStoreReader(
     return row?.count ?? 0;
   };
   return {
-    async page(orgId, filter, page) {
+    async page(orgId, filter, range) {
       const { sql, parameters } = eventCondition(orgId, filter);
-      const wanted = page.offset + page.limit;
+      const wanted = range.offset + range.limit;
       for (let mostRead = wanted + SPARE_ROWS; ; mostRead *= 2) {
         const rows = await select<PageJson>(
           SELECT_PAGE.replace("%WHERE%", () => sql),
-          { ...parameters, ...page, most_read: mostRead },
+          { ...parameters, ...range, most_read: mostRead },
           { optimize_move_to_prewhere_if_final: 1 },
         );
-        if (rows.length === page.limit) return rows.map(toItem);
-        const isAll = rows[0] === undefined ? await isBehindAll() : rows[0].read < mostRead;
-        if (isAll) return rows.map(toItem);
-      }
-      // An empty page does not tell whether it is empty because of equal rows before it.
-      async function isBehindAll(): Promise<boolean> {
-        return page.offset === 0 || (await count(orgId, filter)) <= page.offset;
+        const items = rows.map(toItem);
+        if (rows.length === range.limit) return { items, total: null };
+        if (rows[0] === undefined) {
+          // An empty page does not tell whether it is empty because of equal rows before it.
+          const total = range.offset === 0 ? 0 : await count(orgId, filter);
+          if (total <= range.offset) return { items, total };
+        } else if (rows[0].read < mostRead) return { items, total: range.offset + rows.length };
       }
     },
     count,
@@ -143,17 +144,18 @@ export function makeEventStoreReader(
     },
     async event(orgId, key) {
       const [row] = await select<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
-      return row === undefined ? null : toEvent(row);
+      return row === undefined ? null : toEvent(row, orgId, key);
     },
     async exists(orgId, key) {
       return (await select(EVENT_EXISTS, keyParameters(orgId, key))).length > 0;
     },
     async attempts(orgId, key) {
-      return (await select<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key))).map(toAttempt);
+      const rows = await select<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
+      return rows.sort(inOrderOfTries).map((row) => toAttempt(row, orgId, key));
     },
     async destinations(orgId, key) {
-      const [row] = await select<DestinationsJson>(SELECT_DESTINATIONS, keyParameters(orgId, key));
-      return row === undefined || row.fanouts === 0 ? null : row.destination_ids;
+      const rows = await select<FanoutJson>(SELECT_FANOUTS, keyParameters(orgId, key));
+      return rows.length === 0 ? null : [...new Set(rows.flatMap((row) => row.destination_ids))];
     },
     async summaries(orgId, keys) {
       if (keys.length === 0) return new Map();
@@ -189,8 +191,7 @@ interface AttemptFacet {
   readonly status: FacetCounts["byAttemptStatus"][number]["value"];
   readonly count: number;
 }
-interface DestinationsJson {
-  readonly fanouts: number;
+interface FanoutJson {
   readonly destination_ids: readonly string[];
 }
 interface SummaryJson {

@@ -1,22 +1,26 @@
 import type { AttemptStatus, Provider } from "../../domain/enums.ts";
 import type { EventListItem } from "../../domain/event-query.ts";
 import type { EventRecord } from "../../domain/event.ts";
-import type { StoredAttempt } from "../../domain/event-store.ts";
+import type { EventKey, StoredAttempt } from "../../domain/event-store.ts";
 import { fromHeaderText } from "./header-text.ts";
 
 /** Rows as ClickHouse writes them in JSONEachRow. */
-export interface ItemJson {
+export interface ItemJson extends EventColumns {
   readonly id: string;
-  readonly endpoint_id: string;
   readonly org_id: string;
-  readonly provider: Provider;
   readonly received_at_ms: number;
+}
+
+interface EventColumns {
+  readonly endpoint_id: string;
+  readonly provider: Provider;
   readonly signature_valid: boolean;
   readonly verification_error: string | null;
   readonly payload_size: number;
 }
 
-export interface EventJson extends ItemJson {
+/** Without the columns that its key tells. */
+export interface EventJson extends EventColumns {
   readonly method: string;
   readonly path: string;
   readonly query: string;
@@ -30,11 +34,11 @@ export interface EventJson extends ItemJson {
 
 export interface AttemptJson {
   readonly id: string;
-  readonly event_id: string;
   readonly destination_id: string;
   readonly endpoint_id: string;
-  readonly org_id: string;
   readonly attempted_at_ms: number;
+  readonly try_number: number;
+  readonly deferral: number;
   readonly receiver_url: string;
   readonly http_status: number;
   readonly response_body: string;
@@ -56,9 +60,9 @@ export function toItem(row: ItemJson): EventListItem {
   };
 }
 
-export function toEvent(row: EventJson): EventRecord {
+export function toEvent(row: EventJson, orgId: string, key: EventKey): EventRecord {
   return {
-    ...toItem(row),
+    ...toItem({ ...row, id: key.id, org_id: orgId, received_at_ms: key.receivedAtMs }),
     method: row.method,
     path: row.path,
     query: row.query,
@@ -71,13 +75,23 @@ export function toEvent(row: EventJson): EventRecord {
   };
 }
 
-export function toAttempt(row: AttemptJson): StoredAttempt {
+/** Oldest first; the same order as `position` in the summaries' statement. */
+export function inOrderOfTries(a: AttemptJson, b: AttemptJson): number {
+  return (
+    a.attempted_at_ms - b.attempted_at_ms ||
+    a.try_number - b.try_number ||
+    a.deferral - b.deferral ||
+    (a.id < b.id ? -1 : 1)
+  );
+}
+
+export function toAttempt(row: AttemptJson, orgId: string, key: EventKey): StoredAttempt {
   return {
     id: row.id,
-    eventId: row.event_id,
+    eventId: key.id,
     destinationId: row.destination_id,
     endpointId: row.endpoint_id,
-    orgId: row.org_id,
+    orgId,
     attemptedAtMs: row.attempted_at_ms,
     receiverUrl: row.receiver_url,
     httpStatus: row.http_status,

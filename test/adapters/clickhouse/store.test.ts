@@ -131,7 +131,7 @@ describe("the event store", () => {
     await writer.insertEvents(batch, "other");
     expect(await reader.count("org_dup", everything)).toBe(3);
     const page = await reader.page("org_dup", everything, { offset: 1, limit: 5 });
-    expect(page.map((item) => item.id)).toEqual([events[1]!.id, events[0]!.id]);
+    expect(page.items.map((item) => item.id)).toEqual([events[1]!.id, events[0]!.id]);
     expect((await reader.facets("org_dup", everything)).totalEvents).toBe(3);
   });
 
@@ -271,14 +271,17 @@ describe("pages", () => {
     for (const copy of [1, 2, 3]) await writer.insertEvents(rowsOf(150), `copy-${copy}`);
     const found: string[] = [];
     for (let offset = 0; ; offset += 40) {
-      const page = await reader.page(orgId, everything, { offset, limit: 40 });
-      found.push(...page.map((item) => item.id));
-      if (page.length < 40) break;
+      const { items, total } = await reader.page(orgId, everything, { offset, limit: 40 });
+      found.push(...items.map((item) => item.id));
+      expect(total).toBe(items.length < 40 ? 150 : null);
+      if (items.length < 40) break;
     }
     const expected = rowsOf(150).map(({ event }) => event.id);
     expect(found).toEqual(expected.toSorted().toReversed());
-    expect(await reader.page(orgId, everything, { offset: 150, limit: 40 })).toEqual([]);
-    expect(await reader.page(orgId, everything, { offset: 100_000, limit: 40 })).toEqual([]);
-    expect(await reader.page("org_nobody", everything, { offset: 0, limit: 40 })).toEqual([]);
+    const behind = { items: [], total: 150 };
+    expect(await reader.page(orgId, everything, { offset: 150, limit: 40 })).toEqual(behind);
+    expect(await reader.page(orgId, everything, { offset: 100_000, limit: 40 })).toEqual(behind);
+    const none = { items: [], total: 0 };
+    expect(await reader.page("org_nobody", everything, { offset: 0, limit: 40 })).toEqual(none);
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { EventFilter } from "../../../src/domain/event-query.ts";
 import { EventStoreError, type EventStoreReader } from "../../../src/domain/event-store.ts";
 import { makeEventQueries } from "../../../src/pipeline/query/make-event-queries.ts";
 import { searchTerms } from "../../../src/pipeline/query/search-terms.ts";
@@ -20,7 +21,7 @@ function makeJumpingClock(startMs: number) {
 
 function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
   return {
-    page: async () => [],
+    page: async () => ({ items: [], total: 0 }),
     count: async () => 0,
     facets: async () => ({
       totalEvents: 0,
@@ -61,6 +62,35 @@ describe("reading one event", () => {
     expect(await lateQueries.detail("org_a", event.id)).toBeNull();
     expect(await lateQueries.event("org_a", "evt_nonsense")).toBeNull();
     expect(late.now()).toBe(BASE_TIME_MS + 20_000);
+  });
+});
+
+describe("a page and how many match in all", () => {
+  const items = [makeEvent(1)];
+  const listing = async (filter: EventFilter, total: number | null) => {
+    let counted = 0;
+    const store = makeStore({
+      page: async () => ({ items, total }),
+      count: async () => {
+        counted += 1;
+        return 7;
+      },
+    });
+    const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+    const list = await queries.list("org_a", filter, { offset: 0, limit: 50 }, false);
+    return { total: list.total, counted };
+  };
+
+  test("a search is counted only where its page does not come to the end", async () => {
+    const field = { path: "id", value: "1" };
+    for (const search of [{ q: "abc" }, { field }]) {
+      expect(await listing(search, 1)).toEqual({ total: 1, counted: 0 });
+      expect(await listing(search, null)).toEqual({ total: 7, counted: 1 });
+    }
+  });
+
+  test("everything else is counted meanwhile", async () => {
+    expect(await listing({ provider: "github" }, null)).toEqual({ total: 7, counted: 1 });
   });
 });
 
