@@ -1,7 +1,11 @@
+import { Slots } from "../../domain/slots.ts";
+
 /** Latest used blobs, bounded in bytes: the partitions that read one blob need not read it from the disk each. */
 export class BlobCache {
   readonly #maxBytes: number;
-  readonly #blobs = new Map<number, Buffer>();
+  readonly #blobs = new Slots<Buffer>();
+  /** Of each blob by its number, the one that was used longest ago first. */
+  readonly #slots = new Map<number, number>();
   #bytes = 0;
 
   constructor(maxBytes: number) {
@@ -9,28 +13,27 @@ export class BlobCache {
   }
 
   get(seq: number): Buffer | undefined {
-    const blob = this.#blobs.get(seq);
-    if (blob !== undefined) {
-      this.#blobs.delete(seq);
-      this.#blobs.set(seq, blob);
-    }
-    return blob;
+    const slot = this.#slots.get(seq);
+    if (slot === undefined) return undefined;
+    this.#slots.delete(seq);
+    this.#slots.set(seq, slot);
+    return this.#blobs.get(slot);
   }
 
   put(seq: number, blob: Buffer): void {
     this.remove(seq);
-    this.#blobs.set(seq, blob);
+    this.#slots.set(seq, this.#blobs.add(blob));
     this.#bytes += blob.length;
-    for (const [oldest] of this.#blobs) {
+    for (const oldest of this.#slots.keys()) {
       if (this.#bytes <= this.#maxBytes || oldest === seq) break;
       this.remove(oldest);
     }
   }
 
   remove(seq: number): void {
-    const blob = this.#blobs.get(seq);
-    if (blob === undefined) return;
-    this.#blobs.delete(seq);
-    this.#bytes -= blob.length;
+    const slot = this.#slots.get(seq);
+    if (slot === undefined) return;
+    this.#slots.delete(seq);
+    this.#bytes -= this.#blobs.take(slot).length;
   }
 }

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { LogError } from "../../domain/log.ts";
+import { RingQueue } from "../../domain/ring-queue.ts";
 import type {
   CommitRequest,
   CommitWorkerData,
@@ -31,11 +32,8 @@ export interface CommitThreadListener {
 /** Runs `commit-worker.ts` and starts it anew when it dies. */
 export class CommitThread implements AsyncDisposable {
   readonly #data: CommitWorkerData;
-  /**
-   * In the order of their ids, which is that of the answers. Not a Map, whose outgrown tables keep alive what was in them: see
-   * "The collector" in bench/README.md.
-   */
-  #waiting: Waiting[] = [];
+  /** In the order of their ids, which is that of the answers. */
+  #waiting = new RingQueue<Waiting>();
   #worker: Worker | null = null;
   #starting: Promise<Worker> | null = null;
   #closed = false;
@@ -130,7 +128,7 @@ export class CommitThread implements AsyncDisposable {
   }
 
   #committed({ id, blobs, error }: Extract<FromCommitThread, { kind: "committed" }>): void {
-    if (this.#waiting[0]?.id !== id) return;
+    if (this.#waiting.at(0)?.id !== id) return;
     const waiting = this.#waiting.shift()!;
     if (error === null) waiting.resolve({ id, blobs });
     else
@@ -142,7 +140,7 @@ export class CommitThread implements AsyncDisposable {
   #died(worker: Worker, cause: Error): void {
     if (this.#worker === worker) this.#worker = null;
     const waiting = this.#waiting;
-    this.#waiting = [];
+    this.#waiting = new RingQueue();
     for (const one of waiting)
       one.reject(
         new LogError("log_outcome_unknown", `the log's commit thread died: ${cause.message}`, {

@@ -1,3 +1,4 @@
+import { Slots } from "../../domain/slots.ts";
 import type { Answer, Exchange } from "./exchange.ts";
 
 /** A try did not end in time. */
@@ -10,25 +11,25 @@ export class DeadlineError extends Error {
  * tries: it has one listener here, since a list of listeners is walked for every one that comes and goes.
  */
 export class TryLimits {
-  readonly #bySignal = new WeakMap<AbortSignal, Set<Exchange>>();
+  readonly #bySignal = new WeakMap<AbortSignal, Slots<Exchange>>();
 
   /** Resolves or rejects as the exchange does. @throws {DeadlineError}, or the signal's reason */
   async within(exchange: Exchange, timeoutMs: number, signal: AbortSignal | null): Promise<Answer> {
     const timer = setTimeout(() => exchange.abort(new DeadlineError()), timeoutMs);
     const together = signal === null ? null : this.#exchangesOf(signal);
-    together?.add(exchange);
+    const slot = together?.add(exchange) ?? 0;
     try {
       return await exchange.answered;
     } finally {
       clearTimeout(timer);
-      together?.delete(exchange);
+      together?.take(slot);
     }
   }
 
-  #exchangesOf(signal: AbortSignal): Set<Exchange> {
+  #exchangesOf(signal: AbortSignal): Slots<Exchange> {
     let exchanges = this.#bySignal.get(signal);
     if (exchanges === undefined) {
-      const all = new Set<Exchange>();
+      const all = new Slots<Exchange>();
       const onAbort = () => {
         for (const exchange of all) exchange.abort(asError(signal.reason));
       };

@@ -1,4 +1,5 @@
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import { RingQueue } from "../../domain/ring-queue.ts";
 
 /** A task that waits in a lane. `done` is called once its end, or its successor, is durable. */
 export interface QueuedTry {
@@ -9,12 +10,11 @@ export interface QueuedTry {
 
 /** First in, first out, with its size in bytes; bodies that tasks share are counted for each. */
 export class LaneQueue {
-  #items: (QueuedTry | undefined)[] = [];
-  #head = 0;
+  readonly #items = new RingQueue<QueuedTry>();
   #bytes = 0;
 
   get length(): number {
-    return this.#items.length - this.#head;
+    return this.#items.size;
   }
 
   get bytes(): number {
@@ -22,7 +22,7 @@ export class LaneQueue {
   }
 
   get first(): QueuedTry | undefined {
-    return this.#items[this.#head];
+    return this.#items.at(0);
   }
 
   push(item: QueuedTry): void {
@@ -31,15 +31,8 @@ export class LaneQueue {
   }
 
   shift(): QueuedTry | undefined {
-    const item = this.#items[this.#head];
-    if (item === undefined) return undefined;
-    this.#items[this.#head] = undefined;
-    this.#head += 1;
-    this.#bytes -= item.task.event.body.length;
-    if (this.#head > 256 && this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
-    }
+    const item = this.#items.shift();
+    if (item !== undefined) this.#bytes -= item.task.event.body.length;
     return item;
   }
 

@@ -1,5 +1,6 @@
 import { tryKey } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import { Slots } from "../../domain/slots.ts";
 
 interface LiveTry {
   readonly deferrals: number;
@@ -9,10 +10,12 @@ interface LiveTry {
 
 /** Tries taken in whose end is not durable yet, and who waits for it. */
 export class LiveTries {
-  readonly #tries = new Map<string, LiveTry>();
+  readonly #tries = new Slots<LiveTry>();
+  /** Of each try by its key. */
+  readonly #slots = new Map<string, number>();
 
   get size(): number {
-    return this.#tries.size;
+    return this.#slots.size;
   }
 
   /**
@@ -21,11 +24,13 @@ export class LiveTries {
    */
   begin(task: DeliveryTask, complete: () => void, admitAgain: () => void): boolean {
     const key = tryKey(task);
-    const live = this.#tries.get(key);
-    if (live === undefined) {
-      this.#tries.set(key, { deferrals: task.deferrals, waiting: [complete], successors: [] });
+    const slot = this.#slots.get(key);
+    if (slot === undefined) {
+      const first: LiveTry = { deferrals: task.deferrals, waiting: [complete], successors: [] };
+      this.#slots.set(key, this.#tries.add(first));
       return true;
     }
+    const live = this.#tries.get(slot);
     if (task.deferrals > live.deferrals) live.successors.push(admitAgain);
     else live.waiting.push(complete);
     return false;
@@ -34,9 +39,11 @@ export class LiveTries {
   /** Its end, or its successor, is durable. */
   end(task: DeliveryTask): void {
     const key = tryKey(task);
-    const live = this.#tries.get(key);
-    this.#tries.delete(key);
-    for (const complete of live?.waiting ?? []) complete();
-    for (const admitAgain of live?.successors ?? []) admitAgain();
+    const slot = this.#slots.get(key);
+    if (slot === undefined) return;
+    this.#slots.delete(key);
+    const { waiting, successors } = this.#tries.take(slot);
+    for (const complete of waiting) complete();
+    for (const admitAgain of successors) admitAgain();
   }
 }

@@ -1,20 +1,27 @@
+import { RingQueue } from "../../domain/ring-queue.ts";
+
+interface OpenRecord<Note> {
+  readonly offset: number;
+  readonly note: Note;
+  done: boolean;
+}
+
 /**
  * Completion of the records of one topic and partition, in any order. `watermark` is the lowest offset that
  * is not complete: what may be committed. Each record carries a note (of the time it was taken in), so that
  * the note of the lowest incomplete one can be committed with it.
  */
 export class OffsetTracker<Note> {
-  #watermark: number;
   #next: number;
-  readonly #open = new Map<number, { readonly note: Note; done: boolean }>();
+  /** In offset order; the first is not done. */
+  readonly #open = new RingQueue<OpenRecord<Note>>();
 
   constructor(firstOffset: number) {
-    this.#watermark = firstOffset;
     this.#next = firstOffset;
   }
 
   get watermark(): number {
-    return this.#watermark;
+    return this.#open.at(0)?.offset ?? this.#next;
   }
 
   /** The offset after the last one taken in. */
@@ -29,29 +36,27 @@ export class OffsetTracker<Note> {
 
   /** The note of the lowest incomplete record; undefined when all are complete. */
   get lowestNote(): Note | undefined {
-    return this.#open.get(this.#watermark)?.note;
+    return this.#open.at(0)?.note;
   }
 
   /** Offsets may have gaps (compaction, markers of transactions) but never go back. */
   begin(offset: number, note: Note): void {
-    if (this.#open.size === 0) this.#watermark = offset;
-    this.#open.set(offset, { note, done: false });
+    this.#open.push({ offset, note, done: false });
     this.#next = offset + 1;
   }
 
   complete(offset: number): void {
-    const record = this.#open.get(offset);
-    if (record === undefined || record.done) return;
+    const record = this.#find(offset);
+    if (record === undefined) return;
     record.done = true;
-    if (offset !== this.#watermark) return;
-    // Insertion order is offset order, so the first that is not done is the new watermark.
-    for (const [at, { done }] of this.#open) {
-      if (!done) {
-        this.#watermark = at;
-        return;
-      }
-      this.#open.delete(at);
-    }
-    this.#watermark = this.#next;
+    while (this.#open.at(0)?.done) this.#open.shift();
+  }
+
+  #find(offset: number): OpenRecord<Note> | undefined {
+    // Where it is without gaps, which are rare.
+    const expected = this.#open.at(offset - this.watermark);
+    if (expected?.offset === offset) return expected;
+    const found = this.#open.at(this.#open.lowerBound((record) => record.offset >= offset));
+    return found?.offset === offset ? found : undefined;
   }
 }

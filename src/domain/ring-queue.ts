@@ -1,0 +1,68 @@
+const FIRST_CAPACITY = 16;
+
+/**
+ * First in, first out, in one array that only ever grows. What comes and goes by the thousand a second must not stand in a table
+ * that is replaced again and again (a Map, an array that is pushed to and shifted from): the replaced ones are garbage in V8's old
+ * generation, and what they held lives on until that is collected. See "The collector" in bench/README.md.
+ */
+export class RingQueue<T> {
+  #slots: (T | undefined)[] = Array.from({ length: FIRST_CAPACITY }, () => undefined);
+  #head = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  push(value: T): void {
+    if (this.#size === this.#slots.length) this.#grow();
+    this.#slots[this.#slotOf(this.#size)] = value;
+    this.#size += 1;
+  }
+
+  /** The oldest, which leaves; undefined when there is none. */
+  shift(): T | undefined {
+    if (this.#size === 0) return undefined;
+    const value = this.#slots[this.#head];
+    this.#slots[this.#head] = undefined;
+    this.#head = this.#slotOf(1);
+    this.#size -= 1;
+    return value;
+  }
+
+  /** Counted from the oldest; undefined beyond the newest. */
+  at(index: number): T | undefined {
+    return index >= 0 && index < this.#size ? this.#slots[this.#slotOf(index)] : undefined;
+  }
+
+  /** Index of the oldest for which `isReached` holds, if it holds for all after it as well; `size` when there is none. */
+  lowerBound(isReached: (value: T) => boolean): number {
+    let [low, high] = [0, this.#size];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (isReached(this.at(middle)!)) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  clear(): void {
+    while (this.#size > 0) this.shift();
+  }
+
+  *[Symbol.iterator](): Iterator<T> {
+    for (let index = 0; index < this.#size; index += 1) yield this.at(index)!;
+  }
+
+  /** The capacity is a power of two. */
+  #slotOf(index: number): number {
+    return (this.#head + index) & (this.#slots.length - 1);
+  }
+
+  #grow(): void {
+    const values: (T | undefined)[] = [...this];
+    const free = Array.from({ length: this.#slots.length }, () => undefined);
+    this.#slots = values.concat(free);
+    this.#head = 0;
+  }
+}
