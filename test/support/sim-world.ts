@@ -68,6 +68,9 @@ export const QUICK_BREAKER = {
   maxOpenMs: 60_000,
 };
 
+/** How long the configuration is looked up where it is not at hand. */
+const CONFIG_MS = 2;
+
 export interface WorldOptions {
   readonly seed?: number;
   readonly partitions?: number;
@@ -230,12 +233,12 @@ export class SimWorld {
           },
         },
         destinationsOf: (endpointId) =>
-          this.#configured(() => ({
+          this.#configured(state, () => ({
             kind: "found",
             value: [...this.destinations.values()].filter((one) => one.endpointId === endpointId),
           })),
         destination: (id) =>
-          this.#configured(() => {
+          this.#configured(state, () => {
             const value = this.destinations.get(id);
             return value === undefined ? { kind: "missing" } : { kind: "found", value };
           }),
@@ -324,10 +327,16 @@ export class SimWorld {
     return this.seen.filter((request) => request.destinationId === destinationId);
   }
 
-  #configured<T>(make: () => Lookup<T>): Lookup<T> | Promise<Lookup<T>> {
+  #configured<T>(process: MemoryProcess, make: () => Lookup<T>): Lookup<T> | Promise<Lookup<T>> {
     if (this.configKind === "unavailable") return { kind: "unavailable" };
     if (this.configKind === "sync") return make();
-    return this.clock.sleep(2).then(make);
+    return new Promise((resolve) => {
+      this.clock.schedule(CONFIG_MS, () => {
+        // As it was when it was read, also for one that sleeps until later.
+        const found = make();
+        this.store.whenAwake(process, () => resolve(found));
+      });
+    });
   }
 
   #clockOf(process: MemoryProcess, skewMs: number): Clock {

@@ -10,6 +10,7 @@ import { partitionOf } from "../log/partition.ts";
 import { decodeTask, encodeTask } from "../log/task-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
+import { writeOwned } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
 import type { FanoutPlan } from "./ports.ts";
 import { fanoutKey } from "./recovery.ts";
@@ -142,7 +143,7 @@ export class PartitionIntake {
         value: encodeOutcome(plan.outcome),
       };
       this.#lanes.pending.track(
-        this.#write([outcome]).then((written) => (written === null ? undefined : oneDone())),
+        this.#append(outcome).then((written) => (written ? oneDone() : undefined)),
       );
     } else oneDone();
     for (const task of plan.tasks) take(task, oneDone);
@@ -169,8 +170,16 @@ export class PartitionIntake {
   #forward(topic: Topic, task: DeliveryTask, complete: () => void): void {
     const record: NewRecord = { topic, key: task.event.endpointId, value: encodeTask(task) };
     this.#lanes.pending.track(
-      this.#write([record]).then((written) => (written === null ? undefined : complete())),
+      this.#append(record).then((written) => (written ? complete() : undefined)),
     );
+  }
+
+  /**
+   * An owner that slept until there was another may know other destinations than that one fanned out to: its record would say
+   * for ever that they are waited for.
+   */
+  async #append(record: NewRecord): Promise<boolean> {
+    return (await writeOwned(this.#write, this.#lanes.ownership, [record])) !== null;
   }
 
   #admit(arrived: DeliveryTask, complete: () => void): void {
@@ -234,9 +243,7 @@ export class PartitionIntake {
       if (task.destinationId !== FAN_OUT_LATER) return this.#sendTaskHome(task, complete);
     }
     this.#lanes.pending.track(
-      this.#write([{ topic, key, value }]).then((written) =>
-        written === null ? undefined : complete(),
-      ),
+      this.#append({ topic, key, value }).then((written) => (written ? complete() : undefined)),
     );
   }
 

@@ -41,7 +41,7 @@ export class PartitionLanes implements LaneHost {
   readonly #partition: OwnedPartition;
   readonly #live: LiveTries;
   readonly #write: WriteRecords;
-  readonly #ownership: Ownership;
+  readonly ownership: Ownership;
   readonly #lanes = new Map<string, Lane>();
   #isOpen = false;
 
@@ -63,7 +63,7 @@ export class PartitionLanes implements LaneHost {
     this.#partition = partition;
     this.#live = live;
     this.#write = write;
-    this.#ownership = { partition, clock: this.clock, isOpen: () => this.#isOpen };
+    this.ownership = { partition, clock: this.clock, isOpen: () => this.#isOpen };
     this.held = new HeldTasks({
       clock: shared.ports.clock,
       logger: shared.ports.logger,
@@ -262,7 +262,7 @@ export class PartitionLanes implements LaneHost {
     end: Conclusion | null = null,
   ): Promise<boolean> {
     const write = this.#write;
-    const written = next === null ? write(records) : writeOwned(write, this.#ownership, records);
+    const written = next === null ? write(records) : writeOwned(write, this.ownership, records);
     if ((await written) === null) return false;
     const key = runKeyOf(task);
     if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);

@@ -219,6 +219,28 @@ describe("of one try the last row stands, and the row of a run that has ended sa
   });
 });
 
+/** Seed 534190 of the simulation: the summary of the event said for ever that `dst_1` is waited for. */
+it("an owner that wakes does not fan out anew what another has fanned out meanwhile", async () => {
+  const world = new SimWorld({ delivery: { takeoverWaitMs: 500 } });
+  const fanouts = () =>
+    world.outcomes().flatMap((one) => (one.kind === "fanout" ? [one.destinationIds] : []));
+  world.configure("dst_1");
+  world.configure("dst_2");
+  world.configKind = "async";
+  const sleeper = await world.start("sleeper");
+  world.ingest();
+  // It sleeps while it looks the destinations up.
+  await world.clock.advance(1);
+  void world.store.freeze(sleeper, 10_000, 1_000);
+  await world.clock.advance(500);
+  world.configure("dst_1", { status: "paused" });
+  await world.start("second");
+  await world.clock.advance(8_000);
+  expect(fanouts()).toEqual([["dst_2"]]);
+  await world.clock.advance(20_000);
+  expect(fanouts()).toEqual([["dst_2"]]);
+});
+
 /** Somebody owned the partition and went without a word. */
 async function loseOwner(world: SimWorld): Promise<void> {
   const first = await world.start("first");
