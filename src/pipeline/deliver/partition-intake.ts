@@ -1,3 +1,4 @@
+import { pause } from "../../domain/clock.ts";
 import { EVENT_RUN } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
@@ -10,7 +11,7 @@ import { partitionOf } from "../log/partition.ts";
 import { decodeTask, encodeTask } from "../log/task-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
-import { writeOwned } from "./partition-writer.ts";
+import { DOUBT_CHECK_MS } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
 import type { FanoutPlan } from "./ports.ts";
 import { fanoutKey } from "./recovery.ts";
@@ -98,6 +99,7 @@ export class PartitionIntake {
     complete: () => void,
     delayed: DeliveryTask | null,
   ): void {
+    if (!this.#partition.exclusive()) return this.#fanOutWhenExclusive(event, complete, delayed);
     switch (lookup.kind) {
       case "missing":
         return this.#fanOut(event, [], null, complete);
@@ -108,6 +110,23 @@ export class PartitionIntake {
       default:
         return lookup satisfies never;
     }
+  }
+
+  /**
+   * An owner that slept until there was another may find other destinations than that one fanned out to, and its record would
+   * say for ever that they are waited for.
+   */
+  #fanOutWhenExclusive(
+    event: EventRecord,
+    complete: () => void,
+    delayed: DeliveryTask | null,
+  ): void {
+    const { clock, isOpen } = this.#lanes.ownership;
+    this.#lanes.pending.track(
+      pause(clock, DOUBT_CHECK_MS).then(() =>
+        isOpen() ? this.#takeEvent(event, complete, delayed) : undefined,
+      ),
+    );
   }
 
   #fanOut(
@@ -143,7 +162,7 @@ export class PartitionIntake {
         value: encodeOutcome(plan.outcome),
       };
       this.#lanes.pending.track(
-        this.#append(outcome).then((written) => (written ? oneDone() : undefined)),
+        this.#write([outcome]).then((written) => (written === null ? undefined : oneDone())),
       );
     } else oneDone();
     for (const task of plan.tasks) take(task, oneDone);
@@ -170,16 +189,8 @@ export class PartitionIntake {
   #forward(topic: Topic, task: DeliveryTask, complete: () => void): void {
     const record: NewRecord = { topic, key: task.event.endpointId, value: encodeTask(task) };
     this.#lanes.pending.track(
-      this.#append(record).then((written) => (written ? complete() : undefined)),
+      this.#write([record]).then((written) => (written === null ? undefined : complete())),
     );
-  }
-
-  /**
-   * An owner that slept until there was another may know other destinations than that one fanned out to: its record would say
-   * for ever that they are waited for.
-   */
-  async #append(record: NewRecord): Promise<boolean> {
-    return (await writeOwned(this.#write, this.#lanes.ownership, [record])) !== null;
   }
 
   #admit(arrived: DeliveryTask, complete: () => void): void {
@@ -243,7 +254,9 @@ export class PartitionIntake {
       if (task.destinationId !== FAN_OUT_LATER) return this.#sendTaskHome(task, complete);
     }
     this.#lanes.pending.track(
-      this.#append({ topic, key, value }).then((written) => (written ? complete() : undefined)),
+      this.#write([{ topic, key, value }]).then((written) =>
+        written === null ? undefined : complete(),
+      ),
     );
   }
 

@@ -4,7 +4,7 @@ import type { NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import type { PartitionPositions } from "./partition-positions.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
-const DOUBT_CHECK_MS = 200;
+export const DOUBT_CHECK_MS = 200;
 
 /** Appends for one partition, noting where the records went. Never rejects. `mayWrite` is asked before every try. */
 export type WriteRecords = (
