@@ -5,6 +5,7 @@ import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreWriter } from "../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../src/adapters/clickhouse/queries.ts";
+import { LEAVES_FILTERS } from "../../src/adapters/clickhouse/schema.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
 import { makeEventQueries } from "../../src/pipeline/query/make-event-queries.ts";
@@ -80,7 +81,11 @@ async function main(): Promise<void> {
     for (const { table, partition } of days)
       await client.command({ query: `OPTIMIZE TABLE ${table} PARTITION '${partition}' FINAL` });
     if (values.bulk)
-      for (const index of ["search_coarse", "search_fine", "leaves_filter"])
+      for (const index of [
+        "search_coarse",
+        "search_fine",
+        ...LEAVES_FILTERS.map(({ name }) => name),
+      ])
         await client.command({
           query: `ALTER TABLE events MATERIALIZE INDEX ${index} IN PARTITION '${lastDay(endMs)}'`,
           clickhouse_settings: { mutations_sync: "2" },

@@ -53,17 +53,21 @@ export function keepCounts(table: Table, options: SchemaOptions): readonly strin
   ];
 }
 
-/** Statements that put one skip index in another's place; parts that exist already get it in the background. */
+/** Statements that put skip indexes in another's place; parts that exist already get them in the background. */
 export function replaceIndex(
   table: Table,
   former: string,
-  { name, definition }: SkipIndex,
+  indexes: readonly SkipIndex[],
   options: SchemaOptions,
 ): readonly string[] {
   const alter = `ALTER TABLE ${localName(table, options)}${onCluster(options)}`;
+  const added = indexes.map(
+    ({ name, definition }) => `ADD INDEX IF NOT EXISTS ${name} ${definition}`,
+  );
+  const made = indexes.map(({ name }) => `MATERIALIZE INDEX ${name}`);
   return [
-    `${alter} ADD INDEX IF NOT EXISTS ${name} ${definition}`,
-    `${alter} MATERIALIZE INDEX ${name} SETTINGS mutations_sync = 0`,
+    `${alter} ${added.join(", ")}`,
+    `${alter} ${made.join(", ")} SETTINGS mutations_sync = 0`,
     `${alter} DROP INDEX IF EXISTS ${former} SETTINGS mutations_sync = 0, alter_sync = 0`,
   ];
 }

@@ -1,5 +1,6 @@
 import type { StoreFilter } from "../../domain/event-store.ts";
-import { LEAF_HASH, SEARCH_TEXT } from "./schema.ts";
+import { LEAF_SHARDS, leavesOfShard, SEARCH_TEXT } from "./schema.ts";
+import { sipHash64 } from "./sip-hash.ts";
 
 /** A condition with its bound parameters. Every one begins with the organization: the only place that scopes. */
 export interface Condition {
@@ -16,8 +17,9 @@ export function eventCondition(orgId: string, filter: StoreFilter): Condition {
     parameters[`term${index}`] = `%${escapeLike(term)}%`;
   }
   if (filter.token !== undefined) {
-    parts.push(`has(leaves, ${LEAF_HASH}({token:String}))`);
-    parameters["token"] = filter.token;
+    const leaf = sipHash64(filter.token);
+    parts.push(`has(${leavesOfShard(Number(leaf % BigInt(LEAF_SHARDS)))}, {leaf:UInt64})`);
+    parameters["leaf"] = String(leaf);
   }
   if (asksForAttempts(filter)) {
     parts.push(`id IN (${attemptedEvents(filter)})`);

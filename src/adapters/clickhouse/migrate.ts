@@ -1,6 +1,12 @@
 import type { ClickHouseClient } from "@clickhouse/client";
 import { createTable, keepCounts, localName, onCluster, replaceIndex, retention } from "./ddl.ts";
-import { EVENTS, LEAVES_FILTER, TABLES, type SchemaOptions } from "./schema.ts";
+import {
+  EVENTS,
+  FORMER_LEAVES_FILTER,
+  LEAVES_FILTERS,
+  TABLES,
+  type SchemaOptions,
+} from "./schema.ts";
 
 interface Migration {
   readonly version: number;
@@ -23,7 +29,13 @@ const MIGRATIONS: readonly Migration[] = [
   {
     version: 3,
     name: "leaf filters of sixteen granules",
-    statements: (options) => replaceIndex(EVENTS, "leaf_filter", LEAVES_FILTER, options),
+    statements: (options) => replaceIndex(EVENTS, "leaf_filter", [FORMER_LEAVES_FILTER], options),
+  },
+  {
+    version: 4,
+    name: "leaf filters in eight shards",
+    statements: (options) =>
+      replaceIndex(EVENTS, FORMER_LEAVES_FILTER.name, LEAVES_FILTERS, options),
   },
 ];
 

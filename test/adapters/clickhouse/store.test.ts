@@ -1,6 +1,7 @@
 import { ClickHouseError, type QueryParams } from "@clickhouse/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
+import { eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse, schemaStatements } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
@@ -10,11 +11,13 @@ import {
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
 } from "../../../src/adapters/clickhouse/query-sql.ts";
+import { sipHash64 } from "../../../src/adapters/clickhouse/sip-hash.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
 import { SELECT_WHOLE_PARTS, type WholePart } from "../../../src/adapters/clickhouse/whole-days.ts";
 import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
 import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
 import { makeAttempt, makeEvent, makeFanout } from "../../support/clickhouse-events.ts";
+import { seededRandom } from "../../support/sim-clock.ts";
 
 let clickhouse: TestClickHouse;
 let reader: EventStoreReader;
@@ -61,20 +64,52 @@ describe("migrations", () => {
       });
       formatted.push(...(await answer.json<{ text: string }>()).map((row) => row.text));
     }
-    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(15);
+    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(18);
     expect(formatted.filter((text) => text.includes("ReplicatedReplacingMergeTree"))).toHaveLength(
       3,
     );
     expect(formatted.filter((text) => text.includes("Distributed('relay'"))).toHaveLength(3);
   });
 
-  test("one filter for sixteen granules stands in the place of the first leaf index", async () => {
+  test("filters in eight shards stand in the place of the former leaf indexes, and a search uses its own", async () => {
+    const rows = async <Row>(query: string): Promise<Row[]> =>
+      (await clickhouse.client.query({ query, format: "JSONEachRow" })).json<Row>();
+    const filters = await rows<{ name: string }>(
+      "SELECT name FROM system.data_skipping_indices WHERE table = 'events' AND type = 'bloom_filter' ORDER BY name",
+    );
+    const names = Array.from({ length: 8 }, (_, shard) => `leaves_filter_${shard}`);
+    expect(filters.map(({ name }) => name)).toEqual(names);
+    const event = { event: makeEvent(1, { orgId: "org_leaves" }), tokens: () => ["a", "b"] };
+    await writer.insertEvents([event], "leaves");
+    for (const token of ["a", "b", "c"]) {
+      const { sql, parameters } = eventCondition("org_leaves", { terms: [], token });
+      const plan = await clickhouse.client.query({
+        query: `EXPLAIN indexes = 1 SELECT id FROM events WHERE ${sql}`,
+        query_params: { ...parameters },
+        format: "JSONEachRow",
+      });
+      const lines = (await plan.json<{ explain: string }>()).map(({ explain }) => explain);
+      const own = `leaves_filter_${sipHash64(token) % 8n}`;
+      expect(lines.filter((line) => line.includes("leaves_filter"))).toEqual([
+        expect.stringContaining(own),
+      ]);
+      expect(await reader.count("org_leaves", { terms: [], token })).toBe(token === "c" ? 0 : 1);
+    }
+  });
+
+  test("leaves are hashed here as ClickHouse hashes them", async () => {
+    const random = seededRandom(1);
+    const tokens = Array.from({ length: 40 }, (_, length) =>
+      Array.from({ length }, () => String.fromCodePoint(Math.floor(random() * 0x2fff))).join(""),
+    );
     const answer = await clickhouse.client.query({
-      query:
-        "SELECT name, granularity FROM system.data_skipping_indices WHERE table = 'events' AND expr = 'leaves'",
+      query: "SELECT toString(sipHash64(unhex(arrayJoin({tokens:Array(String)})))) AS hash",
+      query_params: { tokens: tokens.map((token) => Buffer.from(token).toString("hex")) },
       format: "JSONEachRow",
     });
-    expect(await answer.json()).toEqual([{ name: "leaves_filter", granularity: 16 }]);
+    const hashes = await answer.json<{ hash: string }>();
+    expect(tokens.map((token) => String(sipHash64(token)))).toEqual(hashes.map((row) => row.hash));
+    expect(new Set(hashes.map((row) => row.hash)).size).toBe(40);
   });
 
   test("another retention is taken over by the tables that are there", async () => {
