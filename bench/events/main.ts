@@ -15,11 +15,13 @@ import { fill } from "./fill.ts";
 import { ASKED_ORG } from "./generate.ts";
 import { makeQuestions } from "./questions.ts";
 import { formatRow, measure, type Measured } from "./measure.ts";
+import { recordBeside } from "./record-beside.ts";
 
 const USAGE = `tsx bench/events/main.ts [--events 1000000] [--days 10] [--dir DIR] [--skip-fill] [--bulk] [--repeat 20]
-  [--payload-bytes 400] [--out bench/results/events.json]
+  [--payload-bytes 400] [--beside 0] [--out bench/results/events.json]
 Fills an embedded ClickHouse in DIR (kept) and asks every kind of question. --bulk leaves the indexes to the merge of
-the closed days at the end: the same store in half of the time.`;
+the closed days at the end: the same store in half of the time. --beside records so many events a second into the last day
+while the questions are asked.`;
 
 const { values } = parseArgs({
   options: {
@@ -28,6 +30,7 @@ const { values } = parseArgs({
     dir: { type: "string", default: ".bench-events" },
     repeat: { type: "string", default: "20" },
     "payload-bytes": { type: "string" },
+    beside: { type: "string", default: "0" },
     "skip-fill": { type: "boolean", default: false },
     bulk: { type: "boolean", default: false },
     out: { type: "string", default: "bench/results/events.json" },
@@ -133,6 +136,9 @@ async function main(): Promise<void> {
       },
     );
     const measured: Measured[] = [];
+    const perSecond = Number(values.beside);
+    await using _recording =
+      perSecond === 0 ? null : recordBeside(makeEventStoreWriter(client), { perSecond, endMs });
     for (const question of questions) {
       const result = await measure(question, Number(values.repeat));
       measured.push(result);

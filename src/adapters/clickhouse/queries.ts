@@ -6,13 +6,16 @@ import {
   type EventStoreReader,
   type StoreFilter,
 } from "../../domain/event-store.ts";
+import { DistinctParts, type Readings } from "./distinct-parts.ts";
 import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
+import { SELECT_PARTS, toPart, type Part, type PartJson } from "./parts.ts";
 import {
   COUNT_EVENTS,
   countStatement,
   EVENT_EXISTS,
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
+  repeatedRowsStatement,
   SELECT_ATTEMPTS,
   SELECT_EVENT,
   SELECT_FANOUTS,
@@ -30,7 +33,6 @@ import {
   type ItemJson,
 } from "./rows.ts";
 import { toStoreError } from "./store-error.ts";
-import { SELECT_WHOLE_PARTS, WholeDays, type WholePart, type WholeParts } from "./whole-days.ts";
 
 export interface QueryLimits {
   /** Longest a query may run; over it the answer is an error, never a part. */
@@ -59,6 +61,7 @@ const READ_SETTINGS = {
 export function makeEventStoreReader(
   client: ClickHouseClient,
   limits: QueryLimits = DEFAULT_LIMITS,
+  monotonic: () => number = () => performance.now(),
 ): EventStoreReader {
   const select = async <Row>(
     query: string,
@@ -82,32 +85,43 @@ export function makeEventStoreReader(
       throw toStoreError(error);
     }
   };
-  /** A server may not let everybody see its parts: then none is taken for whole. */
-  const wholeDays = new WholeDays(() =>
-    select<WholePart>(SELECT_WHOLE_PARTS, {}).catch((error: unknown) => {
-      if (error instanceof EventStoreError && error.code === "store_refused") return [];
+  /** A server may not let everybody see its parts. */
+  const list = async (): Promise<readonly Part[] | null> => {
+    try {
+      return (await select<PartJson>(SELECT_PARTS, {})).map(toPart);
+    } catch (error) {
+      if (error instanceof EventStoreError && error.code === "store_refused") return null;
       throw error;
-    }),
-  );
-  const counted = <Row>(
-    count: Count,
-    { sql, parameters }: Condition,
-    whole: WholeParts,
-  ): Promise<Row[]> => {
-    const parts = whole.get(count.table);
+    }
+  };
+  const areDistinct = async (
+    table: Count["table"],
+    parts: readonly string[],
+    fromMs: number,
+  ): Promise<boolean> => {
+    const [found] = await select<RepeatedJson>(
+      repeatedRowsStatement(table),
+      { parts, from_ms: fromMs },
+      { max_threads: 1 },
+    );
+    return found!.parts === parts.length && found!.stored === found!.different;
+  };
+  const distinctParts = new DistinctParts({ list, areDistinct, monotonic });
+  const counted = <Row>(count: Count, condition: Condition, readings: Readings): Promise<Row[]> => {
+    const { sql, parameters } = countStatement(count, readings.get(count.table));
     return select<Row>(
-      countStatement(count, parts !== undefined).replaceAll("%WHERE%", () => sql),
-      { ...parameters, ...(parts === undefined ? {} : { whole: parts }) },
+      sql.replaceAll("%WHERE%", () => condition.sql),
+      { ...condition.parameters, ...parameters },
       count.table === "events" ? { optimize_move_to_prewhere_if_final: 1 } : {},
     );
   };
   /** Only what the counts of a part know by themselves is asked of it apart. */
-  const counting = <T>(filter: StoreFilter, ask: (whole: WholeParts) => Promise<T>): Promise<T> =>
-    isOfKeptCounts(filter) ? wholeDays.ask(ask) : ask(new Map());
+  const counting = <T>(filter: StoreFilter, ask: (readings: Readings) => Promise<T>): Promise<T> =>
+    isOfKeptCounts(filter) ? distinctParts.ask(ask) : ask(new Map());
   const count = async (orgId: string, filter: StoreFilter): Promise<number> => {
     const condition = eventCondition(orgId, filter);
-    const [row] = await counting(filter, (whole) =>
-      counted<{ count: number }>(COUNT_EVENTS, condition, whole),
+    const [row] = await counting(filter, (readings) =>
+      counted<{ count: number }>(COUNT_EVENTS, condition, readings),
     );
     return row?.count ?? 0;
   };
@@ -134,10 +148,10 @@ export function makeEventStoreReader(
     async facets(orgId, filter) {
       const events = eventCondition(orgId, filter);
       const attempts = attemptCondition(orgId, filter);
-      const [ofEvents, ofAttempts] = await counting(filter, (whole) =>
+      const [ofEvents, ofAttempts] = await counting(filter, (readings) =>
         Promise.all([
-          counted<EventFacet>(FACETS_OF_EVENTS, events, whole),
-          counted<AttemptFacet>(FACETS_OF_ATTEMPTS, attempts, whole),
+          counted<EventFacet>(FACETS_OF_EVENTS, events, readings),
+          counted<AttemptFacet>(FACETS_OF_ATTEMPTS, attempts, readings),
         ]),
       );
       return toFacets(ofEvents, ofAttempts);
@@ -190,6 +204,11 @@ interface EventFacet {
 interface AttemptFacet {
   readonly status: FacetCounts["byAttemptStatus"][number]["value"];
   readonly count: number;
+}
+interface RepeatedJson {
+  readonly stored: number;
+  readonly parts: number;
+  readonly different: number;
 }
 interface FanoutJson {
   readonly destination_ids: readonly string[];

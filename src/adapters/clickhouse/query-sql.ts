@@ -1,3 +1,7 @@
+import type { Condition } from "./filter-sql.ts";
+import type { Reading, TimeSpan } from "./reading.ts";
+import { ATTEMPTS, EVENTS } from "./schema.ts";
+
 /** The statements of the read side; `%WHERE%` is a scoped condition of filter-sql.ts. */
 
 /**
@@ -30,20 +34,61 @@ export const COUNT_EVENTS: Count = { table: "events", by: [] };
 export const FACETS_OF_EVENTS: Count = { table: "events", by: ["provider", "signature_valid"] };
 export const FACETS_OF_ATTEMPTS: Count = { table: "attempts", by: ["status"] };
 
-/**
- * Counts rows once, however often they are stored. `whole`: parts in {whole} are known to hold nothing twice (see
- * whole-days.ts), so they are counted without looking for duplicates, and from the counts they keep themselves.
- */
-export function countStatement({ table, by }: Count, whole: boolean): string {
+/** Counts rows once, however often they are stored, from the counts that distinct parts keep where the condition lets it. */
+export function countStatement({ table, by }: Count, reading: Reading | undefined): Condition {
   const columns = by.map((column) => `${column}, `).join("");
   const group = by.length === 0 ? "" : ` GROUP BY ${by.join(", ")}`;
   const counted = (of: string): string => `SELECT ${columns}count() AS count FROM ${of}${group}`;
-  if (!whole) return counted(`${table} FINAL WHERE %WHERE%`);
-  const apart = [
-    counted(`${table} WHERE %WHERE% AND _part IN {whole:Array(String)}`),
-    counted(`${table} FINAL WHERE %WHERE% AND _part NOT IN {whole:Array(String)}`),
-  ];
-  return `SELECT ${columns}sum(count) AS count FROM (${apart.join(" UNION ALL ")})${group}`;
+  if (reading === undefined)
+    return { sql: counted(`${table} FINAL WHERE %WHERE%`), parameters: {} };
+  const { distinct, early, isComplete } = reading;
+  const spans = spansOf(table, reading.spans);
+  const pieces: string[] = [];
+  if (distinct.length > 0)
+    pieces.push(counted(`${table} WHERE %WHERE% AND _part IN {distinct:Array(String)}`));
+  if (early.length > 0)
+    pieces.push(
+      counted(`${table} WHERE %WHERE% AND _part IN {early:Array(String)} AND (${spans.sql})`),
+    );
+  if (!isComplete)
+    pieces.push(
+      counted(
+        `${table} FINAL WHERE %WHERE% AND _part NOT IN {distinct:Array(String)} AND NOT (${spans.sql})`,
+      ),
+    );
+  const sql =
+    pieces.length === 1
+      ? pieces[0]!
+      : `SELECT ${columns}sum(count) AS count FROM (${pieces.join(" UNION ALL ")})${group}`;
+  return { sql, parameters: { distinct, early, ...spans.parameters } };
+}
+
+function spansOf(table: Count["table"], spans: readonly TimeSpan[]): Condition {
+  const time = TIME[table];
+  const parameters: Record<string, number> = {};
+  const each = spans.map(({ fromMs, untilMs }, index) => {
+    parameters[`span${index}_from`] = fromMs;
+    parameters[`span${index}_until`] = untilMs;
+    return `${time} >= ${ms(`span${index}_from`)} AND ${time} < ${ms(`span${index}_until`)}`;
+  });
+  return { sql: each.length === 0 ? "false" : each.join(" OR "), parameters };
+}
+
+const TIME = { events: EVENTS.day, attempts: ATTEMPTS.day } as const;
+
+function ms(parameter: string): string {
+  return `fromUnixTimestamp64Milli({${parameter}:Int64}, 'UTC')`;
+}
+
+/**
+ * Tells of parts how many rows they have from a time on, in how many of them these are, and how many differ. Parts that are
+ * merged away meanwhile make the figures differ from those asked for, never the reverse.
+ */
+export function repeatedRowsStatement(table: Count["table"]): string {
+  const those = `_part IN {parts:Array(String)} AND ${TIME[table]} >= ${ms("from_ms")}`;
+  return `
+    SELECT count() AS stored, uniqExact(_part) AS parts, (SELECT count() FROM ${table} FINAL WHERE ${those}) AS different
+    FROM ${table} WHERE ${those}`;
 }
 
 const KEY =

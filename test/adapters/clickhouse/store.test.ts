@@ -6,14 +6,21 @@ import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts
 import { migrateClickHouse, schemaStatements } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import {
+  SELECT_PARTS,
+  toPart,
+  type Part,
+  type PartJson,
+} from "../../../src/adapters/clickhouse/parts.ts";
+import {
   COUNT_EVENTS,
   countStatement,
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
+  repeatedRowsStatement,
 } from "../../../src/adapters/clickhouse/query-sql.ts";
+import { readingOf } from "../../../src/adapters/clickhouse/reading.ts";
 import { sipHash64 } from "../../../src/adapters/clickhouse/sip-hash.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
-import { SELECT_WHOLE_PARTS, type WholePart } from "../../../src/adapters/clickhouse/whole-days.ts";
 import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
 import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
 import { makeAttempt, makeEvent, makeFanout } from "../../support/clickhouse-events.ts";
@@ -220,7 +227,12 @@ describe("the event store", () => {
   });
 });
 
-describe("counts of merged days", () => {
+const partsOf = async (table: string): Promise<readonly Part[]> => {
+  const answer = await clickhouse.client.query({ query: SELECT_PARTS, format: "JSONEachRow" });
+  return (await answer.json<PartJson>()).map(toPart).filter((part) => part.table === table);
+};
+
+describe("counts of distinct parts", () => {
   const orgId = "org_counted";
   const batch = [1, 2, 3, 4].map((seed) => ({
     event: makeEvent(seed, { orgId }),
@@ -278,23 +290,104 @@ describe("counts of merged days", () => {
       [COUNT_EVENTS, "count()"],
     ] as const) {
       await clickhouse.client.command({ query: `OPTIMIZE TABLE ${count.table} FINAL` });
-      const names = await clickhouse.client.query({
-        query: SELECT_WHOLE_PARTS,
-        format: "JSONEachRow",
-      });
-      const whole = (await names.json<WholePart>())
-        .filter(({ table }) => table === count.table)
-        .map(({ part }) => part);
-      expect(whole.length).toBeGreaterThan(0);
+      const reading = readingOf(
+        await partsOf(count.table),
+        () => true,
+        () => false,
+      );
+      expect(reading).toMatchObject({ early: [], isComplete: true });
+      const { sql, parameters } = countStatement(count, reading);
       const condition = `org_id = '${orgId}' AND endpoint_id = 'ep_1' AND provider = 'github'`;
       const explained = await clickhouse.client.query({
-        query: `EXPLAIN projections = 1 ${countStatement(count, true).replaceAll("%WHERE%", condition)}`,
-        query_params: { whole },
+        query: `EXPLAIN projections = 1 ${sql.replaceAll("%WHERE%", condition)}`,
+        query_params: { ...parameters },
         format: "JSONEachRow",
       });
       const plan = (await explained.json<{ explain: string }>()).map(({ explain }) => explain);
       expect(plan.join("\n"), columns).toContain("(facets)");
     }
+  });
+});
+
+describe("parts", () => {
+  const day = Date.UTC(2026, 9, 1);
+  const rowAt = (ms: number) => ({
+    event: makeEvent(ms, { orgId: `org_${ms % 2}`, receivedAtMs: day + ms }),
+    tokens: () => [],
+  });
+  const repeated = async (parts: readonly string[], fromMs: number) => {
+    const answer = await clickhouse.client.query({
+      query: repeatedRowsStatement("events"),
+      query_params: { parts, from_ms: fromMs },
+      format: "JSONEachRow",
+    });
+    return (await answer.json())[0];
+  };
+
+  test("are listed with their times, the numbers of their blocks and the start of their server", async () => {
+    await writer.insertEvents([rowAt(1_500), rowAt(7_300)], "parts-1");
+    await writer.insertEvents([rowAt(3_000)], "parts-2");
+    const own = (await partsOf("events")).filter((part) => part.day === "20261001");
+    expect(own.map(({ fromMs, untilMs }) => [fromMs - day, untilMs - day])).toEqual([
+      [1_000, 8_000],
+      [3_000, 4_000],
+    ]);
+    expect(own[1]!.lastBlock).toBeGreaterThan(own[0]!.lastBlock);
+    const [first] = own;
+    expect(first!.table).toBe("events");
+    expect(first!.storedIn).toMatch(/^[\da-f-]{36}$/);
+    expect(Math.abs(first!.startedS - Date.now() / 1_000)).toBeLessThan(3_600);
+    await clickhouse.client.command({
+      query: "OPTIMIZE TABLE events PARTITION '2026-10-01' FINAL",
+    });
+    const merged = (await partsOf("events")).filter((part) => part.day === "20261001");
+    expect(merged).toMatchObject([{ isCollapsed: true, lastBlock: own[1]!.lastBlock }]);
+  });
+
+  test("tell whether a row is in two of them from a time on, and whether one is missing", async () => {
+    await writer.insertEvents([rowAt(3_000), rowAt(9_000)], "parts-3");
+    const names = (await partsOf("events"))
+      .filter((part) => part.day === "20261001")
+      .map(({ name }) => name);
+    expect(names).toHaveLength(2);
+    expect(await repeated(names, day)).toEqual({ stored: 5, parts: 2, different: 4 });
+    expect(await repeated(names, day + 3_001)).toEqual({ stored: 2, parts: 2, different: 2 });
+    expect(await repeated([...names, "20261001_9_9_0"], day + 3_001)).toMatchObject({ parts: 2 });
+  });
+
+  test("of an open day are counted in every way that can be known of them, and all ways agree", async () => {
+    const all = await partsOf("events");
+    const own = all.filter((part) => part.day === "20261001");
+    const counted = async (known: readonly Part[]) => {
+      const reading = readingOf(
+        own,
+        (part) => known.includes(part),
+        () => false,
+      );
+      const { sql, parameters } = countStatement(COUNT_EVENTS, reading);
+      const answer = await clickhouse.client.query({
+        query: sql.replaceAll("%WHERE%", "toDate(received_at) = '2026-10-01'"),
+        query_params: { ...parameters },
+        format: "JSONEachRow",
+        clickhouse_settings: { do_not_merge_across_partitions_select_final: 1 },
+      });
+      const rowsOf = await answer.json<{ count: number }>();
+      return rowsOf.reduce((sum, row) => sum + row.count, 0);
+    };
+    const [older, newer] = own.toSorted((a, b) => a.lastBlock - b.lastBlock);
+    expect(
+      readingOf(
+        own,
+        (part) => part === older,
+        () => false,
+      ),
+    ).toMatchObject({
+      early: [older!.name],
+      spans: [{ fromMs: day + 1_000, untilMs: day + 3_000 }],
+    });
+    for (const known of [[], [older!], [newer!]]) expect(await counted(known)).toBe(4);
+    // What is taken for known without being so counts the repeated row twice: the pieces are really read apart.
+    expect(await counted([older!, newer!])).toBe(5);
   });
 });
 

@@ -1,0 +1,97 @@
+import { isOfSameLife, type Part } from "./parts.ts";
+
+/** From `fromMs` up to and without `untilMs`, in ms since the epoch. */
+export interface TimeSpan {
+  readonly fromMs: number;
+  readonly untilMs: number;
+}
+
+/**
+ * How a table is counted when some of its parts are known to be distinct, which means that no row is in two of them. Equal rows
+ * have equal times, so what is not known yet of a day can only repeat rows from its own first one on.
+ *
+ * ```text
+ *   distinct  ├──────────┤├───────────┤
+ *   early                               ├─────────┊──┤
+ *   unknown                                       ├──────┤
+ *                                                 openFrom
+ * ```
+ */
+export interface Reading {
+  /** Whole parts without a row that is in another one. */
+  readonly distinct: readonly string[];
+  /** Parts of which the same is known in these times. */
+  readonly early: readonly string[];
+  readonly spans: readonly TimeSpan[];
+  /** By day that has parts of which nothing is known: the time from which on rows may be there twice. */
+  readonly openFrom: ReadonlyMap<string, number>;
+  /** Whether all parts are in `distinct`. */
+  readonly isComplete: boolean;
+}
+
+/** Names of so many parts fit into a request; more of them, the smallest, are read as if nothing were known. */
+export const MOST_NAMED = 300;
+
+/**
+ * The newest rows of a day that is being written to are read as if nothing were known of them: so the parts that come meanwhile,
+ * and merges of the newest ones, mostly change nothing that was relied upon.
+ */
+const TAIL_MS = 60_000;
+
+/**
+ * @param parts of one table, the largest first
+ * @param isRestless tells of a day whether its parts have changed lately
+ */
+export function readingOf(
+  parts: readonly Part[],
+  isKnown: (part: Part) => boolean,
+  isRestless: (day: string) => boolean,
+): Reading {
+  const known = new Set(parts.filter(isKnown).slice(0, MOST_NAMED));
+  const openFrom = tailsOf(parts, isRestless);
+  for (const part of parts)
+    if (!known.has(part))
+      openFrom.set(part.day, Math.min(part.fromMs, openFrom.get(part.day) ?? Infinity));
+  const distinct: string[] = [];
+  const early: string[] = [];
+  const spans = new Map<string, TimeSpan>();
+  for (const part of known) {
+    const untilMs = openFrom.get(part.day);
+    if (untilMs === undefined || part.untilMs <= untilMs) distinct.push(part.name);
+    else if (part.fromMs < untilMs) {
+      early.push(part.name);
+      const fromMs = Math.min(part.fromMs, spans.get(part.day)?.fromMs ?? Infinity);
+      spans.set(part.day, { fromMs, untilMs });
+    }
+  }
+  const isComplete = distinct.length === parts.length;
+  return { distinct, early, spans: [...spans.values()], openFrom, isComplete };
+}
+
+function tailsOf(
+  parts: readonly Part[],
+  isRestless: (day: string) => boolean,
+): Map<string, number> {
+  const tails = new Map<string, number>();
+  for (const { day, untilMs } of parts)
+    if (isRestless(day)) tails.set(day, Math.max(untilMs - TAIL_MS, tails.get(day) ?? -Infinity));
+  return tails;
+}
+
+/** Whether what was read so is exact, if parts were `before` when it began and `after` when it had ended. */
+export function stillHolds(
+  { distinct, early, openFrom }: Reading,
+  before: readonly Part[],
+  after: readonly Part[],
+): boolean {
+  if (before[0] !== undefined && after.some((part) => !isOfSameLife(part, before[0]!)))
+    return false;
+  const there = new Set(after.map(({ name }) => name));
+  if (![...distinct, ...early].every((name) => there.has(name))) return false;
+  const former = new Set(before.map(({ name }) => name));
+  const days = new Set(before.map(({ day }) => day));
+  return after.every(
+    ({ name, day, fromMs }) =>
+      former.has(name) || !days.has(day) || fromMs >= (openFrom.get(day) ?? Infinity),
+  );
+}
