@@ -1,12 +1,7 @@
 import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { RelayError } from "../../domain/errors.ts";
-import type {
-  EventFilter,
-  EventListItem,
-  EventQueries,
-  PageRange,
-} from "../../domain/event-query.ts";
+import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
 import {
   EventStoreError,
   type EventKey,
@@ -54,29 +49,29 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
     }
     return found;
   };
-  /** A search reads the indexes of every day: counting at the same time would take them both twice as long, mostly for nothing. */
-  const pageAndTotal = async (orgId: string, filter: StoreFilter, range: PageRange) => {
-    if (isSearch(filter)) {
-      const { items, total } = await store.page(orgId, filter, range);
-      return { items, total: total ?? (await store.count(orgId, filter)) };
-    }
-    const [{ items }, total] = await Promise.all([
-      store.page(orgId, filter, range),
-      store.count(orgId, filter),
-    ]);
-    return { items, total };
+  const summarized = async (
+    orgId: string,
+    items: readonly EventListItem[],
+  ): Promise<EventListItem[]> => {
+    const summaries = await store.summaries(orgId, items);
+    const withSummaries: EventListItem[] = [];
+    for (const item of items)
+      withSummaries.push({ ...item, deliverySummary: summaries.get(item.id) ?? null });
+    return withSummaries;
   };
   return {
     list: (orgId, filter, range, withSummary) =>
       answer(filter, async () => {
         const wanted = toStoreFilter(filter);
-        const found = await pageAndTotal(orgId, wanted, range);
-        if (!withSummary) return found;
-        const summaries = await store.summaries(orgId, found.items);
-        const items: EventListItem[] = [];
-        for (const item of found.items)
-          items.push({ ...item, deliverySummary: summaries.get(item.id) ?? null });
-        return { items, total: found.total };
+        const page = store.page(orgId, wanted, range);
+        const [items, total] = await Promise.all([
+          page.then((found) => (withSummary ? summarized(orgId, found.items) : found.items)),
+          // A search reads the indexes of every day: counting beside it would take both twice as long, mostly for nothing.
+          isSearch(wanted)
+            ? page.then((found) => found.total ?? store.count(orgId, wanted))
+            : store.count(orgId, wanted),
+        ]);
+        return { items, total };
       }),
     facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toStoreFilter(filter))),
     detail: (orgId, id) =>

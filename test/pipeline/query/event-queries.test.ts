@@ -92,6 +92,49 @@ describe("a page and how many match in all", () => {
   test("everything else is counted meanwhile", async () => {
     expect(await listing({ provider: "github" }, null)).toEqual({ total: 7, counted: 1 });
   });
+
+  test("summaries are asked for once the page is there, while it is still counted", async () => {
+    const summary = { delivered: 1, failed: 0, pending: 0, total: 1 };
+    // Whoever comes first waits for the other.
+    let waiting: (() => void) | null = null;
+    const bothAsked = async (): Promise<void> => {
+      if (waiting === null) return new Promise((resolve) => (waiting = resolve));
+      waiting();
+      waiting = null;
+    };
+    const store = makeStore({
+      page: async () => ({ items, total: null }),
+      count: async () => {
+        await bothAsked();
+        return 7;
+      },
+      summaries: async (_orgId, keys) => {
+        await bothAsked();
+        return new Map(keys.map(({ id }) => [id, summary]));
+      },
+    });
+    const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+    for (const filter of [{}, { q: "abc" }]) {
+      const list = await queries.list("org_a", filter, { offset: 0, limit: 50 }, true);
+      expect(list).toMatchObject({ total: 7, items: [{ deliverySummary: summary }] });
+    }
+  });
+
+  test("a page that fails is told once, whatever else was asked for", async () => {
+    const store = makeStore({
+      page: async () => {
+        throw new EventStoreError("query_limit", "too long");
+      },
+      count: async () => {
+        throw new EventStoreError("query_limit", "too long");
+      },
+    });
+    const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+    for (const filter of [{}, { q: "abc" }])
+      await expect(
+        queries.list("org_a", filter, { offset: 0, limit: 50 }, true),
+      ).rejects.toMatchObject({ code: "unavailable" });
+  });
 });
 
 describe("failures", () => {
