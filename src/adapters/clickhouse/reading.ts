@@ -78,9 +78,12 @@ function tailsOf(
   return tails;
 }
 
-/** Whether what was read so is exact, if parts were `before` when it began and `after` when it had ended. */
+/**
+ * Whether what was read so is exact, if parts were `before` when it began and `after` when it had ended. A part that came meanwhile
+ * may only be where nothing was taken for known.
+ */
 export function stillHolds(
-  { distinct, early, openFrom }: Reading,
+  { distinct, early, openFrom, isComplete }: Reading,
   before: readonly Part[],
   after: readonly Part[],
 ): boolean {
@@ -90,8 +93,7 @@ export function stillHolds(
   if (![...distinct, ...early].every((name) => there.has(name))) return false;
   const former = new Set(before.map(({ name }) => name));
   const days = new Set(before.map(({ day }) => day));
-  return after.every(
-    ({ name, day, fromMs }) =>
-      former.has(name) || !days.has(day) || fromMs >= (openFrom.get(day) ?? Infinity),
-  );
+  const isHarmless = ({ day, fromMs }: Part): boolean =>
+    !isComplete && (!days.has(day) || fromMs >= (openFrom.get(day) ?? Infinity));
+  return after.every((part) => former.has(part.name) || isHarmless(part));
 }
