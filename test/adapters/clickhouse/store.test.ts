@@ -391,6 +391,64 @@ describe("parts", () => {
   });
 });
 
+test("counts are exact while rows come, come again with another status and are merged", async () => {
+  const orgId = "org_while";
+  const own = makeEventStoreReader(clickhouse.client);
+  const random = seededRandom(7);
+  const day = Date.UTC(2026, 9, 5);
+  // An event each two seconds, so that what comes is in the last minute and before it.
+  const rowOf = (seed: number) => makeEvent(seed, { orgId, receivedAtMs: day + seed * 2_000 });
+  let [sent, stored] = [0, 0];
+  let isDone = false;
+  const record = async (): Promise<void> => {
+    for (let batch = 0; batch < 40; batch += 1) {
+      const fresh = Array.from({ length: 10 }, (_, index) => rowOf(sent + index));
+      const again = sent === 0 || random() < 0.7 ? [] : [rowOf(Math.floor(random() * sent))];
+      sent += fresh.length;
+      const batchRows = [...fresh, ...again];
+      await writer.insertEvents(
+        batchRows.map((event) => ({ event, tokens: () => [] })),
+        `while-${batch}`,
+      );
+      await writer.insertAttempts(
+        batchRows.map((event) =>
+          makeAttempt(event, { status: again.includes(event) ? "dead" : "delivered" }),
+        ),
+        `while-${batch}`,
+      );
+      stored = sent;
+      const table = random() < 0.5 ? "events" : "attempts";
+      if (random() < 0.2)
+        await clickhouse.client.command({
+          query: `OPTIMIZE TABLE ${table} PARTITION '2026-10-05'`,
+        });
+    }
+    isDone = true;
+  };
+  const ask = async (): Promise<void> => {
+    while (!isDone) {
+      const least = stored;
+      const [count, facets] = await Promise.all([
+        own.count(orgId, everything),
+        own.facets(orgId, everything),
+      ]);
+      const attempts = facets.byAttemptStatus.reduce((sum, entry) => sum + entry.count, 0);
+      for (const found of [count, facets.totalEvents, attempts]) {
+        expect(found).toBeGreaterThanOrEqual(least);
+        expect(found).toBeLessThanOrEqual(sent);
+      }
+    }
+  };
+  await Promise.all([record(), ask()]);
+  const last = await own.facets(orgId, everything);
+  const truth = await clickhouse.client.query({
+    query: `SELECT status AS value, count() AS count FROM attempts FINAL WHERE org_id = '${orgId}' GROUP BY status ORDER BY count DESC`,
+    format: "JSONEachRow",
+  });
+  expect(last.totalEvents).toBe(400);
+  expect(last.byAttemptStatus).toEqual(await truth.json());
+});
+
 describe("pages", () => {
   test("every event is on one page exactly once, however many copies are not merged yet", async () => {
     const orgId = "org_pages";
