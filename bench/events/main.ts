@@ -118,9 +118,11 @@ async function main(): Promise<void> {
     const [sample] = await rows<{ value: string }>(
       `SELECT JSONExtractString(payload, 'id') AS value FROM events WHERE org_id = '${ASKED_ORG}' AND value != '' ORDER BY received_at LIMIT 1`,
     );
-    const store = makeEventStoreReader(client);
+    // Asked as in the moment of its last event.
+    const clock = { ...makeSystemClock(), now: () => endMs };
+    const store = makeEventStoreReader(client, undefined, clock);
     const questions = makeQuestions(
-      makeEventQueries({ store, clock: makeSystemClock() }),
+      makeEventQueries({ store, clock }),
       {
         page: (filter, offset) =>
           store.page(

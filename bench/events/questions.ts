@@ -23,7 +23,7 @@ export function makeQuestions(
   known: Known,
 ): readonly Question[] {
   const hour = { fromMs: known.endMs - 3_600_000, toMs: known.endMs };
-  const days = { fromMs: known.endMs - 3 * 86_400_000, toMs: known.endMs };
+  const halfWeek = { fromMs: known.endMs - 3.5 * 86_400_000, toMs: known.endMs };
   const page = { offset: 0, limit: 50 };
   let turn = 0;
   const someId = (): string => known.eventIds[(turn += 1) % known.eventIds.length]!;
@@ -40,7 +40,7 @@ export function makeQuestions(
     { name: "facets of an endpoint", targetMs: 60, ask: () => facets(endpoint) },
     { name: "facets of a provider", targetMs: 60, ask: () => facets({ provider: "github" }) },
     { name: "facets of an hour", targetMs: 60, ask: () => facets(hour) },
-    { name: "facets of three days", targetMs: null, ask: () => facets(days) },
+    { name: "facets of half a week", targetMs: null, ask: () => facets(halfWeek) },
     { name: "facets of rejected ones", targetMs: 60, ask: () => facets({ signatureValid: false }) },
     {
       name: "what failed in the last hour",

@@ -16,6 +16,7 @@ interface ModelPart extends Part {
 export const DAY_MS = 86_400_000;
 const NOTHING: Reading = {
   distinct: [],
+  times: new Map(),
   early: [],
   spans: [],
   openFrom: new Map(),

@@ -1,4 +1,5 @@
 import type { ClickHouseClient } from "@clickhouse/client";
+import type { Clock } from "../../domain/clock.ts";
 import type { Provider } from "../../domain/enums.ts";
 import type { DeliverySummary, FacetCounts } from "../../domain/event-query.ts";
 import {
@@ -8,6 +9,7 @@ import {
 } from "../../domain/event-store.ts";
 import { DistinctParts, type Readings } from "./distinct-parts.ts";
 import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
+import { makePage } from "./page.ts";
 import { SELECT_PARTS, toPart, type Part, type PartJson } from "./parts.ts";
 import {
   COUNT_EVENTS,
@@ -19,19 +21,10 @@ import {
   SELECT_ATTEMPTS,
   SELECT_EVENT,
   SELECT_FANOUTS,
-  SELECT_PAGE,
   SELECT_SUMMARIES,
   type Count,
 } from "./query-sql.ts";
-import {
-  inOrderOfTries,
-  toAttempt,
-  toEvent,
-  toItem,
-  type AttemptJson,
-  type EventJson,
-  type ItemJson,
-} from "./rows.ts";
+import { inOrderOfTries, toAttempt, toEvent, type AttemptJson, type EventJson } from "./rows.ts";
 import { toStoreError } from "./store-error.ts";
 
 export interface QueryLimits {
@@ -40,6 +33,7 @@ export interface QueryLimits {
   readonly maxMemoryBytes: number;
 }
 
+const SYSTEM_TIME = { now: () => Date.now(), monotonic: () => performance.now() };
 const DEFAULT_LIMITS: QueryLimits = { maxSeconds: 10, maxMemoryBytes: 2_000_000_000 };
 
 /**
@@ -55,24 +49,27 @@ const READ_SETTINGS = {
   result_overflow_mode: "throw",
   timeout_overflow_mode: "throw",
   distributed_product_mode: "local",
+  cancel_http_readonly_queries_on_client_close: 1,
 } as const;
 
 /** @throws {EventStoreError} from every call */
 export function makeEventStoreReader(
   client: ClickHouseClient,
   limits: QueryLimits = DEFAULT_LIMITS,
-  monotonic: () => number = () => performance.now(),
+  clock: Pick<Clock, "now" | "monotonic"> = SYSTEM_TIME,
 ): EventStoreReader {
   const select = async <Row>(
     query: string,
     query_params: Readonly<Record<string, unknown>>,
     settings: Readonly<Record<string, string | number>> = {},
+    signal?: AbortSignal,
   ): Promise<Row[]> => {
     try {
       const answer = await client.query({
         query,
         query_params,
         format: "JSONEachRow",
+        ...(signal === undefined ? {} : { abort_signal: signal }),
         clickhouse_settings: {
           ...READ_SETTINGS,
           max_execution_time: limits.maxSeconds,
@@ -106,54 +103,47 @@ export function makeEventStoreReader(
     );
     return found!.parts === parts.length && found!.stored === found!.different;
   };
-  const distinctParts = new DistinctParts({ list, areDistinct, monotonic });
-  const counted = <Row>(count: Count, condition: Condition, readings: Readings): Promise<Row[]> => {
-    const { sql, parameters } = countStatement(count, readings.get(count.table));
+  const distinctParts = new DistinctParts({
+    list,
+    areDistinct,
+    monotonic: () => clock.monotonic(),
+  });
+  const counted = <Row>(
+    count: Count,
+    toCondition: (orgId: string, filter: StoreFilter) => Condition,
+    { orgId, filter, readings }: { orgId: string; filter: StoreFilter; readings: Readings },
+  ): Promise<Row[]> => {
+    const { fromMs = -Infinity, toMs = Infinity, ...scope } = filter;
+    const asked = { fromMs, untilMs: toMs };
+    const { sql, parameters } = countStatement(count, readings.get(count.table), asked);
+    const condition = toCondition(orgId, filter);
     return select<Row>(
-      sql.replaceAll("%WHERE%", () => condition.sql),
+      sql
+        .replaceAll("%WHERE%", () => condition.sql)
+        .replaceAll("%SCOPE%", () => toCondition(orgId, scope).sql),
       { ...condition.parameters, ...parameters },
       count.table === "events" ? { optimize_move_to_prewhere_if_final: 1 } : {},
     );
   };
-  /** Only what the counts of a part know by themselves is asked of it apart. */
   const counting = <T>(filter: StoreFilter, ask: (readings: Readings) => Promise<T>): Promise<T> =>
-    isOfKeptCounts(filter) ? distinctParts.ask(ask) : ask(new Map());
+    gainsByDistinctParts(filter, clock.now()) ? distinctParts.ask(ask) : ask(new Map());
   const count = async (orgId: string, filter: StoreFilter): Promise<number> => {
-    const condition = eventCondition(orgId, filter);
     const [row] = await counting(filter, (readings) =>
-      counted<{ count: number }>(COUNT_EVENTS, condition, readings),
+      counted<{ count: number }>(COUNT_EVENTS, eventCondition, { orgId, filter, readings }),
     );
     return row?.count ?? 0;
   };
   return {
-    async page(orgId, filter, range) {
-      const { sql, parameters } = eventCondition(orgId, filter);
-      const wanted = range.offset + range.limit;
-      for (let mostRead = wanted + SPARE_ROWS; ; mostRead *= 2) {
-        const rows = await select<PageJson>(
-          SELECT_PAGE.replace("%WHERE%", () => sql),
-          { ...parameters, ...range, most_read: mostRead },
-          { optimize_move_to_prewhere_if_final: 1 },
-        );
-        const items = rows.map(toItem);
-        if (rows.length === range.limit) return { items, total: null };
-        if (rows[0] === undefined) {
-          // An empty page does not tell whether it is empty because of equal rows before it.
-          const total = range.offset === 0 ? 0 : await count(orgId, filter);
-          if (total <= range.offset) return { items, total };
-        } else if (rows[0].read < mostRead) return { items, total: range.offset + rows.length };
-      }
-    },
+    page: makePage({ select, count, now: () => clock.now() }),
     count,
     async facets(orgId, filter) {
-      const events = eventCondition(orgId, filter);
-      const attempts = attemptCondition(orgId, filter);
-      const [ofEvents, ofAttempts] = await counting(filter, (readings) =>
-        Promise.all([
-          counted<EventFacet>(FACETS_OF_EVENTS, events, readings),
-          counted<AttemptFacet>(FACETS_OF_ATTEMPTS, attempts, readings),
-        ]),
-      );
+      const [ofEvents, ofAttempts] = await counting(filter, (readings) => {
+        const asked = { orgId, filter, readings };
+        return Promise.all([
+          counted<EventFacet>(FACETS_OF_EVENTS, eventCondition, asked),
+          counted<AttemptFacet>(FACETS_OF_ATTEMPTS, attemptCondition, asked),
+        ]);
+      });
       return toFacets(ofEvents, ofAttempts);
     },
     async event(orgId, key) {
@@ -185,17 +175,16 @@ export function makeEventStoreReader(
   };
 }
 
-/** Counts are kept by organization, endpoint, provider and signature. */
-function isOfKeptCounts(filter: StoreFilter): boolean {
+/** Counts are kept by organization, endpoint, provider and signature; a short time is soon counted anyway. */
+function gainsByDistinctParts(filter: StoreFilter, nowMs: number): boolean {
   const { fromMs, toMs, terms, token, attemptStatus, destinationId } = filter;
-  const others = [fromMs, toMs, token, attemptStatus, destinationId];
-  return terms.length === 0 && others.every((one) => one === undefined);
+  const others = [token, attemptStatus, destinationId];
+  if (terms.length > 0 || others.some((one) => one !== undefined)) return false;
+  return Math.min(toMs ?? Infinity, nowMs) - (fromMs ?? 0) >= LONG_TIME_MS;
 }
 
-/** Rows read beyond the page: so many equal neighbours cost no second question. */
-const SPARE_ROWS = 64;
+const LONG_TIME_MS = 6 * 3_600_000;
 
-type PageJson = ItemJson & { readonly read: number };
 interface EventFacet {
   readonly provider: Provider;
   readonly signature_valid: boolean;

@@ -34,18 +34,33 @@ export const COUNT_EVENTS: Count = { table: "events", by: [] };
 export const FACETS_OF_EVENTS: Count = { table: "events", by: ["provider", "signature_valid"] };
 export const FACETS_OF_ATTEMPTS: Count = { table: "attempts", by: ["status"] };
 
-/** Counts rows once, however often they are stored, from the counts that distinct parts keep where the condition lets it. */
-export function countStatement({ table, by }: Count, reading: Reading | undefined): Condition {
+/**
+ * Counts rows once, however often they are stored, between the times of `asked`: from the counts that distinct parts keep where
+ * these lie between them. `%SCOPE%` is the condition without those times.
+ */
+export function countStatement(
+  { table, by }: Count,
+  reading: Reading | undefined,
+  asked: TimeSpan,
+): Condition {
   const columns = by.map((column) => `${column}, `).join("");
   const group = by.length === 0 ? "" : ` GROUP BY ${by.join(", ")}`;
   const counted = (of: string): string => `SELECT ${columns}count() AS count FROM ${of}${group}`;
   if (reading === undefined)
     return { sql: counted(`${table} FINAL WHERE %WHERE%`), parameters: {} };
-  const { distinct, early, isComplete } = reading;
+  const { distinct, times, early, isComplete } = reading;
+  const isInside = (name: string): boolean => {
+    const { fromMs, untilMs } = times.get(name)!;
+    return fromMs >= asked.fromMs && untilMs <= asked.untilMs;
+  };
+  const inside = distinct.filter(isInside);
+  const across = distinct.filter((name) => !isInside(name));
   const spans = spansOf(table, reading.spans);
   const pieces: string[] = [];
-  if (distinct.length > 0)
-    pieces.push(counted(`${table} WHERE %WHERE% AND _part IN {distinct:Array(String)}`));
+  if (inside.length > 0)
+    pieces.push(counted(`${table} WHERE %SCOPE% AND _part IN {inside:Array(String)}`));
+  if (across.length > 0)
+    pieces.push(counted(`${table} WHERE %WHERE% AND _part IN {across:Array(String)}`));
   if (early.length > 0)
     pieces.push(
       counted(`${table} WHERE %WHERE% AND _part IN {early:Array(String)} AND (${spans.sql})`),
@@ -53,14 +68,15 @@ export function countStatement({ table, by }: Count, reading: Reading | undefine
   if (!isComplete)
     pieces.push(
       counted(
-        `${table} FINAL WHERE %WHERE% AND _part NOT IN {distinct:Array(String)} AND NOT (${spans.sql})`,
+        `${table} FINAL WHERE %WHERE% AND _part NOT IN {inside:Array(String)} AND _part NOT IN {across:Array(String)}
+          AND NOT (${spans.sql})`,
       ),
     );
   const sql =
     pieces.length === 1
       ? pieces[0]!
       : `SELECT ${columns}sum(count) AS count FROM (${pieces.join(" UNION ALL ")})${group}`;
-  return { sql, parameters: { distinct, early, ...spans.parameters } };
+  return { sql, parameters: { inside, across, early, ...spans.parameters } };
 }
 
 function spansOf(table: Count["table"], spans: readonly TimeSpan[]): Condition {

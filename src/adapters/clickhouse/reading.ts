@@ -20,6 +20,8 @@ export interface TimeSpan {
 export interface Reading {
   /** Whole parts without a row that is in another one. */
   readonly distinct: readonly string[];
+  /** By name of a part, those of its rows. */
+  readonly times: ReadonlyMap<string, TimeSpan>;
   /** Parts of which the same is known in these times. */
   readonly early: readonly string[];
   readonly spans: readonly TimeSpan[];
@@ -65,7 +67,8 @@ export function readingOf(
     }
   }
   const isComplete = distinct.length === parts.length;
-  return { distinct, early, spans: [...spans.values()], openFrom, isComplete };
+  const times = new Map(parts.map((part) => [part.name, part]));
+  return { distinct, times, early, spans: [...spans.values()], openFrom, isComplete };
 }
 
 function tailsOf(

@@ -23,13 +23,19 @@ import { sipHash64 } from "../../../src/adapters/clickhouse/sip-hash.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
 import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
 import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
-import { makeAttempt, makeEvent, makeFanout } from "../../support/clickhouse-events.ts";
+import {
+  BASE_TIME_MS,
+  makeAttempt,
+  makeEvent,
+  makeFanout,
+} from "../../support/clickhouse-events.ts";
 import { seededRandom } from "../../support/sim-clock.ts";
 
 let clickhouse: TestClickHouse;
 let reader: EventStoreReader;
 let writer: EventStoreWriter;
 const everything = { terms: [] };
+const ALL_TIME = { fromMs: -Infinity, untilMs: Infinity };
 
 beforeAll(async () => {
   clickhouse = await startTestClickHouse();
@@ -296,10 +302,10 @@ describe("counts of distinct parts", () => {
         () => false,
       );
       expect(reading).toMatchObject({ early: [], isComplete: true });
-      const { sql, parameters } = countStatement(count, reading);
+      const { sql, parameters } = countStatement(count, reading, ALL_TIME);
       const condition = `org_id = '${orgId}' AND endpoint_id = 'ep_1' AND provider = 'github'`;
       const explained = await clickhouse.client.query({
-        query: `EXPLAIN projections = 1 ${sql.replaceAll("%WHERE%", condition)}`,
+        query: `EXPLAIN projections = 1 ${sql.replaceAll(/%WHERE%|%SCOPE%/g, condition)}`,
         query_params: { ...parameters },
         format: "JSONEachRow",
       });
@@ -358,15 +364,21 @@ describe("parts", () => {
   test("of an open day are counted in every way that can be known of them, and all ways agree", async () => {
     const all = await partsOf("events");
     const own = all.filter((part) => part.day === "20261001");
-    const counted = async (known: readonly Part[]) => {
+    const within = ({ fromMs, untilMs }: typeof ALL_TIME): string =>
+      fromMs === -Infinity
+        ? "true"
+        : `toUnixTimestamp64Milli(received_at) BETWEEN ${fromMs} AND ${untilMs - 1}`;
+    const counted = async (known: readonly Part[], asked = ALL_TIME) => {
       const reading = readingOf(
         own,
         (part) => known.includes(part),
         () => false,
       );
-      const { sql, parameters } = countStatement(COUNT_EVENTS, reading);
+      const { sql, parameters } = countStatement(COUNT_EVENTS, reading, asked);
       const answer = await clickhouse.client.query({
-        query: sql.replaceAll("%WHERE%", "toDate(received_at) = '2026-10-01'"),
+        query: sql
+          .replaceAll("%WHERE%", `%SCOPE% AND ${within(asked)}`)
+          .replaceAll("%SCOPE%", "toDate(received_at) = '2026-10-01'"),
         query_params: { ...parameters },
         format: "JSONEachRow",
         clickhouse_settings: { do_not_merge_across_partitions_select_final: 1 },
@@ -386,6 +398,15 @@ describe("parts", () => {
       spans: [{ fromMs: day + 1_000, untilMs: day + 3_000 }],
     });
     for (const known of [[], [older!], [newer!]]) expect(await counted(known)).toBe(4);
+    for (const [fromMs, untilMs, count] of [
+      [day, day + 60_000, 4],
+      [day + 3_000, day + 60_000, 3],
+      [day + 1_000, day + 8_000, 3],
+      [day + 9_000, day + 10_000, 1],
+      [day + 20_000, day + 60_000, 0],
+    ] as const)
+      for (const known of [[], [older!], [newer!]])
+        expect(await counted(known, { fromMs, untilMs })).toBe(count);
     // What is taken for known without being so counts the repeated row twice: the pieces are really read apart.
     expect(await counted([older!, newer!])).toBe(5);
   });
@@ -398,13 +419,13 @@ test("counts are exact while rows come, come again with another status and are m
   const day = Date.UTC(2026, 9, 5);
   // An event each two seconds, so that what comes is in the last minute and before it.
   const rowOf = (seed: number) => makeEvent(seed, { orgId, receivedAtMs: day + seed * 2_000 });
-  let [sent, stored] = [0, 0];
-  let isDone = false;
+  const progress = { sent: 0, stored: 0, isDone: false };
   const record = async (): Promise<void> => {
     for (let batch = 0; batch < 40; batch += 1) {
-      const fresh = Array.from({ length: 10 }, (_, index) => rowOf(sent + index));
-      const again = sent === 0 || random() < 0.7 ? [] : [rowOf(Math.floor(random() * sent))];
-      sent += fresh.length;
+      const fresh = Array.from({ length: 10 }, (_, index) => rowOf(progress.sent + index));
+      const again =
+        progress.sent === 0 || random() < 0.7 ? [] : [rowOf(Math.floor(random() * progress.sent))];
+      progress.sent += fresh.length;
       const batchRows = [...fresh, ...again];
       await writer.insertEvents(
         batchRows.map((event) => ({ event, tokens: () => [] })),
@@ -416,18 +437,18 @@ test("counts are exact while rows come, come again with another status and are m
         ),
         `while-${batch}`,
       );
-      stored = sent;
+      progress.stored = progress.sent;
       const table = random() < 0.5 ? "events" : "attempts";
       if (random() < 0.2)
         await clickhouse.client.command({
           query: `OPTIMIZE TABLE ${table} PARTITION '2026-10-05'`,
         });
     }
-    isDone = true;
+    progress.isDone = true;
   };
   const ask = async (): Promise<void> => {
-    while (!isDone) {
-      const least = stored;
+    while (!progress.isDone) {
+      const least = progress.stored;
       const [count, facets] = await Promise.all([
         own.count(orgId, everything),
         own.facets(orgId, everything),
@@ -435,7 +456,7 @@ test("counts are exact while rows come, come again with another status and are m
       const attempts = facets.byAttemptStatus.reduce((sum, entry) => sum + entry.count, 0);
       for (const found of [count, facets.totalEvents, attempts]) {
         expect(found).toBeGreaterThanOrEqual(least);
-        expect(found).toBeLessThanOrEqual(sent);
+        expect(found).toBeLessThanOrEqual(progress.sent);
       }
     }
   };
@@ -450,6 +471,41 @@ test("counts are exact while rows come, come again with another status and are m
 });
 
 describe("pages", () => {
+  test("of a search are the same from the newest events as from all, repeated rows among them", async () => {
+    const orgId = "org_newest";
+    const eventsOf = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, index) => ({
+        event: makeEvent(from + index, {
+          orgId,
+          receivedAtMs: BASE_TIME_MS + (from + index) * 2_000,
+          body: Buffer.from(`{"word":"${(from + index) % 3 === 0 ? "Common" : "other"}"}`),
+        }),
+        tokens: () => [],
+      }));
+    for (const [from, to] of [
+      [0, 400],
+      [300, 400],
+      [350, 400],
+    ] as const)
+      await writer.insertEvents(eventsOf(from, to), `newest-${from}`);
+    const nowMs = BASE_TIME_MS + 400 * 2_000;
+    const at = (ms: number) =>
+      makeEventStoreReader(clickhouse.client, undefined, { now: () => ms, monotonic: () => 0 });
+    const search = { terms: ["common"] };
+    for (const page of [
+      { offset: 0, limit: 20 },
+      { offset: 20, limit: 25 },
+      { offset: 40, limit: 50 },
+      { offset: 120, limit: 50 },
+      { offset: 200, limit: 50 },
+    ]) {
+      const found = await at(nowMs).page(orgId, search, page);
+      const expected = await at(nowMs + 86_400_000).page(orgId, search, page);
+      expect(found).toEqual(expected);
+      expect(found.items).toHaveLength(Math.max(0, Math.min(page.limit, 134 - page.offset)));
+    }
+  });
+
   test("every event is on one page exactly once, however many copies are not merged yet", async () => {
     const orgId = "org_pages";
     const rowsOf = (count: number) =>

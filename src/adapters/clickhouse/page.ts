@@ -1,0 +1,99 @@
+import type { PageRange } from "../../domain/event-query.ts";
+import type { EventPage, EventStoreReader, StoreFilter } from "../../domain/event-store.ts";
+import { eventCondition } from "./filter-sql.ts";
+import { SELECT_PAGE } from "./query-sql.ts";
+import { toItem, type ItemJson } from "./rows.ts";
+
+export interface PagePorts {
+  readonly select: <Row>(
+    query: string,
+    parameters: Readonly<Record<string, unknown>>,
+    settings: Readonly<Record<string, string | number>>,
+    signal?: AbortSignal,
+  ) => Promise<Row[]>;
+  readonly count: EventStoreReader["count"];
+  /** ms since the epoch */
+  readonly now: () => number;
+}
+
+type PageJson = ItemJson & { readonly read: number };
+
+/** Rows read beyond the page: so many equal neighbours cost no second question. */
+const SPARE_ROWS = 64;
+/** The newest events, which a search looks through as they are while it asks the indexes for all of them. */
+const NEWEST_MS = 5 * 60_000;
+/** A search of less than this reads few indexes. */
+const LONG_SEARCH_MS = 24 * 3_600_000;
+/** Pages that end further behind are not looked for among the newest events. */
+const MOST_WANTED = 1_000;
+
+/**
+ * One page of events, the newest first. What a free text finds often is mostly found among the newest events already: in 16 ms
+ * (an organization of five million events) where the indexes, which say yes to nearly everything then, take 250.
+ */
+export function makePage({ select, count, now }: PagePorts): EventStoreReader["page"] {
+  const read = (
+    { sql, parameters }: ReturnType<typeof eventCondition>,
+    range: PageRange,
+    mostRead: number,
+    settings: Readonly<Record<string, string | number>>,
+    signal?: AbortSignal,
+  ): Promise<PageJson[]> =>
+    select<PageJson>(
+      SELECT_PAGE.replace("%WHERE%", () => sql),
+      { ...parameters, ...range, most_read: mostRead },
+      { optimize_move_to_prewhere_if_final: 1, ...settings },
+      signal,
+    );
+
+  const ofAll = async (
+    orgId: string,
+    filter: StoreFilter,
+    range: PageRange,
+    signal?: AbortSignal,
+  ): Promise<EventPage> => {
+    const condition = eventCondition(orgId, filter);
+    for (let mostRead = range.offset + range.limit + SPARE_ROWS; ; mostRead *= 2) {
+      const rows = await read(condition, range, mostRead, {}, signal);
+      const items = rows.map(toItem);
+      if (rows.length === range.limit) return { items, total: null };
+      if (rows[0] === undefined) {
+        // An empty page does not tell whether it is empty because of equal rows before it.
+        const total = range.offset === 0 ? 0 : await count(orgId, filter);
+        if (total <= range.offset) return { items, total };
+      } else if (rows[0].read < mostRead) return { items, total: range.offset + rows.length };
+    }
+  };
+
+  /** Null unless the newest events fill the page. */
+  const ofNewest = async (
+    orgId: string,
+    filter: StoreFilter,
+    range: PageRange,
+    signal: AbortSignal,
+  ): Promise<EventPage | null> => {
+    const condition = eventCondition(orgId, { ...filter, fromMs: endOf(filter) - NEWEST_MS });
+    const mostRead = range.offset + range.limit + SPARE_ROWS;
+    const rows = await read(condition, range, mostRead, { use_skip_indexes: 0 }, signal);
+    return rows.length === range.limit ? { items: rows.map(toItem), total: null } : null;
+  };
+
+  const endOf = (filter: StoreFilter): number => Math.min(filter.toMs ?? Infinity, now());
+
+  const isLongSearch = (filter: StoreFilter, { offset, limit }: PageRange): boolean =>
+    filter.terms.length > 0 &&
+    offset + limit <= MOST_WANTED &&
+    endOf(filter) - (filter.fromMs ?? 0) > LONG_SEARCH_MS;
+
+  return async (orgId, filter, range) => {
+    if (!isLongSearch(filter, range)) return ofAll(orgId, filter, range);
+    const answered = new AbortController();
+    const all = ofAll(orgId, filter, range, answered.signal);
+    const newest = ofNewest(orgId, filter, range, answered.signal).catch(() => null);
+    try {
+      return await Promise.race([all, newest.then((page) => page ?? all)]);
+    } finally {
+      answered.abort();
+    }
+  };
+}
