@@ -1,6 +1,6 @@
 import type { PageRange } from "../../domain/event-query.ts";
 import type { EventPage, EventStoreReader, StoreFilter } from "../../domain/event-store.ts";
-import { eventCondition } from "./filter-sql.ts";
+import { eventCondition, type Condition } from "./filter-sql.ts";
 import { SELECT_PAGE } from "./query-sql.ts";
 import { toItem, type ItemJson } from "./rows.ts";
 
@@ -22,6 +22,8 @@ type PageJson = ItemJson & { readonly read: number };
 const SPARE_ROWS = 64;
 /** The newest events, which a search looks through as they are while it asks the indexes for all of them. */
 const NEWEST_MS = 5 * 60_000;
+/** An organization may have more of them than are soon read: then they are left to the indexes. */
+const NEWEST_SECONDS = 0.2;
 /** A search of less than this reads few indexes. */
 const LONG_SEARCH_MS = 24 * 3_600_000;
 /** Pages that end further behind are not looked for among the newest events. */
@@ -33,7 +35,7 @@ const MOST_WANTED = 1_000;
  */
 export function makePage({ select, count, now }: PagePorts): EventStoreReader["page"] {
   const read = (
-    { sql, parameters }: ReturnType<typeof eventCondition>,
+    { sql, parameters }: Condition,
     range: PageRange,
     mostRead: number,
     settings: Readonly<Record<string, string | number>>,
@@ -74,7 +76,8 @@ export function makePage({ select, count, now }: PagePorts): EventStoreReader["p
   ): Promise<EventPage | null> => {
     const condition = eventCondition(orgId, { ...filter, fromMs: endOf(filter) - NEWEST_MS });
     const mostRead = range.offset + range.limit + SPARE_ROWS;
-    const rows = await read(condition, range, mostRead, { use_skip_indexes: 0 }, signal);
+    const settings = { use_skip_indexes: 0, max_execution_time: NEWEST_SECONDS };
+    const rows = await read(condition, range, mostRead, settings, signal);
     return rows.length === range.limit ? { items: rows.map(toItem), total: null } : null;
   };
 

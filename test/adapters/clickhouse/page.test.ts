@@ -11,6 +11,7 @@ const row = (id: string) => ({ id, read: 2 });
 interface Asked {
   readonly ofNewest: boolean;
   readonly fromMs: unknown;
+  readonly mostSeconds: unknown;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -23,7 +24,8 @@ function rig(answers: {
   const ports: PagePorts = {
     select: async <Row>(...[, parameters, settings, signal]: Parameters<PagePorts["select"]>) => {
       const ofNewest = settings["use_skip_indexes"] === 0;
-      asked.push({ ofNewest, fromMs: parameters["from_ms"], signal });
+      const mostSeconds = settings["max_execution_time"];
+      asked.push({ ofNewest, fromMs: parameters["from_ms"], mostSeconds, signal });
       return (await (ofNewest ? answers.newest() : answers.all(signal))) as Row[];
     },
     count: async () => 0,
@@ -44,9 +46,9 @@ test("a search that the newest five minutes fill a page of is answered from them
   const found = await page("org_a", search, range);
   expect(ids(found)).toEqual(["b", "a"]);
   expect(found.total).toBeNull();
-  expect(asked.map(({ ofNewest, fromMs }) => [ofNewest, fromMs])).toEqual([
-    [false, undefined],
-    [true, NOW_MS - 300_000],
+  expect(asked).toMatchObject([
+    { ofNewest: false, fromMs: undefined, mostSeconds: undefined },
+    { ofNewest: true, fromMs: NOW_MS - 300_000, mostSeconds: 0.2 },
   ]);
   expect(asked[0]!.signal?.aborted).toBe(true);
 });
