@@ -87,8 +87,9 @@ export class DistinctParts {
       if (!former.has(nameOf(part))) this.#changedAtMs.set(dayOf(part), atMs);
   }
 
-  #isRestless(day: string): boolean {
-    return this.#ports.monotonic() - (this.#changedAtMs.get(day) ?? -Infinity) < RESTLESS_MS;
+  #isRestless(part: Part): boolean {
+    const changedAtMs = this.#changedAtMs.get(dayOf(part)) ?? -Infinity;
+    return this.#ports.monotonic() - changedAtMs < RESTLESS_MS;
   }
 
   #readings(parts: readonly Part[]): Readings {
@@ -104,7 +105,7 @@ export class DistinctParts {
         readingOf(
           own,
           (part) => this.#isKnown(part),
-          (day) => this.#isRestless(`${table} ${day}`),
+          (part) => this.#isRestless(part),
         ),
       );
     return readings;

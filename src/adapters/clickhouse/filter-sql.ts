@@ -8,6 +8,11 @@ export interface Condition {
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
+/** The time that a bound parameter tells in ms since the epoch. */
+export function timeOf(parameter: string): string {
+  return `fromUnixTimestamp64Milli({${parameter}:Int64}, 'UTC')`;
+}
+
 /** Matching rows of `events`. */
 export function eventCondition(orgId: string, filter: StoreFilter): Condition {
   const parts = common(filter, "received_at");
@@ -62,10 +67,8 @@ function common(filter: StoreFilter, time: string): string[] {
   if (filter.endpointId !== undefined) parts.push("endpoint_id = {endpoint_id:String}");
   if (filter.provider !== undefined) parts.push("provider = {provider:String}");
   if (filter.signatureValid !== undefined) parts.push("signature_valid = {signature_valid:Bool}");
-  if (filter.fromMs !== undefined)
-    parts.push(`${time} >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')`);
-  if (filter.toMs !== undefined)
-    parts.push(`${time} < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')`);
+  if (filter.fromMs !== undefined) parts.push(`${time} >= ${timeOf("from_ms")}`);
+  if (filter.toMs !== undefined) parts.push(`${time} < ${timeOf("to_ms")}`);
   return parts;
 }
 

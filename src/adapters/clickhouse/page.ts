@@ -1,5 +1,6 @@
 import type { PageRange } from "../../domain/event-query.ts";
 import type { EventPage, EventStoreReader, StoreFilter } from "../../domain/event-store.ts";
+import { endOfAsked, lengthOfAsked } from "./asked-time.ts";
 import { eventCondition, type Condition } from "./filter-sql.ts";
 import { SELECT_PAGE } from "./query-sql.ts";
 import { toItem, type ItemJson } from "./rows.ts";
@@ -74,19 +75,18 @@ export function makePage({ select, count, now }: PagePorts): EventStoreReader["p
     range: PageRange,
     signal: AbortSignal,
   ): Promise<EventPage | null> => {
-    const condition = eventCondition(orgId, { ...filter, fromMs: endOf(filter) - NEWEST_MS });
+    const fromMs = endOfAsked(filter, now()) - NEWEST_MS;
+    const condition = eventCondition(orgId, { ...filter, fromMs });
     const mostRead = range.offset + range.limit + SPARE_ROWS;
     const settings = { use_skip_indexes: 0, max_execution_time: NEWEST_SECONDS };
     const rows = await read(condition, range, mostRead, settings, signal);
     return rows.length === range.limit ? { items: rows.map(toItem), total: null } : null;
   };
 
-  const endOf = (filter: StoreFilter): number => Math.min(filter.toMs ?? Infinity, now());
-
   const isLongSearch = (filter: StoreFilter, { offset, limit }: PageRange): boolean =>
     filter.terms.length > 0 &&
     offset + limit <= MOST_WANTED &&
-    endOf(filter) - (filter.fromMs ?? 0) > LONG_SEARCH_MS;
+    lengthOfAsked(filter, now()) > LONG_SEARCH_MS;
 
   return async (orgId, filter, range) => {
     if (!isLongSearch(filter, range)) return ofAll(orgId, filter, range);

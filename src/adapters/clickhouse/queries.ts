@@ -7,6 +7,7 @@ import {
   type EventStoreReader,
   type StoreFilter,
 } from "../../domain/event-store.ts";
+import { lengthOfAsked } from "./asked-time.ts";
 import { DistinctParts, type Readings } from "./distinct-parts.ts";
 import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
 import { makePage } from "./page.ts";
@@ -175,15 +176,15 @@ export function makeEventStoreReader(
   };
 }
 
+const LONG_TIME_MS = 6 * 3_600_000;
+
 /** Counts are kept by organization, endpoint, provider and signature; a short time is soon counted anyway. */
 function gainsByDistinctParts(filter: StoreFilter, nowMs: number): boolean {
-  const { fromMs, toMs, terms, token, attemptStatus, destinationId } = filter;
+  const { terms, token, attemptStatus, destinationId } = filter;
   const others = [token, attemptStatus, destinationId];
   if (terms.length > 0 || others.some((one) => one !== undefined)) return false;
-  return Math.min(toMs ?? Infinity, nowMs) - (fromMs ?? 0) >= LONG_TIME_MS;
+  return lengthOfAsked(filter, nowMs) >= LONG_TIME_MS;
 }
-
-const LONG_TIME_MS = 6 * 3_600_000;
 
 interface EventFacet {
   readonly provider: Provider;

@@ -1,8 +1,8 @@
-import type { Condition } from "./filter-sql.ts";
+import { timeOf, type Condition } from "./filter-sql.ts";
 import type { Reading, TimeSpan } from "./reading.ts";
 import { ATTEMPTS, EVENTS } from "./schema.ts";
 
-/** The statements of the read side; `%WHERE%` is a scoped condition of filter-sql.ts. */
+/** The statements of the read side; `%WHERE%` and `%SCOPE%` are scoped conditions of filter-sql.ts. */
 
 /**
  * Equal keys are equal rows, and neighbours in this order. `LIMIT BY` alone would read to the end of the organization
@@ -33,6 +33,8 @@ export interface Count {
 export const COUNT_EVENTS: Count = { table: "events", by: [] };
 export const FACETS_OF_EVENTS: Count = { table: "events", by: ["provider", "signature_valid"] };
 export const FACETS_OF_ATTEMPTS: Count = { table: "attempts", by: ["status"] };
+
+const TIME = { events: EVENTS.day, attempts: ATTEMPTS.day } as const;
 
 /**
  * Counts rows once, however often they are stored, between the times of `asked`: from the counts that distinct parts keep where
@@ -85,15 +87,9 @@ function spansOf(table: Count["table"], spans: readonly TimeSpan[]): Condition {
   const each = spans.map(({ fromMs, untilMs }, index) => {
     parameters[`span${index}_from`] = fromMs;
     parameters[`span${index}_until`] = untilMs;
-    return `${time} >= ${ms(`span${index}_from`)} AND ${time} < ${ms(`span${index}_until`)}`;
+    return `${time} >= ${timeOf(`span${index}_from`)} AND ${time} < ${timeOf(`span${index}_until`)}`;
   });
   return { sql: each.length === 0 ? "false" : each.join(" OR "), parameters };
-}
-
-const TIME = { events: EVENTS.day, attempts: ATTEMPTS.day } as const;
-
-function ms(parameter: string): string {
-  return `fromUnixTimestamp64Milli({${parameter}:Int64}, 'UTC')`;
 }
 
 /**
@@ -101,14 +97,13 @@ function ms(parameter: string): string {
  * merged away meanwhile make the figures differ from those asked for, never the reverse.
  */
 export function repeatedRowsStatement(table: Count["table"]): string {
-  const those = `_part IN {parts:Array(String)} AND ${TIME[table]} >= ${ms("from_ms")}`;
+  const those = `_part IN {parts:Array(String)} AND ${TIME[table]} >= ${timeOf("from_ms")}`;
   return `
     SELECT count() AS stored, uniqExact(_part) AS parts, (SELECT count() FROM ${table} FINAL WHERE ${those}) AS different
     FROM ${table} WHERE ${those}`;
 }
 
-const KEY =
-  "org_id = {org_id:String} AND received_at = fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC') AND id = {id:String}";
+const KEY = `org_id = {org_id:String} AND received_at = ${timeOf("at_ms")} AND id = {id:String}`;
 
 /** Each column costs a quarter of a millisecond, so what the key tells is not asked for. */
 export const SELECT_EVENT = `
@@ -118,8 +113,7 @@ export const SELECT_EVENT = `
 
 export const EVENT_EXISTS = `SELECT 1 AS found FROM events WHERE ${KEY} LIMIT 1`;
 
-const OF_EVENT =
-  "org_id = {org_id:String} AND event_received_at = fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC') AND event_id = {id:String}";
+const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 
 export const SELECT_ATTEMPTS = `
   SELECT id, destination_id, endpoint_id, toUnixTimestamp64Milli(attempted_at) AS attempted_at_ms, try_number, deferral,
@@ -130,8 +124,8 @@ export const SELECT_FANOUTS = `SELECT destination_ids FROM fanouts WHERE ${OF_EV
 
 /** Only for the events of one page: the latest attempt per destination costs too much over all of them. */
 const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}
-    AND event_received_at >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
-    AND event_received_at <= fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')`;
+    AND event_received_at >= ${timeOf("from_ms")}
+    AND event_received_at <= ${timeOf("to_ms")}`;
 
 /**
  * Per destination the latest attempt that is not a deferral decides. A destination counts once it was fanned out

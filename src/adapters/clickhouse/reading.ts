@@ -42,12 +42,12 @@ const TAIL_MS = 60_000;
 
 /**
  * @param parts of one table, the largest first
- * @param isRestless tells of a day whether its parts have changed lately
+ * @param isRestless whether the parts of this one's day have changed lately
  */
 export function readingOf(
   parts: readonly Part[],
   isKnown: (part: Part) => boolean,
-  isRestless: (day: string) => boolean,
+  isRestless: (part: Part) => boolean,
 ): Reading {
   const known = new Set(parts.filter(isKnown).slice(0, MOST_NAMED));
   const openFrom = tailsOf(parts, isRestless);
@@ -71,13 +71,13 @@ export function readingOf(
   return { distinct, times, early, spans: [...spans.values()], openFrom, isComplete };
 }
 
-function tailsOf(
-  parts: readonly Part[],
-  isRestless: (day: string) => boolean,
-): Map<string, number> {
+function tailsOf(parts: readonly Part[], isRestless: (part: Part) => boolean): Map<string, number> {
   const tails = new Map<string, number>();
-  for (const { day, untilMs } of parts)
-    if (isRestless(day)) tails.set(day, Math.max(untilMs - TAIL_MS, tails.get(day) ?? -Infinity));
+  for (const part of parts)
+    if (isRestless(part)) {
+      const { day, untilMs } = part;
+      tails.set(day, Math.max(untilMs - TAIL_MS, tails.get(day) ?? -Infinity));
+    }
   return tails;
 }
 

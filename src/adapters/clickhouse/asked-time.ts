@@ -1,0 +1,13 @@
+import type { StoreFilter } from "../../domain/event-store.ts";
+
+type AskedTime = Pick<StoreFilter, "fromMs" | "toMs">;
+
+/** Ms since the epoch; nothing was received after `nowMs`. */
+export function endOfAsked({ toMs = Infinity }: AskedTime, nowMs: number): number {
+  return Math.min(toMs, nowMs);
+}
+
+/** Ms from the first moment that is asked for, or the epoch, to the last. */
+export function lengthOfAsked(asked: AskedTime, nowMs: number): number {
+  return endOfAsked(asked, nowMs) - (asked.fromMs ?? 0);
+}
