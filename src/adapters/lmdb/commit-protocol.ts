@@ -2,7 +2,9 @@
 export interface CommitRequest {
   readonly kind: "commit";
   readonly id: number;
-  readonly blobs: readonly { readonly seq: number; readonly bytes: ArrayBuffer }[];
+  readonly blobs: readonly { readonly seq: number; readonly lengthBytes: number }[];
+  /** All blobs, one after the other, in shared memory: they stay as they are until this is answered. */
+  readonly bytes: Uint8Array;
   /** `encodeRows`: key and value, fixed width. */
   readonly rows: Uint8Array<ArrayBuffer>;
   readonly groups: readonly (readonly [key: string, json: string])[];
@@ -23,8 +25,6 @@ export type FromCommitThread =
   | {
       readonly kind: "committed";
       readonly id: number;
-      /** The buffers of the request, handed back without a copy. */
-      readonly blobs: readonly ArrayBuffer[];
       readonly error: string | null;
     }
   /** This request and all before it are in LMDB now; may come before its answer, or after. */

@@ -9,16 +9,9 @@ import type {
   ToCommitThread,
 } from "./commit-protocol.ts";
 
-/** A durable commit. */
-export interface Committed {
-  /** Goes up with every commit. */
-  readonly id: number;
-  readonly blobs: readonly ArrayBuffer[];
-}
-
 interface Waiting {
   readonly id: number;
-  resolve(committed: Committed): void;
+  resolve(id: number): void;
   reject(error: Error): void;
 }
 
@@ -50,19 +43,15 @@ export class CommitThread implements AsyncDisposable {
   }
 
   /**
-   * Durable when resolved; the buffers come back.
+   * Durable when resolved, with a number that goes up with every commit.
    * @throws {LogError} `log_unavailable` when nothing was written, `log_outcome_unknown` when the thread died
    */
-  async commit(request: Omit<CommitRequest, "kind" | "id">): Promise<Committed> {
+  async commit(request: Omit<CommitRequest, "kind" | "id">): Promise<number> {
     const worker = this.#worker ?? (await this.#running());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       this.#waiting.push({ id, resolve, reject });
-      send(
-        worker,
-        { ...request, kind: "commit", id },
-        request.blobs.map((blob) => blob.bytes),
-      );
+      send(worker, { ...request, kind: "commit", id });
     });
   }
 
@@ -127,10 +116,10 @@ export class CommitThread implements AsyncDisposable {
     }
   }
 
-  #committed({ id, blobs, error }: Extract<FromCommitThread, { kind: "committed" }>): void {
+  #committed({ id, error }: Extract<FromCommitThread, { kind: "committed" }>): void {
     if (this.#waiting.at(0)?.id !== id) return;
     const waiting = this.#waiting.shift()!;
-    if (error === null) waiting.resolve({ id, blobs });
+    if (error === null) waiting.resolve(id);
     else
       waiting.reject(
         new LogError("log_unavailable", `the log cannot be written: ${error} (is the disk full?)`),
@@ -150,8 +139,8 @@ export class CommitThread implements AsyncDisposable {
   }
 }
 
-function send(worker: Worker, message: ToCommitThread, transfer: ArrayBuffer[] = []): void {
-  worker.postMessage(message, transfer);
+function send(worker: Worker, message: ToCommitThread): void {
+  worker.postMessage(message);
 }
 
 /** Run from source, the thread registers tsx by itself: Node 20 does not take `--import tsx` over into workers. */

@@ -23,8 +23,7 @@ function commit(request: CommitRequest): void {
     error = cause instanceof Error ? cause.message : String(cause);
   }
   if (applied) tellApplied(request.id);
-  const blobs = request.blobs.map((blob) => blob.bytes);
-  tell({ kind: "committed", id: request.id, blobs, error }, blobs);
+  tell({ kind: "committed", id: request.id, error });
   // After the answer: those who wait for it do not wait for this.
   if (!applied && writer.applyIfDue()) tellApplied(request.id);
 }
@@ -41,8 +40,8 @@ function tellEmptied(): number {
   return emptied.length;
 }
 
-function tell(message: FromCommitThread, transfer: ArrayBuffer[] = []): void {
-  port.postMessage(message, transfer);
+function tell(message: FromCommitThread): void {
+  port.postMessage(message);
 }
 
 port.on("message", (message: ToCommitThread) => {

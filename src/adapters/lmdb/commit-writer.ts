@@ -157,7 +157,8 @@ export class CommitWriter implements AsyncDisposable {
   }
 
   #putWhole({ blobs, rows, groups }: StoredCommit): void {
-    for (const { seq, bytes } of blobs) this.#putBlob(seq, bufferOf(bytes));
+    // Copied: LMDB's binding is not made for shared memory.
+    for (const { seq, bytes } of blobs) this.#putBlob(seq, Buffer.from(bytes));
     this.#putIndex(rows, groups);
   }
 
@@ -233,12 +234,13 @@ function seedOf({ groups }: Environment): number {
   return seed;
 }
 
-function toStored({ blobs, rows, groups }: CommitRequest): StoredCommit {
-  return {
-    blobs: blobs.map(({ seq, bytes }) => ({ seq, bytes: new Uint8Array(bytes) })),
-    rows,
-    groups,
-  };
+function toStored({ blobs, bytes, rows, groups }: CommitRequest): StoredCommit {
+  let at = 0;
+  const cut = blobs.map(({ seq, lengthBytes }) => {
+    at += lengthBytes;
+    return { seq, bytes: bytes.subarray(at - lengthBytes, at) };
+  });
+  return { blobs: cut, rows, groups };
 }
 
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {

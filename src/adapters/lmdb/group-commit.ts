@@ -164,7 +164,7 @@ export class GroupCommit implements AsyncDisposable {
     const draft = new Draft(this.#options.streams, this.#options.clock.now());
     const positions = jobs.map((job) => (job.kind === "append" ? draft.add(job.records) : []));
     const appended = packCommit(draft.streamRecords(), this.#nextSeq);
-    const sizeBytes = appended.blobs.reduce((sum, blob) => sum + blob.bytes.byteLength, 0);
+    const sizeBytes = appended.blobs.reduce((sum, blob) => sum + blob.bytes.length, 0);
     let nextSeq = this.#nextSeq + appended.blobs.length;
     try {
       const changes = jobs.flatMap((job) =>

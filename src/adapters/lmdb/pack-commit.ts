@@ -15,8 +15,12 @@ export interface StreamRecords extends StreamId {
   /** Offset at which the first region starts; at most that of the first record. */
   readonly base: number;
 }
+export interface PackedBlob {
+  readonly seq: number;
+  readonly bytes: Uint8Array;
+}
 export interface PackedCommit {
-  readonly blobs: readonly { readonly seq: number; readonly bytes: ArrayBuffer }[];
+  readonly blobs: readonly PackedBlob[];
   readonly rows: readonly Row[];
 }
 
@@ -40,13 +44,11 @@ interface Region extends StreamId {
 
 /** Lays the records of one commit out in blobs of about 1 MiB (a bigger record has one to itself). */
 export function packCommit(streams: readonly StreamRecords[], firstSeq: number): PackedCommit {
-  const blobs: { seq: number; bytes: ArrayBuffer }[] = [];
+  const blobs: PackedBlob[] = [];
   const rows: Row[] = [];
   const flush = (regions: readonly Region[]) => {
     const seq = firstSeq + blobs.length;
-    const out = Buffer.from(
-      new ArrayBuffer(regions.reduce((sum, region) => sum + region.bytes, 0)),
-    );
+    const out = Buffer.allocUnsafe(regions.reduce((sum, region) => sum + region.bytes, 0));
     let at = 0;
     for (const region of regions) {
       const positionBytes = at;
@@ -63,7 +65,7 @@ export function packCommit(streams: readonly StreamRecords[], firstSeq: number):
         lastAppendedAtMs: Math.trunc(region.records.at(-1)!.appendedAtMs),
       });
     }
-    blobs.push({ seq, bytes: out.buffer });
+    blobs.push({ seq, bytes: out });
   };
 
   let shared: Region[] = [];

@@ -7,6 +7,7 @@ import type { Environment } from "./environment.ts";
 import { decodePlace, decodeRow, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
 import type { Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./pack-commit.ts";
+import { RecentBlobs } from "./recent-blobs.ts";
 import { SegmentReader } from "./segment-reader.ts";
 import { WaitingCommits } from "./waiting-commits.ts";
 
@@ -24,7 +25,7 @@ export interface StoreCommit {
 
 /** What the log needs of its storage; the tests put a failing or slow one in between. */
 export interface CommitStore extends AsyncDisposable {
-  /** All or nothing; durable (synced) when resolved. @throws {LogError} */
+  /** All or nothing; durable (synced) when resolved. One at a time. @throws {LogError} */
   commit(commit: StoreCommit): Promise<void>;
   /** Rows of a stream that hold offsets from `offset` on, oldest first. */
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[];
@@ -44,6 +45,7 @@ export interface StoreOptions {
   readonly path: string;
   readonly segmentsDir: string;
   readonly mapSizeBytes: number;
+  /** Half of it for what was written last, half for what was read from the files. */
   readonly cacheBytes: number;
 }
 
@@ -57,6 +59,7 @@ export async function openStore(options: StoreOptions): Promise<CommitStore> {
 class LmdbStore implements CommitStore {
   readonly #options: StoreOptions;
   readonly #thread: CommitThread;
+  readonly #recent: RecentBlobs;
   readonly #cache: BlobCache;
   readonly #segments: SegmentReader;
   readonly #waiting = new WaitingCommits();
@@ -64,19 +67,21 @@ class LmdbStore implements CommitStore {
 
   constructor(options: StoreOptions) {
     this.#options = options;
-    const { path, segmentsDir, mapSizeBytes } = options;
+    const { path, segmentsDir, mapSizeBytes, cacheBytes } = options;
     this.#segments = new SegmentReader(segmentsDir);
     this.#thread = new CommitThread(
       { path, segmentsDir, mapSizeBytes },
       { applied: (id) => this.#applied(id), emptied: (segment) => this.#emptied(segment) },
     );
-    this.#cache = new BlobCache(options.cacheBytes);
+    this.#recent = new RecentBlobs(cacheBytes / 2);
+    this.#cache = new BlobCache(cacheBytes / 2);
   }
 
   /** The thread first: it puts into LMDB what an earlier process left in the segments. */
   async start(): Promise<void> {
     await this.#thread.start();
     this.#waiting.clear();
+    this.#recent.clear();
     this.#opened = openEnvironment(this.#options.path, this.#options.mapSizeBytes);
   }
 
@@ -87,8 +92,10 @@ class LmdbStore implements CommitStore {
 
   async commit(commit: StoreCommit): Promise<void> {
     const { blobs, rows } = commit.packed;
-    const committed = await this.#thread.commit({
-      blobs,
+    const shared = this.#recent.write(blobs);
+    const id = await this.#thread.commit({
+      blobs: blobs.map(({ seq, bytes }) => ({ seq, lengthBytes: bytes.length })),
+      bytes: shared.bytes,
       rows: encodeRows(rows),
       groups: commit.groups,
       removedRows: commit.removedRows.map((row) => rowKey(row, row.base)),
@@ -96,18 +103,19 @@ class LmdbStore implements CommitStore {
       refs: commit.refs,
       starts: commit.starts.map(([stream, offset]) => [streamKey(stream), offset]),
     });
-    const written = blobs.map(
-      ({ seq }, index) => [seq, Buffer.from(committed.blobs[index]!)] as const,
-    );
-    this.#waiting.add(committed.id, rows, written);
-    for (const [seq, bytes] of written) this.#cache.put(seq, bytes);
-    for (const seq of commit.removedBlobs) this.#cache.remove(seq);
+    this.#waiting.add(id, rows);
+    this.#recent.keep(id, blobs, shared);
+    for (const seq of commit.removedBlobs) {
+      this.#recent.remove(seq);
+      this.#cache.remove(seq);
+    }
   }
 
   #applied(id: number): void {
     // The transaction was another thread's: without this the next read could still see the old snapshot.
     this.#opened?.root.resetReadTxn();
     this.#waiting.applied(id);
+    this.#recent.applied(id);
   }
 
   #emptied(segment: number): void {
@@ -133,10 +141,8 @@ class LmdbStore implements CommitStore {
   }
 
   blob(seq: number): Buffer | null {
-    const cached = this.#cache.get(seq);
-    if (cached !== undefined) return cached;
-    const waiting = this.#waiting.blob(seq);
-    if (waiting !== null) return waiting;
+    const kept = this.#recent.get(seq) ?? this.#cache.get(seq);
+    if (kept !== undefined) return kept;
     const read = this.#read(seq);
     if (read !== null) this.#cache.put(seq, read);
     return read;

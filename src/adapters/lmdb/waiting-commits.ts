@@ -9,32 +9,19 @@ const streamNumber = ({ topic, partition }: StreamId): number =>
 interface WaitingCommit {
   readonly id: number;
   readonly rows: readonly Row[];
-  readonly blobCount: number;
 }
 
-interface Blob {
-  readonly seq: number;
-  readonly bytes: Buffer;
-}
-
-/** Commits that are durable in a segment, but that a reader of LMDB may not see yet; later in every stream than all others. */
+/** Rows of commits that are durable in a segment, but that a reader of LMDB may not see yet; later in every stream than all others. */
 export class WaitingCommits {
   readonly #commits = new RingQueue<WaitingCommit>();
   /** One for each stream that there ever was: topics times partitions. */
   readonly #byStream = new Map<number, RingQueue<Row>>();
-  /** In the order of their numbers. */
-  readonly #blobs = new RingQueue<Blob>();
   #appliedId = 0;
 
-  /** In the order of their ids, with blobs in the order of their numbers. One that is in LMDB already is not taken. */
-  add(
-    id: number,
-    rows: readonly Row[],
-    blobs: readonly (readonly [seq: number, bytes: Buffer])[],
-  ): void {
+  /** In the order of their ids. One that is in LMDB already is not taken. */
+  add(id: number, rows: readonly Row[]): void {
     if (id <= this.#appliedId) return;
-    this.#commits.push({ id, rows, blobCount: blobs.length });
-    for (const [seq, bytes] of blobs) this.#blobs.push({ seq, bytes });
+    this.#commits.push({ id, rows });
     for (const row of rows) this.#rowsOf(row).push(row);
   }
 
@@ -48,7 +35,6 @@ export class WaitingCommits {
     ) {
       this.#commits.shift();
       for (const row of oldest.rows) this.#rowsOf(row).shift();
-      for (let left = oldest.blobCount; left > 0; left -= 1) this.#blobs.shift();
     }
   }
 
@@ -56,7 +42,6 @@ export class WaitingCommits {
   clear(): void {
     this.#commits.clear();
     this.#byStream.clear();
-    this.#blobs.clear();
   }
 
   /** Those that hold offsets from `offset` on, oldest first. */
@@ -72,11 +57,6 @@ export class WaitingCommits {
   last(stream: StreamId): Row | null {
     const rows = this.#byStream.get(streamNumber(stream));
     return rows?.at(rows.size - 1) ?? null;
-  }
-
-  blob(seq: number): Buffer | null {
-    const found = this.#blobs.at(this.#blobs.lowerBound((blob) => blob.seq >= seq));
-    return found?.seq === seq ? found.bytes : null;
   }
 
   #rowsOf(stream: StreamId): RingQueue<Row> {

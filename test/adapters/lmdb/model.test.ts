@@ -39,7 +39,13 @@ it("agrees with a plain model under random appends, failures, commits, trims and
       await using dir = await temporaryDir();
       const faults = faultyStore();
       const open = () =>
-        openTestLog(dir.path, { partitions: PARTITIONS, retentionMs: -1, wrapStore: faults.wrap });
+        openTestLog(dir.path, {
+          partitions: PARTITIONS,
+          retentionMs: -1,
+          wrapStore: faults.wrap,
+          // The memory of the latest blobs is written round and round.
+          cacheBytes: 1_000,
+        });
       let log = await open();
       const options = { group: "g", topics, deadlineMs: 5_000 };
       let consumer = await collect(log, options);
