@@ -1,5 +1,5 @@
+import { LRUCache } from "lru-cache";
 import { LogError } from "../../domain/log.ts";
-import { BlobCache } from "./blob-cache.ts";
 import { checkLogFile } from "./check-file.ts";
 import { CommitThread } from "./commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
@@ -60,7 +60,8 @@ class LmdbStore implements CommitStore {
   readonly #options: StoreOptions;
   readonly #thread: CommitThread;
   readonly #recent: RecentBlobs;
-  readonly #cache: BlobCache;
+  /** What was read from the files: the partitions that are in one blob need not read it each. */
+  readonly #cache: LRUCache<number, Buffer>;
   readonly #segments: SegmentReader;
   readonly #waiting = new WaitingCommits();
   #opened: Environment | null = null;
@@ -74,7 +75,10 @@ class LmdbStore implements CommitStore {
       { applied: (id) => this.#applied(id), emptied: (segment) => this.#emptied(segment) },
     );
     this.#recent = new RecentBlobs(cacheBytes / 2);
-    this.#cache = new BlobCache(cacheBytes / 2);
+    this.#cache = new LRUCache({
+      maxSize: Math.max(1, cacheBytes / 2),
+      sizeCalculation: (blob) => blob.length,
+    });
   }
 
   /** The thread first: it puts into LMDB what an earlier process left in the segments. */
@@ -107,7 +111,7 @@ class LmdbStore implements CommitStore {
     this.#recent.keep(id, blobs, shared);
     for (const seq of commit.removedBlobs) {
       this.#recent.remove(seq);
-      this.#cache.remove(seq);
+      this.#cache.delete(seq);
     }
   }
 
@@ -144,7 +148,7 @@ class LmdbStore implements CommitStore {
     const kept = this.#recent.get(seq) ?? this.#cache.get(seq);
     if (kept !== undefined) return kept;
     const read = this.#read(seq);
-    if (read !== null) this.#cache.put(seq, read);
+    if (read !== null) this.#cache.set(seq, read);
     return read;
   }
 
