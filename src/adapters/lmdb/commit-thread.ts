@@ -11,6 +11,7 @@ import type {
 
 interface Waiting {
   readonly id: number;
+  readonly worker: Worker;
   resolve(id: number): void;
   reject(error: Error): void;
 }
@@ -32,10 +33,16 @@ export class CommitThread implements AsyncDisposable {
   #closed = false;
   #nextId = 1;
   readonly #listener: CommitThreadListener;
+  readonly #startThread: (data: CommitWorkerData) => Worker;
 
-  constructor(data: CommitWorkerData, listener: CommitThreadListener) {
+  constructor(
+    data: CommitWorkerData,
+    listener: CommitThreadListener,
+    startThread: (data: CommitWorkerData) => Worker = startWorker,
+  ) {
     this.#data = data;
     this.#listener = listener;
+    this.#startThread = startThread;
   }
 
   async start(): Promise<void> {
@@ -50,7 +57,7 @@ export class CommitThread implements AsyncDisposable {
     const worker = this.#worker ?? (await this.#running());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ id, resolve, reject });
+      this.#waiting.push({ id, worker, resolve, reject });
       send(worker, { ...request, kind: "commit", id });
     });
   }
@@ -80,7 +87,7 @@ export class CommitThread implements AsyncDisposable {
   }
 
   async #spawn(): Promise<Worker> {
-    const worker = startWorker(this.#data);
+    const worker = this.#startThread(this.#data);
     const ready = new Promise<void>((resolve, reject) => {
       worker.on("message", (message: FromCommitThread) =>
         message.kind === "ready" ? resolve() : this.#take(worker, message),
@@ -126,17 +133,21 @@ export class CommitThread implements AsyncDisposable {
       );
   }
 
+  /** May be told twice of one thread, and again when another has taken its place. */
   #died(worker: Worker, cause: Error): void {
     if (this.#worker === worker) this.#worker = null;
     const waiting = this.#waiting;
     this.#waiting = new RingQueue();
-    for (const one of waiting)
-      one.reject(
-        new LogError("log_outcome_unknown", `the log's commit thread died: ${cause.message}`, {
-          cause,
-        }),
-      );
+    for (const one of waiting) {
+      if (one.worker === worker) one.reject(outcomeUnknown(cause));
+      else this.#waiting.push(one);
+    }
   }
+}
+
+function outcomeUnknown(cause: Error): LogError {
+  const message = `the log's commit thread died: ${cause.message}`;
+  return new LogError("log_outcome_unknown", message, { cause });
 }
 
 function send(worker: Worker, message: ToCommitThread): void {

@@ -1,3 +1,6 @@
+/** Endpoints whose share is kept while they are idle: one that came and went with every request would be garbage of the kind that lives long. */
+const MOST_KEPT_SHARES = 10_000;
+
 /** What the process may hold between the head of a request and its answer. */
 export interface AdmissionLimits {
   readonly maxRequests: number;
@@ -31,9 +34,9 @@ export function makeAdmission(limits: AdmissionLimits): Admission {
   return {
     inFlight: total,
     enter(key) {
-      const share = shares.get(key) ?? { requests: 0, bytes: 0 };
-      if (share.requests >= limits.maxRequests - total.requests) return null;
-      if (share.requests === 0) shares.set(key, share);
+      let share = shares.get(key);
+      if ((share?.requests ?? 0) >= limits.maxRequests - total.requests) return null;
+      if (share === undefined) shares.set(key, (share = { requests: 0, bytes: 0 }));
       share.requests += 1;
       total.requests += 1;
       return share;
@@ -49,7 +52,7 @@ export function makeAdmission(limits: AdmissionLimits): Admission {
       share.bytes -= sizeBytes;
       total.requests -= 1;
       total.bytes -= sizeBytes;
-      if (share.requests === 0) shares.delete(key);
+      if (share.requests === 0 && shares.size > MOST_KEPT_SHARES) shares.delete(key);
     },
   };
 }

@@ -31,7 +31,7 @@ export function makeRedactionRule(
 /** The headers as they may be stored. Returns the same list when there is nothing to hide. */
 export function redactHeaders(headers: HeaderList, rule: RedactionRule): HeaderList {
   for (const [name] of headers) {
-    if (rule.names.has(name) || rule.names.has(name.toLowerCase())) {
+    if (rule.names.has(name.toLowerCase())) {
       return headers.map((header) => redactHeader(header, rule));
     }
   }

@@ -1,0 +1,79 @@
+import { EventEmitter } from "node:events";
+import type { Worker } from "node:worker_threads";
+import { expect, it, vi } from "vitest";
+import { CommitThread } from "../../../src/adapters/lmdb/commit-thread.ts";
+import type {
+  FromCommitThread,
+  ToCommitThread,
+} from "../../../src/adapters/lmdb/commit-protocol.ts";
+
+/** A thread that does what the test tells it to, in place of a real one, whose death comes when it likes. */
+class ScriptedWorker extends EventEmitter {
+  readonly received: ToCommitThread[] = [];
+
+  constructor() {
+    super();
+    setImmediate(() => this.tell({ kind: "ready" }));
+  }
+
+  postMessage(message: ToCommitThread): void {
+    this.received.push(message);
+  }
+
+  tell(message: FromCommitThread): void {
+    this.emit("message", message);
+  }
+}
+
+const COMMIT = {
+  blobs: [],
+  bytes: new Uint8Array(0),
+  rows: new Uint8Array(0),
+  groups: [],
+  removedRows: [],
+  removedBlobs: [],
+  refs: [],
+  starts: [],
+};
+
+function openThread() {
+  const workers: ScriptedWorker[] = [];
+  const listener = { applied: () => {}, emptied: () => {} };
+  const data = { path: "", segmentsDir: "", mapSizeBytes: 1 };
+  const thread = new CommitThread(data, listener, () => {
+    const worker = new ScriptedWorker();
+    workers.push(worker);
+    return worker as EventEmitter as Worker;
+  });
+  /** The nth thread, once it was sent a commit. */
+  const busy = async (index: number): Promise<ScriptedWorker> => {
+    await vi.waitFor(() => expect(workers[index]?.received).toHaveLength(1));
+    return workers[index]!;
+  };
+  return { thread, busy };
+}
+
+it("the end of a thread that another has replaced is not taken for the end of that one", async () => {
+  const { thread, busy } = openThread();
+  const first = thread.commit(COMMIT);
+  const died = await busy(0);
+  died.emit("error", new Error("out of memory"));
+  await expect(first).rejects.toMatchObject({ code: "log_outcome_unknown" });
+
+  const second = thread.commit(COMMIT);
+  const next = await busy(1);
+  died.emit("exit", 1);
+  next.tell({ kind: "committed", id: 2, error: null });
+  await expect(second).resolves.toBe(2);
+});
+
+it("a thread that ends leaves the outcome of what it had unknown, and the next commit starts another", async () => {
+  const { thread, busy } = openThread();
+  const first = thread.commit(COMMIT);
+  (await busy(0)).emit("exit", 1);
+  await expect(first).rejects.toMatchObject({ code: "log_outcome_unknown" });
+
+  const second = thread.commit(COMMIT);
+  (await busy(1)).tell({ kind: "committed", id: 2, error: "no room" });
+  await expect(second).rejects.toMatchObject({ code: "log_unavailable" });
+});
