@@ -58,6 +58,7 @@ async function startParts(
   const config = await settlePorts(options.config);
   const metrics = makeMetricsRegistry();
   const lagWatch = makeLagWatch();
+  let hasStarted = false;
   registerAppMetrics(metrics.registry, {
     parts: () =>
       supervisor
@@ -70,7 +71,7 @@ async function startParts(
     metrics: () => metrics.render(),
     readiness: async () => {
       const parts = supervisor.status();
-      return { ready: parts.every((part) => part.state === "running"), parts };
+      return { ready: hasStarted && parts.every((part) => part.state === "running"), parts };
     },
   });
   await supervisor.add({ name: "ops", start: async () => ops });
@@ -90,6 +91,7 @@ async function startParts(
   if (roles.has("delivery")) await runDelivery(core);
   const ingest = roles.has("ingest") ? await runIngest(core) : null;
   const api = roles.has("api") ? await runApi(core, options.apiRequestsPerSecond) : null;
+  hasStarted = true;
   return {
     apiPort: api?.port ?? null,
     ingestPort: ingest?.port ?? null,
