@@ -2,9 +2,8 @@
 export interface CommitRequest {
   readonly kind: "commit";
   readonly id: number;
-  readonly blobs: readonly { readonly seq: number; readonly lengthBytes: number }[];
-  /** All blobs, one after the other, in shared memory: they stay as they are until this is answered. */
-  readonly bytes: Uint8Array;
+  /** In shared memory: they stay as they are until this is answered. */
+  readonly blobs: readonly { readonly seq: number; readonly bytes: Uint8Array }[];
   /** `encodeRows`: key and value, fixed width. */
   readonly rows: Uint8Array<ArrayBuffer>;
   readonly groups: readonly (readonly [key: string, json: string])[];

@@ -54,9 +54,8 @@ export class CommitWriter implements AsyncDisposable {
 
   /** Durable when it returns; true when it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
-    const commit = toStored(request);
-    if (onlyAdds(request) && this.#written(commit)) return false;
-    this.#transact(commit, request);
+    if (onlyAdds(request) && this.#written(request)) return false;
+    this.#transact(request, request);
     if (request.removedBlobs.length > 0) this.#clearOutSparse();
     return true;
   }
@@ -232,15 +231,6 @@ function seedOf({ groups }: Environment): number {
   const seed = groups.get(APPLIED_KEY) === undefined ? randomBytes(4).readUInt32BE() : 0;
   groups.putSync(SEED_KEY, String(seed));
   return seed;
-}
-
-function toStored({ blobs, bytes, rows, groups }: CommitRequest): StoredCommit {
-  let at = 0;
-  const cut = blobs.map(({ seq, lengthBytes }) => {
-    at += lengthBytes;
-    return { seq, bytes: bytes.subarray(at - lengthBytes, at) };
-  });
-  return { blobs: cut, rows, groups };
 }
 
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {

@@ -1,22 +1,23 @@
 import { RingQueue } from "../../domain/ring-queue.ts";
 import type { PackedBlob } from "./pack-commit.ts";
 
-/** The blobs of one commit, one after the other, where the commit thread can read them. */
+/** The blobs of one commit, where the commit thread can read them. */
 export interface SharedBlobs {
-  readonly bytes: Buffer;
+  readonly blobs: readonly SharedBlob[];
   /** Where they begin, counted from the first byte that the memory ever took; null for memory of their own. */
   readonly from: number | null;
+  readonly sizeBytes: number;
+}
+interface SharedBlob {
+  readonly seq: number;
+  readonly bytes: Buffer;
 }
 
 interface KeptCommit {
   readonly id: number;
   readonly from: number | null;
   readonly lastSeq: number;
-  blobs: readonly KeptBlob[];
-}
-interface KeptBlob {
-  readonly seq: number;
-  readonly bytes: Buffer;
+  blobs: readonly SharedBlob[];
 }
 
 /**
@@ -41,26 +42,23 @@ export class RecentBlobs {
   /** Copies the blobs of the next commit. */
   write(blobs: readonly PackedBlob[]): SharedBlobs {
     const sizeBytes = blobs.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    const shared = this.#allocate(sizeBytes);
-    let at = 0;
-    for (const { bytes } of blobs) {
-      shared.bytes.set(bytes, at);
+    const from = this.#makeRoom(sizeBytes);
+    const memory = from === null ? Buffer.from(new SharedArrayBuffer(sizeBytes)) : this.#memory;
+    let at = from === null ? 0 : from % memory.length;
+    const shared = blobs.map(({ seq, bytes }) => {
+      memory.set(bytes, at);
       at += bytes.length;
-    }
-    return shared;
+      return { seq, bytes: memory.subarray(at - bytes.length, at) };
+    });
+    return { blobs: shared, from, sizeBytes };
   }
 
-  /** What `write` gave for these blobs is durable as the commit `id`. */
-  keep(id: number, blobs: readonly PackedBlob[], { bytes, from }: SharedBlobs): void {
+  /** What `write` gave is durable as the commit `id`. */
+  keep(id: number, { blobs, from, sizeBytes }: SharedBlobs): void {
     const last = blobs.at(-1);
     if (last === undefined || (from === null && id <= this.#appliedId)) return;
-    if (from !== null) this.#takenBytes = from + bytes.length;
-    let at = 0;
-    const kept = blobs.map(({ seq, bytes: { length } }) => {
-      at += length;
-      return { seq, bytes: bytes.subarray(at - length, at) };
-    });
-    this.#commits.push({ id, from, lastSeq: last.seq, blobs: kept });
+    if (from !== null) this.#takenBytes = from + sizeBytes;
+    this.#commits.push({ id, from, lastSeq: last.seq, blobs });
   }
 
   /** Readers of LMDB see this commit and all before it. */
@@ -87,13 +85,6 @@ export class RecentBlobs {
 
   #holderOf(seq: number): KeptCommit | undefined {
     return this.#commits.at(this.#commits.lowerBound(({ lastSeq }) => lastSeq >= seq));
-  }
-
-  #allocate(sizeBytes: number): SharedBlobs {
-    const from = this.#makeRoom(sizeBytes);
-    if (from === null) return { from, bytes: Buffer.from(new SharedArrayBuffer(sizeBytes)) };
-    const at = from % this.#memory.length;
-    return { from, bytes: this.#memory.subarray(at, at + sizeBytes) };
   }
 
   /** Lets go of what will be written over. Null when that is still needed, or the memory too small. */

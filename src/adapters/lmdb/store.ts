@@ -98,8 +98,7 @@ class LmdbStore implements CommitStore {
     const { blobs, rows } = commit.packed;
     const shared = this.#recent.write(blobs);
     const id = await this.#thread.commit({
-      blobs: blobs.map(({ seq, bytes }) => ({ seq, lengthBytes: bytes.length })),
-      bytes: shared.bytes,
+      blobs: shared.blobs,
       rows: encodeRows(rows),
       groups: commit.groups,
       removedRows: commit.removedRows.map((row) => rowKey(row, row.base)),
@@ -108,7 +107,7 @@ class LmdbStore implements CommitStore {
       starts: commit.starts.map(([stream, offset]) => [streamKey(stream), offset]),
     });
     this.#waiting.add(id, rows);
-    this.#recent.keep(id, blobs, shared);
+    this.#recent.keep(id, shared);
     for (const seq of commit.removedBlobs) {
       this.#recent.remove(seq);
       this.#cache.delete(seq);

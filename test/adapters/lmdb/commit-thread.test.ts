@@ -27,7 +27,6 @@ class ScriptedWorker extends EventEmitter {
 
 const COMMIT = {
   blobs: [],
-  bytes: new Uint8Array(0),
   rows: new Uint8Array(0),
   groups: [],
   removedRows: [],
