@@ -18,6 +18,7 @@ export function keepSending(options: {
 }): void {
   const { intervalMs } = options;
   let sentAtMs = 0;
+  let dueAtMs = 0;
   let status = "";
   const socket = connect({
     host: "127.0.0.1",
@@ -31,7 +32,9 @@ export function keepSending(options: {
         const answered = status;
         status = "";
         options.onAnswer(answered, performance.now() - sentAtMs);
-        const waitMs = sentAtMs + intervalMs - performance.now();
+        // Not from when it was sent: connections that were late together once would come together ever after.
+        dueAtMs = Math.max(dueAtMs + intervalMs, sentAtMs);
+        const waitMs = dueAtMs - performance.now();
         if (waitMs > 0) setTimeout(send, waitMs);
         else send();
         return true;
@@ -39,7 +42,11 @@ export function keepSending(options: {
     },
   });
   // Spread over one interval, so that they do not come as a burst each time.
-  socket.on("connect", () => setTimeout(send, Math.random() * intervalMs));
+  socket.on("connect", () => {
+    const waitMs = Math.random() * intervalMs;
+    dueAtMs = performance.now() + waitMs;
+    setTimeout(send, waitMs);
+  });
   socket.on("error", options.onError);
 
   function send(): void {
