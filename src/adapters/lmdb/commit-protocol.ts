@@ -7,7 +7,8 @@ export interface CommitRequest {
   /** `encodeRows`: key and value, fixed width. */
   readonly rows: Uint8Array<ArrayBuffer>;
   readonly groups: readonly (readonly [key: string, json: string])[];
-  readonly removedRows: readonly Uint8Array[];
+  /** Rows of the stream that hold nothing from `offset` on; before `rows` are put there. */
+  readonly removedBelow: readonly (readonly [streamKey: Uint8Array, offset: number])[];
   readonly removedBlobs: readonly number[];
   readonly refs: readonly (readonly [seq: number, regionsLeft: number])[];
   readonly starts: readonly (readonly [streamKey: Uint8Array, offset: number])[];

@@ -3,7 +3,8 @@ import { asBinary } from "lmdb";
 import type { CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { decodePlace, encodePlace, ROW_BYTES, ROW_KEY_BYTES, seqKey } from "./layout.ts";
+import { putRows, removeRowsBelow } from "./index-entries.ts";
+import { decodePlace, encodePlace, ROW_BYTES, seqKey } from "./layout.ts";
 import type { Place } from "./layout.ts";
 import { SegmentReader } from "./segment-reader.ts";
 import { RETRY_COMMITS, Segments } from "./segments.ts";
@@ -121,9 +122,9 @@ export class CommitWriter implements AsyncDisposable {
     const removed = this.#placesOf(request?.removedBlobs ?? []);
     const { root, groups } = this.#environment;
     root.transactionSync(() => {
-      for (const written of this.#waiting) this.#putWritten(written);
+      this.#putWaiting();
+      if (request !== null) this.#remove(request);
       if (newest !== null) this.#putWhole(newest);
-      if (request !== null) this.#rewrite(request);
       groups.putSync(APPLIED_KEY, String(latest));
     });
     this.#applied = latest;
@@ -149,36 +150,36 @@ export class CommitWriter implements AsyncDisposable {
     return value === undefined ? null : decodePlace(value);
   }
 
-  #putWritten({ places, rows, groups }: WrittenCommit): void {
-    for (const [seq, place] of places)
-      this.#environment.places.putSync(seqKey(seq), encodePlace(place));
-    this.#putIndex(rows, groups);
+  #putWaiting(): void {
+    const { index, places } = this.#environment;
+    for (const written of this.#waiting) {
+      for (const [seq, place] of written.places) places.putSync(seqKey(seq), encodePlace(place));
+      this.#putGroups(written.groups);
+    }
+    putRows(
+      index,
+      this.#waiting.map(({ rows }) => rows),
+    );
   }
 
   #putWhole({ blobs, rows, groups }: StoredCommit): void {
     // Copied: LMDB's binding is not made for shared memory.
     for (const { seq, bytes } of blobs) this.#putBlob(seq, Buffer.from(bytes));
-    this.#putIndex(rows, groups);
+    putRows(this.#environment.index, [rows]);
+    this.#putGroups(groups);
   }
 
   #putBlob(seq: number, bytes: Buffer): void {
     this.#environment.blobs.putSync(seqKey(seq), asBinary(bytes) as Buffer);
   }
 
-  #putIndex(rows: Uint8Array, groups: StoredCommit["groups"]): void {
-    const { index, groups: groupsTable } = this.#environment;
-    const bytes = bufferOf(rows);
-    for (let at = 0; at < bytes.length; at += ROW_BYTES)
-      index.putSync(
-        bytes.subarray(at, at + ROW_KEY_BYTES),
-        bytes.subarray(at + ROW_KEY_BYTES, at + ROW_BYTES),
-      );
-    for (const [key, json] of groups) groupsTable.putSync(key, json);
+  #putGroups(groups: StoredCommit["groups"]): void {
+    for (const [key, json] of groups) this.#environment.groups.putSync(key, json);
   }
 
-  #rewrite({ removedRows, removedBlobs, refs, starts }: CommitRequest): void {
+  #remove({ removedBelow, removedBlobs, refs, starts }: CommitRequest): void {
     const { index, places, blobs, refs: refsTable, starts: startsTable } = this.#environment;
-    for (const key of removedRows) index.removeSync(Buffer.from(key));
+    for (const [key, offset] of removedBelow) removeRowsBelow(index, key, offset);
     for (const seq of removedBlobs) {
       places.removeSync(seqKey(seq));
       blobs.removeSync(seqKey(seq));
@@ -233,13 +234,9 @@ function seedOf({ groups }: Environment): number {
   return seed;
 }
 
-function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
-  return Buffer.from(buffer, byteOffset, byteLength);
-}
-
-function onlyAdds({ removedRows, removedBlobs, refs, starts }: CommitRequest): boolean {
+function onlyAdds({ removedBelow, removedBlobs, refs, starts }: CommitRequest): boolean {
   return (
-    removedRows.length === 0 &&
+    removedBelow.length === 0 &&
     removedBlobs.length === 0 &&
     refs.length === 0 &&
     starts.length === 0

@@ -37,10 +37,9 @@ export async function compactStream(
     const packed = packCommit([{ topic, partition, records, base, next }], firstSeq);
     for (let blob = 1; blob < packed.blobs.length; blob++) allocateSeq();
     rowsLeft = packed.rows.length;
-    const kept = new Set(packed.rows.map((row) => row.base));
     return {
       packed,
-      removedRows: rows.filter((row) => !kept.has(row.base)),
+      removedBelow: [[stream, next]],
       removedBlobs: rows.map((row) => row.seq),
     };
   });

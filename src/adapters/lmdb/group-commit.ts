@@ -227,7 +227,7 @@ function joined(appended: PackedCommit, changes: readonly Change[]): StoreCommit
       rows: [...appended.rows, ...rewritten.flatMap((packed) => packed.rows)],
     },
     groups: changes.flatMap((change) => change.groups ?? []),
-    removedRows: changes.flatMap((change) => change.removedRows ?? []),
+    removedBelow: changes.flatMap((change) => change.removedBelow ?? []),
     removedBlobs: changes.flatMap((change) => change.removedBlobs ?? []),
     refs: changes.flatMap((change) => change.refs ?? []),
     starts: changes.flatMap((change) => change.starts ?? []),

@@ -6,7 +6,7 @@ import type { Topic } from "../../domain/log.ts";
  *
  *   places   seq (6 bytes)                                   → where its blob is: segment (4) position (4) length (4)
  *   blobs    seq (6)                                         → the blob itself, when it is in no segment
- *   index    topic (1) partition (2) base offset (6)         → where the region of one stream is (`Row`)
+ *   index    topic (1) partition (2) base offset (6)         → where the regions of one stream are: `Row`s that follow one another
  *   starts   topic (1) partition (2)                         → first offset that was not trimmed (6)
  *   refs     seq (6)                                         → regions of a blob that are left, once some were trimmed
  *   groups   JSON [group, topic, partition] or [group]       → commit, or the topics of the group; and single values by name
@@ -39,7 +39,7 @@ export interface StreamId {
   readonly partition: number;
 }
 
-/** Where the records of one stream with offsets in [base, next) are. */
+/** Where the records of one stream with offsets in [base, next) are. The next row of the stream begins where this one ends. */
 export interface Row extends StreamId {
   readonly base: number;
   readonly next: number;
@@ -59,9 +59,9 @@ export interface Place {
 }
 
 const PLACE_BYTES = 12;
-const STREAM_KEY_BYTES = 3;
+export const STREAM_KEY_BYTES = 3;
 export const ROW_KEY_BYTES = 9;
-const ROW_VALUE_BYTES = 28;
+export const ROW_VALUE_BYTES = 28;
 export const ROW_BYTES = ROW_KEY_BYTES + ROW_VALUE_BYTES;
 export const RECORD_HEAD_BYTES = 18;
 
@@ -73,10 +73,14 @@ export function streamKey(stream: StreamId): Buffer {
 }
 
 export function rowKey(stream: StreamId, base: number): Buffer {
+  return keyOf(streamKey(stream), base);
+}
+
+/** As `rowKey`, of a `streamKey`. */
+export function keyOf(stream: Uint8Array, base: number): Buffer {
   const key = Buffer.allocUnsafe(ROW_KEY_BYTES);
-  key[0] = TOPIC_IDS[stream.topic];
-  key.writeUInt16BE(stream.partition, 1);
-  key.writeUIntBE(base, 3, 6);
+  key.set(stream);
+  key.writeUIntBE(base, STREAM_KEY_BYTES, 6);
   return key;
 }
 
@@ -122,25 +126,28 @@ export function encodeRows(rows: readonly Row[]): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** @throws {Error} when the topic is unknown: written by a newer relay */
-export function decodeRow(key: Uint8Array, value: Uint8Array): Row {
-  const k = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
-  const v = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-  return {
-    ...decodeStreamKey(k),
-    base: k.readUIntBE(3, 6),
-    next: v.readUIntBE(0, 6),
-    seq: v.readUIntBE(6, 6),
-    positionBytes: v.readUInt32BE(12),
-    lengthBytes: v.readUInt32BE(16),
-    regionsInBlob: v.readUInt16BE(20),
-    lastAppendedAtMs: v.readUIntBE(22, 6),
-  };
-}
-
-/** @throws {Error} when the topic is unknown: written by a newer relay */
-function decodeStreamKey(key: Buffer): StreamId {
-  return { topic: topicOfId(key[0] ?? 0), partition: key.readUInt16BE(1) };
+/** The rows of an entry of the index that hold offsets from `offset` on. */
+export function decodeRows(stream: StreamId, key: Buffer, value: Buffer, offset: number): Row[] {
+  const { topic, partition } = stream;
+  const rows: Row[] = [];
+  let base = key.readUIntBE(STREAM_KEY_BYTES, 6);
+  for (let at = 0; at < value.length; at += ROW_VALUE_BYTES) {
+    const next = value.readUIntBE(at, 6);
+    if (next > offset)
+      rows.push({
+        topic,
+        partition,
+        base,
+        next,
+        seq: value.readUIntBE(at + 6, 6),
+        positionBytes: value.readUInt32BE(at + 12),
+        lengthBytes: value.readUInt32BE(at + 16),
+        regionsInBlob: value.readUInt16BE(at + 20),
+        lastAppendedAtMs: value.readUIntBE(at + 22, 6),
+      });
+    base = next;
+  }
+  return rows;
 }
 
 /** @throws {Error} when the topic is unknown: written by a newer relay */

@@ -15,6 +15,8 @@ import { dirname, join } from "node:path";
 
 /** Of a segment. The file is written once before it is used: a sync of new blocks or a new length waits for the file system's journal. */
 export const SEGMENT_BYTES = 8 * 1024 * 1024;
+/** A segment beside the commits is made in steps of so much: syncs wait for each other, and one of all of it takes several milliseconds. */
+const STEP_BYTES = 256 * 1024;
 const NAME = /^(\d+)\.segment$/;
 /** Beside the directory: what an earlier version wrote commits to first, in the same form. */
 const WRITE_AHEAD_FILE = "log.wal";
@@ -55,8 +57,11 @@ export async function prepareSegment(dir: string, id: number): Promise<void> {
   const path = segmentPath(dir, id);
   try {
     await using file = await open(path, "wx", 0o600);
-    await file.writeFile(Buffer.alloc(SEGMENT_BYTES));
-    await file.sync();
+    const zeros = Buffer.alloc(STEP_BYTES);
+    for (let at = 0; at < SEGMENT_BYTES; at += STEP_BYTES) {
+      await file.writeFile(zeros);
+      await file.datasync();
+    }
     await using folder = await open(dir);
     await folder.sync();
   } catch (error) {
@@ -71,8 +76,9 @@ export function isWhole(dir: string, id: number): boolean {
   return stats?.size === SEGMENT_BYTES;
 }
 
-export function removeSegment(dir: string, id: number): void {
-  rmSync(segmentPath(dir, id), { force: true });
+/** Beside the commits of this thread. */
+export async function removeSegment(dir: string, id: number): Promise<void> {
+  await rm(segmentPath(dir, id), { force: true });
 }
 
 function syncDirectory(dir: string): void {

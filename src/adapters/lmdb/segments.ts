@@ -14,8 +14,8 @@ import type { StoredCommit } from "./stored-commit.ts";
 
 /** A larger commit is not taken: what it would leave of a segment unused is too much. */
 const MAX_COMMIT_BYTES = SEGMENT_BYTES / 2;
-/** Segments that are kept for later use; more are removed. */
-const MOST_FREE = 4;
+/** Segments that are kept for later use, or half as many as are in use; more are removed. */
+const LEAST_FREE = 4;
 /** What failed for want of room on the disk is tried again after so many commits. */
 export const RETRY_COMMITS = 100;
 /** Fewer full segments than this are not worth clearing out. */
@@ -53,6 +53,7 @@ export class Segments implements AsyncDisposable {
   #current: Current | null = null;
   #free: number[] = [];
   #preparing: Promise<void> | null = null;
+  readonly #removing = new Set<Promise<void>>();
   #nextId = 1;
   #createAgainAt = 0;
 
@@ -157,8 +158,18 @@ export class Segments implements AsyncDisposable {
   }
 
   reuse(id: number): void {
-    if (isWhole(this.#dir, id) && this.#free.length < MOST_FREE) this.#free.push(id);
-    else removeSegment(this.#dir, id);
+    if (isWhole(this.#dir, id)) this.#free.push(id);
+    else this.#remove(id);
+    const most = Math.max(LEAST_FREE, this.#sealed.size / 2);
+    while (this.#free.length > most) this.#remove(this.#free.pop()!);
+  }
+
+  #remove(id: number): void {
+    const removing = removeSegment(this.#dir, id)
+      // It stays, and is found to be free when the log is opened again.
+      .catch(() => {})
+      .finally(() => this.#removing.delete(removing));
+    this.#removing.add(removing);
   }
 
   /** The one that has least left, when three quarters of all full segments are not needed any more. */
@@ -181,7 +192,7 @@ export class Segments implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#preparing;
+    await Promise.all([this.#preparing, ...this.#removing]);
     if (this.#current !== null) closeSync(this.#current.file);
     this.#current = null;
   }

@@ -4,7 +4,7 @@ import { checkLogFile } from "./check-file.ts";
 import { CommitThread } from "./commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { decodePlace, decodeRow, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
+import { decodePlace, decodeRows, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
 import type { Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./pack-commit.ts";
 import { RecentBlobs } from "./recent-blobs.ts";
@@ -17,7 +17,8 @@ const MAX_OFFSET = 2 ** 48 - 1;
 export interface StoreCommit {
   readonly packed: PackedCommit;
   readonly groups: readonly (readonly [key: string, json: string])[];
-  readonly removedRows: readonly Row[];
+  /** Rows of the stream that hold nothing from `offset` on; those of `packed` are put there after it. */
+  readonly removedBelow: readonly (readonly [stream: StreamId, offset: number])[];
   readonly removedBlobs: readonly number[];
   readonly refs: readonly (readonly [seq: number, regionsLeft: number])[];
   readonly starts: readonly (readonly [stream: StreamId, offset: number])[];
@@ -101,7 +102,7 @@ class LmdbStore implements CommitStore {
       blobs: shared.blobs,
       rows: encodeRows(rows),
       groups: commit.groups,
-      removedRows: commit.removedRows.map((row) => rowKey(row, row.base)),
+      removedBelow: commit.removedBelow.map(([stream, offset]) => [streamKey(stream), offset]),
       removedBlobs: commit.removedBlobs,
       refs: commit.refs,
       starts: commit.starts.map(([stream, offset]) => [streamKey(stream), offset]),
@@ -129,15 +130,11 @@ class LmdbStore implements CommitStore {
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[] {
     const { index } = this.#environment;
     const rows: Row[] = [];
-    const holding = this.#rowAtOrBefore(stream, offset);
-    if (holding !== null && holding.base < offset && holding.next > offset) rows.push(holding);
-    for (const entry of index.getRange({
-      start: rowKey(stream, offset),
-      end: rowKey(stream, MAX_OFFSET),
-      limit,
-    }))
-      rows.push(decodeRow(entry.key, entry.value));
-    if (rows.length >= limit) return rows;
+    const start = this.#entryAtOrBefore(stream, offset)?.key ?? rowKey(stream, offset);
+    for (const entry of index.getRange({ start, end: rowKey(stream, MAX_OFFSET) })) {
+      for (const row of decodeRows(stream, entry.key, entry.value, offset)) rows.push(row);
+      if (rows.length >= limit) return rows.slice(0, limit);
+    }
     // LMDB may be ahead of what this thread was told of.
     const waiting = this.#waiting.from(stream, Math.max(offset, rows.at(-1)?.next ?? 0));
     return [...rows, ...waiting.slice(0, limit - rows.length)];
@@ -164,10 +161,13 @@ class LmdbStore implements CommitStore {
   }
 
   lastRow(stream: StreamId): Row | null {
-    return this.#waiting.last(stream) ?? this.#rowAtOrBefore(stream, MAX_OFFSET);
+    const waiting = this.#waiting.last(stream);
+    if (waiting !== null) return waiting;
+    const entry = this.#entryAtOrBefore(stream, MAX_OFFSET);
+    return entry === null ? null : decodeRows(stream, entry.key, entry.value, 0).at(-1)!;
   }
 
-  #rowAtOrBefore(stream: StreamId, offset: number): Row | null {
+  #entryAtOrBefore(stream: StreamId, offset: number): { key: Buffer; value: Buffer } | null {
     const range = {
       start: rowKey(stream, offset),
       end: rowKey(stream, 0),
@@ -175,8 +175,7 @@ class LmdbStore implements CommitStore {
       reverse: true,
       limit: 1,
     };
-    for (const entry of this.#environment.index.getRange(range))
-      return decodeRow(entry.key, entry.value);
+    for (const entry of this.#environment.index.getRange(range)) return entry;
     return null;
   }
 

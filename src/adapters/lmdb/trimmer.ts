@@ -10,7 +10,10 @@ import type { CommitStore } from "./store.ts";
 import type { StreamState } from "./stream-state.ts";
 import type { StreamTable } from "./stream-table.ts";
 
-const ROWS_PER_PASS = 256;
+/** What is removed in one go: no append waits for longer than that takes. Blob by blob, so that few are left in part. */
+const BLOBS_PER_PASS = 128;
+const ROWS_PER_PASS = 4_096;
+const ROWS_PER_LOOKUP = 32;
 /** Fewer regions than this are not worth rewriting. */
 const MIN_COMPACTED_ROWS = 64;
 /** What a group reads on the side, and never commits, stays at least this long. */
@@ -26,6 +29,15 @@ export interface TrimmerOptions {
   readonly metrics: LmdbLogMetrics;
   readonly retentionMs: number;
   readonly intervalMs: number;
+}
+
+/** What may go of a stream: it lies below an offset and is older than a time. */
+interface Trimmable {
+  readonly stream: StreamState;
+  readonly belowOffset: number;
+  readonly beforeMs: number;
+  /** Blob of the first row that may go; 0 when that is not known yet. */
+  readonly nextSeq: number;
 }
 
 /**
@@ -71,18 +83,13 @@ export class Trimmer implements AsyncDisposable {
 
   async #trimAll(): Promise<number> {
     let trimmed = 0;
-    for (;;) {
-      let more = false;
+    let left = this.#trimmable();
+    while (left.length > 0 && !this.#closed) {
+      const oldest = left.reduce((least, { nextSeq }) => Math.min(least, nextSeq), Infinity);
       const rows: Row[] = [];
-      for (const stream of this.#options.streams.all()) {
-        if (stream.topic === "limits") continue;
-        const found = this.#trimmable(stream);
-        more ||= found.length === ROWS_PER_PASS;
-        for (const row of found) rows.push(row);
-      }
+      left = left.flatMap((one) => this.#take(one, oldest + BLOBS_PER_PASS, rows));
       if (rows.length > 0) await this.#remove(rows);
       trimmed += rows.length;
-      if (!more || this.#closed) break;
     }
     for (const stream of this.#options.streams.all())
       if (stream.topic === "limits" && !this.#closed) await this.#compact(stream);
@@ -99,15 +106,31 @@ export class Trimmer implements AsyncDisposable {
       this.#compactAtRows.set(stream, Math.max(MIN_COMPACTED_ROWS, rowsLeft * 2));
   }
 
-  #trimmable(stream: StreamState): readonly Row[] {
-    const limit = this.#limits(stream.topic, stream.partition);
-    if (limit.belowOffset <= stream.startOffset || stream.startOffset === stream.endOffset)
-      return [];
-    const rows = this.#options.store.rowsFrom(stream, stream.startOffset, ROWS_PER_PASS);
-    const end = rows.findIndex(
-      (row) => row.next > limit.belowOffset || row.lastAppendedAtMs >= limit.beforeMs,
-    );
-    return end === -1 ? rows : rows.slice(0, end);
+  #trimmable(): Trimmable[] {
+    return [...this.#options.streams.all()].flatMap((stream) => {
+      const { topic, partition, startOffset, endOffset } = stream;
+      if (topic === "limits" || startOffset === endOffset) return [];
+      const limits = this.#limits(topic, partition);
+      return limits.belowOffset <= startOffset ? [] : [{ stream, ...limits, nextSeq: 0 }];
+    });
+  }
+
+  /** Adds the rows that may go and are in blobs below `belowSeq`. @returns what is left for a later pass, if anything */
+  #take(one: Trimmable, belowSeq: number, rows: Row[]): readonly Trimmable[] {
+    const { stream, belowOffset, beforeMs, nextSeq } = one;
+    if (nextSeq >= belowSeq) return [one];
+    let offset = stream.startOffset;
+    while (rows.length < ROWS_PER_PASS) {
+      const found = this.#options.store.rowsFrom(stream, offset, ROWS_PER_LOOKUP);
+      for (const row of found) {
+        if (row.next > belowOffset || row.lastAppendedAtMs >= beforeMs) return [];
+        if (row.seq >= belowSeq) return [{ ...one, nextSeq: row.seq }];
+        rows.push(row);
+        offset = row.next;
+      }
+      if (found.length < ROWS_PER_LOOKUP) return [];
+    }
+    return [one];
   }
 
   #limits(topic: Topic, partition: number): { belowOffset: number; beforeMs: number } {
@@ -143,7 +166,8 @@ export class Trimmer implements AsyncDisposable {
       if (left <= 0) removedBlobs.push(seq);
       else refs.push([seq, left]);
     }
-    await writer.change(() => ({ removedRows: rows, removedBlobs, refs, starts: [...starts] }));
+    const ends = [...starts];
+    await writer.change(() => ({ removedBelow: ends, removedBlobs, refs, starts: ends }));
     for (const [stream, offset] of starts) {
       stream.startOffset = offset;
       stream.forgetBelow(offset);

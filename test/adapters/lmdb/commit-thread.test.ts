@@ -29,7 +29,7 @@ const COMMIT = {
   blobs: [],
   rows: new Uint8Array(0),
   groups: [],
-  removedRows: [],
+  removedBelow: [],
   removedBlobs: [],
   refs: [],
   starts: [],

@@ -9,8 +9,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
+import type { StreamId } from "../../../src/adapters/lmdb/layout.ts";
 import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
 import { SegmentReader } from "../../../src/adapters/lmdb/segment-reader.ts";
 import { Segments } from "../../../src/adapters/lmdb/segments.ts";
@@ -33,18 +34,26 @@ const commit: fc.Arbitrary<StoredCommit> = fc.record({
 });
 
 const KEY = Buffer.from("ep_1");
-const NOTHING = { groups: [], removedRows: [], removedBlobs: [], refs: [], starts: [] };
+const NOTHING = { groups: [], removedBelow: [], removedBlobs: [], refs: [], starts: [] };
 const STREAM = { topic: "events", partition: 0 } as const;
+
+/** Of all blobs of all stores. */
+let nextSeq = 1;
 
 const segmentsIn = (dir: string) => readdirSync(storeIn(dir).segmentsDir);
 
-async function commitOne(store: CommitStore, offset: number, sizeBytes: number): Promise<void> {
+async function commitOne(
+  store: CommitStore,
+  offset: number,
+  sizeBytes: number,
+  stream: StreamId = STREAM,
+): Promise<void> {
   const value = Buffer.alloc(sizeBytes, offset);
   const records = [{ offset, keyBytes: KEY, value, appendedAtMs: 1 }];
-  const streams = [{ ...STREAM, base: offset, next: offset + 1, records }];
+  const streams = [{ ...stream, base: offset, next: offset + 1, records }];
   await store.commit({
     ...NOTHING,
-    packed: packCommit(streams, store.lastSeq() + 1_000_000 + offset),
+    packed: packCommit(streams, nextSeq++),
     groups: [["done", String(offset)]],
   });
 }
@@ -54,8 +63,13 @@ function expectWhole(store: CommitStore, count: number): void {
   expect(store.groupEntries()).toContainEqual(["done", String(count - 1)]);
 }
 
-function expectRows(store: CommitStore, from: number, count: number): void {
-  const rows = store.rowsFrom(STREAM, 0, Number.MAX_SAFE_INTEGER);
+function expectRows(
+  store: CommitStore,
+  from: number,
+  count: number,
+  stream: StreamId = STREAM,
+): void {
+  const rows = store.rowsFrom(stream, 0, Number.MAX_SAFE_INTEGER);
   expect(rows.map((row) => row.base)).toEqual(Array.from({ length: count }, (_, n) => from + n));
   for (const row of rows) expect(store.blob(row.seq)!.at(-1)).toBe(row.base % 256);
 }
@@ -154,6 +168,24 @@ it("a segment is written anew once nothing in it is needed and its readers let g
   expect([after(2), after(4), after(5)]).toEqual([[3, 4, 5], [5], []]);
 });
 
+it("keeps half as many segments for later as are in use, four at least, and removes the others", async () => {
+  await using dir = await temporaryDir();
+  const writer = new Segments(dir.path, SEED);
+  const written = Array.from({ length: 40 }, (_, index) =>
+    writer.append(index + 1, sized(index + 1, 3 * MIB)),
+  );
+  const giveBack = (from: number, to: number): void => {
+    writer.forget(written.slice(from, to).flatMap((one) => one!.places.map(([, place]) => place)));
+    for (const segment of writer.takeEmptied(40)) writer.reuse(segment);
+  };
+  // Two commits in each of twenty segments; the last is written to.
+  giveBack(0, 14);
+  await vi.waitFor(() => expect(readdirSync(dir.path)).toHaveLength(13 + 6));
+  giveBack(14, 38);
+  await writer[Symbol.asyncDispose]();
+  expect(readdirSync(dir.path)).toHaveLength(1 + 4);
+});
+
 it("of a number that was written twice the later one counts: the first was refused", async () => {
   await using dir = await temporaryDir();
   const writer = new Segments(dir.path, SEED);
@@ -208,7 +240,7 @@ it("what is trimmed gives its segments back, and the log goes on in them; a cras
     await store.commit({
       ...NOTHING,
       packed: { blobs: [], rows: [] },
-      removedRows: [oldest!],
+      removedBelow: [[STREAM, oldest!.next]],
       removedBlobs: [oldest!.seq],
     });
     expectRows(store, offset - keep + 1, keep);
@@ -229,26 +261,22 @@ it("what is trimmed gives its segments back, and the log goes on in them; a cras
 it("a few records that stay do not keep the segments of all that was written beside them", async () => {
   await using dir = await temporaryDir();
   const store = await openStore(storeIn(dir.path));
+  const held = { topic: "held", partition: 0 } as const;
   let kept = 0;
   for (let offset = 0; offset < 150; offset += 1) {
-    await commitOne(store, offset, MIB);
+    if (offset % 10 === 0) await commitOne(store, kept++, MIB, held);
+    else await commitOne(store, offset, MIB);
     const rows = store.rowsFrom(STREAM, 0, Number.MAX_SAFE_INTEGER);
-    const removed = rows.filter((row) => row.base % 10 !== 0);
-    kept = rows.length - removed.length;
-    if (removed.length < 20 && offset < 145) continue;
+    if (rows.length < 20 && offset < 145) continue;
     await store.commit({
       ...NOTHING,
       packed: { blobs: [], rows: [] },
-      removedRows: removed,
-      removedBlobs: removed.map((row) => row.seq),
+      removedBelow: [[STREAM, offset + 1]],
+      removedBlobs: rows.map((row) => row.seq),
     });
   }
   expect(kept).toBe(15);
-  const expectKept = (opened: CommitStore): void => {
-    const rows = opened.rowsFrom(STREAM, 0, Number.MAX_SAFE_INTEGER);
-    expect(rows.filter((row) => row.base % 10 === 0)).toHaveLength(kept);
-    for (const row of rows) expect(opened.blob(row.seq)!.at(-1)).toBe(row.base % 256);
-  };
+  const expectKept = (opened: CommitStore): void => expectRows(opened, 0, kept, held);
   expectKept(store);
   await store[Symbol.asyncDispose]();
   // Fifteen megabytes are kept, a quarter of eight segments: these, the one that is written to, and four for later.

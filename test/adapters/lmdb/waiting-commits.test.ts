@@ -5,7 +5,7 @@ import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 const PARTITIONS = 50;
-const NOTHING = { groups: [], removedRows: [], removedBlobs: [], refs: [], starts: [] };
+const NOTHING = { groups: [], removedBelow: [], removedBlobs: [], refs: [], starts: [] };
 const keyBytes = Buffer.from("ep_1");
 
 /** One record for every partition, as one commit. */
@@ -49,11 +49,13 @@ it("rows are found before and after they were put into the index, and after the 
     store = await openStore(options);
     expectAll(store, count);
   }
-  const [first] = store.rowsFrom({ topic: "events", partition: 7 }, 169, 1);
-  await store.commit({ ...NOTHING, packed: { blobs: [], rows: [] }, removedRows: [first!] });
-  expect(store.rowsFrom({ topic: "events", partition: 7 }, 168, 9).map((row) => row.base)).toEqual([
-    168,
-  ]);
+  const trimmed = { topic: "events", partition: 7 } as const;
+  await store.commit({
+    ...NOTHING,
+    packed: { blobs: [], rows: [] },
+    removedBelow: [[trimmed, 169]],
+  });
+  expect(store.rowsFrom(trimmed, 0, 9).map((row) => row.base)).toEqual([169]);
   expect(store.rowsFrom({ topic: "events", partition: 8 }, 168, 9)).toHaveLength(2);
   await store[Symbol.asyncDispose]();
 });

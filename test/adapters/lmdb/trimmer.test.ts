@@ -1,0 +1,88 @@
+import { expect, it } from "vitest";
+import type { CommitStore, StoreCommit } from "../../../src/adapters/lmdb/store.ts";
+import { collect, record } from "../../support/log-consumer.ts";
+import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+
+const PARTITIONS = 8;
+const COMMITS = 700;
+
+/** Tells of every commit that goes by. */
+const watching =
+  (told: (commit: StoreCommit) => void) =>
+  (store: CommitStore): CommitStore =>
+    new Proxy(store, {
+      get: (target, name) => {
+        if (name === "commit")
+          return (commit: StoreCommit) => {
+            told(commit);
+            return target.commit(commit);
+          };
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+
+it("a trim of much goes in many small steps, and appends go on between them", async () => {
+  await using dir = await temporaryDir();
+  const removed: number[] = [];
+  await using log = await openTestLog(dir.path, {
+    partitions: PARTITIONS,
+    retentionMs: -1,
+    wrapStore: watching(({ removedBlobs }) => {
+      if (removedBlobs.length > 0) removed.push(removedBlobs.length);
+    }),
+  });
+  // Some streams with a record in every commit, others with one in a few.
+  for (let commit = 0; commit < COMMITS; commit += 1) {
+    const partitions = Array.from({ length: PARTITIONS }, (_, n) => n);
+    await log.append(
+      partitions
+        .filter((partition) => commit % (partition + 1) === 0)
+        .map((partition) => record("events", partition, `${commit}`)),
+    );
+  }
+  const ended: string[] = [];
+  const trim = log.trim().then((rows) => {
+    ended.push("trim");
+    return rows;
+  });
+  await log.append([record("events", 0, "meanwhile")]).then(() => ended.push("append"));
+  const rows = await trim;
+  expect(ended).toEqual(["append", "trim"]);
+  const inPartition = (partition: number) => Math.ceil(COMMITS / (partition + 1));
+  const total = Array.from({ length: PARTITIONS }, (_, n) => inPartition(n)).reduce(
+    (a, b) => a + b,
+  );
+  expect(rows).toBeGreaterThanOrEqual(total);
+  expect(Math.max(...removed)).toBeLessThanOrEqual(128);
+  // Every blob once: none is left in part, and none twice.
+  expect(removed.reduce((sum, blobs) => sum + blobs)).toBe(COMMITS + (rows - total));
+});
+
+it("what one group has not read stays, whatever lies beside it in the same blobs", async () => {
+  await using dir = await temporaryDir();
+  const open = () => openTestLog(dir.path, { partitions: PARTITIONS, retentionMs: -1 });
+  let log = await open();
+  const reading = { group: "g", topics: ["events"] as const, deadlineMs: 5_000 };
+  const consumer = await collect(log, reading);
+  for (let commit = 0; commit < 300; commit += 1)
+    await log.append(
+      Array.from({ length: PARTITIONS }, (_, partition) =>
+        record("events", partition, `${partition}-${commit}`),
+      ),
+    );
+  await consumer.received(300 * PARTITIONS);
+  for (const [partition, owned] of consumer.owned)
+    await owned.commit([{ topic: "events", offset: partition * 40 }]);
+  // Each partition has come to another offset.
+  expect(await log.trim()).toBe(40 * (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7));
+  await log[Symbol.asyncDispose]();
+  log = await open();
+  expect(await log.trim()).toBe(0);
+  const again = await collect(log, reading);
+  const left = Array.from({ length: PARTITIONS }, (_, partition) => 300 - partition * 40);
+  await again.received(left.reduce((a, b) => a + b));
+  for (const { partition, offset, value } of again.records)
+    expect(Buffer.from(value).toString()).toBe(`${partition}-${offset}`);
+  await log[Symbol.asyncDispose]();
+});
