@@ -33,6 +33,7 @@ export class Exchange {
   #bodyEnded = false;
   #paused = false;
   #over = false;
+  #isClosing = false;
   /** An answer that waits for the sender to be through. */
   #early: Answer | null = null;
   #lastDataAt = 0;
@@ -161,6 +162,23 @@ export class Exchange {
     // A connection that stays open is read on, or its next request would never be seen.
     this.#resume();
     const mustClose = this.#mustClose || !this.#bodyEnded || this.#host.isStopping();
+    if (!mustClose) this.#write(answer, false);
+    else this.#writeAfterPacket(answer);
+  }
+
+  /**
+   * uWebSockets.js goes on with the next request of a packet as soon as the one before it is answered, even where that answer
+   * closes the connection; while it is not, it closes the connection in place of that. So nothing is read from behind this one.
+   */
+  #writeAfterPacket(answer: Answer): void {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    setImmediate(() => {
+      if (!this.#over) this.#write(answer, true);
+    });
+  }
+
+  #write(answer: Answer, mustClose: boolean): void {
     this.#end();
     writeAnswer(this.#response, this.#method, answer, mustClose);
   }

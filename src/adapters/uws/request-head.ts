@@ -3,17 +3,24 @@ import type { RequestHead } from "./handler.ts";
 
 export interface ReadHead {
   readonly head: RequestHead;
-  /** Whether the body comes in chunks: uWebSockets.js parses their framing loosely, so such a connection is not reused. */
-  readonly isChunked: boolean;
+  /**
+   * The connection is not used again. The sender asks for it (RFC 9112, section 9.6), or where the body ends is not certain:
+   * uWebSockets.js parses the framing of chunks loosely, and shows no header from behind one without a name.
+   */
+  readonly mustClose: boolean;
   /** Why the request is malformed (RFC 9112), null when it is not. */
   readonly malformed: string | null;
 }
+
+const WITHOUT_BODY: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+const CLOSE_OPTION = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 
 /** The headers that say where a body ends, as they were met. */
 interface Framing {
   contentLength: string | null;
   transferEncoding: string | null;
   hosts: number;
+  closes: boolean;
   malformed: string | null;
 }
 
@@ -27,6 +34,7 @@ export function readHead(request: HttpRequest, remoteAddress: string): ReadHead 
     contentLength: null,
     transferEncoding: null,
     hosts: 0,
+    closes: false,
     malformed: null,
   };
   request.forEach((name, value) => {
@@ -35,15 +43,18 @@ export function readHead(request: HttpRequest, remoteAddress: string): ReadHead 
   });
   const { contentLength, transferEncoding } = framing;
   const query = request.getQuery() as string | undefined;
+  const method = request.getCaseSensitiveMethod();
   const head = {
-    method: request.getCaseSensitiveMethod(),
+    method,
     path: request.getUrl(),
     query: query ?? null,
     headers,
     remoteAddress,
     declaredBytes: transferEncoding === null ? Number(contentLength ?? 0) : null,
   };
-  return { head, isChunked: transferEncoding !== null, malformed: framingError(framing) };
+  const hasLength = contentLength !== null || WITHOUT_BODY.has(method);
+  const mustClose = framing.closes || transferEncoding !== null || !hasLength;
+  return { head, mustClose, malformed: framingError(framing) };
 }
 
 function note(framing: Framing, name: string, value: string): void {
@@ -58,6 +69,9 @@ function note(framing: Framing, name: string, value: string): void {
       break;
     case "host":
       framing.hosts += 1;
+      break;
+    case "connection":
+      framing.closes ||= CLOSE_OPTION.test(value);
       break;
     default:
   }

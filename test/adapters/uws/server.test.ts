@@ -170,15 +170,45 @@ describe("requests", () => {
     expect(rig.log.records).toHaveLength(0);
   });
 
-  test("no second request is read from behind a chunked one", async () => {
+  test.each([
+    ["two lengths", "POST", TOKEN, "Content-Length: 0\r\nContent-Length: 60", ""],
+    ["two equal lengths", "POST", TOKEN, "Content-Length: 0\r\nContent-Length: 0", ""],
+    ["two Hosts", "POST", TOKEN, "Host: y\r\nContent-Length: 0", ""],
+    ["an unknown coding", "POST", TOKEN, "Transfer-Encoding: xchunked", "0\r\n\r\n"],
+    ["a coding before chunked", "POST", TOKEN, "Transfer-Encoding: gzip, chunked", "0\r\n\r\n"],
+    ["chunks to nobody", "POST", "nope", "Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"],
+    [
+      "chunks with a method that is refused",
+      "DELETE",
+      TOKEN,
+      "Transfer-Encoding: chunked",
+      "0\r\n\r\n",
+    ],
+    ["the wish to close", "POST", "nope", "Connection: te, Close\r\nContent-Length: 0", ""],
+  ])(
+    "in one packet, no second request is read from behind one with %s",
+    async (_what, method, token, headers, body) => {
+      await using rig = await serverRig();
+      const smuggled = `POST /in/${TOKEN}?smuggled HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi`;
+      const answer = await exchangeRaw(
+        rig.server.port,
+        [`${method} /in/${token} HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n${body}${smuggled}`],
+        { deadlineMs: 2_000 },
+      );
+      expect(answer.closed).toBe(true);
+      expect(rig.log.events.some((event) => event.query === "smuggled")).toBe(false);
+    },
+  );
+
+  test.each([
+    ["a chunked one", "Transfer-Encoding: chunked", "5\r\nhelloXX0\r\n\r\n"],
+    ["one with a header that has no name", ": y\r\nContent-Length: 0", ""],
+  ])("no second request is read from behind %s", async (_what, headers, body) => {
     await using rig = await serverRig();
     const smuggled = `POST /in/${TOKEN}?smuggled HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
     const answer = await exchangeRaw(
       rig.server.port,
-      [
-        `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n`,
-        smuggled,
-      ],
+      [`POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n${body}`, smuggled],
       { pauseMs: 50 },
     );
     expect(answer.closed).toBe(true);
