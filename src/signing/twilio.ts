@@ -65,19 +65,23 @@ function verifyTwilio(request: VerificationRequest, settings: TwilioSettings): V
       "The form cannot be read: it is not percent-encoded UTF-8, or larger than Twilio's.";
     return refuse("malformed_body", message);
   }
-  const isBodyBound = isForm || request.body.byteLength === 0;
-  if (!isBodyBound && !urls.some((url) => lastQueryValue(url, "bodySHA256") !== null)) {
+  const hasHash = urls.some((url) => lastQueryValue(url, "bodySHA256") !== null);
+  const mayBeWithoutHash = isForm || request.body.byteLength === 0;
+  if (!mayBeWithoutHash && !hasHash) {
     return refuse(
       "body_hash_missing",
       "The body is not a form and the URL has no bodySHA256, so nothing binds the body to the signature: does a proxy change Content-Type or drop the query?",
     );
   }
-  const matched = findSignedUrl(signature, secret, urls, form);
+  if (form !== "" && findSignedUrl(signature, secret, urls, form) !== null) return GENUINE;
+  // Signed without parameters: where a hash was signed, the body must have it, be it a form, or empty.
+  const matched = form === "" || hasHash ? findSignedUrl(signature, secret, urls, "") : null;
   if (matched === null) {
     const hint = mismatchHint(request.provider, secret);
     return refuse("signature_mismatch", `${settings.header} does not match the request: ${hint}.`);
   }
-  return isBodyBound || hasBodyHash(matched, request.body)
+  const isWithoutHash = mayBeWithoutHash && lastQueryValue(matched, "bodySHA256") === null;
+  return (isWithoutHash && form === "") || hasBodyHash(matched, request.body)
     ? GENUINE
     : refuse(
         "body_hash_mismatch",

@@ -170,6 +170,29 @@ describe("Twilio", () => {
   });
 
   it.each([
+    ["the body that was signed, as a form too", '{"a":1}', form, "ok"],
+    ["another body", '{"a":2}', null, "body_hash_mismatch"],
+    ["a body that was taken away", "", null, "body_hash_mismatch"],
+    ["a body that was taken away, called a form", "", form, "body_hash_mismatch"],
+    ["another body, called a form", "a=1", form, "body_hash_mismatch"],
+  ] as [string, string, [string, string] | null, string][])(
+    "a signed bodySHA256 is looked at with %s",
+    (_what, text, type, expected) => {
+      const hash = createHash("sha256").update('{"a":1}').digest("hex");
+      const signed = `${url}?bodySHA256=${hash}`;
+      const headers = [...(type === null ? [] : [type]), sign(signed)];
+      const body = Buffer.from(text);
+      expect(reason({ ...twilio, url: signed, body, headers })).toBe(expected);
+    },
+  );
+
+  it("a form whose parameters were signed needs no hash, whatever the URL says", () => {
+    const signed = `${url}?bodySHA256=${"0".repeat(64)}`;
+    const headers = [form, sign(`${signed}a1`)];
+    expect(reason({ ...twilio, url: signed, body: Buffer.from("a=1"), headers })).toBe("ok");
+  });
+
+  it.each([
     ["no signature", [], "missing_signature_header"],
     ["two", [sign(""), sign("")], "duplicate_signature_header"],
     ["a short one", [["X-Twilio-Signature", "AAAA"]], "malformed_signature_header"],
