@@ -7,7 +7,8 @@ export const deleteDestination = defineOperation({
   path: "/destinations/{id}",
   tag: "Destinations",
   summary: "Delete a destination",
-  description: "Soft delete; its pending deliveries end dead.",
+  description:
+    "Soft delete; its pending deliveries end dead, those that wait at the time they were put off to.",
   scope: "write",
   ids: { id: "destination" },
   query: noQuery,

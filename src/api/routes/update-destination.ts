@@ -10,7 +10,8 @@ export const updateDestination = defineOperation({
   path: "/destinations/{id}",
   tag: "Destinations",
   summary: "Change a destination",
-  description: "Changes what is given. Takes up to 60 s to affect deliveries.",
+  description:
+    "Changes what is given. Takes up to 60 s to affect deliveries; one that already waits for its retry or its rate limit keeps its time.",
   scope: "write",
   ids: { id: "destination" },
   query: noQuery,
