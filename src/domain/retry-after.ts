@@ -15,11 +15,11 @@ const HTTP_DATES = [
 
 /**
  * How long a `Retry-After` asks to wait, in ms, at most 24 h; null when it is absent, junk, or not in the future.
- * Seconds or an HTTP date (RFC 9110 section 10.2.3).
+ * Seconds, of however many digits, or an HTTP date (RFC 9110 section 10.2.3).
  */
 export function parseRetryAfterMs(header: string | null, nowMs: number): number | null {
   const text = header?.trim() ?? "";
-  const waitMs = /^\d{1,15}$/.test(text) ? Number(text) * 1000 : httpDateMs(text) - nowMs;
+  const waitMs = /^\d+$/.test(text) ? Number(text) * 1000 : httpDateMs(text) - nowMs;
   if (!(waitMs > 0)) return null;
   return Math.min(MAX_RETRY_AFTER_MS, waitMs);
 }

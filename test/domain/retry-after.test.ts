@@ -12,6 +12,7 @@ describe("Retry-After", () => {
     ["86400", DAY],
     ["999999", DAY],
     ["999999999999999", DAY],
+    ["00000000000000000060", 60_000],
     ["Fri, 06 Nov 2026 08:49:37 GMT", 37_000],
     ["Friday, 06-Nov-26 08:49:37 GMT", 37_000],
     ["Fri Nov  6 08:49:37 2026", 37_000],
@@ -36,9 +37,12 @@ describe("Retry-After", () => {
     "Fri, 99 Nov 2026 08:49:37 GMT",
     "Fri, 06 Foo 2026 08:49:37 GMT",
     "Infinity",
-    "9".repeat(400),
   ])("%j is ignored", (header) => {
     expect(parseRetryAfterMs(header, NOW)).toBeNull();
+  });
+
+  it.each([16, 400])("of %i digits asks to wait as long as we ever do: it is no junk", (digits) => {
+    expect(parseRetryAfterMs("9".repeat(digits), NOW)).toBe(DAY);
   });
 
   it("is bounded whatever the receiver says", () => {
