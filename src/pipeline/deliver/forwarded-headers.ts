@@ -31,19 +31,32 @@ const SAFE_VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
 
 /**
  * The original headers that a delivery carries. `signatureHeaders` (lower case) are added unchanged
- * when the destination asks for the provider's own signature.
+ * when the destination asks for the provider's own signature. What `Connection` names was meant for the next hop only.
  */
 export function forwardedHeaders(
   original: HeaderList,
   signatureHeaders: readonly string[],
   forwardSignature: boolean,
 ): HeaderList {
+  const nextHopOnly = namedByConnection(original);
   return original.flatMap(([name, value]): HeaderList => {
     const lower = name.toLowerCase();
+    if (nextHopOnly.has(lower)) return [];
     if (NEVER.test(lower) || !SAFE_NAME.test(lower) || !SAFE_VALUE.test(value)) return [];
     if (signatureHeaders.includes(lower)) return forwardSignature ? [[name, value]] : [];
     if (ALLOWED.has(lower)) return [[name, value]];
     const allowed = ALLOWED_PREFIXES.some((prefix) => lower.startsWith(prefix));
     return allowed && !PROOF.test(lower) ? [[name, value]] : [];
   });
+}
+
+/** Lower case. The content type is never among them: the body cannot be read without it (RFC 9110 section 7.6.1). */
+function namedByConnection(headers: HeaderList): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const [name, value] of headers) {
+    if (name.toLowerCase() !== "connection") continue;
+    for (const option of value.split(",")) names.add(option.trim().toLowerCase());
+  }
+  names.delete("content-type");
+  return names;
 }

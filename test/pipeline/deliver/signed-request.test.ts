@@ -50,6 +50,25 @@ describe("forwarded headers", () => {
     expect(forwardedHeaders([["Stripe-Signature", "t=1"]], [], true)).toEqual([]);
   });
 
+  it("a header that Connection names was meant for the next hop and does not travel on", () => {
+    const original = [
+      ["Connection", "close, X-GitHub-Foo"],
+      ["X-GitHub-Foo", "bar"],
+      ["X-GitHub-Event", "push"],
+      ["x-hub-signature-256", "sha256=ab"],
+      ["connection", ",\tX-Hub-Signature-256 ,,"],
+    ] as const;
+    expect(forwardedHeaders(original, ["x-hub-signature-256"], true)).toEqual([original[2]]);
+  });
+
+  it("the content type stays even when Connection names it", () => {
+    const original = [
+      ["Connection", "Content-Type"],
+      ["Content-Type", "application/json"],
+    ] as const;
+    expect(forwardedHeaders(original, [], false)).toEqual([original[1]]);
+  });
+
   it("drops what no HTTP client may send", () => {
     const original = [
       ["X-GitHub-Event", "a\r\nb"],
