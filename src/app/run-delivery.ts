@@ -90,10 +90,10 @@ function deliveryPorts(core: Core, appender: DeliveryPorts["appender"]): Deliver
       }),
     disableDestination: async (id, receiverUrl) => {
       const lookup = await cache.destination(id);
-      if (lookup.kind !== "found" || lookup.value.receiverUrl !== receiverUrl) return;
+      if (lookup.kind !== "found") return;
       await disableDestination(
         { store, now: () => clock.now() },
-        { orgId: lookup.value.orgId, id },
+        { orgId: lookup.value.orgId, id, receiverUrl },
         `410 Gone from ${receiverUrl}`,
       );
     },

@@ -4,18 +4,18 @@ import type { ConfigStore } from "../domain/config-store.ts";
 const ACTOR = "relay";
 
 /**
- * Disables a destination whose receiver is gone for good (410 Gone). False when it is deleted, or no longer active:
- * what a person set meanwhile is not overruled.
+ * Disables a destination whose receiver is gone for good (410 Gone at `receiverUrl`). False when it is deleted, no longer active,
+ * or has another URL by now: what a person set meanwhile is not overruled.
  */
 export async function disableDestination(
   ports: { readonly store: ConfigStore; readonly now: () => number },
-  destination: { readonly orgId: string; readonly id: string },
+  destination: { readonly orgId: string; readonly id: string; readonly receiverUrl: string },
   why: string,
 ): Promise<boolean> {
-  const { orgId, id } = destination;
+  const { orgId, id, receiverUrl } = destination;
   return ports.store.write(async (session) => {
     const row = await session.destinations.lock(orgId, id);
-    if (row === null || row.status !== "active") return false;
+    if (row === null || row.status !== "active" || row.receiverUrl !== receiverUrl) return false;
     const atMs = ports.now();
     await session.destinations.update(orgId, id, {
       status: "disabled",

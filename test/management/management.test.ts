@@ -387,6 +387,18 @@ describe("destinations", () => {
     await destinations.remove(actor, destination.id);
     expect(await disableDestination(ports, destination, "gone")).toBe(false);
   });
+
+  it("is not disabled by a late 410 of the URL that it had before", async () => {
+    const { destination } = await makeDestination();
+    const { destinations } = harness.management;
+    await destinations.update(actor, destination.id, {
+      receiverUrl: "https://mended.example.com/hook",
+    });
+    const ports = { store: harness.store, now: () => harness.time.nowMs };
+    expect(await disableDestination(ports, destination, "the receiver answered 410")).toBe(false);
+    expect(await destinations.get(actor, destination.id)).toMatchObject({ status: "active" });
+    expect(await auditOf(destination.id)).not.toContain("relay destination.disable");
+  });
 });
 
 describe("replays", () => {
