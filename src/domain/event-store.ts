@@ -50,8 +50,8 @@ export interface EventKey {
   readonly receivedAtMs: number;
 }
 
-/** An attempt as stored, in order of time; numbers are counted from it. */
-export type StoredAttempt = Omit<AttemptView, "attemptNumber">;
+/** An attempt as stored; numbers are counted from the order of time and from which try of which run it is. */
+export type StoredAttempt = Omit<AttemptView, "attemptNumber"> & Pick<Attempt, "run" | "tryNumber">;
 
 /** What the queries read from; everything is scoped to one organization. @throws {EventStoreError} */
 export interface EventPage {

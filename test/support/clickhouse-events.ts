@@ -210,15 +210,19 @@ export function attemptsArbitrary(event: EventRecord): fc.Arbitrary<Attempt[]> {
         deferral: fc.integer({ min: 0, max: 1 }),
         status: fc.constantFrom(...ATTEMPT_STATUSES),
         delayMs: fc.integer({ min: 0, max: 3 }),
+        waitMs: fc.integer({ min: 1, max: 9 }),
       }),
       {
-        maxLength: 5,
+        maxLength: 8,
         selector: (a) => `${a.destinationId}|${a.run}|${a.tryNumber}|${a.deferral}`,
       },
     )
     .map((attempts) =>
-      attempts.map(({ delayMs, ...over }) =>
-        makeAttempt(event, { ...over, attemptedAtMs: event.receivedAtMs + 1_000 + delayMs }),
-      ),
+      attempts.map(({ delayMs, waitMs, ...over }) => {
+        const attemptedAtMs = event.receivedAtMs + 1_000 + delayMs;
+        const isEnd = over.status === "delivered" || over.status === "dead";
+        const nextRetryAtMs = isEnd ? null : attemptedAtMs + waitMs;
+        return makeAttempt(event, { ...over, attemptedAtMs, nextRetryAtMs });
+      }),
     );
 }

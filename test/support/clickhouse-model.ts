@@ -65,13 +65,17 @@ export class EventModel {
   }
 
   numbered(eventId: string): Pick<AttemptView, "id" | "attemptNumber">[] {
-    const attempts = this.attemptsOf(eventId);
-    return attempts.map((attempt, index) => {
-      const before = attempts
-        .slice(0, index)
-        .filter((other) => other.destinationId === attempt.destinationId)
-        .filter((other) => other.status !== "rate_limited").length;
-      return { id: attempt.id, attemptNumber: before + 1 };
+    const rows = this.attemptsOf(eventId);
+    return rows.map((row, index) => {
+      const here = rows.filter(({ destinationId }) => destinationId === row.destinationId);
+      const tries = here.filter(({ status }) => status !== "rate_limited");
+      const ofRow = isDeferral(row)
+        ? (rows.slice(index).find((other) => tries.includes(other) && isSameTry(other, row)) ??
+          tries.findLast((other) => isSameTry(other, row)))
+        : row;
+      const attemptNumber =
+        ofRow === undefined ? tries.length + waitingRank(here, row) : tries.indexOf(ofRow) + 1;
+      return { id: row.id, attemptNumber };
     });
   }
 
@@ -107,6 +111,30 @@ export class EventModel {
         (filter.destinationId === undefined || attempt.destinationId === filter.destinationId),
     );
   }
+}
+
+const isDeferral = ({ status }: Attempt): boolean => status === "rate_limited";
+
+type TryOfRun = Pick<Attempt, "run" | "tryNumber">;
+
+const isSameTry = (one: TryOfRun, other: TryOfRun): boolean =>
+  one.run === other.run && one.tryNumber === other.tryNumber;
+
+/** Which of the tries that are still to be made at a destination a deferral put off: 1 for the one that is due first. */
+function waitingRank(here: readonly Attempt[], deferral: Attempt): number {
+  const announced = here
+    .filter(({ nextRetryAtMs }) => nextRetryAtMs !== null)
+    .map((row) => ({
+      run: row.run,
+      tryNumber: isDeferral(row) ? row.tryNumber : row.tryNumber + 1,
+      dueAtMs: row.nextRetryAtMs!,
+    }));
+  const waiting = announced
+    .filter((one) => !here.some((other) => !isDeferral(other) && isSameTry(other, one)))
+    .filter((one, index, all) => all.findIndex((other) => isSameTry(other, one)) === index)
+    .map((one) => announced.findLast((other) => isSameTry(other, one))!)
+    .sort((a, b) => a.dueAtMs - b.dueAtMs);
+  return waiting.findIndex((one) => isSameTry(one, deferral)) + 1;
 }
 
 /** Bytes as characters, A–Z lowered: each term occurs in the payload or within one header line. */

@@ -116,8 +116,8 @@ export const EVENT_EXISTS = `SELECT 1 AS found FROM events WHERE ${KEY} LIMIT 1`
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 
 export const SELECT_ATTEMPTS = `
-  SELECT id, destination_id, endpoint_id, toUnixTimestamp64Milli(attempted_at) AS attempted_at_ms, try_number, deferral,
-    receiver_url, http_status, response_body, latency_ms, status, toUnixTimestamp64Milli(next_retry_at) AS next_retry_at_ms
+  SELECT id, destination_id, endpoint_id, toUnixTimestamp64Milli(attempted_at) AS attempted_at_ms, run, try_number,
+    deferral, receiver_url, http_status, response_body, latency_ms, status, toUnixTimestamp64Milli(next_retry_at) AS next_retry_at_ms
   FROM attempts FINAL WHERE ${OF_EVENT}`;
 
 export const SELECT_FANOUTS = `SELECT destination_ids FROM fanouts WHERE ${OF_EVENT}`;

@@ -37,6 +37,7 @@ export interface AttemptJson {
   readonly destination_id: string;
   readonly endpoint_id: string;
   readonly attempted_at_ms: number;
+  readonly run: string;
   readonly try_number: number;
   readonly deferral: number;
   readonly receiver_url: string;
@@ -92,6 +93,8 @@ export function toAttempt(row: AttemptJson, orgId: string, key: EventKey): Store
     destinationId: row.destination_id,
     endpointId: row.endpoint_id,
     orgId,
+    run: row.run,
+    tryNumber: row.try_number,
     attemptedAtMs: row.attempted_at_ms,
     receiverUrl: row.receiver_url,
     httpStatus: row.http_status,

@@ -3,13 +3,60 @@ import type { StoredAttempt } from "../../domain/event-store.ts";
 
 /**
  * Counts the tries of each destination from 1, in the order given (oldest first), through replays too.
- * A `rate_limited` row carries the number of the try that it put off.
+ * A `rate_limited` row carries the number of the try that it put off: of its own run, which other runs' tries may come before.
+ * Tries that still wait are numbered as they will come if each does when it is due.
  */
 export function numberAttempts(attempts: readonly StoredAttempt[]): readonly AttemptView[] {
-  const tries = new Map<string, number>();
-  return attempts.map((attempt) => {
-    const before = tries.get(attempt.destinationId) ?? 0;
-    if (attempt.status !== "rate_limited") tries.set(attempt.destinationId, before + 1);
-    return { ...attempt, attemptNumber: before + 1 };
+  const counts = new Map<string, number>();
+  const countOne = (destinationId: string): number => {
+    const count = (counts.get(destinationId) ?? 0) + 1;
+    counts.set(destinationId, count);
+    return count;
+  };
+  const numbers = new Map<string, number>();
+  const ofTries = attempts.map((attempt) => {
+    if (attempt.status === "rate_limited") return null;
+    const number = countOne(attempt.destinationId);
+    numbers.set(keyOf(attempt, attempt.tryNumber), number);
+    return number;
   });
+  for (const { key, destinationId } of waitingTries(attempts, numbers))
+    numbers.set(key, countOne(destinationId));
+  // Newest first, so that a deferral takes the number of what came of it: a crash may let the same try be made twice.
+  const views: AttemptView[] = [];
+  for (const [index, attempt] of [...attempts.entries()].reverse()) {
+    const key = keyOf(attempt, attempt.tryNumber);
+    const attemptNumber = ofTries[index] ?? numbers.get(key)!;
+    numbers.set(key, attemptNumber);
+    views.push({ ...attempt, attemptNumber });
+  }
+  return views.reverse();
+}
+
+interface WaitingTry {
+  readonly key: string;
+  readonly destinationId: string;
+  readonly dueAtMs: number;
+}
+
+/** The tries that rows announce and that are not `made` yet, soonest first. Of several rows the latest says when. */
+function waitingTries(
+  attempts: readonly StoredAttempt[],
+  made: ReadonlyMap<string, unknown>,
+): WaitingTry[] {
+  const waiting = new Map<string, WaitingTry>();
+  for (const attempt of attempts) {
+    const { destinationId, status, tryNumber, nextRetryAtMs, attemptedAtMs } = attempt;
+    const isPutOff = status === "rate_limited";
+    if (!isPutOff && nextRetryAtMs === null) continue;
+    const key = keyOf(attempt, isPutOff ? tryNumber : tryNumber + 1);
+    if (made.has(key)) continue;
+    waiting.set(key, { key, destinationId, dueAtMs: nextRetryAtMs ?? attemptedAtMs });
+  }
+  return [...waiting.values()].sort((a, b) => a.dueAtMs - b.dueAtMs);
+}
+
+/** Identity of a try among those of one event. */
+function keyOf({ destinationId, run }: StoredAttempt, tryNumber: number): string {
+  return `${destinationId}|${run}|${tryNumber}`;
 }

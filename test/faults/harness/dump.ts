@@ -8,7 +8,7 @@ const PAGE = 100;
 const WINDOW_MS = 5_000;
 const READERS = 4;
 const SELECT_ATTEMPTS = `
-  SELECT event_id, destination_id, try_number, status, http_status
+  SELECT event_id, destination_id, run, try_number, status, http_status
   FROM attempts FINAL
   WHERE event_received_at >= fromUnixTimestamp64Milli({from:Int64})
   ORDER BY event_id, attempted_at, try_number, deferral, id`;
@@ -58,6 +58,7 @@ async function dumpAttempts(clickhouseUrl: string, fromMs: number): Promise<Dump
     const rows = await found.json<{
       event_id: string;
       destination_id: string;
+      run: string;
       try_number: number;
       status: AttemptStatus;
       http_status: number;
@@ -65,6 +66,7 @@ async function dumpAttempts(clickhouseUrl: string, fromMs: number): Promise<Dump
     return rows.map((row) => ({
       eventId: row.event_id,
       destinationId: row.destination_id,
+      run: row.run,
       tryNumber: row.try_number,
       status: row.status,
       httpStatus: row.http_status,
@@ -96,13 +98,22 @@ async function readDetails(
   return { payloads, attempts };
 }
 
-/** The rows of one event, oldest first, as the API must show them: tries count from 1 at each destination. */
+/**
+ * The rows of one event, oldest first, as the API must show them: tries count from 1 at each destination, and a deferral has
+ * the number of the try that came of it.
+ */
 function describeAttempts(rows: readonly DumpedAttempt[]): string {
-  const tries = new Map<string, number>();
-  const lines = rows.map(({ destinationId, status }) => {
-    const before = tries.get(destinationId) ?? 0;
-    if (status !== "rate_limited") tries.set(destinationId, before + 1);
-    return `${destinationId} ${before + 1} ${status}`;
+  const lines = rows.map((row, index) => {
+    const { destinationId, status } = row;
+    const tries = rows.filter(
+      (other) => other.destinationId === destinationId && other.status !== "rate_limited",
+    );
+    const same = tries.filter(
+      ({ run, tryNumber }) => run === row.run && tryNumber === row.tryNumber,
+    );
+    const made = same.find((other) => rows.indexOf(other) >= index) ?? same.at(-1);
+    const number = made === undefined ? tries.length + 1 : tries.indexOf(made) + 1;
+    return `${destinationId} ${number} ${status}`;
   });
   return lines.toSorted().join(", ");
 }

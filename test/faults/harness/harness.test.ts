@@ -82,6 +82,7 @@ function wellLedgers(): Ledgers {
         {
           eventId: "evt_1",
           destinationId: "dst_1",
+          run: "event",
           tryNumber: 1,
           status: "delivered",
           httpStatus: 200,

@@ -67,6 +67,7 @@ export interface DumpedEvent {
 export interface DumpedAttempt {
   readonly eventId: string;
   readonly destinationId: string;
+  readonly run: string;
   /** Within its run. */
   readonly tryNumber: number;
   readonly status: AttemptStatus;
