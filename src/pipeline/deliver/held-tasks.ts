@@ -113,25 +113,37 @@ export class HeldTasks {
   async #releaseNext(destinationId: string): Promise<"now" | "later" | "no"> {
     if (!this.#host.mayStart() || this.#inTransit.has(destinationId)) return "no";
     const lookup = await this.#host.lookUp(destinationId);
-    const nowMs = this.#host.clock.now();
     switch (lookup.kind) {
       case "unavailable":
         return "no";
       case "missing":
-        return this.#endNext(destinationId, null, "the destination was deleted");
-      case "found":
-        if (this.index.oldestRunMs(destinationId) + this.#host.retentionMs < nowMs)
-          return this.#endExpired(destinationId, lookup.value, nowMs);
+        return this.#end(destinationId, this.index.next(destinationId, CHUNK_TASKS), {
+          config: null,
+          reason: "the destination was deleted",
+        });
+      case "found": {
+        const expired = this.#expired(destinationId);
+        if (expired.length > 0)
+          return this.#end(destinationId, expired, {
+            config: lookup.value,
+            reason: "held longer than events are kept (retention)",
+          });
         if (lookup.value.status !== "active") return "no";
         if (!this.#host.hasRoom(destinationId)) return "later";
         return this.#publishNext(destinationId);
+      }
       default:
         return lookup satisfies never;
     }
   }
 
+  #expired(destinationId: string): number[] {
+    const { clock, retentionMs } = this.#host;
+    return this.index.begunBefore(destinationId, clock.now() - retentionMs, CHUNK_TASKS);
+  }
+
   async #publishNext(destinationId: string): Promise<"now" | "later" | "no"> {
-    const chunk = await this.#readNext(destinationId);
+    const chunk = await this.#read(this.index.next(destinationId, CHUNK_TASKS));
     this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
     const records = [...chunk.values()].map((task): NewRecord => ({
       topic: "tasks",
@@ -145,44 +157,16 @@ export class HeldTasks {
     return published ? "no" : "later";
   }
 
-  async #endNext(
+  async #end(
     destinationId: string,
-    config: DestinationConfig | null,
-    reason: string,
+    offsets: readonly number[],
+    { config, reason }: { readonly config: DestinationConfig | null; readonly reason: string },
   ): Promise<"now" | "no"> {
-    const chunk = await this.#readNext(destinationId);
+    const chunk = await this.#read(offsets);
+    if (chunk.size === 0) return "no";
     const ends = [...chunk.values()].map((task) => this.#host.deadRecord(task, config, reason));
     if (!(await this.#letGo(destinationId, chunk, ends))) return "no";
     this.#host.onDead(ends.length);
-    return "now";
-  }
-
-  /** The oldest run may be over its retention: those that are end, the others are held anew. */
-  async #endExpired(
-    destinationId: string,
-    config: DestinationConfig,
-    nowMs: number,
-  ): Promise<"now" | "no"> {
-    const chunk = await this.#readNext(destinationId);
-    const records: NewRecord[] = [];
-    const heldAnew: DeliveryTask[] = [];
-    for (const task of chunk.values())
-      if (task.runStartedAtMs + this.#host.retentionMs < nowMs)
-        records.push(
-          this.#host.deadRecord(task, config, "held longer than events are kept (retention)"),
-        );
-      else heldAnew.push(task);
-    if (records.length === 0) {
-      // Held in another order than the runs began: look again when these are over.
-      this.index.raiseOldestRun(
-        destinationId,
-        Math.min(...heldAnew.map((task) => task.runStartedAtMs)),
-      );
-      return "now";
-    }
-    const expired = new Map([...chunk].filter(([, task]) => !heldAnew.includes(task)));
-    if (!(await this.#letGo(destinationId, expired, records))) return "no";
-    this.#host.onDead(records.length);
     return "now";
   }
 
@@ -208,8 +192,9 @@ export class HeldTasks {
     return true;
   }
 
-  async #readNext(destinationId: string): Promise<Map<number, DeliveryTask>> {
-    const wanted = new Set(this.index.next(destinationId, CHUNK_TASKS));
+  /** Reads the tasks at these offsets, ascending; only the first of them when they are large. */
+  async #read(offsets: readonly number[]): Promise<Map<number, DeliveryTask>> {
+    const wanted = new Set(offsets);
     const chunk = new Map<number, DeliveryTask>();
     const [first] = wanted;
     let bytes = 0;

@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { HeldIndex } from "../../../src/pipeline/deliver/held-index.ts";
+import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { FAIL, OK, QUICK_BREAKER, SimWorld } from "../../support/sim-world.ts";
 
-const DAY = 86_400_000;
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 
 describe("a paused destination", () => {
   it("holds what is queued, limited and waiting for a retry, and goes on within 60 s of its resume", async () => {
@@ -149,5 +152,54 @@ describe("a paused destination", () => {
       ["run2", "dead"],
     ]);
     expect(world.attempts()[0]!.responseBody).toContain("retention");
+  });
+
+  it("ends the oldest run when its time is over, however many newer ones were held before it", async () => {
+    const world = new SimWorld({
+      delivery: { retentionMs: HOUR, retryBaseMs: HOUR / 6, heldSweepMs: 60_000 },
+    });
+    world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    const old = world.ingest();
+    await world.clock.advance(0.75 * HOUR);
+    world.configure("dst_1", { status: "paused" });
+    for (let count = 0; count < 450; count += 1)
+      world.replay(world.makeEvent(), "dst_1", `run${count}`);
+    await world.clock.advance(HOUR / 6);
+    expect(world.held).toBe(451);
+    await world.clock.advance(HOUR / 6);
+    expect([...world.ended().values()].map((row) => [row.eventId, row.status])).toEqual([
+      [old.id, "dead"],
+    ]);
+    expect(world.held).toBe(450);
+    await world.clock.advance(HOUR);
+    expect(world.ended().size).toBe(451);
+    expect(world.held).toBe(0);
+    expect(world.errors).toEqual([]);
+  });
+});
+
+describe("the index of held tasks", () => {
+  it("finds the runs that began before a time, in order of the log, however they were held", () => {
+    const index = new HeldIndex();
+    const event = new SimWorld().makeEvent();
+    const note = (offset: number, runStartedAtMs: number): void =>
+      index.note(offset, {
+        kind: "task",
+        task: { ...firstTry(event, "dst_1", 0), runStartedAtMs },
+      });
+    note(5, 50);
+    note(9, 10);
+    note(3, 40);
+    note(7, 20);
+    expect(index.begunBefore("dst_1", 10, 4)).toEqual([]);
+    expect(index.begunBefore("dst_1", 41, 4)).toEqual([3, 7, 9]);
+    expect(index.begunBefore("dst_1", 41, 2)).toEqual([3, 7]);
+    index.release("dst_1", [3, 7, 9]);
+    expect(index.begunBefore("dst_1", 50, 4)).toEqual([]);
+    note(11, 30);
+    expect(index.begunBefore("dst_1", 50, 4)).toEqual([11]);
+    expect(index.begunBefore("dst_2", 50, 4)).toEqual([]);
   });
 });
