@@ -7,6 +7,7 @@ import { attemptId } from "../../domain/ids.ts";
 import type { FollowUp } from "../../domain/outcome.ts";
 import { parseRetryAfterMs } from "../../domain/retry-after.ts";
 import type { Reply } from "./ports.ts";
+import { storedText } from "./stored-text.ts";
 
 /** The end of a try: its row, and what follows. */
 export interface Conclusion {
@@ -121,7 +122,7 @@ function rowOf(
     attemptedAtMs: end.attemptedAtMs,
     receiverUrl: end.receiverUrl,
     httpStatus: end.httpStatus,
-    responseBody: end.responseBody,
+    responseBody: storedText(end.responseBody),
     latencyMs: end.latencyMs,
     status,
     nextRetryAtMs,

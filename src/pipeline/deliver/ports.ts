@@ -19,7 +19,7 @@ export type Reply =
       readonly kind: "response";
       readonly status: number;
       readonly retryAfter: string | null;
-      /** At most 16 KiB of text. */
+      /** What was read of the answer, decoded; more than is stored where it is no UTF-8. */
       readonly body: string;
       readonly latencyMs: number;
     }

@@ -92,6 +92,20 @@ describe("delivery", () => {
     expect(second!.atMs - first!.atMs).toBeLessThan(602_000);
   });
 
+  it.each([
+    ["of bytes that are no UTF-8", "\ufffd".repeat(16 * 1024), "\ufffd".repeat(5_461)],
+    ["of pairs of surrogates", `ab${"😀".repeat(8 * 1024)}`, `ab${"😀".repeat(4_095)}`],
+    ["that just fits", `a${"é".repeat(8_191)}`, `a${"é".repeat(8_191)}`],
+  ])("stores at most 16 KiB of an answer %s, cut between characters", async (_, body, stored) => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", () => ({ afterMs: 5, reply: answer(200, body) }));
+    await world.start();
+    world.ingest();
+    await world.clock.advance(500);
+    expect(world.attempts().map(({ responseBody }) => responseBody === stored)).toEqual([true]);
+  });
+
   it("records a timeout with its reason and retries it", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { retryMaxAttempts: 1 });
