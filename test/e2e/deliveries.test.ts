@@ -149,6 +149,36 @@ describe("deliveries through the started service", () => {
     expect(deferred).toBeLessThanOrEqual(sent.length * 2);
   });
 
+  it("gives a deferral the number of the try that came of it, when replays of one event wait together", async () => {
+    const replays = 5;
+    await using receiver = await startReceiver();
+    const { endpoint, destination } = await connect(receiver.url, {
+      rate_limit_max: 1,
+      rate_limit_window: "second",
+    });
+    const { eventId } = await postGithubWebhook(endpoint.url, "{}");
+    for (let replay = 0; replay < replays; replay += 1)
+      await relay.client.events.replayTo(eventId, destination.id);
+    const attempts = await waitFor(
+      "the replays",
+      async () => {
+        const rows = await relay.client.events.attempts(eventId);
+        return rows.filter(({ status }) => status === "delivered").length > replays ? rows : null;
+      },
+      40_000,
+    );
+    const tries = attempts.filter(({ status }) => status === "delivered");
+    expect(tries.map(({ attempt_number }) => attempt_number)).toEqual([1, 2, 3, 4, 5, 6]);
+    const deferrals = attempts.filter(({ status }) => status === "rate_limited");
+    expect(deferrals.length).toBeGreaterThan(1);
+    for (const { attempt_number, next_retry_at } of deferrals) {
+      // Tries are a second apart, so half of one tells them from each other.
+      const earlyMs =
+        Date.parse(next_retry_at!) - Date.parse(tries[attempt_number - 1]!.attempted_at);
+      expect(earlyMs).toBeLessThan(500);
+    }
+  });
+
   it("holds the pending deliveries of a paused destination and continues them on resume, with the new URL", async () => {
     let status = 503;
     await using receiver = await startReceiver(() => status);
