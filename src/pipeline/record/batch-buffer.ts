@@ -80,10 +80,7 @@ export class BatchBuffer<Row> {
   takePlanned(): Batch<Row> | null {
     for (const { plan } of this.#queues.values()) {
       if (plan === null || !plan.ranges.every((range) => this.#covers(plan, range))) continue;
-      return this.#take(
-        plan,
-        new Map(plan.ranges.map(([partition, , to]) => [partition, to] as const)),
-      );
+      return this.#take(plan);
     }
     return null;
   }
@@ -116,19 +113,20 @@ export class BatchBuffer<Row> {
       ([partition, to]) =>
         [partition, this.#queues.get(partition)!.entries[0]!.offset, to] as const,
     );
-    return this.#take(makePlan(this.#topic, ranges), ends);
+    return this.#take(makePlan(this.#topic, ranges));
   }
 
   #covers(plan: BatchPlan, [partition, , to]: BatchPlan["ranges"][number]): boolean {
     const queue = this.#queues.get(partition);
-    if (queue === undefined || queue.plan?.token !== plan.token) return false;
+    if (queue === undefined || queue.plan?.key !== plan.key) return false;
     return (queue.entries.at(-1)?.offset ?? -1) >= to - 1;
   }
 
-  #take(plan: BatchPlan, ends: ReadonlyMap<number, number>): Batch<Row> {
+  /** In the plan's order, so that a repeated batch has its rows in the same one. */
+  #take(plan: BatchPlan): Batch<Row> {
     const rows: Row[] = [];
     const partitions: OwnedPartition[] = [];
-    for (const [partition, to] of ends) {
+    for (const [partition, , to] of plan.ranges) {
       const queue = this.#queues.get(partition)!;
       let count = 0;
       while (count < queue.entries.length && queue.entries[count]!.offset < to) count += 1;

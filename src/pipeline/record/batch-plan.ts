@@ -1,20 +1,31 @@
+import { hash } from "node:crypto";
+
 /**
  * What the next insert will hold, written into the commit metadata of every partition in it before it is made:
  * after a crash the very same rows are inserted under the same token, which the store then knows to drop if they
- * had arrived. `ranges` are [partition, first offset, offset after the last].
+ * had arrived. `ranges` are [partition, first offset, offset after the last], in order of the partitions; plans of
+ * one log with the same `key` are the same.
  */
 export interface BatchPlan {
-  readonly token: string;
+  readonly key: string;
   readonly ranges: readonly (readonly [partition: number, from: number, to: number])[];
 }
 
 /** Kafka keeps at most 4096 bytes of metadata. */
 export const MAX_PLAN_PARTITIONS = 80;
 
-/** The token follows from the ranges alone; rows of a topic are known by their offsets. */
 export function makePlan(topic: string, ranges: BatchPlan["ranges"]): BatchPlan {
   const sorted = [...ranges].sort((a, b) => a[0] - b[0]);
-  return { token: `${topic}:${sorted.map((range) => range.join("-")).join(",")}`, ranges: sorted };
+  return { key: `${topic}:${sorted.map((range) => range.join("-")).join(",")}`, ranges: sorted };
+}
+
+/**
+ * What the store knows an insert by. Offsets start over with every new log, while a store may be kept or shared by
+ * several: so the token also follows from the ids of the rows, which no other log has. Where a repeated batch lacks
+ * rows of the first (the log has let go of them), its token is another: rows that are stored twice still count once.
+ */
+export function insertToken(plan: BatchPlan, rowIds: readonly string[]): string {
+  return `${plan.key}#${hash("sha256", rowIds.join("\n"), "base64url")}`;
 }
 
 export function encodePlan(plan: BatchPlan): string {

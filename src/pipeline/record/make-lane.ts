@@ -3,7 +3,7 @@ import { EventStoreError } from "../../domain/event-store.ts";
 import type { LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { BatchBuffer, type Batch, type Entry } from "./batch-buffer.ts";
-import { decodePlan, encodePlan } from "./batch-plan.ts";
+import { decodePlan, encodePlan, insertToken } from "./batch-plan.ts";
 import type { RecordMetrics } from "./record-metrics.ts";
 
 /** An insert that finds this many rows goes at once. */
@@ -29,6 +29,8 @@ export interface LaneOptions<Row> {
   readonly metrics: RecordMetrics;
   /** Null for a record without a row. @throws {Error} on a foreign record */
   readonly decode: (record: LogRecord) => Row | null;
+  /** What a row is known by, in every log. */
+  readonly idOf: (row: Row) => string;
   readonly insert: (rows: readonly Row[], batchToken: string) => Promise<void>;
 }
 
@@ -72,11 +74,12 @@ export function makeLane<Row>(options: LaneOptions<Row>): Lane {
   };
 
   const insertUntilDone = async (batch: Batch<Row>): Promise<boolean> => {
+    const token = insertToken(batch.plan, batch.rows.map(options.idOf));
     for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(delayMs * 2, RETRY_MOST_MS)) {
       if (stopped.signal.aborted) return false;
       const startedAt = clock.monotonic();
       try {
-        if (batch.rows.length > 0) await options.insert(batch.rows, batch.plan.token);
+        if (batch.rows.length > 0) await options.insert(batch.rows, token);
         metrics.recorded(topic, batch.rows.length, (clock.monotonic() - startedAt) / 1_000);
         return true;
       } catch (error) {

@@ -44,6 +44,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
       const event = decodeEvent(record.value);
       return { event, tokens: () => eventTokens(event, decoder) };
     },
+    idOf: ({ event }) => event.id,
     insert: (rows, token) => store.insertEvents(rows, token),
   });
   const outcomes = makeLane<FanoutRow | Attempt>({
@@ -64,6 +65,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
           return outcome satisfies never;
       }
     },
+    idOf: (row) => ("kind" in row ? `${row.eventId}|${row.run}` : row.id),
     insert: async (rows, token) => {
       const fanouts = rows.filter((row): row is FanoutRow => "kind" in row);
       const attempts = rows.filter((row): row is Attempt => !("kind" in row));

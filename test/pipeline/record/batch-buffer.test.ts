@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { BatchBuffer } from "../../../src/pipeline/record/batch-buffer.ts";
-import { decodePlan, encodePlan, makePlan } from "../../../src/pipeline/record/batch-plan.ts";
+import {
+  decodePlan,
+  encodePlan,
+  insertToken,
+  makePlan,
+  type BatchPlan,
+} from "../../../src/pipeline/record/batch-plan.ts";
 
 const own = (partition: number): OwnedPartition => ({ partition }) as OwnedPartition;
 const entries = (from: number, count: number, sizeBytes = 1) =>
@@ -51,12 +57,33 @@ test("an announced batch is repeated exactly, once all of it is here, before any
   buffer.add(b, plan);
   buffer.push(b, entries(2, 4));
   const batch = buffer.takePlanned();
-  expect(batch?.plan.token).toBe(plan.token);
+  expect(batch?.plan.key).toBe(plan.key);
   expect(batch?.rows).toEqual([5, 6, 7, 2]);
   expect(buffer.take(limits)?.plan.ranges).toEqual([
     [0, 8, 15],
     [1, 3, 6],
   ]);
+});
+
+test("a repeated batch has its rows in the order of the first, whose longest partition was not the lowest", () => {
+  const fill = (plan: BatchPlan | null): BatchBuffer<string> => {
+    const buffer = new BatchBuffer<string>("events");
+    for (const [partition, count] of [
+      [0, 2],
+      [1, 4],
+      [2, 3],
+    ] as const) {
+      const owned = own(partition);
+      buffer.add(owned, plan);
+      for (let offset = 0; offset < count; offset += 1)
+        buffer.push(owned, [{ offset, row: `${partition}/${offset}`, sizeBytes: 1 }]);
+    }
+    return buffer;
+  };
+  const first = fill(null).take(limits)!;
+  const again = fill(decodePlan("events", encodePlan(first.plan))).takePlanned()!;
+  expect(again.rows).toEqual(first.rows);
+  expect(insertToken(again.plan, again.rows)).toBe(insertToken(first.plan, first.rows));
 });
 
 test("a plan that cannot be completed here is given up", () => {
@@ -97,4 +124,12 @@ test("a plan survives the commit's metadata, and foreign metadata is none", () =
   expect(decodePlan("events", encodePlan(plan))).toEqual(plan);
   expect(decodePlan("events", "")).toBeNull();
   expect(decodePlan("events", '{"v":9}')).toBeNull();
+});
+
+test("the same offsets of another log have another token", () => {
+  const plan = makePlan("events", [[0, 0, 2]]);
+  const token = insertToken(plan, ["evt_1", "evt_2"]);
+  expect(insertToken(plan, ["evt_1", "evt_2"])).toBe(token);
+  expect(insertToken(plan, ["evt_3", "evt_4"])).not.toBe(token);
+  expect(insertToken(makePlan("events", [[0, 2, 4]]), ["evt_1", "evt_2"])).not.toBe(token);
 });

@@ -152,6 +152,26 @@ test("a crash between insert and commit repeats exactly the same batch, which th
   ]);
 });
 
+test("events of a new log are stored, though one with the same offsets has been recorded to this store before", async () => {
+  const reader = makeEventStoreReader(clickhouse.client);
+  for (const seed of [1, 2]) {
+    const log = new MemoryLog(1);
+    const event = makeEvent(seed, { orgId: "org_new_log" });
+    const { endpointId } = event;
+    log.append("events", endpointId, encodeEvent(event));
+    log.append("attempts", endpointId, encodeOutcome(makeFanout(event)));
+    const attempt = makeAttempt(event);
+    log.append("attempts", endpointId, encodeOutcome({ kind: "attempt", attempt, followUp: null }));
+    await using recorder = record(log, makeEventStoreWriter(clickhouse.client));
+    await recorder.start();
+    await until(() => log.committedOffset("events") === 1 && log.committedOffset("attempts") === 2);
+    expect(await reader.exists("org_new_log", event)).toBe(true);
+    expect(await reader.attempts("org_new_log", event)).toHaveLength(1);
+    expect((await reader.summaries("org_new_log", [event])).size).toBe(1);
+  }
+  expect(await reader.count("org_new_log", everything)).toBe(2);
+});
+
 test("a record that cannot be read is counted and passed over", async () => {
   const log = new MemoryLog(1);
   log.append("events", "ep_1", Buffer.from("junk"));
