@@ -50,6 +50,7 @@ export function makeLane<Row>(options: LaneOptions<Row>): Lane {
   let inFlight: Batch<Row> | null = null;
   const onCommitted: (() => void)[] = [];
   let wake: () => void = () => undefined;
+  let lingering = false;
   let busy = false;
   let plansUntilMs = 0;
 
@@ -133,11 +134,13 @@ export function makeLane<Row>(options: LaneOptions<Row>): Lane {
         if (buffer.rows === 0) break;
         const lingerMs = busy ? BUSY_LINGER_MS : QUIET_LINGER_MS;
         const lateAt = clock.monotonic() + lingerMs;
+        lingering = true;
         while (buffer.rows < FULL_ROWS && !stopped.signal.aborted) {
           const leftMs = lateAt - clock.monotonic();
           if (leftMs <= 0) break;
           await pause(leftMs);
         }
+        lingering = false;
         if (stopped.signal.aborted) break;
         next = nextBatch();
         if (next === null) {
@@ -165,7 +168,7 @@ export function makeLane<Row>(options: LaneOptions<Row>): Lane {
           settle();
           if (buffer.rows > 0) kick();
         });
-    } else if (buffer.rows >= FULL_ROWS) wake();
+    } else if (lingering && buffer.rows >= FULL_ROWS) wake();
   };
 
   const toEntry = (record: LogRecord): Entry<Row> => {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
+import type { Clock } from "../../../src/domain/clock.ts";
 import { EventStoreError, type EventStoreWriter } from "../../../src/domain/event-store.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
 import { encodeEvent } from "../../../src/pipeline/log/event-codec.ts";
@@ -16,6 +17,7 @@ import {
 } from "../../support/clickhouse.ts";
 import { makeAttempt, makeEvent, makeFanout } from "../../support/clickhouse-events.ts";
 import { MemoryLog } from "../../support/clickhouse-log.ts";
+import { SimClock } from "../../support/sim-clock.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 
 let clickhouse: TestClickHouse;
@@ -33,10 +35,11 @@ function record(
   log: MemoryLog,
   store: EventStoreWriter,
   seen: Partial<RecordMetrics> = {},
+  clock: Clock = realClock,
 ): Recorder {
   const ignore = (): void => undefined;
   const metrics = { recorded: ignore, failed: ignore, skipped: ignore, ...seen };
-  return makeRecorder({ log, store, clock: realClock, logger: makeSilentLogger(), metrics });
+  return makeRecorder({ log, store, clock, logger: makeSilentLogger(), metrics });
 }
 
 function fill(log: MemoryLog, count: number, over: Partial<EventRecord>): void {
@@ -110,6 +113,27 @@ test("a store that is away, answers too late or fails at random loses nothing an
     format: "JSONEachRow",
   });
   expect(await answer.json()).toEqual([{ rows: 500 }]);
+});
+
+test("a store that is away is asked again after growing pauses, however much waits", async () => {
+  const log = new MemoryLog(1);
+  const clock = new SimClock();
+  const startedAtMs = clock.monotonic();
+  const askedAtMs: number[] = [];
+  const away: EventStoreWriter = {
+    ...makeEventStoreWriter(clickhouse.client),
+    async insertEvents() {
+      askedAtMs.push(clock.monotonic() - startedAtMs);
+      throw new EventStoreError("store_unavailable", "away");
+    },
+  };
+  await using recorder = record(log, away, {}, clock);
+  await recorder.start();
+  for (let round = 0; round < 30; round += 1) {
+    fill(log, 1_000, { orgId: "org_waiting" });
+    await clock.advance(100);
+  }
+  expect(askedAtMs).toEqual([100, 350, 850, 1_850]);
 });
 
 test("a crash between insert and commit repeats exactly the same batch, which the store drops", async () => {
