@@ -15,6 +15,11 @@ type ReplayPorts = Pick<ManagementPorts, "store" | "log" | "events" | "now" | "n
 /** Each task carries the event's body: an append of many large ones is made in parts of about this size. */
 const MAX_APPEND_BYTES = 16 * 1024 * 1024;
 
+interface Part {
+  readonly run: string;
+  readonly destinationIds: readonly string[];
+}
+
 export function makeReplays({
   store,
   log,
@@ -32,26 +37,33 @@ export function makeReplays({
     return event;
   }
 
-  /** One run of the event at these destinations: what is enqueued and what tells of it become durable together. */
+  /**
+   * One run of the event at these destinations, or several of many large ones: what is enqueued by an append and what
+   * tells of it become durable together, and a run has one fan-out.
+   */
   async function enqueue(
     actor: Actor,
     event: EventRecord,
     destinationIds: readonly string[],
   ): Promise<void> {
     const atMs = now();
-    const run = newId("event", atMs).slice(ID_PREFIXES.event.length);
     const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
+    const parts: Part[] = [];
+    for (let from = 0; from < destinationIds.length; from += perAppend)
+      parts.push({
+        run: newId("event", atMs).slice(ID_PREFIXES.event.length),
+        destinationIds: destinationIds.slice(from, from + perAppend),
+      });
+    const runs = parts.map(({ run }) => run);
     await store.write(async (session) => {
-      await noteWrite(session, actor, "event.replay", event.id, atMs, { destinationIds, run });
-      for (let from = 0; from < destinationIds.length; from += perAppend)
-        await append(event, destinationIds.slice(from, from + perAppend), run, atMs);
+      await noteWrite(session, actor, "event.replay", event.id, atMs, { destinationIds, runs });
+      for (const part of parts) await append(event, part, atMs);
     });
   }
 
   async function append(
     event: EventRecord,
-    destinationIds: readonly string[],
-    run: string,
+    { run, destinationIds }: Part,
     atMs: number,
   ): Promise<void> {
     const key = event.endpointId;

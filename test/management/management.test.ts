@@ -495,6 +495,24 @@ describe("replays", () => {
     expect(harness.appended.map((records) => records.length)).toEqual([3, 3, 2]);
   });
 
+  it("of large bodies count every destination: each part is a run of its own, whose fan-out another's does not replace", async () => {
+    const event = await makeEvent({ body: new Uint8Array(6 * 1024 * 1024) });
+    for (let index = 0; index < 5; index += 1) await makeDestination({}, event.endpointId);
+    harness.appended.length = 0;
+    const { enqueued } = await harness.management.replays.toAll(actor, event.id);
+    const destinationsByRun = new Map<string, readonly string[]>();
+    for (const [fanout, ...tasks] of harness.appended) {
+      const outcome = decodeOutcome(fanout!.value);
+      if (outcome.kind !== "fanout") throw new Error("an append without its fan-out");
+      const decoded = tasks.map(({ value }) => decodeTask(value));
+      expect(decoded.map(({ destinationId }) => destinationId)).toEqual(outcome.destinationIds);
+      expect(new Set(decoded.map(({ run }) => run))).toEqual(new Set([outcome.run]));
+      destinationsByRun.set(outcome.run, outcome.destinationIds);
+    }
+    expect([...destinationsByRun.values()].flat()).toEqual(enqueued);
+    expect(enqueued).toHaveLength(5);
+  });
+
   it("say unavailable, and leave no audit row, when the log cannot take them", async () => {
     const broken = makeTestManagement(postgres.database, {
       log: {
