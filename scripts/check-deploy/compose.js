@@ -25,6 +25,7 @@ export function checkCompose({ root, yamlFiles, report }) {
     checkDependencies({ service, services, file, report });
     for (const volume of service.volumes ?? [])
       checkVolume({ root, volume, volumes, file, report });
+    if (service.image?.includes("kafka")) checkKafkaLogDirs({ service, file, report });
   }
   checkScrapeTargets({ services, yamlFiles, report });
   checkProxy({ root, services, report });
@@ -58,6 +59,17 @@ function checkVolume({ root, volume, volumes, file, report }) {
     const path = normalize(join("deploy", source));
     report.expect(existsSync(join(root, path)), file, `mounts ${path}, which does not exist`);
   } else report.expect(source in volumes, file, `the volume ${source} is not declared`);
+}
+
+/** A log outside of the volumes would go with its container. */
+function checkKafkaLogDirs({ service, file, report }) {
+  const mounted = (service.volumes ?? []).map((volume) => volume.split(":")[1]);
+  const dirs = service.environment?.KAFKA_LOG_DIRS?.split(",") ?? [];
+  report.expect(
+    dirs.length > 0 && dirs.every((dir) => mounted.includes(dir)),
+    file,
+    `KAFKA_LOG_DIRS must be where a volume is mounted: ${mounted.join(", ")}`,
+  );
 }
 
 /** The operations port is 9090 in every relay container; each of them must be scraped. */

@@ -218,6 +218,13 @@ const BREAKS: readonly Break[] = [
     says: "mounts deploy/proxy.conf, which does not exist",
   },
   {
+    rule: "a log of Kafka beside its volume",
+    file: "deploy/compose.yaml",
+    replace: "KAFKA_LOG_DIRS: /var/lib/kafka/data",
+    by: "KAFKA_LOG_DIRS: /tmp/kafka-logs",
+    says: "kafka1: KAFKA_LOG_DIRS must be where a volume is mounted: /var/lib/kafka/data",
+  },
+  {
     rule: "a process that is not scraped",
     file: "deploy/prometheus/prometheus.yml",
     replace: ', "delivery2:9090"',
