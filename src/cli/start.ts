@@ -11,8 +11,8 @@ import { RELAY_VERSION } from "../config/version.ts";
 import type { Logger } from "../domain/logger.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
-/** Longer than any part's own grace; then what hangs is left behind. */
-const STOP_TIMEOUT_MS = 29_000;
+/** Longer than any part's own grace; then what hangs is left behind, and the process ends within another second. */
+const STOP_TIMEOUT_MS = 28_000;
 
 /** `relay start`: runs until SIGTERM or SIGINT. */
 export async function start(io: CommandIo, options: { readonly roles?: string }): Promise<number> {

@@ -23,12 +23,17 @@ export type FanoutRow = Extract<OutcomeRecord, { kind: "fanout" }>;
 
 /**
  * What the recorder writes to. A batch is stored whole or not at all, once per `batchToken` (as far as the store
- * remembers tokens); the same row twice counts once in every answer.
+ * remembers tokens); the same row twice counts once in every answer. An insert that `signal` ends rejects, and may
+ * have been stored.
  */
 export interface EventStoreWriter {
-  insertEvents(rows: readonly EventRow[], batchToken: string): Promise<void>;
-  insertFanouts(rows: readonly FanoutRow[], batchToken: string): Promise<void>;
-  insertAttempts(rows: readonly Attempt[], batchToken: string): Promise<void>;
+  insertEvents(rows: readonly EventRow[], batchToken: string, signal?: AbortSignal): Promise<void>;
+  insertFanouts(
+    rows: readonly FanoutRow[],
+    batchToken: string,
+    signal?: AbortSignal,
+  ): Promise<void>;
+  insertAttempts(rows: readonly Attempt[], batchToken: string, signal?: AbortSignal): Promise<void>;
 }
 
 /** Filters as the store knows them: `terms` in ASCII lower case, all of them occur; `token` is one leaf. */

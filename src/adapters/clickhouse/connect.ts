@@ -1,6 +1,6 @@
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 
-/** Longer than any time limit of ours, so that the server's own clear answer arrives first. */
+/** For inserts and migrations, which may take long; reads end sooner (read-deadline.ts). */
 const REQUEST_TIMEOUT_MS = 60_000;
 
 /** @param url `http(s)://user:password@host:port/database` */

@@ -35,12 +35,15 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
     rows: readonly T[],
     write: (out: TabSeparatedWriter, row: T) => void,
     token: string,
+    signal?: AbortSignal,
   ): Promise<void> => {
     const data = await encodeRows(rows, write);
     try {
+      signal?.throwIfAborted();
       const answer = await client.exec({
         query,
         values: Readable.from([data], { objectMode: false }),
+        ...(signal === undefined ? {} : { abort_signal: signal }),
         clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
       });
       for await (const _ of answer.stream) continue;
@@ -49,9 +52,11 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
     }
   };
   return {
-    insertEvents: (rows, token) => insert(INSERT_EVENTS, rows, writeEvent, token),
-    insertFanouts: (rows, token) => insert(INSERT_FANOUTS, rows, writeFanout, token),
-    insertAttempts: (rows, token) => insert(INSERT_ATTEMPTS, rows, writeAttempt, token),
+    insertEvents: (rows, token, signal) => insert(INSERT_EVENTS, rows, writeEvent, token, signal),
+    insertFanouts: (rows, token, signal) =>
+      insert(INSERT_FANOUTS, rows, writeFanout, token, signal),
+    insertAttempts: (rows, token, signal) =>
+      insert(INSERT_ATTEMPTS, rows, writeAttempt, token, signal),
   };
 }
 

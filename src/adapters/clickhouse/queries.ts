@@ -25,6 +25,7 @@ import {
   SELECT_SUMMARIES,
   type Count,
 } from "./query-sql.ts";
+import { withReadDeadline } from "./read-deadline.ts";
 import { inOrderOfTries, toAttempt, toEvent, type AttemptJson, type EventJson } from "./rows.ts";
 import { toStoreError } from "./store-error.ts";
 
@@ -66,19 +67,22 @@ export function makeEventStoreReader(
     signal?: AbortSignal,
   ): Promise<Row[]> => {
     try {
-      const answer = await client.query({
-        query,
-        query_params,
-        format: "JSONEachRow",
-        ...(signal === undefined ? {} : { abort_signal: signal }),
-        clickhouse_settings: {
-          ...READ_SETTINGS,
-          max_execution_time: limits.maxSeconds,
-          max_memory_usage: String(limits.maxMemoryBytes),
-          ...settings,
-        },
+      return await withReadDeadline(limits.maxSeconds, signal, async (ended) => {
+        const answer = await client.query({
+          query,
+          query_params,
+          format: "JSONEachRow",
+          abort_signal: ended,
+          clickhouse_settings: {
+            ...READ_SETTINGS,
+            max_execution_time: limits.maxSeconds,
+            max_memory_usage: String(limits.maxMemoryBytes),
+            ...settings,
+          },
+        });
+        ended.addEventListener("abort", () => answer.close());
+        return await answer.json<Row>();
       });
-      return await answer.json<Row>();
     } catch (error) {
       throw toStoreError(error);
     }

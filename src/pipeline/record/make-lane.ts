@@ -21,6 +21,8 @@ const RETRY_MOST_MS = 5_000;
 /** How long the partitions of an earlier owner's batch are waited for before it is given up. */
 const PLAN_PATIENCE_MS = 10_000;
 const PLAN_POLL_MS = 25;
+/** An insert under way at the stop gets so long; one that is given up is repeated by the next owner. */
+const STOP_GRACE_MS = 5_000;
 
 export interface LaneOptions<Row> {
   readonly topic: Topic;
@@ -31,7 +33,7 @@ export interface LaneOptions<Row> {
   readonly decode: (record: LogRecord) => Row | null;
   /** What a row is known by, in every log. */
   readonly idOf: (row: Row) => string;
-  readonly insert: (rows: readonly Row[], batchToken: string) => Promise<void>;
+  readonly insert: (rows: readonly Row[], batchToken: string, signal: AbortSignal) => Promise<void>;
 }
 
 /** One topic's way into the store: collect, announce, insert, commit; one insert at a time. */
@@ -46,6 +48,7 @@ export function makeLane<Row>(options: LaneOptions<Row>): Lane {
   const buffer = new BatchBuffer<Row>(topic);
   const waiting: (() => void)[] = [];
   const stopped = new AbortController();
+  const givenUp = new AbortController();
   let running: Promise<void> | null = null;
   let inFlight: Batch<Row> | null = null;
   const onCommitted: (() => void)[] = [];
@@ -80,7 +83,7 @@ export function makeLane<Row>(options: LaneOptions<Row>): Lane {
       if (stopped.signal.aborted) return false;
       const startedAt = clock.monotonic();
       try {
-        if (batch.rows.length > 0) await options.insert(batch.rows, token);
+        if (batch.rows.length > 0) await options.insert(batch.rows, token, givenUp.signal);
         metrics.recorded(topic, batch.rows.length, (clock.monotonic() - startedAt) / 1_000);
         return true;
       } catch (error) {
@@ -204,7 +207,9 @@ export function makeLane<Row>(options: LaneOptions<Row>): Lane {
       stopped.abort();
       wake();
       for (const resume of waiting.splice(0)) resume();
+      const cancel = clock.schedule(STOP_GRACE_MS, () => givenUp.abort());
       await running;
+      cancel();
     },
   };
 }

@@ -45,7 +45,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
       return { event, tokens: () => eventTokens(event, decoder) };
     },
     idOf: ({ event }) => event.id,
-    insert: (rows, token) => store.insertEvents(rows, token),
+    insert: (rows, token, signal) => store.insertEvents(rows, token, signal),
   });
   const outcomes = makeLane<FanoutRow | Attempt>({
     topic: "attempts",
@@ -66,11 +66,11 @@ export function makeRecorder(ports: RecordPorts): Recorder {
       }
     },
     idOf: (row) => ("kind" in row ? `${row.eventId}|${row.run}` : row.id),
-    insert: async (rows, token) => {
+    insert: async (rows, token, signal) => {
       const fanouts = rows.filter((row): row is FanoutRow => "kind" in row);
       const attempts = rows.filter((row): row is Attempt => !("kind" in row));
-      if (fanouts.length > 0) await store.insertFanouts(fanouts, token);
-      if (attempts.length > 0) await store.insertAttempts(attempts, token);
+      if (fanouts.length > 0) await store.insertFanouts(fanouts, token, signal);
+      if (attempts.length > 0) await store.insertAttempts(attempts, token, signal);
     },
   });
   const lanes = [events, outcomes];

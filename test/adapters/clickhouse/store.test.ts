@@ -1,4 +1,7 @@
-import { ClickHouseError, type QueryParams } from "@clickhouse/client";
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { ClickHouseError, type ClickHouseClient, type QueryParams } from "@clickhouse/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import { eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
@@ -230,6 +233,63 @@ describe("the event store", () => {
     expect(await failure(long)).toBe("query_limit");
     expect(await failure("SELECT * FROM nowhere")).toBe("store_refused");
     expect(await failure(long, "http://relay:x@127.0.0.1:1/relay")).toBe("store_unavailable");
+  });
+});
+
+describe("a server that hangs", () => {
+  /** Takes every request, says what `answer` does and nothing more. */
+  const hanging = async (
+    answer: (response: ServerResponse) => void,
+    ask: (client: ClickHouseClient, requested: Promise<unknown>) => Promise<void>,
+  ): Promise<void> => {
+    const server = createServer((_, response) => answer(response));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const client = connectClickHouse(`http://relay:x@127.0.0.1:${port}/relay`);
+    try {
+      await ask(client, once(server, "request"));
+    } finally {
+      await client.close();
+      server.closeAllConnections();
+      server.close();
+    }
+  };
+  const nothing = (): void => undefined;
+  const halfOfTheRows = (response: ServerResponse): void => {
+    response.writeHead(200, { "content-type": "application/x-ndjson" });
+    response.write('{"count":1}\n');
+  };
+
+  test.each([
+    ["nothing", nothing],
+    ["half of the rows", halfOfTheRows],
+  ])(
+    "and answers %s is not waited for longer than a query may run and an answer takes",
+    async (_, answer) => {
+      await hanging(answer, async (client) => {
+        const limits = { maxSeconds: 0.1, maxMemoryBytes: 1e9 };
+        const startedAt = performance.now();
+        await expect(
+          makeEventStoreReader(client, limits).count("org_a", everything),
+        ).rejects.toMatchObject({ code: "store_unavailable" });
+        expect(performance.now() - startedAt).toBeLessThan(10_000);
+      });
+    },
+  );
+
+  test("does not keep an insert that was given up", async () => {
+    await hanging(nothing, async (client, requested) => {
+      const stop = new AbortController();
+      const insert = makeEventStoreWriter(client).insertEvents(
+        [{ event: makeEvent(1), tokens: () => [] }],
+        "hanging",
+        stop.signal,
+      );
+      const failed = expect(insert).rejects.toMatchObject({ code: "store_unavailable" });
+      await requested;
+      stop.abort();
+      await failed;
+    });
   });
 });
 

@@ -196,6 +196,33 @@ test("events of a new log are stored, though one with the same offsets has been 
   expect(await reader.count("org_new_log", everything)).toBe(2);
 });
 
+test("a stop gives up an insert that hangs, and its batch stays announced for the next owner", async () => {
+  const log = new MemoryLog(1);
+  const clock = new SimClock();
+  const signals: AbortSignal[] = [];
+  const hanging: EventStoreWriter = {
+    ...makeEventStoreWriter(clickhouse.client),
+    insertEvents: (_rows, _token, signal) =>
+      new Promise((_resolve, reject) => {
+        signals.push(signal!);
+        signal!.addEventListener("abort", () => reject(new Error("given up")));
+      }),
+  };
+  const recorder = record(log, hanging, {}, clock);
+  await recorder.start();
+  fill(log, 1, { orgId: "org_hanging" });
+  await clock.advance(1_000);
+  expect(signals).toHaveLength(1);
+  let ended = false;
+  const stopped = recorder[Symbol.asyncDispose]().then(() => (ended = true));
+  await clock.advance(4_000);
+  expect(ended).toBe(false);
+  await clock.advance(2_000);
+  expect(ended).toBe(true);
+  await stopped;
+  expect(log.committed.get("events/0")).toEqual({ offset: 0, metadata: "0 0 1" });
+});
+
 test("a record that cannot be read is counted and passed over", async () => {
   const log = new MemoryLog(1);
   log.append("events", "ep_1", Buffer.from("junk"));

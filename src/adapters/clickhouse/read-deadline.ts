@@ -1,0 +1,39 @@
+import { EventStoreError } from "../../domain/event-store.ts";
+
+/** What the server's own clear answer to a query over its limit takes beyond that. */
+const ANSWER_MS = 2_000;
+
+/**
+ * Runs a read that is ended by `signal`, or when the server, which may run it for `maxSeconds`, says nothing for longer.
+ * @throws {EventStoreError} `store_unavailable` then, without waiting for the read's own end
+ */
+export async function withReadDeadline<T>(
+  maxSeconds: number,
+  signal: AbortSignal | undefined,
+  read: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const ended = new AbortController();
+  const end = (): void => ended.abort();
+  signal?.addEventListener("abort", end);
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => {
+        reject(
+          new EventStoreError(
+            "store_unavailable",
+            `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
+          ),
+        );
+        end();
+      },
+      maxSeconds * 1_000 + ANSWER_MS,
+    );
+  });
+  try {
+    return await Promise.race([read(ended.signal), late]);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
+  }
+}
