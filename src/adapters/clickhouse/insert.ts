@@ -5,7 +5,7 @@ import type { Attempt } from "../../domain/attempt.ts";
 import type { EventRow, EventStoreWriter, FanoutRow } from "../../domain/event-store.ts";
 import { toHeaderText } from "./header-text.ts";
 import { TabSeparatedWriter } from "./tab-separated.ts";
-import { toStoreError } from "./store-error.ts";
+import { toInsertError } from "./store-error.ts";
 
 const INSERT_EVENTS = `INSERT INTO events (org_id, received_at, id, endpoint_id, provider, signature_valid,
   verification_error, reason, method, path, query, content_type, source_ip, body_stored, headers, payload,
@@ -48,7 +48,7 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
       });
       for await (const _ of answer.stream) continue;
     } catch (error) {
-      throw toStoreError(error);
+      throw toInsertError(error);
     }
   };
   return {

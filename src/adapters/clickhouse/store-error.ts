@@ -39,3 +39,13 @@ export function toStoreError(error: unknown): EventStoreError {
     cause: error,
   });
 }
+
+/** Of an insert: a refusal may quote rows, payloads and headers with them, so only its type goes further. */
+export function toInsertError(error: unknown): EventStoreError {
+  const found = toStoreError(error);
+  if (found.code !== "store_refused" || !(error instanceof ClickHouseError)) return found;
+  return new EventStoreError(
+    "store_refused",
+    `ClickHouse refused the insert (${error.type ?? "unknown"}, code ${error.code}); what it says may quote rows and is left out`,
+  );
+}

@@ -1,6 +1,7 @@
 import { pino, type Logger as PinoLogger } from "pino";
 import pretty from "pino-pretty";
 import type { Logger } from "../../domain/logger.ts";
+import { serializeError } from "./serialize-error.ts";
 
 export interface LoggerOptions {
   readonly level: "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
@@ -20,7 +21,15 @@ export function makeLogger(options: LoggerOptions): Logger {
       })
     : options.destination;
   return wrap(
-    pino({ level: options.level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream),
+    pino(
+      {
+        level: options.level,
+        base: null,
+        timestamp: pino.stdTimeFunctions.isoTime,
+        serializers: { err: serializeError, error: serializeError },
+      },
+      stream,
+    ),
   );
 }
 

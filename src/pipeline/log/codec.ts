@@ -35,7 +35,16 @@ export function decodeRecord(value: Uint8Array): { head: unknown[]; rest: Uint8A
   const headBytes = new DataView(value.buffer, value.byteOffset, value.byteLength).getUint32(1);
   const restAt = RECORD_PREFIX_BYTES + headBytes;
   if (restAt > value.length) throw new Error("log record is cut short");
-  const head: unknown = packr.unpack(value.subarray(RECORD_PREFIX_BYTES, restAt));
+  const head = unpack(value.subarray(RECORD_PREFIX_BYTES, restAt));
   if (!Array.isArray(head)) throw new Error("log record without a head");
   return { head, rest: value.subarray(restAt) };
+}
+
+/** The codec's own error quotes what it has read, which may be a webhook's headers: it goes no further. */
+function unpack(head: Uint8Array): unknown {
+  try {
+    return packr.unpack(head);
+  } catch {
+    throw new Error("log record with a damaged head");
+  }
 }

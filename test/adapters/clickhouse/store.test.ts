@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { inspect } from "node:util";
 import { ClickHouseError, type ClickHouseClient, type QueryParams } from "@clickhouse/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
@@ -236,9 +237,9 @@ describe("the event store", () => {
   });
 });
 
-describe("a server that hangs", () => {
+describe("a server in trouble", () => {
   /** Takes every request, says what `answer` does and nothing more. */
-  const hanging = async (
+  const withServer = async (
     answer: (response: ServerResponse) => void,
     ask: (client: ClickHouseClient, requested: Promise<unknown>) => Promise<void>,
   ): Promise<void> => {
@@ -264,9 +265,9 @@ describe("a server that hangs", () => {
     ["nothing", nothing],
     ["half of the rows", halfOfTheRows],
   ])(
-    "and answers %s is not waited for longer than a query may run and an answer takes",
+    "that answers %s is waited for no longer than a query may run and its answer takes",
     async (_, answer) => {
-      await hanging(answer, async (client) => {
+      await withServer(answer, async (client) => {
         const limits = { maxSeconds: 0.1, maxMemoryBytes: 1e9 };
         const startedAt = performance.now();
         await expect(
@@ -277,8 +278,26 @@ describe("a server that hangs", () => {
     },
   );
 
-  test("does not keep an insert that was given up", async () => {
-    await hanging(nothing, async (client, requested) => {
+  test("an insert's error does not quote the rows that the server does", async () => {
+    const refusal = (response: ServerResponse): void => {
+      response.writeHead(400, { "x-clickhouse-exception-code": "27" });
+      response.end(
+        "Code: 27. DB::Exception: Cannot parse input: expected '\\t' before: 'the payload': (at row 1)\n. (CANNOT_PARSE_INPUT_ASSERTION_FAILED)",
+      );
+    };
+    await withServer(refusal, async (client) => {
+      const rows = [{ event: makeEvent(1), tokens: () => [] }];
+      const error = await makeEventStoreWriter(client)
+        .insertEvents(rows, "refused")
+        .catch((reason: unknown) => reason);
+      expect(error).toMatchObject({ code: "store_refused" });
+      expect(inspect(error)).toContain("CANNOT_PARSE_INPUT_ASSERTION_FAILED, code 27");
+      expect(inspect(error)).not.toContain("the payload");
+    });
+  });
+
+  test("an insert that was given up is not kept", async () => {
+    await withServer(nothing, async (client, requested) => {
       const stop = new AbortController();
       const insert = makeEventStoreWriter(client).insertEvents(
         [{ event: makeEvent(1), tokens: () => [] }],

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { Unpackr } from "msgpackr";
+import { Packr, Unpackr } from "msgpackr";
 import { describe, expect, it } from "vitest";
 import { PROVIDERS } from "../../../src/domain/enums.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
@@ -57,6 +57,14 @@ describe("an event in the log", () => {
     const read = new Unpackr({ useRecords: false }).unpack(writer.buffer.subarray(0, writer.at));
     expect(read.slice(0, 7)).toEqual([0, 127, 128, 65_536, 2 ** 32 - 1, 2 ** 32, 2 ** 53 - 1]);
     expect(read.slice(7)).toEqual(Array.from({ length: 13 }, (_, index) => index % 2 === 0));
+  });
+});
+
+describe("a record that cannot be read", () => {
+  it("is not quoted by the error, which gets into the log", () => {
+    const head = Buffer.concat([new Packr().pack(["authorization of a webhook"]), Buffer.of(1)]);
+    const record = Buffer.concat([Buffer.of(1, 0, 0, 0, head.length), head]);
+    expect(() => decodeEvent(record)).toThrow(/^log record with a damaged head$/);
   });
 });
 

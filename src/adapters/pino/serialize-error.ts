@@ -1,0 +1,24 @@
+import { stdSerializers } from "pino";
+
+/** `postgresql://user:password@host`: what stands before the host. */
+const CREDENTIALS = /(?<=:\/\/)[^\s/?#]*@/g;
+
+/**
+ * An error as a log line shows it: type, message and stack with those of its causes, and its plain fields (`code`, …).
+ * Fields that hold more (a request, a connection's options) are left out, and so are the credentials of a URL. What is
+ * no error stays what it is.
+ */
+export function serializeError(value: unknown): unknown {
+  if (typeof value === "string") return redact(value);
+  if (!(value instanceof Error)) return value;
+  const shown: Record<string, unknown> = {};
+  for (const [name, field] of Object.entries(stdSerializers.err(value)))
+    if (typeof field === "string") shown[name] = redact(field);
+    else if (typeof field === "number" || typeof field === "boolean") shown[name] = field;
+  if (value instanceof AggregateError) shown["errors"] = value.errors.map(serializeError);
+  return shown;
+}
+
+function redact(text: string): string {
+  return text.replaceAll(CREDENTIALS, "[redacted]@");
+}
