@@ -27,10 +27,7 @@ async function serve(start: StartMessage): Promise<number> {
     control: new SessionPool([control]),
   });
   const server = makeHttpListener(runner, start);
-  await listen(server, start.port).catch(async (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EADDRINUSE") throw error;
-    await listen(server, 0);
-  });
+  await listen(server, start.port);
   return (server.address() as AddressInfo).port;
 }
 

@@ -4,7 +4,7 @@ export interface StartMessage {
   readonly storeDir: string;
   readonly user: string;
   readonly password: string;
-  /** 0 takes a free one. */
+  /** 0 takes a free one. Another must be had: clients know it from before. */
   readonly port: number;
   readonly database: string;
   readonly memoryBytes: number;

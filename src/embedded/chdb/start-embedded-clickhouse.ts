@@ -43,7 +43,8 @@ export interface EmbeddedClickHouse extends AsyncDisposable {
  * Starts chDB in a child process behind ClickHouse's HTTP interface on loopback, with its files in
  * `<dataDir>/clickhouse` and its address in `<dataDir>/run/clickhouse.json` (0600). The child ends when this
  * process does, however that ends; a child that an earlier owner left behind is waited for.
- * @throws {Error} when the engine cannot be loaded or does not come up within a minute
+ * @throws {Error} when the engine cannot be loaded or does not come up within a minute, or when somebody has taken the
+ *   port of `previousUrl`: clients would go on asking there
  */
 export async function startEmbeddedClickHouse(
   options: EmbeddedClickHouseOptions,

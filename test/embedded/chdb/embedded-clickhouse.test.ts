@@ -1,6 +1,7 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -185,6 +186,22 @@ test("when its owner is killed the child goes too, and the next owner starts", a
   await using next = await startEmbeddedClickHouse({ dataDir, logger });
   expect(await isAlive(pid)).toBe(false);
   expect(await rowsOf(next.url, "SELECT 1 AS n")).toEqual([{ n: 1 }]);
+});
+
+test("a child that is started again comes back to its port or not at all: its clients know no other", async () => {
+  const first = await startEmbeddedClickHouse({ dataDir, logger });
+  const previousUrl = first.url;
+  await first[Symbol.asyncDispose]();
+  const other = createServer();
+  await new Promise<void>((listening) =>
+    other.listen(Number(new URL(previousUrl).port), "127.0.0.1", listening),
+  );
+  await expect(startEmbeddedClickHouse({ dataDir, logger, previousUrl })).rejects.toThrow(
+    "EADDRINUSE",
+  );
+  await new Promise((closed) => other.close(closed));
+  await using again = await startEmbeddedClickHouse({ dataDir, logger, previousUrl });
+  expect(again.url).toBe(previousUrl);
 });
 
 test(
