@@ -1,10 +1,11 @@
-import { writeFileSync } from "node:fs";
+import { cpSync, writeFileSync } from "node:fs";
 import { LogError } from "../../src/domain/log.ts";
 import { openTestLog } from "./log-lmdb.ts";
 
-/** Appends under a slow and a failing sync (see log-sync-shim.c) and prints what happened as JSON. */
+/** Appends under a slow and a failing sync (see log-sync-shim.c) and prints what happened as JSON; copies the files after the failures. */
 const control = process.env["LOG_SYNC_CONTROL"]!;
-const log = await openTestLog(process.argv[2]!);
+const [, , dir, copy] = process.argv as [string, string, string, string];
+const log = await openTestLog(dir);
 const append = async (text: string) => {
   const startMs = performance.now();
   try {
@@ -26,6 +27,7 @@ writeFileSync(control, "0 5");
 const failed = await append("EIO");
 writeFileSync(control, "0 28");
 const full = await append("ENOSPC");
+cpSync(dir, copy, { recursive: true });
 const check = await log.check().then(
   () => "well",
   (error: LogError) => error.code,

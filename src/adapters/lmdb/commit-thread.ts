@@ -23,7 +23,7 @@ export interface CommitThreadListener {
   emptied(segment: number): void;
 }
 
-/** Runs `commit-worker.ts` and starts it anew when it dies. */
+/** Runs `commit-worker.ts`. When it dies nothing is committed before `start` has made another: the files may hold more than was answered. */
 export class CommitThread implements AsyncDisposable {
   readonly #data: CommitWorkerData;
   /** In the order of their ids, which is that of the answers. */
@@ -51,10 +51,12 @@ export class CommitThread implements AsyncDisposable {
 
   /**
    * Durable when resolved, with a number that goes up with every commit.
-   * @throws {LogError} `log_unavailable` when nothing was written, `log_outcome_unknown` when the thread died
+   * @throws {LogError} `log_unavailable` when nothing was written, `log_outcome_unknown` when the thread died, `log_closed`
    */
   async commit(request: Omit<CommitRequest, "kind" | "id">): Promise<number> {
-    const worker = this.#worker ?? (await this.#running());
+    const worker = this.#worker;
+    if (this.#closed) throw closed();
+    if (worker === null) throw outcomeUnknown(new Error("it has ended"));
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       this.#waiting.push({ id, worker, resolve, reject });
@@ -62,7 +64,7 @@ export class CommitThread implements AsyncDisposable {
     });
   }
 
-  /** Ends the thread; the next commit starts another, which opens the files anew. */
+  /** Ends the thread; `start` makes another, which opens the files anew. */
   async stop(): Promise<void> {
     const worker = this.#worker;
     if (worker === null) return;
@@ -79,7 +81,7 @@ export class CommitThread implements AsyncDisposable {
   }
 
   async #running(): Promise<Worker> {
-    if (this.#closed) throw new LogError("log_closed", "the log is closed");
+    if (this.#closed) throw closed();
     this.#starting ??= this.#spawn().finally(() => {
       this.#starting = null;
     });
@@ -143,6 +145,10 @@ export class CommitThread implements AsyncDisposable {
       else this.#waiting.push(one);
     }
   }
+}
+
+function closed(): LogError {
+  return new LogError("log_closed", "the log is closed");
 }
 
 function outcomeUnknown(cause: Error): LogError {

@@ -61,6 +61,8 @@ export class GroupCommit implements AsyncDisposable {
   #scheduled = false;
   #closed = false;
   #failure: LogError | null = null;
+  /** What the files hold is not known: nothing is committed before they were read again. */
+  #isStale = false;
   #idle: (() => void)[] = [];
 
   constructor(options: GroupCommitOptions) {
@@ -161,6 +163,10 @@ export class GroupCommit implements AsyncDisposable {
   }
 
   async #commitOnce(jobs: readonly (Append | ChangeJob)[]): Promise<void> {
+    if (this.#isStale && !(await this.#startOver())) {
+      this.#refuse(jobs, this.#failure!);
+      return;
+    }
     const draft = new Draft(this.#options.streams, this.#options.clock.now());
     const positions = jobs.map((job) => (job.kind === "append" ? draft.add(job.records) : []));
     const appended = packCommit(draft.streamRecords(), this.#nextSeq);
@@ -198,24 +204,36 @@ export class GroupCommit implements AsyncDisposable {
       cause instanceof LogError
         ? cause
         : new LogError("log_unavailable", `the log cannot be written: ${String(cause)}`, { cause });
+    this.#refuse(jobs, error);
+    if (error.code === "log_unavailable" && !error.message.includes("MDB_PANIC")) return;
+    // The outcome is unknown, or LMDB has locked itself up.
+    this.#isStale = true;
+    await this.#startOver();
+  }
+
+  #refuse(jobs: readonly (Append | ChangeJob)[], error: LogError): void {
     this.#failure = error;
     this.#options.metrics.refused(error.code);
     for (const job of jobs) {
       if (job.kind === "append") this.#pendingBytes -= job.sizeBytes;
       job.reject(error);
     }
-    if (error.code === "log_unavailable" && !error.message.includes("MDB_PANIC")) return;
-    // What the files hold is not known, or LMDB has locked itself up: start over from what is on disk.
+  }
+
+  /** From what is on disk. False when that cannot be read now. */
+  async #startOver(): Promise<boolean> {
     try {
       await this.#options.store.reopen();
       this.#options.streams.reload();
       this.#nextSeq = this.#options.store.lastSeq() + 1;
+      this.#isStale = false;
     } catch (reopening) {
       this.#failure = new LogError(
         "log_unavailable",
         `the log cannot be opened: ${String(reopening)}`,
       );
     }
+    return !this.#isStale;
   }
 }
 

@@ -1,4 +1,12 @@
-import { closeSync, fdatasyncSync, fstatSync, openSync, readSync, writevSync } from "node:fs";
+import {
+  closeSync,
+  fdatasyncSync,
+  fstatSync,
+  openSync,
+  readSync,
+  writeSync,
+  writevSync,
+} from "node:fs";
 import type { Place } from "./layout.ts";
 import {
   createSegment,
@@ -129,9 +137,14 @@ export class Segments implements AsyncDisposable {
     if (encoded.sizeBytes > MAX_COMMIT_BYTES) return null;
     const segment = this.#withRoom(encoded.sizeBytes, number);
     if (segment === null) return null;
-    const written = writevSync(segment.file, encoded.parts, segment.endBytes);
-    if (written !== encoded.sizeBytes) throw new Error("the segment was written only in part");
-    fdatasyncSync(segment.file);
+    try {
+      const written = writevSync(segment.file, encoded.parts, segment.endBytes);
+      if (written !== encoded.sizeBytes) throw new Error("the segment was written only in part");
+      fdatasyncSync(segment.file);
+    } catch (error) {
+      blankHead(segment);
+      throw error;
+    }
     const places = placesOf(commit, segment.id, segment.endBytes + encoded.blobsAt);
     segment.endBytes += encoded.sizeBytes;
     segment.lastNumber = number;
@@ -242,6 +255,15 @@ export class Segments implements AsyncDisposable {
       .finally(() => {
         this.#preparing = null;
       });
+  }
+}
+
+/** What may be whole in the file, but was refused, or is in LMDB now, must not be found when the log is opened again. */
+function blankHead({ file, endBytes }: Current): void {
+  try {
+    writeSync(file, Buffer.alloc(COMMIT_HEAD_BYTES), 0, COMMIT_HEAD_BYTES, endBytes);
+  } catch {
+    // The next commit is written over it.
   }
 }
 

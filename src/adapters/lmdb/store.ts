@@ -87,6 +87,7 @@ class LmdbStore implements CommitStore {
     await this.#thread.start();
     this.#waiting.clear();
     this.#recent.clear();
+    this.#cache.clear();
     this.#opened = openEnvironment(this.#options.path, this.#options.mapSizeBytes);
   }
 

@@ -31,11 +31,8 @@ export interface TrimmerOptions {
   readonly intervalMs: number;
 }
 
-/** What may go of a stream: it lies below an offset and is older than a time. */
 interface Trimmable {
   readonly stream: StreamState;
-  readonly belowOffset: number;
-  readonly beforeMs: number;
   /** Blob of the first row that may go; 0 when that is not known yet. */
   readonly nextSeq: number;
 }
@@ -110,15 +107,17 @@ export class Trimmer implements AsyncDisposable {
     return [...this.#options.streams.all()].flatMap((stream) => {
       const { topic, partition, startOffset, endOffset } = stream;
       if (topic === "limits" || startOffset === endOffset) return [];
-      const limits = this.#limits(topic, partition);
-      return limits.belowOffset <= startOffset ? [] : [{ stream, ...limits, nextSeq: 0 }];
+      const { belowOffset } = this.#limits(topic, partition);
+      return belowOffset <= startOffset ? [] : [{ stream, nextSeq: 0 }];
     });
   }
 
   /** Adds the rows that may go and are in blobs below `belowSeq`. @returns what is left for a later pass, if anything */
   #take(one: Trimmable, belowSeq: number, rows: Row[]): readonly Trimmable[] {
-    const { stream, belowOffset, beforeMs, nextSeq } = one;
+    const { stream, nextSeq } = one;
     if (nextSeq >= belowSeq) return [one];
+    // Anew for each pass: a group may have registered since.
+    const { belowOffset, beforeMs } = this.#limits(stream.topic, stream.partition);
     let offset = stream.startOffset;
     while (rows.length < ROWS_PER_PASS) {
       const found = this.#options.store.rowsFrom(stream, offset, ROWS_PER_LOOKUP);

@@ -54,11 +54,13 @@ function openThread() {
 
 it("the end of a thread that another has replaced is not taken for the end of that one", async () => {
   const { thread, busy } = openThread();
+  await thread.start();
   const first = thread.commit(COMMIT);
   const died = await busy(0);
   died.emit("error", new Error("out of memory"));
   await expect(first).rejects.toMatchObject({ code: "log_outcome_unknown" });
 
+  await thread.start();
   const second = thread.commit(COMMIT);
   const next = await busy(1);
   died.emit("exit", 1);
@@ -66,12 +68,15 @@ it("the end of a thread that another has replaced is not taken for the end of th
   await expect(second).resolves.toBe(2);
 });
 
-it("a thread that ends leaves the outcome of what it had unknown, and the next commit starts another", async () => {
+it("a thread that ends leaves the outcome of what it had unknown, and nothing is committed before it is started again", async () => {
   const { thread, busy } = openThread();
+  await thread.start();
   const first = thread.commit(COMMIT);
   (await busy(0)).emit("exit", 1);
   await expect(first).rejects.toMatchObject({ code: "log_outcome_unknown" });
+  await expect(thread.commit(COMMIT)).rejects.toMatchObject({ code: "log_outcome_unknown" });
 
+  await thread.start();
   const second = thread.commit(COMMIT);
   (await busy(1)).tell({ kind: "committed", id: 2, error: "no room" });
   await expect(second).rejects.toMatchObject({ code: "log_unavailable" });

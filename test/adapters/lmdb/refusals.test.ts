@@ -3,9 +3,15 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { assignPartitions } from "../../../src/adapters/lmdb/assign-partitions.ts";
+import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
+import { seqKey } from "../../../src/adapters/lmdb/layout.ts";
+import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
+import { openStore } from "../../../src/adapters/lmdb/store.ts";
+import type { CommitStore, StoreCommit } from "../../../src/adapters/lmdb/store.ts";
 import { LogError } from "../../../src/domain/log.ts";
-import { record } from "../../support/log-consumer.ts";
-import { faultyStore, openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import type { Log } from "../../../src/domain/log.ts";
+import { collect, record, text } from "../../support/log-consumer.ts";
+import { faultyStore, openTestLog, storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 it("refuses with log_full while too many bytes are under way, and takes appends again afterwards", async () => {
   await using dir = await temporaryDir();
@@ -43,6 +49,72 @@ it("starts over from what is on disk when the outcome of a commit is not known",
   });
   const [position] = await log.append([record("events", 0, "c")]);
   expect(position!.offset).toBe(1);
+});
+
+it("commits nothing before the files were read again, when they hold more than was answered", async () => {
+  await using dir = await temporaryDir();
+  const faults = { losesAnswer: false, cannotReopen: false };
+  const wrapStore = (store: CommitStore): CommitStore =>
+    new Proxy(store, {
+      get: (target, name) => {
+        if (name === "commit")
+          return async (commit: StoreCommit) => {
+            await target.commit(commit);
+            if (faults.losesAnswer) throw new LogError("log_outcome_unknown", "the thread died");
+          };
+        if (name === "reopen")
+          return async () => {
+            if (faults.cannotReopen) throw new Error("too many open files");
+            await target.reopen();
+          };
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  const append = (log: Log, ...values: string[]) =>
+    log.append(values.map((value) => record("events", 0, value)));
+  {
+    await using log = await openTestLog(dir.path, { wrapStore });
+    await append(log, "a");
+    Object.assign(faults, { losesAnswer: true, cannotReopen: true });
+    await expect(append(log, "b", "c", "d")).rejects.toMatchObject({ code: "log_outcome_unknown" });
+    faults.losesAnswer = false;
+    await expect(append(log, "e")).rejects.toMatchObject({ code: "log_unavailable" });
+    await expect(log.check()).rejects.toMatchObject({ code: "log_unavailable" });
+    faults.cannotReopen = false;
+    expect(await append(log, "f")).toEqual([{ partition: 0, offset: 4 }]);
+    await log.check();
+  }
+  await using log = await openTestLog(dir.path);
+  await using consumer = await collect(log, { group: "g", topics: ["events"], deadlineMs: 5_000 });
+  expect((await consumer.received(5)).map(text)).toEqual(["a", "b", "c", "d", "f"]);
+});
+
+it("a blob that is gone from the files is gone from memory once they are opened again: its number is given to another", async () => {
+  await using dir = await temporaryDir();
+  const options = { ...storeIn(dir.path), cacheBytes: 1_000_000 };
+  const store = await openStore(options);
+  const records = [
+    { offset: 0, keyBytes: Buffer.from("k"), value: Buffer.from("old"), appendedAtMs: 1 },
+  ];
+  const streams = [{ topic: "events" as const, partition: 0, base: 0, next: 1, records }];
+  const packed = packCommit(streams, 1);
+  await store.commit({
+    packed,
+    groups: [],
+    removedBelow: [],
+    removedBlobs: [],
+    refs: [],
+    starts: [],
+  });
+  await store.reopen();
+  expect(store.blob(1)).not.toBeNull();
+  const { root, places } = openEnvironment(options.path, options.mapSizeBytes);
+  root.transactionSync(() => places.removeSync(seqKey(1)));
+  await root.close();
+  await store.reopen();
+  expect(store.blob(1)).toBeNull();
+  await store[Symbol.asyncDispose]();
 });
 
 it("says log_unavailable when the files cannot be opened", async () => {

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { collect, text } from "../../support/log-consumer.ts";
+import { collect, record, text } from "../../support/log-consumer.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
 
 const support = (name: string) => fileURLToPath(new URL(`../../support/${name}`, import.meta.url));
@@ -16,13 +16,15 @@ describe("the real sync", () => {
       : "NOT CHECKED (needs Linux and gcc to delay fdatasync): append waits for the sync",
     async () => {
       await using dir = await temporaryDir();
+      await using copies = await temporaryDir();
       const shim = join(dir.path, "shim.so");
       execFileSync("gcc", ["-shared", "-fPIC", "-o", shim, support("log-sync-shim.c")]);
       const control = join(dir.path, "control");
       writeFileSync(control, "0 0");
+      const copy = join(copies.path, "after-failures");
       const output = execFileSync(
         process.execPath,
-        ["--import", "tsx", support("log-sync-child.ts"), dir.path],
+        ["--import", "tsx", support("log-sync-child.ts"), dir.path, copy],
         { env: { ...process.env, NODE_OPTIONS: "", LD_PRELOAD: shim, LOG_SYNC_CONTROL: control } },
       );
       const seen = JSON.parse(output.toString());
@@ -40,6 +42,11 @@ describe("the real sync", () => {
         deadlineMs: 5_000,
       });
       expect((await consumer.received(3)).map(text)).toEqual(["fast", "slow", "after"]);
+
+      // Opened as the failures left it: what was refused does not come back.
+      await using left = await openTestLog(copy);
+      const [next] = await left.append([record("events", 0, "next")]);
+      expect(next!.offset).toBe(2);
     },
     60_000,
   );

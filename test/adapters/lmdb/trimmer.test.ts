@@ -59,6 +59,24 @@ it("a trim of much goes in many small steps, and appends go on between them", as
   expect(removed.reduce((sum, blobs) => sum + blobs)).toBe(COMMITS + (rows - total));
 });
 
+it("a group that comes while much is trimmed keeps what it has not read", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
+  for (let commit = 0; commit < COMMITS; commit += 1)
+    await log.append([record("events", 0, `${commit}`)]);
+  const trim = log.trim();
+  await using consumer = await collect(log, {
+    group: "new",
+    topics: ["events"],
+    deadlineMs: 5_000,
+  });
+  const trimmed = await trim;
+  expect(trimmed).toBeLessThan(COMMITS / 2);
+  const records = await consumer.received(COMMITS - trimmed);
+  expect(records[0]!.offset).toBe(trimmed);
+  expect(await log.trim()).toBe(0);
+});
+
 it("what one group has not read stays, whatever lies beside it in the same blobs", async () => {
   await using dir = await temporaryDir();
   const open = () => openTestLog(dir.path, { partitions: PARTITIONS, retentionMs: -1 });
