@@ -1,8 +1,9 @@
+import { LONGEST_API_KEY } from "../domain/api-key.ts";
 import type { Actor, Management } from "../management/management.ts";
 import { ApiFailure } from "./api-failure.ts";
 
 /** RFC 6750 credentials; the length bound keeps junk away from the store. */
-const BEARER = /^Bearer +([\x21-\x7e]{1,256})$/i;
+const BEARER = new RegExp(`^Bearer +([\\x21-\\x7e]{1,${LONGEST_API_KEY}})$`, "i");
 
 export type Scope = Actor["scopes"][number];
 

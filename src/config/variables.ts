@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { API_KEY_FORM, looksLikeApiKey } from "../domain/api-key.ts";
 import {
   base64Key,
   booleanText,
@@ -48,13 +49,7 @@ export const VARIABLES = {
   RELAY_PUBLIC_INGEST_URL: httpUrl("must be http(s)://host[:port][/path]").optional(),
   RELAY_TEST_INGEST_URL: httpUrl("must be http(s)://host[:port][/path]").optional(),
   RELAY_ENCRYPTION_KEY: base64Key.optional(),
-  RELAY_BOOTSTRAP_API_KEY: z
-    .string()
-    .regex(
-      /^[\x21-\x7e]{16,512}$/,
-      "must be 16 to 512 visible ASCII characters, such as rk_ and 8 characters, _ and 32 random ones",
-    )
-    .optional(),
+  RELAY_BOOTSTRAP_API_KEY: z.string().refine(looksLikeApiKey, `must be ${API_KEY_FORM}`).optional(),
   RELAY_BOOTSTRAP_ORG: z.string().min(1).max(200).default("default"),
   RELAY_ALLOW_PRIVATE_RECEIVERS: cidrList.default([]),
   RELAY_MAX_PAYLOAD_BYTES: integerText(1, 104_857_600).default(10_485_760),

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { API_KEY_FORM, looksLikeApiKey } from "../domain/api-key.ts";
 import { UniqueViolation, type ApiKeyRow, type ApiKeyStore } from "../domain/config-store.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { IdKind } from "../domain/ids.ts";
@@ -29,18 +30,11 @@ export interface ApiKeys {
 
 const PUBLIC_CHARACTERS = 8;
 const SECRET_BYTES = 24;
-const SHORTEST_KEY = 16;
-const LONGEST_KEY = 512;
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 
 /** Keys have full entropy, so a plain hash is enough; it is also the index they are found by. */
 export function hashApiKey(key: string): Uint8Array {
   return createHash("sha256").update(key).digest();
-}
-
-/** What can be a key at all: visible ASCII, as a header value may carry it. */
-export function looksLikeApiKey(text: string): boolean {
-  return text.length >= SHORTEST_KEY && text.length <= LONGEST_KEY && /^[\x21-\x7e]+$/.test(text);
 }
 
 export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): ApiKeys {
@@ -86,9 +80,7 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
     },
     async ensureBootstrap(org, key) {
       if (!looksLikeApiKey(key))
-        throw new UsageError(
-          `RELAY_BOOTSTRAP_API_KEY must be ${SHORTEST_KEY} to ${LONGEST_KEY} visible ASCII characters, such as rk_ and 8 characters, _ and 32 random ones`,
-        );
+        throw new UsageError(`RELAY_BOOTSTRAP_API_KEY must be ${API_KEY_FORM}`);
       try {
         await insert(org, key, ["read", "write"]);
         return "created";

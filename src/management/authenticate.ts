@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
+import { looksLikeApiKey } from "../domain/api-key.ts";
 import type { ApiKeyStore } from "../domain/config-store.ts";
-import { hashApiKey, looksLikeApiKey } from "./api-keys.ts";
+import { hashApiKey } from "./api-keys.ts";
 import type { Actor } from "./management.ts";
 
 const MAX_CACHED_KEYS = 10_000;
