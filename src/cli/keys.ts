@@ -1,6 +1,6 @@
 import { openApiKeys } from "../app/open-api-keys.ts";
 import { UsageError } from "../domain/errors.ts";
-import type { ApiKeys } from "../management/api-keys.ts";
+import { isKeyName, showKey, type ApiKeys } from "../management/api-keys.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
 
@@ -28,7 +28,7 @@ export async function listKeys(io: CommandIo, options: { readonly org: string })
         io.stdout,
         [
           row.id,
-          `${row.publicPart}_…`,
+          showKey(row),
           row.scopes.join(","),
           new Date(row.createdAtMs).toISOString(),
           state,
@@ -38,22 +38,18 @@ export async function listKeys(io: CommandIo, options: { readonly org: string })
   });
 }
 
-/** @param key the id (`key_…`), the public part (`rk_` + 8 characters) or a whole key */
+/** @param key the id (`key_…`), the public part as listed or a whole key */
 export async function revokeKey(
   io: CommandIo,
   key: string,
   options: { readonly org: string },
 ): Promise<void> {
   await withKeys(io, async (keys) => {
-    const row = (await keys.list(options.org)).find(
-      (candidate) =>
-        candidate.id === key ||
-        key === candidate.publicPart ||
-        key.startsWith(`${candidate.publicPart}_`),
-    );
-    if (row === undefined)
+    const row = await keys.find(options.org, key);
+    // What is no name of a key may be a whole one, of another organization: it is not repeated.
+    if (row === null)
       throw new UsageError(
-        `organization "${options.org}" has no key ${key.slice(0, 30)}: see relay keys list --org ${options.org}`,
+        `organization "${options.org}" has no ${isKeyName(key) ? `key ${key}` : "such key"}: see relay keys list --org ${options.org}`,
       );
     await keys.revoke(options.org, row.id);
     printLine(io.stdout, `${row.id} is revoked; every node refuses it within 60 s`);

@@ -116,7 +116,9 @@ function addKeyCommands(program: Command, io: CommandIo): void {
     });
   keys
     .command("revoke <key>")
-    .description("revoke a key by its id (key_…) or its public part (rk_…); effective within 60 s")
+    .description(
+      "revoke a key by its id (key_…), its public part as listed, or the whole key; effective within 60 s",
+    )
     .addOption(org())
     .action(async (key: string, options: { org: string }) => {
       const { revokeKey } = await import("./keys.ts");

@@ -1,3 +1,4 @@
+import { publicPartOfKey } from "../domain/api-key.ts";
 import type { RelayConfig } from "./config.ts";
 
 /** What is logged at start: everything but secrets, URLs without user information. */
@@ -20,9 +21,14 @@ export function summarizeConfig(config: RelayConfig): Record<string, unknown> {
     encryptionKey: config.encryptionKey === null ? "embedded" : "set",
     bootstrap: {
       org: config.bootstrap.org,
-      apiKey: config.bootstrap.apiKey === null ? "none" : config.bootstrap.apiKey.slice(0, 11),
+      apiKey: showKey(config.bootstrap.apiKey),
     },
   };
+}
+
+/** Only of a key of the relay's own form is it known which part may be shown. */
+function showKey(key: string | null): string {
+  return key === null ? "none" : (publicPartOfKey(key) ?? "set");
 }
 
 function withoutCredentials(text: string): string {

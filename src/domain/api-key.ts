@@ -2,9 +2,17 @@ const SHORTEST_API_KEY = 16;
 export const LONGEST_API_KEY = 512;
 export const API_KEY_FORM = `${SHORTEST_API_KEY} to ${LONGEST_API_KEY} visible ASCII characters, such as rk_ and 8 characters, _ and 32 random ones`;
 
+/** `rk_` + 8 public characters + `_` + the secret: the form of the keys that the relay makes itself. */
+const OWN_FORM = /^(rk_[A-Za-z0-9]{8})_/;
+
 /** What can be a key at all: visible ASCII, as a header value may carry it. */
 export function looksLikeApiKey(text: string): boolean {
   return (
     text.length >= SHORTEST_API_KEY && text.length <= LONGEST_API_KEY && /^[\x21-\x7e]+$/.test(text)
   );
+}
+
+/** The part that may be shown; null for a key of any other form, of which every character may be secret. */
+export function publicPartOfKey(key: string): string | null {
+  return OWN_FORM.exec(key)?.[1] ?? null;
 }

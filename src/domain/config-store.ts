@@ -116,7 +116,7 @@ export class UniqueViolation extends Error {
 export interface ApiKeyRow {
   readonly id: string;
   readonly orgId: string;
-  /** `rk_` + 8 characters: shown in lists, finds nothing. */
+  /** `rk_` + 8 characters, or the beginning of the hash: shown in lists, opens nothing. */
   readonly publicPart: string;
   readonly scopes: readonly ("read" | "write")[];
   readonly createdAtMs: number;
@@ -130,6 +130,8 @@ export interface ApiKeyStore {
   insertKey(row: ApiKeyRow, hash: Uint8Array): Promise<void>;
   /** By SHA-256 of the whole key; revoked ones too. */
   findKey(hash: Uint8Array): Promise<ApiKeyRow | null>;
+  /** What lists show of a key from now on. */
+  setPublicPart(keyId: string, publicPart: string): Promise<void>;
   listKeys(orgId: string): Promise<readonly ApiKeyRow[]>;
   /** False when the organization has no such key that is not revoked. */
   revokeKey(orgId: string, keyId: string, atMs: number): Promise<boolean>;

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { API_KEY_FORM, looksLikeApiKey } from "../domain/api-key.ts";
+import { API_KEY_FORM, looksLikeApiKey, publicPartOfKey } from "../domain/api-key.ts";
 import { UniqueViolation, type ApiKeyRow, type ApiKeyStore } from "../domain/config-store.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { IdKind } from "../domain/ids.ts";
@@ -22,12 +22,19 @@ export interface ApiKeys {
   create(org: string, scopes: ApiKeyRow["scopes"]): Promise<CreatedApiKey>;
   /** Newest first, revoked ones too. @throws {UsageError} for an unknown organization */
   list(org: string): Promise<readonly ApiKeyRow[]>;
+  /**
+   * By its id, its public part as lists show it, or the whole key; null when the organization has no such key.
+   * @throws {UsageError} for an unknown organization
+   */
+  find(org: string, text: string): Promise<ApiKeyRow | null>;
   /** Effective everywhere within 30 s. @throws {UsageError} for an unknown organization or key */
   revoke(org: string, keyId: string): Promise<void>;
   /** Makes sure that this very key exists for the organization. A revoked one stays revoked. @throws {UsageError} */
   ensureBootstrap(org: string, key: string): Promise<"created" | "exists" | "revoked">;
 }
 
+const HASH_MARK = "sha256:";
+const SHOWN_PART = /^(?:rk_[A-Za-z0-9]{8}|sha256:[0-9a-f]{8})$/;
 const PUBLIC_CHARACTERS = 8;
 const SECRET_BYTES = 24;
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
@@ -35,6 +42,27 @@ const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 /** Keys have full entropy, so a plain hash is enough; it is also the index they are found by. */
 export function hashApiKey(key: string): Uint8Array {
   return createHash("sha256").update(key).digest();
+}
+
+/** What lists show of a key: one that is not of the relay's own form may hold its secret anywhere. */
+function publicPartOf(key: string): string {
+  const hash = Buffer.from(hashApiKey(key)).toString("hex");
+  return publicPartOfKey(key) ?? `${HASH_MARK}${hash.slice(0, PUBLIC_CHARACTERS)}`;
+}
+
+/** How a key is written in lists. Earlier versions stored the beginning of any key: what may be secret is not shown. */
+export function showKey(row: ApiKeyRow): string {
+  if (!SHOWN_PART.test(row.publicPart)) return "(not shown)";
+  return row.publicPart + (row.publicPart.startsWith(HASH_MARK) ? "…" : "_…");
+}
+
+/** Whether a text names a key without giving it away: an id, or a public part. */
+export function isKeyName(text: string): boolean {
+  return /^key_[0-9A-Z]{26}$/.test(text) || SHOWN_PART.test(withoutCut(text));
+}
+
+function withoutCut(text: string): string {
+  return text.replace(/_?…$/, "");
 }
 
 export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): ApiKeys {
@@ -52,7 +80,7 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
     const row: ApiKeyRow = {
       id: newId("key", createdAtMs),
       orgId: await keys.ensureOrganization(org, newId("organization", createdAtMs), createdAtMs),
-      publicPart: key.slice(0, "rk_".length + PUBLIC_CHARACTERS),
+      publicPart: publicPartOf(key),
       scopes,
       createdAtMs,
       revokedAtMs: null,
@@ -71,6 +99,15 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
       return { key, row: await insert(org, key, scopes) };
     },
     list: async (org) => keys.listKeys(await organization(org)),
+    async find(org, text) {
+      const orgId = await organization(org);
+      const name = withoutCut(text);
+      const named = (await keys.listKeys(orgId)).find(
+        (row) => row.id === name || row.publicPart === name,
+      );
+      const row = named ?? (await keys.findKey(hashApiKey(text)));
+      return row?.orgId === orgId ? row : null;
+    },
     async revoke(org, keyId) {
       const orgId = await organization(org);
       if (!(await keys.revokeKey(orgId, keyId, now())))
@@ -92,6 +129,9 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
         throw new UsageError(
           "RELAY_BOOTSTRAP_API_KEY belongs to another organization already: set RELAY_BOOTSTRAP_ORG to it, or use another key",
         );
+      // Earlier versions stored the beginning of any key, which of this one may be secret.
+      const publicPart = publicPartOf(key);
+      if (row.publicPart !== publicPart) await keys.setPublicPart(row.id, publicPart);
       return row.revokedAtMs === null ? "exists" : "revoked";
     },
   };

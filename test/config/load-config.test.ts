@@ -125,6 +125,18 @@ describe("configuration", () => {
     expect(summary).toContain("postgresql://db/relay");
   });
 
+  it("summarizes a key of the operator's own form as set: its first eleven characters were logged", () => {
+    const shown = (key: string) =>
+      (
+        summarizeConfig(loadConfig({ RELAY_BOOTSTRAP_API_KEY: key }))["bootstrap"] as {
+          apiKey: string;
+        }
+      ).apiKey;
+    expect(shown("S3cr3t-k3y-0123!")).toBe("set");
+    expect(shown("rk_abcdefghijklmnopqrst")).toBe("set");
+    expect(shown("rk_abcdefgh_0123456789abcdef0123")).toBe("rk_abcdefgh");
+  });
+
   it("states the version of package.json", () => {
     const { version } = JSON.parse(
       readFileSync(new URL("../../package.json", import.meta.url), "utf8"),

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeApiKeyStore } from "../../src/adapters/postgres/key-store.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../../src/domain/config-store.ts";
 import { RelayError } from "../../src/domain/errors.ts";
+import { isKeyName, showKey } from "../../src/management/api-keys.ts";
 import { makeAuthenticate } from "../../src/management/authenticate.ts";
 import { makeTestManagement } from "../support/postgres-management.ts";
 import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
@@ -130,5 +131,44 @@ describe("API keys", () => {
       async () => apiKeys.ensureBootstrap("default", "has spaces in it, which no header value may"),
     ])
       await expect(attempt()).rejects.toMatchObject({ name: "UsageError" });
+  });
+
+  it("show nothing of an operator's key that is not of the relay's form: its first eleven characters were listed", async () => {
+    const { apiKeys } = harness;
+    const key = "S3cr3t-k3y-0123!";
+    const org = "operator's own";
+    await apiKeys.ensureBootstrap(org, key);
+    const [row] = await apiKeys.list(org);
+    expect(row?.publicPart).toMatch(/^sha256:[0-9a-f]{8}$/);
+    expect(showKey(row!)).toBe(`${row?.publicPart}…`);
+    for (const text of [key, row!.id, row!.publicPart, showKey(row!)])
+      expect(await apiKeys.find(org, text)).toEqual(row);
+  });
+
+  it("are found by a whole key or by what lists show, and not by a key that only begins alike", async () => {
+    const { apiKeys } = harness;
+    const { key, row } = await apiKeys.create("finders", ["read"]);
+    for (const text of [key, row.id, row.publicPart, showKey(row)])
+      expect(await apiKeys.find("finders", text)).toEqual(row);
+    expect(await apiKeys.find("finders", `${row.publicPart}_another-secret-of-a-key`)).toBeNull();
+    expect(await apiKeys.find("two keys", key)).toBeNull();
+    expect([row.id, row.publicPart, showKey(row)].every(isKeyName)).toBe(true);
+    expect([key, "S3cr3t-k3y-0123!", "S3cr3t-k3y-"].some(isKeyName)).toBe(false);
+  });
+
+  it("that an earlier version stored with the beginning of the secret still work, and lose it at the next start", async () => {
+    const { apiKeys, management } = harness;
+    const key = "0ld-S3cr3t-k3y-0123!";
+    await apiKeys.ensureBootstrap("earlier", key);
+    await postgres.database.run("UPDATE api_keys SET public_part = $1 WHERE public_part = $2", [
+      key.slice(0, 11),
+      (await apiKeys.list("earlier"))[0]!.publicPart,
+    ]);
+    const [stored] = await apiKeys.list("earlier");
+    expect(showKey(stored!)).toBe("(not shown)");
+    expect(await apiKeys.find("earlier", key)).toEqual(stored);
+    expect(await management.authenticate(key)).toMatchObject({ keyId: stored!.id });
+    expect(await apiKeys.ensureBootstrap("earlier", key)).toBe("exists");
+    expect((await apiKeys.list("earlier"))[0]?.publicPart).toMatch(/^sha256:/);
   });
 });

@@ -38,6 +38,9 @@ export function makeApiKeyStore(database: Database): ApiKeyStore {
       const rows = await run(`SELECT ${COLUMNS} FROM api_keys WHERE key_hash = $1`, [hash]);
       return rows[0] === undefined ? null : toKey(rows[0]);
     },
+    async setPublicPart(keyId, publicPart) {
+      await run("UPDATE api_keys SET public_part = $2 WHERE id = $1", [keyId, publicPart]);
+    },
     async listKeys(orgId) {
       const rows = await run(
         `SELECT ${COLUMNS} FROM api_keys WHERE org_id = $1 ORDER BY created_at DESC, id DESC`,

@@ -1,0 +1,29 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runRelay } from "../support/relay-process.ts";
+
+describe("relay keys", () => {
+  let env: Record<string, string>;
+  beforeAll(async () => {
+    env = { RELAY_DATA_DIR: await mkdtemp(join(tmpdir(), "relay-keys-")) };
+  });
+  afterAll(() => rm(env["RELAY_DATA_DIR"] ?? "", { recursive: true, force: true }));
+
+  it("revoke takes a whole key, and never repeats one that is not found: its first thirty characters were printed", async () => {
+    const created = await runRelay(["keys", "create", "--org", "acme"], env);
+    expect(created.code).toBe(0);
+    const key = created.stdout.trim();
+    const unknown = await runRelay(["keys", "revoke", "S3cr3t-k3y-0123!", "--org", "acme"], env);
+    expect(unknown).toMatchObject({ code: 2, stdout: "" });
+    expect(unknown.stderr).toContain('organization "acme" has no such key: see relay keys list');
+    expect(unknown.stderr).not.toContain("S3cr3t");
+    const revoked = await runRelay(["keys", "revoke", key, "--org", "acme"], env);
+    expect(revoked.stdout).toContain("is revoked");
+    const { stdout } = await runRelay(["keys", "list", "--org", "acme"], env);
+    expect(stdout).toContain(`${key.slice(0, 11)}_…`);
+    expect(stdout).toContain("revoked");
+    expect(stdout).not.toContain(key.slice(12));
+  });
+});
