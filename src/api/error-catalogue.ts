@@ -9,7 +9,8 @@ export const ERROR_CATALOGUE: Readonly<
     example: "name: must not be empty.",
   },
   endpoint_not_testable: {
-    meaning: "The endpoint's scheme cannot be tested (ip_allowlist, jwt, twilio_signature).",
+    meaning:
+      "The endpoint's scheme cannot be tested (ip_allowlist, jwt, twilio_signature), or no header can carry its secret or settings.",
     example: "A jwt endpoint cannot be tested: send a real event from the provider instead.",
   },
   rotation_not_supported: {

@@ -2,6 +2,7 @@ import type { TestAnswer, TestRequest } from "../management/ports.ts";
 
 /** Longer than ingest takes at most. */
 const TIMEOUT_MS = 10_000;
+const FAILED = "the request failed";
 
 /** Posts a test webhook to the ingest like any provider; not through the receiver guard, since the address is ours. */
 export async function postTest(request: TestRequest): Promise<TestAnswer> {
@@ -24,9 +25,15 @@ export async function postTest(request: TestRequest): Promise<TestAnswer> {
   }
 }
 
+/** In fixed words and the error's code: messages of the HTTP client quote headers, which hold the secret. */
 function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error && error.cause.message !== ""
-    ? error.cause.message
-    : error.message;
+  if (!(error instanceof Error)) return FAILED;
+  if (error.name === "TimeoutError") return `no answer within ${TIMEOUT_MS / 1000} s`;
+  const code = codeOf(error.cause) ?? codeOf(error);
+  return code === null ? FAILED : `${FAILED} (${code})`;
+}
+
+function codeOf(error: unknown): string | null {
+  const code = error instanceof Error && "code" in error ? error.code : null;
+  return typeof code === "string" && /^[A-Z][A-Z0-9_]*$/.test(code) ? code : null;
 }

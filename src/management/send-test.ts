@@ -1,4 +1,5 @@
 import { RelayError } from "../domain/errors.ts";
+import { findUnfitSetting } from "../signing/header-limits.ts";
 import { signSample } from "../signing/sign-sample.ts";
 import { makeTestBody, whyNotTestable } from "../signing/test-webhook.ts";
 import { noteWrite } from "./audit.ts";
@@ -30,6 +31,13 @@ export function makeSendTest(
       );
 
     const settings = settingsOf(box, row);
+    // Refused when they are written; earlier versions stored them.
+    const unfit = findUnfitSetting(settings);
+    if (unfit !== null)
+      throw new RelayError(
+        "endpoint_not_testable",
+        `The endpoint's ${unfit.field} ${unfit.message}: no request can carry it, so that the endpoint cannot be tested before it is changed`,
+      );
     const nowMs = now();
     const sampleId = `test_${newId("event", nowMs).slice(4)}`;
     const body = makeTestBody(settings, sampleId, nowMs);

@@ -1,3 +1,4 @@
+import { findUnfitSetting } from "./header-limits.ts";
 import { isHmacAlgorithm } from "./jwt-algorithms.ts";
 import { parseJwt } from "./jwt-settings.ts";
 import { effectiveConfig } from "./presets.ts";
@@ -41,6 +42,8 @@ export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdi
     const mistake = refuseMethodRules(method, config);
     if (mistake !== null) return mistake;
   }
+  const unfit = findUnfitSetting({ provider, method, methodIsExplicit, secret, config: given });
+  if (unfit !== null) return wrong(unfit.field, unfit.message);
   return refuseSecret(method, config, secret) ?? { ok: true, config: given };
 }
 

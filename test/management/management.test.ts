@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LogError } from "../../src/domain/log.ts";
 import type { Actor, Endpoint } from "../../src/management/management.ts";
-import { openDestination, openEndpoint } from "../../src/management/sealed-secrets.ts";
+import {
+  openDestination,
+  openEndpoint,
+  sealEndpoint,
+} from "../../src/management/sealed-secrets.ts";
 import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
 import { decodeTask } from "../../src/pipeline/log/task-codec.ts";
 import { disableDestination } from "../../src/management/disable-destination.ts";
@@ -279,6 +283,43 @@ describe("test webhooks", () => {
       error: expect.stringContaining("502"),
     });
   });
+
+  it.each([
+    ["secret", "bearer_token", { secret: "top-secret-line1\nline2", config: {} }],
+    ["secret", "bearer_token", { secret: "top-secret пароль", config: {} }],
+    [
+      "verification_config.scheme",
+      "bearer_token",
+      { secret: "top-secret", config: { scheme: "A\nB" } },
+    ],
+    [
+      "verification_config.prefix",
+      "hmac_sha256",
+      { secret: "top-secret", config: { header: "X-Signature", prefix: "a\nb" } },
+    ],
+    [
+      "verification_config.header",
+      "hmac_sha256",
+      { secret: "top-secret", config: { header: "Content-Length" } },
+    ],
+  ] as const)(
+    "name the %s that no header can carry, of a %s endpoint stored earlier: it was told with its secret as an unreachable ingest",
+    async (field, verificationMethod, stored) => {
+      const endpoint = await makeEndpoint({ verificationMethod, secret: "s" });
+      await harness.store.endpoints.update(actor.orgId, endpoint.id, {
+        sealed: sealEndpoint(testBox, endpoint.id, stored),
+      });
+      const postedBefore = harness.posted.length;
+      const failure = await harness.management.endpoints
+        .sendTest(actor, endpoint.id)
+        .catch((error: unknown) => error as Error);
+      expect(failure).toMatchObject({ code: "endpoint_not_testable" });
+      const { message } = failure as Error;
+      expect(message).toContain(field);
+      expect(message).not.toContain("top-secret");
+      expect(harness.posted).toHaveLength(postedBefore);
+    },
+  );
 
   it("are refused for schemes that cannot be tested, paused endpoints, and an ingest that is away", async () => {
     const { endpoints } = harness.management;

@@ -102,6 +102,34 @@ describe("a configuration that is written", () => {
     expect(validate(method, config)).toBe(expected);
   });
 
+  it.each<[VerificationMethod, unknown, string, string]>([
+    ["bearer_token", {}, "line1\nline2", "secret"],
+    ["bearer_token", {}, "пароль", "secret"],
+    ["bearer_token", {}, "token ", "secret"],
+    ["bearer_token", { header: "X-Api-Key", scheme: "" }, " token", "secret"],
+    ["bearer_token", {}, "geheím of two words", "ok"],
+    ["bearer_token", { scheme: "A\nB" }, "s", "vc.scheme"],
+    ["bearer_token", { scheme: "日本" }, "s", "vc.scheme"],
+    ["bearer_token", { scheme: " Token" }, "s", "vc.scheme"],
+    ["bearer_token", { header: "Connection" }, "s", "vc.header"],
+    ["hmac_sha256", { header: "a", prefix: "a\nb" }, "line1\nline2", "vc.prefix"],
+    ["hmac_sha256", { header: "a", prefix: "日本=" }, "s", "vc.prefix"],
+    ["hmac_sha256", { header: "a", prefix: "v1, é=" }, "line1\nпароль", "ok"],
+    ["hmac_sha256", { header: ["X-Signature", "Content-Length"] }, "s", "vc.header"],
+    ["hmac_sha256", { header: "a", id_header: "Upgrade" }, "s", "vc.id_header"],
+    ["hmac_sha1", { header: "Transfer-Encoding" }, "s", "vc.header"],
+    ["hmac_sha1", { header: "EXPECT" }, "s", "vc.header"],
+    ["hmac_sha1", { header: "Keep-Alive" }, "s", "vc.header"],
+    ["hmac_sha1", { header: "Content-MD5" }, "s", "ok"],
+    ["basic_auth", { username: "u" }, "line1\nпароль", "ok"],
+    ["jwt", { header: "Host", algorithms: ["HS256"] }, "s", "vc.header"],
+  ])(
+    "%s %j with the secret %j can stand in a header, or is refused: it was taken and never worked",
+    (method, config, secret, expected) => {
+      expect(validate(method, config, secret)).toBe(expected);
+    },
+  );
+
   it("needs a secret that its encoding can read", () => {
     const config = { header: "a", secret_encoding: "hex" };
     expect(validate("hmac_sha256", config, "xyz")).toBe("secret");

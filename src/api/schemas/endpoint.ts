@@ -36,7 +36,7 @@ export const EndpointSchema = z
   });
 export type EndpointView = z.infer<typeof EndpointSchema>;
 
-const VERIFICATION_CONFIG = `Per-method settings; unknown keys and wrong values are refused by name. Write-only.
+const VERIFICATION_CONFIG = `Per-method settings; unknown keys and wrong values are refused by name. A header is none that HTTP itself uses (Connection, Content-Length, Host …). Write-only.
 
 | method | fields (default) |
 | --- | --- |
@@ -52,7 +52,8 @@ const fields = {
   name: nameText,
   provider: z.enum(PROVIDERS),
   secret: text(1, 16_384).openapi({
-    description: "The verification secret, required for a known provider. Write-only.",
+    description:
+      "The verification secret, required for a known provider. For bearer_token it stands in a header as it is: Latin-1 without line breaks, no white space at its ends. Write-only.",
   }),
   verification_method: z.enum(VERIFICATION_METHODS).openapi({
     description:

@@ -1,0 +1,88 @@
+import { effectiveConfig } from "./presets.ts";
+import type { VerificationSettings } from "./verification-settings.ts";
+
+/** A setting that no request can carry; `message` never shows its value. */
+export interface UnfitSetting {
+  readonly field: string;
+  readonly message: string;
+}
+
+/**
+ * Headers that belong to one connection or say where a message ends (RFC 9110 §7.2, §7.6, §8.6, §10.1.1; RFC 9112 §6):
+ * clients and proxies set, change and drop them, so that none carries a signature.
+ */
+const HTTP_OWN = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+const HEADER_SETTINGS = ["header", "timestamp_header", "id_header"] as const;
+
+/** Of `field-value` (RFC 9110 §5.5), one character per byte: control characters but the tab, and what is no byte. */
+const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
+/** White space around a value is no part of it. */
+const STARTS_WITH_SPACE = /^[\t ]/;
+const ENDS_WITH_SPACE = /[\t ]$/;
+
+/**
+ * The first setting that cannot stand in a header as it is configured, or null: no sender could meet it, and the
+ * test operation cannot send it.
+ */
+export function findUnfitSetting(settings: VerificationSettings): UnfitSetting | null {
+  const { provider, method, methodIsExplicit, secret } = settings;
+  const config = effectiveConfig(provider, method, methodIsExplicit, settings.config);
+  for (const key of HEADER_SETTINGS) {
+    const own = [config[key]].flat().find((name) => HTTP_OWN.has(String(name).toLowerCase()));
+    if (own === undefined) continue;
+    const message = "must not be a header that HTTP itself uses, such as Connection or Host";
+    return { field: `verification_config.${key}`, message };
+  }
+  for (const key of textsInHeaders(method)) {
+    const text = config[key];
+    if (typeof text === "string" && NOT_IN_A_HEADER.test(text)) return unfitText(key);
+  }
+  if (method !== "bearer_token") return null;
+  const scheme = config["scheme"];
+  if (typeof scheme === "string" && STARTS_WITH_SPACE.test(scheme))
+    return { field: "verification_config.scheme", message: "must not begin with white space" };
+  if (secret === null) return null;
+  if (NOT_IN_A_HEADER.test(secret))
+    return {
+      field: "secret",
+      message: "must be characters that a header can carry: no line breaks, nothing beyond Latin-1",
+    };
+  return STARTS_WITH_SPACE.test(secret) || ENDS_WITH_SPACE.test(secret)
+    ? { field: "secret", message: "must not begin or end with white space: a header loses it" }
+    : null;
+}
+
+function unfitText(key: string): UnfitSetting {
+  const message = "must be characters that a header can carry";
+  return { field: `verification_config.${key}`, message };
+}
+
+/** Settings whose text stands in a header of the request as it is. */
+function textsInHeaders(method: VerificationSettings["method"]): readonly string[] {
+  switch (method) {
+    case "hmac_sha256":
+    case "hmac_sha1":
+      return ["prefix", "timestamp_key", "signature_key", "list_separator"];
+    case "bearer_token":
+      return ["scheme"];
+    case "twilio_signature":
+    case "basic_auth":
+    case "jwt":
+    case "ip_allowlist":
+    case "none":
+      return [];
+    default:
+      return method satisfies never;
+  }
+}
