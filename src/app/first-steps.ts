@@ -9,24 +9,35 @@ import type { OpenConfigStore } from "./open-config-store.ts";
 const SECRET = "it-is-a-secret";
 const BODY = '{"hello":"relay"}';
 
-/** Makes sure of the configured key; embedded without one, of a first key that stays in the data directory (0600). */
+export type FirstKey =
+  | { readonly kind: "usable"; readonly key: string }
+  /** It stays revoked: `source` says where it comes from. */
+  | { readonly kind: "revoked"; readonly source: string }
+  | { readonly kind: "none" };
+
+/**
+ * Makes sure of the configured key; embedded without one, of a first key that stays in the data directory (0600).
+ * A key in that file which the store does not know is replaced, a revoked one is not.
+ */
 export async function ensureFirstKey(
   config: RelayConfig,
   store: OpenConfigStore,
-): Promise<string | null> {
+): Promise<FirstKey> {
   const keys = openApiKeys(store);
   const { apiKey, org } = config.bootstrap;
-  if (apiKey !== null) {
-    await keys.ensureBootstrap(org, apiKey);
-    return apiKey;
-  }
-  if (config.databaseUrl !== null) return null;
+  if (apiKey !== null)
+    return (await keys.ensureBootstrap(org, apiKey)) === "revoked"
+      ? { kind: "revoked", source: "RELAY_BOOTSTRAP_API_KEY" }
+      : { kind: "usable", key: apiKey };
+  if (config.databaseUrl !== null) return { kind: "none" };
   const file = join(config.dataDir, "first-api-key");
-  const known = await readFile(file, "utf8").catch(() => null);
-  if (known !== null) return known.trim();
+  const known = (await readFile(file, "utf8").catch(() => "")).trim();
+  const state = known === "" ? "unknown" : await keys.stateOf(known);
+  if (state === "usable") return { kind: "usable", key: known };
+  if (state === "revoked") return { kind: "revoked", source: file };
   const { key } = await keys.create(org, ["read", "write"]);
   await writeFile(file, `${key}\n`, { mode: 0o600 });
-  return key;
+  return { kind: "usable", key };
 }
 
 /**

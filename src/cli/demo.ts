@@ -45,8 +45,9 @@ async function runIn(dataDir: string, io: CommandIo): Promise<number> {
     logger,
     templateFile: templateFile(),
   });
-  const apiKey = await ensureFirstKey(config, relay.configStore);
-  const client = makeClient({ baseUrl: `http://127.0.0.1:${relay.apiPort}`, apiKey: apiKey ?? "" });
+  const firstKey = await ensureFirstKey(config, relay.configStore);
+  const apiKey = firstKey.kind === "usable" ? firstKey.key : "";
+  const client = makeClient({ baseUrl: `http://127.0.0.1:${relay.apiPort}`, apiKey });
   const result = await runScenario(client, receiver, io.signal);
   printReport(result, io.stdout);
   const differences = findDifferences(result);

@@ -1,6 +1,7 @@
+import { isIPv6 } from "node:net";
 import { isatty } from "node:tty";
 import { makeLogger } from "../adapters/pino/logger.ts";
-import { ensureFirstKey, firstCurlLines } from "../app/first-steps.ts";
+import { ensureFirstKey, firstCurlLines, type FirstKey } from "../app/first-steps.ts";
 import { startRelay, type RunningRelay } from "../app/start-relay.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
@@ -34,63 +35,99 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
     logger,
     templateFile: templateFile(),
   });
+  await using running = stopInTime(relay, logger);
   const key = await firstKey(config, relay, logger);
   logger.info({ api: relay.apiPort, ingest: relay.ingestPort, ops: relay.opsPort }, "relay.ready");
-  await printWelcome(io, config, relay, key);
+  await printWelcome(io, { config, relay, key, logger });
   await aborted(io.signal);
   logger.info({}, "relay.stopping");
-  return stop(relay, logger);
+  return running.stop();
 }
 
 async function firstKey(
   config: RelayConfig,
   relay: RunningRelay,
   logger: Logger,
-): Promise<string | null> {
+): Promise<FirstKey> {
   try {
     return await ensureFirstKey(config, relay.configStore);
   } catch (error) {
     if (config.databaseUrl === null) throw error;
     // The store is away: the relay serves what it can, the key is made sure of at the next start.
-    logger.warn(
-      { err: error instanceof Error ? error.message : String(error) },
-      "relay.bootstrap_key_not_checked",
-    );
-    return null;
+    logger.warn({ err: messageOf(error) }, "relay.bootstrap_key_not_checked");
+    return { kind: "none" };
   }
 }
 
-async function printWelcome(
-  io: CommandIo,
-  config: RelayConfig,
-  relay: RunningRelay,
-  key: string | null,
-): Promise<void> {
-  const api = relay.apiPort === null ? null : `http://localhost:${relay.apiPort}`;
+interface Welcome {
+  readonly config: RelayConfig;
+  readonly relay: RunningRelay;
+  readonly key: FirstKey;
+  readonly logger: Logger;
+}
+
+async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
+  const { config, relay, key } = welcome;
+  const api = relay.apiPort === null ? null : baseUrlOf(config.api.host, relay.apiPort);
   if (api !== null) printLine(io.stdout, `Management API  ${api}  (documentation: ${api}/docs)`);
   if (relay.ingestPort !== null)
     printLine(io.stdout, `Ingest          ${relay.publicIngestUrl}/in/<token>`);
-  printLine(
-    io.stdout,
-    `Operations      http://localhost:${relay.opsPort}/readyz  (also /metrics, /healthz)`,
-  );
-  if (key === null || api === null || relay.ingestPort === null || config.databaseUrl !== null)
-    return;
+  const ops = baseUrlOf(config.ops.host, relay.opsPort);
+  printLine(io.stdout, `Operations      ${ops}/readyz  (also /metrics, /healthz)`);
+  if (key.kind === "revoked")
+    printLine(
+      io.stdout,
+      `API key         the one in ${key.source} is revoked: make another with relay keys create --org ${config.bootstrap.org}`,
+    );
+  if (key.kind !== "usable" || api === null || relay.ingestPort === null) return;
+  if (config.databaseUrl === null) await printFirstSteps(io, welcome, api, key.key);
+}
+
+async function printFirstSteps(
+  io: CommandIo,
+  { config, logger }: Welcome,
+  api: string,
+  key: string,
+): Promise<void> {
   // Output is often collected as a log: a key that the operator gave is not repeated there.
   const shownKey = config.bootstrap.apiKey === null ? key : "$RELAY_BOOTSTRAP_API_KEY";
   printLine(io.stdout, `API key         ${shownKey}`);
+  let lines: readonly string[];
+  try {
+    lines = await firstCurlLines({ api }, key, shownKey);
+  } catch (error) {
+    // They only help a newcomer: the relay serves without them.
+    logger.warn({ err: messageOf(error) }, "relay.first_steps_not_shown");
+    return;
+  }
   printLine(io.stdout);
   printLine(
     io.stdout,
     "Paste these lines: create an endpoint, send it a signed webhook, list the event:",
   );
   printLine(io.stdout);
-  for (const line of await firstCurlLines({ api }, key, shownKey)) printLine(io.stdout, line);
+  for (const line of lines) printLine(io.stdout, line);
   printLine(io.stdout);
 }
 
-/** 0 when everything ended in order; 1 when a part hung beyond the grace. */
-async function stop(relay: RunningRelay, logger: Logger): Promise<number> {
+/** Where a listener is reached from this machine. */
+function baseUrlOf(host: string, port: number): string {
+  if (host === "0.0.0.0" || host === "::") return `http://localhost:${port}`;
+  return `http://${isIPv6(host) ? `[${host}]` : host}:${port}`;
+}
+
+interface BoundedStop extends AsyncDisposable {
+  /** 0 when everything ended in order; 1 when a part hung beyond the grace. */
+  readonly stop: () => Promise<number>;
+}
+
+function stopInTime(relay: RunningRelay, logger: Logger): BoundedStop {
+  let stopping: Promise<number> | null = null;
+  const stop = (): Promise<number> => (stopping ??= stopOnce(relay, logger));
+  return { stop, [Symbol.asyncDispose]: async () => void (await stop()) };
+}
+
+async function stopOnce(relay: RunningRelay, logger: Logger): Promise<number> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<"late">((resolve) => {
     timer = setTimeout(() => resolve("late"), STOP_TIMEOUT_MS);
@@ -102,6 +139,10 @@ async function stop(relay: RunningRelay, logger: Logger): Promise<number> {
   clearTimeout(timer);
   logger.info({ ended }, "relay.stopped");
   return ended === "ended" ? 0 : 1;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

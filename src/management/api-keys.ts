@@ -29,6 +29,8 @@ export interface ApiKeys {
   find(org: string, text: string): Promise<ApiKeyRow | null>;
   /** Effective everywhere within 30 s. @throws {UsageError} for an unknown organization or key */
   revoke(org: string, keyId: string): Promise<void>;
+  /** Whether this very key opens anything, of whatever organization. */
+  stateOf(key: string): Promise<"usable" | "revoked" | "unknown">;
   /** Makes sure that this very key exists for the organization. A revoked one stays revoked. @throws {UsageError} */
   ensureBootstrap(org: string, key: string): Promise<"created" | "exists" | "revoked">;
 }
@@ -114,6 +116,11 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
         throw new UsageError(
           `organization "${org}" has no key ${keyId} that is not revoked: see relay keys list --org ${org}`,
         );
+    },
+    async stateOf(key) {
+      const row = await keys.findKey(hashApiKey(key));
+      if (row === null) return "unknown";
+      return row.revokedAtMs === null ? "usable" : "revoked";
     },
     async ensureBootstrap(org, key) {
       if (!looksLikeApiKey(key))

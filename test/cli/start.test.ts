@@ -1,0 +1,67 @@
+import { readFile } from "node:fs/promises";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const hasIPv6 = networkInterfaces()["lo"]?.some(({ address }) => address === "::1") === true;
+const NO_KEY_GIVEN = { RELAY_BOOTSTRAP_API_KEY: "" };
+
+describe("relay start", () => {
+  it("tells that its first key is revoked and goes on: it printed the key, then a stack at every start", async () => {
+    await using relay = await makeRelayProcess(NO_KEY_GIVEN);
+    await relay.start();
+    const file = join(relay.dataDir, "first-api-key");
+    const key = (await readFile(file, "utf8")).trim();
+    await waitFor("the curl lines", () => relay.output().includes("sleep 1; curl"));
+    const revoked = await runRelay(["keys", "revoke", key, "--org", "default"], relay.env);
+    expect(revoked.stdout).toContain("is revoked");
+    expect(await relay.kill("SIGTERM")).toBe(0);
+
+    const before = relay.output().length;
+    await relay.start();
+    await waitFor("the revoked key", () => relay.output().includes("is revoked", before));
+    const printed = () => relay.output().slice(before);
+    expect(printed()).toContain(
+      `the one in ${file} is revoked: make another with relay keys create --org default`,
+    );
+    expect(await relay.kill("SIGTERM")).toBe(0);
+    expect(printed()).toContain('"relay.stopped"');
+    expect(printed()).not.toContain(key);
+    expect(printed()).not.toContain("ApiError");
+  }, 120_000);
+
+  it("stops what it started when its first key cannot be made sure of: it served on without signal handlers", async () => {
+    await using relay = await makeRelayProcess();
+    await relay.start();
+    expect(await relay.kill("SIGTERM")).toBe(0);
+    const { code, stdout, stderr } = await runRelay(["start"], {
+      ...relay.env,
+      RELAY_BOOTSTRAP_ORG: "another",
+    });
+    expect(stderr).toMatch(/^relay: RELAY_BOOTSTRAP_API_KEY belongs to another organization.*\n$/);
+    expect(stdout).toContain('"relay.stopped"');
+    expect(code).toBe(2);
+  }, 120_000);
+
+  it("asks its own API where it listens: it asked localhost whatever RELAY_API_HOST said", async () => {
+    await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, RELAY_API_HOST: "127.0.0.2" });
+    await relay.start();
+    await waitFor("the curl lines", () => relay.output().includes("sleep 1; curl"));
+    expect(relay.output()).toContain(`Management API  http://127.0.0.2:${relay.ports.api} `);
+    expect(await relay.kill("SIGTERM")).toBe(0);
+  });
+
+  it.skipIf(!hasIPv6)(
+    "goes on and stops in order without its curl lines: failing to make them ended the signal handling",
+    async () => {
+      // It can be listened on, and no URL can hold it.
+      await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, RELAY_API_HOST: "::1%lo" });
+      await relay.start();
+      await waitFor("the warning", () => relay.output().includes("relay.first_steps_not_shown"));
+      expect(await relay.kill("SIGTERM")).toBe(0);
+      expect(relay.output()).toContain('"relay.stopped"');
+    },
+  );
+});
