@@ -1,6 +1,6 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { UsageError } from "../domain/errors.ts";
+import { explainListenError } from "./reserve-port.ts";
 
 export interface OpsPorts {
   /** Text in Prometheus' exposition format, with its content type. */
@@ -14,7 +14,7 @@ export interface OpsServer extends AsyncDisposable {
 
 /**
  * `/metrics`, `/healthz` (the process answers) and `/readyz` (every part works; 503 with the list when one does not).
- * @throws {UsageError} when the port is taken
+ * @throws {UsageError} naming the variable that is to be changed when the port cannot be had
  */
 export async function startOpsServer(
   options: { readonly host: string; readonly port: number } & OpsPorts,
@@ -60,14 +60,7 @@ async function answer(ports: OpsPorts, url: string, response: ServerResponse): P
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
-      reject(
-        error.code === "EADDRINUSE"
-          ? new UsageError(
-              `port ${port} is in use: set RELAY_OPS_PORT to a free port, or stop the process that has it`,
-              { cause: error },
-            )
-          : error,
-      );
+      reject(explainListenError(error, { host, port, variable: "RELAY_OPS_PORT" }));
     });
     server.listen(port, host, () => resolve());
   });

@@ -71,6 +71,21 @@ describe("bad input to the program", () => {
     },
   );
 
+  it.each(["API", "INGEST", "OPS"])(
+    "RELAY_%s_HOST of no address here: one line that names it, exit 2; the port was blamed, or a stack shown",
+    async (name) => {
+      const { code, stderr } = await runRelay(["start"], {
+        RELAY_DATA_DIR: dataDir,
+        ...EPHEMERAL,
+        [`RELAY_${name}_HOST`]: "192.0.2.1",
+      });
+      expect(stderr).toBe(
+        `relay: host 192.0.2.1 cannot be listened on (EADDRNOTAVAIL): set RELAY_${name}_HOST to an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all\n`,
+      );
+      expect(code).toBe(2);
+    },
+  );
+
   it("an unknown command or a missing option is exit 2, help and version exit 0", async () => {
     expect((await runRelay(["fly"])).code).toBe(2);
     expect((await runRelay(["keys", "create"])).code).toBe(2);
