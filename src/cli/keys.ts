@@ -1,4 +1,5 @@
 import { openApiKeys } from "../app/open-api-keys.ts";
+import { organizationName } from "../config/value-types.ts";
 import { UsageError } from "../domain/errors.ts";
 import { isKeyName, showKey, type ApiKeys } from "../management/api-keys.ts";
 import { printLine, type CommandIo } from "./io.ts";
@@ -9,6 +10,8 @@ export async function createKey(
   options: { readonly org: string; readonly scope: string },
 ): Promise<void> {
   const scopes = parseScopes(options.scope);
+  const org = organizationName.safeParse(options.org);
+  if (!org.success) throw new UsageError(`--org ${org.error.issues[0]?.message ?? "is wrong"}`);
   await withKeys(io, async (keys) => {
     const { key, row } = await keys.create(options.org, scopes);
     printLine(io.stdout, key);

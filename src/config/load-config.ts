@@ -32,7 +32,7 @@ function withoutInjected(
   const given: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
     if (value === undefined || value === "" || !isOurs(name)) continue;
-    if (/^(tcp|udp|sctp):\/\//.test(value)) continue;
+    if (name.endsWith("_PORT") && /^(tcp|udp|sctp):\/\//.test(value)) continue;
     if (
       /_SERVICE_(HOST|PORT)(_\w+)?$/.test(name) ||
       /_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?$/.test(name)
@@ -108,6 +108,10 @@ function toKafka(values: Values): KafkaConfig | null {
     KAFKA_SASL_USERNAME: username,
     KAFKA_SASL_PASSWORD: password,
   } = values;
+  if (mechanism === undefined && (username !== undefined || password !== undefined))
+    throw new UsageError(
+      `${username === undefined ? "KAFKA_SASL_PASSWORD" : "KAFKA_SASL_USERNAME"} is set without KAFKA_SASL_MECHANISM: set it to plain, scram-sha-256 or scram-sha-512, or unset user name and password`,
+    );
   if (values.KAFKA_BROKERS === undefined) {
     if (mechanism !== undefined)
       throw new UsageError(

@@ -1,13 +1,16 @@
 import { publicPartOfKey } from "../domain/api-key.ts";
 import type { RelayConfig } from "./config.ts";
+import { parseDatabaseUrl } from "./database-url.ts";
 
 /** What is logged at start: everything but secrets, URLs without user information. */
 export function summarizeConfig(config: RelayConfig): Record<string, unknown> {
   return {
     ...config,
-    databaseUrl: config.databaseUrl === null ? "embedded" : withoutCredentials(config.databaseUrl),
+    databaseUrl: config.databaseUrl === null ? "embedded" : describeDatabaseUrl(config.databaseUrl),
     clickhouseUrl:
-      config.clickhouseUrl === null ? "embedded" : withoutCredentials(config.clickhouseUrl),
+      config.clickhouseUrl === null
+        ? "embedded"
+        : withoutCredentials(new URL(config.clickhouseUrl)),
     kafka:
       config.kafka === null
         ? "embedded log"
@@ -31,8 +34,14 @@ function showKey(key: string | null): string {
   return key === null ? "none" : (publicPartOfKey(key) ?? "set");
 }
 
-function withoutCredentials(text: string): string {
-  const url = new URL(text);
+/** For logs and errors: where a PostgreSQL is, without user information and options. */
+export function describeDatabaseUrl(text: string): string {
+  const url = parseDatabaseUrl(text);
+  return url === null ? "DATABASE_URL" : withoutCredentials(url);
+}
+
+/** For logs and errors: where a store is, without user information and options. */
+export function withoutCredentials(url: URL): string {
   url.username = "";
   url.password = "";
   url.search = "";

@@ -51,6 +51,24 @@ export const httpUrl = (message: string) =>
     return url !== null && (url.protocol === "http:" || url.protocol === "https:");
   }, message);
 
+/** What a path is put behind: no user information, query or fragment. */
+export const baseUrl = z
+  .string()
+  .refine(
+    (text) => /^https?:\/\/[^\s/?#@\\]+(?:\/[^\s?#\\]*)?$/i.test(text) && URL.canParse(text),
+    "must be http(s)://host[:port][/path], without user, query or fragment",
+  );
+
+export const hostName = z
+  .string()
+  .regex(/^[^\s/]+$/, "must be an IP address or a host name of this machine");
+
+export const directory = z.string().regex(/^(?!\w+:\/\/)/, "must be a directory, not a URL");
+
+export const organizationName = z
+  .string()
+  .regex(/^\P{Cc}{1,200}$/u, "must be 1 to 200 characters, without control characters");
+
 export const base64Key = z
   .string()
   .refine(

@@ -1,22 +1,30 @@
 import { z } from "zod";
 import { API_KEY_FORM, looksLikeApiKey } from "../domain/api-key.ts";
+import { parseDatabaseUrl } from "./database-url.ts";
 import {
   base64Key,
+  baseUrl,
   booleanText,
   cidrList,
   commaList,
+  directory,
+  hostName,
   httpUrl,
   integerText,
+  organizationName,
   roleList,
 } from "./value-types.ts";
 
 /** Every environment variable that the relay reads, with its check. Defaults live in `load-config.ts` only where they depend on others. */
 export const VARIABLES = {
   RELAY_ROLES: roleList.default(["api", "ingest", "delivery"]),
-  RELAY_DATA_DIR: z.string().min(1).default(".relay"),
+  RELAY_DATA_DIR: directory.default(".relay"),
   DATABASE_URL: z
     .string()
-    .regex(/^postgres(ql)?:\/\//, "must be postgresql://user:password@host:5432/database")
+    .refine(
+      (text) => parseDatabaseUrl(text) !== null,
+      "must be postgresql://user:password@host:5432/database with one host, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F)",
+    )
     .optional(),
   CLICKHOUSE_URL: httpUrl("must be http(s)://user:password@host:8123/database").optional(),
   CLICKHOUSE_CLUSTER: z
@@ -42,15 +50,15 @@ export const VARIABLES = {
   RELAY_API_PORT: integerText(0, 65_535).default(8080),
   RELAY_INGEST_PORT: integerText(0, 65_535).default(8081),
   RELAY_OPS_PORT: integerText(0, 65_535).default(9090),
-  RELAY_API_HOST: z.string().min(1).default("0.0.0.0"),
-  RELAY_INGEST_HOST: z.string().min(1).default("0.0.0.0"),
-  RELAY_OPS_HOST: z.string().min(1).default("127.0.0.1"),
+  RELAY_API_HOST: hostName.default("0.0.0.0"),
+  RELAY_INGEST_HOST: hostName.default("0.0.0.0"),
+  RELAY_OPS_HOST: hostName.default("127.0.0.1"),
   RELAY_INGEST_SHARE_PORT: booleanText.default(false),
-  RELAY_PUBLIC_INGEST_URL: httpUrl("must be http(s)://host[:port][/path]").optional(),
-  RELAY_TEST_INGEST_URL: httpUrl("must be http(s)://host[:port][/path]").optional(),
+  RELAY_PUBLIC_INGEST_URL: baseUrl.optional(),
+  RELAY_TEST_INGEST_URL: baseUrl.optional(),
   RELAY_ENCRYPTION_KEY: base64Key.optional(),
   RELAY_BOOTSTRAP_API_KEY: z.string().refine(looksLikeApiKey, `must be ${API_KEY_FORM}`).optional(),
-  RELAY_BOOTSTRAP_ORG: z.string().min(1).max(200).default("default"),
+  RELAY_BOOTSTRAP_ORG: organizationName.default("default"),
   RELAY_ALLOW_PRIVATE_RECEIVERS: cidrList.default([]),
   RELAY_MAX_PAYLOAD_BYTES: integerText(1, 104_857_600).default(10_485_760),
   RELAY_INGEST_RATE_LIMIT: integerText(0, 10_000_000).default(0),

@@ -11,6 +11,15 @@ describe("relay keys", () => {
   });
   afterAll(() => rm(env["RELAY_DATA_DIR"] ?? "", { recursive: true, force: true }));
 
+  it.each(["", "a\nb", "x".repeat(201)])(
+    "create refuses the organization %j as RELAY_BOOTSTRAP_ORG does: it was made",
+    async (org) => {
+      const { code, stdout, stderr } = await runRelay(["keys", "create", "--org", org], env);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+      expect(stderr).toBe("relay: --org must be 1 to 200 characters, without control characters\n");
+    },
+  );
+
   it("revoke takes a whole key, and never repeats one that is not found: its first thirty characters were printed", async () => {
     const created = await runRelay(["keys", "create", "--org", "acme"], env);
     expect(created.code).toBe(0);

@@ -79,6 +79,18 @@ describe("configuration", () => {
       "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD",
     ],
     [
+      { KAFKA_BROKERS: "k:9092", KAFKA_SASL_USERNAME: "u", KAFKA_SASL_PASSWORD: "p" },
+      "KAFKA_SASL_USERNAME is set without KAFKA_SASL_MECHANISM: set it to plain, scram-sha-256 or scram-sha-512, or unset user name and password",
+    ],
+    [
+      { KAFKA_BROKERS: "k:9092", KAFKA_SASL_PASSWORD: "p" },
+      "KAFKA_SASL_PASSWORD is set without KAFKA_SASL_MECHANISM: set it to plain, scram-sha-256 or scram-sha-512, or unset user name and password",
+    ],
+    [
+      { RELAY_BOOTSTRAP_ORG: "a\nb" },
+      "RELAY_BOOTSTRAP_ORG must be 1 to 200 characters, without control characters",
+    ],
+    [
       { RELAY_ENCRYPTION_KEY: "short" },
       "RELAY_ENCRYPTION_KEY must be 32 bytes in base64 (make one with: openssl rand -base64 32)",
     ],
@@ -104,6 +116,73 @@ describe("configuration", () => {
     });
     expect(config.api.port).toBe(8080);
   });
+
+  it.each([
+    ["CLICKHOUSE_URL", "tcp://ch:9000"],
+    ["DATABASE_URL", "tcp://db:5432"],
+    ["KAFKA_BROKERS", "tcp://kafka:9092"],
+    ["RELAY_PUBLIC_INGEST_URL", "tcp://relay:8081"],
+    ["RELAY_API_HOST", "tcp://10.0.0.1:8080"],
+    ["RELAY_DATA_DIR", "tcp://10.0.0.1:8080"],
+    ["RELAY_RETENTION_DAYS", "udp://10.0.0.1:8080"],
+  ])("refuses %s=%s, which Kubernetes does not inject: it was dropped silently", (name, value) => {
+    expect(refusal({ [name]: value })).toMatch(new RegExp(`^${name} must be `));
+  });
+
+  it.each([
+    "postgres://u:CANARY@host:notaport/db",
+    "postgres://u:CANARY/word@host/db",
+    "postgres://u:12/CANARY@host/db",
+    "postgres://u:CANARY#word@host/db",
+    "postgres://u:12#CANARY@host/db",
+    "postgres://u:12?CANARY@host",
+    "postgres://u:CANARY%ff@host/db",
+    "postgres://u:CANARY@a:5432,b:5432/db",
+    "postgres://u:CANARY@a,b/db",
+    "postgres://u:CANARY@/db?host=a,b",
+    "mysql://u:CANARY@host/db",
+  ])(
+    "refuses DATABASE_URL=%s in one line without the password: the summary threw a stack",
+    (url) => {
+      const message = refusal({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY });
+      expect(message).toMatch(/^DATABASE_URL must be postgresql:.* password percent-encoded/);
+      expect(message).not.toContain("CANARY");
+    },
+  );
+
+  it.each([
+    ["postgres://u:p%2Fw%40@host:5432/db?sslmode=require", "postgres://host:5432/db"],
+    ["postgresql://u:100%@host/db?application_name=a@b", "postgresql://host/db"],
+    ["postgresql://host?user=a&password=CANARY", "postgresql://host"],
+    ["postgresql:///db?host=/var/run/postgresql", "postgresql:///db"],
+    ["postgresql://u:CANARY@/db?host=/var/run/postgresql", "postgresql:///db"],
+    ["postgresql://u:CANARY@%2Fvar%2Frun/db", "postgresql://%2Fvar%2Frun/db"],
+    ["postgresql://u:p@ss@[::1]:5432/db", "postgresql://[::1]:5432/db"],
+  ])("takes DATABASE_URL=%s as pg does, and shows where it leads", (url, shown) => {
+    const config = loadConfig({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY });
+    expect(config.databaseUrl).toBe(url);
+    expect(summarizeConfig(config)["databaseUrl"]).toBe(shown);
+  });
+
+  it.each(["RELAY_PUBLIC_INGEST_URL", "RELAY_TEST_INGEST_URL"])(
+    "refuses a %s that no path can be put behind: user, query and fragment were taken",
+    (name) => {
+      for (const url of [
+        "https://u:p@in.example",
+        "https://@in.example",
+        "https://in.example?a=b",
+        "https://in.example/?",
+        "https://in.example/#top",
+        "https:in.example",
+        "https://in.example/a b",
+      ])
+        expect(refusal({ [name]: url })).toBe(
+          `${name} must be http(s)://host[:port][/path], without user, query or fragment`,
+        );
+      for (const url of ["https://in.example/", "HTTP://[::1]:8081/hooks/@me/"])
+        expect(() => loadConfig({ [name]: url })).not.toThrow();
+    },
+  );
 
   it("shows no secret in the summary", () => {
     const summary = JSON.stringify(
