@@ -1,28 +1,63 @@
 import { connectClickHouse } from "../adapters/clickhouse/connect.ts";
 import { migrateClickHouse } from "../adapters/clickhouse/migrate.ts";
+import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
+import { describeDatabaseUrl, withoutCredentials } from "../config/summarize-config.ts";
+import { RelayError, UsageError } from "../domain/errors.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
 
-/** `relay migrate`: PostgreSQL, and ClickHouse where it is given by URL (the embedded one is migrated at start). */
+/**
+ * `relay migrate`: PostgreSQL, and ClickHouse where it is given by URL (the embedded one is migrated at start).
+ * @throws {RelayError} in one line that names the store given by URL which refuses or cannot be reached
+ */
 export async function migrate(io: CommandIo): Promise<void> {
   const config = loadConfig(io.env);
-  await withConfigStore(io, async () => printLine(io.stdout, "PostgreSQL: up to date"));
+  try {
+    await withConfigStore(io, async () => printLine(io.stdout, "PostgreSQL: up to date"));
+  } catch (error) {
+    if (config.databaseUrl === null) throw error;
+    throw explain(`PostgreSQL at ${describeDatabaseUrl(config.databaseUrl)}`, error);
+  }
   if (config.clickhouseUrl === null) {
     printLine(io.stdout, "ClickHouse: embedded, brought up to date at start");
     return;
   }
-  const client = connectClickHouse(config.clickhouseUrl);
+  try {
+    const applied = await bringUpToDate(config.clickhouseUrl, config);
+    printLine(
+      io.stdout,
+      `ClickHouse: up to date${applied.length === 0 ? "" : ` (applied: ${applied.join("; ")})`}`,
+    );
+  } catch (error) {
+    throw explain(`ClickHouse at ${withoutCredentials(new URL(config.clickhouseUrl))}`, error);
+  }
+}
+
+async function bringUpToDate(
+  clickhouseUrl: string,
+  config: RelayConfig,
+): Promise<readonly string[]> {
+  const client = connectClickHouse(clickhouseUrl);
   try {
     const { applied } = await migrateClickHouse(client, {
       retentionDays: config.retentionDays,
       cluster: config.clickhouseCluster ?? undefined,
     });
-    printLine(
-      io.stdout,
-      `ClickHouse: up to date${applied.length === 0 ? "" : ` (applied: ${applied.join("; ")})`}`,
-    );
+    return applied;
   } finally {
     await client.close();
   }
+}
+
+/** What the network says is told by its code, what the server says by its first line. */
+function explain(store: string, error: unknown): Error {
+  if (error instanceof UsageError) return error;
+  const root = error instanceof RelayError && error.cause !== undefined ? error.cause : error;
+  if (!(root instanceof Error)) return new RelayError("unavailable", `${store} failed`);
+  const code = "code" in root && typeof root.code === "string" ? root.code : "";
+  const message = /^E[A-Z_]+$/.test(code)
+    ? `cannot be reached (${code})`
+    : `failed: ${root.message.split("\n", 1)[0] ?? ""}`;
+  return new RelayError("unavailable", `${store} ${message}`, { cause: error });
 }
