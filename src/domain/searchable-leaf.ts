@@ -12,9 +12,18 @@ const HEADER_PATH = /^headers\.(.+)$/s;
 /** `payload.` in front of a path whose first key is `headers` (or again `payload` before such a one). */
 const PAYLOAD_PREFIX = /^payload\.((?:payload\.)*headers\.)/;
 
-/** Longest path and value that the API can ask for; longer ones are not made searchable. In UTF-16 units. */
+/** Longest path and value that the API can ask for; longer ones are not made searchable. In characters (code points). */
 export const MAX_FIELD_LENGTH = 256;
 export const MAX_VALUE_LENGTH = 512;
+
+/** Whether a text has at most so many code points. They are counted only where the UTF-16 units leave it open. */
+export function isWithin(text: string, maxCharacters: number): boolean {
+  if (text.length <= maxCharacters) return true;
+  if (text.length > 2 * maxCharacters) return false;
+  let characters = 0;
+  for (const _ of text) characters += 1;
+  return characters <= maxCharacters;
+}
 
 /** One key as it stands in a path. */
 export function escapeKey(key: string): string {

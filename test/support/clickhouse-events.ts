@@ -107,6 +107,7 @@ export const WORDS = [
   "ß",
   "日本",
   "😀",
+  "😀".repeat(200),
   "{x:String}",
   "--",
   "null",

@@ -2,6 +2,7 @@ import type { EventRecord } from "../../domain/event.ts";
 import {
   escapeKey,
   headerToken,
+  isWithin,
   MAX_FIELD_LENGTH,
   MAX_VALUE_LENGTH,
   payloadToken,
@@ -25,7 +26,7 @@ const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i;
 export function eventTokens(event: EventRecord, decoder: Utf8Decoder): readonly string[] {
   const tokens: string[] = [];
   for (const [name, value] of event.headers)
-    if (value.length <= MAX_VALUE_LENGTH) tokens.push(headerToken(name, value));
+    if (isWithin(value, MAX_VALUE_LENGTH)) tokens.push(headerToken(name, value));
   if (event.body.length === 0) return tokens;
   const text = decode(event.body, decoder);
   if (text === null) return tokens;
@@ -36,7 +37,7 @@ export function eventTokens(event: EventRecord, decoder: Utf8Decoder): readonly 
 
 /** What cannot be asked for (no path, or too long) is left out, but counts as a leaf. */
 function isAskable(path: string, value: string): boolean {
-  return path !== "" && path.length <= MAX_FIELD_LENGTH && value.length <= MAX_VALUE_LENGTH;
+  return path !== "" && isWithin(path, MAX_FIELD_LENGTH) && isWithin(value, MAX_VALUE_LENGTH);
 }
 
 function jsonTokens(text: string): readonly string[] {

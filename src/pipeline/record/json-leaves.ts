@@ -1,4 +1,4 @@
-import { escapeKey, MAX_FIELD_LENGTH } from "../../domain/searchable-leaf.ts";
+import { escapeKey, isWithin, MAX_FIELD_LENGTH } from "../../domain/searchable-leaf.ts";
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const QUOTE = 0x22;
@@ -89,7 +89,7 @@ function enter(
 function childPath(frame: Frame, key: string, depth: number): string | null {
   if (frame.path === null) return null;
   const path = depth === 1 ? key : `${frame.path}.${key}`;
-  return path.length > MAX_FIELD_LENGTH ? null : path;
+  return isWithin(path, MAX_FIELD_LENGTH) ? path : null;
 }
 
 function skipSpace(text: string, from: number): number {

@@ -85,6 +85,29 @@ describe("leaves", () => {
     expect(tokensOf(pairs, "application/x-www-form-urlencoded")).toHaveLength(MAX_LEAVES);
   });
 
+  test("lengths count characters as the API does: long values and paths beyond the BMP were found by nothing", () => {
+    const emoji = (count: number): string => "😀".repeat(count);
+    expect(finds(JSON.stringify({ a: emoji(512) }), "a", emoji(512))).toBe(true);
+    expect(finds(JSON.stringify({ a: `${emoji(511)}x` }), "a", `${emoji(511)}x`)).toBe(true);
+    expect(tokensOf(JSON.stringify({ a: emoji(513) }))).toEqual([]);
+    expect(tokensOf(JSON.stringify({ a: `${emoji(512)}x` }))).toEqual([]);
+    expect(finds(JSON.stringify({ [emoji(256)]: 1 }), emoji(256), "1")).toBe(true);
+    expect(tokensOf(JSON.stringify({ [emoji(257)]: 1 }))).toEqual([]);
+    const nested = `${emoji(127)}.${emoji(128)}`;
+    expect(finds(JSON.stringify({ [emoji(127)]: { [emoji(128)]: 1 } }), nested, "1")).toBe(true);
+    expect(tokensOf(JSON.stringify({ [emoji(128)]: { [emoji(128)]: 1 } }))).toEqual([]);
+    const form = new URLSearchParams({ a: emoji(300) }).toString();
+    expect(finds(form, "a", emoji(300), "application/x-www-form-urlencoded")).toBe(true);
+    const body = Buffer.alloc(0);
+    for (const [value, count] of [
+      [emoji(512), 1],
+      [emoji(513), 0],
+    ] as const)
+      expect(eventTokens(makeEvent(1, { headers: [["a", value]], body }), decoder)).toHaveLength(
+        count,
+      );
+  });
+
   test("no depth is too deep", () => {
     const depth = 200_000;
     expect(tokensOf(`${"[".repeat(depth)}1${"]".repeat(depth)}`)).toEqual([]);
