@@ -195,7 +195,7 @@ describe("a query", () => {
     ["page=1e3", "page"],
     ["page=0x10", "page"],
     ["page=%201", "page"],
-    ["page=99999999999999999999", "page"],
+    ["page=99999999999999999999x", "page"],
     ["limit=0", "limit"],
     ["limit=101", "limit"],
     ["limit=ten", "limit"],
@@ -291,6 +291,22 @@ describe("a query", () => {
   it("counts characters in q: 256 emoji pass", async () => {
     const path = `/events?q=${encodeURIComponent("🎉".repeat(256))}`;
     expect((await world.client.send({ method: "GET", path, key: world.key })).status).toBe(200);
+  });
+
+  it("of a page past all numbers is an empty page: it was an error beyond the exact ones", async () => {
+    for (const page of ["9007199254740992", "99999999999999999999", "9".repeat(400)])
+      for (const path of ["/projects", "/events"]) {
+        const answer = await world.client.send({
+          method: "GET",
+          path: `${path}?page=${page}&limit=100`,
+          key: world.key,
+        });
+        expect(answer.status).toBe(200);
+        expect(answer.json).toMatchObject({
+          data: [],
+          pagination: { page: Number.MAX_SAFE_INTEGER, has_next: false, has_prev: true },
+        });
+      }
   });
 
   it("bounds dates to what stores take, and pages to exact offsets", async () => {

@@ -6,21 +6,32 @@ import { EXAMPLE_TIME, exampleId, text } from "./common.ts";
 const DEFAULT_PAGE_LIMIT = 50;
 const MAX_PAGE_LIMIT = 100;
 
-function integer(minimum: number, maximum: number, defaultValue: number, description: string) {
+/** From 1. Without a maximum, what is beyond exact numbers is read as the largest of them. */
+function integer(maximum: number | null, defaultValue: number, description: string) {
   return z
     .string()
     .optional()
     .transform((value, context) => {
       if (value === undefined) return defaultValue;
-      const number = /^(?:0|[1-9]\d*)$/.test(value) ? Number(value) : Number.NaN;
-      if (number >= minimum && number <= maximum) return number;
+      const number = /^[1-9]\d*$/.test(value) ? Number(value) : Number.NaN;
+      if (number <= (maximum ?? Number.POSITIVE_INFINITY))
+        return Math.min(number, Number.MAX_SAFE_INTEGER);
       context.addIssue({
         code: "custom",
-        message: `must be an integer from ${minimum} to ${maximum}.`,
+        message:
+          maximum === null
+            ? "must be an integer from 1."
+            : `must be an integer from 1 to ${maximum}.`,
       });
       return z.NEVER;
     })
-    .openapi({ type: "integer", minimum, maximum, default: defaultValue, description });
+    .openapi({
+      type: "integer",
+      minimum: 1,
+      ...(maximum === null ? {} : { maximum }),
+      default: defaultValue,
+      description,
+    });
 }
 
 function dateTime(description: string) {
@@ -42,13 +53,8 @@ function dateTime(description: string) {
 const flag = z.enum(["true", "false"]);
 
 const paging = {
-  page: integer(
-    1,
-    Number.MAX_SAFE_INTEGER,
-    1,
-    "From 1. A page past the end is empty, never an error.",
-  ),
-  limit: integer(1, MAX_PAGE_LIMIT, DEFAULT_PAGE_LIMIT, "Items per page."),
+  page: integer(null, 1, "From 1. A page past the end is empty, never an error."),
+  limit: integer(MAX_PAGE_LIMIT, DEFAULT_PAGE_LIMIT, "Items per page."),
 };
 
 export const PagingQuery = z.strictObject(paging);
