@@ -1,5 +1,5 @@
 import { findUnfitSetting } from "./header-limits.ts";
-import { isHmacAlgorithm } from "./jwt-algorithms.ts";
+import { ASYMMETRIC_ALGORITHMS, HMAC_ALGORITHMS, isHmacAlgorithm } from "./jwt-algorithms.ts";
 import { parseJwt } from "./jwt-settings.ts";
 import { effectiveConfig } from "./presets.ts";
 import { SCHEMES } from "./registry.ts";
@@ -33,6 +33,12 @@ export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdi
     return wrong("verification_config", `must be at most ${MAX_CONFIG_BYTES / 1024} KiB of JSON`);
   }
   const config = effectiveConfig(provider, method, methodIsExplicit, given);
+  // Before what is missing: a key that these algorithms ask for would not mend it.
+  if (method === "jwt" && mixesAlgorithms(config)) {
+    const message =
+      "must not mix HS algorithms with the others: a public key is no shared secret. Make an endpoint for each";
+    return wrong("verification_config.algorithms", message);
+  }
   const problem = SCHEMES[method].check(config);
   const isEmpty = Object.keys(given).length === 0;
   if (problem !== null && !(problem.missing && isEmpty)) {
@@ -61,12 +67,7 @@ function refuseMethodRules(
   const jwt = method === "jwt" ? parseJwt(config) : null;
   if (jwt === null || !jwt.ok) return null;
   const { algorithms, keySource } = jwt.settings;
-  const hmacCount = algorithms.filter(isHmacAlgorithm).length;
-  if (hmacCount > 0 && hmacCount < algorithms.length) {
-    const message = "must not mix HS algorithms with the others: a public key is no shared secret";
-    return wrong("verification_config.algorithms", message);
-  }
-  if (hmacCount > 0 && keySource.kind !== "secret") {
+  if (algorithms.some(isHmacAlgorithm) && keySource.kind !== "secret") {
     const message = "HS algorithms take the endpoint's secret, not public_key, jwks or jwks_url";
     return wrong("verification_config.algorithms", message);
   }
@@ -74,6 +75,14 @@ function refuseMethodRules(
     return wrong("verification_config.jwks_url", "must be an https URL");
   }
   return null;
+}
+
+function mixesAlgorithms(config: Config): boolean {
+  const named = new Set<unknown>([config["algorithms"]].flat());
+  return (
+    HMAC_ALGORITHMS.some((algorithm) => named.has(algorithm)) &&
+    ASYMMETRIC_ALGORITHMS.some((algorithm) => named.has(algorithm))
+  );
 }
 
 /** A secret that cannot be decoded would refuse every webhook. */

@@ -75,6 +75,8 @@ describe("a configuration that is written", () => {
     ["jwt", { algorithms: "HS256" }, "vc.algorithms"],
     ["jwt", { algorithms: ["HS256"] }, "ok"],
     ["jwt", { algorithms: ["HS256", "RS256"], public_key: pem(2048) }, "vc.algorithms"],
+    ["jwt", { algorithms: ["HS256", "RS256"] }, "vc.algorithms"],
+    ["jwt", { algorithms: ["RS256", "HS256", "none"] }, "vc.algorithms"],
     ["jwt", { algorithms: ["HS256"], public_key: pem(2048) }, "vc.algorithms"],
     ["jwt", { algorithms: ["RS256"] }, "vc.public_key"],
     ["jwt", { algorithms: ["RS256"], public_key: "-----BEGIN" }, "vc.public_key"],
@@ -129,6 +131,21 @@ describe("a configuration that is written", () => {
       expect(validate(method, config, secret)).toBe(expected);
     },
   );
+
+  it("of HS and other algorithms is told that they do not mix: a public key was asked for first", () => {
+    const verdict = validateVerificationConfig({
+      provider: "custom",
+      method: "jwt",
+      methodIsExplicit: true,
+      config: { algorithms: ["HS256", "RS256"] },
+      secret: "s",
+    });
+    expect(verdict).toMatchObject({
+      ok: false,
+      field: "verification_config.algorithms",
+      message: expect.stringContaining("must not mix HS algorithms"),
+    });
+  });
 
   it("needs a secret that its encoding can read", () => {
     const config = { header: "a", secret_encoding: "hex" };
