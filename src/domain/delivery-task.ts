@@ -20,7 +20,7 @@ export interface DeliveryTask {
   readonly deferrals: number;
   /** Not before this time. */
   readonly dueAtMs: number;
-  /** When the run began: retention and the circuit breaker's deadline count from here. */
+  /** When the run began: retention counts from here, and the circuit breaker's deadline at the earliest. */
   readonly runStartedAtMs: number;
 }
 

@@ -29,6 +29,9 @@ const NONE: Streak = { weight: 0, fromMs: Infinity, toMs: -Infinity };
 export class CircuitBreaker {
   readonly #options: BreakerOptions;
   #tries = NONE;
+  /** First tries alone, by when they failed. */
+  #firstTries = NONE;
+  /** The same ones by when their runs began. */
   #newRuns = NONE;
   #openUntilMs: number | null = null;
   #openMs: number;
@@ -54,14 +57,18 @@ export class CircuitBreaker {
     return { kind: "half_open", probing: this.#probing };
   }
 
+  /** How long it has failed without a success. */
+  failingForMs(nowMs: number): number {
+    return Math.max(0, nowMs - this.#tries.fromMs);
+  }
+
   /** A try starts; in the half-open state it is the probe. */
   onStart(): void {
     if (this.#openUntilMs !== null) this.#probing = true;
   }
 
   onSuccess(): void {
-    this.#tries = NONE;
-    this.#newRuns = NONE;
+    this.#forget();
     this.#openUntilMs = null;
     this.#openMs = this.#options.openMs;
     this.#probing = false;
@@ -70,7 +77,10 @@ export class CircuitBreaker {
   onFailure(nowMs: number, { timedOut, newRunMs }: Failure): void {
     const weight = timedOut ? TIMEOUT_WEIGHT : 1;
     this.#tries = longer(this.#tries, weight, nowMs);
-    if (newRunMs !== null) this.#newRuns = longer(this.#newRuns, weight, newRunMs);
+    if (newRunMs !== null) {
+      this.#firstTries = longer(this.#firstTries, weight, nowMs);
+      this.#newRuns = longer(this.#newRuns, weight, newRunMs);
+    }
     if (this.#openUntilMs !== null) {
       // Tries that began before the circuit opened may still fail while it is open: only a probe's failure counts.
       if (!this.#probing) return;
@@ -82,7 +92,10 @@ export class CircuitBreaker {
     const { failures, minStreakMs, minNewRunsMs } = this.#options;
     const isEnough = (streak: Streak, spanMs: number): boolean =>
       streak.weight >= failures && streak.toMs - streak.fromMs >= spanMs;
-    if (!isEnough(this.#tries, minStreakMs) && !isEnough(this.#newRuns, minNewRunsMs)) return;
+    // The runs of a backlog began long ago, and all its first tries may fail within milliseconds.
+    const newRunsFail =
+      isEnough(this.#firstTries, minNewRunsMs) && isEnough(this.#newRuns, minNewRunsMs);
+    if (!newRunsFail && !isEnough(this.#tries, minStreakMs)) return;
     this.#openUntilMs = nowMs + this.#openMs;
     this.#probing = false;
   }
@@ -90,6 +103,12 @@ export class CircuitBreaker {
   /** A try ended without a verdict on the receiver (it was never sent). */
   onAbandoned(): void {
     this.#probing = false;
+  }
+
+  #forget(): void {
+    this.#tries = NONE;
+    this.#firstTries = NONE;
+    this.#newRuns = NONE;
   }
 }
 

@@ -44,6 +44,11 @@ export class LaneHealth {
     return this.#breaker.state(nowMs);
   }
 
+  /** How long every answer has been a failure, in ms; 0 when the last one was none. */
+  failingForMs(nowMs: number): number {
+    return this.#breaker.failingForMs(nowMs);
+  }
+
   onStart(): void {
     this.#breaker.onStart();
   }

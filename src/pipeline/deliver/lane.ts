@@ -1,6 +1,6 @@
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
+import { LaneDeferrals, MAX_WAIT_MS } from "./lane-deferrals.ts";
 import { LaneHealth } from "./lane-health.ts";
 import { LaneQueue } from "./lane-queue.ts";
 import type { QueuedTry } from "./lane-queue.ts";
@@ -8,13 +8,9 @@ import type { Reply } from "./ports.ts";
 import { LaneRateLimit } from "./lane-rate-limit.ts";
 import type { LaneHost } from "./lane-host.ts";
 import type { LimitRecord } from "./limits-codec.ts";
-import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
 import type { GateLane } from "./send-gate.ts";
 
-/** Longer than this nothing waits in a lane. */
-const MAX_WAIT_MS = 2_000;
 const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
-const CONFIG_RETRY_MS = 5_000;
 const ALWAYS_TAKEN = 500; // However slow the lane is thought to be.
 
 /**
@@ -29,7 +25,7 @@ export class Lane implements GateLane {
   readonly #early = new Map<DeliveryTask, () => void>();
   readonly #health: LaneHealth;
   readonly #rateLimit: LaneRateLimit;
-  readonly #spread = new DeferralSpread();
+  readonly #deferrals: LaneDeferrals;
   #pumping = false;
   #lookingUp = false;
   #cancelRateTimer: (() => void) | null = null;
@@ -40,6 +36,7 @@ export class Lane implements GateLane {
     this.destinationId = destinationId;
     this.#host = host;
     this.#health = new LaneHealth(host.options);
+    this.#deferrals = new LaneDeferrals(host, this.#health);
     this.#rateLimit = new LaneRateLimit(destinationId, host);
     this.#lastUsedMs = host.clock.monotonic();
   }
@@ -78,7 +75,7 @@ export class Lane implements GateLane {
       return;
     }
     if (this.#isFull(task.event.body.length)) {
-      this.#putOffFull(task, config);
+      this.#deferrals.laneFull(task, config);
       return;
     }
     const latestMs = nowMs + MAX_WAIT_MS;
@@ -143,28 +140,12 @@ export class Lane implements GateLane {
     return this.queued >= Math.max(ALWAYS_TAKEN, drainable);
   }
 
-  #putOffFull(task: DeliveryTask, config: DestinationConfig): void {
-    const earliestMs = this.#host.clock.now() + MAX_WAIT_MS;
-    this.#host.putOff(task, config, "lane_full", this.#nextSlot(earliestMs));
-  }
-
-  #nextSlot(earliestMs: number): number {
-    return this.#spread.next(earliestMs, this.#health.hopedPerSecond(this.#host.steadyNow()));
-  }
-
   /** True when the circuit lets the task not through: it is then put off or, past its schedule, ended. */
   #refusedByCircuit(task: DeliveryTask, config: DestinationConfig): boolean {
     const state = this.#health.circuit(this.#host.steadyNow());
     if (state.kind === "closed") return false;
     if (state.kind === "half_open" && !state.probing && this.queued === 0) return false;
-    const nowMs = this.#host.clock.now();
-    if (nowMs >= deadlineOf(task, config, this.#host.options)) {
-      this.#host.endDead(task, config, DEADLINE_PASSED);
-      return true;
-    }
-    const waitMs = state.kind === "open" ? waitUntilProbed(state, this.#host.steadyNow()) : 0;
-    const dueAtMs = this.#nextSlot(nowMs + Math.max(MAX_WAIT_MS, waitMs));
-    this.#host.putOff(task, config, "circuit_open", dueAtMs);
+    this.#deferrals.circuitOpen(task, config, state);
     return true;
   }
 
@@ -199,13 +180,7 @@ export class Lane implements GateLane {
           this.#host.endDead(task, null, "the destination was deleted");
         return false;
       case "unavailable":
-        for (const { task } of this.#takeAll())
-          this.#host.putOff(
-            task,
-            null,
-            "config_unavailable",
-            this.#nextSlot(this.#host.clock.now() + CONFIG_RETRY_MS),
-          );
+        for (const { task } of this.#takeAll()) this.#deferrals.configUnavailable(task);
         return false;
       default:
         return lookup satisfies never;
@@ -293,7 +268,8 @@ export class Lane implements GateLane {
       ) {
         this.#queue.shift();
         this.#host.onQueued(-1);
-        if (!this.#refusedByCircuit(first.task, config)) this.#putOffFull(first.task, config);
+        if (!this.#refusedByCircuit(first.task, config))
+          this.#deferrals.laneFull(first.task, config);
       }
     this.pump();
   }

@@ -139,7 +139,7 @@ export interface BreakerOptions {
   readonly failures: number;
   /** They must also span this long: a single event's own retries shall not open it. */
   readonly minStreakMs: number;
-  /** Or this long, by when the runs began whose first tries failed: new ones go on coming to a receiver that is down. */
+  /** Or first tries and the beginnings of their runs must both span this long: new runs go on coming to a receiver that is down. */
   readonly minNewRunsMs: number;
   readonly openMs: number;
   /** The pause doubles after each failed probe, up to this. */

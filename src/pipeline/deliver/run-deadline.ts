@@ -9,11 +9,15 @@ const SHORTEST_DEADLINE_MS = 60_000;
 export const DEADLINE_PASSED =
   "the receiver kept failing (circuit open) until the whole retry schedule had elapsed";
 
-/** When the circuit breaker may no longer put the run off, ms since the epoch. */
+/**
+ * When the circuit breaker may no longer put the run off, ms since the epoch. Only the time counts in which the receiver
+ * fails: what the relay was down, the destination paused or its limit used up is none of the schedule.
+ */
 export function deadlineOf(
   task: DeliveryTask,
   config: DestinationConfig,
   options: DeliveryOptions,
+  failingSinceMs: number,
 ): number {
   const scheduleMs = scheduleLengthMs({
     backoff: config.retryBackoff,
@@ -21,5 +25,5 @@ export function deadlineOf(
     baseMs: options.retryBaseMs,
     timeoutMs: options.deliveryTimeoutMs,
   });
-  return task.runStartedAtMs + Math.max(SHORTEST_DEADLINE_MS, scheduleMs);
+  return Math.max(task.runStartedAtMs, failingSinceMs) + Math.max(SHORTEST_DEADLINE_MS, scheduleMs);
 }

@@ -9,6 +9,16 @@ import {
   type Behaviour,
 } from "../../support/sim-world.ts";
 
+const HOUR = 3_600_000;
+
+function failsUntil(wellAtMs: number): Behaviour {
+  return ({ atMs }) => ({ afterMs: 5, reply: answer(atMs < wellAtMs ? 503 : 200) });
+}
+
+function statusesOf(world: SimWorld): string[] {
+  return [...world.ended().values()].map(({ status }) => status);
+}
+
 describe("isolation", () => {
   it("receivers that hang delay nobody else on their partition, and free it", async () => {
     const world = new SimWorld({ delivery: { maxInFlight: 200 } });
@@ -107,6 +117,59 @@ describe("circuit breaker", () => {
     expect(world.seen.length).toBeLessThan(330);
   });
 
+  it("a failure of seconds ends nothing of the backlog that an outage of the relay left", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    for (let count = 0; count < 500; count += 1) {
+      world.ingest();
+      await world.clock.advance(1_000);
+    }
+    await world.clock.advance(2 * HOUR);
+    const startedMs = world.clock.now();
+    world.behave("dst_1", failsUntil(startedMs + 8_000));
+    await world.start();
+    // Among them such that come in time: the circuit opens.
+    for (let second = 0; second < 8; second += 1) {
+      for (let count = 0; count < 5; count += 1) world.ingest();
+      await world.clock.advance(1_000);
+    }
+    expect(world.openCircuits).toBe(1);
+    await world.clock.advance(10 * 60_000);
+    expect(statusesOf(world)).toEqual(Array(540).fill("delivered"));
+  });
+
+  it("does not open within milliseconds on a backlog whose runs began long apart", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    for (let count = 0; count < 100; count += 1) {
+      world.ingest();
+      await world.clock.advance(1_000);
+    }
+    world.behave("dst_1", FAIL);
+    await world.start();
+    await world.clock.advance(2_000);
+    expect(world.seen).toHaveLength(100);
+    expect(world.openCircuits).toBe(0);
+  });
+
+  it("what the rate limit let wait longer than its schedule is not ended by a failure of seconds", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", {
+      retryBackoff: "fixed",
+      retryMaxAttempts: 3,
+      rateLimitMax: 20,
+      rateLimitWindow: "minute",
+    });
+    await world.start();
+    for (let count = 0; count < 200; count += 1) world.ingest();
+    await world.clock.advance(5 * 60_000);
+    world.behave("dst_1", failsUntil(world.clock.now() + 100_000));
+    await world.clock.advance(90_000);
+    expect(world.openCircuits).toBe(1);
+    await world.clock.advance(HOUR);
+    expect(statusesOf(world)).toEqual(Array(200).fill("delivered"));
+  });
+
   it("opens soon when events go on coming to a receiver that is down", async () => {
     const world = new SimWorld();
     world.configure("dst_1");
@@ -123,9 +186,7 @@ describe("circuit breaker", () => {
     world.behave("dst_1", OK);
     await world.clock.advance(60_000);
     expect(world.openCircuits).toBe(0);
-    expect([...world.ended().values()].map(({ status }) => status)).toEqual(
-      Array(90).fill("delivered"),
-    );
+    expect(statusesOf(world)).toEqual(Array(90).fill("delivered"));
   });
 
   it("what it puts off does not come back all at once", async () => {

@@ -1,0 +1,50 @@
+import type { DestinationConfig } from "../../domain/destination.ts";
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { CircuitState } from "./circuit-breaker.ts";
+import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
+import type { LaneHealth } from "./lane-health.ts";
+import type { LaneHost } from "./lane-host.ts";
+import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
+
+/** Longer than this nothing waits in a lane. */
+export const MAX_WAIT_MS = 2_000;
+const CONFIG_RETRY_MS = 5_000;
+
+/** Where the tasks go that a lane cannot take: each to a slot of its own at the lane's pace, or to its end. */
+export class LaneDeferrals {
+  readonly #host: LaneHost;
+  readonly #health: LaneHealth;
+  readonly #spread = new DeferralSpread();
+
+  constructor(host: LaneHost, health: LaneHealth) {
+    this.#host = host;
+    this.#health = health;
+  }
+
+  laneFull(task: DeliveryTask, config: DestinationConfig): void {
+    this.#host.putOff(task, config, "lane_full", this.#nextSlot(MAX_WAIT_MS));
+  }
+
+  configUnavailable(task: DeliveryTask): void {
+    this.#host.putOff(task, null, "config_unavailable", this.#nextSlot(CONFIG_RETRY_MS));
+  }
+
+  /** Put off or, past its schedule, ended. */
+  circuitOpen(task: DeliveryTask, config: DestinationConfig, circuit: CircuitState): void {
+    const nowMs = this.#host.clock.now();
+    const steadyMs = this.#host.steadyNow();
+    const failingSinceMs = nowMs - this.#health.failingForMs(steadyMs);
+    if (nowMs >= deadlineOf(task, config, this.#host.options, failingSinceMs)) {
+      this.#host.endDead(task, config, DEADLINE_PASSED);
+      return;
+    }
+    const waitMs = circuit.kind === "open" ? waitUntilProbed(circuit, steadyMs) : 0;
+    const dueAtMs = this.#nextSlot(Math.max(MAX_WAIT_MS, waitMs));
+    this.#host.putOff(task, config, "circuit_open", dueAtMs);
+  }
+
+  #nextSlot(leastWaitMs: number): number {
+    const earliestMs = this.#host.clock.now() + leastWaitMs;
+    return this.#spread.next(earliestMs, this.#health.hopedPerSecond(this.#host.steadyNow()));
+  }
+}
