@@ -100,6 +100,14 @@ export class CircuitBreaker {
     this.#probing = false;
   }
 
+  /** The receiver may be another one, or mended: a probe may go at once. */
+  onReceiverChanged(nowMs: number): void {
+    this.#forget();
+    this.#openMs = this.#options.openMs;
+    this.#probing = false;
+    if (this.#openUntilMs !== null) this.#openUntilMs = Math.min(this.#openUntilMs, nowMs);
+  }
+
   /** A try ended without a verdict on the receiver (it was never sent). */
   onAbandoned(): void {
     this.#probing = false;

@@ -25,4 +25,9 @@ export class ConcurrencyLimit {
   onTimeout(): void {
     this.#limit = 1;
   }
+
+  /** A try that still hangs must not keep the first one to another receiver waiting. */
+  onReceiverChanged(): void {
+    this.#limit = Math.max(this.#limit, Math.min(START, this.#max));
+  }
 }

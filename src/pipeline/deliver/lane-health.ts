@@ -5,12 +5,16 @@ import { isSuccess } from "./conclude.ts";
 import { LanePace } from "./lane-pace.ts";
 import type { DeliveryOptions, Reply } from "./ports.ts";
 
+/** How often the destination had been changed when a try started. */
+export type StartedFor = number;
+
 /** What a lane has learnt of its receiver from the answers. Times are steady, in ms. */
 export class LaneHealth {
   readonly #concurrency: ConcurrencyLimit;
   readonly #breaker: CircuitBreaker;
   readonly #pace = new LanePace();
   #proven = false;
+  #changes = 0;
 
   constructor(options: DeliveryOptions) {
     this.#concurrency = new ConcurrencyLimit(options.concurrency);
@@ -49,12 +53,22 @@ export class LaneHealth {
     return this.#breaker.failingForMs(nowMs);
   }
 
-  onStart(): void {
+  /** What tries find that have started before this says nothing any more. */
+  onReceiverChanged(nowMs: number): void {
+    this.#changes += 1;
+    this.#concurrency.onReceiverChanged();
+    this.#breaker.onReceiverChanged(nowMs);
+  }
+
+  /** A try starts. The result is to be given back with its reply. */
+  onStart(): StartedFor {
     this.#breaker.onStart();
+    return this.#changes;
   }
 
   /** `reply` is null when the try was cut off by us; `newRunMs`: see `Failure`. */
-  onReply(reply: Reply | null, newRunMs: number | null, nowMs: number): void {
+  onReply(started: StartedFor, reply: Reply | null, newRunMs: number | null, nowMs: number): void {
+    if (started !== this.#changes) return;
     if (reply === null) return this.#breaker.onAbandoned();
     this.#proven = isSuccess(reply);
     if (this.#proven) {

@@ -2,6 +2,7 @@ import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import { LaneDeferrals, MAX_WAIT_MS } from "./lane-deferrals.ts";
 import { LaneHealth } from "./lane-health.ts";
+import type { StartedFor } from "./lane-health.ts";
 import { LaneQueue } from "./lane-queue.ts";
 import type { QueuedTry } from "./lane-queue.ts";
 import type { Reply } from "./ports.ts";
@@ -59,9 +60,10 @@ export class Lane implements GateLane {
   }
 
   hasRoom(): boolean {
-    // Half open is room: held tasks may be the only ones that can probe.
-    const circuit = this.#health.circuit(this.#host.steadyNow()).kind;
-    return circuit !== "open" && !this.#isFull(0) && this.#rateLimit.hasRoom();
+    const circuit = this.#health.circuit(this.#host.steadyNow());
+    // Half open is room: held tasks may be the only ones that can probe. Until one has, the others stay where they are.
+    if (circuit.kind === "open" || (circuit.kind === "half_open" && circuit.probing)) return false;
+    return !this.#isFull(0) && this.#rateLimit.hasRoom();
   }
 
   /** Takes the task in, puts it off, or ends it. */
@@ -106,6 +108,12 @@ export class Lane implements GateLane {
       this.#pumping = false;
     }
     this.#watchForEviction();
+  }
+
+  /** Its destination was changed: the receiver may be another one, or mended. */
+  onDestinationChanged(): void {
+    this.#health.onReceiverChanged(this.#host.steadyNow());
+    this.pump();
   }
 
   /** Ownership ended or the process stops: waiting tasks stay in the log, not complete. */
@@ -223,20 +231,24 @@ export class Lane implements GateLane {
     const next = this.#queue.shift()!;
     this.#host.onQueued(-1);
     const token = this.#rateLimit.start();
-    this.#health.onStart();
+    const startedFor = this.#health.onStart();
     void this.#host.attempt(next.task, config, token.onSent).then((reply) => {
       token.onAnswered();
-      this.#learn(reply, next.task);
+      this.#learn(startedFor, reply, next.task);
       leave();
       this.pump();
     });
   }
 
-  #learn(reply: Reply | null, { tryNumber, runStartedAtMs }: DeliveryTask): void {
+  #learn(
+    startedFor: StartedFor,
+    reply: Reply | null,
+    { tryNumber, runStartedAtMs }: DeliveryTask,
+  ): void {
     this.#lastUsedMs = this.#host.clock.monotonic();
     const wasOpen = this.#health.isCircuitOpen;
     const newRunMs = tryNumber === 1 ? runStartedAtMs : null;
-    this.#health.onReply(reply, newRunMs, this.#host.steadyNow());
+    this.#health.onReply(startedFor, reply, newRunMs, this.#host.steadyNow());
     if (wasOpen !== this.#health.isCircuitOpen) this.#host.onCircuit(wasOpen ? -1 : 1);
   }
 

@@ -110,7 +110,7 @@ export class PartitionLanes implements LaneHost {
   }
 
   onDestinationChanged(destinationId: string): void {
-    this.#lanes.get(destinationId)?.pump();
+    this.#lanes.get(destinationId)?.onDestinationChanged();
     this.held.release(destinationId);
   }
 

@@ -87,6 +87,29 @@ describe("a paused destination", () => {
     expect(world.ended().size).toBe(10);
   });
 
+  it("whose circuit had been open for half an hour goes on within 60 s of its resume, and loses nothing", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { retryMaxAttempts: 2 });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    for (let count = 0; count < 360; count += 1) {
+      world.ingest();
+      await world.clock.advance(5_000);
+    }
+    const before = world.ended().size;
+    world.configure("dst_1", { status: "paused" });
+    await world.clock.advance(2 * 3_600_000);
+    const held = 360 - before;
+    expect(world.held).toBe(held);
+    world.behave("dst_1", OK);
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(60_000);
+    expect(world.held).toBe(0);
+    expect([...world.ended().values()].slice(before).map(({ status }) => status)).toEqual(
+      Array(held).fill("delivered"),
+    );
+  });
+
   it("is looked at by one timer only, however often the configuration changes", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { status: "paused", rateLimitMax: 1, rateLimitWindow: "hour" });

@@ -7,9 +7,11 @@ import {
   QUICK_BREAKER,
   SimWorld,
   type Behaviour,
+  type SeenRequest,
 } from "../../support/sim-world.ts";
 
 const HOUR = 3_600_000;
+const NEW_URL = "https://new.example.com/";
 
 function failsUntil(wellAtMs: number): Behaviour {
   return ({ atMs }) => ({ afterMs: 5, reply: answer(atMs < wellAtMs ? 503 : 200) });
@@ -168,6 +170,33 @@ describe("circuit breaker", () => {
     expect(world.openCircuits).toBe(1);
     await world.clock.advance(HOUR);
     expect(statusesOf(world)).toEqual(Array(200).fill("delivered"));
+  });
+
+  it("of the old URL keeps nobody from the new one, nor does a probe of the old one that still hangs", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", (seen, nth) =>
+      seen.request.url === NEW_URL ? OK(seen, nth) : HANG(seen, nth),
+    );
+    await world.start();
+    for (let second = 0; second < 1_200; second += 1) {
+      if (second % 5 === 0) world.ingest();
+      await world.clock.advance(1_000);
+    }
+    expect(world.openCircuits).toBe(1);
+    const probed = world.seen.length;
+    await world.clock.until(() => world.seen.length > probed, HOUR, 100);
+    await world.clock.advance(1_000);
+    const changedAtMs = world.clock.now();
+    world.configure("dst_1", { receiverUrl: NEW_URL });
+    const event = world.ingest();
+    await world.clock.advance(5_000);
+    const isNew = ({ request }: SeenRequest): boolean => request.url === NEW_URL;
+    expect(world.seen.find(isNew)!.atMs - changedAtMs).toBeLessThan(5_000);
+    expect(world.ended().get(`${event.id}|dst_1|event`)).toMatchObject({ status: "delivered" });
+    expect(world.openCircuits).toBe(0);
+    await world.clock.advance(15_000);
+    expect(world.openCircuits).toBe(0);
   });
 
   it("opens soon when events go on coming to a receiver that is down", async () => {
