@@ -1,7 +1,7 @@
 /** Bytes of records taken in and not complete: intake waits while there are too many. */
 export class IntakeBudget {
   readonly #maxBytes: number;
-  readonly #parent: IntakeBudget | null;
+  #parent: IntakeBudget | null;
   #bytes = 0;
   #waiting: (() => void)[] = [];
 
@@ -36,6 +36,13 @@ export class IntakeBudget {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
+  }
+
+  /** What it holds is no longer its parent's: records that are dropped are never released. */
+  close(): void {
+    this.#parent?.release(this.#bytes);
+    this.#parent = null;
+    this.wake();
   }
 
   async #wait(): Promise<void> {

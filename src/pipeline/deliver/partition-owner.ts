@@ -143,7 +143,7 @@ export class PartitionOwner {
     }
     const limits = this.#lanes.close();
     this.#open();
-    this.#budget.wake();
+    this.#budget.close();
     const idle = await this.#lanes.pending.idle(this.#shared.ports.clock, graceMs);
     await this.#commits.commit();
     this.#commits.close();

@@ -1,0 +1,42 @@
+import { expect, it } from "vitest";
+import { IntakeBudget } from "../../../src/pipeline/deliver/intake-budget.ts";
+import { answer, SimWorld } from "../../support/sim-world.ts";
+
+it("a partition that is given up takes nothing of the process's budget with it", async () => {
+  const whole = new IntakeBudget(100);
+  const lost = new IntakeBudget(50, whole);
+  const kept = new IntakeBudget(50, whole);
+  kept.add(10);
+  lost.add(200);
+  const [lostHasRoom, keptHasRoom] = [lost.room(), kept.room()];
+  lost.close();
+  expect(whole.bytes).toBe(10);
+  await Promise.all([lostHasRoom, keptHasRoom]);
+  // What was in flight ends later, and is not given back once more.
+  lost.release(200);
+  expect(whole.bytes).toBe(10);
+});
+
+it("rebalances with full lanes do not bring the intake to a stand", async () => {
+  const world = new SimWorld({ partitions: 2, delivery: { maxPendingBytes: 40_000 } });
+  const endpoints = Array.from({ length: 8 }, (_, index) => `ep_${index}`);
+  for (const endpointId of endpoints) {
+    const destinationId = endpointId.replace("ep", "dst");
+    world.configure(destinationId, { endpointId });
+    world.behave(destinationId, () => ({ afterMs: 1_500, reply: answer(200) }));
+  }
+  await world.start("a");
+  await world.start("b");
+  const body = Buffer.alloc(1_000, "x");
+  const rounds = 6;
+  for (let round = 0; round < rounds; round += 1) {
+    for (const endpointId of endpoints)
+      for (let count = 0; count < 20; count += 1) world.ingest({ endpointId, body });
+    await world.clock.advance(300);
+    void world.store.rotate("delivery", false);
+    await world.clock.advance(6_000);
+  }
+  const events = rounds * 20 * endpoints.length;
+  await world.clock.until(() => world.ended().size === events, 600_000, 1_000);
+  expect(world.ended().size).toBe(events);
+});
