@@ -14,6 +14,11 @@ import type { GateLane } from "./send-gate.ts";
 const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
 const ALWAYS_TAKEN = 500; // However slow the lane is thought to be.
 
+export interface LastLimit {
+  readonly record: LimitRecord;
+  readonly endpointId: string;
+}
+
 /**
  * The queue and the concurrency of one destination. A task is taken in only when it can be expected to start
  * within two seconds; otherwise it is put off to a delay tier, with a slot of its own, and frees the partition.
@@ -50,13 +55,20 @@ export class Lane implements GateLane {
     return this.#queue.length + this.#early.size;
   }
 
-  /** Nothing waits, nothing is known that a new lane would miss. */
+  get isCircuitOpen(): boolean {
+    return this.#health.isCircuitOpen;
+  }
+
+  /** Nothing waits, and nothing is underway. */
+  get isEmpty(): boolean {
+    return this.queued === 0 && this.inFlight === 0;
+  }
+
+  /** It is empty, and nothing is known that a new lane would miss. */
   isIdle(idleMs: number): boolean {
     const unusedMs = this.#host.clock.monotonic() - this.#lastUsedMs;
     const knowsMs = Math.max(idleMs, this.#rateLimit.memoryMs);
-    return (
-      this.queued === 0 && this.inFlight === 0 && unusedMs > knowsMs && !this.#health.isCircuitOpen
-    );
+    return this.isEmpty && unusedMs > knowsMs && !this.isCircuitOpen;
   }
 
   hasRoom(): boolean {
@@ -92,7 +104,7 @@ export class Lane implements GateLane {
   }
 
   /** The state of a persistent limit, for the next owner. */
-  lastLimit(): { readonly record: LimitRecord; readonly endpointId: string } | null {
+  lastLimit(): LastLimit | null {
     const record = this.#rateLimit.lastRecord();
     const endpointId = this.#rateLimit.config?.endpointId;
     return record === null || endpointId === undefined ? null : { record, endpointId };
@@ -124,7 +136,7 @@ export class Lane implements GateLane {
     this.#queue.takeAll();
     for (const cancel of [this.#cancelRateTimer, this.#cancelEviction]) cancel?.();
     this.#host.gate.forget(this);
-    if (this.#health.isCircuitOpen) this.#host.onCircuit(-1);
+    if (this.isCircuitOpen) this.#host.onCircuit(-1);
     this.#rateLimit.close();
   }
 
@@ -246,10 +258,10 @@ export class Lane implements GateLane {
     { tryNumber, runStartedAtMs }: DeliveryTask,
   ): void {
     this.#lastUsedMs = this.#host.clock.monotonic();
-    const wasOpen = this.#health.isCircuitOpen;
+    const wasOpen = this.isCircuitOpen;
     const newRunMs = tryNumber === 1 ? runStartedAtMs : null;
     this.#health.onReply(startedFor, reply, newRunMs, this.#host.steadyNow());
-    if (wasOpen !== this.#health.isCircuitOpen) this.#host.onCircuit(wasOpen ? -1 : 1);
+    if (wasOpen !== this.isCircuitOpen) this.#host.onCircuit(wasOpen ? -1 : 1);
   }
 
   #takeAll(): QueuedTry[] {

@@ -8,7 +8,7 @@ import { encodeTask } from "../log/task-codec.ts";
 import { concludeDead, concludeRateLimited } from "./conclude.ts";
 import type { Conclusion } from "./conclude.ts";
 import { HeldTasks } from "./held-tasks.ts";
-import { Lane } from "./lane.ts";
+import { LaneSet } from "./lane-set.ts";
 import type { LaneHost } from "./lane-host.ts";
 import { KnownLimits, limitKey } from "./known-limits.ts";
 import { encodeLimit } from "./limits-codec.ts";
@@ -23,7 +23,6 @@ import { sendTry } from "./send-try.ts";
 import type { SendGate } from "./send-gate.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
-const IDLE_LANE_MS = 60_000;
 const CONFIG_RETRY_MS = 5_000;
 
 /** The lanes of one partition, and everything that can become of a task. */
@@ -42,7 +41,7 @@ export class PartitionLanes implements LaneHost {
   readonly #live: LiveTries;
   readonly #write: WriteRecords;
   readonly ownership: Ownership;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new LaneSet(this);
   #isOpen = false;
 
   constructor(
@@ -71,7 +70,7 @@ export class PartitionLanes implements LaneHost {
       retentionMs: shared.options.retentionMs,
       mayStart: () => this.mayStart(),
       lookUp: (destinationId) => this.lookUp(destinationId),
-      hasRoom: (destinationId) => this.#lanes.get(destinationId)?.hasRoom() ?? true,
+      hasRoom: (destinationId) => this.#lanes.find(destinationId)?.hasRoom() ?? true,
       write,
       deadRecord: (task, config, reason) =>
         this.#endRecord(concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now())),
@@ -89,15 +88,10 @@ export class PartitionLanes implements LaneHost {
   /** Starts nothing more; tasks that wait stay in the log. The records let a next owner use limits exactly. */
   close(): NewRecord[] {
     this.#isOpen = false;
-    const limits: NewRecord[] = [];
-    for (const lane of this.#lanes.values()) {
-      const last = lane.lastLimit();
-      if (last !== null) limits.push(this.#limitRecord(last.record, last.endpointId));
-      lane.close();
-    }
-    this.#lanes.clear();
     this.held.close();
-    return limits;
+    return this.#lanes
+      .close()
+      .map(({ record, endpointId }) => this.#limitRecord(record, endpointId));
   }
 
   /** Finds the way of a task that is live: into a lane, to a delay tier, to `held`, or to its end. */
@@ -110,13 +104,12 @@ export class PartitionLanes implements LaneHost {
   }
 
   onDestinationChanged(destinationId: string): void {
-    this.#lanes.get(destinationId)?.onDestinationChanged();
+    this.#lanes.find(destinationId)?.onDestinationChanged();
     this.held.release(destinationId);
   }
 
   sweep(): void {
-    for (const [destinationId, lane] of this.#lanes)
-      if (lane.isIdle(IDLE_LANE_MS)) this.#lanes.delete(destinationId);
+    this.#lanes.sweep();
     this.held.sweep();
   }
 
@@ -224,19 +217,10 @@ export class PartitionLanes implements LaneHost {
         if (task.runStartedAtMs + this.options.retentionMs < this.clock.now())
           return this.endDead(task, lookup.value, "not delivered within the retention");
         if (lookup.value.status !== "active") return this.hold(task);
-        return this.#laneOf(task.destinationId).offer(task, lookup.value);
+        return this.#lanes.of(task.destinationId).offer(task, lookup.value);
       default:
         return lookup satisfies never;
     }
-  }
-
-  #laneOf(destinationId: string): Lane {
-    let lane = this.#lanes.get(destinationId);
-    if (lane === undefined) {
-      lane = new Lane(destinationId, this);
-      this.#lanes.set(destinationId, lane);
-    }
-    return lane;
   }
 
   async #conclude(task: DeliveryTask, end: Conclusion): Promise<void> {

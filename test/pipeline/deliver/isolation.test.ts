@@ -199,6 +199,21 @@ describe("circuit breaker", () => {
     expect(world.openCircuits).toBe(0);
   });
 
+  it("is forgotten when its destination is deleted", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", FAIL);
+    await world.start();
+    for (let count = 0; count < 100; count += 1) {
+      world.ingest();
+      await world.clock.advance(100);
+    }
+    expect(world.openCircuits).toBe(1);
+    world.remove("dst_1");
+    await world.clock.advance(60_000);
+    expect(world.openCircuits).toBe(0);
+  });
+
   it("opens soon when events go on coming to a receiver that is down", async () => {
     const world = new SimWorld();
     world.configure("dst_1");

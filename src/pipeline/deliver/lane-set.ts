@@ -1,0 +1,58 @@
+import { Lane } from "./lane.ts";
+import type { LastLimit } from "./lane.ts";
+import type { LaneHost } from "./lane-host.ts";
+
+const IDLE_LANE_MS = 60_000;
+
+/** The lanes of one partition, by destination: made when they are needed, and dropped when a new one would do as well. */
+export class LaneSet {
+  readonly #host: LaneHost;
+  readonly #lanes = new Map<string, Lane>();
+
+  constructor(host: LaneHost) {
+    this.#host = host;
+  }
+
+  of(destinationId: string): Lane {
+    let lane = this.#lanes.get(destinationId);
+    if (lane === undefined) {
+      lane = new Lane(destinationId, this.#host);
+      this.#lanes.set(destinationId, lane);
+    }
+    return lane;
+  }
+
+  find(destinationId: string): Lane | undefined {
+    return this.#lanes.get(destinationId);
+  }
+
+  sweep(): void {
+    for (const lane of this.#lanes.values())
+      if (lane.isIdle(IDLE_LANE_MS)) this.#drop(lane);
+      else if (lane.isEmpty && lane.isCircuitOpen) void this.#dropIfDeleted(lane);
+  }
+
+  /** Nothing more starts. @returns the states of limits, for the next owner */
+  close(): LastLimit[] {
+    const limits: LastLimit[] = [];
+    for (const lane of this.#lanes.values()) {
+      const last = lane.lastLimit();
+      if (last !== null) limits.push(last);
+      lane.close();
+    }
+    this.#lanes.clear();
+    return limits;
+  }
+
+  #drop(lane: Lane): void {
+    lane.close();
+    this.#lanes.delete(lane.destinationId);
+  }
+
+  /** Only a try closes a circuit, and no more are made. */
+  async #dropIfDeleted(lane: Lane): Promise<void> {
+    const { kind } = await this.#host.lookUp(lane.destinationId);
+    if (kind !== "missing" || !lane.isEmpty || this.find(lane.destinationId) !== lane) return;
+    this.#drop(lane);
+  }
+}
