@@ -18,6 +18,12 @@ export interface UsedToken {
   readonly onAnswered: () => void;
 }
 
+/** The state of a limit when its lane ends. */
+export interface LastLimit {
+  readonly record: LimitRecord;
+  readonly endpointId: string;
+}
+
 const UNLIMITED: UsedToken = { onSent: () => undefined, onAnswered: () => undefined };
 
 export interface LimitsHost {
@@ -155,9 +161,10 @@ export class LaneRateLimit {
   }
 
   /** The state to write when ownership ends in order; null where nothing is kept. */
-  lastRecord(): LimitRecord | null {
-    if (this.#limiter === null || !this.#limiter.isPersistent) return null;
-    return this.#limiter.snapshot(this.#destinationId, this.#host.steadyNow());
+  last(): LastLimit | null {
+    if (this.#limiter?.isPersistent !== true || this.#config === null) return null;
+    const record = this.#limiter.snapshot(this.#destinationId, this.#host.steadyNow());
+    return { record, endpointId: this.#config.endpointId };
   }
 
   #expect(slotMs: number): void {

@@ -1,5 +1,5 @@
 import { Lane } from "./lane.ts";
-import type { LastLimit } from "./lane.ts";
+import type { LastLimit } from "./lane-rate-limit.ts";
 import type { LaneHost } from "./lane-host.ts";
 
 const IDLE_LANE_MS = 60_000;

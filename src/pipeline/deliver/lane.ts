@@ -7,17 +7,12 @@ import { LaneQueue } from "./lane-queue.ts";
 import type { QueuedTry } from "./lane-queue.ts";
 import type { Reply } from "./ports.ts";
 import { LaneRateLimit } from "./lane-rate-limit.ts";
+import type { LastLimit } from "./lane-rate-limit.ts";
 import type { LaneHost } from "./lane-host.ts";
-import type { LimitRecord } from "./limits-codec.ts";
 import type { GateLane } from "./send-gate.ts";
 
 const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
 const ALWAYS_TAKEN = 500; // However slow the lane is thought to be.
-
-export interface LastLimit {
-  readonly record: LimitRecord;
-  readonly endpointId: string;
-}
 
 /**
  * The queue and the concurrency of one destination. A task is taken in only when it can be expected to start
@@ -32,6 +27,7 @@ export class Lane implements GateLane {
   readonly #health: LaneHealth;
   readonly #rateLimit: LaneRateLimit;
   readonly #deferrals: LaneDeferrals;
+  #isClosed = false;
   #pumping = false;
   #lookingUp = false;
   #cancelRateTimer: (() => void) | null = null;
@@ -105,9 +101,7 @@ export class Lane implements GateLane {
 
   /** The state of a persistent limit, for the next owner. */
   lastLimit(): LastLimit | null {
-    const record = this.#rateLimit.lastRecord();
-    const endpointId = this.#rateLimit.config?.endpointId;
-    return record === null || endpointId === undefined ? null : { record, endpointId };
+    return this.#rateLimit.last();
   }
 
   /** Starts what may start. */
@@ -137,6 +131,7 @@ export class Lane implements GateLane {
     for (const cancel of [this.#cancelRateTimer, this.#cancelEviction]) cancel?.();
     this.#host.gate.forget(this);
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
+    this.#isClosed = true;
     this.#rateLimit.close();
   }
 
@@ -261,7 +256,7 @@ export class Lane implements GateLane {
     const wasOpen = this.isCircuitOpen;
     const newRunMs = tryNumber === 1 ? runStartedAtMs : null;
     this.#health.onReply(startedFor, reply, newRunMs, this.#host.steadyNow());
-    if (wasOpen !== this.isCircuitOpen) this.#host.onCircuit(wasOpen ? -1 : 1);
+    if (wasOpen !== this.isCircuitOpen && !this.#isClosed) this.#host.onCircuit(wasOpen ? -1 : 1);
   }
 
   #takeAll(): QueuedTry[] {

@@ -214,6 +214,23 @@ describe("circuit breaker", () => {
     expect(world.openCircuits).toBe(0);
   });
 
+  it("is counted once when its probe ends while the process stops", async () => {
+    const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER } });
+    world.configure("dst_1");
+    world.behave("dst_1", FAIL);
+    const process = await world.start();
+    for (let count = 0; count < 50; count += 1) {
+      world.ingest();
+      await world.clock.advance(100);
+    }
+    expect(world.openCircuits).toBe(1);
+    world.behave("dst_1", () => ({ afterMs: 1_000, reply: answer(200) }));
+    const failed = world.seen.length;
+    await world.clock.until(() => world.seen.length > failed, 60_000, 100);
+    await world.stop(process);
+    expect(world.openCircuits).toBe(0);
+  });
+
   it("opens soon when events go on coming to a receiver that is down", async () => {
     const world = new SimWorld();
     world.configure("dst_1");
