@@ -3,6 +3,7 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../domain/destination.ts";
 import { rateWindowMs } from "../../domain/rate-limit.ts";
 import type { LimitRecord } from "./limits-codec.ts";
+import type { DeliveryOptions } from "./ports.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 import type { StartedTry } from "./rate-limiter.ts";
 
@@ -28,6 +29,7 @@ const UNLIMITED: UsedToken = { onSent: () => undefined, onAnswered: () => undefi
 
 export interface LimitsHost {
   readonly clock: Clock;
+  readonly options: Pick<DeliveryOptions, "deliveryTimeoutMs">;
   /** Never goes back and never jumps, ms: what windows are measured by. */
   steadyNow(): number;
   /** The last record of the destination in the `limits` log at the assignment. */
@@ -83,7 +85,8 @@ export class LaneRateLimit {
       this.#limiter = null;
       return;
     }
-    this.#limiter = new RateLimiter(max, window, this.#known, nowMs);
+    const limit = { max, window, timeoutMs: this.#host.options.deliveryTimeoutMs };
+    this.#limiter = current?.successor(limit, nowMs) ?? new RateLimiter(limit, this.#known, nowMs);
     if (window === "second" && nowMs - this.#host.assignedAtMs < 2_000)
       this.#limiter.useUp(Math.min(nowMs, this.#host.assignedAtMs));
   }
@@ -155,12 +158,10 @@ export class LaneRateLimit {
     return limiter.nextSlotMs(this.#host.steadyNow()) <= this.#host.steadyNow() + ROOM_MS;
   }
 
-  /** Ownership ends in order: the exact state lets the next owner use what a block would have kept back. */
-  close(): void {
-    this.#limiter = null;
-  }
-
-  /** The state to write when ownership ends in order; null where nothing is kept. */
+  /**
+   * What to write when ownership has ended in order and nothing is in flight any more: the exact state lets the next owner
+   * use what a block would have kept back. Null where nothing is kept.
+   */
   last(): LastLimit | null {
     if (this.#limiter?.isPersistent !== true || this.#config === null) return null;
     const record = this.#limiter.snapshot(this.#destinationId, this.#host.steadyNow());
@@ -197,12 +198,12 @@ export class LaneRateLimit {
     this.#reserving = true;
     if (this.#known === null) await this.#learnLate(limiter);
     const nowMs = this.#host.steadyNow();
-    const { record, block } = limiter.nextBlock(this.#destinationId, nowMs);
+    const { record, grant } = limiter.nextBlock(this.#destinationId, nowMs);
     const durable = await this.#host.writeLimit(record, this.#config?.endpointId ?? "");
     this.#reserving = false;
     // When it is not, the lane's own timer comes back.
     if (!durable) return;
-    limiter.grant(block);
+    limiter.grant(grant);
     retry();
   }
 }

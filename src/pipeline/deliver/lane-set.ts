@@ -32,16 +32,14 @@ export class LaneSet {
       else if (lane.isEmpty && lane.isCircuitOpen) void this.#dropIfDeleted(lane);
   }
 
-  /** Nothing more starts. @returns the states of limits, for the next owner */
-  close(): LastLimit[] {
-    const limits: LastLimit[] = [];
-    for (const lane of this.#lanes.values()) {
-      const last = lane.lastLimit();
-      if (last !== null) limits.push(last);
-      lane.close();
-    }
-    this.#lanes.clear();
-    return limits;
+  /** Nothing more starts. The lanes stay: tries in flight still end in them. */
+  close(): void {
+    for (const lane of this.#lanes.values()) lane.close();
+  }
+
+  /** For the next owner, once they are closed and no try is in flight any more. */
+  lastLimits(): LastLimit[] {
+    return [...this.#lanes.values()].flatMap((lane) => lane.lastLimit() ?? []);
   }
 
   #drop(lane: Lane): void {

@@ -99,7 +99,7 @@ export class Lane implements GateLane {
     else this.#enqueue(task);
   }
 
-  /** The state of a persistent limit, for the next owner. */
+  /** The state of a persistent limit, for the next owner: once it is closed and no try is in flight any more. */
   lastLimit(): LastLimit | null {
     return this.#rateLimit.last();
   }
@@ -132,7 +132,6 @@ export class Lane implements GateLane {
     this.#host.gate.forget(this);
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
     this.#isClosed = true;
-    this.#rateLimit.close();
   }
 
   #waitFor(task: DeliveryTask, delayMs: number): void {

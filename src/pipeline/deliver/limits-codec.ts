@@ -1,6 +1,6 @@
 import type { Starts } from "../../domain/rate-limit.ts";
 
-/** Up to `count` tries may start before `untilMs`: written before the first of them starts. */
+/** Up to `count` tries may go out before `untilMs`: written before the first of them starts. */
 export interface Block {
   readonly untilMs: number;
   readonly count: number;

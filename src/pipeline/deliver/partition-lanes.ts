@@ -85,12 +85,17 @@ export class PartitionLanes implements LaneHost {
     this.#isOpen = true;
   }
 
-  /** Starts nothing more; tasks that wait stay in the log. The records let a next owner use limits exactly. */
-  close(): NewRecord[] {
+  /** Starts nothing more; tasks that wait stay in the log. */
+  close(): void {
     this.#isOpen = false;
+    this.#lanes.close();
     this.held.close();
+  }
+
+  /** The records that let a next owner use limits exactly: once it is closed and nothing is pending. */
+  lastLimits(): NewRecord[] {
     return this.#lanes
-      .close()
+      .lastLimits()
       .map(({ record, endpointId }) => this.#limitRecord(record, endpointId));
   }
 

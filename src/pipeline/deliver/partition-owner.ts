@@ -141,7 +141,7 @@ export class PartitionOwner {
       this.#open();
       return;
     }
-    const limits = this.#lanes.close();
+    this.#lanes.close();
     this.#open();
     this.#budget.close();
     const idle = await this.#lanes.pending.idle(this.#shared.ports.clock, graceMs);
@@ -161,7 +161,8 @@ export class PartitionOwner {
       }),
     };
     // Limits written after a next owner's would stand in their place.
-    await this.#write([...limits, released], () => this.#partition.exclusive());
+    const records = [...this.#lanes.lastLimits(), released];
+    await this.#write(records, () => this.#partition.exclusive());
   }
 
   #takeOne(topic: SourceTopic, record: LogRecord): void {

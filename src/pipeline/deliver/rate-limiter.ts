@@ -14,6 +14,21 @@ export type Admission =
   /** A block has to be written to the `limits` log first: see `nextBlock`. */
   | { readonly kind: "reserve" };
 
+export interface Limit {
+  readonly max: number;
+  readonly window: RateLimitWindow;
+  /** Of a whole try: so long after its start a request may still wait for its connection. */
+  readonly timeoutMs: number;
+}
+
+type KnownStarts = Pick<LimitRecord, "starts" | "block">;
+
+/** Tries that may start until then, once the block that stands for them is durable. */
+export interface Grant {
+  readonly untilMs: number;
+  readonly count: number;
+}
+
 /** One started try: its token comes back a window after the receiver may have seen it last. */
 export interface StartedTry {
   readonly startedMs: number;
@@ -32,16 +47,18 @@ export class RateLimiter {
   readonly window: RateLimitWindow;
   readonly #windowMs: number;
   readonly #unseenMs: number;
+  readonly #timeoutMs: number;
   readonly #planned: SlidingWindow;
   readonly #actual: SlidingWindow;
   #started: StartedTry[] = [];
-  #block: Block | null = null;
+  #grant: Grant | null = null;
   #left = 0;
 
   /** `known` is the destination's record in the `limits` log, or the starts that an earlier limiter knew of. */
-  constructor(max: number, window: RateLimitWindow, known: LimitRecord | null, nowMs: number) {
+  constructor({ max, window, timeoutMs }: Limit, known: KnownStarts | null, nowMs: number) {
     this.max = max;
     this.window = window;
+    this.#timeoutMs = timeoutMs;
     this.#windowMs = rateWindowMs(window);
     this.#unseenMs = Math.max(UNSEEN_LEAST_MS, this.#windowMs * UNSEEN_SHARE);
     this.#planned = new SlidingWindow(tokenReturnMs(window), max);
@@ -50,10 +67,11 @@ export class RateLimiter {
   }
 
   /** Counts starts that were made elsewhere; only before the first one here. */
-  learn(known: LimitRecord, nowMs: number): void {
+  learn(known: KnownStarts, nowMs: number): void {
     const starts = [...known.starts];
     if (known.block !== null) starts.push([known.block.untilMs, known.block.count]);
-    for (const [timeMs, count] of starts) {
+    for (const [timeMs, count] of starts.toSorted(([one], [other]) => one - other)) {
+      // Not later than now: whoever knew of it sends nothing any more.
       const atMs = Math.min(timeMs, nowMs);
       if (atMs + tokenReturnMs(this.window) <= nowMs) continue;
       this.#actual.add(atMs, count);
@@ -91,7 +109,7 @@ export class RateLimiter {
       return { kind: "wait", untilMs: Math.min(atMs, Math.max(nowMs + 1, seenLatestMs)) };
     }
     if (!this.isPersistent) return { kind: "go" };
-    if (this.#block !== null && this.#left > 0 && nowMs < this.#block.untilMs)
+    if (this.#grant !== null && this.#left > 0 && nowMs < this.#grant.untilMs)
       return { kind: "go" };
     return { kind: "reserve" };
   }
@@ -116,24 +134,31 @@ export class RateLimiter {
   }
 
   /** The block to write next, as large as the window still allows. Starts of an unfinished block are part of the record. */
-  nextBlock(destinationId: string, nowMs: number): { record: LimitRecord; block: Block } {
+  nextBlock(destinationId: string, nowMs: number): { record: LimitRecord; grant: Grant } {
     this.#settle(nowMs);
     const free = this.max - this.#actual.used(nowMs) - this.#started.length;
     const count = Math.max(1, Math.min(Math.ceil(this.max / BLOCKS_PER_WINDOW), free));
-    const block: Block = {
-      untilMs: nowMs + Math.min(this.#windowMs / BLOCKS_PER_WINDOW, LONGEST_BLOCK_MS),
-      count,
-    };
-    return { record: this.#record(destinationId, nowMs, block), block };
+    const untilMs = nowMs + Math.min(this.#windowMs / BLOCKS_PER_WINDOW, LONGEST_BLOCK_MS);
+    const block: Block = { untilMs: untilMs + this.#timeoutMs, count };
+    return { record: this.#record(destinationId, nowMs, block), grant: { untilMs, count } };
   }
 
   /** The block is durable. */
-  grant(block: Block): void {
-    this.#block = block;
-    this.#left = block.count;
+  grant(grant: Grant): void {
+    this.#grant = grant;
+    this.#left = grant.count;
   }
 
-  /** What a next owner, or the limiter after a change of the limit, has to know. */
+  /** The limiter after a change of the limit: tries in flight count there as they go out. */
+  successor(limit: Limit, nowMs: number): RateLimiter {
+    const known = { starts: this.#actual.starts(nowMs), block: null };
+    const successor = new RateLimiter(limit, known, nowMs);
+    successor.#planned.add(nowMs, this.#started.length);
+    successor.#started = [...this.#started];
+    return successor;
+  }
+
+  /** What a next owner has to know. */
   snapshot(destinationId: string, nowMs: number): LimitRecord {
     return this.#record(destinationId, nowMs, null);
   }
@@ -141,7 +166,10 @@ export class RateLimiter {
   #record(destinationId: string, nowMs: number, block: Block | null): LimitRecord {
     const starts = this.#actual.starts(nowMs);
     // A try still unanswered counts as seen at the latest moment at which it can count.
-    for (const { sentMs } of this.#started) starts.push([(sentMs ?? nowMs) + this.#unseenMs, 1]);
+    for (const { startedMs, sentMs } of this.#started) {
+      const sentLatestMs = sentMs ?? Math.max(nowMs, startedMs + this.#timeoutMs);
+      starts.push([sentLatestMs + this.#unseenMs, 1]);
+    }
     return { destinationId, starts, block };
   }
 

@@ -156,3 +156,54 @@ it("a limit counts from when a request goes out, not from when its connection wa
   expect(timesOf(world)).toHaveLength(20);
   expect(mostInAnyWindow(timesOf(world), 1_000)).toBeLessThanOrEqual(5);
 });
+
+describe("a limit of one a minute whose first try took 12 s to get a connection holds", () => {
+  async function connectingWorld() {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "minute" });
+    const process = await world.start("first");
+    await world.clock.advance(5_000);
+    world.connectMs = () => 12_000;
+    world.ingest();
+    await world.clock.advance(1_000);
+    expect(world.seen).toEqual([]);
+    return { world, process };
+  }
+
+  async function expectLimitKept(world: SimWorld): Promise<void> {
+    world.connectMs = () => 0;
+    world.ingest();
+    await world.clock.advance(3 * MINUTE);
+    expect(timesOf(world)).toHaveLength(2);
+    expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(1);
+  }
+
+  it("when its process is killed right after the request has gone out", async () => {
+    const { world, process } = await connectingWorld();
+    await world.clock.until(() => world.seen.length === 1, 20_000, 10);
+    void world.store.kill(process, 100);
+    await world.clock.advance(1_000);
+    await world.start("second");
+    await expectLimitKept(world);
+  });
+
+  it("when its process is stopped in order meanwhile", async () => {
+    const { world, process } = await connectingWorld();
+    await world.stop(process);
+    await world.start("second");
+    await expectLimitKept(world);
+  });
+
+  it("when the limit is changed meanwhile", async () => {
+    const { world } = await connectingWorld();
+    world.configure("dst_1", { rateLimitMax: 2 });
+    world.ingest();
+    await world.clock.advance(20);
+    world.configure("dst_1", { rateLimitMax: 3 });
+    world.connectMs = () => 0;
+    for (let count = 0; count < 10; count += 1) world.ingest();
+    await world.clock.advance(5 * MINUTE);
+    expect(timesOf(world)).toHaveLength(12);
+    expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(3);
+  });
+});
