@@ -41,6 +41,7 @@ export interface HttpSenderOptions {
   /** Whole try, connect to last byte. */
   readonly timeoutMs: number;
   readonly resolve?: ResolveHost;
+  /** Tries beyond it wait, and their time runs. */
   readonly maxConnectionsPerReceiver?: number;
   readonly idleTimeoutMs?: number;
   /** PEM certificates trusted instead of the system's. */
