@@ -124,6 +124,8 @@ export class Lane implements GateLane {
 
   /** Ownership ended or the process stops: waiting tasks stay in the log, not complete. */
   close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     for (const cancel of this.#early.values()) cancel();
     this.#host.onQueued(-this.queued);
     this.#early.clear();
@@ -131,7 +133,6 @@ export class Lane implements GateLane {
     for (const cancel of [this.#cancelRateTimer, this.#cancelEviction]) cancel?.();
     this.#host.gate.forget(this);
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
-    this.#isClosed = true;
   }
 
   #waitFor(task: DeliveryTask, delayMs: number): void {

@@ -214,6 +214,24 @@ describe("circuit breaker", () => {
     expect(world.openCircuits).toBe(0);
   });
 
+  it("is counted once when the process stops while it is looked up whether its destination was deleted", async () => {
+    const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER } });
+    world.configure("dst_1");
+    world.behave("dst_1", FAIL);
+    const process = await world.start();
+    for (let count = 0; count < 50; count += 1) {
+      world.ingest();
+      await world.clock.advance(100);
+    }
+    expect(world.openCircuits).toBe(1);
+    world.configKind = "async";
+    world.remove("dst_1");
+    await world.clock.until(() => world.clock.now() % 30_000 < 1, 60_000, 1);
+    await world.stop(process);
+    await world.clock.advance(1_000);
+    expect(world.openCircuits).toBe(0);
+  });
+
   it("is counted once when its probe ends while the process stops", async () => {
     const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER } });
     world.configure("dst_1");
