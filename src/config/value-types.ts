@@ -45,11 +45,25 @@ function isCidrList(cidrs: readonly string[]): boolean {
   }
 }
 
-export const httpUrl = (message: string) =>
-  z.string().refine((text) => {
-    const url = URL.canParse(text) ? new URL(text) : null;
-    return url !== null && (url.protocol === "http:" || url.protocol === "https:");
-  }, message);
+/** ClickHouse's HTTP interface: settings are ours, so there is no query. */
+export const clickHouseUrl = z
+  .string()
+  .refine(
+    (text) =>
+      /^https?:\/\/(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+(?:\/[^\s/?#\\]*)?$/i.test(text) &&
+      URL.canParse(text) &&
+      isPercentEncoded(text),
+    "must be http(s)://user:password@host:8123/database, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F, % is %25), without query",
+  );
+
+function isPercentEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** What a path is put behind: no user information, query or fragment. */
 export const baseUrl = z

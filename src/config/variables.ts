@@ -5,11 +5,11 @@ import {
   base64Key,
   baseUrl,
   booleanText,
+  clickHouseUrl,
   cidrList,
   commaList,
   directory,
   hostName,
-  httpUrl,
   integerText,
   organizationName,
   roleList,
@@ -26,7 +26,7 @@ export const VARIABLES = {
       "must be postgresql://user:password@host:5432/database with one host, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F)",
     )
     .optional(),
-  CLICKHOUSE_URL: httpUrl("must be http(s)://user:password@host:8123/database").optional(),
+  CLICKHOUSE_URL: clickHouseUrl.optional(),
   CLICKHOUSE_CLUSTER: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,100}$/, "may hold letters, digits, _ -")

@@ -72,7 +72,7 @@ describe("configuration", () => {
     ],
     [
       { CLICKHOUSE_URL: "clickhouse://x" },
-      "CLICKHOUSE_URL must be http(s)://user:password@host:8123/database",
+      "CLICKHOUSE_URL must be http(s)://user:password@host:8123/database, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F, % is %25), without query",
     ],
     [
       { KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "plain" },
@@ -128,6 +128,25 @@ describe("configuration", () => {
   ])("refuses %s=%s, which Kubernetes does not inject: it was dropped silently", (name, value) => {
     expect(refusal({ [name]: value })).toMatch(new RegExp(`^${name} must be `));
   });
+
+  it.each([
+    "http://u:CANARY%ss@ch:8123/relay",
+    "http://u:CAN/ARY@ch:8123/relay",
+    "http://u:CAN#ARY@ch:8123/relay",
+    "http://u:CAN@ARY@ch:8123/relay",
+    "http://ch:8123/relay?CANARY=1",
+  ])("refuses a ClickHouse URL that its client would fail on: %s", (url) => {
+    const message = refusal({ CLICKHOUSE_URL: url });
+    expect(message).toMatch(/^CLICKHOUSE_URL must be .*percent-encoded/);
+    expect(message).not.toContain("CANARY");
+  });
+
+  it.each(["http://ch", "https://u:p%23%40@[::1]:8443/db", "http://u@ch:8123/", "http://:p@ch/db"])(
+    "takes a ClickHouse URL such as %s",
+    (url) => {
+      expect(loadConfig({ CLICKHOUSE_URL: url }).clickhouseUrl).toBe(url);
+    },
+  );
 
   it.each([
     "postgres://u:CANARY@host:notaport/db",

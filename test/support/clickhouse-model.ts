@@ -174,19 +174,19 @@ export function leaves(event: EventRecord): Leaf[] {
     const path = keys.map((key) => key.replaceAll("\\", "\\\\").replaceAll(".", "\\.")).join(".");
     if (path !== "") found.push({ path: isShadowed(path) ? `payload.${path}` : path, value });
   };
-  if (event.contentType === "application/x-www-form-urlencoded") {
-    for (const [name, value] of new URLSearchParams(text)) add([name], value);
-    return found;
-  }
+  const isForm = event.contentType === "application/x-www-form-urlencoded";
   try {
     const walk = (node: unknown, keys: readonly string[]): void => {
       if (node !== null && typeof node === "object")
         for (const [key, child] of Object.entries(node)) walk(child, [...keys, key]);
       else if (keys.length > 0) add(keys, String(node));
     };
-    walk(JSON.parse(text), []);
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed !== "object") throw new Error("no leaves");
+    walk(parsed, []);
   } catch {
-    // Not JSON: only headers and free text find it.
+    // Not JSON: the fields of a form, otherwise only headers and free text find it.
+    if (isForm) for (const [name, value] of new URLSearchParams(text)) add([name], value);
   }
   return found;
 }

@@ -30,7 +30,8 @@ export function eventTokens(event: EventRecord, decoder: Utf8Decoder): readonly 
   if (event.body.length === 0) return tokens;
   const text = decode(event.body, decoder);
   if (text === null) return tokens;
-  const leaves = FORM.test(event.contentType ?? "") ? formTokens(text) : jsonTokens(text);
+  // JSON first, also when it is called a form: curl says so of everything.
+  const leaves = jsonTokens(text) ?? (FORM.test(event.contentType ?? "") ? formTokens(text) : []);
   for (const leaf of leaves) tokens.push(leaf);
   return tokens;
 }
@@ -40,13 +41,14 @@ function isAskable(path: string, value: string): boolean {
   return path !== "" && isWithin(path, MAX_FIELD_LENGTH) && isWithin(value, MAX_VALUE_LENGTH);
 }
 
-function jsonTokens(text: string): readonly string[] {
-  if (!/^\s*[[{]/.test(text)) return [];
+/** Null for what is no JSON object or array. */
+function jsonTokens(text: string): readonly string[] | null {
+  if (!/^\s*[[{]/.test(text)) return null;
   const tokens: string[] = [];
   const isJson = walkJsonLeaves(text, MAX_LEAVES, (path, value) => {
     if (isAskable(path, value)) tokens.push(payloadToken(path, value));
   });
-  return isJson ? tokens : [];
+  return isJson ? tokens : null;
 }
 
 function formTokens(text: string): readonly string[] {

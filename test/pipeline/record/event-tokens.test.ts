@@ -54,6 +54,13 @@ describe("leaves", () => {
     expect(finds(body, path, value)).toBe(false);
   });
 
+  test("JSON that is called a form is searched as JSON: curl -d says so", () => {
+    const form = "application/x-www-form-urlencoded";
+    expect(finds('{"a":{"b":"x"}}', "a.b", "x", form)).toBe(true);
+    expect(finds('[{"a":1}]', "0.a", "1", form)).toBe(true);
+    expect(finds("{a=1", "{a", "1", form)).toBe(true);
+  });
+
   test("form fields are top-level paths", () => {
     const form = "application/x-www-form-urlencoded; charset=utf-8";
     expect(finds("From=%2B1&a.b=x+y", "From", "+1", form)).toBe(true);
