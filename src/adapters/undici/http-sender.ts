@@ -23,7 +23,7 @@ export type Reply =
       readonly kind: "response";
       readonly status: number;
       readonly retryAfter: string | null;
-      /** At most 16 KiB. */
+      /** What was read of it, 16 KiB at most, decoded: a byte that is no UTF-8 takes three then. */
       readonly body: string;
       readonly latencyMs: number;
     }
