@@ -2,20 +2,22 @@ import { makeHttpSender, type HttpSender } from "../adapters/undici/http-sender.
 import type { RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
 import { parseCidrs } from "../domain/ip.ts";
-import { DEFAULT_DELIVERY_OPTIONS } from "../pipeline/deliver/ports.ts";
 import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
 
+/** Of one process to one receiver URL, however many destinations share it; more at once stand in the way of a receiver that is slow. */
+const CONNECTIONS = 64;
+
 /**
- * The one way out of the relay: receivers and key sets are reached through its guard. Lanes and the send gate bound the
- * tries in flight, and with them the connections: a try that waited for one here would wait at the expense of its own time.
+ * The one way out of the relay: receivers and key sets are reached through its guard. A destination has all the connections
+ * that its tries in flight may want: one that waited here would wait at the expense of its own time.
  */
 export function openSender(
-  config: Pick<RelayConfig, "allowPrivateReceivers" | "deliveryTimeoutMs">,
+  config: Pick<RelayConfig, "allowPrivateReceivers" | "deliveryTimeoutMs" | "deliveryConcurrency">,
 ): HttpSender {
   return makeHttpSender({
     allowPrivate: parseCidrs(config.allowPrivateReceivers),
     timeoutMs: config.deliveryTimeoutMs,
-    maxConnectionsPerReceiver: DEFAULT_DELIVERY_OPTIONS.maxInFlight,
+    maxConnectionsPerReceiver: Math.max(CONNECTIONS, config.deliveryConcurrency),
   });
 }
 

@@ -31,6 +31,7 @@ export async function startLedgerReceiver(options: {
 }): Promise<LedgerReceiver> {
   const entries: LedgerEntry[] = [];
   const senders = new WeakMap<Socket, number | null>();
+  const owners = socketOwners(options);
   const server = createServer((request, response) => {
     const beganMs = performance.now();
     const chunks: Buffer[] = [];
@@ -58,7 +59,7 @@ export async function startLedgerReceiver(options: {
     });
   });
   server.on("connection", (socket) => {
-    senders.set(socket, socketOwner(socket.remotePort ?? 0, socket.localPort ?? 0, options));
+    senders.set(socket, owners.find(socket.remotePort ?? 0, socket.localPort ?? 0));
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
@@ -75,37 +76,58 @@ export async function startLedgerReceiver(options: {
   };
 }
 
-/** Which of the processes has the socket from `port` to `peerPort` on 127.0.0.1. */
-function socketOwner(
-  port: number,
-  peerPort: number,
-  { senderPids }: { readonly senderPids: () => readonly number[] },
-): number | null {
+/** For so long it is trusted which process has which port. */
+const OWNERS_MS = 500;
+
+/**
+ * Which of the processes has the socket from `port` to `peerPort` on 127.0.0.1. All of their sockets are read at once, and only
+ * for one that is not known: connections come by the hundred, and a receiver that looks for each alone is too slow to answer.
+ */
+function socketOwners({ senderPids }: { readonly senderPids: () => readonly number[] }) {
+  let owners = new Map<string, number>();
+  let readAtMs = 0;
   const hex = (value: number) => value.toString(16).toUpperCase().padStart(4, "0");
-  const line = readFileSync("/proc/net/tcp", "utf8")
-    .split("\n")
-    .map((text) => text.trim().split(/\s+/))
-    .find(
-      (fields) =>
-        fields[1]?.endsWith(`:${hex(port)}`) === true &&
-        fields[2]?.endsWith(`:${hex(peerPort)}`) === true,
-    );
-  const target = `socket:[${line?.[9] ?? ""}]`;
-  return senderPids().find((pid) => hasOpen(pid, target)) ?? null;
+  return {
+    find(port: number, peerPort: number): number | null {
+      const key = `${hex(port)} ${hex(peerPort)}`;
+      // Not for long: ports are used again.
+      if (!owners.has(key) || performance.now() - readAtMs > OWNERS_MS) {
+        owners = readOwners(senderPids());
+        readAtMs = performance.now();
+      }
+      return owners.get(key) ?? null;
+    },
+  };
 }
 
-function hasOpen(pid: number, target: string): boolean {
+/** By local and remote port, in hex as `/proc/net/tcp` has them. */
+function readOwners(pids: readonly number[]): Map<string, number> {
+  const pidByInode = new Map(
+    pids.flatMap((pid) => inodesOf(pid).map((inode) => [inode, pid] as const)),
+  );
+  const owners = new Map<string, number>();
+  for (const line of readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1)) {
+    const fields = line.trim().split(/\s+/);
+    const pid = pidByInode.get(fields[9] ?? "");
+    const port = fields[1]?.slice(-4);
+    const peerPort = fields[2]?.slice(-4);
+    if (pid !== undefined) owners.set(`${port} ${peerPort}`, pid);
+  }
+  return owners;
+}
+
+function inodesOf(pid: number): string[] {
+  const dir = `/proc/${pid}/fd`;
   try {
-    const dir = `/proc/${pid}/fd`;
-    return readdirSync(dir).some((fd) => {
+    return readdirSync(dir).flatMap((fd) => {
       try {
-        return readlinkSync(`${dir}/${fd}`) === target;
+        return /^socket:\[(\d+)\]$/.exec(readlinkSync(`${dir}/${fd}`))?.[1] ?? [];
       } catch {
-        return false;
+        return [];
       }
     });
   } catch {
-    return false;
+    return [];
   }
 }
 
