@@ -1,11 +1,12 @@
-import { makeHttpSender, type HttpSender } from "../adapters/undici/http-sender.ts";
+import {
+  CONNECTIONS_PER_RECEIVER,
+  makeHttpSender,
+  type HttpSender,
+} from "../adapters/undici/http-sender.ts";
 import type { RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
 import { parseCidrs } from "../domain/ip.ts";
 import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
-
-/** Of one process to one receiver URL, however many destinations share it; more at once stand in the way of a receiver that is slow. */
-const CONNECTIONS = 64;
 
 /**
  * The one way out of the relay: receivers and key sets are reached through its guard. A destination has all the connections
@@ -17,7 +18,7 @@ export function openSender(
   return makeHttpSender({
     allowPrivate: parseCidrs(config.allowPrivateReceivers),
     timeoutMs: config.deliveryTimeoutMs,
-    maxConnectionsPerReceiver: Math.max(CONNECTIONS, config.deliveryConcurrency),
+    maxConnectionsPerReceiver: Math.max(CONNECTIONS_PER_RECEIVER, config.deliveryConcurrency),
   });
 }
 

@@ -1,9 +1,13 @@
+import { isPercentEncoded } from "./value-types.ts";
+
 /**
  * A connection URI of PostgreSQL (libpq, "Connection URIs") as `pg` understands it; null for one that names several
  * hosts or whose user information is not percent-encoded. The host may be empty where the query names it.
  */
 export function parseDatabaseUrl(text: string): URL | null {
-  if (!/^postgres(?:ql)?:\/\//.test(text) || !isDecodable(text)) return null;
+  // A % that begins no escape stands for itself.
+  const escaped = text.replaceAll(/%(?![0-9a-f]{2})/gi, "%25");
+  if (!/^postgres(?:ql)?:\/\//.test(text) || !isPercentEncoded(escaped)) return null;
   // A URL with user information must have a host; one without need not.
   const parsable = text.replace(/^([a-z]+:\/\/)[^/?#]*@(?=\/)/, "$1");
   if (!URL.canParse(parsable)) return null;
@@ -15,14 +19,4 @@ export function parseDatabaseUrl(text: string): URL | null {
     (url.username === "" && url.pathname === "" && url.search.includes("@"));
   const hosts = [url.hostname, ...url.searchParams.getAll("host")];
   return isCutApart || hosts.some((host) => host.includes(",")) ? null : url;
-}
-
-/** A % that begins no escape stands for itself; escapes must be UTF-8. */
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text.replaceAll(/%(?![0-9a-f]{2})/gi, "%25"));
-    return true;
-  } catch {
-    return false;
-  }
 }

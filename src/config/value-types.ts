@@ -56,7 +56,8 @@ export const clickHouseUrl = z
     "must be http(s)://user:password@host:8123/database, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F, % is %25), without query",
   );
 
-function isPercentEncoded(text: string): boolean {
+/** Every % begins an escape, and escapes are UTF-8. */
+export function isPercentEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);
     return true;

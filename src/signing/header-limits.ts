@@ -25,6 +25,12 @@ const HTTP_OWN = new Set([
 ]);
 const HEADER_SETTINGS = ["header", "timestamp_header", "id_header"] as const;
 
+const HMAC_TEXTS = ["prefix", "timestamp_key", "signature_key", "list_separator"];
+/** Settings whose text stands in a header of the request as it is. */
+const TEXTS_IN_HEADERS: Readonly<
+  Partial<Record<VerificationSettings["method"], readonly string[]>>
+> = { hmac_sha256: HMAC_TEXTS, hmac_sha1: HMAC_TEXTS, bearer_token: ["scheme"] };
+
 /** Of `field-value` (RFC 9110 §5.5), one character per byte: control characters but the tab, and what is no byte. */
 const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
 /** White space around a value is no part of it. */
@@ -44,7 +50,7 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
     const message = "must not be a header that HTTP itself uses, such as Connection or Host";
     return { field: `verification_config.${key}`, message };
   }
-  for (const key of textsInHeaders(method)) {
+  for (const key of TEXTS_IN_HEADERS[method] ?? []) {
     const text = config[key];
     if (typeof text === "string" && NOT_IN_A_HEADER.test(text)) return unfitText(key);
   }
@@ -66,23 +72,4 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
 function unfitText(key: string): UnfitSetting {
   const message = "must be characters that a header can carry";
   return { field: `verification_config.${key}`, message };
-}
-
-/** Settings whose text stands in a header of the request as it is. */
-function textsInHeaders(method: VerificationSettings["method"]): readonly string[] {
-  switch (method) {
-    case "hmac_sha256":
-    case "hmac_sha1":
-      return ["prefix", "timestamp_key", "signature_key", "list_separator"];
-    case "bearer_token":
-      return ["scheme"];
-    case "twilio_signature":
-    case "basic_auth":
-    case "jwt":
-    case "ip_allowlist":
-    case "none":
-      return [];
-    default:
-      return method satisfies never;
-  }
 }

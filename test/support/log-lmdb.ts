@@ -24,6 +24,18 @@ export interface SyncFaults {
   failNext(error?: LogError): void;
 }
 
+/** The store with some of its operations replaced. */
+export function withOverrides(store: CommitStore, overrides: Partial<CommitStore>): CommitStore {
+  return new Proxy(store, {
+    get: (target, name) => {
+      const override: unknown = Reflect.get(overrides, name);
+      if (override !== undefined) return override;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
 /** Storage whose sync is held back or fails, as told. */
 export function faultyStore(): SyncFaults & { wrap(store: CommitStore): CommitStore } {
   let held: Promise<void> = Promise.resolve();
@@ -42,25 +54,17 @@ export function faultyStore(): SyncFaults & { wrap(store: CommitStore): CommitSt
     ) => {
       failure = error;
     },
-    wrap: (store: CommitStore): CommitStore => {
-      const wrapped: CommitStore = Object.create(store, {
-        commit: {
-          value: async (commit: Parameters<CommitStore["commit"]>[0]) => {
-            faults.commits++;
-            await held;
-            const error = failure;
-            failure = null;
-            if (error !== null) throw error;
-            await store.commit(commit);
-          },
+    wrap: (store: CommitStore): CommitStore =>
+      withOverrides(store, {
+        commit: async (commit) => {
+          faults.commits++;
+          await held;
+          const error = failure;
+          failure = null;
+          if (error !== null) throw error;
+          await store.commit(commit);
         },
-      });
-      for (const name of ["rowsFrom", "blob", "startOffset", "lastRow", "lastSeq", "refs"] as const)
-        Object.defineProperty(wrapped, name, { value: (store[name] as any).bind(store) });
-      for (const name of ["groupEntries", "reopen", Symbol.asyncDispose] as const)
-        Object.defineProperty(wrapped, name, { value: (store[name] as any).bind(store) });
-      return wrapped;
-    },
+      }),
   };
   return faults;
 }

@@ -50,13 +50,13 @@ export class CommitWriter implements AsyncDisposable {
     this.#applied = Number(environment.groups.get(APPLIED_KEY) ?? 0);
     this.#waiting = this.#segments.readAfter(this.#applied);
     this.#latest = this.#applied + this.#waiting.length;
-    if (this.#waiting.length > 0) this.#transact(null, null);
+    if (this.#waiting.length > 0) this.#transact(null);
   }
 
   /** Durable when it returns; true when it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
     if (onlyAdds(request) && this.#written(request)) return false;
-    this.#transact(request, request);
+    this.#transact(request);
     if (request.removedBlobs.length > 0) this.#clearOutSparse();
     return true;
   }
@@ -92,7 +92,7 @@ export class CommitWriter implements AsyncDisposable {
 
   #tryToApply(): boolean {
     try {
-      this.#transact(null, null);
+      this.#transact(null);
       return true;
     } catch {
       this.#retryAt = this.#latest + RETRY_COMMITS;
@@ -117,14 +117,16 @@ export class CommitWriter implements AsyncDisposable {
   }
 
   /** Everything that waits and `newest` into LMDB, all or nothing. */
-  #transact(newest: StoredCommit | null, request: CommitRequest | null): void {
+  #transact(newest: CommitRequest | null): void {
     const latest = this.#latest + (newest === null ? 0 : 1);
-    const removed = this.#placesOf(request?.removedBlobs ?? []);
+    const removed = this.#placesOf(newest?.removedBlobs ?? []);
     const { root, groups } = this.#environment;
     root.transactionSync(() => {
       this.#putWaiting();
-      if (request !== null) this.#remove(request);
-      if (newest !== null) this.#putWhole(newest);
+      if (newest !== null) {
+        this.#remove(newest);
+        this.#putWhole(newest);
+      }
       groups.putSync(APPLIED_KEY, String(latest));
     });
     this.#applied = latest;

@@ -36,12 +36,15 @@ export type Reply =
       readonly requestSent: boolean;
     };
 
+/** Of one process to one receiver URL, however many destinations share it; more at once stand in the way of a receiver that is slow. */
+export const CONNECTIONS_PER_RECEIVER = 64;
+
 export interface HttpSenderOptions {
   readonly allowPrivate: CidrList;
   /** Whole try, connect to last byte. */
   readonly timeoutMs: number;
   readonly resolve?: ResolveHost;
-  /** Tries beyond it wait, and their time runs. */
+  /** Tries beyond it wait, and their time runs. Default `CONNECTIONS_PER_RECEIVER`. */
   readonly maxConnectionsPerReceiver?: number;
   readonly idleTimeoutMs?: number;
   /** PEM certificates trusted instead of the system's. */
@@ -70,7 +73,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
   });
   const pools = new PoolCache({
     guard,
-    maxConnectionsPerReceiver: options.maxConnectionsPerReceiver ?? 64,
+    maxConnectionsPerReceiver: options.maxConnectionsPerReceiver ?? CONNECTIONS_PER_RECEIVER,
     connectTimeoutMs: options.timeoutMs,
     idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
     maxResponseHeaderBytes: MAX_RESPONSE_HEADER_BYTES,

@@ -7,11 +7,17 @@ import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
 import { seqKey } from "../../../src/adapters/lmdb/layout.ts";
 import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
-import type { CommitStore, StoreCommit } from "../../../src/adapters/lmdb/store.ts";
+import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { LogError } from "../../../src/domain/log.ts";
 import type { Log } from "../../../src/domain/log.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
-import { faultyStore, openTestLog, storeIn, temporaryDir } from "../../support/log-lmdb.ts";
+import {
+  faultyStore,
+  openTestLog,
+  storeIn,
+  temporaryDir,
+  withOverrides,
+} from "../../support/log-lmdb.ts";
 
 it("refuses with log_full while too many bytes are under way, and takes appends again afterwards", async () => {
   await using dir = await temporaryDir();
@@ -55,20 +61,14 @@ it("commits nothing before the files were read again, when they hold more than w
   await using dir = await temporaryDir();
   const faults = { losesAnswer: false, cannotReopen: false };
   const wrapStore = (store: CommitStore): CommitStore =>
-    new Proxy(store, {
-      get: (target, name) => {
-        if (name === "commit")
-          return async (commit: StoreCommit) => {
-            await target.commit(commit);
-            if (faults.losesAnswer) throw new LogError("log_outcome_unknown", "the thread died");
-          };
-        if (name === "reopen")
-          return async () => {
-            if (faults.cannotReopen) throw new Error("too many open files");
-            await target.reopen();
-          };
-        const value: unknown = Reflect.get(target, name, target);
-        return typeof value === "function" ? value.bind(target) : value;
+    withOverrides(store, {
+      commit: async (commit) => {
+        await store.commit(commit);
+        if (faults.losesAnswer) throw new LogError("log_outcome_unknown", "the thread died");
+      },
+      reopen: async () => {
+        if (faults.cannotReopen) throw new Error("too many open files");
+        await store.reopen();
       },
     });
   const append = (log: Log, ...values: string[]) =>

@@ -1,26 +1,9 @@
 import { expect, it } from "vitest";
-import type { CommitStore, StoreCommit } from "../../../src/adapters/lmdb/store.ts";
 import { collect, record } from "../../support/log-consumer.ts";
-import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import { openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
 
 const PARTITIONS = 8;
 const COMMITS = 700;
-
-/** Tells of every commit that goes by. */
-const watching =
-  (told: (commit: StoreCommit) => void) =>
-  (store: CommitStore): CommitStore =>
-    new Proxy(store, {
-      get: (target, name) => {
-        if (name === "commit")
-          return (commit: StoreCommit) => {
-            told(commit);
-            return target.commit(commit);
-          };
-        const value: unknown = Reflect.get(target, name, target);
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    });
 
 it("a trim of much goes in many small steps, and appends go on between them", async () => {
   await using dir = await temporaryDir();
@@ -28,9 +11,14 @@ it("a trim of much goes in many small steps, and appends go on between them", as
   await using log = await openTestLog(dir.path, {
     partitions: PARTITIONS,
     retentionMs: -1,
-    wrapStore: watching(({ removedBlobs }) => {
-      if (removedBlobs.length > 0) removed.push(removedBlobs.length);
-    }),
+    wrapStore: (store) =>
+      withOverrides(store, {
+        commit: (commit) => {
+          const { removedBlobs } = commit;
+          if (removedBlobs.length > 0) removed.push(removedBlobs.length);
+          return store.commit(commit);
+        },
+      }),
   });
   // Some streams with a record in every commit, others with one in a few.
   for (let commit = 0; commit < COMMITS; commit += 1) {

@@ -21,6 +21,15 @@ function statusesOf(world: SimWorld): string[] {
   return [...world.ended().values()].map(({ status }) => status);
 }
 
+/** Ten events a second, and the circuit of the one destination opens. */
+async function failUntilOpen(world: SimWorld, events: number): Promise<void> {
+  for (let count = 0; count < events; count += 1) {
+    world.ingest();
+    await world.clock.advance(100);
+  }
+  expect(world.openCircuits).toBe(1);
+}
+
 describe("isolation", () => {
   it("receivers that hang delay nobody else on their partition, and free it", async () => {
     const world = new SimWorld({ delivery: { maxInFlight: 200 } });
@@ -204,11 +213,7 @@ describe("circuit breaker", () => {
     world.configure("dst_1");
     world.behave("dst_1", FAIL);
     await world.start();
-    for (let count = 0; count < 100; count += 1) {
-      world.ingest();
-      await world.clock.advance(100);
-    }
-    expect(world.openCircuits).toBe(1);
+    await failUntilOpen(world, 100);
     world.remove("dst_1");
     await world.clock.advance(60_000);
     expect(world.openCircuits).toBe(0);
@@ -219,11 +224,7 @@ describe("circuit breaker", () => {
     world.configure("dst_1");
     world.behave("dst_1", FAIL);
     const process = await world.start();
-    for (let count = 0; count < 50; count += 1) {
-      world.ingest();
-      await world.clock.advance(100);
-    }
-    expect(world.openCircuits).toBe(1);
+    await failUntilOpen(world, 50);
     world.configKind = "async";
     world.remove("dst_1");
     await world.clock.until(() => world.clock.now() % 30_000 < 1, 60_000, 1);
@@ -237,11 +238,7 @@ describe("circuit breaker", () => {
     world.configure("dst_1");
     world.behave("dst_1", FAIL);
     const process = await world.start();
-    for (let count = 0; count < 50; count += 1) {
-      world.ingest();
-      await world.clock.advance(100);
-    }
-    expect(world.openCircuits).toBe(1);
+    await failUntilOpen(world, 50);
     world.behave("dst_1", () => ({ afterMs: 1_000, reply: answer(200) }));
     const failed = world.seen.length;
     await world.clock.until(() => world.seen.length > failed, 60_000, 100);
