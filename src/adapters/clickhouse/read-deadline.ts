@@ -12,9 +12,8 @@ export async function withReadDeadline<T>(
   signal: AbortSignal | undefined,
   read: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const ended = new AbortController();
-  const end = (): void => ended.abort();
-  signal?.addEventListener("abort", end);
+  const overdue = new AbortController();
+  const ended = signal === undefined ? overdue.signal : AbortSignal.any([signal, overdue.signal]);
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(
@@ -25,15 +24,14 @@ export async function withReadDeadline<T>(
             `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
           ),
         );
-        end();
+        overdue.abort();
       },
       maxSeconds * 1_000 + ANSWER_MS,
     );
   });
   try {
-    return await Promise.race([read(ended.signal), late]);
+    return await Promise.race([read(ended), late]);
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", end);
   }
 }
