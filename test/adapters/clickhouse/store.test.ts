@@ -118,6 +118,35 @@ describe("migrations", () => {
     }
   });
 
+  test("an insert leaves the filters of the text to the first merge; a search finds the same before and after", async () => {
+    const filters = async (): Promise<Record<string, boolean>> => {
+      const answer = await clickhouse.client.query({
+        query: `SELECT name, data_compressed_bytes > 0 AS is_there FROM system.data_skipping_indices
+          WHERE database = currentDatabase() AND table = 'events' AND name LIKE 'search_%' ORDER BY name`,
+        format: "JSONEachRow",
+      });
+      const rows = await answer.json<{ name: string; is_there: number }>();
+      return Object.fromEntries(rows.map(({ name, is_there }) => [name, is_there === 1]));
+    };
+    const found = async (): Promise<number[]> =>
+      Promise.all(
+        ["needle-1", "needle-2", "needle-3", "edle-"].map((q) =>
+          reader.count("org_text", { terms: [q] }),
+        ),
+      );
+    await clickhouse.client.command({ query: "TRUNCATE TABLE events" });
+    for (const index of [1, 2]) {
+      const body = Buffer.from(`{"text":"needle-${index}"}`);
+      const event = makeEvent(index, { orgId: "org_text", body });
+      await writer.insertEvents([{ event, tokens: () => [] }], `text-${index}`);
+    }
+    expect(await filters()).toEqual({ search_coarse: false, search_fine: false });
+    expect(await found()).toEqual([1, 1, 0, 2]);
+    await clickhouse.client.command({ query: "OPTIMIZE TABLE events FINAL" });
+    expect(await filters()).toEqual({ search_coarse: true, search_fine: true });
+    expect(await found()).toEqual([1, 1, 0, 2]);
+  });
+
   test("leaves are hashed here as ClickHouse hashes them", async () => {
     const random = seededRandom(1);
     const tokens = Array.from({ length: 40 }, (_, length) =>
