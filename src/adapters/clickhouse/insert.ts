@@ -47,7 +47,7 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
       signal?.throwIfAborted();
       const answer = await client.exec({
         query,
-        values: Readable.from([data], { objectMode: false }),
+        values: Readable.from(data, { objectMode: false }),
         ...(signal === undefined ? {} : { abort_signal: signal }),
         clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
       });
@@ -69,7 +69,7 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
 async function encodeRows<T>(
   rows: readonly T[],
   write: (out: TabSeparatedWriter, row: T) => void,
-): Promise<Buffer> {
+): Promise<readonly Buffer[]> {
   const out = new TabSeparatedWriter();
   let restAtBytes = BYTES_PER_TURN;
   for (const row of rows) {
@@ -78,7 +78,7 @@ async function encodeRows<T>(
     restAtBytes += BYTES_PER_TURN;
     await nextTurn();
   }
-  return out.bytes();
+  return out.pieces();
 }
 
 function writeEvent(out: TabSeparatedWriter, { event, tokens }: EventRow): void {

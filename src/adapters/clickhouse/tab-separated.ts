@@ -13,6 +13,10 @@ ESCAPES[LINE_FEED] = 0x6e;
 ESCAPES[CARRIAGE_RETURN] = 0x72;
 ESCAPES[BACKSLASH] = BACKSLASH;
 
+const ESCAPED = [TAB, LINE_FEED, CARRIAGE_RETURN, BACKSLASH];
+/** Pieces grow to it: one buffer that grows would be copied over and over. */
+const PIECE_BYTES = 1024 * 1024;
+
 /**
  * Writes rows in ClickHouse's TabSeparated. It holds any bytes, and a line feed never stands inside a row: chDB
  * takes two of them for the end of the rows, and cuts white space off the end, which rules RowBinary out.
@@ -20,20 +24,23 @@ ESCAPES[BACKSLASH] = BACKSLASH;
  * https://clickhouse.com/docs/interfaces/formats/TabSeparated
  */
 export class TabSeparatedWriter {
+  readonly #full: Buffer[] = [];
+  #fullBytes = 0;
   #buffer: Buffer;
   #length = 0;
 
-  constructor(initialBytes = 64 * 1024) {
-    this.#buffer = Buffer.allocUnsafe(initialBytes);
+  /** @param firstBytes most batches are of a few rows */
+  constructor(firstBytes = 64 * 1024) {
+    this.#buffer = Buffer.allocUnsafe(firstBytes);
   }
 
   get sizeBytes(): number {
-    return this.#length;
+    return this.#fullBytes + this.#length;
   }
 
   /** The rows written so far. */
-  bytes(): Buffer {
-    return this.#buffer.subarray(0, this.#length);
+  pieces(): readonly Buffer[] {
+    return [...this.#full, this.#buffer.subarray(0, this.#length)];
   }
 
   string(text: string): void {
@@ -66,29 +73,19 @@ export class TabSeparatedWriter {
 
   binary(data: Uint8Array): void {
     this.#reserve(data.length * 2 + 1);
-    const buffer = this.#buffer;
-    let at = this.#length;
-    for (let index = 0; index < data.length; index += 1) {
-      const byte = data[index]!;
-      const escape = ESCAPES[byte]!;
-      if (escape === 0) {
-        buffer[at] = byte;
-        at += 1;
-      } else {
-        buffer[at] = BACKSLASH;
-        buffer[at + 1] = escape;
-        at += 2;
-      }
+    if (ESCAPED.some((byte) => data.includes(byte))) this.#escaped(data);
+    else {
+      this.#buffer.set(data, this.#length);
+      this.#length += data.length;
     }
-    this.#length = at;
     this.#byte(TAB);
   }
 
   strings(values: readonly string[]): void {
     this.#byte(OPENING);
-    for (const [index, value] of values.entries()) {
+    for (let index = 0; index < values.length; index += 1) {
       if (index > 0) this.#byte(COMMA);
-      this.#quoted(value);
+      this.#quoted(values[index]!);
     }
     this.#put("]\t");
   }
@@ -119,6 +116,18 @@ export class TabSeparatedWriter {
     this.#length = at;
   }
 
+  #escaped(data: Uint8Array): void {
+    const buffer = this.#buffer;
+    let at = this.#length;
+    for (let index = 0; index < data.length; index += 1) {
+      const byte = data[index]!;
+      const escape = ESCAPES[byte]!;
+      if (escape !== 0) buffer[at++] = BACKSLASH;
+      buffer[at++] = escape === 0 ? byte : escape;
+    }
+    this.#length = at;
+  }
+
   #byte(value: number): void {
     this.#reserve(1);
     this.#buffer[this.#length] = value;
@@ -133,9 +142,11 @@ export class TabSeparatedWriter {
 
   #reserve(sizeBytes: number): void {
     if (this.#length + sizeBytes <= this.#buffer.length) return;
-    const bigger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + sizeBytes));
-    this.#buffer.copy(bigger, 0, 0, this.#length);
-    this.#buffer = bigger;
+    this.#full.push(this.#buffer.subarray(0, this.#length));
+    this.#fullBytes += this.#length;
+    const nextBytes = Math.min(this.#buffer.length * 2, PIECE_BYTES);
+    this.#buffer = Buffer.allocUnsafe(Math.max(nextBytes, sizeBytes));
+    this.#length = 0;
   }
 }
 

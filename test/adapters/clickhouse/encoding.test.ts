@@ -24,10 +24,42 @@ test("a row is one line, however many tabs and line feeds are in its fields", ()
       out.nullableTime(null);
       out.time(1_700_000_000_007);
       out.endRow();
-      const written = out.bytes().toString("latin1");
+      const written = Buffer.concat(out.pieces()).toString("latin1");
+      expect(written).toHaveLength(out.sizeBytes);
       expect(written.split("\n")).toHaveLength(2);
       expect(written.split("\t")).toHaveLength(6);
       expect(written.endsWith("\\N\t\\N\t1700000000.007\n")).toBe(true);
     }),
   );
 });
+
+test("what is written is the same, however many pieces it takes, and reads back as it was", () => {
+  const bytes = fc.uint8Array({ maxLength: 300 });
+  const special = fc.array(fc.constantFrom(0x09, 0x0a, 0x0d, 0x5c, 0x61), { maxLength: 50 });
+  fc.assert(
+    fc.property(fc.array(fc.tuple(bytes, special, fc.string())), (rows) => {
+      const [small, large] = [new TabSeparatedWriter(1), new TabSeparatedWriter()];
+      for (const out of [small, large])
+        for (const [any, some, text] of rows) {
+          out.binary(any);
+          out.binary(Uint8Array.from(some));
+          out.string(text);
+          out.endRow();
+        }
+      const written = Buffer.concat(small.pieces());
+      expect(written.equals(Buffer.concat(large.pieces()))).toBe(true);
+      const lines = written.toString("latin1").split("\n").slice(0, -1);
+      expect(lines.map((line) => line.split("\t").map(unescaped))).toEqual(
+        rows.map(([any, some, text]) =>
+          [any, some, Buffer.from(text)].map((field) => Buffer.from(field).toString("latin1")),
+        ),
+      );
+    }),
+  );
+});
+
+const LETTERS: Record<string, string> = { t: "\t", n: "\n", r: "\r", "\\": "\\" };
+
+function unescaped(field: string): string {
+  return field.replaceAll(/\\(.)/gs, (_, letter: string) => LETTERS[letter]!);
+}
