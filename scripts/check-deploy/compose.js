@@ -112,4 +112,11 @@ function checkProxy({ root, services, report }) {
         file,
         `does not pass on to ${name}`,
       );
+  for (const setting of ["underscores_in_headers on", "ignore_invalid_headers off"])
+    report.expect(text.includes(`${setting};`), file, `must say ${setting}: headers are dropped`);
+  report.expect(
+    upstreams.every(([server]) => server.includes("max_fails=0")),
+    file,
+    "a server without max_fails=0 is left out for all when it fails one webhook",
+  );
 }
