@@ -176,8 +176,16 @@ function checkPod(pod, objects, file, report) {
     "seccompProfile must be RuntimeDefault",
   );
   report.expect(pod.containers?.length > 0, file, "has no containers");
-  for (const { image, resources, securityContext, envFrom = [] } of pod.containers ?? []) {
+  for (const container of pod.containers ?? []) {
+    const { image, resources, securityContext, envFrom = [] } = container;
     report.expect(typeof image === "string", file, "a container has no image");
+    report.expect(
+      !container.args?.includes("ingest") ||
+        resources?.limits?.cpu !== undefined ||
+        container.env?.some(({ name }) => name === "RELAY_VERIFY_THREADS"),
+      file,
+      "RELAY_VERIFY_THREADS must be set where CPU has no limit: there is a thread for each core of the node",
+    );
     report.expect(
       securityContext?.readOnlyRootFilesystem === true,
       file,

@@ -120,6 +120,13 @@ const BREAKS: readonly Break[] = [
     says: "readinessProbe must ask a port of the container",
   },
   {
+    rule: "a verification thread for each core of the node",
+    file: "deploy/kubernetes/base/ingest.yaml",
+    replace: "name: RELAY_VERIFY_THREADS",
+    by: "name: RELAY_CONFIG_TTL_MS",
+    says: "RELAY_VERIFY_THREADS must be set where CPU has no limit",
+  },
+  {
     rule: "missing memory limits",
     file: "deploy/kubernetes/base/api.yaml",
     replace: "limits: { memory: 1536Mi }",
