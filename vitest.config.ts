@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { ResultsReporter } from "./test/support/results-reporter.ts";
 
 // Piscina loads TypeScript workers in tests through tsx.
 process.env["NODE_OPTIONS"] = `${process.env["NODE_OPTIONS"] ?? ""} --import tsx`.trim();
@@ -14,10 +15,7 @@ export default defineConfig({
     hookTimeout: 120_000,
     teardownTimeout: 20_000,
     maxWorkers: 2,
-    reporters:
-      process.env["CI"] === "true"
-        ? ["default", ["json", { outputFile: ".cache/test-results.json" }]]
-        : ["default"],
+    reporters: process.env["CI"] === "true" ? ["default", new ResultsReporter()] : ["default"],
     coverage: { provider: "v8", include: ["src/**"] },
   },
 });

@@ -1,19 +1,22 @@
 // Runs the test files that failed in the last `CI=true npm test` once more, each in a new process, and tells which.
+// Not when that run did not come to its end, or something failed outside of every test: a second go would not show it.
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { relative } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
 
 const MOST_FILES = 6;
 const RESULTS = ".cache/test-results.json";
 
-const { testResults } = JSON.parse(readFileSync(RESULTS, "utf8"));
-const failed = testResults.filter((file) => file.status !== "passed");
-const files = failed.map((file) => relative(process.cwd(), file.name));
-for (const file of failed)
-  for (const test of file.assertionResults.filter(({ status }) => status === "failed"))
-    console.log(`failed: ${relative(process.cwd(), file.name)} > ${test.fullName}`);
-if (files.length === 0 || files.length > MOST_FILES) {
-  console.log(`${files.length} files failed: no second go`);
+if (!existsSync(RESULTS)) {
+  console.log("the test run did not come to its end: no second go");
+  process.exit(1);
+}
+const { failed, unhandled } = JSON.parse(readFileSync(RESULTS, "utf8"));
+for (const { file, tests } of failed)
+  for (const test of tests) console.log(`failed: ${file} > ${test}`);
+for (const message of unhandled) console.log(`failed outside of every test: ${message}`);
+const files = failed.map(({ file }) => file);
+if (unhandled.length > 0 || files.length === 0 || files.length > MOST_FILES) {
+  console.log(`${files.length} files failed, ${unhandled.length} other errors: no second go`);
   process.exit(1);
 }
 console.log(`second go for ${files.join(", ")}`);

@@ -1,0 +1,28 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Reporter, TestModule } from "vitest/node";
+
+export const RESULTS_FILE = ".cache/test-results.json";
+
+/** What `scripts/test-again.js` goes by: the files that are not passed, and what failed outside of every test. */
+export class ResultsReporter implements Reporter {
+  onInit(): void {
+    // A run that is ended leaves none, and not an earlier one's.
+    rmSync(RESULTS_FILE, { force: true });
+  }
+
+  onTestRunEnd(
+    modules: readonly TestModule[],
+    unhandledErrors: readonly { readonly message: string }[],
+  ): void {
+    const failed = modules
+      .filter((file) => !["passed", "skipped"].includes(file.state()))
+      .map((file) => ({
+        file: file.relativeModuleId,
+        tests: [...file.children.allTests("failed")].map(({ fullName }) => fullName),
+      }));
+    mkdirSync(dirname(RESULTS_FILE), { recursive: true });
+    const unhandled = unhandledErrors.map(({ message }) => message);
+    writeFileSync(RESULTS_FILE, JSON.stringify({ failed, unhandled }, null, 2));
+  }
+}
