@@ -56,7 +56,7 @@ export interface HttpSender extends AsyncDisposable {
   send(request: OutboundRequest, signal: AbortSignal, onSent?: () => void): Promise<Reply>;
   /** The check at write time: text, policy and resolution. */
   checkReceiver(url: string): Promise<ReceiverCheck>;
-  /** GETs a small document (a JWKS) through the same guard. @throws {Error} with a reason for people */
+  /** GETs a small document (a JWKS) through the same guard. @throws {Error} with a reason for people, which does not show the URL */
   fetchGuarded(
     url: string,
     limits: { readonly maxBytes: number; readonly timeoutMs: number },
@@ -150,12 +150,10 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           error instanceof DeadlineError
             ? `no answer within ${timeoutMs} ms`
             : failureReason(error);
-        throw new Error(`cannot fetch ${text}: ${reason}`, { cause: error });
+        throw new Error(reason, { cause: error });
       }
-      if (answer.status !== 200)
-        throw new Error(`cannot fetch ${text}: it answered ${answer.status}`);
-      if (!answer.complete)
-        throw new Error(`cannot fetch ${text}: it is larger than ${maxBytes} bytes`);
+      if (answer.status !== 200) throw new Error(`it answered ${answer.status}`);
+      if (!answer.complete) throw new Error(`it is larger than ${maxBytes} bytes`);
       return answer.bytes.toString("utf8");
     },
 

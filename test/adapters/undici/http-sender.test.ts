@@ -291,4 +291,20 @@ describe("fetchGuarded", () => {
       "not public",
     );
   });
+
+  test("says why without the URL: its user information and query are secrets, and the reason is answered to senders", async () => {
+    const receiver = own(await startReceiver((_req, res) => res.writeHead(500).end()));
+    const sender = newSender();
+    const limits = { maxBytes: 1_000, timeoutMs: 500 };
+    const urls = [
+      "https://user:hunter2@keys.example/jwks",
+      `http://127.0.0.1:${receiver.port}/jwks?key=hunter2`,
+      "https://10.0.0.1/jwks?key=hunter2",
+    ];
+    for (const url of urls) {
+      const error: unknown = await sender.fetchGuarded(url, limits).catch((caught) => caught);
+      expect(error).toBeInstanceOf(Error);
+      expect((error as Error).message).not.toContain("hunter2");
+    }
+  });
 });
