@@ -13,6 +13,7 @@ export interface VerifyPool {
 }
 
 export interface PoolQueueLimits {
+  /** Of all endpoints together; one alone gets half of both. */
   readonly maxQueued: number;
   readonly maxQueuedBytes: number;
   readonly maxBatch: number;
@@ -30,8 +31,15 @@ export interface PoolQueueOptions {
   readonly limits: PoolQueueLimits;
 }
 
+/** What waits of one endpoint, known by its configuration. */
+interface Share {
+  requests: number;
+  bytes: number;
+}
+
 interface Waiting {
   readonly request: VerificationRequest;
+  readonly share: Share;
   readonly sinceMs: number;
   readonly settle: (result: VerificationResult | "unavailable") => void;
 }
@@ -42,10 +50,13 @@ const BATCHES_PER_THREAD = 2;
 /**
  * Gathers the requests of one loop turn into batches. While all threads are busy the next batch grows, so that the
  * cost of crossing to a thread falls as the load rises. A request leaves after at most `waitMs + 2 · runMs`.
+ * Of what may wait each endpoint has as much as is still free (Choudhury and Hahne, 1998): a flood at one, which takes no
+ * secret, leaves room for the others.
  */
 export class PoolQueue implements AsyncDisposable {
   readonly #options: PoolQueueOptions;
   readonly #slabs: BodySlabs;
+  readonly #shares = new WeakMap<object, Share>();
   #waiting: Waiting[] = [];
   #queuedBytes = 0;
   #isTurnScheduled = false;
@@ -59,16 +70,26 @@ export class PoolQueue implements AsyncDisposable {
 
   verify(request: VerificationRequest): Promise<VerificationResult | "unavailable"> {
     const { limits, monotonicMs } = this.#options;
-    const bytes = this.#queuedBytes + request.body.byteLength;
     if (this.#isStopped) return this.#giveUp("stopped");
-    if (this.#waiting.length >= limits.maxQueued || bytes > limits.maxQueuedBytes) {
-      return this.#giveUp("queue_full");
-    }
+    const size = request.body.byteLength;
+    const share = this.#shareOf(request.config);
+    const hasRoom =
+      share.requests < limits.maxQueued - this.#waiting.length &&
+      share.bytes + size <= limits.maxQueuedBytes - this.#queuedBytes;
+    if (!hasRoom) return this.#giveUp("queue_full");
+    share.requests += 1;
+    share.bytes += size;
+    this.#queuedBytes += size;
     return new Promise((resolve) => {
-      this.#queuedBytes = bytes;
-      this.#waiting.push({ request, sinceMs: monotonicMs(), settle: resolve });
+      this.#waiting.push({ request, share, sinceMs: monotonicMs(), settle: resolve });
       this.#scheduleTurn();
     });
+  }
+
+  #shareOf(config: object): Share {
+    let share = this.#shares.get(config);
+    if (share === undefined) this.#shares.set(config, (share = { requests: 0, bytes: 0 }));
+    return share;
   }
 
   /** Answers what waits with "unavailable" and returns when no batch is on its way any more. */
@@ -124,6 +145,8 @@ export class PoolQueue implements AsyncDisposable {
       if (batch.length > 0 && (batch.length >= most || bytes + size > limits.maxBatchBytes)) break;
       taken += 1;
       this.#queuedBytes -= size;
+      item.share.requests -= 1;
+      item.share.bytes -= size;
       if (item.sinceMs < earliest) {
         this.#settleLost(item, "too_late");
         continue;

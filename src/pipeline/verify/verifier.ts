@@ -33,8 +33,9 @@ const INLINE_MAX_BYTES = 16 * 1024;
 
 /** Together under the four seconds in which ingest must have answered: see PoolQueue and JwksSource. */
 const DEFAULT_LIMITS: PoolQueueLimits = {
-  maxQueued: 4096,
-  maxQueuedBytes: 64 * 1024 * 1024,
+  maxQueued: 8192,
+  // More than the largest RELAY_MAX_PAYLOAD_BYTES (100 MiB), or its bodies would never be verified.
+  maxQueuedBytes: 128 * 1024 * 1024,
   maxBatch: 64,
   maxBatchBytes: 1024 * 1024,
   runMs: 1200,

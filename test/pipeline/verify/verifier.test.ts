@@ -55,6 +55,32 @@ describe("the queue before the pool", () => {
     expect(await Promise.all(waiting)).toMatchObject([{ valid: true }, { valid: true }]);
   });
 
+  it("leaves room for others when one endpoint floods it: a flood at one URL got every endpoint 503", async () => {
+    const flooded = { header: "X-Signature" };
+    for (const limits of [{ maxQueued: 8 }, { maxQueuedBytes: 80 }]) {
+      const { verifier, held } = setUp(limits);
+      const flood = Array.from({ length: 20 }, async () =>
+        verifier.verify(makeSignedRequest(10, { config: flooded })),
+      );
+      const others = Array.from({ length: 3 }, async () =>
+        verifier.verify(makeSignedRequest(10, { config: { header: "X-Signature" } })),
+      );
+      await turn();
+      for (const { release } of held) release();
+      expect(await Promise.all(others)).toMatchObject(others.map(() => ({ valid: true })));
+      const results = await Promise.all(flood);
+      expect(results.filter((result) => result !== "unavailable")).toHaveLength(4);
+    }
+  });
+
+  it("has room for the largest body that can be configured: those above 64 MiB were 503 for ever", async () => {
+    const { verifier, held } = setUp();
+    const largest = Promise.resolve(verifier.verify(makeSignedRequest(104_857_600)));
+    await turn();
+    held[0]?.release();
+    expect(await largest).toMatchObject({ valid: true });
+  });
+
   it("lets batches grow while the threads are busy, within their bounds", async () => {
     const { verifier, held, metrics } = setUp({ maxBatch: 8 });
     const all: Promise<unknown>[] = [];
