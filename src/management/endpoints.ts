@@ -6,7 +6,7 @@ import type { VerificationSettings } from "../signing/verification-settings.ts";
 import { noteWrite } from "./audit.ts";
 import { decideVerification } from "./endpoint-rules.ts";
 import { ingestUrlOf } from "./ingest-url.ts";
-import type { Actor, Endpoint, Management } from "./management.ts";
+import type { Actor, Endpoint, EndpointInput, Management } from "./management.ts";
 import { found } from "./not-found.ts";
 import { mapPage, toOffset } from "./pages.ts";
 import type { ManagementOptions, ManagementPorts } from "./ports.ts";
@@ -15,11 +15,11 @@ import { openEndpoint, sealEndpoint } from "./sealed-secrets.ts";
 
 type EndpointPorts = Pick<
   ManagementPorts,
-  "store" | "box" | "tokens" | "now" | "newId" | "randomBytes"
+  "store" | "box" | "checkReceiver" | "tokens" | "now" | "newId" | "randomBytes"
 >;
 
 export function makeEndpoints(
-  { store, box, tokens, now, newId, randomBytes }: EndpointPorts,
+  { store, box, checkReceiver, tokens, now, newId, randomBytes }: EndpointPorts,
   options: Pick<ManagementOptions, "publicIngestUrl">,
 ): Omit<Management["endpoints"], "sendTest"> {
   const toEndpoint = (row: EndpointRow): Endpoint => ({
@@ -63,6 +63,16 @@ export function makeEndpoints(
     );
   }
 
+  /** Before any transaction, as for destinations: the guard that will fetch the keys decides, and resolves names. */
+  async function refuseBadKeySource(config: EndpointInput["verificationConfig"]): Promise<void> {
+    const url = config?.["jwks_url"];
+    if (typeof url !== "string") return;
+    const verdict = await checkReceiver(url);
+    if (verdict.ok) return;
+    const field = "verification_config.jwks_url";
+    throw new RelayError("validation_error", `${field} ${verdict.reason}`, { field });
+  }
+
   return {
     async list(actor, projectId, page) {
       const rows = await store.endpoints.page(actor.orgId, projectId, toOffset(page));
@@ -74,6 +84,7 @@ export function makeEndpoints(
       return toEndpoint(found(await store.endpoints.find(actor.orgId, id), "Endpoint"));
     },
     async create(actor, projectId, input) {
+      await refuseBadKeySource(input.verificationConfig);
       return store.write(async (session) => {
         found(await session.projects.hold(actor.orgId, projectId), "Project");
         const settings = decideVerification(null, input);
@@ -99,6 +110,7 @@ export function makeEndpoints(
       });
     },
     async update(actor, id, input) {
+      await refuseBadKeySource(input.verificationConfig);
       return toEndpoint(
         await change(actor, id, "endpoint.update", (row) => {
           const name =

@@ -144,6 +144,24 @@ describe("endpoints", () => {
     ).rejects.toMatchObject({ code: "validation_error", field: "verification_config.heder" });
   });
 
+  it("takes a jwks_url that the guard would fetch and no other: a private one was taken, and every token refused", async () => {
+    const { endpoints } = harness.management;
+    const withKeysAt = (url: string) => ({
+      verificationMethod: "jwt" as const,
+      verificationConfig: { algorithms: ["EdDSA"], jwks_url: url },
+    });
+    const refusal = {
+      code: "validation_error",
+      field: "verification_config.jwks_url",
+      message: "verification_config.jwks_url address 10.0.0.1 is not public",
+    };
+    const endpoint = await makeEndpoint(withKeysAt("https://keys.example/jwks"));
+    await expect(makeEndpoint(withKeysAt("https://10.0.0.1/jwks"))).rejects.toMatchObject(refusal);
+    await expect(
+      endpoints.update(actor, endpoint.id, withKeysAt("https://10.0.0.1/jwks")),
+    ).rejects.toMatchObject(refusal);
+  });
+
   it("keeps to the same rules when it is updated", async () => {
     const { endpoints } = harness.management;
     const endpoint = await makeEndpoint({

@@ -43,8 +43,12 @@ export function makeTestManagement(database: Database, overrides: Partial<Manage
         return event?.orgId === orgId ? event : null;
       },
     },
-    checkReceiver: async (url) =>
-      url.startsWith("https://") ? { ok: true } : { ok: false, reason: "must be https" },
+    checkReceiver: async (url) => {
+      if (!url.startsWith("https://")) return { ok: false, reason: "must be https" };
+      return url.startsWith("https://10.")
+        ? { ok: false, reason: "address 10.0.0.1 is not public" }
+        : { ok: true };
+    },
     postTest: async (request) => {
       posted.push(request);
       return answer.value;
