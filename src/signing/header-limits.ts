@@ -54,19 +54,26 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
     const text = config[key];
     if (typeof text === "string" && NOT_IN_A_HEADER.test(text)) return unfitText(key);
   }
-  if (method !== "bearer_token") return null;
   const scheme = config["scheme"];
-  if (typeof scheme === "string" && STARTS_WITH_SPACE.test(scheme))
-    return { field: "verification_config.scheme", message: "must not begin with white space" };
-  if (secret === null) return null;
+  const hasScheme = method === "bearer_token" || method === "jwt";
+  if (hasScheme && typeof scheme === "string" && hasSpaceAround(scheme)) {
+    const message =
+      "must not begin or end with white space: what parts it from the token is none of it";
+    return { field: "verification_config.scheme", message };
+  }
+  if (method !== "bearer_token" || secret === null) return null;
   if (NOT_IN_A_HEADER.test(secret))
     return {
       field: "secret",
       message: "must be characters that a header can carry: no line breaks, nothing beyond Latin-1",
     };
-  return STARTS_WITH_SPACE.test(secret) || ENDS_WITH_SPACE.test(secret)
+  return hasSpaceAround(secret)
     ? { field: "secret", message: "must not begin or end with white space: a header loses it" }
     : null;
+}
+
+function hasSpaceAround(text: string): boolean {
+  return STARTS_WITH_SPACE.test(text) || ENDS_WITH_SPACE.test(text);
 }
 
 function unfitText(key: string): UnfitSetting {
