@@ -18,6 +18,12 @@ export type ImportedKeys =
 const MAX_JWKS_KEYS = 100;
 /** RFC 7518 §3.3: "A key of size 2048 bits or larger MUST be used". */
 const MIN_RSA_BITS = 2048;
+/**
+ * A public exponent as long as the modulus makes a check cost a hundred times as much (6 ms at 3072 bits), and forged tokens
+ * are checked with up to a hundred keys. Nobody uses either: most exponents are 65537, BoringSSL takes up to 33 bits, too.
+ */
+const MAX_RSA_BITS = 8192;
+const MAX_RSA_EXPONENT = 2n ** 33n;
 
 /** One public key or certificate in PEM. */
 export function importPem(pem: string): ImportedKeys {
@@ -30,8 +36,8 @@ export function importPem(pem: string): ImportedKeys {
   } catch {
     return { ok: false, message: "must be a public key in PEM (-----BEGIN PUBLIC KEY-----)" };
   }
-  const weakness = weaknessOf(key);
-  if (weakness !== null) return { ok: false, message: weakness };
+  const unfitness = unfitnessOf(key);
+  if (unfitness !== null) return { ok: false, message: unfitness };
   return { ok: true, keys: [{ key, keyId: null, algorithm: null }] };
 }
 
@@ -55,7 +61,7 @@ export function importJwks(jwks: unknown): ImportedKeys {
     if (key !== null) keys.push(key);
   }
   return keys.length === 0
-    ? { ok: false, message: "holds no usable public key (RSA from 2048 bits, EC, OKP)" }
+    ? { ok: false, message: "holds no usable public key (RSA of 2048 to 8192 bits, EC, OKP)" }
     : { ok: true, keys };
 }
 
@@ -63,7 +69,7 @@ function importJwk(jwk: Readonly<Record<string, unknown>>): VerificationKey | nu
   if (jwk["kty"] !== "RSA" && jwk["kty"] !== "EC" && jwk["kty"] !== "OKP") return null;
   try {
     const key = createPublicKey({ key: jwk as JsonWebKey, format: "jwk" });
-    if (weaknessOf(key) !== null) return null;
+    if (unfitnessOf(key) !== null) return null;
     return { key, keyId: textOrNull(jwk["kid"]), algorithm: textOrNull(jwk["alg"]) };
   } catch {
     return null;
@@ -76,10 +82,17 @@ function isForSignatures(jwk: Readonly<Record<string, unknown>>): boolean {
   return jwk["use"] === undefined || jwk["use"] === "sig";
 }
 
-function weaknessOf(key: KeyObject): string | null {
-  const bits = key.asymmetricKeyDetails?.modulusLength;
-  const isWeak = bits !== undefined && bits < MIN_RSA_BITS;
-  return isWeak ? `is an RSA key of ${bits} bits: at least ${MIN_RSA_BITS} are needed` : null;
+/** Why a key is not taken; null when it is. */
+function unfitnessOf(key: KeyObject): string | null {
+  const { modulusLength: bits, publicExponent } = key.asymmetricKeyDetails ?? {};
+  if (bits === undefined) return null;
+  if (bits < MIN_RSA_BITS)
+    return `is an RSA key of ${bits} bits: at least ${MIN_RSA_BITS} are needed`;
+  if (bits > MAX_RSA_BITS)
+    return `is an RSA key of ${bits} bits: at most ${MAX_RSA_BITS} are taken`;
+  return publicExponent !== undefined && publicExponent >= MAX_RSA_EXPONENT
+    ? "is an RSA key whose public exponent has more than 33 bits"
+    : null;
 }
 
 export type KeySelection =

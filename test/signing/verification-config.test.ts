@@ -134,6 +134,21 @@ describe("a configuration that is written", () => {
     },
   );
 
+  it("with an RSA key that is dear to check is refused: a hundred of them held a thread for most of a second for each forged token", () => {
+    const jwk = (bits: number, exponent: string) => ({
+      kty: "RSA",
+      n: Buffer.alloc(bits / 8, 0xff).toString("base64url"),
+      e: Buffer.from(exponent, "hex").toString("base64url"),
+    });
+    const verdictOf = (key: object) =>
+      validate("jwt", { algorithms: ["RS256"], jwks: { keys: [key] } });
+    expect(verdictOf(jwk(3072, "010001"))).toBe("ok");
+    expect(verdictOf(jwk(8192, "01ffffffff"))).toBe("ok");
+    expect(verdictOf(jwk(3072, "03ffffffff"))).toBe("vc.jwks");
+    expect(verdictOf(jwk(3072, "7f".repeat(380)))).toBe("vc.jwks");
+    expect(verdictOf(jwk(8200, "010001"))).toBe("vc.jwks");
+  });
+
   it("of HS and other algorithms is told that they do not mix: a public key was asked for first", () => {
     const verdict = validateVerificationConfig({
       provider: "custom",
