@@ -1,6 +1,7 @@
 import { createServer as createHttp, type RequestListener } from "node:http";
 import { createServer as createHttps } from "node:https";
-import { createServer as createTcp, type AddressInfo, type Socket } from "node:net";
+import { connect, createServer as createTcp, type AddressInfo, type Socket } from "node:net";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Certificate } from "./undici-certificates.ts";
 
@@ -47,6 +48,38 @@ async function listen(server: ReturnType<typeof createTcp>, scheme: string): Pro
       for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, "close");
+    },
+  };
+}
+
+/** Its queue of connections is full while it blocks: the kernel drops the first SYN of another, and takes its second one a second later. */
+const SLOW_ACCEPTOR = `
+  const server = require("node:net").createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.end("HTTP/1.1 200 OK\\r\\ncontent-length: 0\\r\\n\\r\\n"));
+  });
+  server.listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => {
+    process.send(server.address().port, () =>
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 900));
+  });`;
+const FILL = 4;
+
+/** A receiver on 127.0.0.1 whose next connection takes a second (on Linux). */
+export async function startSlowAcceptor(): Promise<AsyncDisposable & { readonly port: number }> {
+  const child = spawn(process.execPath, ["-e", SLOW_ACCEPTOR], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const [port] = (await once(child, "message")) as [number];
+  const filling = Array.from({ length: FILL }, () =>
+    connect({ port, host: "127.0.0.1" }).on("error", () => {}),
+  );
+  await Promise.race(filling.map((socket) => once(socket, "connect")));
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      for (const socket of filling) socket.destroy();
+      child.kill("SIGKILL");
+      await once(child, "exit");
     },
   };
 }

@@ -24,6 +24,7 @@ const REASONS: Readonly<Record<string, string>> = {
     "TLS certificate cannot be verified: is an intermediate certificate missing?",
   ERR_TLS_CERT_ALTNAME_INVALID: "TLS certificate is for another host name",
   ECONNREFUSED: "connection refused",
+  ETIMEDOUT: "receiver host did not accept the connection in time",
   ECONNRESET: "connection reset by the receiver",
   EHOSTUNREACH: "receiver host is unreachable",
   ENETUNREACH: "receiver network is unreachable",

@@ -20,6 +20,13 @@ export interface PoolCacheOptions {
  */
 const CERTIFICATE_FAULT_MS = 1_000;
 
+/**
+ * Of several addresses each but the last is given up after this share of the whole time. Node's own 250 ms are less than the way
+ * to another continent: where the last address is of a family without a route, such a receiver was never reached.
+ */
+const ADDRESS_SHARE = 0.1;
+const LEAST_ADDRESS_MS = 250;
+
 interface Entry {
   readonly pool: Pool;
   inUse: number;
@@ -85,6 +92,11 @@ export class PoolCache implements AsyncDisposable {
       secureContext: this.#secureContext,
       lookup: guard.lookup(privateOnly),
       timeout: connectTimeoutMs,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: Math.max(
+        LEAST_ADDRESS_MS,
+        Math.round(connectTimeoutMs * ADDRESS_SHARE),
+      ),
     });
     let fault: { readonly error: Error; readonly untilMs: number } | null = null;
     return new Pool(origin, {

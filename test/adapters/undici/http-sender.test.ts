@@ -5,7 +5,12 @@ import {
   type HttpSender,
   type HttpSenderOptions,
 } from "../../../src/adapters/undici/http-sender.ts";
-import { startReceiver, startTcpReceiver, until } from "../../support/undici-receivers.ts";
+import {
+  startReceiver,
+  startSlowAcceptor,
+  startTcpReceiver,
+  until,
+} from "../../support/undici-receivers.ts";
 
 const stack: AsyncDisposable[] = [];
 const own = <T extends AsyncDisposable>(resource: T): T => {
@@ -237,6 +242,17 @@ describe("what goes wrong", () => {
       requestSent: false,
     });
   });
+
+  test.runIf(process.platform === "linux")(
+    "an address that takes a second to connect to is not given up for one without a route",
+    async () => {
+      await using receiver = await startSlowAcceptor();
+      const sender = newSender({ timeoutMs: 15_000, resolve: async () => ["127.0.0.1", "::1"] });
+      expect(
+        await sender.send(request(`http://receiver.example.com:${receiver.port}/hook`), never),
+      ).toMatchObject({ kind: "response", status: 200 });
+    },
+  );
 
   test.each([
     ["ENOTFOUND", "receiver host name does not resolve"],
