@@ -21,6 +21,15 @@ export interface Answer {
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 const NO_BYTES = Buffer.alloc(0);
+/** Some send one every few seconds while they work. */
+const MOST_INTERIM = 100;
+/** These end with their headers, whatever those say of a length (RFC 9112 section 6.3). */
+const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);
+
+/** Interim answers are no part of what is read at most. */
+class TooManyInterimError extends Error {
+  readonly code = "too_many_interim";
+}
 
 /**
  * One request and its answer, on the dispatcher's own callbacks: without stream, iterator and abort signal, which
@@ -34,6 +43,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #reject: (error: Error) => void = () => {};
   #controller: Dispatcher.DispatchController | null = null;
   #aborted: Error | null = null;
+  #interim = 0;
   #status = 0;
   #headers: Headers = {};
   #chunks: Buffer[] = [];
@@ -65,13 +75,19 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    controller: Dispatcher.DispatchController,
     status: number,
     headers: Headers,
   ): void {
-    if (status < 200) return; // Informational: the answer is yet to come.
+    if (status < 200) {
+      // The answer is yet to come.
+      this.#interim += 1;
+      if (this.#interim > MOST_INTERIM) controller.abort(new TooManyInterimError());
+      return;
+    }
     this.#status = status;
     this.#headers = headers;
+    if (WITHOUT_BODY.has(status)) this.#settle(true);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {

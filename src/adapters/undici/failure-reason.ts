@@ -36,8 +36,10 @@ const REASONS: Readonly<Record<string, string>> = {
   EREFUSED: "DNS server refused to resolve the receiver host name",
   EPIPE: "connection closed by the receiver",
   UND_ERR_SOCKET: "connection closed by the receiver before its answer was complete",
+  ERR_ASSERTION: "response is not valid HTTP", // undici's parser met what it took for impossible.
   UND_ERR_HEADERS_OVERFLOW: "response headers are too large",
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "response body does not match its Content-Length",
+  too_many_interim: "too many interim (1xx) responses before the answer",
 };
 
 /** The receiver's certificate is bad (or it speaks no TLS at all), which does not change from one moment to the next. */

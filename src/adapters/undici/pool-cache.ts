@@ -1,6 +1,7 @@
 import { createSecureContext, type SecureContext } from "node:tls";
 import { buildConnector, Pool } from "undici";
 import { ConnectFailedError, isCertificateFault } from "./failure-reason.ts";
+import { readOverContinue } from "./read-over-continue.ts";
 import type { ReceiverGuard } from "./receiver-guard.ts";
 
 export interface PoolCacheOptions {
@@ -107,7 +108,10 @@ export class PoolCache implements AsyncDisposable {
           return;
         }
         connect(options, (...[error, socket]) => {
-          if (error === null) return callback(null, socket);
+          if (error === null) {
+            readOverContinue(socket);
+            return callback(null, socket);
+          }
           if (isCertificateFault(error))
             fault = { error, untilMs: performance.now() + CERTIFICATE_FAULT_MS };
           callback(new ConnectFailedError(error), null);

@@ -125,6 +125,47 @@ describe("answers", () => {
     expect(reply.body).toBe(`a${"€".repeat(Math.floor((16 * 1024 - 1) / 3))}`);
   });
 
+  test.each([
+    ["100 Continue that nobody asked for", "HTTP/1.1 100 Continue\r\n\r\n"],
+    [
+      "several interim answers",
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n",
+    ],
+  ])("%s is read over: the answer follows", async (_name, interim) => {
+    const receiver = own(
+      await startTcpReceiver((socket) => {
+        socket.on("data", (chunk) => {
+          if (!chunk.toString().endsWith("hello")) return;
+          socket.write(interim);
+          setTimeout(() => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), 20);
+        });
+      }),
+    );
+    const sender = newSender({ maxConnectionsPerReceiver: 1 });
+    const answer = { kind: "response", status: 200, body: "ok" };
+    expect(await sender.send(request(receiver.url), never)).toMatchObject(answer);
+    expect(await sender.send(request(receiver.url), never)).toMatchObject(answer);
+    expect(receiver.connections()).toBe(1);
+  });
+
+  test.each([
+    ["204", "HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\nok", 204],
+    ["304", "HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n", 304],
+  ])("a %s has no body, whatever its Content-Length says", async (_name, answer, status) => {
+    const receiver = own(
+      await startTcpReceiver((socket) => {
+        socket.on("data", () => socket.write(answer));
+      }),
+    );
+    const sender = newSender();
+    for (let n = 0; n < 2; n += 1)
+      expect(await sender.send(request(receiver.url), never)).toMatchObject({
+        kind: "response",
+        status,
+        body: "",
+      });
+  });
+
   test("one connection serves many deliveries, and no more connections than the bound are opened", async () => {
     const receiver = own(
       await startReceiver((_req, res) => {
@@ -217,6 +258,12 @@ describe("what goes wrong", () => {
       "connection closed by the receiver before its answer was complete",
     ],
     ["nothing", "", "connection closed by the receiver before its answer was complete"],
+    [
+      "endless interim answers",
+      "HTTP/1.1 102 Processing\r\n\r\n".repeat(200),
+      "too many interim (1xx) responses before the answer",
+    ],
+    ["status 000", "HTTP/1.1 000 Zero\r\n\r\n", "response is not valid HTTP"],
   ])(
     "a receiver that answers with %s is an error after the request was sent",
     async (_name, answer, reason) => {
