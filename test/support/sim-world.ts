@@ -91,6 +91,7 @@ export class SimWorld {
   droppedDuplicates = 0;
   openCircuits = 0;
   held = 0;
+  pendingBytes = 0;
   /** How long until a request arrives at its receiver. */
   networkMs: () => number = () => 1;
   /** How long until it has a connection to go out on. */
@@ -227,7 +228,9 @@ export class SimWorld {
             this.openCircuits += change;
           },
           inFlight: () => undefined,
-          queued: () => undefined,
+          queued: (_deliveries, bytes) => {
+            this.pendingBytes = bytes;
+          },
           held: (change) => {
             this.held += change;
           },

@@ -1,13 +1,19 @@
 /** Bytes of records taken in and not complete: intake waits while there are too many. */
 export class IntakeBudget {
   readonly #maxBytes: number;
+  readonly #onChange: (bytes: number) => void;
   #parent: IntakeBudget | null;
   #bytes = 0;
   #waiting: (() => void)[] = [];
 
-  constructor(maxBytes: number, parent: IntakeBudget | null = null) {
+  constructor(
+    maxBytes: number,
+    parent: IntakeBudget | null = null,
+    onChange = (_bytes: number): void => undefined,
+  ) {
     this.#maxBytes = maxBytes;
     this.#parent = parent;
+    this.#onChange = onChange;
   }
 
   get bytes(): number {
@@ -16,11 +22,13 @@ export class IntakeBudget {
 
   add(bytes: number): void {
     this.#bytes += bytes;
+    this.#onChange(this.#bytes);
     this.#parent?.add(bytes);
   }
 
   release(bytes: number): void {
     this.#bytes -= bytes;
+    this.#onChange(this.#bytes);
     this.#parent?.release(bytes);
     if (this.#bytes <= this.#maxBytes) this.wake();
   }

@@ -106,7 +106,9 @@ function makeShared(
   cutOff: AbortSignal,
 ): SharedDelivery {
   let queued = 0;
-  const budget = new IntakeBudget(options.maxPendingBytes);
+  const budget = new IntakeBudget(options.maxPendingBytes, null, (bytes) =>
+    ports.metrics.queued(queued, bytes),
+  );
   const onError = (destinationId: string, error: unknown): Lookup<DestinationConfig> => {
     ports.logger.error({ destinationId, err: error }, "config.lookup_failed");
     return { kind: "unavailable" };

@@ -40,3 +40,15 @@ it("rebalances with full lanes do not bring the intake to a stand", async () => 
   await world.clock.until(() => world.ended().size === events, 600_000, 1_000);
   expect(world.ended().size).toBe(events);
 });
+
+it("the gauge of pending bytes returns to zero when everything is complete", async () => {
+  const world = new SimWorld();
+  world.configure("dst_1");
+  world.behave("dst_1", () => ({ afterMs: 500, reply: answer(200) }));
+  await world.start();
+  for (let count = 0; count < 5; count += 1) world.ingest({ body: Buffer.alloc(1_000, "x") });
+  await world.clock.until(() => world.pendingBytes > 5_000, 10_000, 10);
+  await world.clock.until(() => world.ended().size === 5, 10_000, 10);
+  await world.clock.advance(5_000);
+  expect(world.pendingBytes).toBe(0);
+});
