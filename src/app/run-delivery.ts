@@ -88,12 +88,12 @@ function deliveryPorts(core: Core, appender: DeliveryPorts["appender"]): Deliver
       cache.onChange(({ destinationId }) => {
         if (destinationId !== null) listener(destinationId);
       }),
-    disableDestination: async (id, receiverUrl) => {
+    disableDestination: async (id, receiverUrl, triedAtMs) => {
       const lookup = await cache.destination(id);
       if (lookup.kind !== "found") return;
       await disableDestination(
         { store, now: () => clock.now() },
-        { orgId: lookup.value.orgId, id, receiverUrl },
+        { orgId: lookup.value.orgId, id, receiverUrl, triedAtMs },
         `410 Gone from ${receiverUrl}`,
       );
     },

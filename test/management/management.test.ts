@@ -437,14 +437,27 @@ describe("destinations", () => {
   it("is disabled when its receiver is gone, by the relay and with a reason, and resume brings it back", async () => {
     const { destination } = await makeDestination();
     const ports = { store: harness.store, now: () => harness.time.nowMs };
-    expect(await disableDestination(ports, destination, "the receiver answered 410")).toBe(true);
-    expect(await disableDestination(ports, destination, "again")).toBe(false);
+    const gone = { ...destination, triedAtMs: harness.time.nowMs };
+    expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(true);
+    expect(await disableDestination(ports, gone, "again")).toBe(false);
     const { destinations } = harness.management;
     expect(await destinations.get(actor, destination.id)).toMatchObject({ status: "disabled" });
     expect(await auditOf(destination.id)).toContain("relay destination.disable");
     expect(await destinations.resume(actor, destination.id)).toMatchObject({ status: "active" });
     await destinations.remove(actor, destination.id);
-    expect(await disableDestination(ports, destination, "gone")).toBe(false);
+    expect(await disableDestination(ports, gone, "gone")).toBe(false);
+  });
+
+  it("is not disabled again by a late 410 of a try that began before it was resumed", async () => {
+    const { destination } = await makeDestination();
+    const ports = { store: harness.store, now: () => harness.time.nowMs };
+    const gone = { ...destination, triedAtMs: harness.time.nowMs };
+    expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(true);
+    harness.time.nowMs += 1_000;
+    await harness.management.destinations.resume(actor, destination.id);
+    expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(false);
+    const again = { ...gone, triedAtMs: harness.time.nowMs };
+    expect(await disableDestination(ports, again, "the receiver answered 410")).toBe(true);
   });
 
   it("is not disabled by a late 410 of the URL that it had before", async () => {
@@ -454,7 +467,8 @@ describe("destinations", () => {
       receiverUrl: "https://mended.example.com/hook",
     });
     const ports = { store: harness.store, now: () => harness.time.nowMs };
-    expect(await disableDestination(ports, destination, "the receiver answered 410")).toBe(false);
+    const gone = { ...destination, triedAtMs: harness.time.nowMs };
+    expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(false);
     expect(await destinations.get(actor, destination.id)).toMatchObject({ status: "active" });
     expect(await auditOf(destination.id)).not.toContain("relay destination.disable");
   });

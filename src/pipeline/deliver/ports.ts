@@ -83,8 +83,12 @@ export interface DeliveryPorts {
   ) => Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
   /** Calls back for each destination whose configuration may have changed; returns the way to stop. */
   readonly onDestinationChanged: (listener: (destinationId: string) => void) => () => void;
-  /** The receiver answered 410: disable the destination (with an audit row) unless its URL has changed since. */
-  readonly disableDestination: (destinationId: string, receiverUrl: string) => Promise<void>;
+  /** The receiver answered 410 to a try begun then: disable the destination (with an audit row) unless it was changed since. */
+  readonly disableDestination: (
+    destinationId: string,
+    receiverUrl: string,
+    triedAtMs: number,
+  ) => Promise<void>;
   readonly planFanout: (
     event: EventRecord,
     destinations: readonly DestinationConfig[],

@@ -58,7 +58,7 @@ async function conclude(
   const { ports, options } = shared;
   const reply = await replied;
   if (reply === null) return null;
-  if (isGone(reply)) void disable(shared, config);
+  if (isGone(reply)) void disable(shared, config, startedAtMs);
   return concludeTry({
     task,
     config,
@@ -70,10 +70,14 @@ async function conclude(
   });
 }
 
-async function disable(shared: SharedDelivery, config: DestinationConfig): Promise<void> {
+async function disable(
+  shared: SharedDelivery,
+  config: DestinationConfig,
+  triedAtMs: number,
+): Promise<void> {
   const { id, receiverUrl } = config;
   try {
-    await shared.ports.disableDestination(id, receiverUrl);
+    await shared.ports.disableDestination(id, receiverUrl, triedAtMs);
   } catch (error) {
     // The next try gets its 410 again, and with it another chance.
     shared.ports.logger.error({ destinationId: id, err: error }, "destination.disable_failed");
