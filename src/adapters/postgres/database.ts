@@ -87,12 +87,12 @@ export function openDatabase(options: {
           throw new Error("a statement of this transaction failed: it was rolled back");
         return result;
       } catch (error) {
-        try {
-          await client.query("ROLLBACK");
-        } catch (failure) {
-          broken = failure instanceof Error ? failure : new Error(String(failure));
-        }
-        throw translate(error);
+        const failure = translate(error);
+        // A server that does not answer would not answer a ROLLBACK either, and one that takes no writes may leave its place to
+        // another: without its connection it rolls back by itself.
+        const isStoreFailure = failure !== error && failure instanceof RelayError;
+        broken = isStoreFailure ? failure : await rollBack(client);
+        throw failure;
       } finally {
         client.off("error", onError);
         client.release(broken);
@@ -105,6 +105,16 @@ export function openDatabase(options: {
       await pool.end();
     },
   };
+}
+
+/** @returns why the connection cannot be used again */
+async function rollBack(client: PoolClient): Promise<Error | undefined> {
+  try {
+    await client.query("ROLLBACK");
+    return undefined;
+  } catch (reason) {
+    return reason instanceof Error ? reason : new Error(String(reason));
+  }
 }
 
 /** Texts beyond this many are not prepared: an update has one for each set of changed columns. */
@@ -125,8 +135,8 @@ function makeStatementNames(): (text: string) => string | undefined {
   };
 }
 
-/** SQLSTATE classes that mean "not now": connection, resources, operator intervention, read-only standby. */
-const NOT_NOW = /^(08|53|57P|25006|28|3D000|40001|40P01|55P03)/;
+/** SQLSTATE classes that mean "not now": connection, resources, operator intervention and time limits, read-only standby. */
+const NOT_NOW = /^(08|53|57|25006|28|3D000|40001|40P01|55P03)/;
 const NETWORK = /^(ECONN|ENOENT|ENOTFOUND|EAI_|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)/;
 const DRIVER = /timeout|terminated|Connection ended|not queryable|Cannot use a pool/i;
 

@@ -322,6 +322,44 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       await until(() => changes.length === 3, "the change after it");
     },
   );
+
+  // PGlite has one session and no time limits.
+  describe.runIf(name === "PostgreSQL")("takes no work", () => {
+    const openOne = (options: Connection = {}) =>
+      openDatabase({
+        connection: { ...server.connection, ...options },
+        maxConnections: 1,
+        logger: silentLogger,
+      });
+    const unavailable = { code: "unavailable", cause: expect.anything() };
+
+    it("and fails a write after one time limit: its ROLLBACK waited for as long once more", async () => {
+      await using slow = openOne({ query_timeout: 2_000 });
+      await slow.check();
+      const startedAt = performance.now();
+      const write = slow.transaction(async (run) => run("SELECT pg_sleep(10)", []));
+      await expect(write).rejects.toMatchObject(unavailable);
+      expect(performance.now() - startedAt).toBeLessThan(3_500);
+      await slow.check();
+    });
+
+    it("when its own time limit ends a statement: that was an internal error", async () => {
+      await using limited = openOne({ statement_timeout: 100 });
+      const sleep = "SELECT pg_sleep(5)";
+      await expect(limited.run(sleep, [])).rejects.toMatchObject(unavailable);
+      const write = limited.transaction(async (run) => run(sleep, []));
+      await expect(write).rejects.toMatchObject(unavailable);
+    });
+
+    it("over a read-only connection, and is asked over another one next: it stayed in use", async () => {
+      await using demoted = openOne();
+      const write = async () =>
+        demoted.transaction(async (run) => run("CREATE TABLE IF NOT EXISTS written (id int)", []));
+      await demoted.run("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY");
+      await expect(write()).rejects.toMatchObject(unavailable);
+      await write();
+    });
+  });
 });
 
 function keysOf(keys: {
