@@ -9,6 +9,17 @@ const DAY_MS = 86_400_000;
 const WORK_RETENTION_MS = 7 * DAY_MS;
 /** Record batches carry headers, keys and head fields beside the values. */
 const FRAMING_BYTES = 1024 * 1024;
+/** A new owner reads all of `limits`, and what was written to it last is never compacted: by default, a week or 1 GB. */
+const COMPACTED_SEGMENT_BYTES = 16 * 1024 * 1024;
+/** What the client can read; a broker that is set to another one compresses anew whatever it is sent. */
+const READABLE_COMPRESSIONS: ReadonlySet<string> = new Set(["producer", "uncompressed", "gzip"]);
+/** Where another value would lose records, or refuse them. */
+const FATAL_SETTINGS: ReadonlySet<string> = new Set([
+  "max.message.bytes",
+  "cleanup.policy",
+  "compression.type",
+]);
+const REPLICATED_BROKERS = 3;
 const READY_TRIES = 50;
 const READY_RETRY_MS = 200;
 
@@ -23,9 +34,10 @@ export function topicSettings(
 ): Readonly<Record<string, string>> {
   const retention =
     topic === "limits"
-      ? { "cleanup.policy": "compact" }
+      ? { "cleanup.policy": "compact", "segment.bytes": String(COMPACTED_SEGMENT_BYTES) }
       : {
           "cleanup.policy": "delete",
+          "retention.bytes": "-1",
           "retention.ms": String(
             topic === "held"
               ? Math.max(options.retentionMs + WORK_RETENTION_MS, WORK_RETENTION_MS)
@@ -37,6 +49,7 @@ export function topicSettings(
     "min.insync.replicas": replicationFactor >= 3 ? "2" : "1",
     "unclean.leader.election.enable": "false",
     "max.message.bytes": String(maxBatchBytes(options.maxRecordBytes)),
+    "compression.type": "producer",
   };
 }
 
@@ -55,9 +68,13 @@ export async function ensureTopics(
   options: KafkaLogOptions,
   logger: Logger,
 ): Promise<void> {
-  const { brokers } = await admin.describeCluster();
-  const replicationFactor = options.replicationFactor ?? (brokers.length >= 3 ? 3 : 1);
   const existing = new Set(await admin.listTopics());
+  const isMissing = TOPICS.some((topic) => !existing.has(topicName(options.topicPrefix, topic)));
+  const brokerCount = isMissing
+    ? await waitForBrokers(admin, options)
+    : (await admin.describeCluster()).brokers.length;
+  const replicationFactor =
+    options.replicationFactor ?? (brokerCount >= REPLICATED_BROKERS ? REPLICATED_BROKERS : 1);
   const specs = TOPICS.map((topic) => ({
     name: topicName(options.topicPrefix, topic),
     settings: topicSettings(topic, replicationFactor, options),
@@ -72,7 +89,7 @@ export async function ensureTopics(
     }));
   const names = specs.map(({ name }) => name);
   // Another process may make them at the same moment: that is fine.
-  if (missing.length > 0) await admin.createTopics({ topics: missing, waitForLeaders: false });
+  if (missing.length > 0) await makeTopics(admin, missing);
   const found = await waitForPartitions(admin, names, 1);
   // All topics get the same count: partition p of one belongs with p of all.
   const wanted = Math.max(options.partitions, ...found.values());
@@ -97,6 +114,47 @@ export async function partitionCount(admin: Admin, names: readonly string[]): Pr
       );
   }
   return Math.min(...topics.map(({ partitions }) => partitions.length));
+}
+
+/**
+ * How many brokers there are, once all that the topics are to lie on have come: made while some are away, they would
+ * have one replica for ever.
+ */
+async function waitForBrokers(
+  admin: Admin,
+  { replicationFactor, connection }: KafkaLogOptions,
+): Promise<number> {
+  const named = new Set(connection.brokers).size;
+  const needed = replicationFactor ?? Math.min(named, REPLICATED_BROKERS);
+  for (let attempt = 1; ; attempt += 1) {
+    const { length } = (await admin.describeCluster()).brokers;
+    if (length >= needed) return length;
+    if (attempt >= READY_TRIES)
+      throw new LogError(
+        "log_unavailable",
+        `new topics are to lie on ${needed} brokers, and ${length} are there: start the others, or set RELAY_REPLICATION_FACTOR to ${length} at most`,
+      );
+    await new Promise((resolve) => setTimeout(resolve, READY_RETRY_MS));
+  }
+}
+
+interface TopicError extends Error {
+  readonly type: string;
+  readonly topic: string;
+}
+
+async function makeTopics(admin: Admin, topics: ITopicConfig[]): Promise<void> {
+  try {
+    await admin.createTopics({ topics, waitForLeaders: false });
+  } catch (error) {
+    // Says of itself only that there were errors.
+    const { errors } = error as { readonly errors?: readonly TopicError[] };
+    const first = errors?.find(({ type }) => type !== "TOPIC_ALREADY_EXISTS");
+    if (first === undefined) throw error;
+    throw new LogError("log_unavailable", `topic ${first.topic} cannot be made: ${first.message}`, {
+      cause: error,
+    });
+  }
 }
 
 async function growTopics(
@@ -165,7 +223,7 @@ async function checkSettings(
       const actual = entries.find((entry) => entry.configName === key)?.configValue;
       if (actual === undefined || actual === wanted || isMoreGenerous(key, actual, wanted))
         continue;
-      if (key === "max.message.bytes" || key === "cleanup.policy")
+      if (FATAL_SETTINGS.has(key))
         throw new LogError(
           "log_unavailable",
           `topic ${name} has ${key}=${actual}: set it to ${wanted}`,
@@ -176,6 +234,17 @@ async function checkSettings(
 }
 
 function isMoreGenerous(key: string, actual: string, wanted: string): boolean {
-  if (key === "retention.ms") return actual === "-1" || Number(actual) >= Number(wanted);
-  return key !== "cleanup.policy" && Number(actual) >= Number(wanted);
+  switch (key) {
+    case "retention.ms":
+      return actual === "-1" || Number(actual) >= Number(wanted);
+    case "compression.type":
+      return READABLE_COMPRESSIONS.has(actual);
+    case "segment.bytes":
+      return Number(actual) <= Number(wanted);
+    case "cleanup.policy":
+    case "retention.bytes":
+      return false;
+    default:
+      return Number(actual) >= Number(wanted);
+  }
 }

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { LogError, LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
+import { ConfigResourceTypes, Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
 import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
 import { freshPrefix, openTestKafkaLog, quietLogger } from "../../support/stores/kafka-harness.ts";
@@ -7,6 +8,41 @@ import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { until } from "../../support/undici-receivers.ts";
 import { makeSeededRandom } from "../../faults/harness/random.ts";
 import { startTcpProxy } from "../../faults/harness/tcp-proxy.ts";
+
+interface TestAdmin extends AsyncDisposable {
+  /** All settings that differ from the defaults. */
+  setOfTopic(name: string, settings: Readonly<Record<string, string>>): Promise<void>;
+  setOfBroker(id: number, settings: Readonly<Record<string, string>>): Promise<void>;
+  ofTopic(name: string): Promise<Readonly<Record<string, string>>>;
+}
+
+async function connectAdmin(brokers: readonly string[]): Promise<TestAdmin> {
+  const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin();
+  await admin.connect();
+  const set = async (
+    type: (typeof ConfigResourceTypes)["TOPIC" | "BROKER"],
+    name: string,
+    settings: Readonly<Record<string, string>>,
+  ): Promise<void> => {
+    const configEntries = Object.entries(settings).map(([key, value]) => ({ name: key, value }));
+    await admin.alterConfigs({ validateOnly: false, resources: [{ type, name, configEntries }] });
+  };
+  return {
+    setOfTopic: (name, settings) => set(ConfigResourceTypes.TOPIC, name, settings),
+    setOfBroker: (id, settings) => set(ConfigResourceTypes.BROKER, String(id), settings),
+    ofTopic: async (name) => {
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        resources: [{ type: ConfigResourceTypes.TOPIC, name }],
+      });
+      const entries = resources[0]?.configEntries ?? [];
+      return Object.fromEntries(
+        entries.map(({ configName, configValue }) => [configName, configValue]),
+      );
+    },
+    [Symbol.asyncDispose]: () => admin.disconnect(),
+  };
+}
 
 // Faults need a broker of one's own: it is killed and frozen.
 const started: LocalKafka | Error = await startLocalKafka(1).catch((error: Error) => error);
@@ -214,6 +250,77 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await expect(openTestKafkaLog(kafka.brokers, { topicPrefix })).rejects.toThrow(
         /topic t\w+\.\S+ has max\.message\.bytes=1049576: set it to \d+/,
       );
+    });
+
+    test("topics that the broker compresses in a way that cannot be read are refused at start: webhooks were taken and never delivered", async () => {
+      const topicPrefix = freshPrefix();
+      await (await openTestKafkaLog(kafka.brokers, { topicPrefix }))[Symbol.asyncDispose]();
+      await using admin = await connectAdmin(kafka.brokers);
+      for (const [type, opens] of [
+        ["gzip", true],
+        ["lz4", false],
+      ] as const) {
+        await admin.setOfTopic(`${topicPrefix}events`, {
+          "compression.type": type,
+          "max.message.bytes": "20000000",
+        });
+        const opening = openTestKafkaLog(kafka.brokers, { topicPrefix });
+        if (opens) own(await opening);
+        else
+          await expect(opening).rejects.toThrow(
+            `topic ${topicPrefix}events has compression.type=lz4: set it to producer`,
+          );
+      }
+    });
+
+    test("new topics do not take compression and a bound on their bytes from the broker's defaults, and limits is compacted soon", async () => {
+      await using admin = await connectAdmin(kafka.brokers);
+      await admin.setOfBroker(1, { "compression.type": "zstd", "log.retention.bytes": "1000000" });
+      try {
+        const topicPrefix = freshPrefix();
+        const log = own(await openTestKafkaLog(kafka.brokers, { topicPrefix }));
+        const seen: LogRecord[] = [];
+        own(
+          await log.consume({
+            group: "g",
+            topics: ["events"],
+            onAssigned: async () => {},
+            onRevoked: async () => {},
+            onRecords: (_partition, _topic, records) => void seen.push(...records),
+            onError: () => {},
+          }),
+        );
+        await log.append([rec("x".repeat(1_000))]);
+        await until(() => seen.length === 1, "the record", DEADLINE_MS);
+        expect(await admin.ofTopic(`${topicPrefix}events`)).toMatchObject({
+          "compression.type": "producer",
+          "retention.bytes": "-1",
+        });
+        expect(await admin.ofTopic(`${topicPrefix}limits`)).toMatchObject({
+          "compression.type": "producer",
+          "segment.bytes": String(16 * 1024 * 1024),
+        });
+      } finally {
+        await admin.setOfBroker(1, {});
+      }
+    });
+
+    test("a replication factor that the brokers cannot keep is told as such", async () => {
+      await expect(openTestKafkaLog(kafka.brokers, { replicationFactor: 2 })).rejects.toThrow(
+        "new topics are to lie on 2 brokers, and 1 are there: start the others, or set RELAY_REPLICATION_FACTOR to 1 at most",
+      );
+    });
+
+    test("new topics wait for every broker that is named: made while some were away, they had one replica for ever", async () => {
+      await expect(
+        openTestKafkaLog([...kafka.brokers, "127.0.0.1:1", "127.0.0.1:2"]),
+      ).rejects.toThrow("new topics are to lie on 3 brokers, and 1 are there");
+    });
+
+    test("a topic that cannot be made is told with the broker's reason", async () => {
+      await expect(
+        openTestKafkaLog(kafka.brokers, { topicPrefix: `${"x".repeat(245)}.` }),
+      ).rejects.toThrow(/topic x+\.\S+ cannot be made: /);
     });
 
     test("brokers that cannot be reached at start are named", async () => {
