@@ -199,6 +199,29 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(await store.endpoints.find(orgId, id)).toBeNull();
   });
 
+  it.skipIf(name === "PGlite")(
+    "writes again after a failover: connections to what is a standby now were kept as long as they were used",
+    async () => {
+      const [row] = await database.run("SELECT current_database() AS name");
+      const setDefault = (readOnly: "on" | "off") =>
+        database.run(
+          `ALTER DATABASE "${String(row?.["name"])}" SET default_transaction_read_only = ${readOnly}`,
+        );
+      await setDefault("on");
+      await using pool = open(2);
+      const write = () =>
+        pool.transaction((run) =>
+          run("INSERT INTO settings (name, value) VALUES ($1, '')", [newId()]),
+        );
+      try {
+        await expect(write()).rejects.toMatchObject({ code: "unavailable" });
+      } finally {
+        await setDefault("off");
+      }
+      await write();
+    },
+  );
+
   it("keeps a project from being deleted while an endpoint is made in it", async () => {
     const { store, project, endpoint } = await makeParents();
     await store.endpoints.remove(orgId, endpoint.id, 2_000);
