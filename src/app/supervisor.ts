@@ -110,11 +110,11 @@ class Supervised {
 
   #onFailure(error: Error): void {
     this.#generation += 1;
-    this.#lastError = error.message;
+    this.#lastError = describe(error);
     if (this.#stopped) return;
     if (this.#clock.monotonic() - this.#startedAtMs > STABLE_AFTER_MS)
       this.#delayMs = FIRST_RESTART_DELAY_MS;
-    this.#logger.error({ err: error.message, restartInMs: this.#delayMs }, "part.failed");
+    this.#logger.error({ err: this.#lastError, restartInMs: this.#delayMs }, "part.failed");
     this.#restarting = this.#restarting.then(() => this.#dispose());
     this.#scheduleRestart();
   }
@@ -148,6 +148,13 @@ class Supervised {
       this.#logger.warn({ err: toError(error).message }, "part.stop_failed");
     }
   }
+}
+
+/** With what is behind it: that a store cannot be reached does not say that its password is wrong. */
+function describe(error: Error): string {
+  // Of several refused addresses Node says only the code.
+  const said = error.message === "" && "code" in error ? String(error.code) : error.message;
+  return error.cause instanceof Error ? `${said} (${describe(error.cause)})` : said;
 }
 
 function toError(error: unknown): Error {

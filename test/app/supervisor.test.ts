@@ -91,6 +91,26 @@ describe("the supervisor", () => {
     await supervisor[Symbol.asyncDispose]();
   });
 
+  it("tells why a part failed with what is behind it: a wrong password was a store that cannot be reached", async () => {
+    await using supervisor = makeSupervisor({
+      clock: makeManualClock(),
+      logger: makeSilentLogger(),
+    });
+    const refused = Object.assign(new Error(""), { code: "ECONNREFUSED" });
+    const told = ["wrong password", "cannot be reached (wrong password)", "down (ECONNREFUSED)"];
+    const errors = [
+      new Error("wrong password"),
+      new Error("cannot be reached", { cause: new Error("wrong password") }),
+      new Error("down", { cause: refused }),
+    ];
+    for (const error of errors)
+      await supervisor.add(
+        { name: "configuration", start: () => Promise.reject(error) },
+        { tolerant: true },
+      );
+    expect(supervisor.status().map(({ lastError }) => lastError)).toEqual(told);
+  });
+
   it("throws what the first start throws", async () => {
     const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
     await expect(
