@@ -1,4 +1,5 @@
 import { isIPv6 } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import { makeLogger } from "../adapters/pino/logger.ts";
 import { ensureFirstKey, firstCurlLines, type FirstKey } from "../app/first-steps.ts";
@@ -9,11 +10,14 @@ import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { summarizeConfig } from "../config/summarize-config.ts";
 import { RELAY_VERSION } from "../config/version.ts";
+import { UsageError } from "../domain/errors.ts";
 import type { Logger } from "../domain/logger.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
 /** Longer than any part's own grace; then what hangs is left behind, and the process ends within another second. */
 const STOP_TIMEOUT_MS = 28_000;
+
+const KEY_RETRY_MS = 2_000;
 
 /** `relay start`: runs until SIGTERM or SIGINT. */
 export async function start(io: CommandIo, options: { readonly roles?: string }): Promise<number> {
@@ -36,7 +40,7 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
     templateFile: templateFile(),
   });
   await using running = stopInTime(relay, logger);
-  const key = await firstKey(config, relay, logger);
+  const key = await firstKey({ config, relay, logger, signal: io.signal });
   logger.info({ api: relay.apiPort, ingest: relay.ingestPort, ops: relay.opsPort }, "relay.ready");
   await printWelcome(io, { config, relay, key, logger });
   await aborted(io.signal);
@@ -44,19 +48,39 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
   return running.stop();
 }
 
-async function firstKey(
-  config: RelayConfig,
-  relay: RunningRelay,
-  logger: Logger,
-): Promise<FirstKey> {
+interface KeyCheck {
+  readonly config: RelayConfig;
+  readonly relay: RunningRelay;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+async function firstKey(check: KeyCheck): Promise<FirstKey> {
+  const { config, relay, logger } = check;
   try {
     return await ensureFirstKey(config, relay.configStore);
   } catch (error) {
-    if (config.databaseUrl === null) throw error;
-    // The store is away: the relay serves what it can, the key is made sure of at the next start.
-    logger.warn({ err: messageOf(error) }, "relay.bootstrap_key_not_checked");
+    if (config.databaseUrl === null || error instanceof UsageError) throw error;
+    // The store is away: the relay serves what it can.
+    logger.warn({ err: error, retryInMs: KEY_RETRY_MS }, "relay.bootstrap_key_not_checked");
+    if (config.bootstrap.apiKey !== null) void keepMakingSure(check);
     return { kind: "none" };
   }
+}
+
+/** Ends when the configured key is there, or with the relay. */
+async function keepMakingSure({ config, relay, logger, signal }: KeyCheck): Promise<void> {
+  while (!signal.aborted)
+    try {
+      await delay(KEY_RETRY_MS, undefined, { signal });
+      const { kind } = await ensureFirstKey(config, relay.configStore);
+      logger.info({ key: kind }, "relay.bootstrap_key_checked");
+      return;
+    } catch (error) {
+      if (signal.aborted || !(error instanceof UsageError)) continue;
+      logger.error({ err: error }, "relay.bootstrap_key_refused");
+      return;
+    }
 }
 
 interface Welcome {

@@ -1,12 +1,21 @@
 import { readFile } from "node:fs/promises";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { makeSeededRandom } from "../faults/harness/random.ts";
+import { startTcpProxy } from "../faults/harness/tcp-proxy.ts";
 import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
+import { startPostgres, type TestPostgresServer } from "../support/stores/postgres.ts";
+import { skipOrFail } from "../support/stores/skip-or-fail.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const hasIPv6 = networkInterfaces()["lo"]?.some(({ address }) => address === "::1") === true;
 const NO_KEY_GIVEN = { RELAY_BOOTSTRAP_API_KEY: "" };
+
+const postgres: TestPostgresServer | Error = await startPostgres().catch((error: Error) => error);
+afterAll(async () => {
+  if (!(postgres instanceof Error)) await postgres[Symbol.asyncDispose]();
+});
 
 describe("relay start", () => {
   it("tells that its first key is revoked and goes on: it printed the key, then a stack at every start", async () => {
@@ -44,6 +53,38 @@ describe("relay start", () => {
     expect(stdout).toContain('"relay.stopped"');
     expect(code).toBe(2);
   }, 120_000);
+
+  it.skipIf(postgres instanceof Error && skipOrFail("PostgreSQL", postgres))(
+    "makes its bootstrap key when PostgreSQL comes later: the key was unknown until the next start",
+    async () => {
+      const { hostname: host, port } = new URL((postgres as TestPostgresServer).url);
+      await using proxy = await startTcpProxy({
+        target: { host, port: Number(port) },
+        random: makeSeededRandom(1),
+      });
+      proxy.setMode("cut");
+      const url = new URL((postgres as TestPostgresServer).url);
+      url.port = String(proxy.port);
+      await using relay = await makeRelayProcess({
+        DATABASE_URL: url.href,
+        RELAY_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString("base64"),
+      });
+      await relay.start();
+      expect(relay.output()).toContain("relay.bootstrap_key_not_checked");
+      proxy.setMode("pass");
+      await waitFor(
+        "the key",
+        () =>
+          relay.client.projects.list().then(
+            () => true,
+            () => false,
+          ),
+        30_000,
+      );
+      expect(await relay.kill("SIGTERM")).toBe(0);
+    },
+    120_000,
+  );
 
   it("asks its own API where it listens: it asked localhost whatever RELAY_API_HOST said", async () => {
     await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, RELAY_API_HOST: "127.0.0.2" });
