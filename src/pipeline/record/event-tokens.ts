@@ -54,14 +54,28 @@ function jsonTokens(text: string): readonly string[] | null {
 function formTokens(text: string): readonly string[] {
   const tokens: string[] = [];
   let leaves = 0;
+  const first = firstPairs(text);
   // The constructor would take a leading "?" for a URL's.
-  for (const [name, value] of new URLSearchParams(text.startsWith("?") ? `&${text}` : text)) {
+  for (const [name, value] of new URLSearchParams(first.startsWith("?") ? `&${first}` : first)) {
     const path = escapeKey(name);
     if (isAskable(path, value)) tokens.push(payloadToken(path, value));
     leaves += 1;
     if (leaves >= MAX_LEAVES) break;
   }
   return tokens;
+}
+
+/** At least as many pairs as there may be leaves, where the text has them: millions of pairs would hold the process for a second. */
+function firstPairs(text: string): string {
+  let pairs = 0;
+  for (let from = 0; pairs < MAX_LEAVES;) {
+    const end = text.indexOf("&", from);
+    if (end < 0) return text;
+    if (end > from) pairs += 1;
+    if (pairs === MAX_LEAVES) return text.slice(0, end);
+    from = end + 1;
+  }
+  return text;
 }
 
 function decode(body: Uint8Array, decoder: Utf8Decoder): string | null {

@@ -4,24 +4,74 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** A container that is being read; `path` is null once it is too long to be asked for. */
+/** A container that is being read, whose path can be asked for. */
 interface Frame {
-  readonly path: string | null;
+  readonly path: string;
   readonly isObject: boolean;
   index: number;
 }
 
+/** The containers around a value. Those without a path take a byte each: a payload may be ten million of them, one in the other. */
+class OpenContainers {
+  readonly #frames: Frame[] = [];
+  /** Inside the innermost frame: 1 for an object. */
+  #beyond = new Uint8Array(0);
+  #beyondCount = 0;
+
+  get isEmpty(): boolean {
+    return this.#frames.length === 0;
+  }
+
+  get isObject(): boolean {
+    return this.#beyondCount > 0
+      ? this.#beyond[this.#beyondCount - 1] === 1
+      : this.#frames.at(-1)!.isObject;
+  }
+
+  /** Null inside containers that have no path. */
+  get frame(): Frame | null {
+    return this.#beyondCount > 0 ? null : this.#frames.at(-1)!;
+  }
+
+  /** @param path null once it is too long to be asked for, and so are all inside it */
+  push(path: string | null, isObject: boolean): void {
+    if (path !== null) this.#frames.push({ path, isObject, index: 0 });
+    else {
+      if (this.#beyondCount === this.#beyond.length) {
+        const longer = new Uint8Array(Math.max(64, this.#beyond.length * 2));
+        longer.set(this.#beyond);
+        this.#beyond = longer;
+      }
+      this.#beyond[this.#beyondCount] = isObject ? 1 : 0;
+      this.#beyondCount += 1;
+    }
+  }
+
+  pop(): void {
+    if (this.#beyondCount > 0) this.#beyondCount -= 1;
+    else this.#frames.pop();
+  }
+
+  /** The path of a key or index of the innermost container. */
+  pathOf(key: string): string | null {
+    const { frame } = this;
+    if (frame === null) return null;
+    const path = this.#frames.length === 1 ? key : `${frame.path}.${key}`;
+    return isWithin(path, MAX_FIELD_LENGTH) ? path : null;
+  }
+}
+
 /**
  * Walks a JSON text and reports its first `maxLeaves` scalars in the order of the text, numbers as they are
- * written (which `JSON.parse` would lose), strings unescaped. Nothing recurses, so no depth is too deep.
- * Empty objects and arrays have no leaf. Returns false when the text is not JSON.
+ * written (which `JSON.parse` would lose), strings unescaped. Those whose path is too long count, but are not reported.
+ * Nothing recurses, so no depth is too deep. Empty objects and arrays have no leaf. Returns false when the text is not JSON.
  */
 export function walkJsonLeaves(
   text: string,
   maxLeaves: number,
   onLeaf: (path: string, value: string) => void,
 ): boolean {
-  const stack: Frame[] = [];
+  const open = new OpenContainers();
   let path: string | null = "";
   let leaves = 0;
   let at = skipSpace(text, 0);
@@ -33,8 +83,8 @@ export function walkJsonLeaves(
       at = skipSpace(text, at + 1);
       if (text.charAt(at) === (isObject ? "}" : "]")) at += 1;
       else {
-        stack.push({ path, isObject, index: 0 });
-        const next = enter(text, at, stack);
+        open.push(path, isObject);
+        const next = enter(text, at, open);
         if (next === null) return false;
         ({ at, path } = next);
         continue;
@@ -42,28 +92,26 @@ export function walkJsonLeaves(
     } else {
       const end = scalarEnd(text, at);
       if (end < 0) return false;
-      if (path !== null) {
-        onLeaf(path, scalarValue(text, at, end));
-        leaves += 1;
-        if (leaves >= maxLeaves) return true;
-      }
+      if (path !== null) onLeaf(path, scalarValue(text, at, end));
+      leaves += 1;
+      if (leaves >= maxLeaves) return true;
       at = end;
     }
     // What follows a value: more of its container, or the end of one or several.
     for (;;) {
       at = skipSpace(text, at);
-      const frame = stack.at(-1);
-      if (frame === undefined) return at === text.length;
+      if (open.isEmpty) return at === text.length;
       const mark = text.charAt(at);
       if (mark === ",") {
-        frame.index += 1;
-        const next = enter(text, skipSpace(text, at + 1), stack);
+        const { frame } = open;
+        if (frame !== null) frame.index += 1;
+        const next = enter(text, skipSpace(text, at + 1), open);
         if (next === null) return false;
         ({ at, path } = next);
         break;
       }
-      if (mark !== (frame.isObject ? "}" : "]")) return false;
-      stack.pop();
+      if (mark !== (open.isObject ? "}" : "]")) return false;
+      open.pop();
       at += 1;
     }
   }
@@ -73,23 +121,17 @@ export function walkJsonLeaves(
 function enter(
   text: string,
   from: number,
-  stack: readonly Frame[],
+  open: OpenContainers,
 ): { at: number; path: string | null } | null {
-  const frame = stack.at(-1)!;
-  if (!frame.isObject)
-    return { at: from, path: childPath(frame, String(frame.index), stack.length) };
+  const { frame } = open;
+  if (!open.isObject)
+    return { at: from, path: frame === null ? null : open.pathOf(String(frame.index)) };
   const end = text.charCodeAt(from) === QUOTE ? stringEnd(text, from) : -1;
   if (end < 0) return null;
   const colon = skipSpace(text, end);
   if (text.charAt(colon) !== ":") return null;
-  const key = frame.path === null ? "" : escapeKey(scalarValue(text, from, end));
-  return { at: skipSpace(text, colon + 1), path: childPath(frame, key, stack.length) };
-}
-
-function childPath(frame: Frame, key: string, depth: number): string | null {
-  if (frame.path === null) return null;
-  const path = depth === 1 ? key : `${frame.path}.${key}`;
-  return isWithin(path, MAX_FIELD_LENGTH) ? path : null;
+  const path = frame === null ? null : open.pathOf(escapeKey(scalarValue(text, from, end)));
+  return { at: skipSpace(text, colon + 1), path };
 }
 
 function skipSpace(text: string, from: number): number {

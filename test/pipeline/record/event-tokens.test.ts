@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { tokenOfField } from "../../../src/domain/searchable-leaf.ts";
+import { payloadToken, tokenOfField } from "../../../src/domain/searchable-leaf.ts";
 import { eventTokens, MAX_LEAVES } from "../../../src/pipeline/record/event-tokens.ts";
 import { walkJsonLeaves } from "../../../src/pipeline/record/json-leaves.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
+import { collectGarbage } from "../../support/collect-garbage.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 const tokensOf = (body: string | Uint8Array, contentType: string | null = "application/json") =>
@@ -119,6 +120,28 @@ describe("leaves", () => {
     const depth = 200_000;
     expect(tokensOf(`${"[".repeat(depth)}1${"]".repeat(depth)}`)).toEqual([]);
     expect(tokensOf(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`)).toEqual([]);
+  });
+
+  test("ten million containers, one in the other, take no memory to speak of: they ended the recorder, again and again", () => {
+    for (const opening of ["[", '{"":']) {
+      const text = opening.repeat(Math.floor(10_000_000 / opening.length));
+      collectGarbage();
+      const before = process.memoryUsage();
+      walkJsonLeaves(text, MAX_LEAVES, () => undefined);
+      const after = process.memoryUsage();
+      const grownBytes =
+        after.heapUsed - before.heapUsed + (after.arrayBuffers - before.arrayBuffers);
+      expect(grownBytes).toBeLessThan(100_000_000);
+    }
+  });
+
+  test("leaves that cannot be asked for count: a payload of millions of them was walked to its end", () => {
+    const text = `{"${"k".repeat(257)}":[${"1,".repeat(MAX_LEAVES - 1)}1],"a":1}`;
+    expect(tokensOf(text)).toEqual([]);
+    expect(tokensOf(text.replace("1,", ""))).toHaveLength(1);
+    const pairs = `&&?${"k".repeat(257)}=1&${"=1&&".repeat(MAX_LEAVES - 2)}`;
+    const form = "application/x-www-form-urlencoded";
+    expect(tokensOf(`${pairs}a=1&b=1`, form)).toEqual([payloadToken("a", "1")]);
   });
 
   test("the walk accepts what JSON.parse accepts, and nothing that it refuses for its structure", () => {
