@@ -22,9 +22,9 @@ export interface EventRow {
 export type FanoutRow = Extract<OutcomeRecord, { kind: "fanout" }>;
 
 /**
- * What the recorder writes to. A batch is stored whole or not at all, once per `batchToken` (as far as the store
- * remembers tokens); the same row twice counts once in every answer. An insert that `signal` ends rejects, and may
- * have been stored.
+ * What the recorder writes to. A batch is stored once per `batchToken` (as far as the store remembers tokens), also when it is
+ * repeated after a part of it was stored; the same row twice counts once in every answer. An insert that `signal` ends rejects,
+ * and may have been stored.
  */
 export interface EventStoreWriter {
   insertEvents(rows: readonly EventRow[], batchToken: string, signal?: AbortSignal): Promise<void>;

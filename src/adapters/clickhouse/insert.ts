@@ -18,6 +18,11 @@ const INSERT_FANOUTS = `INSERT INTO fanouts (org_id, event_received_at, event_id
   FORMAT TabSeparated`;
 
 const BYTES_PER_TURN = 512 * 1024;
+/**
+ * A batch that is longer, as it is written, goes in several inserts. Tokens repeat the path of each leaf: of payloads of 5 KB they
+ * may be 2 MB each, so that a batch would fill the memory here, or exceed what the store takes, whenever it is tried.
+ */
+const MOST_BYTES = 96 * 1024 * 1024;
 
 /**
  * Batches are stored before the insert returns, in one block, on every shard: no server-side buffering. Filters of the text
@@ -33,16 +38,20 @@ const INSERT_SETTINGS = {
   exclude_materialize_skip_indexes_on_insert: TEXT_FILTERS.map(({ name }) => name).join(","),
 } as const;
 
-/** @throws {EventStoreError} from every call */
-export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter {
-  const insert = async <T>(
+/**
+ * @param mostBytes an insert that has so many is ended and the rest goes into another one
+ * @throws {EventStoreError} from every call
+ */
+export function makeEventStoreWriter(
+  client: ClickHouseClient,
+  mostBytes = MOST_BYTES,
+): EventStoreWriter {
+  const send = async (
     query: string,
-    rows: readonly T[],
-    write: (out: TabSeparatedWriter, row: T) => void,
+    data: readonly Buffer[],
     token: string,
-    signal?: AbortSignal,
+    signal: AbortSignal | undefined,
   ): Promise<void> => {
-    const data = await encodeRows(rows, write);
     try {
       signal?.throwIfAborted();
       const answer = await client.exec({
@@ -56,6 +65,20 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
       throw toInsertError(error);
     }
   };
+  const insert = async <T>(
+    query: string,
+    rows: readonly T[],
+    write: (out: TabSeparatedWriter, row: T) => void,
+    token: string,
+    signal?: AbortSignal,
+  ): Promise<void> => {
+    let from = 0;
+    while (from < rows.length) {
+      const { data, end } = await encodeRows(rows, from, write, mostBytes);
+      await send(query, data, from === 0 ? token : `${token}+${from}`, signal);
+      from = end;
+    }
+  };
   return {
     insertEvents: (rows, token, signal) => insert(INSERT_EVENTS, rows, writeEvent, token, signal),
     insertFanouts: (rows, token, signal) =>
@@ -65,20 +88,27 @@ export function makeEventStoreWriter(client: ClickHouseClient): EventStoreWriter
   };
 }
 
-/** Lets other work in between: a full batch would hold the event loop for tens of milliseconds. */
+/**
+ * Rows from `from` on, up to `end`: always the same ones for the same batch.
+ * Lets other work in between: a full batch would hold the event loop for tens of milliseconds.
+ */
 async function encodeRows<T>(
   rows: readonly T[],
+  from: number,
   write: (out: TabSeparatedWriter, row: T) => void,
-): Promise<readonly Buffer[]> {
+  mostBytes: number,
+): Promise<{ readonly data: readonly Buffer[]; readonly end: number }> {
   const out = new TabSeparatedWriter();
   let restAtBytes = BYTES_PER_TURN;
-  for (const row of rows) {
-    write(out, row);
+  let end = from;
+  while (end < rows.length && out.sizeBytes < mostBytes) {
+    write(out, rows[end]!);
+    end += 1;
     if (out.sizeBytes < restAtBytes) continue;
-    restAtBytes += BYTES_PER_TURN;
+    restAtBytes = out.sizeBytes + BYTES_PER_TURN;
     await nextTurn();
   }
-  return out.pieces();
+  return { data: out.pieces(), end };
 }
 
 function writeEvent(out: TabSeparatedWriter, { event, tokens }: EventRow): void {

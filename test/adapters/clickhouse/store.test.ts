@@ -51,6 +51,17 @@ afterAll(async () => {
   await clickhouse[Symbol.asyncDispose]();
 });
 
+/** Copies of events included. */
+const storedOf = async (orgId: string): Promise<number> => {
+  const answer = await clickhouse.client.query({
+    query: "SELECT count() AS count FROM events WHERE org_id = {orgId:String}",
+    query_params: { orgId },
+    format: "JSONEachRow",
+  });
+  const [row] = await answer.json<{ count: number }>();
+  return row!.count;
+};
+
 const rows = async (table: string): Promise<number> => {
   const answer = await clickhouse.client.query({
     query: `SELECT count() AS count FROM ${table}`,
@@ -218,6 +229,28 @@ describe("the event store", () => {
     const page = await reader.page("org_dup", everything, { offset: 1, limit: 5 });
     expect(page.items.map((item) => item.id)).toEqual([events[1]!.id, events[0]!.id]);
     expect((await reader.facets("org_dup", everything)).totalEvents).toBe(3);
+  });
+
+  test("a batch goes in as many inserts as its size as written asks for, each once: one of deep paths was more than the store takes, for ever", async () => {
+    const orgId = "org_pieces";
+    const batch = Array.from({ length: 10 }, (_, seed) => ({
+      event: makeEvent(seed, { orgId }),
+      tokens: () => ["k".repeat(1_000), `${"k".repeat(999)}${seed}`],
+    }));
+    let inserts = 0;
+    const failing = {
+      exec: (insert: Parameters<ClickHouseClient["exec"]>[0]) => {
+        inserts += 1;
+        if (inserts === 3) throw new Error("the store went away");
+        return clickhouse.client.exec(insert);
+      },
+    };
+    const inPieces = makeEventStoreWriter(failing as unknown as ClickHouseClient, 6_000);
+    await expect(inPieces.insertEvents(batch, "pieces")).rejects.toThrow("the store went away");
+    expect(await storedOf(orgId)).toBe(6);
+    await inPieces.insertEvents(batch, "pieces");
+    expect(inserts).toBe(3 + 4);
+    expect(await storedOf(orgId)).toBe(10);
   });
 
   test("sums up deliveries: the latest try of a destination decides, a deferral does not", async () => {
