@@ -158,8 +158,13 @@ function escapeText(text: string): string {
     .replaceAll("\r", "\\r");
 }
 
+/** Before it (September 2001) seconds have fewer than ten digits, which ClickHouse takes for no time. */
+const TEN_DIGITS_FROM_MS = 1e12;
+
 /** Seconds with three decimals: a bare integer would be taken for seconds. */
 function timeText(timeMs: number): string {
   const whole = Math.round(timeMs);
+  if (whole < TEN_DIGITS_FROM_MS)
+    return new Date(whole).toISOString().slice(0, -1).replace("T", " ");
   return `${Math.floor(whole / 1_000)}.${String(whole % 1_000).padStart(3, "0")}`;
 }

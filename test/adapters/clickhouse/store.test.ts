@@ -253,6 +253,26 @@ describe("the event store", () => {
     expect(await storedOf(orgId)).toBe(10);
   });
 
+  test("takes any time that a clock may show: one of before September 2001 was refused for ever, with all that came after it", async () => {
+    const times = [0, 1, 44_582_400_000, 999_999_999_999, 1e12, 1_000_000_000_001];
+    for (const [index, timeMs] of times.entries()) {
+      const event = makeEvent(index, { orgId: "org_clock", receivedAtMs: timeMs });
+      await writer.insertEvents([{ event, tokens: () => [] }], `clock${index}`);
+      await writer.insertAttempts(
+        [makeAttempt(event, { attemptedAtMs: timeMs, nextRetryAtMs: timeMs })],
+        `clock${index}`,
+      );
+    }
+    const young = makeEvent(7, { orgId: "org_clock" });
+    const tries = times.map((attemptedAtMs, index) =>
+      makeAttempt(young, { attemptedAtMs, nextRetryAtMs: attemptedAtMs, tryNumber: index + 1 }),
+    );
+    await writer.insertAttempts(tries, "clock");
+    const found = await reader.attempts("org_clock", young);
+    expect(found.map(({ attemptedAtMs }) => attemptedAtMs)).toEqual(times);
+    expect(found.map(({ nextRetryAtMs }) => nextRetryAtMs)).toEqual(times);
+  });
+
   test("sums up deliveries: the latest try of a destination decides, a deferral does not", async () => {
     const event = makeEvent(7, { orgId: "org_sum" });
     const never = makeEvent(8, { orgId: "org_sum" });
