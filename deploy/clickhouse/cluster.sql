@@ -101,10 +101,16 @@ ALTER TABLE events_local ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS leaves_filte
 
 ALTER TABLE events_local ON CLUSTER 'relay' MATERIALIZE INDEX leaves_filter SETTINGS mutations_sync = 0;
 
+KILL MUTATION ON CLUSTER 'relay' WHERE database = currentDatabase() AND table = 'events_local'
+       AND NOT is_done AND match(command, 'MATERIALIZE INDEX leaf_filter\\b') SYNC;
+
 ALTER TABLE events_local ON CLUSTER 'relay' DROP INDEX IF EXISTS leaf_filter SETTINGS mutations_sync = 0, alter_sync = 0;
 
 ALTER TABLE events_local ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS leaves_filter_0 arrayFilter(leaf -> leaf % 8 = 0, leaves) TYPE bloom_filter(0.001) GRANULARITY 16, ADD INDEX IF NOT EXISTS leaves_filter_1 arrayFilter(leaf -> leaf % 8 = 1, leaves) TYPE bloom_filter(0.001) GRANULARITY 16, ADD INDEX IF NOT EXISTS leaves_filter_2 arrayFilter(leaf -> leaf % 8 = 2, leaves) TYPE bloom_filter(0.001) GRANULARITY 16, ADD INDEX IF NOT EXISTS leaves_filter_3 arrayFilter(leaf -> leaf % 8 = 3, leaves) TYPE bloom_filter(0.001) GRANULARITY 16, ADD INDEX IF NOT EXISTS leaves_filter_4 arrayFilter(leaf -> leaf % 8 = 4, leaves) TYPE bloom_filter(0.001) GRANULARITY 16, ADD INDEX IF NOT EXISTS leaves_filter_5 arrayFilter(leaf -> leaf % 8 = 5, leaves) TYPE bloom_filter(0.001) GRANULARITY 16, ADD INDEX IF NOT EXISTS leaves_filter_6 arrayFilter(leaf -> leaf % 8 = 6, leaves) TYPE bloom_filter(0.001) GRANULARITY 16, ADD INDEX IF NOT EXISTS leaves_filter_7 arrayFilter(leaf -> leaf % 8 = 7, leaves) TYPE bloom_filter(0.001) GRANULARITY 16;
 
 ALTER TABLE events_local ON CLUSTER 'relay' MATERIALIZE INDEX leaves_filter_0, MATERIALIZE INDEX leaves_filter_1, MATERIALIZE INDEX leaves_filter_2, MATERIALIZE INDEX leaves_filter_3, MATERIALIZE INDEX leaves_filter_4, MATERIALIZE INDEX leaves_filter_5, MATERIALIZE INDEX leaves_filter_6, MATERIALIZE INDEX leaves_filter_7 SETTINGS mutations_sync = 0;
+
+KILL MUTATION ON CLUSTER 'relay' WHERE database = currentDatabase() AND table = 'events_local'
+       AND NOT is_done AND match(command, 'MATERIALIZE INDEX leaves_filter\\b') SYNC;
 
 ALTER TABLE events_local ON CLUSTER 'relay' DROP INDEX IF EXISTS leaves_filter SETTINGS mutations_sync = 0, alter_sync = 0;

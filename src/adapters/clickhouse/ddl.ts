@@ -53,14 +53,18 @@ export function keepCounts(table: Table, options: SchemaOptions): readonly strin
   ];
 }
 
-/** Statements that put skip indexes in another's place; parts that exist already get them in the background. */
+/**
+ * Statements that put skip indexes in another's place; parts that exist already get them in the background. One that is still being
+ * made for such parts cannot be dropped, and nobody needs it any more.
+ */
 export function replaceIndex(
   table: Table,
   former: string,
   indexes: readonly SkipIndex[],
   options: SchemaOptions,
 ): readonly string[] {
-  const alter = `ALTER TABLE ${localName(table, options)}${onCluster(options)}`;
+  const name = localName(table, options);
+  const alter = `ALTER TABLE ${name}${onCluster(options)}`;
   const added = indexes.map(
     ({ name, definition }) => `ADD INDEX IF NOT EXISTS ${name} ${definition}`,
   );
@@ -68,6 +72,8 @@ export function replaceIndex(
   return [
     `${alter} ${added.join(", ")}`,
     `${alter} ${made.join(", ")} SETTINGS mutations_sync = 0`,
+    `KILL MUTATION${onCluster(options)} WHERE database = currentDatabase() AND table = '${name}'
+       AND NOT is_done AND match(command, 'MATERIALIZE INDEX ${former}\\\\b') SYNC`,
     `${alter} DROP INDEX IF EXISTS ${former} SETTINGS mutations_sync = 0, alter_sync = 0`,
   ];
 }

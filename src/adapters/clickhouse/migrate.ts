@@ -1,4 +1,5 @@
-import type { ClickHouseClient } from "@clickhouse/client";
+import { setTimeout as pause } from "node:timers/promises";
+import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
 import { createTable, keepCounts, localName, onCluster, replaceIndex, retention } from "./ddl.ts";
 import {
   EVENTS,
@@ -67,8 +68,7 @@ export async function migrateClickHouse(
         : "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/schema_migrations', '{shard}-{replica}')",
     ),
   });
-  const known = await client.query({ query: SELECT_APPLIED, format: "JSONEachRow" });
-  const done = new Set((await known.json<{ version: number }>()).map((row) => row.version));
+  const done = await appliedVersions(client);
   const newest = MIGRATIONS.at(-1)?.version ?? 0;
   for (const version of done)
     if (version > newest)
@@ -78,7 +78,7 @@ export async function migrateClickHouse(
   const applied: string[] = [];
   for (const migration of MIGRATIONS) {
     if (done.has(migration.version)) continue;
-    for (const query of migration.statements(options)) await client.command({ query });
+    if (!(await carryOut(client, migration, options))) continue;
     await client.insert({
       table: "schema_migrations",
       values: [{ version: migration.version, name: migration.name }],
@@ -89,6 +89,32 @@ export async function migrateClickHouse(
   }
   await setRetention(client, options);
   return { applied };
+}
+
+const TRIES = 5;
+const PAUSE_MS = 500;
+
+/** Of two processes that migrate at once one may drop what the other is about to fill. False when another one has meanwhile done it. */
+async function carryOut(
+  client: ClickHouseClient,
+  { version, statements }: Migration,
+  options: SchemaOptions,
+): Promise<boolean> {
+  for (let tries = 1; ; tries += 1)
+    try {
+      for (const query of statements(options)) await client.command({ query });
+      return true;
+    } catch (error) {
+      if (!(error instanceof ClickHouseError)) throw error;
+      if ((await appliedVersions(client)).has(version)) return false;
+      if (tries === TRIES) throw error;
+      await pause(PAUSE_MS * tries);
+    }
+}
+
+async function appliedVersions(client: ClickHouseClient): Promise<ReadonlySet<number>> {
+  const known = await client.query({ query: SELECT_APPLIED, format: "JSONEachRow" });
+  return new Set((await known.json<{ version: number }>()).map((row) => row.version));
 }
 
 async function setRetention(client: ClickHouseClient, options: SchemaOptions): Promise<void> {

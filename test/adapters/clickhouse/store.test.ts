@@ -5,6 +5,7 @@ import { inspect } from "node:util";
 import { ClickHouseError, type ClickHouseClient, type QueryParams } from "@clickhouse/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
+import { createTable } from "../../../src/adapters/clickhouse/ddl.ts";
 import { eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse, schemaStatements } from "../../../src/adapters/clickhouse/migrate.ts";
@@ -23,6 +24,7 @@ import {
   repeatedRowsStatement,
 } from "../../../src/adapters/clickhouse/query-sql.ts";
 import { readingOf } from "../../../src/adapters/clickhouse/reading.ts";
+import { TABLES } from "../../../src/adapters/clickhouse/schema.ts";
 import { sipHash64 } from "../../../src/adapters/clickhouse/sip-hash.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
 import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
@@ -62,6 +64,11 @@ const storedOf = async (orgId: string): Promise<number> => {
   return row!.count;
 };
 
+const withDisposal = (client: ClickHouseClient) => ({
+  client,
+  [Symbol.asyncDispose]: () => client.close(),
+});
+
 const rows = async (table: string): Promise<number> => {
   const answer = await clickhouse.client.query({
     query: `SELECT count() AS count FROM ${table}`,
@@ -92,7 +99,7 @@ describe("migrations", () => {
       });
       formatted.push(...(await answer.json<{ text: string }>()).map((row) => row.text));
     }
-    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(18);
+    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(20);
     expect(formatted.filter((text) => text.includes("ReplicatedReplacingMergeTree"))).toHaveLength(
       3,
     );
@@ -156,6 +163,22 @@ describe("migrations", () => {
     await clickhouse.client.command({ query: "OPTIMIZE TABLE events FINAL" });
     expect(await filters()).toEqual({ search_coarse: true, search_fine: true });
     expect(await found()).toEqual([1, 1, 0, 2]);
+  });
+
+  test("a store of an older schema is migrated while its parts still get the former indexes, by two at once as well", async () => {
+    await clickhouse.client.command({ query: "CREATE DATABASE IF NOT EXISTS old" });
+    await using old = withDisposal(connectClickHouse(clickhouse.url.replace(/\w+$/, "old")));
+    const { client } = old;
+    const options = { retentionDays: 3_000 };
+    for (const query of TABLES.flatMap((table) => createTable(table, options)))
+      await client.command({ query });
+    const batch = [1, 2, 3].map((seed) => ({ event: makeEvent(seed), tokens: () => ["a\0b"] }));
+    await makeEventStoreWriter(client).insertEvents(batch, "old");
+    await client.command({ query: "SYSTEM STOP MERGES old.events" });
+    await Promise.all([migrateClickHouse(client, options), migrateClickHouse(client, options)]);
+    expect(await migrateClickHouse(client, options)).toEqual({ applied: [] });
+    await client.command({ query: "SYSTEM START MERGES old.events" });
+    expect(await makeEventStoreReader(client).count("org_a", { terms: [], token: "a\0b" })).toBe(3);
   });
 
   test("leaves are hashed here as ClickHouse hashes them", async () => {
