@@ -125,7 +125,7 @@ async function waitForBrokers(
   { replicationFactor, connection }: KafkaLogOptions,
 ): Promise<number> {
   const named = new Set(connection.brokers).size;
-  const needed = replicationFactor ?? Math.min(named, REPLICATED_BROKERS);
+  const needed = replicationFactor ?? (named < REPLICATED_BROKERS ? 1 : REPLICATED_BROKERS);
   for (let attempt = 1; ; attempt += 1) {
     const { length } = (await admin.describeCluster()).brokers;
     if (length >= needed) return length;

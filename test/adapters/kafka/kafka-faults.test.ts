@@ -317,6 +317,10 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       ).rejects.toThrow("new topics are to lie on 3 brokers, and 1 are there");
     });
 
+    test("two names wait for nobody: their topics have one replica anyway", async () => {
+      own(await openTestKafkaLog([...kafka.brokers, "127.0.0.1:1"]));
+    });
+
     test("a topic that cannot be made is told with the broker's reason", async () => {
       await expect(
         openTestKafkaLog(kafka.brokers, { topicPrefix: `${"x".repeat(245)}.` }),
