@@ -72,6 +72,18 @@ export function checkReceiverUrl(text: string, allowPrivate: CidrList): Receiver
   return checkName(url, allowPrivate);
 }
 
+/** What RFC 3986 allows nowhere behind the authority, a lone `%` and every `#` but the first included. */
+const NOT_OF_URI = /%(?![0-9A-Fa-f]{2})|(?<=#.*)#|[^\w.~:/?#@!$&'()*+,;=%-]/gsu;
+
+/** An accepted receiver URL as a URI (RFC 3986), since URL parsers take more: one that is a URI stays as it is written. */
+export function toUri(text: string): string {
+  const [, scheme = "", authority = "", rest = ""] =
+    /^(https?:\/\/)([^/?#]*)(.*)$/is.exec(text) ?? [];
+  // oxlint-disable-next-line no-control-regex -- beyond ASCII
+  const host = /^[\x00-\x7f]*$/.test(authority) ? authority : new URL(text).host;
+  return scheme + host + rest.replaceAll(NOT_OF_URI, encodeURIComponent);
+}
+
 /** The literal address in a URL's host without brackets; null for a name. */
 export function literalHost(url: URL): string | null {
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");

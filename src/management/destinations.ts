@@ -1,6 +1,7 @@
 import type { DestinationRow } from "../domain/config-store.ts";
 import type { ResourceStatus } from "../domain/enums.ts";
 import { RelayError } from "../domain/errors.ts";
+import { toUri } from "../domain/receiver-url.ts";
 import { makeServiceSecret } from "../signing/standard-webhooks.ts";
 import { noteWrite } from "./audit.ts";
 import { refuseHalfRateLimit, rotateSecrets } from "./destination-rules.ts";
@@ -53,13 +54,14 @@ export function makeDestinations(
     );
   }
 
-  /** Before any transaction: names are resolved, which may take seconds. */
-  async function refuseBadReceiver(url: string): Promise<void> {
+  /** Before any transaction: names are resolved, which may take seconds. @returns what is stored, answered and dialled */
+  async function checkedReceiver(url: string): Promise<string> {
     const verdict = await checkReceiver(url);
     if (!verdict.ok)
       throw new RelayError("validation_error", `receiver_url ${verdict.reason}`, {
         field: "receiver_url",
       });
+    return toUri(url);
   }
 
   return {
@@ -79,7 +81,7 @@ export function makeDestinations(
         rateLimitWindow: input.rateLimitWindow ?? DEFAULTS.rateLimitWindow,
       };
       refuseHalfRateLimit(limit);
-      await refuseBadReceiver(input.receiverUrl);
+      const receiverUrl = await checkedReceiver(input.receiverUrl);
       const serviceSecret = makeServiceSecret(randomBytes);
       return store.write(async (session) => {
         found(await session.endpoints.hold(actor.orgId, endpointId), "Endpoint");
@@ -90,7 +92,7 @@ export function makeDestinations(
           orgId: actor.orgId,
           endpointId,
           name: input.name,
-          receiverUrl: input.receiverUrl,
+          receiverUrl,
           forwardOriginalSignature:
             input.forwardOriginalSignature ?? DEFAULTS.forwardOriginalSignature,
           status: "active",
@@ -107,13 +109,14 @@ export function makeDestinations(
       });
     },
     async update(actor, id, input) {
+      let wanted = input;
       if (input.receiverUrl !== undefined) {
         found(await store.destinations.find(actor.orgId, id), "Destination");
-        await refuseBadReceiver(input.receiverUrl);
+        wanted = { ...input, receiverUrl: await checkedReceiver(input.receiverUrl) };
       }
       return toDestination(
         await change(actor, id, "destination.update", (row) => {
-          const given = Object.entries(input).filter(
+          const given = Object.entries(wanted).filter(
             ([field, value]) => value !== undefined && value !== row[field as keyof DestinationRow],
           );
           const changes: Partial<DestinationRow> = Object.fromEntries(given);

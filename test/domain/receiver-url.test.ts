@@ -1,7 +1,15 @@
 import { readFileSync } from "node:fs";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { NO_CIDRS, parseCidrs } from "../../src/domain/ip.ts";
-import { checkReceiverUrl, isAllowedAddress, literalHost } from "../../src/domain/receiver-url.ts";
+import {
+  checkReceiverUrl,
+  isAllowedAddress,
+  literalHost,
+  toUri,
+} from "../../src/domain/receiver-url.ts";
 
 interface Vector {
   readonly url: string;
@@ -148,5 +156,44 @@ describe("with private receivers allowed", () => {
     expect(literalHost(new URL("https://[::1]/"))).toBe("::1");
     expect(literalHost(new URL("https://0x7f.1/"))).toBe("127.0.0.1");
     expect(literalHost(new URL("https://example.com/"))).toBeNull();
+  });
+});
+
+describe("an accepted receiver URL as a URI", () => {
+  test.each([
+    ["https://example.com/hook?a=b&c=%20#d", "https://example.com/hook?a=b&c=%20#d"],
+    ["HTTPS://Example.com", "HTTPS://Example.com"],
+    ["https://example.com/é?tags[]=a|b", "https://example.com/%C3%A9?tags%5B%5D=a%7Cb"],
+    ['https://example.com/{x}/"<>^`', "https://example.com/%7Bx%7D/%22%3C%3E%5E%60"],
+    ["https://example.com/100%/%zz", "https://example.com/100%25/%25zz"],
+    ["https://example.com/#a#b", "https://example.com/#a%23b"],
+    ["https://example.com/\u2028😀ſ", "https://example.com/%E2%80%A8%F0%9F%98%80%C5%BF"],
+    ["https://bücher.example:8443/x", "https://xn--bcher-kva.example:8443/x"],
+    ["https://[2606:4700::1111]:8443/[1]", "https://[2606:4700::1111]:8443/%5B1%5D"],
+  ])("of %s is %s", (text, uri) => {
+    expect(toUri(text)).toBe(uri);
+  });
+
+  test("is what strict validators take, leads to the same host, and is a URI already", () => {
+    const ajv = new Ajv2020();
+    addFormats.default(ajv);
+    const isUri = ajv.compile({ type: "string", format: "uri" });
+    const rest = fc.string({
+      unit: fc.oneof(fc.constantFrom(...Array.from('%#?/[]{}|"<>é')), fc.string()),
+    });
+    fc.assert(
+      fc.property(
+        fc.constantFrom("https://example.com/", "https://bücher.de?"),
+        rest,
+        (base, end) => {
+          const verdict = checkReceiverUrl(base + end, NO_CIDRS);
+          if (!verdict.ok) return;
+          const uri = toUri(base + end);
+          expect(isUri(uri), uri).toBe(true);
+          expect(new URL(uri).host).toBe(verdict.url.host);
+          expect(toUri(uri)).toBe(uri);
+        },
+      ),
+    );
   });
 });

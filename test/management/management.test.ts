@@ -413,6 +413,19 @@ describe("destinations", () => {
     ).rejects.toMatchObject({ field: "receiver_url" });
   });
 
+  it("answers the URI that is dialled: what no URI may hold was answered as it was typed", async () => {
+    const receiverUrl = "https://receiver.example/é?tags[]=a";
+    const uri = "https://receiver.example/%C3%A9?tags%5B%5D=a";
+    const { destination } = await makeDestination({ receiverUrl });
+    expect(destination.receiverUrl).toBe(uri);
+    const { destinations } = harness.management;
+    const other = await makeDestination();
+    const changed = await destinations.update(actor, other.destination.id, { receiverUrl });
+    expect(changed.receiverUrl).toBe(uri);
+    const again = await destinations.update(actor, other.destination.id, { receiverUrl });
+    expect(again.updatedAtMs).toBe(changed.updatedAtMs);
+  });
+
   it("keeps the secrets that were rotated away for the overlap, at most three in all", async () => {
     const { destinations } = harness.management;
     const { destination, serviceSecret } = await makeDestination();

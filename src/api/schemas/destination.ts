@@ -70,7 +70,7 @@ const fields = {
   receiver_url: text(1, 2_048).openapi({
     format: "uri",
     description:
-      "https and public, without user information; private and link-local hosts are refused.",
+      "https and public, without user information; private and link-local hosts are refused. Characters that a URI cannot hold are answered and dialled percent-encoded.",
   }),
   forward_original_signature: z
     .boolean()
