@@ -118,11 +118,18 @@ export function makeEndpoints(
           const { name: _, ...verification } = input;
           if (Object.values(verification).every((value) => value === undefined)) return name;
           const settings = decideVerification(settingsOf(box, row), verification);
-          return {
-            ...name,
+          const scheme = {
             provider: settings.provider,
             verificationMethod: settings.method,
             methodIsExplicit: settings.methodIsExplicit,
+          };
+          // The audit names what changed.
+          const changed = Object.entries(scheme).filter(
+            ([field, value]) => value !== row[field as keyof typeof scheme],
+          );
+          return {
+            ...name,
+            ...Object.fromEntries(changed),
             sealed: sealEndpoint(box, id, settings),
           };
         }),

@@ -203,6 +203,22 @@ describe("endpoints", () => {
     ).rejects.toMatchObject({ code: "validation_error", field: "secret" });
   });
 
+  it("audits what an update changed: every change of a secret was one of the provider, too", async () => {
+    const endpoint = await makeEndpoint({
+      provider: "github",
+      verificationMethod: undefined,
+      secret: "one",
+    });
+    await harness.management.endpoints.update(actor, endpoint.id, { secret: "two" });
+    await harness.management.endpoints.update(actor, endpoint.id, { provider: "linear" });
+    const rows = await postgres.database.run(
+      "SELECT detail FROM audit_log WHERE target_id = $1 AND action = 'endpoint.update' ORDER BY id",
+      [endpoint.id],
+    );
+    const fields = [["sealed"], ["provider", "sealed"]];
+    expect(rows).toEqual(fields.map((changed) => ({ detail: { fields: changed } })));
+  });
+
   it("changes nothing and audits nothing for an empty update", async () => {
     const endpoint = await makeEndpoint();
     expect(await harness.management.endpoints.update(actor, endpoint.id, {})).toEqual(endpoint);
