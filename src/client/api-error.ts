@@ -1,4 +1,4 @@
-/** An answer other than 2xx, or none at all (`status` 0, code `unreachable`). */
+/** An answer other than 2xx, or none at all (`status` 0, code `unreachable`; `invalid_id` where nothing was asked). */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;

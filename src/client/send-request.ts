@@ -31,6 +31,8 @@ export type SendRequest = (
 ) => Promise<unknown>;
 
 const DEFAULT_TIMEOUT_MS = 30_000;
+/** URLs drop these segments, encoded or not: the request would be another one. */
+const DOT_SEGMENT = /\/\.\.?(?:\/|$)/;
 
 /** The one way to the service: answers the parsed body, or undefined for 204. @throws {ApiError} */
 export function makeSendRequest(options: ClientOptions): SendRequest {
@@ -38,6 +40,8 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
   const send = options.fetch ?? fetch;
   return async (method, path, { query = {}, body } = {}) => {
     const target = path + encodeQuery(query as Query);
+    if (DOT_SEGMENT.test(path))
+      throw new ApiError({ status: 0, code: "invalid_id", message: `No id can be "." or ".."` });
     let response: Response;
     let text: string;
     try {

@@ -84,6 +84,27 @@ describe("the client", () => {
     expect((failure as ApiError).requestId).toMatch(/^req_/);
   });
 
+  it("asks nothing about an id of dots: a replay to one destination became one to all", async () => {
+    let asked = 0;
+    const traced = makeClient({
+      baseUrl: harness.baseUrl,
+      apiKey: "rk_x",
+      fetch: async () => {
+        asked += 1;
+        return Response.json({ data: {} });
+      },
+    });
+    const invalid = { status: 0, code: "invalid_id" };
+    for (const id of [".", ".."]) {
+      await expect(traced.events.replayTo("evt_1", id)).rejects.toMatchObject(invalid);
+      await expect(traced.projects.get(id)).rejects.toMatchObject(invalid);
+    }
+    expect(asked).toBe(0);
+    await traced.events.get("...");
+    await traced.events.search({ q: "/../" });
+    expect(asked).toBe(2);
+  });
+
   it("says how long to wait", async () => {
     using _fault = harness.fault("unavailable");
     await expect(client.events.search()).rejects.toMatchObject({
