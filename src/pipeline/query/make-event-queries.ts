@@ -14,7 +14,7 @@ import { numberAttempts } from "./number-attempts.ts";
 import { searchTerms } from "./search-terms.ts";
 import { summarizeDeliveries } from "./summarize-deliveries.ts";
 
-/** An event this young may still be on its way into the store. */
+/** An event this young, or by another node's clock this early, may still be on its way into the store. */
 const YOUNG_MS = 10_000;
 const WAIT_MS = 2_000;
 const POLL_MS = 50;
@@ -43,7 +43,8 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
     const endAt = clock.monotonic() + WAIT_MS;
     let found = await read(key);
     while (found === null) {
-      if (clock.now() - receivedAtMs >= YOUNG_MS || clock.monotonic() >= endAt) return null;
+      const isYoung = Math.abs(clock.now() - receivedAtMs) < YOUNG_MS;
+      if (!isYoung || clock.monotonic() >= endAt) return null;
       await pause(clock, POLL_MS);
       if (await store.exists(orgId, key)) found = await read(key);
     }

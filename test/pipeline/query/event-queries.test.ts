@@ -63,6 +63,16 @@ describe("reading one event", () => {
     expect(await lateQueries.event("org_a", "evt_nonsense")).toBeNull();
     expect(late.now()).toBe(BASE_TIME_MS + 20_000);
   });
+
+  test("gives one up at once that is far ahead of the clock, and waits for one that is a little", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS - 3_600_000);
+    const queries = makeEventQueries({ store: makeStore({}), clock });
+    expect(await queries.detail("org_a", event.id)).toBeNull();
+    expect(clock.now()).toBe(BASE_TIME_MS - 3_600_000);
+    const behind = makeJumpingClock(BASE_TIME_MS - 5_000);
+    await makeEventQueries({ store: makeStore({}), clock: behind }).event("org_a", event.id);
+    expect(behind.now()).toBeGreaterThanOrEqual(BASE_TIME_MS - 3_000);
+  });
 });
 
 describe("a page and how many match in all", () => {
