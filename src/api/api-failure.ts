@@ -24,7 +24,12 @@ export class ApiFailure extends Error {
   }
 }
 
+/** Of a field's name, which the sender chose, in a message. */
+const MOST_SHOWN = 200;
+
 /** 400 that names the field (or query parameter, or `body`) that is wrong. */
 export function invalid(field: string, problem: string): ApiFailure {
-  return new ApiFailure("validation_error", `${field}: ${problem}`);
+  const shown =
+    field.length > MOST_SHOWN ? `${Buffer.from(field.slice(0, MOST_SHOWN)).toString()}…` : field;
+  return new ApiFailure("validation_error", `${shown}: ${problem}`);
 }

@@ -68,6 +68,13 @@ describe("a body", () => {
       expect(answer.json.error.message).toMatch(new RegExp(`^${field}: `));
     });
 
+  it("with an endless key is answered with its beginning: all of it came back", async () => {
+    const key = "🙂".repeat(100_000);
+    const answer = await post("/projects", JSON.stringify({ name: "x", [`a${key}`]: 1 }));
+    expect(answer.status).toBe(400);
+    expect(answer.json.error.message).toMatch(/^a🙂{99}\uFFFD…: unknown field\.$/u);
+  });
+
   it("with NUL, __proto__ or endless nesting inside verification_config is 400", async () => {
     const bad = [
       String.raw`{"header":"x\u0000"}`,
