@@ -70,7 +70,8 @@ export interface EventStoreReader {
   count(orgId: string, filter: StoreFilter): Promise<number>;
   facets(orgId: string, filter: StoreFilter): Promise<FacetCounts>;
   event(orgId: string, key: EventKey): Promise<EventRecord | null>;
-  exists(orgId: string, key: EventKey): Promise<boolean>;
+  /** The ids of those that are stored. @param keys at most a few hundred */
+  existing(orgId: string, keys: readonly EventKey[]): Promise<ReadonlySet<string>>;
   attempts(orgId: string, key: EventKey): Promise<readonly StoredAttempt[]>;
   /** Whom the event was fanned out to, replays included; null when it never was. */
   destinations(orgId: string, key: EventKey): Promise<readonly string[] | null>;

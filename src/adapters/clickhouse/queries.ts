@@ -4,6 +4,7 @@ import type { Provider } from "../../domain/enums.ts";
 import type { DeliverySummary, FacetCounts } from "../../domain/event-query.ts";
 import {
   EventStoreError,
+  type EventKey,
   type EventStoreReader,
   type StoreFilter,
 } from "../../domain/event-store.ts";
@@ -15,12 +16,12 @@ import { SELECT_PARTS, toPart, type Part, type PartJson } from "./parts.ts";
 import {
   COUNT_EVENTS,
   countStatement,
-  EVENT_EXISTS,
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
   repeatedRowsStatement,
   SELECT_ATTEMPTS,
   SELECT_EVENT,
+  SELECT_EXISTING,
   SELECT_FANOUTS,
   SELECT_SUMMARIES,
   type Count,
@@ -155,8 +156,10 @@ export function makeEventStoreReader(
       const [row] = await select<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
       return row === undefined ? null : toEvent(row, orgId, key);
     },
-    async exists(orgId, key) {
-      return (await select(EVENT_EXISTS, keyParameters(orgId, key))).length > 0;
+    async existing(orgId, keys) {
+      if (keys.length === 0) return new Set();
+      const rows = await select<{ id: string }>(SELECT_EXISTING, pageParameters(orgId, keys));
+      return new Set(rows.map(({ id }) => id));
     },
     async attempts(orgId, key) {
       const rows = await select<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
@@ -168,13 +171,7 @@ export function makeEventStoreReader(
     },
     async summaries(orgId, keys) {
       if (keys.length === 0) return new Map();
-      const times = keys.map((key) => key.receivedAtMs);
-      const rows = await select<SummaryJson>(SELECT_SUMMARIES, {
-        org_id: orgId,
-        ids: keys.map((key) => key.id),
-        from_ms: Math.min(...times),
-        to_ms: Math.max(...times),
-      });
+      const rows = await select<SummaryJson>(SELECT_SUMMARIES, pageParameters(orgId, keys));
       return new Map(rows.map((row) => [row.event_id, toSummary(row)]));
     },
   };
@@ -214,8 +211,18 @@ interface SummaryJson {
   readonly total: number;
 }
 
-function keyParameters(orgId: string, key: { readonly id: string; readonly receivedAtMs: number }) {
+function keyParameters(orgId: string, key: EventKey) {
   return { org_id: orgId, at_ms: key.receivedAtMs, id: key.id };
+}
+
+function pageParameters(orgId: string, keys: readonly EventKey[]) {
+  const times = keys.map((key) => key.receivedAtMs);
+  return {
+    org_id: orgId,
+    ids: keys.map((key) => key.id),
+    from_ms: Math.min(...times),
+    to_ms: Math.max(...times),
+  };
 }
 
 function toSummary({ delivered, failed, total }: SummaryJson): DeliverySummary {

@@ -111,7 +111,9 @@ export const SELECT_EVENT = `
     reason, body_stored, payload_size, base64Encode(payload) AS payload_base64
   FROM events WHERE ${KEY} LIMIT 1`;
 
-export const EVENT_EXISTS = `SELECT 1 AS found FROM events WHERE ${KEY} LIMIT 1`;
+export const SELECT_EXISTING = `
+  SELECT DISTINCT id FROM events
+  WHERE org_id = {org_id:String} AND received_at BETWEEN ${timeOf("from_ms")} AND ${timeOf("to_ms")} AND id IN {ids:Array(String)}`;
 
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 

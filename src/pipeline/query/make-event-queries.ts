@@ -1,4 +1,3 @@
-import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { RelayError } from "../../domain/errors.ts";
 import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
@@ -10,6 +9,7 @@ import {
 } from "../../domain/event-store.ts";
 import { timeOfId } from "../../domain/ids.ts";
 import { tokenOfField } from "../../domain/searchable-leaf.ts";
+import { Arrivals } from "./arrivals.ts";
 import { numberAttempts } from "./number-attempts.ts";
 import { searchTerms } from "./search-terms.ts";
 import { summarizeDeliveries } from "./summarize-deliveries.ts";
@@ -17,7 +17,6 @@ import { summarizeDeliveries } from "./summarize-deliveries.ts";
 /** An event this young, or by another node's clock this early, may still be on its way into the store. */
 const YOUNG_MS = 10_000;
 const WAIT_MS = 2_000;
-const POLL_MS = 50;
 
 export interface EventQueryPorts {
   readonly store: EventStoreReader;
@@ -31,6 +30,7 @@ export interface EventQueryPorts {
  *   `validation_error` for a `q` of white space
  */
 export function makeEventQueries({ store, clock }: EventQueryPorts): EventQueries {
+  const arrivals = new Arrivals(store, clock);
   /** Reads at once, and only what is young and not there yet is waited for and read again. */
   const readOne = async <T>(
     orgId: string,
@@ -45,8 +45,7 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
     while (found === null) {
       const isYoung = Math.abs(clock.now() - receivedAtMs) < YOUNG_MS;
       if (!isYoung || clock.monotonic() >= endAt) return null;
-      await pause(clock, POLL_MS);
-      if (await store.exists(orgId, key)) found = await read(key);
+      if (await arrivals.wait(orgId, key, endAt)) found = await read(key);
     }
     return found;
   };
@@ -95,11 +94,11 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
     attempts: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key) => {
-          const [exists, attempts] = await Promise.all([
-            store.exists(orgId, key),
+          const [stored, attempts] = await Promise.all([
+            store.existing(orgId, [key]),
             store.attempts(orgId, key),
           ]);
-          return exists ? numberAttempts(attempts) : null;
+          return stored.has(id) ? numberAttempts(attempts) : null;
         }),
       ),
   };

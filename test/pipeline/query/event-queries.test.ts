@@ -30,7 +30,7 @@ function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
       byAttemptStatus: [],
     }),
     event: async () => null,
-    exists: async () => false,
+    existing: async () => new Set(),
     attempts: async () => [],
     destinations: async () => null,
     summaries: async () => new Map(),
@@ -44,12 +44,56 @@ describe("reading one event", () => {
   test("waits for one that was just received", async () => {
     const clock = makeJumpingClock(BASE_TIME_MS + 100);
     const store = makeStore({
-      exists: async () => clock.now() >= BASE_TIME_MS + 1_000,
+      existing: async () => new Set(clock.now() >= BASE_TIME_MS + 1_000 ? [event.id] : []),
       event: async () => (clock.now() >= BASE_TIME_MS + 1_000 ? event : null),
     });
     const queries = makeEventQueries({ store, clock });
     expect(await queries.event("org_a", event.id)).toBe(event);
     expect((await queries.detail("org_a", event.id))?.deliverySummary).toBeNull();
+  });
+
+  test("a thousand reads of one organization that wait are asked for together: each by itself kept the store from others", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 100);
+    const events = Array.from({ length: 1_000 }, (_, seed) => makeEvent(seed));
+    const stored = events.filter((_, seed) => seed % 3 === 0);
+    const asked: number[] = [];
+    const store = makeStore({
+      existing: async (_, keys) => {
+        asked.push(keys.length);
+        return new Set(
+          stored.map(({ id }) => id).filter((id) => keys.some((key) => key.id === id)),
+        );
+      },
+      event: async (_, { id }) =>
+        asked.length === 0 ? null : (stored.find((one) => one.id === id) ?? null),
+    });
+    const queries = makeEventQueries({ store, clock });
+    const twice = [...events, ...events];
+    const found = await Promise.all(twice.map(({ id }) => queries.event("org_a", id)));
+    expect(found).toEqual(twice.map((one) => (stored.includes(one) ? one : null)));
+    expect(Math.max(...asked)).toBe(100);
+    expect(asked.length).toBeLessThanOrEqual((10 * 2_000) / 50);
+  });
+
+  test("a store that fails while some are waited for fails those, and the next ones are waited for again", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 100);
+    let isDown = true;
+    const store = makeStore({
+      existing: async () => {
+        if (isDown) throw new EventStoreError("store_unavailable", "down");
+        return new Set([event.id]);
+      },
+      event: async () => (isDown ? null : event),
+    });
+    const queries = makeEventQueries({ store, clock });
+    const both = await Promise.allSettled([1, 2].map(() => queries.event("org_a", event.id)));
+    expect(both).toMatchObject([
+      { status: "rejected", reason: { code: "unavailable" } },
+      { status: "rejected", reason: { code: "unavailable" } },
+    ]);
+    const reading = queries.event("org_a", event.id);
+    isDown = false;
+    expect(await reading).toBe(event);
   });
 
   test("gives a young one up after two seconds, and an old or malformed id at once", async () => {

@@ -1,0 +1,78 @@
+import { pause, type Clock } from "../../domain/clock.ts";
+import type { EventKey, EventStoreReader } from "../../domain/event-store.ts";
+
+const POLL_MS = 50;
+/** The store is asked by URL. */
+const MOST_IN_A_STATEMENT = 100;
+
+interface Waiting {
+  readonly key: EventKey;
+  readonly endAtMs: number;
+  readonly resolve: (isThere: boolean) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Waits for events that are on their way into the store. All that an organization waits for is asked for together, and again 50 ms
+ * after the answer: with a statement each, a hundred reads of unknown ids kept the store from everybody else.
+ */
+export class Arrivals {
+  readonly #store: Pick<EventStoreReader, "existing">;
+  readonly #clock: Clock;
+  readonly #waiting = new Map<string, Waiting[]>();
+
+  constructor(store: Pick<EventStoreReader, "existing">, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** @returns false when it was not there at `endAtMs` of the monotonic clock. @throws {EventStoreError} */
+  wait(orgId: string, key: EventKey, endAtMs: number): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const one = { key, endAtMs, resolve, reject };
+      const others = this.#waiting.get(orgId);
+      if (others !== undefined) others.push(one);
+      else {
+        this.#waiting.set(orgId, [one]);
+        void this.#watch(orgId);
+      }
+    });
+  }
+
+  async #watch(orgId: string): Promise<void> {
+    for (;;) {
+      await pause(this.#clock, POLL_MS);
+      const asked = this.#waiting.get(orgId) ?? [];
+      this.#waiting.set(orgId, []);
+      const missing = await this.#ask(orgId, asked);
+      const waiting = [...missing, ...(this.#waiting.get(orgId) ?? [])];
+      if (waiting.length === 0) break;
+      this.#waiting.set(orgId, waiting);
+    }
+    this.#waiting.delete(orgId);
+  }
+
+  /** Settles what is there or late. @returns what is waited for further */
+  async #ask(orgId: string, asked: readonly Waiting[]): Promise<readonly Waiting[]> {
+    try {
+      const stored = await this.#stored(orgId, asked);
+      const nowMs = this.#clock.monotonic();
+      const isDone = ({ key, endAtMs }: Waiting) => stored.has(key.id) || nowMs >= endAtMs;
+      for (const one of asked) if (isDone(one)) one.resolve(stored.has(one.key.id));
+      return asked.filter((one) => !isDone(one));
+    } catch (error) {
+      for (const one of asked) one.reject(error);
+      return [];
+    }
+  }
+
+  async #stored(orgId: string, asked: readonly Waiting[]): Promise<ReadonlySet<string>> {
+    const keys = [...new Map(asked.map(({ key }) => [key.id, key])).values()];
+    const stored = new Set<string>();
+    for (let from = 0; from < keys.length; from += MOST_IN_A_STATEMENT) {
+      const some = keys.slice(from, from + MOST_IN_A_STATEMENT);
+      for (const id of await this.#store.existing(orgId, some)) stored.add(id);
+    }
+    return stored;
+  }
+}
