@@ -37,6 +37,7 @@ class TooManyInterimError extends Error {
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly answered: Promise<Answer>;
+  readonly #pool: Pool;
   readonly #maxBytes: number;
   readonly #onSent: () => void;
   #resolve: (answer: Answer) => void = () => {};
@@ -51,6 +52,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** `onSent` is called when the request goes out, after its connection was made. */
   constructor(pool: Pool, request: RequestToSend, maxBytes: number, onSent = (): void => {}) {
+    this.#pool = pool;
     this.#maxBytes = maxBytes;
     this.#onSent = onSent;
     this.answered = new Promise((resolve, reject) => {
@@ -58,6 +60,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.#reject = reject;
     });
     pool.dispatch(request, this);
+  }
+
+  /** What is missing; nothing was sent unless it is the answer. */
+  get waitsFor(): "answer" | "connection" | "free connection" {
+    if (this.#controller !== null) return "answer";
+    return this.#pool.stats.queued > 0 ? "free connection" : "connection";
   }
 
   /** Rejects at once, wherever the request is; the connection is closed if it has one. */

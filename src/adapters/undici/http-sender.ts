@@ -71,9 +71,10 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
     resolve: options.resolve ?? makeSystemResolver(),
     resolveTimeoutMs: 3_000,
   });
+  const { maxConnectionsPerReceiver = CONNECTIONS_PER_RECEIVER } = options;
   const pools = new PoolCache({
     guard,
-    maxConnectionsPerReceiver: options.maxConnectionsPerReceiver ?? CONNECTIONS_PER_RECEIVER,
+    maxConnectionsPerReceiver,
     connectTimeoutMs: options.timeoutMs,
     idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
     maxResponseHeaderBytes: MAX_RESPONSE_HEADER_BYTES,
@@ -115,7 +116,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
         if (error instanceof DeadlineError)
           return {
             kind: "timeout",
-            reason: `no complete answer within ${options.timeoutMs} ms`,
+            reason: timeoutReason(error.waitsFor, options.timeoutMs, maxConnectionsPerReceiver),
             latencyMs: latencyMs(),
           };
         signal.throwIfAborted();
@@ -163,4 +164,21 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
 
     [Symbol.asyncDispose]: () => pools[Symbol.asyncDispose](),
   };
+}
+
+function timeoutReason(
+  waitsFor: DeadlineError["waitsFor"],
+  timeoutMs: number,
+  maxConnections: number,
+): string {
+  switch (waitsFor) {
+    case "answer":
+      return `no complete answer within ${timeoutMs} ms`;
+    case "connection":
+      return `no connection within ${timeoutMs} ms: nothing was sent`;
+    case "free connection":
+      return `no connection within ${timeoutMs} ms: nothing was sent, since more tries to this URL were under way than the ${maxConnections} that one process makes at once`;
+    default:
+      return waitsFor satisfies never;
+  }
 }

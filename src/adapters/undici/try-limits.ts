@@ -1,9 +1,16 @@
 import { Slots } from "../../domain/slots.ts";
 import type { Answer, Exchange } from "./exchange.ts";
 
-/** A try did not end in time. */
+/** A try did not end in time: this was still missing. */
 export class DeadlineError extends Error {
   readonly code = "deadline";
+  readonly waitsFor: Exchange["waitsFor"];
+
+  constructor(waitsFor: Exchange["waitsFor"]) {
+    super(`no ${waitsFor} in time`);
+    this.name = "DeadlineError";
+    this.waitsFor = waitsFor;
+  }
 }
 
 /**
@@ -15,7 +22,7 @@ export class TryLimits {
 
   /** Resolves or rejects as the exchange does. @throws {DeadlineError}, or the signal's reason */
   async within(exchange: Exchange, timeoutMs: number, signal: AbortSignal | null): Promise<Answer> {
-    const timer = setTimeout(() => exchange.abort(new DeadlineError()), timeoutMs);
+    const timer = setTimeout(() => exchange.abort(new DeadlineError(exchange.waitsFor)), timeoutMs);
     const together = signal === null ? null : this.#exchangesOf(signal);
     const slot = together?.add(exchange) ?? 0;
     try {

@@ -218,6 +218,25 @@ describe("what goes wrong", () => {
     await until(() => receiver.openSockets() === 0, "the connection is closed");
   });
 
+  test("a try that never got a connection says that nothing was sent, and why", async () => {
+    const receiver = own(await startTcpReceiver((socket) => socket.resume()));
+    const sender = newSender({ timeoutMs: 300, maxConnectionsPerReceiver: 1 });
+    const taken = sender
+      .fetchGuarded(receiver.url, { maxBytes: 1, timeoutMs: 600 })
+      .catch(() => "ended");
+    expect(await sender.send(request(receiver.url), never)).toMatchObject({
+      kind: "timeout",
+      reason:
+        "no connection within 300 ms: nothing was sent, since more tries to this URL were under way than the 1 that one process makes at once",
+    });
+    expect(await taken).toBe("ended");
+    const slow = newSender({ timeoutMs: 300, resolve: () => new Promise(() => undefined) });
+    expect(await slow.send(request("https://receiver.example.com/"), never)).toMatchObject({
+      kind: "timeout",
+      reason: "no connection within 300 ms: nothing was sent",
+    });
+  });
+
   test("an answer that drips is a timeout: the limit is for the whole try", async () => {
     const receiver = own(
       await startReceiver((_req, res) => {
