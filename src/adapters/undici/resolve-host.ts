@@ -1,32 +1,62 @@
 import { lookup, Resolver } from "node:dns/promises";
+import { setTimeout as pause } from "node:timers/promises";
 
 /** Every address of a host name, IPv4 and IPv6. Rejects with a `code` as node:dns does (ENOTFOUND, ETIMEOUT, …). */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
+/** How long the addresses of one family wait for the other's: some DNS servers never answer for IPv6. */
+const OTHER_FAMILY_MS = 500;
+
+/** What DNS says of a name in one family. */
+interface FamilyAnswer {
+  readonly addresses: readonly string[];
+  readonly failures: readonly unknown[];
+}
+
+const SILENT: FamilyAnswer = { addresses: [], failures: [] };
 const NO_SUCH_NAME: ReadonlySet<unknown> = new Set(["ENOTFOUND", "ENODATA"]);
 
 /**
  * Asks DNS without the thread pool (getaddrinfo would let four names with a hanging server stall every other
  * lookup), and the system only for names that DNS does not know: those of a hosts file.
  */
-export function makeSystemResolver(timeoutMs = 2_000, tries = 2): ResolveHost {
+export function makeSystemResolver(
+  timeoutMs = 2_000,
+  tries = 2,
+  servers: readonly string[] | null = null,
+): ResolveHost {
   const resolver = new Resolver({ timeout: timeoutMs, tries });
+  if (servers !== null) resolver.setServers(servers);
   return async (host) => {
-    const [ipv4, ipv6] = await Promise.allSettled([
-      resolver.resolve4(host),
-      resolver.resolve6(host),
-    ]);
-    const addresses = [ipv4, ipv6].flatMap((answer) =>
-      answer.status === "fulfilled" ? answer.value : [],
-    );
+    const ipv4 = answerOf(resolver.resolve4(host));
+    const ipv6 = answerOf(resolver.resolve6(host));
+    const answers = await Promise.all([unlessSilent(ipv4, ipv6), unlessSilent(ipv6, ipv4)]);
+    const addresses = answers.flatMap((answer) => answer.addresses);
     if (addresses.length > 0) return addresses;
-    const failures = [ipv4, ipv6].flatMap((answer) =>
-      answer.status === "rejected" ? [answer.reason as unknown] : [],
-    );
+    const failures = answers.flatMap((answer) => answer.failures);
     const unanswered = failures.find((failure) => !NO_SUCH_NAME.has(codeOf(failure)));
     if (unanswered !== undefined && codeOf(unanswered) !== "ECONNREFUSED") throw unanswered;
     return (await lookup(host, { all: true })).map((entry) => entry.address);
   };
+}
+
+async function answerOf(query: Promise<string[]>): Promise<FamilyAnswer> {
+  try {
+    return { addresses: await query, failures: [] };
+  } catch (error) {
+    return { addresses: [], failures: [error] };
+  }
+}
+
+/** The answer, or nothing when the other family has had its addresses for a while. */
+async function unlessSilent(
+  answer: Promise<FamilyAnswer>,
+  other: Promise<FamilyAnswer>,
+): Promise<FamilyAnswer> {
+  const givenUp = other.then(({ addresses }) =>
+    addresses.length === 0 ? answer : pause(OTHER_FAMILY_MS, SILENT, { ref: false }),
+  );
+  return Promise.race([answer, givenUp]);
 }
 
 /** The `code` of an error that has one. */

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NO_CIDRS, parseCidrs } from "../../../src/domain/ip.ts";
 import { makeHttpSender } from "../../../src/adapters/undici/http-sender.ts";
 import { makeSystemResolver } from "../../../src/adapters/undici/resolve-host.ts";
+import { A, startDns } from "../../support/dns.ts";
 import { startReceiver, type Receiver } from "../../support/undici-receivers.ts";
 
 interface Vector {
@@ -166,5 +167,13 @@ describe("resolution at write", () => {
 
   test("the system resolver knows the names of the hosts file", async () => {
     expect(await makeSystemResolver(500, 1)("localhost")).toContain("127.0.0.1");
+  });
+
+  test("a name has its addresses of one family soon where DNS never answers for the other", async () => {
+    await using dns = await startDns((type) => (type === A ? "192.0.2.7" : null));
+    const resolve = makeSystemResolver(3_000, 1, [`127.0.0.1:${dns.port}`]);
+    const startedMs = performance.now();
+    expect(await resolve("receiver.example.com")).toEqual(["192.0.2.7"]);
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
   });
 });

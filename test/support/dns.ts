@@ -1,0 +1,45 @@
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+
+/** Query type of an IPv4 address (RFC 1035 section 3.2.2). */
+export const A = 1;
+
+const HEADER_BYTES = 12;
+const TYPE_AND_CLASS_BYTES = 4;
+
+/** A DNS server on 127.0.0.1 that gives one IPv4 address for any name, or no answer at all where `addressFor` is null. */
+export async function startDns(
+  addressFor: (type: number) => string | null,
+): Promise<AsyncDisposable & { readonly port: number }> {
+  const socket = createSocket("udp4");
+  socket.on("message", (query, from) => {
+    const questionEnd = query.indexOf(0, HEADER_BYTES) + 1 + TYPE_AND_CLASS_BYTES;
+    const address = addressFor(query.readUInt16BE(questionEnd - TYPE_AND_CLASS_BYTES));
+    if (address !== null) socket.send(answerTo(query, questionEnd, address), from.port);
+  });
+  socket.bind(0, "127.0.0.1");
+  await once(socket, "listening");
+  return {
+    port: socket.address().port,
+    async [Symbol.asyncDispose]() {
+      socket.close();
+      await once(socket, "close");
+    },
+  };
+}
+
+function answerTo(query: Buffer, questionEnd: number, address: string): Buffer {
+  const header = Buffer.from(query.subarray(0, HEADER_BYTES));
+  header.writeUInt16BE(0x8180, 2); // A response without error.
+  header.writeUInt16BE(1, 6); // One answer,
+  header.writeUInt16BE(0, 8);
+  header.writeUInt16BE(0, 10); // and no additional record.
+  const record = Buffer.alloc(16);
+  record.writeUInt16BE(0xc00c, 0); // The name of the question.
+  record.writeUInt16BE(A, 2);
+  record.writeUInt16BE(1, 4);
+  record.writeUInt32BE(60, 6);
+  record.writeUInt16BE(4, 10);
+  for (const [index, part] of address.split(".").entries()) record[12 + index] = Number(part);
+  return Buffer.concat([header, query.subarray(HEADER_BYTES, questionEnd), record]);
+}
