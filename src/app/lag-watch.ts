@@ -1,7 +1,10 @@
 type ReadLag = () => Promise<ReadonlyMap<string, number>>;
 
-/** Collects the lag of every consumer group of this process for `/metrics`. One that cannot answer is left out. */
-export function makeLagWatch(): {
+/** A scrape must not wait for brokers that hang: Prometheus gives up after ten seconds, and then has no metric at all. */
+const READ_WITHIN_MS = 3_000;
+
+/** Collects the lag of every consumer group of this process for `/metrics`. One that does not answer in time is left out. */
+export function makeLagWatch(withinMs = READ_WITHIN_MS): {
   readonly watch: (group: string, lag: ReadLag) => void;
   readonly read: () => Promise<
     readonly { readonly group: string; readonly topic: string; readonly records: number }[]
@@ -14,7 +17,7 @@ export function makeLagWatch(): {
       const readings = await Promise.all(
         [...groups].map(async ([group, lag]) => {
           try {
-            return [...(await lag())].map(([topic, records]) => ({ group, topic, records }));
+            return [...(await inTime(lag(), withinMs))].map(([topic, records]) => ({ group, topic, records }));
           } catch {
             return [];
           }
@@ -23,4 +26,16 @@ export function makeLagWatch(): {
       return readings.flat();
     },
   };
+}
+
+async function inTime<T>(reading: Promise<T>, withinMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error("the lag was not read in time")), withinMs);
+  });
+  try {
+    return await Promise.race([reading, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
