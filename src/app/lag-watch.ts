@@ -17,7 +17,11 @@ export function makeLagWatch(withinMs = READ_WITHIN_MS): {
       const readings = await Promise.all(
         [...groups].map(async ([group, lag]) => {
           try {
-            return [...(await inTime(lag(), withinMs))].map(([topic, records]) => ({ group, topic, records }));
+            return [...(await inTime(lag(), withinMs))].map(([topic, records]) => ({
+              group,
+              topic,
+              records,
+            }));
           } catch {
             return [];
           }

@@ -31,3 +31,10 @@ it("a group whose lag cannot be read, or that lost a topic, shows no lag instead
   delivery = new Error("the group is rebalancing");
   expect(await shown()).toEqual(['relay_log_lag_records{group="recorder",topic="events"} 1']);
 });
+
+it("brokers that hang do not keep the other metrics from being scraped", async () => {
+  const lags = makeLagWatch(50);
+  lags.watch("delivery", () => new Promise(() => {}));
+  lags.watch("recorder", async () => new Map([["events", 1]]));
+  expect(await lags.read()).toEqual([{ group: "recorder", topic: "events", records: 1 }]);
+});
