@@ -172,12 +172,15 @@ export class KafkaConsumer implements LogConsumer {
       const name = this.#settings.topicName(topic);
       const target = [{ topic: name, partitions: [partition.partition] }];
       const start = offsets.start(name, partition.partition);
-      const flow = new TopicFlow(start, limits, {
+      const flow: TopicFlow = new TopicFlow(start, limits, {
         handOver: (records) => this.#options.onRecords(partition, topic, records),
         setFetching: (on) => {
           if (!isCurrent()) return;
           if (on) this.#consumer.resume(target);
           else this.#consumer.pause(target);
+        },
+        seekBack: () => {
+          if (isCurrent()) this.#seek(topic, partition.partition, flow.expectedOffset);
         },
         onError: (error) => this.#options.onError(error),
       });

@@ -4,6 +4,8 @@ export interface TopicFlowPorts {
   readonly handOver: (records: readonly LogRecord[]) => void | Promise<void>;
   /** Stops and restarts fetching of this partition. */
   readonly setFetching: (on: boolean) => void;
+  /** The next fetch begins at `expectedOffset`, which went back. */
+  readonly seekBack: () => void;
   readonly onError: (error: Error) => void;
 }
 
@@ -89,24 +91,49 @@ export class TopicFlow {
     this.#draining = true;
     try {
       while (!this.#paused && !this.#ended && this.#queue.length > 0) {
-        const { records, sizeBytes } = this.#head();
+        const { fromOffset, sizeBytes, handedOver } = this.#handOver();
         try {
-          const handedOver = this.#ports.handOver(records);
           if (handedOver !== undefined) await handedOver;
         } catch (error) {
-          // Not handed over, so not lost: the same records come again.
           this.#ports.onError(error as Error);
           await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+          if (this.#ended) return;
+          this.#goBack(fromOffset);
           continue;
         }
         if (this.#ended) return;
-        this.#queue.splice(0, records.length);
         this.#queuedBytes -= sizeBytes;
         if (!this.#fetching && this.#queuedBytes <= this.#limits.maxQueuedBytes / 2) this.start();
       }
     } finally {
       this.#draining = false;
     }
+  }
+
+  /**
+   * What is handed over is let go of at once: a consumer may take hours (a delay tier), and then reads it again rather than keep
+   * it. Its bytes count until it is through.
+   */
+  #handOver() {
+    const { records, sizeBytes } = this.#head();
+    this.#queue.splice(0, records.length);
+    const fromOffset = records[0]!.offset;
+    let handedOver: void | Promise<void>;
+    try {
+      handedOver = this.#ports.handOver(records);
+    } catch (error) {
+      handedOver = Promise.reject(error);
+    }
+    return { fromOffset, sizeBytes, handedOver };
+  }
+
+  /** Not handed over, so not lost: the same records are fetched again. */
+  #goBack(offset: number): void {
+    this.#queue = [];
+    this.#queuedBytes = 0;
+    this.#expected = offset;
+    this.#ports.seekBack();
+    this.start();
   }
 
   #head(): { records: LogRecord[]; sizeBytes: number } {

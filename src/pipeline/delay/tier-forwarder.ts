@@ -43,6 +43,8 @@ export class TierForwarder {
   #closed = false;
   #wake: (() => void) | null = null;
   #underway: Promise<void> = Promise.resolve();
+  /** What was handed over and has not gone on. Nothing else may hold it: what a suspended function knows stays in memory. */
+  #rest: readonly LogRecord[] = [];
   /** Everything below this offset has gone on. */
   #goneBefore = 0;
   /** A commit that fails is repeated though no record may follow for hours: a restart would publish all again. */
@@ -64,7 +66,8 @@ export class TierForwarder {
 
   /** Resolves when all records have gone on, or it was closed. */
   forward(records: readonly LogRecord[]): Promise<void> {
-    this.#underway = this.#forwardAll(records);
+    this.#rest = records;
+    this.#underway = this.#forwardAll();
     return this.#underway;
   }
 
@@ -75,43 +78,49 @@ export class TierForwarder {
     this.#commits.close();
   }
 
-  async #forwardAll(records: readonly LogRecord[]): Promise<void> {
-    let rest = records;
-    while (rest.length > 0 && !this.#closed) {
+  async #forwardAll(): Promise<void> {
+    while (this.#rest.length > 0 && !this.#closed) {
       if (!this.#partition.owned()) {
         await this.#pause(DOUBT_MS);
         continue;
       }
       const nowMs = this.#ports.clock.now();
-      const notYet = rest.findIndex((record) => this.#leavesAtMs(record) > nowMs);
-      const due = notYet === -1 ? rest : rest.slice(0, notYet);
-      if (due.length > 0 && !(await this.#moveOn(due, nowMs))) return;
-      rest = notYet === -1 ? [] : rest.slice(notYet);
-      const head = rest[0];
-      if (head !== undefined) rest = await this.#waitForHead(rest, head);
+      const dueCount = this.#countDue(nowMs);
+      if (dueCount > 0 && !(await this.#moveOn(dueCount, nowMs))) return;
+      this.#rest = this.#rest.slice(dueCount);
+      if (this.#rest.length > 0) await this.#waitForHead();
     }
   }
 
-  async #waitForHead(rest: readonly LogRecord[], head: LogRecord): Promise<readonly LogRecord[]> {
-    const waitMs = this.#leavesAtMs(head) - this.#ports.clock.now();
-    const bytes = rest.reduce((sum, record) => sum + record.value.length, 0);
-    if (bytes <= KEEP_BYTES || waitMs <= KEEP_MS) {
-      await this.#pause(waitMs);
-      return rest;
-    }
-    const { offset } = head;
-    const lastOffset = rest.at(-1)!.offset;
-    return this.#readAgain(offset, lastOffset, waitMs);
+  #countDue(nowMs: number): number {
+    const notYet = this.#rest.findIndex((record) => this.#leavesAtMs(record) > nowMs);
+    return notYet === -1 ? this.#rest.length : notYet;
   }
 
   /** Large records do not wait in memory: hundreds of tiers and partitions may each have one at their head. */
-  async #readAgain(offset: number, lastOffset: number, waitMs: number): Promise<LogRecord[]> {
+  async #waitForHead(): Promise<void> {
+    const { waitMs, sizeBytes, from, last } = this.#measureRest();
+    if (sizeBytes <= KEEP_BYTES || waitMs <= KEEP_MS) return this.#pause(waitMs);
+    this.#rest = [];
     await this.#pause(waitMs);
+    if (!this.#closed) this.#rest = await this.#readAgain(from, last);
+  }
+
+  #measureRest() {
+    const head = this.#rest[0]!;
+    return {
+      waitMs: this.#leavesAtMs(head) - this.#ports.clock.now(),
+      sizeBytes: this.#rest.reduce((sum, record) => sum + record.value.length, 0),
+      from: head.offset,
+      last: this.#rest.at(-1)!.offset,
+    };
+  }
+
+  async #readAgain(from: number, last: number): Promise<readonly LogRecord[]> {
     const again: LogRecord[] = [];
-    if (this.#closed) return again;
-    for await (const batch of this.#partition.read(this.#topic, offset)) {
-      again.push(...batch.filter((record) => record.offset <= lastOffset));
-      if ((batch.at(-1)?.offset ?? lastOffset) >= lastOffset) break;
+    for await (const batch of this.#partition.read(this.#topic, from)) {
+      again.push(...batch.filter((record) => record.offset <= last));
+      if ((batch.at(-1)?.offset ?? last) >= last) break;
     }
     return again;
   }
@@ -132,7 +141,8 @@ export class TierForwarder {
     }
   }
 
-  async #moveOn(due: readonly LogRecord[], nowMs: number): Promise<boolean> {
+  async #moveOn(dueCount: number, nowMs: number): Promise<boolean> {
+    const due = this.#rest.slice(0, dueCount);
     const moved = due.map((record): NewRecord => ({
       topic: topicForDelay(this.#dueAtMs(record) - nowMs),
       key: record.key,

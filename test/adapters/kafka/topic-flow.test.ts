@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { TopicFlow } from "../../../src/adapters/kafka/topic-flow.ts";
 import type { LogRecord } from "../../../src/domain/log.ts";
+import { collectGarbage } from "../../support/collect-garbage.ts";
 import { until } from "../../support/undici-receivers.ts";
 
 const rec = (offset: number, sizeBytes = 10): LogRecord => ({
@@ -15,17 +16,19 @@ const rec = (offset: number, sizeBytes = 10): LogRecord => ({
 function makeFlow(handOver: (records: readonly LogRecord[]) => void | Promise<void>) {
   const fetching: boolean[] = [];
   const errors: Error[] = [];
-  const flow = new TopicFlow(
+  const seeks: number[] = [];
+  const flow: TopicFlow = new TopicFlow(
     0,
     { maxBatchBytes: 25, maxQueuedBytes: 100 },
     {
       handOver,
       setFetching: (on) => fetching.push(on),
+      seekBack: () => seeks.push(flow.expectedOffset),
       onError: (error) => errors.push(error),
     },
   );
   flow.start();
-  return { flow, fetching, errors };
+  return { flow, fetching, errors, seeks };
 }
 
 test("records are handed over in order, in batches near the size asked for; a large one goes alone", async () => {
@@ -70,17 +73,36 @@ test("after pause nothing is handed over; resume goes on where it was", async ()
   expect(offsets).toEqual([0, 1, 2, 3]);
 });
 
-test("a hand-over that throws is told, and its records come again", async () => {
+test("a hand-over that throws is told, and its records are fetched again", async () => {
   const offsets: number[] = [];
   let failures = 0;
-  const { flow, errors } = makeFlow((records) => {
+  const { flow, errors, seeks } = makeFlow((records) => {
     if (failures++ === 0) throw new Error("not now");
     offsets.push(...records.map((r) => r.offset));
   });
-  flow.push([rec(0)], 1);
-  await until(() => offsets.length === 1, "it comes again");
+  flow.push([rec(7), rec(8), rec(9)], 10);
+  await until(() => seeks.length === 1, "it goes back");
+  expect(seeks).toEqual([7]);
+  flow.push([rec(7), rec(8), rec(9)], 10);
+  await until(() => offsets.length === 3, "they come again");
+  expect(offsets).toEqual([7, 8, 9]);
   expect(errors.map((error) => error.message)).toEqual(["not now"]);
 });
+
+test("what is handed over is not kept while its consumer waits: each large task of a delay tier stayed in memory for hours", async () => {
+  const { flow } = makeFlow(() => new Promise(() => {}));
+  const value = new WeakRef(pushOne(flow));
+  await new Promise((resolve) => setImmediate(resolve));
+  collectGarbage();
+  expect(value.deref()).toBeUndefined();
+});
+
+/** So that no variable of the test holds it. */
+function pushOne(flow: TopicFlow): Uint8Array {
+  const record = rec(0, 1_000_000);
+  flow.push([record], 1);
+  return record.value;
+}
 
 test("after its end nothing is handed over any more", async () => {
   const offsets: number[] = [];

@@ -3,8 +3,11 @@ import { topicForDelay } from "../../../src/domain/delay-tier.ts";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../../src/pipeline/delay/make-delay-forwarder.ts";
+import { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
+import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
+import { collectGarbage } from "../../support/collect-garbage.ts";
 import { MemoryLogStore, type MemoryProcess } from "../../support/memory-log.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock, seededRandom } from "../../support/sim-clock.ts";
@@ -142,6 +145,40 @@ describe("delay tiers", () => {
     const tasks = Array.from({ length: 5 }, () => tiers.put(16_000, 200_000));
     await tiers.clock.advance(18_000);
     expect(tiers.arrivals().size).toBe(tasks.length);
+  });
+
+  it("a large task that waits for hours is not in memory meanwhile: one for each tier and partition filled it", async () => {
+    const clock = new SimClock();
+    const event = events.makeEvent({ body: Buffer.alloc(1_000_000) });
+    const dueAtMs = clock.now() + 7_200_000;
+    const task = { ...firstTry(event, "dst_1", event.receivedAtMs), dueAtMs };
+    const partition: OwnedPartition = {
+      partition: 0,
+      owned: () => true,
+      exclusive: () => true,
+      committed: () => null,
+      endOffset: () => Promise.resolve(1),
+      async *read() {},
+      commit: () => Promise.resolve(),
+      pause: () => undefined,
+      resume: () => undefined,
+    };
+    const logger = makeSilentLogger();
+    const appender = { append: () => Promise.resolve(null) };
+    const metrics = { forwarded: () => undefined, lateness: () => undefined };
+    const ports = { appender, clock, logger, metrics };
+    const tier = new TierForwarder(ports, partition, "delay-1h", 3_600_000);
+    const handOver = (): Uint8Array => {
+      const value = encodeTask(task);
+      const at = { topic: "delay-1h", partition: 0, offset: 0, key: "ep_1" } as const;
+      void tier.forward([{ ...at, value, appendedAtMs: clock.now() }]);
+      return value;
+    };
+    const value = new WeakRef(handOver());
+    await new Promise((resolve) => setImmediate(resolve));
+    collectGarbage();
+    expect(value.deref()).toBeUndefined();
+    await tier.close();
   });
 
   it("nothing is lost when the forwarder dies at any moment, and copies are at most those underway", async () => {
