@@ -18,6 +18,7 @@ import {
 } from "./kafka-options.ts";
 import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./kafka-producer.ts";
+import { guardBroker } from "./broker-guard.ts";
 import { guardConnection } from "./connection-guard.ts";
 import { guardEncoder } from "./encoder-guard.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
@@ -47,6 +48,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
   guardEncoder();
   guardRequestQueue();
   guardStoppedRunner();
+  guardBroker();
   const now = options.monotonic ?? (() => performance.now());
   const untilMs = now() + OPEN_WITHIN_MS;
   for (;;) {

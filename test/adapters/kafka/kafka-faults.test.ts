@@ -343,6 +343,36 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       expect(performance.now() - startedMs).toBeLessThan(30_000);
     });
 
+    test("a first broker of the list that is frozen keeps nobody from starting: it was asked for ever, and the others never", async () => {
+      const [host, port] = kafka.brokers[0]!.split(":");
+      const frozen = own(
+        await startTcpProxy({
+          target: { host: host!, port: Number(port) },
+          random: makeSeededRandom(1),
+        }),
+      );
+      frozen.setMode("stall");
+      const startedMs = performance.now();
+      const log = own(
+        await openTestKafkaLog([`127.0.0.1:${frozen.port}`, ...kafka.brokers], {
+          replicationFactor: 1,
+        }),
+      );
+      own(
+        await log.consume({
+          group: "g",
+          topics: ["events"],
+          onAssigned: async () => {},
+          onRevoked: async () => {},
+          onRecords: () => {},
+          onError: () => {},
+        }),
+      );
+      const [position] = await log.append([rec("first")]);
+      expect(position?.offset).toBe(0);
+      expect(performance.now() - startedMs).toBeLessThan(25_000);
+    });
+
     test("brokers that come a moment after the relay are waited for", async () => {
       const [host, port] = kafka.brokers[0]!.split(":");
       const proxy = own(
