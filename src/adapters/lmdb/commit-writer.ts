@@ -6,9 +6,11 @@ import type { Environment } from "./environment.ts";
 import { putRows, removeRowsBelow } from "./index-entries.ts";
 import { decodePlace, encodePlace, ROW_BYTES, seqKey } from "./layout.ts";
 import type { Place } from "./layout.ts";
+import type { WrittenCommit } from "./read-segment.ts";
+import { listSegments } from "./segment-files.ts";
 import { SegmentReader } from "./segment-reader.ts";
 import { RETRY_COMMITS, Segments } from "./segments.ts";
-import type { WrittenCommit } from "./segments.ts";
+import { EARLIER_SEED } from "./stored-commit.ts";
 import type { StoredCommit } from "./stored-commit.ts";
 
 /** With so much that the index does not have, it is put there: one large transaction instead of many small ones. */
@@ -44,7 +46,7 @@ export class CommitWriter implements AsyncDisposable {
     const environment = openEnvironment(path, mapSizeBytes);
     this.#environment = environment;
     this.#segmentsDir = segmentsDir;
-    this.#segments = new Segments(segmentsDir, seedOf(environment));
+    this.#segments = new Segments(segmentsDir, seedOf(environment, segmentsDir));
     for (const { value } of environment.places.getRange({}))
       this.#segments.keep(decodePlace(value));
     this.#applied = Number(environment.groups.get(APPLIED_KEY) ?? 0);
@@ -227,11 +229,12 @@ export class CommitWriter implements AsyncDisposable {
   }
 }
 
-/** Made once. An earlier version began at 0, and its commits may still wait. */
-function seedOf({ groups }: Environment): number {
+/** Made once. An earlier version began at 0, and its commits may still wait: all of them, when none was put into LMDB yet. */
+function seedOf({ groups }: Environment, segmentsDir: string): number {
   const known = groups.get(SEED_KEY);
   if (known !== undefined) return Number(known);
-  const seed = groups.get(APPLIED_KEY) === undefined ? randomBytes(4).readUInt32BE() : 0;
+  const isNew = groups.get(APPLIED_KEY) === undefined && listSegments(segmentsDir).length === 0;
+  const seed = isNew ? randomBytes(4).readUInt32BE() : EARLIER_SEED;
   groups.putSync(SEED_KEY, String(seed));
   return seed;
 }

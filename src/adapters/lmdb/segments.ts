@@ -1,13 +1,7 @@
-import {
-  closeSync,
-  fdatasyncSync,
-  fstatSync,
-  openSync,
-  readSync,
-  writeSync,
-  writevSync,
-} from "node:fs";
+import { closeSync, fdatasyncSync, openSync, statSync, writeSync, writevSync } from "node:fs";
 import type { Place } from "./layout.ts";
+import { firstNumber, placesOf, readCommits } from "./read-segment.ts";
+import type { WrittenCommit } from "./read-segment.ts";
 import {
   createSegment,
   isWhole,
@@ -17,7 +11,7 @@ import {
   SEGMENT_BYTES,
   segmentPath,
 } from "./segment-files.ts";
-import { COMMIT_HEAD_BYTES, decodeCommit, encodeCommit, numberAtStart } from "./stored-commit.ts";
+import { COMMIT_HEAD_BYTES, encodeCommit } from "./stored-commit.ts";
 import type { StoredCommit } from "./stored-commit.ts";
 
 /** A larger commit is not taken: what it would leave of a segment unused is too much. */
@@ -29,15 +23,8 @@ export const RETRY_COMMITS = 100;
 /** Fewer full segments than this are not worth clearing out. */
 const LEAST_SEALED = 8;
 
-/** A commit as it was written: where its blobs are, and what is to be put into the index. */
-export interface WrittenCommit {
-  readonly number: number;
-  readonly places: readonly (readonly [seq: number, place: Place])[];
-  readonly rows: Uint8Array;
-  readonly groups: StoredCommit["groups"];
-}
-
 interface Sealed {
+  readonly sizeBytes: number;
   lastNumber: number;
   liveBytes: number;
 }
@@ -70,26 +57,29 @@ export class Segments implements AsyncDisposable {
     this.#dir = dir;
     this.#seed = seed;
     for (const id of listSegments(dir)) {
-      this.#sealed.set(id, { lastNumber: 0, liveBytes: 0 });
+      const sizeBytes = statSync(segmentPath(dir, id)).size;
+      this.#sealed.set(id, { sizeBytes, lastNumber: 0, liveBytes: 0 });
       this.#nextId = Math.max(this.#nextId, id + 1);
     }
   }
 
-  /** A blob that the index knows of. @throws {Error} when its segment is gone */
-  keep({ segment, lengthBytes }: Place): void {
+  /** A blob that the index knows of. @throws {Error} when its segment is gone, or ends before it */
+  keep({ segment, positionBytes, lengthBytes }: Place): void {
     const holder = this.#sealed.get(segment);
-    if (holder === undefined)
-      throw new Error(
-        `${segmentPath(this.#dir, segment)} is missing: restore the log's whole directory from a backup`,
-      );
+    if (holder === undefined) throw damaged(segmentPath(this.#dir, segment), "is missing");
+    if (positionBytes + lengthBytes > holder.sizeBytes)
+      throw damaged(segmentPath(this.#dir, segment), `is cut off after ${holder.sizeBytes} bytes`);
     holder.liveBytes += lengthBytes;
   }
 
-  /** The commits after `number`, in order and without a gap: those that a crash kept from the index. */
+  /**
+   * The commits after `number`, in order and without a gap: those that a crash kept from the index.
+   * @throws {Error} when one of them cannot be read: what a crash cuts short is the last
+   */
   readAfter(number: number): WrittenCommit[] {
     const found = new Map<number, WrittenCommit>();
     for (const id of this.#segmentsAfter(number))
-      for (const commit of this.#readCommits(id))
+      for (const commit of readCommits(this.#dir, id, this.#seed))
         // A later segment is right: in the earlier one it failed, and was refused, and its number was given again.
         if (commit.number > number) found.set(commit.number, commit);
     const commits: WrittenCommit[] = [];
@@ -99,36 +89,30 @@ export class Segments implements AsyncDisposable {
       commits.push(commit);
       for (const [, place] of commit.places) this.keep(place);
     }
+    const latest = Math.max(number, ...found.keys());
+    if (latest > number + commits.length)
+      throw damaged(
+        this.#dir,
+        `is damaged (commit ${number + commits.length + 1} cannot be read, commit ${latest} can)`,
+      );
     return commits;
   }
 
-  /** In the order in which they were written: the last that begins with `number` or before it, and all that begin later. */
+  /**
+   * In the order in which they were written: the last that begins with `number` or before it, and all that begin later. First
+   * those that begin with no commit: new, or damaged there.
+   */
   #segmentsAfter(number: number): number[] {
-    const byFirst = [...this.#sealed.keys()]
-      .flatMap((id) => {
-        const first = firstNumber(segmentPath(this.#dir, id));
-        return first === null ? [] : [{ id, first }];
-      })
-      .toSorted((a, b) => a.first - b.first);
-    const from = byFirst.findLastIndex(({ first }) => first <= number);
-    return byFirst.slice(Math.max(0, from)).map(({ id }) => id);
-  }
-
-  #readCommits(segment: number): WrittenCommit[] {
-    const bytes = readFile(segmentPath(this.#dir, segment), Infinity);
-    const commits: WrittenCommit[] = [];
-    let at = 0;
-    let last = 0;
-    for (;;) {
-      const decoded = decodeCommit(bytes.subarray(at), this.#seed);
-      // Of an earlier use of the segment.
-      if (decoded === null || decoded.number <= last) return commits;
-      const { number, commit, sizeBytes, blobsAt } = decoded;
-      const { rows, groups } = commit;
-      commits.push({ number, places: placesOf(commit, segment, at + blobsAt), rows, groups });
-      last = number;
-      at += sizeBytes;
-    }
+    const segments = [...this.#sealed.keys()].map((id) => ({
+      id,
+      first: firstNumber(this.#dir, id),
+    }));
+    const headless = segments.filter(({ first }) => first === null);
+    const byFirst = segments
+      .filter(({ first }) => first !== null)
+      .toSorted((a, b) => a.first! - b.first!);
+    const from = byFirst.findLastIndex(({ first }) => first! <= number);
+    return [...headless, ...byFirst.slice(Math.max(0, from))].map(({ id }) => id);
   }
 
   /** Durable when it returns. Null, and nothing written, when it is too large or there is no room. @throws {Error} of the file system */
@@ -220,7 +204,14 @@ export class Segments implements AsyncDisposable {
       closeSync(current.file);
       this.#sealed.set(current.id, current);
     }
-    this.#current = { id, file, endBytes: 0, lastNumber: number, liveBytes: 0 };
+    this.#current = {
+      id,
+      file,
+      sizeBytes: SEGMENT_BYTES,
+      endBytes: 0,
+      lastNumber: number,
+      liveBytes: 0,
+    };
     return this.#current;
   }
 
@@ -267,25 +258,6 @@ function blankHead({ file, endBytes }: Current): void {
   }
 }
 
-function placesOf({ blobs }: StoredCommit, segment: number, blobsAt: number) {
-  let positionBytes = blobsAt;
-  return blobs.map(({ seq, bytes }) => {
-    const place: Place = { segment, positionBytes, lengthBytes: bytes.byteLength };
-    positionBytes += bytes.byteLength;
-    return [seq, place] as const;
-  });
-}
-
-function firstNumber(path: string): number | null {
-  return numberAtStart(readFile(path, COMMIT_HEAD_BYTES));
-}
-
-function readFile(path: string, mostBytes: number): Buffer {
-  const file = openSync(path, "r");
-  try {
-    const bytes = Buffer.allocUnsafeSlow(Math.min(fstatSync(file).size, mostBytes));
-    return bytes.subarray(0, readSync(file, bytes, 0, bytes.length, 0));
-  } finally {
-    closeSync(file);
-  }
+function damaged(path: string, what: string): Error {
+  return new Error(`${path} ${what}: restore the log's whole directory from a backup`);
 }

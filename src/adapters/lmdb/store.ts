@@ -51,7 +51,7 @@ export interface StoreOptions {
 }
 
 export async function openStore(options: StoreOptions): Promise<CommitStore> {
-  await checkLogFile(options.path);
+  await checkLogFile(options.path, options.segmentsDir);
   const store = new LmdbStore(options);
   await store.start();
   return store;

@@ -1,7 +1,10 @@
 import { crc32 } from "node:zlib";
 
 const MAGIC = 0x77_61_6c_31;
+const MAGIC_BYTES = Buffer.from("wal1");
 export const COMMIT_HEAD_BYTES = 32;
+/** What checksums of an earlier version begin with: no secret. */
+export const EARLIER_SEED = 0;
 const BLOB_HEAD_BYTES = 10;
 
 /** A commit that only adds. */
@@ -102,4 +105,9 @@ export function decodeCommit(bytes: Buffer, seed: number): DecodedCommit | null 
 export function numberAtStart(bytes: Buffer): number | null {
   if (bytes.length < COMMIT_HEAD_BYTES || bytes.readUInt32BE(0) !== MAGIC) return null;
   return Number(bytes.readBigUInt64BE(8));
+}
+
+/** Where something begins, at `from` or later, that may be a commit; -1 when nothing does. */
+export function findHead(bytes: Buffer, from: number): number {
+  return bytes.indexOf(MAGIC_BYTES, from);
 }

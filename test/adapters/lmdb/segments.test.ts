@@ -15,7 +15,7 @@ import type { StreamId } from "../../../src/adapters/lmdb/layout.ts";
 import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
 import { SegmentReader } from "../../../src/adapters/lmdb/segment-reader.ts";
 import { Segments } from "../../../src/adapters/lmdb/segments.ts";
-import type { WrittenCommit } from "../../../src/adapters/lmdb/segments.ts";
+import type { WrittenCommit } from "../../../src/adapters/lmdb/read-segment.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { encodeCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
@@ -84,7 +84,7 @@ function asStored(dir: string, { places, rows, groups }: WrittenCommit): StoredC
   };
 }
 
-it("what was written is read, in order and from any number on; what a crash cut short or changed is not", async () => {
+it("what was written is read, in order and from any number on; a last commit that a crash cut short is not, and damage before it is told", async () => {
   await using base = await temporaryDir();
   let run = 0;
   await fc.assert(
@@ -117,7 +117,9 @@ it("what was written is read, in order and from any number on; what a crash cut 
         content[damagedAt] = content[damagedAt]! ^ change;
         writeFileSync(path, content);
         const intact = ends.slice(1).filter((end) => end <= damagedAt).length;
-        expect(readAfter(first - 1)).toEqual(commits.slice(0, intact));
+        const last = commits.length - 1;
+        if (intact === last) expect(readAfter(first - 1)).toEqual(commits.slice(0, last));
+        else expect(() => readAfter(first - 1)).toThrow("is damaged");
         rmSync(dir, { recursive: true });
       },
     ),
@@ -295,6 +297,62 @@ it("refuses to open when a segment is missing that is needed", async () => {
   await expect(openStore(storeIn(dir.path))).rejects.toThrow(/1\.segment is missing: restore/);
 });
 
+it("refuses to open when a segment that is needed is cut off: it opened, and those who read failed for ever", async () => {
+  await using dir = await temporaryDir();
+  const store = await openStore(storeIn(dir.path));
+  await commitOne(store, 0, 100);
+  await store[Symbol.asyncDispose]();
+  truncateSync(join(dir.path, "segments", "1.segment"), 50);
+  await expect(openStore(storeIn(dir.path))).rejects.toThrow(
+    /1\.segment is cut off after 50 bytes/,
+  );
+});
+
+it.each([0, 1])(
+  "refuses to open when a commit is damaged that others follow: they were dropped in silence, all of them (commit %i)",
+  async (damagedCommit) => {
+    await using dir = await temporaryDir();
+    await using copy = await temporaryDir();
+    const store = await openStore(storeIn(dir.path));
+    for (let offset = 0; offset < 4; offset += 1) await commitOne(store, offset, 1_000);
+    cpSync(dir.path, copy.path, { recursive: true });
+    await store[Symbol.asyncDispose]();
+    const segment = join(copy.path, "segments", "1.segment");
+    const whole = readFileSync(segment);
+    const heads: number[] = [];
+    for (let at = whole.indexOf("wal1"); at !== -1; at = whole.indexOf("wal1", at + 1))
+      heads.push(at);
+    expect(heads).toHaveLength(4);
+    for (const [at, flipped] of [
+      [heads[damagedCommit]!, 0xff],
+      [heads[damagedCommit]! + 500, 1],
+    ] as const) {
+      const damaged = Buffer.from(whole);
+      damaged[at]! ^= flipped;
+      writeFileSync(segment, damaged);
+      await expect(openStore(storeIn(copy.path))).rejects.toThrow(
+        `is damaged (commit ${damagedCommit + 1} cannot be read, commit 4 can): restore`,
+      );
+    }
+    writeFileSync(segment, whole);
+    const reopened = await openStore(storeIn(copy.path));
+    expectWhole(reopened, 4);
+    await reopened[Symbol.asyncDispose]();
+  },
+);
+
+it("refuses to open without its index: the segments were taken for free ones, and written anew", async () => {
+  await using dir = await temporaryDir();
+  const store = await openStore(storeIn(dir.path));
+  await commitOne(store, 0, 100);
+  await store[Symbol.asyncDispose]();
+  const { path } = storeIn(dir.path);
+  truncateSync(path, 0);
+  await expect(openStore(storeIn(dir.path))).rejects.toThrow(/log\.mdb is missing or empty/);
+  rmSync(path);
+  await expect(openStore(storeIn(dir.path))).rejects.toThrow(/log\.mdb is missing or empty/);
+});
+
 it("a segment that a crash left while it was made is not written to", async () => {
   await using dir = await temporaryDir();
   await (await openStore(storeIn(dir.path)))[Symbol.asyncDispose]();
@@ -322,22 +380,25 @@ it("bytes in a payload that look like a commit are not taken for one", async () 
   expect(numbers(SEED)).toEqual([1, 2]);
 });
 
-it("takes over what an earlier version left in its write-ahead file", async () => {
-  await using dir = await temporaryDir();
-  await using earlier = await temporaryDir();
-  const { path, mapSizeBytes } = storeIn(dir.path);
-  const environment = openEnvironment(path, mapSizeBytes);
-  environment.groups.putSync("applied", "4");
-  await environment.root.close();
-  const writer = new Segments(earlier.path, 0);
-  writer.append(5, { blobs: [], rows: Buffer.alloc(0), groups: [["done", "here"]] });
-  await writer[Symbol.asyncDispose]();
-  cpSync(join(earlier.path, "1.segment"), join(dir.path, "log.wal"));
-  const store = await openStore(storeIn(dir.path));
-  expect(store.groupEntries()).toContainEqual(["done", "here"]);
-  await store[Symbol.asyncDispose]();
-  expect(readdirSync(dir.path)).not.toContain("log.wal");
-});
+it.each([4, 0])(
+  "takes over what an earlier version left in its write-ahead file, %i of them in LMDB: without any there it was all lost",
+  async (applied) => {
+    await using dir = await temporaryDir();
+    await using earlier = await temporaryDir();
+    const { path, mapSizeBytes } = storeIn(dir.path);
+    const environment = openEnvironment(path, mapSizeBytes);
+    if (applied > 0) environment.groups.putSync("applied", String(applied));
+    await environment.root.close();
+    const writer = new Segments(earlier.path, 0);
+    writer.append(applied + 1, { blobs: [], rows: Buffer.alloc(0), groups: [["done", "here"]] });
+    await writer[Symbol.asyncDispose]();
+    cpSync(join(earlier.path, "1.segment"), join(dir.path, "log.wal"));
+    const store = await openStore(storeIn(dir.path));
+    expect(store.groupEntries()).toContainEqual(["done", "here"]);
+    await store[Symbol.asyncDispose]();
+    expect(readdirSync(dir.path)).not.toContain("log.wal");
+  },
+);
 
 it("without room for a segment every commit is a transaction of its own", async () => {
   await using dir = await temporaryDir();

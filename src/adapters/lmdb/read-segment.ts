@@ -1,0 +1,68 @@
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import type { Place } from "./layout.ts";
+import { segmentPath } from "./segment-files.ts";
+import {
+  COMMIT_HEAD_BYTES,
+  decodeCommit,
+  EARLIER_SEED,
+  findHead,
+  numberAtStart,
+} from "./stored-commit.ts";
+import type { StoredCommit } from "./stored-commit.ts";
+
+/** A commit as it was written: where its blobs are, and what is to be put into the index. */
+export interface WrittenCommit {
+  readonly number: number;
+  readonly places: readonly (readonly [seq: number, place: Place])[];
+  readonly rows: Uint8Array;
+  readonly groups: StoredCommit["groups"];
+}
+
+/**
+ * The whole commits of the segment, in order; those behind one that cannot be read, too: that they are there tells that it
+ * was not the last, which a crash may cut short.
+ */
+export function readCommits(dir: string, segment: number, seed: number): WrittenCommit[] {
+  const bytes = readFile(segmentPath(dir, segment), Infinity);
+  const commits: WrittenCommit[] = [];
+  let last = 0;
+  for (let at = 0; at !== -1;) {
+    const decoded = decodeCommit(bytes.subarray(at), seed);
+    // Lower numbers are of an earlier use.
+    if (decoded === null || decoded.number <= last) {
+      // Without a secret, what looks like a commit may be somebody's payload.
+      at = seed === EARLIER_SEED ? -1 : findHead(bytes, at + 1);
+      continue;
+    }
+    const { number, commit, sizeBytes, blobsAt } = decoded;
+    const { rows, groups } = commit;
+    commits.push({ number, places: placesOf(commit, segment, at + blobsAt), rows, groups });
+    last = number;
+    at += sizeBytes;
+  }
+  return commits;
+}
+
+/** Of the commit that the segment begins with, whole or not; null when it begins with none. */
+export function firstNumber(dir: string, segment: number): number | null {
+  return numberAtStart(readFile(segmentPath(dir, segment), COMMIT_HEAD_BYTES));
+}
+
+export function placesOf({ blobs }: StoredCommit, segment: number, blobsAt: number) {
+  let positionBytes = blobsAt;
+  return blobs.map(({ seq, bytes }) => {
+    const place: Place = { segment, positionBytes, lengthBytes: bytes.byteLength };
+    positionBytes += bytes.byteLength;
+    return [seq, place] as const;
+  });
+}
+
+function readFile(path: string, mostBytes: number): Buffer {
+  const file = openSync(path, "r");
+  try {
+    const bytes = Buffer.allocUnsafeSlow(Math.min(fstatSync(file).size, mostBytes));
+    return bytes.subarray(0, readSync(file, bytes, 0, bytes.length, 0));
+  } finally {
+    closeSync(file);
+  }
+}
