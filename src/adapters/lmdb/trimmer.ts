@@ -39,7 +39,8 @@ interface Trimmable {
 
 /**
  * Frees what is no longer needed: past the commits of every group that gets the topic and older than the retention.
- * Records of `held` and the delay tiers are somebody's deliveries: without a group that has read them they stay.
+ * Records of `held` and the delay tiers are somebody's deliveries, and events were answered: without a group that has read
+ * them they stay, also where the role that does has not run yet.
  * `limits` is never trimmed but compacted: the latest record of every key is always there.
  */
 export class Trimmer implements AsyncDisposable {
@@ -135,7 +136,7 @@ export class Trimmer implements AsyncDisposable {
   #limits(topic: Topic, partition: number): { belowOffset: number; beforeMs: number } {
     const { groups, clock, retentionMs } = this.#options;
     const { groups: subscribers, sideGroups } = groups.subscribers(topic);
-    const needsGroup = topic === "held" || topic.startsWith("delay-");
+    const needsGroup = topic === "events" || topic === "held" || topic.startsWith("delay-");
     let belowOffset = needsGroup && subscribers.length === 0 ? 0 : Infinity;
     let keepMs = retentionMs;
     for (const group of subscribers)

@@ -26,7 +26,7 @@ it("a trim of much goes in many small steps, and appends go on between them", as
     await log.append(
       partitions
         .filter((partition) => commit % (partition + 1) === 0)
-        .map((partition) => record("events", partition, `${commit}`)),
+        .map((partition) => record("attempts", partition, `${commit}`)),
     );
   }
   const ended: string[] = [];
@@ -34,7 +34,7 @@ it("a trim of much goes in many small steps, and appends go on between them", as
     ended.push("trim");
     return rows;
   });
-  await log.append([record("events", 0, "meanwhile")]).then(() => ended.push("append"));
+  await log.append([record("attempts", 0, "meanwhile")]).then(() => ended.push("append"));
   const rows = await trim;
   expect(ended).toEqual(["append", "trim"]);
   const inPartition = (partition: number) => Math.ceil(COMMITS / (partition + 1));
@@ -51,11 +51,11 @@ it("a group that comes while much is trimmed keeps what it has not read", async 
   await using dir = await temporaryDir();
   await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
   for (let commit = 0; commit < COMMITS; commit += 1)
-    await log.append([record("events", 0, `${commit}`)]);
+    await log.append([record("attempts", 0, `${commit}`)]);
   const trim = log.trim();
   await using consumer = await collect(log, {
     group: "new",
-    topics: ["events"],
+    topics: ["attempts"],
     deadlineMs: 5_000,
   });
   const trimmed = await trim;
@@ -91,4 +91,17 @@ it("what one group has not read stays, whatever lies beside it in the same blobs
   for (const { partition, offset, value } of again.records)
     expect(Buffer.from(value).toString()).toBe(`${partition}-${offset}`);
   await log[Symbol.asyncDispose]();
+});
+
+it("events stay while no group has come for them: where the delivery role had not run yet they went after an hour", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
+  await log.append([record("events", 0, "answered")]);
+  await log.trim();
+  await using consumer = await collect(log, {
+    group: "late",
+    topics: ["events"],
+    deadlineMs: 5_000,
+  });
+  expect(await consumer.received(1)).toHaveLength(1);
 });
