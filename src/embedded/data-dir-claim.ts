@@ -1,6 +1,7 @@
 import { link, readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isAlive } from "./data-dir-process.ts";
+import { answersAlive, removeOtherSigns, showAlive } from "./data-dir-alive.ts";
+import { isAlive, isElsewhere } from "./data-dir-process.ts";
 import type { ProcessIdentity } from "./data-dir-process.ts";
 
 export interface Claimant extends ProcessIdentity {
@@ -19,11 +20,30 @@ export type ClaimOutcome =
  * twice: a released claim stays, marked, so that a process which looked earlier cannot slip in behind it.
  */
 export async function claim(runDir: string, claimant: Claimant): Promise<ClaimOutcome> {
+  const alive = await showAlive(runDir, claimant.token);
+  let outcome: ClaimOutcome | null = null;
+  try {
+    outcome = await claimOnceFree(runDir, claimant);
+  } finally {
+    if (outcome?.kind !== "claimed") await alive[Symbol.asyncDispose]();
+  }
+  if (outcome.kind === "held") return outcome;
+  const { release } = outcome;
+  return {
+    kind: "claimed",
+    release: async () => {
+      await release();
+      await alive[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function claimOnceFree(runDir: string, claimant: Claimant): Promise<ClaimOutcome> {
   for (;;) {
     const latest = await latestNumber(runDir);
     const held = latest === 0 ? null : await readClaim(runDir, latest);
     if (held === "gone") continue;
-    if (held !== null && !held.released && isAlive(held)) return { kind: "held", pid: held.pid };
+    if (held !== null && (await isHeld(runDir, held))) return { kind: "held", pid: held.pid };
     const mine = latest + 1;
     if (!(await tryCreate(runDir, mine, claimant))) continue;
     // Numbers below a newer claim were cleaned up: ours may have been free only because of that.
@@ -32,8 +52,14 @@ export async function claim(runDir: string, claimant: Claimant): Promise<ClaimOu
       continue;
     }
     await removeBelow(runDir, mine);
+    await removeOtherSigns(runDir, claimant.token);
     return { kind: "claimed", release: () => write(runDir, mine, { ...claimant, released: true }) };
   }
+}
+
+async function isHeld(runDir: string, held: Claim): Promise<boolean> {
+  if (held.released) return false;
+  return isElsewhere(held) ? answersAlive(runDir, held.token) : isAlive(held);
 }
 
 async function tryCreate(runDir: string, number: number, claimant: Claimant): Promise<boolean> {

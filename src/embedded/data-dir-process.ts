@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
 /** What tells one process from every other, also from a later one that got its pid. */
@@ -8,10 +8,31 @@ export interface ProcessIdentity {
   /** Null where neither /proc nor ps can tell. */
   readonly startedAt: string | null;
   readonly host: string;
+  /** In which the pid counts: every container has one of its own. Null where there are none; claims of an earlier version lack it. */
+  readonly pidNamespace?: string | null;
 }
 
 export function currentProcess(): ProcessIdentity {
-  return { pid: process.pid, startedAt: startTime(process.pid), host: hostname() };
+  return {
+    pid: process.pid,
+    startedAt: startTime(process.pid),
+    host: hostname(),
+    pidNamespace: ownPidNamespace(),
+  };
+}
+
+/** Its pid says nothing here: another process has it, or none. */
+export function isElsewhere({ pidNamespace }: ProcessIdentity): boolean {
+  const own = ownPidNamespace();
+  return own !== null && typeof pidNamespace === "string" && pidNamespace !== own;
+}
+
+function ownPidNamespace(): string | null {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    return null;
+  }
 }
 
 /** Where the start time cannot be told, the host name must do: a container made anew over the same volume has another. */

@@ -1,0 +1,50 @@
+import { readdir, rm } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
+
+const SUFFIX = ".alive";
+
+/**
+ * A socket that accepts as long as its process lives, however that ends: over a volume, containers of one machine see it of
+ * each other, while their pids say nothing. Where there can be none (a path too long for it, a file system without) nothing
+ * is shown.
+ */
+export async function showAlive(runDir: string, token: string): Promise<AsyncDisposable> {
+  const path = socketFile(runDir, token);
+  const server = createServer((socket) => socket.destroy());
+  const isListening = await new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen(path, () => resolve(true));
+  });
+  server.unref();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      if (isListening) await new Promise((resolve) => server.close(resolve));
+      await rm(path, { force: true });
+    },
+  };
+}
+
+/** Whether the process that shows itself under this token is alive. */
+export async function answersAlive(runDir: string, token: string): Promise<boolean> {
+  const socket = connect(socketFile(runDir, token));
+  try {
+    return await new Promise<boolean>((resolve) => {
+      socket.once("connect", () => resolve(true));
+      socket.once("error", () => resolve(false));
+    });
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** For an owner: those of processes that were killed, or that came too late. */
+export async function removeOtherSigns(runDir: string, token: string): Promise<void> {
+  for (const name of await readdir(runDir))
+    if (name.endsWith(SUFFIX) && join(runDir, name) !== socketFile(runDir, token))
+      await rm(join(runDir, name), { force: true });
+}
+
+function socketFile(runDir: string, token: string): string {
+  return join(runDir, `${token.slice(0, 8)}${SUFFIX}`);
+}
