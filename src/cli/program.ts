@@ -134,10 +134,14 @@ function report(error: unknown, io: CommandIo): number {
   }
   if (error instanceof RelayError || error instanceof LogError)
     printLine(io.stderr, `relay: ${error.message}`);
-  else
-    printLine(
-      io.stderr,
-      `relay: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
-    );
+  else printLine(io.stderr, `relay: ${describe(error)}`);
   return EXIT.failed;
+}
+
+/** A full disk is told in one line, anything unforeseen by its stack. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if ("code" in error && error.code === "ENOSPC")
+    return `the disk is full (${error.message}): make room on it, or set RELAY_DATA_DIR to a directory on another one`;
+  return error.stack ?? error.message;
 }

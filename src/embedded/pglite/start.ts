@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import type { Logger } from "../../domain/logger.ts";
@@ -24,6 +24,8 @@ const MAX_CONNECTIONS = 64;
 
 /** Small log segments: configuration is little data, and a new directory is 28 MB in place of 40. */
 const INITDB_FLAGS = ["--wal-segsize=1", "--no-sync"];
+
+const WASI_ENOSPC = 51;
 
 function connectionTo(host: string): EmbeddedConnection {
   return { host, user: "postgres", database: "postgres" };
@@ -94,7 +96,7 @@ export async function startEmbeddedPostgres(options: {
 
 /** The connection to the embedded PostgreSQL that another process serves; null when none does. */
 export async function attachEmbeddedPostgres(dataDir: string): Promise<EmbeddedConnection | null> {
-  const directory = socketDirectory(dataDir);
+  const directory = await socketDirectory(dataDir);
   return (await answers(socketPath(directory))) ? connectionTo(directory) : null;
 }
 
@@ -121,16 +123,21 @@ async function openFiles(
   options: { readonly logger: Logger; readonly templateFile?: string },
 ) {
   const { templateFile, logger } = options;
-  if (await exists(join(files, "ready"))) return PGlite.create(join(files, "data"));
-  // Half-made by a process that was killed while it made it: nothing was stored yet.
-  await rm(join(files, "data"), { recursive: true, force: true });
+  const data = join(files, "data");
+  if (await exists(join(files, "ready"))) return openMade(PGlite, data);
+  await moveAside(data, join(files, "unfinished"), logger);
   const template = templateFile === undefined ? null : await readOrNull(templateFile);
   const database = await PGlite.create(
-    join(files, "data"),
+    data,
     template === null
       ? { initDbStartParams: INITDB_FLAGS }
       : { loadDataDir: new Blob([new Uint8Array(template)]) },
-  );
+  ).catch((cause: unknown) => {
+    throw new UsageError(
+      `the database in ${data} cannot be made (${reasonOf(cause)}): make room on its disk, or set RELAY_DATA_DIR to another directory`,
+      { cause },
+    );
+  });
   await writeFile(join(files, "ready"), "initialised\n");
   if (template === null && templateFile !== undefined) {
     try {
@@ -146,8 +153,49 @@ async function openFiles(
   return database;
 }
 
+/** The engine makes an empty database where there is none, and tells a damaged one by a stack: neither helps an operator. */
+async function openMade(PGlite: Engine, data: string) {
+  if (!(await exists(join(data, "PG_VERSION"))))
+    throw new UsageError(
+      `the database in ${data} is missing: restore the data directory from a backup, or set RELAY_DATA_DIR to a new one`,
+    );
+  try {
+    return await PGlite.create(data);
+  } catch (cause) {
+    throw new UsageError(
+      `the database in ${data} cannot be opened (${reasonOf(cause)}): see that its disk has room, or restore the data directory from a backup`,
+      { cause },
+    );
+  }
+}
+
+/** The engine's file system throws objects with a WASI number. */
+function reasonOf(cause: unknown): string {
+  if (cause instanceof Error) return cause.message;
+  const { errno } = (cause ?? {}) as { readonly errno?: unknown };
+  return errno === WASI_ENOSPC ? "no space left on device" : `error ${String(errno)}`;
+}
+
+/**
+ * Half-made by a process that was killed while it made it: nothing was stored yet. Kept once all the same: a copy of a
+ * data directory may have left out the mark that it is whole.
+ */
+async function moveAside(data: string, aside: string, logger: Logger): Promise<void> {
+  if (!(await exists(data))) return;
+  if (await exists(aside)) return rm(data, { recursive: true, force: true });
+  await rename(data, aside);
+  logger.warn({ keptAs: aside }, "pglite.unfinished_database");
+}
+
+/** @throws {Error} when it cannot be told: what is there must not be taken for missing */
 async function exists(path: string): Promise<boolean> {
-  return (await readOrNull(path)) !== null;
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    throw error;
+  }
 }
 
 async function readOrNull(path: string): Promise<Buffer | null> {

@@ -1,6 +1,16 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, stat } from "node:fs/promises";
+import {
+  chmod,
+  mkdir,
+  readFile,
+  rm,
+  rmdir,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import pg from "pg";
@@ -11,7 +21,7 @@ import {
   startEmbeddedPostgres,
   type EmbeddedConnection,
 } from "../../../src/embedded/pglite/start.ts";
-import { socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
+import { socketDirectory, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { PGLITE_TEMPLATE, silentLogger, temporaryDirectory } from "../../support/postgres.ts";
 
@@ -275,6 +285,47 @@ describe("embedded PostgreSQL across restarts", () => {
     await using database = open(embedded.connection);
     expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
   }, 60_000);
+
+  it("keeps a database whose mark is missing, and starts anew beside it: it was removed with all it held", async () => {
+    await using directory = await temporaryDirectory();
+    const files = join(directory.path, "postgres");
+    await mkdir(join(files, "data", "base"), { recursive: true });
+    await writeFile(join(files, "data", "kept"), "rows");
+    await (await start(directory.path))[Symbol.asyncDispose]();
+    expect(await readFile(join(files, "unfinished", "kept"), "utf8")).toBe("rows");
+  }, 60_000);
+
+  it("says in one line that a database is missing or damaged: it made an empty one, or showed a stack", async () => {
+    await using directory = await temporaryDirectory();
+    const data = join(directory.path, "postgres", "data");
+    await (await start(directory.path))[Symbol.asyncDispose]();
+    await truncate(join(data, "global", "pg_control"), 0);
+    await expect(start(directory.path)).rejects.toThrow(
+      /cannot be opened .* restore the data directory/,
+    );
+    await rm(data, { recursive: true });
+    await expect(start(directory.path)).rejects.toThrow(/is missing: restore the data directory/);
+  }, 60_000);
+
+  it("meets in one place by whichever name the data directory is called: keys were refused by a symbolic link", async () => {
+    await using directory = await temporaryDirectory();
+    const deep = join(directory.path, "d".repeat(90));
+    await using embedded = await start(deep);
+    const short = join(directory.path, "short");
+    await symlink(deep, short);
+    expect(await attachEmbeddedPostgres(short)).toEqual(embedded.connection);
+  }, 60_000);
+
+  it("does not use a socket directory that somebody else may have made", async () => {
+    await using directory = await temporaryDirectory();
+    const deep = join(directory.path, "d".repeat(90));
+    await mkdir(deep);
+    const sockets = await socketDirectory(deep);
+    await mkdir(sockets);
+    await chmod(sockets, 0o777);
+    await expect(start(deep)).rejects.toThrow(/does not belong to this user alone/);
+    await rmdir(sockets);
+  });
 
   it("works in a directory whose path is too long for a socket", async () => {
     await using directory = await temporaryDirectory();
