@@ -1,7 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { link, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { SealedRows } from "../domain/config-store.ts";
 import { UsageError } from "../domain/errors.ts";
+import type { SecretBox } from "../management/secret-box.ts";
 
 /**
  * The key that encrypts stored secrets: the configured one, or the embedded one, made once in the data directory (0600).
@@ -26,10 +28,33 @@ async function readOrMake(file: string): Promise<string> {
   const draft = `${file}.${process.pid}`;
   try {
     return await readFile(file, "utf8");
-  } catch {
-    await writeFile(draft, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600 });
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT")
+      throw new UsageError(`${file} cannot be read (${codeOf(error)}): let this user read it`, {
+        cause: error,
+      });
+    // Synced before anything is encrypted under it.
+    await writeFile(draft, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600, flush: true });
     await link(draft, file).catch(() => undefined);
     await rm(draft, { force: true });
     return readFile(file, "utf8");
   }
+}
+
+/**
+ * A relay under another key would answer every webhook with 503, and encrypt what is new under it.
+ * @throws {UsageError} when the stored secrets do not open under this key
+ */
+export async function refuseOtherKey(rows: SealedRows, box: SecretBox): Promise<void> {
+  for (const table of ["endpoints", "destinations"] as const) {
+    const [first] = await rows.readAfter(table, "", 1);
+    if (first !== undefined && !box.isCurrent(first.sealed))
+      throw new UsageError(
+        `the stored secrets are encrypted under another key (${first.id}): set RELAY_ENCRYPTION_KEY to that key, or restore encryption.key in the data directory; a change of keys that was interrupted is ended by relay secrets reencrypt`,
+      );
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : String(error);
 }

@@ -1,8 +1,11 @@
 import { randomBytes } from "node:crypto";
+import { makeSealedRows } from "../adapters/postgres/sealed-rows.ts";
 import { ensureSetting } from "../adapters/postgres/settings.ts";
 import { RelayError } from "../domain/errors.ts";
 import type { ConfigCache } from "../management/config-cache.ts";
 import { makeIngestTokens, type IngestTokens } from "../management/ingest-token.ts";
+import type { SecretBox } from "../management/secret-box.ts";
+import { refuseOtherKey } from "./encryption-key.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
 import type { Part } from "./supervisor.ts";
 
@@ -27,17 +30,22 @@ export function makeLateTokens(): IngestTokens & { load(key: Uint8Array): void }
   };
 }
 
-/** Brings the schema up to date, reads what all nodes share, then follows changes into the cache. */
+/**
+ * Brings the schema up to date, sees that the secrets are stored under this node's key, reads what all nodes share, then
+ * follows changes into the cache.
+ */
 export function followConfiguration(options: {
   readonly store: OpenConfigStore;
   readonly cache: ConfigCache;
+  readonly box: SecretBox;
   readonly tokens: ReturnType<typeof makeLateTokens>;
 }): Part {
-  const { store, cache, tokens } = options;
+  const { store, cache, box, tokens } = options;
   return {
     name: "configuration",
     start: async () => {
       await store.migrate();
+      await refuseOtherKey(makeSealedRows(store.database), box);
       tokens.load(await ensureSetting(store.database, TOKEN_KEY_SETTING, () => randomBytes(32)));
       return store.follow({
         onChange: (change) => cache.apply(change),

@@ -40,7 +40,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     },
     { ttlMs: config.configTtlMs },
   );
-  await supervisor.add(followConfiguration({ store: configStore, cache, tokens }), {
+  await supervisor.add(followConfiguration({ store: configStore, cache, box, tokens }), {
     tolerant: true,
   });
   if (eventStore !== null)

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { makeSealedRows } from "../adapters/postgres/sealed-rows.ts";
+import type { OpenConfigStore } from "../app/open-config-store.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { base64Key } from "../config/value-types.ts";
 import { UsageError } from "../domain/errors.ts";
@@ -28,7 +29,7 @@ export async function reencryptSecrets(
     retiredKeys: [await readKeyFile(options.oldKeyFile)],
     randomBytes,
   });
-  await withConfigStore(io, async (store) => {
+  const reencrypt = async (store: OpenConfigStore): Promise<void> => {
     const { rewritten, alreadyCurrent } = await reencryptAll(
       makeSealedRows(store.database),
       box,
@@ -38,7 +39,9 @@ export async function reencryptSecrets(
       `${rewritten} rows are encrypted anew, ${alreadyCurrent} were under the new key before`,
     );
     printLine(io.stdout, "Start every relay process with this RELAY_ENCRYPTION_KEY from now on.");
-  });
+  };
+  // A running relay has the old key: it would read no secret any more.
+  await withConfigStore(io, reencrypt, { beside: false });
 }
 
 async function readKeyFile(path: string): Promise<Uint8Array> {

@@ -13,13 +13,22 @@ import type { CommandIo } from "./io.ts";
 const WAIT_MS = 20_000;
 const ASK_EVERY_MS = 100;
 
-/** Opens the configuration store beside a running relay, or alone; its schema is brought up to date first. */
+/**
+ * Opens the configuration store beside a running relay, or alone; its schema is brought up to date first.
+ * @param options.beside false: not beside a relay whose database is embedded
+ * @throws {UsageError} where there is one all the same
+ */
 export async function withConfigStore(
   io: CommandIo,
   work: (store: OpenConfigStore) => Promise<void>,
+  options: { readonly beside: boolean } = { beside: true },
 ): Promise<void> {
   const config = loadConfig(io.env);
   await using claim = config.databaseUrl === null ? await claimOrAttach(config.dataDir) : null;
+  if (config.databaseUrl === null && claim === null && !options.beside)
+    throw new UsageError(
+      `a relay runs on the data directory ${config.dataDir}: stop it before, and start it again after`,
+    );
   await using store = await openConfigStore({
     databaseUrl: config.databaseUrl,
     dataDir: config.dataDir,

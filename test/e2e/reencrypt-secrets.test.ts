@@ -15,8 +15,6 @@ it("relay secrets reencrypt: secrets go on working under the new key, and under 
     name: "Receiver",
     receiver_url: "http://127.0.0.1:19999/",
   });
-  expect(await relay.kill("SIGTERM")).toBe(0);
-
   const oldKeyFile = join(relay.dataDir, "old.key");
   const reencrypt = (key: Buffer | null, file = oldKeyFile) =>
     runRelay(["secrets", "reencrypt", "--old-key-file", file], {
@@ -27,6 +25,15 @@ it("relay secrets reencrypt: secrets go on working under the new key, and under 
     code: 2,
     stderr: expect.stringMatching(/cannot be read/),
   });
+  await writeFile(oldKeyFile, base64(keys.old));
+  // Beside a running relay: every webhook was answered 503 from then on.
+  expect(await reencrypt(keys.next)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/a relay runs on the data directory .*: stop it/),
+  });
+  expect((await postGithubWebhook(endpoint.url, "{}")).status).toBe(200);
+  expect(await relay.kill("SIGTERM")).toBe(0);
+
   await writeFile(oldKeyFile, "too short");
   expect(await reencrypt(keys.next)).toMatchObject({
     code: 2,
@@ -51,8 +58,15 @@ it("relay secrets reencrypt: secrets go on working under the new key, and under 
     stdout: expect.stringMatching(/^0 rows .* 2 were/),
   });
 
+  // Under the old key, or one that is made anew: it was ready, and answered every webhook with 503.
+  const { RELAY_ENCRYPTION_KEY: _, ...withoutKey } = relay.env;
+  for (const env of [relay.env, withoutKey])
+    expect(await runRelay(["start"], env)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/encrypted under another key .*: set RELAY_ENCRYPTION_KEY/),
+    });
   relay.env["RELAY_ENCRYPTION_KEY"] = base64(keys.next);
   await relay.start();
   expect((await postGithubWebhook(endpoint.url, "{}")).status).toBe(200);
   expect((await postGithubWebhook(endpoint.url, "{}", "forged")).status).toBe(401);
-}, 180_000);
+}, 300_000);
