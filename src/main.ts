@@ -13,6 +13,9 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   const onSignal = (): void => stop.abort();
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
+  // Whoever read the output is gone (`relay start | head`): stop in order, without a stack.
+  process.stdout.on("error", onSignal);
+  process.stderr.on("error", onSignal);
   try {
     return await runProgram({
       argv,

@@ -16,6 +16,7 @@ export async function verify(io: CommandIo): Promise<void> {
     input: io.stdin,
     crlfDelay: Number.POSITIVE_INFINITY,
   })) {
+    if (io.signal.aborted) return;
     if (line.trim() !== "") printLine(io.stdout, await verifyLine(line, ports, () => clock.now()));
   }
 }

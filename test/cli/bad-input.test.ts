@@ -1,7 +1,9 @@
+import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runRelay } from "../support/relay-process.ts";
 
@@ -112,6 +114,16 @@ describe("bad input to the program", () => {
       expect(code).toBe(2);
     },
   );
+
+  it("ends without a stack when whoever read its output is gone", async () => {
+    const line = JSON.stringify({ provider: "github", secret: "s", headers: {} });
+    const { stdout, stderr } = await promisify(execFile)("sh", [
+      "-c",
+      `yes '${line}' | head -n 50000 | "${process.execPath}" bin/relay.js verify | head -n 1`,
+    ]);
+    expect(stdout.trim().split("\n")).toHaveLength(1);
+    expect(stderr).toBe("");
+  });
 
   it("relay verify answers each line, readable or not", async () => {
     const request = {
