@@ -2,6 +2,8 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { makeChildren } from "./children.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
+const UNAVAILABLE_CAUSES = ["overloaded", "configuration", "verification", "log"] as const;
+
 /** Counts of the ingest stage and its HTTP server; fits `IngestMetrics` and `IngestServerMetrics`. */
 export function makeIngestMetrics(
   registry: Registry,
@@ -75,6 +77,9 @@ export function makeIngestMetrics(
       this.set({ unit: "bytes" }, now.bytes);
     },
   });
+  // A series that begins at 1 is no increase to Prometheus: the first webhooks that a process refuses would not be seen.
+  requests.inc({ outcome: "unavailable" }, 0);
+  for (const cause of UNAVAILABLE_CAUSES) unavailable.inc({ cause }, 0);
   const byOutcome = makeChildren((outcome: string) => requests.labels({ outcome }));
   return {
     answered: (outcome: string, tookSeconds: number): void => {

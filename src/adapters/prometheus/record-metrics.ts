@@ -1,6 +1,8 @@
 import { Counter, Histogram, type Registry } from "prom-client";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
+const RECORDED_TOPICS = ["events", "attempts"] as const;
+
 /** Counts of the recorder; fits `RecordMetrics`. */
 export function makeRecordMetrics(registry: Registry) {
   const registers = [registry];
@@ -37,6 +39,9 @@ export function makeRecordMetrics(registry: Registry) {
     labelNames,
     registers,
   });
+  // A series that begins at 1 is no increase to Prometheus: the first failure of a process would not be seen.
+  for (const topic of RECORDED_TOPICS)
+    for (const counter of [failures, skipped]) counter.inc({ topic }, 0);
   return {
     recorded: (topic: string, count: number, tookSeconds: number): void => {
       rows.inc({ topic }, count);
