@@ -7,7 +7,7 @@ const supported = (major === 20 && minor >= 19) || (major === 22 && minor >= 12)
 const program = new URL("../dist/main.js", import.meta.url);
 if (!supported) {
   console.error(
-    `webhook-relay needs Node 20.19+ or 22.12+, this is ${process.versions.node}: install one of them, or see "Other Node versions" in README.md`,
+    `webhook-relay needs Node 20.19+ or 22.12+, this is ${process.versions.node}: install one of them, or see "uWebSockets.js" in README.md`,
   );
   process.exitCode = 2;
 } else if (!existsSync(program)) {

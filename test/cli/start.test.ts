@@ -106,3 +106,9 @@ describe("relay start", () => {
     },
   );
 });
+
+it("the section that the program names on another version of Node is in the README", async () => {
+  const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
+  const section = /see "([^"]+)" in README\.md/.exec(await read("bin/relay.js"))?.[1];
+  expect(await read("README.md")).toContain(`\n## ${section}\n`);
+});
