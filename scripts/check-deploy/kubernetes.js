@@ -1,5 +1,7 @@
 // Structural checks of Kubernetes objects: the fields without which they do not work or are not safe.
 import { spawnSync } from "node:child_process";
+import { parse } from "yaml";
+import { readText } from "./files.js";
 import { buildKustomization, findKustomizations } from "./kustomize.js";
 
 const API_VERSIONS = {
@@ -27,7 +29,21 @@ export function checkKubernetes({ root, yamlFiles, report, useTools }) {
     checkObjects(folder, objects, report);
     if (useTools) renderWithKubectl(root, folder, report);
   }
+  checkAdapterRules(root, report);
   return built;
+}
+
+/** The autoscaler's namespace is always asked for: a rule that names no label for it is an error at every query. */
+function checkAdapterRules(root, report) {
+  const file = "deploy/README.md";
+  const block = /```yaml\n(externalRules:[\s\S]*?)```/.exec(readText(root, file))?.[1];
+  if (!report.expect(block, file, "has no externalRules for prometheus-adapter")) return;
+  for (const { seriesQuery, resources } of parse(block).externalRules)
+    report.expect(
+      resources?.overrides?.namespace?.resource === "namespace",
+      file,
+      `the adapter's rule for ${seriesQuery} names no label for the namespace`,
+    );
 }
 
 function checkObjects(folder, objects, report) {

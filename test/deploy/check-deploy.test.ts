@@ -162,6 +162,13 @@ const BREAKS: readonly Break[] = [
     says: "scales relay-in, which does not exist",
   },
   {
+    rule: "a rule that the adapter cannot ask by",
+    file: "deploy/README.md",
+    replace: /\n\s*resources: \{ overrides[^\n]*/,
+    by: "",
+    says: "names no label for the namespace",
+  },
+  {
     rule: "a disruption budget of nothing",
     file: "deploy/kubernetes/base/disruption.yaml",
     replace: "component: api",
