@@ -52,6 +52,8 @@ const MAX_ENDPOINTS = 50_000;
 const MAX_ABSENT_KEYS = 20_000;
 /** With an expired entry at hand, a store that takes longer is treated as unreachable, and for as long again. */
 const STALE_AFTER_MS = 1_000;
+/** Without one, a store that takes longer is: a provider waits ten seconds for its answer, and the log needs some of them. */
+const UNKNOWN_AFTER_MS = 3_000;
 
 const MISSING = { kind: "missing" } as const;
 const UNAVAILABLE = { kind: "unavailable" } as const;
@@ -156,7 +158,18 @@ export function makeConfigCache(
     if (askedAtMs !== undefined && clock.monotonic() - askedAtMs < ttlMs) return MISSING;
     if (key.kind === "token" && !ports.isOurToken(key.value)) return MISSING;
     if (loader.isDown()) return UNAVAILABLE;
-    return loader.load(key).then((loaded) => (loaded ? after(key, pick) : UNAVAILABLE));
+    return loadWithin(UNKNOWN_AFTER_MS, key).then((loaded) =>
+      loaded === true ? after(key, pick) : UNAVAILABLE,
+    );
+  }
+
+  /** Whether the store answered. */
+  function loadWithin(limitMs: number, key: BundleKey): Promise<boolean | "late"> {
+    let cancel: () => void = () => undefined;
+    const late = new Promise<"late">((resolve) => {
+      cancel = clock.schedule(limitMs, () => resolve("late"));
+    });
+    return Promise.race([loader.load(key), late]).finally(cancel);
   }
 
   async function reload<T>(
@@ -164,19 +177,9 @@ export function makeConfigCache(
     stale: BundleEntry,
     pick: (bundle: ConfigBundle) => T | undefined,
   ): Promise<Lookup<T>> {
-    let cancel: () => void = () => undefined;
-    const tooLate = new Promise<false>((resolve) => {
-      cancel = clock.schedule(STALE_AFTER_MS, () => {
-        hangsUntilMs = clock.monotonic() + STALE_AFTER_MS;
-        resolve(false);
-      });
-    });
-    const loaded = await Promise.race([
-      loader.load({ kind: "endpoint", value: stale.endpointId }),
-      tooLate,
-    ]);
-    cancel();
-    return loaded ? after(key, pick) : answerFrom(stale, pick);
+    const loaded = await loadWithin(STALE_AFTER_MS, { kind: "endpoint", value: stale.endpointId });
+    if (loaded === "late") hangsUntilMs = clock.monotonic() + STALE_AFTER_MS;
+    return loaded === true ? after(key, pick) : answerFrom(stale, pick);
   }
 
   /** What a key gives right after it was loaded. */

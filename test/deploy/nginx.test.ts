@@ -7,11 +7,12 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startProcess, type ServerProcess } from "../support/stores/child.ts";
 import { freePorts } from "../support/stores/free-port.ts";
+import { skipOrFail } from "../support/stores/skip-or-fail.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const CONFIG = fileURLToPath(new URL("../../deploy/nginx.conf", import.meta.url));
 const hasNginx = spawnSync("nginx", ["-v"]).status === 0;
-if (!hasNginx) console.warn("SKIPPED: deploy/nginx.conf in nginx, which is not installed here.");
+const isMissing = !hasNginx && skipOrFail("nginx", "it is not installed");
 
 /** Two ingests that refuse `/refused`, do not answer `/silent`, and take the rest. */
 const seen: IncomingHttpHeaders[] = [];
@@ -29,7 +30,7 @@ function send(method: string, path: string, headers: Record<string, string> = {}
   });
 }
 
-describe.skipIf(!hasNginx)("deploy/nginx.conf", () => {
+describe.skipIf(isMissing)("deploy/nginx.conf", () => {
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), "relay-nginx-"));
     await chmod(dir, 0o755);

@@ -86,6 +86,19 @@ async function settle() {
 const PUSH = { endpointId: "ep_1", token: "token-of-ep_1", destinationId: null } as const;
 
 describe("configuration cache", () => {
+  it("answers within three seconds while the store hangs, also for what was never loaded: providers wait ten", async () => {
+    save();
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (open = resolve));
+    const lookup = cache.endpointByToken("token-of-ep_1");
+    await settle();
+    time.advance(3_000);
+    expect(await lookup).toEqual({ kind: "unavailable" });
+    open();
+    await settle();
+    expect(cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
+  });
+
   it("answers at once, without a promise, after the first load", async () => {
     save(
       endpointRow({
