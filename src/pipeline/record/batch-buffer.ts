@@ -19,6 +19,8 @@ interface PartitionQueue<Row> {
   entries: Entry<Row>[];
   /** A batch that an earlier owner may have inserted; nothing else is taken before it. */
   plan: BatchPlan | null;
+  /** Number of the last batch that has records of it. */
+  takenIn: number;
 }
 
 export interface BatchLimits {
@@ -32,6 +34,7 @@ export class BatchBuffer<Row> {
   readonly #queues = new Map<number, PartitionQueue<Row>>();
   #rows = 0;
   #bytes = 0;
+  #batches = 0;
 
   constructor(topic: string) {
     this.#topic = topic;
@@ -46,7 +49,7 @@ export class BatchBuffer<Row> {
   }
 
   add(owned: OwnedPartition, plan: BatchPlan | null): void {
-    this.#queues.set(owned.partition, { owned, entries: [], plan });
+    this.#queues.set(owned.partition, { owned, entries: [], plan, takenIn: 0 });
   }
 
   /** Forgets what waits of a partition that belongs to another owner now. */
@@ -85,14 +88,17 @@ export class BatchBuffer<Row> {
     return null;
   }
 
-  /** The oldest of every partition in turn, up to the limits; null when nothing may be taken. */
+  /**
+   * The oldest of every partition in turn, up to the limits; null when nothing may be taken. Those that the limits left out come
+   * first the next time: a few large records fill a batch, and one partition may always have more of them.
+   */
   take(limits: BatchLimits): Batch<Row> | null {
     const ends = new Map<number, number>();
     let rows = 0;
     let bytes = 0;
     const ready = [...this.#queues.values()]
       .filter((queue) => queue.plan === null && queue.entries.length > 0)
-      .sort((a, b) => b.entries.length - a.entries.length)
+      .sort((a, b) => a.takenIn - b.takenIn || b.entries.length - a.entries.length)
       .slice(0, MAX_PLAN_PARTITIONS);
     const share = Math.max(1, Math.ceil(limits.maxRows / Math.max(1, ready.length)));
     for (let from = 0; rows < limits.maxRows && bytes < limits.maxBytes; from += share) {
@@ -126,6 +132,7 @@ export class BatchBuffer<Row> {
   #take(plan: BatchPlan): Batch<Row> {
     const rows: Row[] = [];
     const partitions: OwnedPartition[] = [];
+    this.#batches += 1;
     for (const [partition, , to] of plan.ranges) {
       const queue = this.#queues.get(partition)!;
       let count = 0;
@@ -133,6 +140,7 @@ export class BatchBuffer<Row> {
       const taken = queue.entries.slice(0, count);
       queue.entries = queue.entries.slice(count);
       queue.plan = null;
+      queue.takenIn = this.#batches;
       for (const { row } of taken) if (row !== null) rows.push(row);
       this.#forget(taken);
       partitions.push(queue.owned);

@@ -43,6 +43,21 @@ test("one record over the byte limit still goes, alone", () => {
   expect(buffer.bytes).toBe(10_000);
 });
 
+test("a partition whose large records fill every batch does not keep the others waiting for as long as it has more", () => {
+  const buffer = new BatchBuffer<number>("events");
+  const [large, small] = [own(0), own(1)];
+  buffer.add(large, null);
+  buffer.add(small, null);
+  buffer.push(large, entries(0, 6, 300));
+  buffer.push(small, entries(0, 3));
+  expect(buffer.take(limits)?.partitions).toEqual([large]);
+  buffer.push(large, entries(6, 4, 300));
+  expect(buffer.take(limits)?.plan.ranges).toEqual([
+    [0, 4, 8],
+    [1, 0, 3],
+  ]);
+});
+
 test("an announced batch is repeated exactly, once all of it is here, before anything else of its partitions", () => {
   const plan = makePlan("events", [
     [0, 5, 8],
