@@ -5,7 +5,11 @@ import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreWriter } from "../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../src/adapters/clickhouse/queries.ts";
-import { LEAVES_FILTERS } from "../../src/adapters/clickhouse/schema.ts";
+import {
+  COARSE_TEXT_FILTER,
+  FINE_TEXT_FILTER,
+  LEAVES_FILTERS,
+} from "../../src/adapters/clickhouse/schema.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
 import { makeEventQueries } from "../../src/pipeline/query/make-event-queries.ts";
@@ -85,8 +89,8 @@ async function main(): Promise<void> {
       await client.command({ query: `OPTIMIZE TABLE ${table} PARTITION '${partition}' FINAL` });
     if (values.bulk)
       for (const index of [
-        "search_coarse",
-        "search_fine",
+        COARSE_TEXT_FILTER.name,
+        FINE_TEXT_FILTER.name,
         ...LEAVES_FILTERS.map(({ name }) => name),
       ])
         await client.command({

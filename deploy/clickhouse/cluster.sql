@@ -114,3 +114,21 @@ KILL MUTATION ON CLUSTER 'relay' WHERE database = currentDatabase() AND table = 
        AND NOT is_done AND match(command, 'MATERIALIZE INDEX leaves_filter\\b') SYNC;
 
 ALTER TABLE events_local ON CLUSTER 'relay' DROP INDEX IF EXISTS leaves_filter SETTINGS mutations_sync = 0, alter_sync = 0;
+
+ALTER TABLE events_local ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS text_coarse lower(concat(if(isValidUTF8(payload), payload, toValidUTF8(payload)), '\n', headers)) TYPE ngrambf_v1(4, 262144, 1, 0) GRANULARITY 32;
+
+ALTER TABLE events_local ON CLUSTER 'relay' MATERIALIZE INDEX text_coarse SETTINGS mutations_sync = 0;
+
+KILL MUTATION ON CLUSTER 'relay' WHERE database = currentDatabase() AND table = 'events_local'
+       AND NOT is_done AND match(command, 'MATERIALIZE INDEX search_coarse\\b') SYNC;
+
+ALTER TABLE events_local ON CLUSTER 'relay' DROP INDEX IF EXISTS search_coarse SETTINGS mutations_sync = 0, alter_sync = 0;
+
+ALTER TABLE events_local ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS text_fine lower(concat(if(isValidUTF8(payload), payload, toValidUTF8(payload)), '\n', headers)) TYPE ngrambf_v1(4, 32768, 2, 0) GRANULARITY 1;
+
+ALTER TABLE events_local ON CLUSTER 'relay' MATERIALIZE INDEX text_fine SETTINGS mutations_sync = 0;
+
+KILL MUTATION ON CLUSTER 'relay' WHERE database = currentDatabase() AND table = 'events_local'
+       AND NOT is_done AND match(command, 'MATERIALIZE INDEX search_fine\\b') SYNC;
+
+ALTER TABLE events_local ON CLUSTER 'relay' DROP INDEX IF EXISTS search_fine SETTINGS mutations_sync = 0, alter_sync = 0;

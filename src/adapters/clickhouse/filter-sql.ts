@@ -1,5 +1,5 @@
 import type { StoreFilter } from "../../domain/event-store.ts";
-import { LEAF_SHARDS, leavesOfShard, SEARCH_TEXT } from "./schema.ts";
+import { INDEXED_TEXT, isIndexed, LEAF_SHARDS, leavesOfShard, SEARCH_TEXT } from "./schema.ts";
 import { sipHash64 } from "./sip-hash.ts";
 
 /** A condition with its bound parameters. Every one begins with the organization: the only place that scopes. */
@@ -18,7 +18,7 @@ export function eventCondition(orgId: string, filter: StoreFilter): Condition {
   const parts = common(filter, "received_at");
   const parameters = commonParameters(orgId, filter);
   for (const [index, term] of filter.terms.entries()) {
-    parts.push(`${SEARCH_TEXT} LIKE {term${index}:String}`);
+    parts.push(`${isIndexed(term) ? INDEXED_TEXT : SEARCH_TEXT} LIKE {term${index}:String}`);
     parameters[`term${index}`] = `%${escapeLike(term)}%`;
   }
   if (filter.token !== undefined) {

@@ -2,8 +2,11 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
 import { createTable, keepCounts, localName, onCluster, replaceIndex, retention } from "./ddl.ts";
 import {
+  COARSE_TEXT_FILTER,
   EVENTS,
+  FINE_TEXT_FILTER,
   FORMER_LEAVES_FILTER,
+  FORMER_TEXT_FILTERS,
   LEAVES_FILTERS,
   TABLES,
   type SchemaOptions,
@@ -37,6 +40,14 @@ const MIGRATIONS: readonly Migration[] = [
     name: "leaf filters in eight shards",
     statements: (options) =>
       replaceIndex(EVENTS, FORMER_LEAVES_FILTER.name, LEAVES_FILTERS, options),
+  },
+  {
+    version: 5,
+    name: "text filters that know what is no UTF-8",
+    statements: (options) => [
+      ...replaceIndex(EVENTS, FORMER_TEXT_FILTERS.coarse.name, [COARSE_TEXT_FILTER], options),
+      ...replaceIndex(EVENTS, FORMER_TEXT_FILTERS.fine.name, [FINE_TEXT_FILTER], options),
+    ],
   },
 ];
 

@@ -29,10 +29,25 @@ export interface Table {
 }
 
 /**
- * What free text is searched in, payload and header lines; the index stands on this very expression.
+ * What free text is searched in, payload and header lines.
  * `lower` changes A–Z only, byte by byte, so binary payloads are searched as well.
  */
 export const SEARCH_TEXT = "lower(concat(payload, '\\n', headers))";
+
+/**
+ * The same with U+FFFD for what is no UTF-8; the indexes stand on this very expression. What looks like the first byte of a
+ * character takes up to three bytes behind it into one 4-gram, so of the text as it is these were missing in the index (Latin-1:
+ * `Andr\xE9(Dupont)`). What lies in the last three bytes of the payload may be missing here, and is shorter than a 4-gram.
+ */
+export const INDEXED_TEXT =
+  "lower(concat(if(isValidUTF8(payload), payload, toValidUTF8(payload)), '\\n', headers))";
+const NOT_UTF8 = "\uFFFD";
+const GRAM_CHARACTERS = 4;
+
+/** Whether a text of UTF-8 that is in one of both is in the other, and the indexes can tell. */
+export function isIndexed(term: string): boolean {
+  return Array.from(term).length >= GRAM_CHARACTERS && !term.includes(NOT_UTF8);
+}
 
 /**
  * Leaves are kept as 64-bit hashes of their tokens: as texts they took more room than the payloads they are in
@@ -48,16 +63,22 @@ const LEAF_HASH = "sipHash64";
  * in bytes per byte of payload and MB of payload inserted per CPU second, all other columns included:
  * no text index 0.50 and 23; one fine level of 64 KB filters 0.80 and 13; of 32 KB 0.67 and 14; inverted index of 3-grams 1.22 and 4.
  */
-export const TEXT_FILTERS: readonly SkipIndex[] = [
-  {
-    name: "search_coarse",
-    definition: `${SEARCH_TEXT} TYPE ngrambf_v1(4, 262144, 1, 0) GRANULARITY 32`,
-  },
-  {
-    name: "search_fine",
-    definition: `${SEARCH_TEXT} TYPE ngrambf_v1(4, 32768, 2, 0) GRANULARITY 1`,
-  },
-];
+const COARSE_FILTER = "TYPE ngrambf_v1(4, 262144, 1, 0) GRANULARITY 32";
+const FINE_FILTER = "TYPE ngrambf_v1(4, 32768, 2, 0) GRANULARITY 1";
+export const COARSE_TEXT_FILTER: SkipIndex = {
+  name: "text_coarse",
+  definition: `${INDEXED_TEXT} ${COARSE_FILTER}`,
+};
+export const FINE_TEXT_FILTER: SkipIndex = {
+  name: "text_fine",
+  definition: `${INDEXED_TEXT} ${FINE_FILTER}`,
+};
+export const TEXT_FILTERS = [COARSE_TEXT_FILTER, FINE_TEXT_FILTER] as const;
+/** As they were made first: see `INDEXED_TEXT`. */
+export const FORMER_TEXT_FILTERS = {
+  coarse: { name: "search_coarse", definition: `${SEARCH_TEXT} ${COARSE_FILTER}` },
+  fine: { name: "search_fine", definition: `${SEARCH_TEXT} ${FINE_FILTER}` },
+} as const satisfies Record<string, SkipIndex>;
 /** As it was made first: see `LEAVES_FILTERS`. */
 const LEAF_INDEX = "INDEX leaf_filter leaves TYPE bloom_filter(0.02) GRANULARITY 1";
 
@@ -116,7 +137,7 @@ export const EVENTS: Table = {
     payload String CODEC(ZSTD(1)),
     tokens Array(String) EPHEMERAL,
     leaves Array(UInt64) DEFAULT arrayDistinct(arrayMap(token -> ${LEAF_HASH}(token), tokens)) CODEC(ZSTD(1))`,
-  indexes: [...TEXT_FILTERS.map(toIndex), LEAF_INDEX].join(", "),
+  indexes: [...Object.values(FORMER_TEXT_FILTERS).map(toIndex), LEAF_INDEX].join(", "),
   orderBy: "(org_id, received_at, id)",
   day: "received_at",
   shardBy: "cityHash64(id)",
