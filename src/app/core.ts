@@ -8,7 +8,7 @@ import type { ConfigCache } from "../management/config-cache.ts";
 import type { IngestTokens } from "../management/ingest-token.ts";
 import type { SecretBox } from "../management/secret-box.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
-import type { EventStoreClient } from "./open-event-store.ts";
+import type { EventStoreClients } from "./open-event-store.ts";
 import type { Supervisor } from "./supervisor.ts";
 
 /** What every role stands on. */
@@ -27,13 +27,13 @@ export interface Core {
   /** What `Endpoint.url` starts with; no trailing slash. */
   readonly publicIngestUrl: string;
   /** Null in a process that only takes in. */
-  readonly eventStore: EventStoreClient | null;
+  readonly eventStore: EventStoreClients | null;
   /** Names a reader of consumer lag for `/metrics`. */
   readonly watchLag: (group: string, lag: () => Promise<ReadonlyMap<string, number>>) => void;
 }
 
 /** The roles that read or write events are always given their store. @throws {Error} in a process without one */
-export function requireEventStore(core: Core): EventStoreClient {
+export function requireEventStore(core: Core): EventStoreClients {
   if (core.eventStore === null) throw new Error("this role needs the event store");
   return core.eventStore;
 }

@@ -8,7 +8,7 @@ import { loadEncryptionKey } from "./encryption-key.ts";
 import { followConfiguration, makeLateTokens } from "./follow-configuration.ts";
 import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
-import { openEventStore, type EventStoreClient } from "./open-event-store.ts";
+import { openEventStore, type EventStoreClients } from "./open-event-store.ts";
 import { openLog } from "./open-log.ts";
 import { openSender } from "./outbound.ts";
 import type { Part, Supervisor } from "./supervisor.ts";
@@ -44,7 +44,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     tolerant: true,
   });
   if (eventStore !== null)
-    await supervisor.add(eventSchema(eventStore, config), { tolerant: true });
+    await supervisor.add(eventSchema(eventStore.writes, config), { tolerant: true });
   return {
     config,
     clock,
@@ -65,7 +65,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
 
 interface Stores {
   readonly configStore: OpenConfigStore;
-  readonly eventStore: EventStoreClient | null;
+  readonly eventStore: EventStoreClients | null;
   readonly log: Core["log"];
 }
 
@@ -118,7 +118,7 @@ function opened(name: string, resource: AsyncDisposable): Part {
 }
 
 function eventSchema(
-  client: EventStoreClient,
+  client: EventStoreClients["writes"],
   { retentionDays, clickhouseCluster }: Core["config"],
 ): Part {
   return {

@@ -3,7 +3,13 @@ import { startEmbeddedClickHouse } from "../embedded/chdb/start-embedded-clickho
 import type { Logger } from "../domain/logger.ts";
 import type { Supervisor } from "./supervisor.ts";
 
-export type EventStoreClient = ReturnType<typeof connectClickHouse>;
+type EventStoreClient = ReturnType<typeof connectClickHouse>;
+
+/** Connections of their own for each: fifty slow questions at once kept an insert waiting for 14 s. */
+export interface EventStoreClients {
+  readonly reads: EventStoreClient;
+  readonly writes: EventStoreClient;
+}
 
 export interface EventStoreOptions {
   /** Null: embedded, served by this process. */
@@ -14,14 +20,17 @@ export interface EventStoreOptions {
 }
 
 /** Connects to ClickHouse; the embedded one is a supervised part that keeps its address when it is restarted. */
-export async function openEventStore(options: EventStoreOptions): Promise<EventStoreClient> {
+export async function openEventStore(options: EventStoreOptions): Promise<EventStoreClients> {
   const url = options.clickhouseUrl ?? (await superviseEmbedded(options));
-  const client = connectClickHouse(url);
+  const [reads, writes] = [connectClickHouse(url), connectClickHouse(url)];
+  const close = async (): Promise<void> => {
+    await Promise.all([reads.close(), writes.close()]);
+  };
   await options.supervisor.add({
     name: "clickhouse-client",
-    start: async () => ({ [Symbol.asyncDispose]: () => client.close() }),
+    start: async () => ({ [Symbol.asyncDispose]: close }),
   });
-  return client;
+  return { reads, writes };
 }
 
 async function superviseEmbedded({

@@ -21,7 +21,7 @@ export async function runApi(
 ): Promise<{ readonly port: number }> {
   const { config, clock, logger, supervisor } = core;
   const queries = makeEventQueries({
-    store: makeEventStoreReader(requireEventStore(core), undefined, clock),
+    store: makeEventStoreReader(requireEventStore(core).reads, undefined, clock),
     clock,
   });
   const management = makeManagement(

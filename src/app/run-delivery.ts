@@ -56,7 +56,7 @@ export async function runDelivery(core: Core): Promise<void> {
 
 async function runRecorder(core: Core): Promise<void> {
   const { clock, logger, supervisor, log } = core;
-  const store = makeEventStoreWriter(requireEventStore(core));
+  const store = makeEventStoreWriter(requireEventStore(core).writes);
   const metrics = makeRecordMetrics(core.registry);
   await supervisor.add(
     {

@@ -127,6 +127,6 @@ export interface LogConsumer extends AsyncDisposable {
 export interface Log extends LogProducer, AsyncDisposable {
   readonly partitions: number;
   consume(options: ConsumerOptions): Promise<LogConsumer>;
-  /** Resolves when the log answers; @throws {LogError} with what is wrong: for `/readyz`. */
+  /** Resolves when the log answers; @throws {LogError} with what is wrong */
   check(): Promise<void>;
 }

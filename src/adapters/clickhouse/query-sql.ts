@@ -24,6 +24,14 @@ export const SELECT_PAGE = `
   LIMIT 1 BY received_at_ms, id
   LIMIT {limit:UInt32} OFFSET {offset:UInt64}`;
 
+/** The oldest minute with at most `offset` events in later ones: its end, and how many those are. */
+export const SELECT_MINUTE = `
+  SELECT toUnixTimestamp(minute) * 1000 + 60000 AS end_ms, newer FROM (
+    SELECT minute, sum(events) OVER (ORDER BY minute DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - events AS newer
+    FROM (SELECT toStartOfMinute(received_at) AS minute, count() AS events FROM events FINAL WHERE %WHERE% GROUP BY minute)
+  )
+  WHERE newer <= {offset:UInt64} ORDER BY minute LIMIT 1`;
+
 /** A question that counts rows by some columns. */
 export interface Count {
   readonly table: "events" | "attempts";

@@ -13,7 +13,7 @@ export interface Database extends AsyncDisposable {
   readonly run: RunSql;
   /** Commits when `work` resolves, else rolls back. @throws as `run` */
   transaction<T>(work: (run: RunSql) => Promise<T>): Promise<T>;
-  /** @throws {RelayError} `unavailable` with the reason: for `/readyz` */
+  /** @throws {RelayError} `unavailable` with the reason */
   check(): Promise<void>;
 }
 

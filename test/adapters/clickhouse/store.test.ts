@@ -9,6 +9,7 @@ import { createTable } from "../../../src/adapters/clickhouse/ddl.ts";
 import { eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse, schemaStatements } from "../../../src/adapters/clickhouse/migrate.ts";
+import { makePage, type PagePorts } from "../../../src/adapters/clickhouse/page.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import {
   SELECT_PARTS,
@@ -746,5 +747,50 @@ describe("pages", () => {
     expect(await reader.page(orgId, everything, { offset: 100_000, limit: 40 })).toEqual(behind);
     const none = { items: [], total: 0 };
     expect(await reader.page("org_nobody", everything, { offset: 0, limit: 40 })).toEqual(none);
+  });
+
+  test("a page far behind is the same when all before its minute are only counted", async () => {
+    const orgId = "org_deep";
+    const random = seededRandom(7);
+    const events = Array.from({ length: 200 }, (_, seed) =>
+      makeEvent(seed, {
+        orgId,
+        receivedAtMs: BASE_TIME_MS + Math.floor(random() * 600_000),
+        signatureValid: random() < 0.7,
+      }),
+    );
+    const rowsOf = (some: typeof events) => some.map((event) => ({ event, tokens: () => [] }));
+    await writer.insertEvents(rowsOf(events), "deep");
+    await writer.insertEvents(rowsOf(events.slice(0, 120)), "deep again");
+    const deep = makePage({
+      select: async <Row>(...asked: Parameters<PagePorts["select"]>) => {
+        const [query, query_params, clickhouse_settings] = asked;
+        const format = "JSONEachRow" as const;
+        const answer = await clickhouse.client.query({
+          query,
+          query_params,
+          clickhouse_settings,
+          format,
+        });
+        return answer.json<Row>();
+      },
+      count: (...asked) => reader.count(...asked),
+      now: () => Date.now(),
+      deepOffset: 1,
+    });
+    const toMs = BASE_TIME_MS + 433_217;
+    for (const filter of [everything, { terms: [], signatureValid: true, toMs }])
+      for (const offset of [1, 7, 40, 99, 100, 133, 160, 195, 199, 200, 5_000]) {
+        const range = { offset, limit: 10 };
+        const [found, expected] = await Promise.all([
+          deep(orgId, filter, range),
+          reader.page(orgId, filter, range),
+        ]);
+        expect(found).toEqual(expected);
+      }
+    expect(await deep("org_nobody", everything, { offset: 1, limit: 10 })).toEqual({
+      items: [],
+      total: 0,
+    });
   });
 });
