@@ -78,7 +78,10 @@ export const hostName = z
   .string()
   .regex(/^[^\s/]+$/, "must be an IP address or a host name of this machine");
 
-export const directory = z.string().regex(/^(?!\w+:\/\/)/, "must be a directory, not a URL");
+export const directory = z
+  .string()
+  .regex(/^(?!\w+:\/\/)/, "must be a directory, not a URL")
+  .regex(/^(?!\s)\P{Cc}*(?<!\s)$/u, "must not begin or end with white space, nor have line breaks");
 
 export const organizationName = z
   .string()

@@ -96,7 +96,7 @@ function refuseAsymmetric(
     case "unknown_key_id":
       return refuse(
         "unknown_key_id",
-        "The token was made with a key (kid) that is not configured: add the sender's new key, or use verification_config.jwks_url.",
+        "The token was made with a key (kid) that is neither configured nor at verification_config.jwks_url: add the sender's new key, or name the URL where it is.",
       );
     case "no_suitable_key":
       return refuse(

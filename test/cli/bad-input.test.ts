@@ -32,6 +32,7 @@ describe("bad input to the program", () => {
       {},
       "RELAY_ROLES must be a comma-separated list of api, ingest, delivery",
     ],
+    [["start", "--roles", ""], {}, "--roles must name at least one of api, ingest, delivery"],
     [
       ["start"],
       { RELAY_DATA_DIR: "/proc/relay" },

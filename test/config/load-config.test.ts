@@ -51,6 +51,14 @@ describe("configuration", () => {
       { RELAY_ROLES: "api,queue" },
       "RELAY_ROLES must be a comma-separated list of api, ingest, delivery",
     ],
+    [
+      { RELAY_DATA_DIR: "/var/lib/relay\n" },
+      "RELAY_DATA_DIR must not begin or end with white space, nor have line breaks",
+    ],
+    [
+      { RELAY_DATA_DIR: " " },
+      "RELAY_DATA_DIR must not begin or end with white space, nor have line breaks",
+    ],
     [{ RELAY_API_PORT: "http" }, "RELAY_API_PORT must be a whole number from 0 to 65535"],
     [
       { RELAY_CONFIG_TTL_MS: "60000" },
