@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { ATTEMPT_STATUSES } from "../../domain/enums.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 /** Counts of the delivery stage; fits `DeliverMetrics`. */
@@ -10,6 +11,8 @@ export function makeDeliverMetrics(registry: Registry) {
     labelNames: ["status"],
     registers,
   });
+  // A series that begins at 1 is no increase to Prometheus: what a process ends first would not be seen.
+  for (const status of ATTEMPT_STATUSES) attempts.inc({ status }, 0);
   const seconds = new Histogram({
     name: "relay_delivery_attempt_seconds",
     help: "One request to a receiver",
