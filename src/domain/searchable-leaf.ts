@@ -47,8 +47,12 @@ export function tokenOfField(field: string, value: string): string {
   return payloadToken(canonicalPath(field.replace(PAYLOAD_PREFIX, "$1")), value);
 }
 
+// oxlint-disable-next-line no-control-regex -- all of ASCII
+const ASCII = /^[\x00-\x7f]*$/;
+
 /** Only A–Z: what the store's `lower` does to bytes. */
 export function asciiLower(text: string): string {
+  if (ASCII.test(text)) return text.toLowerCase();
   return text.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
