@@ -49,6 +49,11 @@ export interface StoreFilter {
   readonly destinationId?: string | undefined;
 }
 
+/** Whether events are looked for by what is in them, by indexes or all of them. */
+export function isSearch({ terms, token }: StoreFilter): boolean {
+  return terms.length > 0 || token !== undefined;
+}
+
 /** Names an event's row: the time is the one inside its id. */
 export interface EventKey {
   readonly id: string;

@@ -3,6 +3,7 @@ import { RelayError } from "../../domain/errors.ts";
 import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
 import {
   EventStoreError,
+  isSearch,
   type EventKey,
   type EventStoreReader,
   type StoreFilter,
@@ -119,10 +120,6 @@ function toStoreFilter({ q, field, ...rest }: EventFilter): StoreFilter {
     terms,
     ...(field === undefined ? {} : { token: tokenOfField(field.path, field.value) }),
   };
-}
-
-function isSearch({ terms, token }: StoreFilter): boolean {
-  return terms.length > 0 || token !== undefined;
 }
 
 async function answer<T>(filter: EventFilter, work: () => Promise<T>): Promise<T> {
