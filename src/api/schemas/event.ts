@@ -81,7 +81,8 @@ export const AttemptSchema = z
     attempted_at: timestamp,
     attempt_number: z.number().int().openapi({
       minimum: 1,
-      description: "Counts per event and destination, in order of time.",
+      description:
+        "Counts tries per event and destination, in order of time; a row that puts a try off has that try's number.",
     }),
     receiver_url: z.string(),
     http_status: z
