@@ -73,7 +73,6 @@ export const FINE_TEXT_FILTER: SkipIndex = {
   name: "text_fine",
   definition: `${INDEXED_TEXT} ${FINE_FILTER}`,
 };
-export const TEXT_FILTERS = [COARSE_TEXT_FILTER, FINE_TEXT_FILTER] as const;
 /** As they were made first: see `INDEXED_TEXT`. */
 export const FORMER_TEXT_FILTERS = {
   coarse: { name: "search_coarse", definition: `${SEARCH_TEXT} ${COARSE_FILTER}` },
