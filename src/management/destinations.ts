@@ -1,14 +1,15 @@
 import type { DestinationRow } from "../domain/config-store.ts";
 import type { ResourceStatus } from "../domain/enums.ts";
-import { RelayError } from "../domain/errors.ts";
 import { toUri } from "../domain/receiver-url.ts";
 import { makeServiceSecret } from "../signing/standard-webhooks.ts";
+import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";
 import { refuseHalfRateLimit, rotateSecrets } from "./destination-rules.ts";
 import type { Actor, Destination, Management } from "./management.ts";
 import { found } from "./not-found.ts";
 import { mapPage, toOffset } from "./pages.ts";
 import type { ManagementOptions, ManagementPorts } from "./ports.ts";
+import { refuseBadUrl } from "./refuse-bad-url.ts";
 import { openDestination, sealDestination } from "./sealed-secrets.ts";
 
 type DestinationPorts = Pick<
@@ -54,13 +55,9 @@ export function makeDestinations(
     );
   }
 
-  /** Before any transaction: names are resolved, which may take seconds. @returns what is stored, answered and dialled */
+  /** @returns what is stored, answered and dialled */
   async function checkedReceiver(url: string): Promise<string> {
-    const verdict = await checkReceiver(url);
-    if (!verdict.ok)
-      throw new RelayError("validation_error", `receiver_url ${verdict.reason}`, {
-        field: "receiver_url",
-      });
+    await refuseBadUrl(checkReceiver, "receiver_url", url);
     return toUri(url);
   }
 
@@ -116,10 +113,7 @@ export function makeDestinations(
       }
       return toDestination(
         await change(actor, id, "destination.update", (row) => {
-          const given = Object.entries(wanted).filter(
-            ([field, value]) => value !== undefined && value !== row[field as keyof DestinationRow],
-          );
-          const changes: Partial<DestinationRow> = Object.fromEntries(given);
+          const changes = changesOf(row, wanted);
           refuseHalfRateLimit({ ...row, ...changes });
           return changes;
         }),

@@ -3,6 +3,7 @@ import type { ResourceStatus } from "../domain/enums.ts";
 import { RelayError } from "../domain/errors.ts";
 import { makeRotatedSecret, rotationSupportOf } from "../signing/rotation.ts";
 import type { VerificationSettings } from "../signing/verification-settings.ts";
+import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";
 import { decideVerification } from "./endpoint-rules.ts";
 import { ingestUrlOf } from "./ingest-url.ts";
@@ -11,6 +12,7 @@ import { found } from "./not-found.ts";
 import { mapPage, toOffset } from "./pages.ts";
 import type { ManagementOptions, ManagementPorts } from "./ports.ts";
 import type { SecretBox } from "./secret-box.ts";
+import { refuseBadUrl } from "./refuse-bad-url.ts";
 import { openEndpoint, sealEndpoint } from "./sealed-secrets.ts";
 
 type EndpointPorts = Pick<
@@ -63,14 +65,10 @@ export function makeEndpoints(
     );
   }
 
-  /** Before any transaction, as for destinations: the guard that will fetch the keys decides, and resolves names. */
   async function refuseBadKeySource(config: EndpointInput["verificationConfig"]): Promise<void> {
     const url = config?.["jwks_url"];
-    if (typeof url !== "string") return;
-    const verdict = await checkReceiver(url);
-    if (verdict.ok) return;
-    const field = "verification_config.jwks_url";
-    throw new RelayError("validation_error", `${field} ${verdict.reason}`, { field });
+    if (typeof url === "string")
+      await refuseBadUrl(checkReceiver, "verification_config.jwks_url", url);
   }
 
   return {
@@ -113,23 +111,13 @@ export function makeEndpoints(
       await refuseBadKeySource(input.verificationConfig);
       return toEndpoint(
         await change(actor, id, "endpoint.update", (row) => {
-          const name =
-            input.name === undefined || input.name === row.name ? {} : { name: input.name };
-          const { name: _, ...verification } = input;
-          if (Object.values(verification).every((value) => value === undefined)) return name;
+          const { name, ...verification } = input;
+          if (Object.values(verification).every((value) => value === undefined))
+            return changesOf(row, { name });
           const settings = decideVerification(settingsOf(box, row), verification);
-          const scheme = {
-            provider: settings.provider,
-            verificationMethod: settings.method,
-            methodIsExplicit: settings.methodIsExplicit,
-          };
-          // The audit names what changed.
-          const changed = Object.entries(scheme).filter(
-            ([field, value]) => value !== row[field as keyof typeof scheme],
-          );
+          const { provider, method: verificationMethod, methodIsExplicit } = settings;
           return {
-            ...name,
-            ...Object.fromEntries(changed),
+            ...changesOf(row, { name, provider, verificationMethod, methodIsExplicit }),
             sealed: sealEndpoint(box, id, settings),
           };
         }),

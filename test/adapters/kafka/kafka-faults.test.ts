@@ -1,5 +1,5 @@
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import type { LogError, LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
+import type { Log, LogError, LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
 import { ConfigResourceTypes, Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
 import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
@@ -62,11 +62,8 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       stack.push(resource);
       return resource;
     };
-    const rec = (text: string, partition = 0) =>
-      ({ topic: "events", key: "k", partition, value: Buffer.from(text) }) as const;
-
-    test("broker away: appends are refused within 3.5 s with bounded memory, and both ways work again when it is back", async () => {
-      const log = own(await openTestKafkaLog(kafka.brokers, { maxQueuedBytes: 1_000_000 }));
+    /** The events that a group takes, as they come. */
+    const consumed = async (log: Log): Promise<readonly LogRecord[]> => {
       const seen: LogRecord[] = [];
       own(
         await log.consume({
@@ -78,6 +75,14 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
           onError: () => {},
         }),
       );
+      return seen;
+    };
+    const rec = (text: string, partition = 0) =>
+      ({ topic: "events", key: "k", partition, value: Buffer.from(text) }) as const;
+
+    test("broker away: appends are refused within 3.5 s with bounded memory, and both ways work again when it is back", async () => {
+      const log = own(await openTestKafkaLog(kafka.brokers, { maxQueuedBytes: 1_000_000 }));
+      const seen = await consumed(log);
       await log.append([rec("before")]);
       await until(() => seen.length === 1, "the consumer flows", DEADLINE_MS);
 
@@ -279,17 +284,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       try {
         const topicPrefix = freshPrefix();
         const log = own(await openTestKafkaLog(kafka.brokers, { topicPrefix }));
-        const seen: LogRecord[] = [];
-        own(
-          await log.consume({
-            group: "g",
-            topics: ["events"],
-            onAssigned: async () => {},
-            onRevoked: async () => {},
-            onRecords: (_partition, _topic, records) => void seen.push(...records),
-            onError: () => {},
-          }),
-        );
+        const seen = await consumed(log);
         await log.append([rec("x".repeat(1_000))]);
         await until(() => seen.length === 1, "the record", DEADLINE_MS);
         expect(await admin.ofTopic(`${topicPrefix}events`)).toMatchObject({
@@ -358,16 +353,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
           replicationFactor: 1,
         }),
       );
-      own(
-        await log.consume({
-          group: "g",
-          topics: ["events"],
-          onAssigned: async () => {},
-          onRevoked: async () => {},
-          onRecords: () => {},
-          onError: () => {},
-        }),
-      );
+      await consumed(log);
       const [position] = await log.append([rec("first")]);
       expect(position?.offset).toBe(0);
       expect(performance.now() - startedMs).toBeLessThan(25_000);

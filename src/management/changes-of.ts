@@ -1,0 +1,10 @@
+/** What is given and differs from the row: this is written, and the audit names it. */
+export function changesOf<Row extends object>(
+  row: Row,
+  wanted: { readonly [Field in keyof Row]?: Row[Field] | undefined },
+): Partial<Row> {
+  const changed = Object.entries(wanted).filter(
+    ([field, value]) => value !== undefined && value !== row[field as keyof Row],
+  );
+  return Object.fromEntries(changed) as Partial<Row>;
+}
