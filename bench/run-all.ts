@@ -4,13 +4,14 @@ import { fileURLToPath } from "node:url";
 
 /**
  * Arguments of `tsx`, in the order of an event's way, the long ones in their short form. `bench/cluster.ts` needs Java and Maven for its
- * broker, `bench/slow-connections.ts` a build.
+ * broker, `bench/ingest/all-roles.ts` and `bench/slow-connections.ts` a build.
  */
 const BENCHES: readonly (readonly string[])[] = [
   ["verify.ts"],
   ["log.ts"],
   ["ingest/run.ts", "--cases", "embedded,kafka,two,postgres", "--half-load"],
   ["ingest/endurance.ts", "--soak", "60"],
+  ["ingest/all-roles.ts"],
   ["slow-connections.ts"],
   ["cluster.ts"],
   ["delivery.ts"],

@@ -16,9 +16,8 @@ import { startChild } from "../../test/support/child-process.ts";
 import { makeSilentLogger } from "../../test/support/silent-logger.ts";
 import type { BurstOptions, BurstResult } from "../lib/burst-generator.ts";
 import { compileForBench } from "../lib/compile.ts";
-import type { LoadResult } from "../lib/load-generator.ts";
 import type { Usage } from "../lib/report-usage.ts";
-import { groupOf, load, usageOf, type Server } from "../lib/servers.ts";
+import { groupOf, load, sendLoad, usageOf, type Server } from "../lib/servers.ts";
 
 const { values } = parseArgs({
   options: {
@@ -71,7 +70,15 @@ async function soak(seconds: number): Promise<object> {
       );
     }, SAMPLE_MS);
     // The generator is asked, not the group: CPU is sampled here meanwhile.
-    const result = await loadOnly(server, seconds, perSecond);
+    const result = await sendLoad(built, {
+      port: server.ready.port,
+      connections,
+      perSecond,
+      measureMs: seconds * 1_000,
+      warmUpMs: 1_000,
+      warmUpRequests: 10_000,
+      requests,
+    });
     clearInterval(sampler);
     const later = samples.filter(({ atMs }) => atMs > 60_000);
     return {
@@ -89,21 +96,6 @@ async function soak(seconds: number): Promise<object> {
       megabytesPerMinute: slopeOf(later) / 1_048_576,
     };
   });
-}
-
-async function loadOnly(server: Server, seconds: number, perSecond: number) {
-  await using child = await startChild<LoadResult>(join(built, "bench/lib/load-generator.js"), [
-    JSON.stringify({
-      port: server.ready.port,
-      connections,
-      perSecond,
-      measureMs: seconds * 1_000,
-      warmUpMs: 1_000,
-      warmUpRequests: 10_000,
-      requests,
-    }),
-  ]);
-  return child.ready;
 }
 
 /** Bytes a minute, by least squares. */

@@ -43,7 +43,7 @@ const sumOfCpu = async (group: ServerGroup): Promise<number> =>
     0,
   );
 
-/** One run of the load generator, in a process of its own. */
+/** One run of the load generator, and the CPU that the servers used meanwhile. */
 export async function load(
   built: string,
   group: ServerGroup,
@@ -56,10 +56,15 @@ export async function load(
     warmUpRequests: WARM_UP_REQUESTS,
     warmUpMs: WARM_UP_MS,
   };
-  const child = await startChild<LoadResult>(join(built, "bench/lib/load-generator.js"), [
-    JSON.stringify(whole),
-  ]);
-  await child[Symbol.asyncDispose]();
+  const result = await sendLoad(built, whole);
   const used = (await sumOfCpu(group)) - before;
-  return { ...child.ready, cpuMicrosPerRequest: used / child.ready.answered };
+  return { ...result, cpuMicrosPerRequest: used / result.answered };
+}
+
+/** One run of the load generator, in a process of its own. */
+export async function sendLoad(built: string, options: LoadOptions): Promise<LoadResult> {
+  await using child = await startChild<LoadResult>(join(built, "bench/lib/load-generator.js"), [
+    JSON.stringify(options),
+  ]);
+  return child.ready;
 }

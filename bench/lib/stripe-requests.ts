@@ -5,6 +5,8 @@ export interface StripeRequestOptions {
   readonly bodyBytes: number;
   /** Share of requests with a wrong signature. */
   readonly forgedShare: number;
+  /** Of the endpoints, where they are not the bench's own. */
+  readonly tokens?: readonly string[];
 }
 
 const DISTINCT_REQUESTS = 4_000;
@@ -44,7 +46,7 @@ function makeRequest(index: number, endpoint: number, options: StripeRequestOpti
     .update(`${timestamp}.${body}`)
     .digest("hex");
   return Buffer.from(
-    `POST /in/${benchToken(endpoint)} HTTP/1.1\r\n` +
+    `POST /in/${options.tokens?.[endpoint] ?? benchToken(endpoint)} HTTP/1.1\r\n` +
       "Host: hooks.example.com\r\n" +
       "User-Agent: Stripe/1.0 (+https://stripe.com/docs/webhooks)\r\n" +
       "Accept: */*; q=0.5, application/xml\r\n" +
