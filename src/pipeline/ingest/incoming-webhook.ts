@@ -113,7 +113,7 @@ export class IncomingWebhook implements Reception, Waiter {
       this.#record(finding, receivedAtMs, body, body.length);
       return;
     }
-    const verdict = this.#verify(body, receivedAtMs);
+    const verdict = this.#verify(body);
     if (verdict instanceof Promise) this.#await(verdict, receivedAtMs, body);
     else this.#conclude(verdict, receivedAtMs, body);
   }
@@ -142,7 +142,7 @@ export class IncomingWebhook implements Reception, Waiter {
     this.#context.admission.leave(this.#endpoint.id, this.#share, this.#heldBytes);
   }
 
-  #verify(body: Uint8Array, nowMs: number): Verdict | Promise<Verdict> {
+  #verify(body: Uint8Array): Verdict | Promise<Verdict> {
     const { ports, options } = this.#context;
     const endpoint = this.#endpoint;
     const { path, query, method, headers, remoteAddress } = this.#head;
@@ -157,7 +157,8 @@ export class IncomingWebhook implements Reception, Waiter {
         httpMethod: method,
         headers,
         body,
-        nowMs,
+        // Not the event's time, which stands still when the wall clock was set back: every timestamp would be too old.
+        nowMs: ports.clock.now(),
         remoteAddress,
         trustedProxies: options.trustedProxies,
       });

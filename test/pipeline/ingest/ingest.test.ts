@@ -264,6 +264,24 @@ describe("what is answered and what is recorded", () => {
     for (; turn < 3; turn += 1) await send(rig);
     expect(rig.log.events.map((event) => event.receivedAtMs)).toEqual([5_000, 5_000, 6_000]);
   });
+
+  test("timestamps are compared with the wall clock, also after it was set back", async () => {
+    const seen: number[] = [];
+    let wallMs = 5_000;
+    const rig = ingestRig({
+      ports: {
+        clock: { now: () => wallMs, monotonic: () => 0, schedule: () => () => {} },
+        verify: ({ nowMs }) => {
+          seen.push(nowMs);
+          return { valid: true, reason: "ok", message: null };
+        },
+      },
+    });
+    await send(rig);
+    wallMs = 4_000;
+    await send(rig);
+    expect(seen).toEqual([5_000, 4_000]);
+  });
 });
 
 describe("when something does not work", () => {
