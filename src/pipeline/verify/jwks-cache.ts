@@ -30,7 +30,7 @@ export interface JwksCacheOptions {
 const FRESH_MS = 5 * 60_000;
 /** Keys go on to serve this long while their URL cannot be reached. */
 const STALE_MS = 60 * 60_000;
-/** At most one fetch per URL in this time, whatever forged tokens ask for. */
+/** At most one fetch per URL in this time since there are no fresh keys, and one since a token asks, whatever is forged. */
 const COOLDOWN_MS = 10_000;
 const MAX_URLS = 1000;
 const LIMITS: JwksLimits = { timeoutMs: 1200, maxBytes: 256 * 1024 };
@@ -39,6 +39,7 @@ interface Entry {
   jwks: object | null;
   fetchedAtMs: number;
   triedAtMs: number;
+  refreshedAtMs: number;
   failure: string;
   running: Promise<JwksResult> | null;
 }
@@ -55,6 +56,7 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
       jwks: null,
       fetchedAtMs: -Infinity,
       triedAtMs: -Infinity,
+      refreshedAtMs: -Infinity,
       failure: "",
       running: null,
     };
@@ -86,12 +88,11 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
     return answerOf(entry);
   };
 
+  const hasCooledDown = (sinceMs: number): boolean =>
+    options.monotonicMs() - sinceMs >= COOLDOWN_MS;
+
   const fetchOnce = (url: string, entry: Entry): Promise<JwksResult> => {
-    if (entry.running !== null) return entry.running;
-    if (options.monotonicMs() - entry.triedAtMs < COOLDOWN_MS) {
-      return Promise.resolve(answerOf(entry));
-    }
-    entry.running = fetchInto(url, entry);
+    entry.running ??= fetchInto(url, entry);
     return entry.running;
   };
 
@@ -99,11 +100,18 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
     get(url) {
       const entry = entryOf(url);
       const isFresh = options.monotonicMs() - entry.fetchedAtMs <= FRESH_MS;
-      return isFresh ? Promise.resolve(answerOf(entry)) : fetchOnce(url, entry);
+      return !isFresh && (entry.running !== null || hasCooledDown(entry.triedAtMs))
+        ? fetchOnce(url, entry)
+        : Promise.resolve(answerOf(entry));
     },
     refresh(url, seen) {
       const entry = entryOf(url);
-      return entry.jwks === seen ? fetchOnce(url, entry) : Promise.resolve(answerOf(entry));
+      if (entry.jwks !== seen) return Promise.resolve(answerOf(entry));
+      if (entry.running !== null) return entry.running;
+      // Not since the last fetch of all: keys that were rotated right behind it would be unknown for as long.
+      if (!hasCooledDown(entry.refreshedAtMs)) return Promise.resolve(answerOf(entry));
+      entry.refreshedAtMs = options.monotonicMs();
+      return fetchOnce(url, entry);
     },
   };
 }

@@ -65,12 +65,24 @@ describe("keys behind a jwks_url", () => {
     expect(await verifyRequest(await second.request, ports)).toMatchObject({
       reason: "unknown_key_id",
     });
-    expect(server.fetches).toBe(1);
+    expect(server.fetches).toBe(2);
+    expect(await verifyRequest(await second.request, ports)).toMatchObject({
+      reason: "unknown_key_id",
+    });
+    expect(server.fetches).toBe(2);
     server.nowMs += 11_000;
     server.answer = () => Promise.resolve(JSON.stringify({ keys: [first.jwk, second.jwk] }));
     expect(await verifyRequest(await second.request, ports)).toMatchObject({ valid: true });
     const forged = makeKey("k3");
     for (let index = 0; index < 10; index += 1) await verifyRequest(await forged.request, ports);
+    expect(server.fetches).toBe(3);
+  });
+
+  it("are known when they are rotated right behind a fetch: their webhooks were refused for ten seconds", async () => {
+    const { server, ports } = makeKeyServer([first.jwk]);
+    expect(await verifyRequest(await first.request, ports)).toMatchObject({ valid: true });
+    server.answer = () => Promise.resolve(JSON.stringify({ keys: [second.jwk] }));
+    expect(await verifyRequest(await second.request, ports)).toMatchObject({ valid: true });
     expect(server.fetches).toBe(2);
   });
 
