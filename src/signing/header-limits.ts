@@ -33,9 +33,9 @@ const TEXTS_IN_HEADERS: Readonly<
 
 /** Of `field-value` (RFC 9110 §5.5), one character per byte: control characters but the tab, and what is no byte. */
 const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
-/** White space around a value is no part of it. */
-const STARTS_WITH_SPACE = /^[\t ]/;
-const ENDS_WITH_SPACE = /[\t ]$/;
+/** White space around a value is no part of it, and uWebSockets.js takes bytes beyond ASCII for such. */
+const STARTS_LOST = /^[\t \x80-\xff]/;
+const ENDS_LOST = /[\t \x80-\xff]$/;
 
 /**
  * The first setting that cannot stand in a header as it is configured, or null: no sender could meet it, and the
@@ -56,9 +56,9 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
   }
   const scheme = config["scheme"];
   const hasScheme = method === "bearer_token" || method === "jwt";
-  if (hasScheme && typeof scheme === "string" && hasSpaceAround(scheme)) {
+  if (hasScheme && typeof scheme === "string" && losesAnEnd(scheme)) {
     const message =
-      "must not begin or end with white space: what parts it from the token is none of it";
+      "must not begin or end with white space, which is none of it, or beyond ASCII, which a header loses";
     return { field: "verification_config.scheme", message };
   }
   if (method !== "bearer_token" || secret === null) return null;
@@ -67,13 +67,16 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
       field: "secret",
       message: "must be characters that a header can carry: no line breaks, nothing beyond Latin-1",
     };
-  return hasSpaceAround(secret)
-    ? { field: "secret", message: "must not begin or end with white space: a header loses it" }
+  return losesAnEnd(secret)
+    ? {
+        field: "secret",
+        message: "must not begin or end with white space or beyond ASCII: a header loses it",
+      }
     : null;
 }
 
-function hasSpaceAround(text: string): boolean {
-  return STARTS_WITH_SPACE.test(text) || ENDS_WITH_SPACE.test(text);
+function losesAnEnd(text: string): boolean {
+  return STARTS_LOST.test(text) || ENDS_LOST.test(text);
 }
 
 function unfitText(key: string): UnfitSetting {

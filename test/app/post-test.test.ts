@@ -1,3 +1,5 @@
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { postTest } from "../../src/app/post-test.ts";
 import { reservePort } from "../../src/app/reserve-port.ts";
@@ -22,4 +24,25 @@ it("a refused connection is told by its code", async () => {
     kind: "unreachable",
     reason: "the request failed (ECONNREFUSED)",
   });
+});
+
+it("a token beyond ASCII goes out as UTF-8, which ingest reads: the test of such an endpoint was always refused", async () => {
+  let seen = Buffer.alloc(0);
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.on("data", (data) => {
+      seen = Buffer.concat([seen, data]);
+      if (seen.includes("{}")) socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/in/token`;
+    const headers: [string, string][] = [["x-api-key", "geheím 1"]];
+    const answer = await postTest({ url, method: "POST", headers, body: Buffer.from("{}") });
+    expect(answer).toMatchObject({ kind: "answered", status: 200 });
+    expect(seen.includes(Buffer.from("x-api-key: geheím 1\r\n", "utf8"))).toBe(true);
+  } finally {
+    server.close();
+  }
 });

@@ -53,7 +53,7 @@ const fields = {
   provider: z.enum(PROVIDERS),
   secret: text(1, 16_384).openapi({
     description:
-      "The verification secret, required for a known provider. For bearer_token it stands in a header as it is: Latin-1 without line breaks, no white space at its ends. Write-only.",
+      "The verification secret, required for a known provider. For bearer_token it stands in a header as it is: Latin-1 (sent as UTF-8) without line breaks, and neither white space nor a character beyond ASCII at its ends. Write-only.",
   }),
   verification_method: z.enum(VERIFICATION_METHODS).openapi({
     description:
