@@ -53,6 +53,11 @@ export function isIpAddress(text: string): boolean {
   return parseIp(text) !== null;
 }
 
+/** The one way to write an address (RFC 5952; IPv4-mapped IPv6 as IPv4); null when the text is none. */
+export function canonicalIp(text: string): string | null {
+  return parseIp(text)?.toString() ?? null;
+}
+
 /** True for addresses on the public internet. What cannot be parsed is not public: the guard fails closed. */
 export function isPublicAddress(text: string): boolean {
   const address = parseIp(text);

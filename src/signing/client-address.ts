@@ -1,20 +1,21 @@
 import type { HeaderList } from "../domain/event.ts";
-import { NO_CIDRS, isIpAddress, matchesCidr, parseCidrs } from "../domain/ip.ts";
+import { NO_CIDRS, canonicalIp, matchesCidr, parseCidrs } from "../domain/ip.ts";
 import type { CidrList } from "../domain/ip.ts";
 import { allHeaderValues } from "./request-header.ts";
 
 /**
  * The address a request came from. `X-Forwarded-For` is believed from trusted proxies only and walked from
  * right to left: each proxy appends its peer, so the first untrusted entry is the last address that a trusted
- * proxy saw itself; what stands left of it the client may have written. Null when the address cannot be read.
+ * proxy saw itself; what stands left of it the client may have written. In canonical form, however a proxy wrote it;
+ * null when the address cannot be read.
  */
 export function clientAddressOf(
   remoteAddress: string,
   headers: HeaderList,
   trustedProxies: readonly string[],
 ): string | null {
-  const peer = remoteAddress.split("%", 1)[0] ?? "";
-  if (!isIpAddress(peer)) return null;
+  const peer = canonicalIp(remoteAddress.split("%", 1)[0] ?? "");
+  if (peer === null) return null;
   const trusted = parseTrusted(trustedProxies);
   if (!matchesCidr(peer, trusted)) return peer;
   const hops = allHeaderValues(headers, "x-forwarded-for").join(",").split(",").reverse();
@@ -23,8 +24,8 @@ export function clientAddressOf(
   for (const hop of hops) {
     const text = hop.trim();
     if (text === "") continue;
-    const address = withoutPort(text);
-    if (!isIpAddress(address)) return null;
+    const address = canonicalIp(withoutPort(text));
+    if (address === null) return null;
     client = address;
     if (!matchesCidr(address, trusted)) break;
   }

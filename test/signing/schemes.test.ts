@@ -276,6 +276,8 @@ describe("source addresses", () => {
     ],
     ["without ports", "::1", forwarded("1.1.1.1:80"), ["::1"], "1.1.1.1"],
     ["without brackets", "::1", forwarded("[2001:db8::1]:80"), ["::1"], "2001:db8::1"],
+    ["in one way of writing", "::1", forwarded("2001:DB8:0::1"), ["::1"], "2001:db8::1"],
+    ["of a mapped client", "::1", forwarded("::ffff:1.1.1.1"), ["::1"], "1.1.1.1"],
     ["of a mapped proxy", "::ffff:10.0.0.1", forwarded("1.1.1.1"), ["10.0.0.0/8"], "1.1.1.1"],
     ["nothing for garbage", "::1", forwarded("1.1.1.1, unknown"), ["::1"], null],
     ["nothing for a peer that is none", "", [], [], null],
