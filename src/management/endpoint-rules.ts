@@ -22,26 +22,26 @@ export function decideVerification(
 ): VerificationSettings {
   const provider = input.provider ?? current?.provider;
   if (provider === undefined) throw invalid("provider", "is required");
-  const scheme = chooseScheme(current, input, provider);
+  const { method, methodIsExplicit } = chooseScheme(current, input, provider);
   const secret = input.secret ?? current?.secret ?? null;
   if (provider !== "custom" && secret === null)
     throw invalid(
       "secret",
       `is required for ${provider}: it is the signing secret that ${provider} shows for this webhook`,
     );
-  const settings = { provider, ...scheme, secret };
+  const settings = { provider, method, methodIsExplicit, secret };
 
   if (input.verificationConfig !== undefined)
     return { ...settings, config: validate(settings, input.verificationConfig) };
   if (current === null) return { ...settings, config: validate(settings, {}) };
   const isSameScheme =
-    current.method === scheme.method &&
-    current.methodIsExplicit === scheme.methodIsExplicit &&
-    (scheme.methodIsExplicit || current.provider === provider);
+    current.method === method &&
+    current.methodIsExplicit === methodIsExplicit &&
+    (methodIsExplicit || current.provider === provider);
   if (isSameScheme) return { ...settings, config: validate(settings, current.config) };
   const keeps =
     current.methodIsExplicit &&
-    scheme.methodIsExplicit &&
+    methodIsExplicit &&
     validateVerificationConfig({ ...settings, config: current.config }).ok;
   return { ...settings, config: validate(settings, keeps ? current.config : {}) };
 }

@@ -196,6 +196,27 @@ describe("endpoints", () => {
     ).toMatchObject({ provider: "custom", verificationMethod: "none" });
   });
 
+  it("becomes custom with the method that was chosen explicitly: it was answered 200 and the provider stayed", async () => {
+    const { endpoints } = harness.management;
+    const endpoint = await makeEndpoint({
+      provider: "github",
+      verificationMethod: "hmac_sha256",
+      secret: "s",
+      verificationConfig: HMAC_CONFIG,
+    });
+    expect(await endpoints.update(actor, endpoint.id, { provider: "custom" })).toMatchObject({
+      provider: "custom",
+      verificationMethod: "hmac_sha256",
+    });
+    const row = await harness.store.endpoints.find(actor.orgId, endpoint.id);
+    expect({ ...row, ...openEndpoint(testBox, row!) }).toMatchObject({
+      provider: "custom",
+      methodIsExplicit: true,
+      secret: "s",
+      config: HMAC_CONFIG,
+    });
+  });
+
   it("refuses to become a known provider's without a secret", async () => {
     const endpoint = await makeEndpoint();
     await expect(
