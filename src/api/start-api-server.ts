@@ -3,6 +3,7 @@ import type { Server } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { UsageError } from "../domain/errors.ts";
 import type { Api } from "./api.ts";
+import { keepDotSegments } from "./dot-segments.ts";
 
 const GRACE_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -41,6 +42,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       response.once("close", () => {
         if (!server.listening) setImmediate(() => server.closeIdleConnections());
       });
+      request.url = keepDotSegments(request.url ?? "/");
       void listener(request, response);
     },
   );

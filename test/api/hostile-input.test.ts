@@ -346,7 +346,8 @@ describe("a path, a method or a header", () => {
     ["GET", "/projects/", 404, undefined],
     ["GET", "/Projects", 404, undefined],
     ["GET", "//projects", 404, undefined],
-    ["GET", "/projects/%2e%2e/projects", 401, undefined],
+    ["GET", "/projects/%2e%2e/projects", 404, undefined],
+    ["GET", "/projects?x=/../y", 401, undefined],
     ["GET", "/nowhere?x=%ff", 404, undefined],
   ];
   for (const [method, target, status, allow] of methods)
@@ -386,6 +387,20 @@ describe("a path, a method or a header", () => {
         path: `/projects/${id}`,
         key: world.key,
       });
+      expect(answer.status).toBe(404);
+      expect(answer.text).toBe(unknown.text);
+    });
+
+  for (const id of ["..", "%2e%2e", ".%2E", "."])
+    it(`the destination ${id} is unknown: a replay to it was one to all`, async () => {
+      const replayTo = async (destinationId: string) =>
+        sendRaw(harness.baseUrl, {
+          method: "POST",
+          target: `/events/${world.eventId}/destinations/${destinationId}/replay`,
+          headers: { authorization: `Bearer ${world.key}` },
+        });
+      const unknown = await replayTo("dst_01JD5Z8A4V00000000000000ZZ");
+      const answer = await replayTo(id);
       expect(answer.status).toBe(404);
       expect(answer.text).toBe(unknown.text);
     });
