@@ -3,6 +3,7 @@ import addFormats from "ajv-formats";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { STATUS_OF_CODE } from "../../src/api/envelope.ts";
 import { ERROR_CATALOGUE } from "../../src/api/error-catalogue.ts";
+import { escapeKey, payloadToken, tokenOfField } from "../../src/domain/searchable-leaf.ts";
 import { startFakeHarness } from "../support/api-harness.ts";
 import type { FakeHarness } from "../support/api-harness.ts";
 
@@ -45,6 +46,14 @@ describe("the OpenAPI document", () => {
       type: "http",
       scheme: "bearer",
     });
+  });
+
+  it("says how a key that holds a dot is asked for", () => {
+    const { parameters } = document.paths["/events"].get;
+    const { schema } = parameters.find(({ name }: { name: string }) => name === "field");
+    const asked = /A dot inside a key .* is written `(.*?)`/.exec(schema.description)?.[1];
+    const field = ["app", "io/name"].join(asked);
+    expect(tokenOfField(field, "x")).toBe(payloadToken(escapeKey("app.io/name"), "x"));
   });
 
   it("has only examples that its own schemas accept", () => {

@@ -78,7 +78,7 @@ const filters = {
     }),
   field: text(1, 256).optional().openapi({
     description:
-      "Exact match on a payload field, with `value`: a dotted path (`data.object.id`, `items.0.sku`; form fields are top-level paths), or `headers.<name>` (`payload.headers.x` for a payload key of that name). The first 2,000 leaves of a payload are searchable.",
+      "Exact match on a payload field, with `value`: a dotted path (`data.object.id`, `items.0.sku`; form fields are top-level paths), or `headers.<name>` (`payload.headers.x` for a payload key of that name). A dot inside a key or a form field's name is written `\\.`. The first 2,000 leaves of a payload are searchable.",
     example: "data.object.id",
   }),
   value: text(0, 512).optional().openapi({
