@@ -1,9 +1,10 @@
 import { createServer } from "node:http";
-import type { Server } from "node:http";
+import type { Server, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { UsageError } from "../domain/errors.ts";
 import type { Api } from "./api.ts";
 import { keepDotSegments } from "./dot-segments.ts";
+import { refuseMalformed, refuseUrl } from "./refuse-malformed.ts";
 
 const GRACE_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -29,7 +30,8 @@ export interface ApiServer extends AsyncDisposable {
  * @throws {UsageError} when the port cannot be had
  */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const listener = getRequestListener(options.app.fetch);
+  const listener = getRequestListener(options.app.fetch, { errorHandler: refuseUrl });
+  const latestAnswers = new WeakMap<object, ServerResponse>();
   const server = createServer(
     {
       requestTimeout: REQUEST_TIMEOUT_MS,
@@ -38,6 +40,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       keepAliveTimeout: 65_000,
     },
     (request, response) => {
+      latestAnswers.set(request.socket, response);
       // A keep-alive connection that ends its request while the server closes must go, too.
       response.once("close", () => {
         if (!server.listening) setImmediate(() => server.closeIdleConnections());
@@ -45,6 +48,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       request.url = keepDotSegments(request.url ?? "/");
       void listener(request, response);
     },
+  );
+  server.on("clientError", (error, socket) =>
+    refuseMalformed(error, socket, latestAnswers.get(socket)),
   );
   if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
   await listen(server, options);

@@ -73,9 +73,10 @@ it("connections above the most are closed at once, those there are go on", async
   }
 });
 
-const malformed: [name: string, request: string, status: string][] = [
+const malformed: [name: string, request: string, status: string, hasBody?: false][] = [
   ["no HTTP", "hello\r\n\r\n", "400"],
-  ["no Host", "GET / HTTP/1.1\r\n\r\n", "400"],
+  ["no Host", "GET / HTTP/1.1\r\n\r\n", "400", false],
+  ["a URL that is not percent-encoded", "GET /events?q=ñ HTTP/1.1\r\nHost: x\r\n\r\n", "400"],
   [
     "a Host that is none",
     "GET /projects HTTP/1.1\r\nHost: a/b?c\r\nConnection: close\r\n\r\n",
@@ -88,8 +89,8 @@ const malformed: [name: string, request: string, status: string][] = [
   ],
   ["headers over 16 KiB", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(20_000)}\r\n\r\n`, "431"],
 ];
-for (const [name, request, status] of malformed)
-  it(`a request with ${name} is answered ${status}, and the server goes on`, async () => {
+for (const [name, request, status, hasBody = true] of malformed)
+  it(`a request with ${name} is answered ${status}${hasBody ? " in the envelope" : ""}, and the server goes on`, async () => {
     await using server = await startApiServer({ app: hello, ...local });
     const socket = connect(server.port, "127.0.0.1");
     socket.on("error", () => {});
@@ -98,5 +99,27 @@ for (const [name, request, status] of malformed)
     socket.on("data", (chunk: Buffer) => (text += chunk.toString()));
     await once(socket, "close");
     expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status}`));
+    if (hasBody)
+      expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n")))).toEqual({
+        error: { code: "validation_error", message: expect.any(String) },
+        timestamp: expect.stringMatching(/Z$/),
+      });
     expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe("hello");
   });
+
+it("what is no HTTP behind a request does not break into its answer", async () => {
+  const half = new ReadableStream({ start: (body) => body.enqueue(Buffer.from("half")) });
+  await using server = await startApiServer({
+    app: app(() => new Response(half, { headers: { "content-length": "8" } })),
+    ...local,
+  });
+  const socket = connect(server.port, "127.0.0.1");
+  socket.on("error", () => {});
+  let text = "";
+  socket.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  await waitFor("half of the answer", () => text.endsWith("half"));
+  socket.write("hello\r\n\r\n");
+  await once(socket, "close");
+  expect(text.endsWith("half")).toBe(true);
+});
