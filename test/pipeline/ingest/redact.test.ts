@@ -33,6 +33,19 @@ describe("redaction before the log", () => {
     expect(redact("jwt", { header: "X-Token" }, "x-token", "aa.bb.cc")).toBe("aa.bb.[redacted]");
   });
 
+  test.each([
+    ["a token without end", "a"],
+    ["dots", "."],
+    ["tokens cut short", "a."],
+    ["words", "a "],
+  ])("a long value is hidden at once: %s", (_name, piece) => {
+    const value = `Bearer ${piece.repeat(100_000)}`;
+    const startedMs = performance.now();
+    expect(redact("jwt", {}, "Authorization", value)).toBe("[redacted]");
+    // A millisecond; a pattern that begins anew at every character takes many seconds.
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+  });
+
   test("signatures of providers and everything else stay as sent", () => {
     const rule = makeRedactionRule({ method: "hmac_sha256", config: { header: "X-Sig" } });
     const headers = [
