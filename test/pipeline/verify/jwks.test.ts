@@ -126,6 +126,20 @@ describe("keys behind a jwks_url", () => {
     expect(result).toMatchObject({ reason: "jwks_unavailable" });
   });
 
+  it("are kept without what else stands beside them: it took gigabytes and came along with every batch", async () => {
+    const other = Array.from({ length: 20_000 }, () => ({}));
+    const unusable = { kty: "oct", k: "c2VjcmV0", other };
+    const { server, cache, ports } = makeKeyServer([]);
+    const keys = [{ ...first.jwk, use: "sig", key_ops: ["verify"], other }, unusable];
+    server.answer = () => Promise.resolve(JSON.stringify({ keys, other }));
+    const kept = await cache.get(URL);
+    expect(kept).toEqual({ ok: true, jwks: { keys: [first.jwk] } });
+    expect(await verifyRequest(await first.request, ports)).toMatchObject({ valid: true });
+    expect(await verifyRequest(await second.request, ports)).toMatchObject({
+      reason: "unknown_key_id",
+    });
+  });
+
   it("are bounded in number: the one unused for longest is forgotten", async () => {
     const { server, cache } = makeKeyServer([first.jwk]);
     for (let index = 0; index <= 1000; index += 1) await cache.get(`${URL}/${index}`);
