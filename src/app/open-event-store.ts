@@ -1,4 +1,5 @@
-import { connectClickHouse } from "../adapters/clickhouse/connect.ts";
+import { connectClickHouse, MOST_CONNECTIONS } from "../adapters/clickhouse/connect.ts";
+import { READ_SESSIONS } from "../embedded/chdb/protocol.ts";
 import { startEmbeddedClickHouse } from "../embedded/chdb/start-embedded-clickhouse.ts";
 import type { Logger } from "../domain/logger.ts";
 import type { Supervisor } from "./supervisor.ts";
@@ -9,6 +10,8 @@ type EventStoreClient = ReturnType<typeof connectClickHouse>;
 export interface EventStoreClients {
   readonly reads: EventStoreClient;
   readonly writes: EventStoreClient;
+  /** Reads that are answered at once. */
+  readonly mostReads: number;
 }
 
 export interface EventStoreOptions {
@@ -30,7 +33,8 @@ export async function openEventStore(options: EventStoreOptions): Promise<EventS
     name: "clickhouse-client",
     start: async () => ({ [Symbol.asyncDispose]: close }),
   });
-  return { reads, writes };
+  const mostReads = options.clickhouseUrl === null ? READ_SESSIONS : MOST_CONNECTIONS;
+  return { reads, writes, mostReads };
 }
 
 async function superviseEmbedded({

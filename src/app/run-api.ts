@@ -20,8 +20,9 @@ export async function runApi(
   requestsPerSecond = REQUESTS_PER_SECOND,
 ): Promise<{ readonly port: number }> {
   const { config, clock, logger, supervisor } = core;
+  const { reads, mostReads } = requireEventStore(core);
   const queries = makeEventQueries({
-    store: makeEventStoreReader(requireEventStore(core).reads, undefined, clock),
+    store: makeEventStoreReader(reads, { mostAtOnce: mostReads }, clock),
     clock,
   });
   const management = makeManagement(

@@ -3,13 +3,16 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickh
 /** For inserts and migrations, which may take long; reads end sooner (read-deadline.ts). */
 const REQUEST_TIMEOUT_MS = 60_000;
 
+/** Requests beyond it wait for a free one. */
+export const MOST_CONNECTIONS = 16;
+
 /** @param url `http(s)://user:password@host:port/database` */
 export function connectClickHouse(url: string): ClickHouseClient {
   return createClient({
     url,
     application: "webhook-relay",
     request_timeout: REQUEST_TIMEOUT_MS,
-    max_open_connections: 16,
+    max_open_connections: MOST_CONNECTIONS,
     keep_alive: { enabled: true, idle_socket_ttl: 2_500 },
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: {

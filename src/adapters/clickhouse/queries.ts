@@ -9,6 +9,7 @@ import {
   type StoreFilter,
 } from "../../domain/event-store.ts";
 import { lengthOfAsked } from "./asked-time.ts";
+import { MOST_CONNECTIONS } from "./connect.ts";
 import { DistinctParts, type Readings } from "./distinct-parts.ts";
 import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
 import { makePage } from "./page.ts";
@@ -27,6 +28,7 @@ import {
   type Count,
 } from "./query-sql.ts";
 import { withReadDeadline } from "./read-deadline.ts";
+import { ReadShares } from "./read-shares.ts";
 import { inOrderOfTries, toAttempt, toEvent, type AttemptJson, type EventJson } from "./rows.ts";
 import { toStoreError } from "./store-error.ts";
 
@@ -34,10 +36,16 @@ export interface QueryLimits {
   /** Longest a query may run; over it the answer is an error, never a part. */
   readonly maxSeconds: number;
   readonly maxMemoryBytes: number;
+  /** Questions that the store answers at once, shared between the organizations. */
+  readonly mostAtOnce: number;
 }
 
 const SYSTEM_TIME = { now: () => Date.now(), monotonic: () => performance.now() };
-const DEFAULT_LIMITS: QueryLimits = { maxSeconds: 10, maxMemoryBytes: 2_000_000_000 };
+const DEFAULT_LIMITS: QueryLimits = {
+  maxSeconds: 10,
+  maxMemoryBytes: 2_000_000_000,
+  mostAtOnce: MOST_CONNECTIONS,
+};
 
 /**
  * Equal keys mean equal events, so rows may be dropped before duplicates are collapsed; of attempts, whose status
@@ -58,9 +66,11 @@ const READ_SETTINGS = {
 /** @throws {EventStoreError} from every call */
 export function makeEventStoreReader(
   client: ClickHouseClient,
-  limits: QueryLimits = DEFAULT_LIMITS,
+  given: Partial<QueryLimits> = {},
   clock: Pick<Clock, "now" | "monotonic"> = SYSTEM_TIME,
 ): EventStoreReader {
+  const limits = { ...DEFAULT_LIMITS, ...given };
+  const shares = new ReadShares(limits.mostAtOnce);
   const select = async <Row>(
     query: string,
     query_params: Readonly<Record<string, unknown>>,
@@ -68,7 +78,8 @@ export function makeEventStoreReader(
     signal?: AbortSignal,
   ): Promise<Row[]> => {
     try {
-      return await withReadDeadline(limits.maxSeconds, signal, async (ended) => {
+      const { org_id: orgId } = query_params;
+      const ask = async (ended: AbortSignal): Promise<Row[]> => {
         const answer = await client.query({
           query,
           query_params,
@@ -83,7 +94,10 @@ export function makeEventStoreReader(
         });
         ended.addEventListener("abort", () => answer.close());
         return await answer.json<Row>();
-      });
+      };
+      return await withReadDeadline(limits.maxSeconds, signal, (ended) =>
+        typeof orgId === "string" ? shares.run(orgId, ended, () => ask(ended)) : ask(ended),
+      );
     } catch (error) {
       throw toStoreError(error);
     }

@@ -2,11 +2,10 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { loadEngine } from "./engine.ts";
 import { makeHttpListener } from "./http-listener.ts";
-import type { FromChild, StartMessage, ToChild } from "./protocol.ts";
+import { READ_SESSIONS, type FromChild, type StartMessage, type ToChild } from "./protocol.ts";
 import { makeStatementRunner } from "./run-statement.ts";
 import { SessionPool } from "./session-pool.ts";
 
-const READ_SESSIONS = 6;
 const WRITE_SESSIONS = 2;
 
 /** Background merges must leave the cores to queries; the defaults are meant for a big server. */

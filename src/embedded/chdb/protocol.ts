@@ -1,3 +1,6 @@
+/** Statements that the child reads with at once. */
+export const READ_SESSIONS = 6;
+
 /** What the owner tells its chDB child, once, after it was started. */
 export interface StartMessage {
   readonly kind: "start";
