@@ -5,12 +5,17 @@ import { UsageError } from "../domain/errors.ts";
 import type { Api } from "./api.ts";
 import { keepDotSegments } from "./dot-segments.ts";
 import { refuseMalformed, refuseUrl } from "./refuse-malformed.ts";
+import { UnsentAnswers } from "./unsent-answers.ts";
 
 const GRACE_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 /** Of a sender that drips its headers, or sends none. */
 const HEADERS_TIMEOUT_MS = 10_000;
 const CHECK_EVERY_MS = 2_000;
+/** Of a client that takes nothing of its answer. Longer than any operation is worked on. */
+const STALLED_MS = 60_000;
+/** What answers may hold while clients do not take them; one event of 10 MB may be 60 MB of JSON. */
+const MOST_UNSENT_BYTES = 256 * 1024 * 1024;
 
 export interface ApiServerOptions {
   readonly app: Pick<Api, "fetch">;
@@ -19,6 +24,9 @@ export interface ApiServerOptions {
   readonly port: number;
   /** Most open connections; those above are closed at once. Default: no limit. */
   readonly maxConnections?: number;
+  /** A connection on which nothing moves for so long is closed. */
+  readonly stalledMs?: number;
+  readonly mostUnsentBytes?: number;
 }
 
 export interface ApiServer extends AsyncDisposable {
@@ -32,6 +40,7 @@ export interface ApiServer extends AsyncDisposable {
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
   const listener = getRequestListener(options.app.fetch, { errorHandler: refuseUrl });
   const latestAnswers = new WeakMap<object, ServerResponse>();
+  const unsent = new UnsentAnswers(options.mostUnsentBytes ?? MOST_UNSENT_BYTES);
   const server = createServer(
     {
       requestTimeout: REQUEST_TIMEOUT_MS,
@@ -46,9 +55,12 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
         if (!server.listening) setImmediate(() => server.closeIdleConnections());
       });
       request.url = keepDotSegments(request.url ?? "/");
-      void listener(request, response);
+      void Promise.resolve(listener(request, response)).then(() =>
+        unsent.note(response, request.headers.authorization ?? ""),
+      );
     },
   );
+  server.timeout = options.stalledMs ?? STALLED_MS;
   server.on("clientError", (error, socket) =>
     refuseMalformed(error, socket, latestAnswers.get(socket)),
   );

@@ -1,5 +1,6 @@
 import { connect } from "node:net";
 import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { startApiServer } from "../../src/api/start-api-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -122,4 +123,63 @@ it("what is no HTTP behind a request does not break into its answer", async () =
   socket.write("hello\r\n\r\n");
   await once(socket, "close");
   expect(text.endsWith("half")).toBe(true);
+});
+
+/** Asks, and takes nothing of the answer until `take` is called; that tells how many bytes came. */
+async function askWithoutReading(port: number, key: string) {
+  const socket = connect(port, "127.0.0.1");
+  socket.on("error", () => undefined).pause();
+  await once(socket, "connect");
+  socket.write(
+    `GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`,
+  );
+  return {
+    async take(): Promise<number> {
+      let sizeBytes = 0;
+      socket.on("data", (chunk) => (sizeBytes += chunk.length));
+      const closed = once(socket, "close");
+      socket.resume();
+      await closed;
+      return sizeBytes;
+    },
+  };
+}
+
+const LARGE_BYTES = 24 * 1024 * 1024;
+
+it("answers that nobody takes are bounded: of the caller who has most the oldest is cut off", async () => {
+  let answered = 0;
+  await using server = await startApiServer({
+    app: app(() => {
+      answered += 1;
+      return new Response("x".repeat(LARGE_BYTES));
+    }),
+    ...local,
+    mostUnsentBytes: 4 * LARGE_BYTES,
+  });
+  const ask = async (key: string) => {
+    const asked = await askWithoutReading(server.port, key);
+    const number = answered;
+    await waitFor("an answer", () => answered > number);
+    return asked;
+  };
+  const other = await ask("other");
+  const greedy = [];
+  for (let number = 0; number < 8; number += 1) greedy.push(await ask("greedy"));
+  const sizes = [];
+  for (const asked of greedy) sizes.push(await asked.take());
+  expect(sizes.slice(0, 5).every((size) => size < LARGE_BYTES)).toBe(true);
+  expect(sizes.slice(-2).every((size) => size > LARGE_BYTES)).toBe(true);
+  expect(await other.take()).toBeGreaterThan(LARGE_BYTES);
+});
+
+it("a client that takes nothing of its answer for long is cut off", async () => {
+  await using server = await startApiServer({
+    app: app(() => new Response("x".repeat(LARGE_BYTES))),
+    ...local,
+    stalledMs: 300,
+  });
+  const asked = await askWithoutReading(server.port, "slow");
+  await sleep(3_000);
+  expect(await asked.take()).toBeLessThan(LARGE_BYTES);
 });

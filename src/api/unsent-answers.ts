@@ -1,0 +1,53 @@
+import type { ServerResponse } from "node:http";
+
+interface Unsent {
+  readonly caller: string;
+  readonly sizeBytes: number;
+}
+
+/**
+ * Bounds what answers hold in memory while their clients do not take them. Over the limit the connection that waits longest
+ * of the caller who has most is closed: one who asks for large answers and reads none of them harms nobody else.
+ */
+export class UnsentAnswers {
+  readonly #mostBytes: number;
+  /** Oldest first. */
+  readonly #answers = new Map<ServerResponse, Unsent>();
+  #sizeBytes = 0;
+
+  constructor(mostBytes: number) {
+    this.#mostBytes = mostBytes;
+  }
+
+  /** Call when the whole answer was handed over. @param caller who asks, in whatever words */
+  note(response: ServerResponse, caller: string): void {
+    const sizeBytes = response.writableLength;
+    if (sizeBytes === 0 || response.destroyed || response.writableFinished) return;
+    this.#answers.set(response, { caller, sizeBytes });
+    this.#sizeBytes += sizeBytes;
+    response.once("close", () => this.#forget(response));
+    while (this.#sizeBytes > this.#mostBytes && this.#answers.size > 0) this.#closeOne();
+  }
+
+  #closeOne(): void {
+    const sizes = new Map<string, number>();
+    let most = "";
+    let mostBytes = 0;
+    for (const { caller, sizeBytes } of this.#answers.values()) {
+      const size = (sizes.get(caller) ?? 0) + sizeBytes;
+      sizes.set(caller, size);
+      if (size > mostBytes) [most, mostBytes] = [caller, size];
+    }
+    for (const [response, { caller }] of this.#answers) {
+      if (caller !== most) continue;
+      this.#forget(response);
+      response.destroy();
+      return;
+    }
+  }
+
+  #forget(response: ServerResponse): void {
+    this.#sizeBytes -= this.#answers.get(response)?.sizeBytes ?? 0;
+    this.#answers.delete(response);
+  }
+}
