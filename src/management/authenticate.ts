@@ -5,6 +5,8 @@ import { hashApiKey } from "./api-keys.ts";
 import type { Actor } from "./management.ts";
 
 const MAX_CACHED_KEYS = 10_000;
+/** Kept apart: whoever makes up keys must not push out those that are known. */
+const MAX_UNKNOWN_KEYS = 1_000;
 /** So that a revocation is effective everywhere within 60 s. */
 const CACHED_MS = 30_000;
 /** A key that was just made must not stay refused where it was tried too early. */
@@ -21,6 +23,7 @@ export function makeAuthenticate(
   now: () => number,
 ): (bearerKey: string) => Promise<Actor | null> {
   const known = new LRUCache<string, Known>({ max: MAX_CACHED_KEYS });
+  const unknown = new LRUCache<string, Known>({ max: MAX_UNKNOWN_KEYS });
   const asking = new Map<string, Promise<Actor | null>>();
 
   async function ask(hash: Uint8Array, name: string): Promise<Actor | null> {
@@ -30,8 +33,13 @@ export function makeAuthenticate(
       row === null || row.revokedAtMs !== null
         ? null
         : { orgId: row.orgId, keyId: row.id, scopes: row.scopes };
-    const cachedMs = actor === null ? UNKNOWN_CACHED_MS : CACHED_MS;
-    known.set(name, { actor, untilMs: askedAtMs + cachedMs });
+    if (actor !== null) {
+      unknown.delete(name);
+      known.set(name, { actor, untilMs: askedAtMs + CACHED_MS });
+    } else {
+      known.delete(name);
+      unknown.set(name, { actor, untilMs: askedAtMs + UNKNOWN_CACHED_MS });
+    }
     return actor;
   }
 
@@ -39,7 +47,7 @@ export function makeAuthenticate(
     if (!looksLikeApiKey(bearerKey)) return null;
     const hash = hashApiKey(bearerKey);
     const name = Buffer.from(hash).toString("base64");
-    const cached = known.get(name);
+    const cached = known.get(name) ?? unknown.get(name);
     if (cached !== undefined && now() < cached.untilMs) return cached.actor;
     const running = asking.get(name);
     if (running !== undefined) return running;

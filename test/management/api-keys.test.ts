@@ -45,6 +45,17 @@ describe("authentication", () => {
     expect(await authenticate(KEY)).toBeNull();
   });
 
+  it("keeps the keys that it knows, whatever others are made up", async () => {
+    const { state, keys } = makeFakeKeys(ROW);
+    const authenticate = makeAuthenticate(keys, () => 0);
+    expect(await authenticate(KEY)).not.toBeNull();
+    state.row = null;
+    for (let number = 0; number < 12_000; number += 1)
+      expect(await authenticate(`rk_madeup00_${number}`.padEnd(40, "x"))).toBeNull();
+    expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
+    expect(state.asked).toBe(12_001);
+  });
+
   it("does not ask about what cannot be a key, and soon asks again about an unknown one", async () => {
     const { state, keys } = makeFakeKeys(null);
     let nowMs = 0;
