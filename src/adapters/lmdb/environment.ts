@@ -1,3 +1,5 @@
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import { open } from "lmdb";
 import type { Database, RootDatabase } from "lmdb";
 
@@ -17,6 +19,8 @@ export interface Environment {
  * so a transaction that returned is durable and one that failed left nothing behind.
  */
 export function openEnvironment(path: string, mapSizeBytes: number): Environment {
+  // LMDB would make a directory that everybody may look into, and its file holds bodies.
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const root = open<Buffer, Buffer>({
     path,
     mapSize: mapSizeBytes,

@@ -9,7 +9,7 @@ import { UsageError } from "../../../src/domain/errors.ts";
 import { claim } from "../../../src/embedded/data-dir-claim.ts";
 import { currentProcess, isAlive } from "../../../src/embedded/data-dir-process.ts";
 import { claimDataDir } from "../../../src/embedded/data-dir.ts";
-import { temporaryDir } from "../../support/log-lmdb.ts";
+import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
 
 const childPath = fileURLToPath(new URL("../../support/log-claim-child.ts", import.meta.url));
 
@@ -31,6 +31,13 @@ describe("claimDataDir", () => {
     expect((await stat(dir)).mode & 0o777).toBe(0o700);
     expect((await stat(claimed.runDir)).mode & 0o777).toBe(0o700);
     if (claimed.kind === "owner") await claimed[Symbol.asyncDispose]();
+  });
+
+  it("the log makes its directory for this user alone, whoever made the one around it", async () => {
+    await using base = await temporaryDir();
+    const dir = join(base.path, "log");
+    await using _log = await openTestLog(dir);
+    expect((await stat(dir)).mode & 0o777).toBe(0o700);
   });
 
   it("attaches while the owner lives, and may own after the owner released it", async () => {
