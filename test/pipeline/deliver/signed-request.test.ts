@@ -50,6 +50,15 @@ describe("forwarded headers", () => {
     expect(forwardedHeaders([["Stripe-Signature", "t=1"]], [], true)).toEqual([]);
   });
 
+  it("a credential of which the log keeps no more than that it was there does not travel on", () => {
+    const original = [
+      ["X-Webhook-Key", "[redacted]"],
+      ["X-Event-Jwt", "Bearer aa.bb.[redacted]"],
+      ["X-GitHub-Event", "push"],
+    ] as const;
+    expect(forwardedHeaders(original, ["x-webhook-key"], true)).toEqual([original[2]]);
+  });
+
   it("a header that Connection names was meant for the next hop and does not travel on", () => {
     const original = [
       ["Connection", "close, X-GitHub-Foo"],
