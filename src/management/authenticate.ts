@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { looksLikeApiKey } from "../domain/api-key.ts";
 import type { ApiKeyStore } from "../domain/config-store.ts";
+import { RingQueue } from "../domain/ring-queue.ts";
 import { hashApiKey } from "./api-keys.ts";
 import type { Actor } from "./management.ts";
 
@@ -12,9 +13,17 @@ const CACHED_MS = 30_000;
 /** A key that was just made must not stay refused where it was tried too early. */
 const UNKNOWN_CACHED_MS = 2_000;
 
+/** Questions about keys never seen, at once: whoever makes up thousands must not keep the store from everybody else. */
+const MOST_STRANGERS_ASKED = 4;
+
 interface Known {
   readonly actor: Actor | null;
   readonly untilMs: number;
+}
+
+interface Waiting {
+  readonly begin: () => void;
+  readonly fail: (error: unknown) => void;
 }
 
 /** Who a bearer key belongs to; null for an unknown or revoked one. Simultaneous questions about a key are asked once. */
@@ -25,6 +34,26 @@ export function makeAuthenticate(
   const known = new LRUCache<string, Known>({ max: MAX_CACHED_KEYS });
   const unknown = new LRUCache<string, Known>({ max: MAX_UNKNOWN_KEYS });
   const asking = new Map<string, Promise<Actor | null>>();
+  const strangers = new RingQueue<Waiting>();
+  let strangersAsked = 0;
+
+  async function askAboutStranger(hash: Uint8Array, name: string): Promise<Actor | null> {
+    if (strangersAsked === MOST_STRANGERS_ASKED)
+      await new Promise<void>((begin, fail) => strangers.push({ begin, fail }));
+    else strangersAsked += 1;
+    try {
+      return await ask(hash, name);
+    } catch (error) {
+      // A store that is down is not waited for by one after the other.
+      while (strangers.size > 0) strangers.shift()?.fail(error);
+      throw error;
+    } finally {
+      // Who waits takes the place over.
+      const next = strangers.shift();
+      if (next === undefined) strangersAsked -= 1;
+      else next.begin();
+    }
+  }
 
   async function ask(hash: Uint8Array, name: string): Promise<Actor | null> {
     const askedAtMs = now();
@@ -47,11 +76,13 @@ export function makeAuthenticate(
     if (!looksLikeApiKey(bearerKey)) return null;
     const hash = hashApiKey(bearerKey);
     const name = Buffer.from(hash).toString("base64");
-    const cached = known.get(name) ?? unknown.get(name);
+    const acquaintance = known.get(name);
+    const cached = acquaintance ?? unknown.get(name);
     if (cached !== undefined && now() < cached.untilMs) return cached.actor;
     const running = asking.get(name);
     if (running !== undefined) return running;
-    const answer = ask(hash, name).finally(() => asking.delete(name));
+    const asked = acquaintance === undefined ? askAboutStranger(hash, name) : ask(hash, name);
+    const answer = asked.finally(() => asking.delete(name));
     asking.set(name, answer);
     return answer;
   };

@@ -56,6 +56,46 @@ describe("authentication", () => {
     expect(state.asked).toBe(12_001);
   });
 
+  it("asks about few made-up keys at once, and beside them about one that it knew", async () => {
+    const answers: (() => void)[] = [];
+    let isHeld = false;
+    const keys: Pick<ApiKeyStore, "findKey"> = {
+      async findKey() {
+        if (isHeld) await new Promise<void>((resolve) => answers.push(resolve));
+        return ROW;
+      },
+    };
+    let nowMs = 0;
+    const authenticate = makeAuthenticate(keys, () => nowMs);
+    expect(await authenticate(KEY)).not.toBeNull();
+    isHeld = true;
+    nowMs = 30_000;
+    const madeUp = Array.from({ length: 100 }, (_, number) =>
+      authenticate(`rk_madeup00_${number}`.padEnd(40, "x")),
+    );
+    expect(answers).toHaveLength(4);
+    const known = authenticate(KEY);
+    expect(answers).toHaveLength(5);
+    answers.pop()?.();
+    expect(await known).toMatchObject({ keyId: "key_1" });
+    isHeld = false;
+    for (const answer of answers) answer();
+    expect(await Promise.all(madeUp)).toHaveLength(100);
+  });
+
+  it("where the store is down, all who wait are told so together", async () => {
+    const { state, keys } = makeFakeKeys(ROW);
+    state.down = true;
+    const authenticate = makeAuthenticate(keys, () => 0);
+    const asked = Array.from({ length: 100 }, (_, number) =>
+      authenticate(`rk_madeup00_${number}`.padEnd(40, "x")),
+    );
+    for (const answer of asked) await expect(answer).rejects.toThrow("down");
+    expect(state.asked).toBe(4);
+    state.down = false;
+    expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
+  });
+
   it("does not ask about what cannot be a key, and soon asks again about an unknown one", async () => {
     const { state, keys } = makeFakeKeys(null);
     let nowMs = 0;
