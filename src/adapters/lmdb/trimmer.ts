@@ -39,8 +39,8 @@ interface Trimmable {
 
 /**
  * Frees what is no longer needed: past the commits of every group that gets the topic and older than the retention.
- * Records of `held` and the delay tiers are somebody's deliveries, and events were answered: without a group that has read
- * them they stay, also where the role that does has not run yet.
+ * Without a group that has read them they stay, also where the role that does has not run yet: events were answered, and
+ * replays, held and delayed tasks are somebody's deliveries.
  * `limits` is never trimmed but compacted: the latest record of every key is always there.
  */
 export class Trimmer implements AsyncDisposable {
@@ -136,10 +136,11 @@ export class Trimmer implements AsyncDisposable {
   #limits(topic: Topic, partition: number): { belowOffset: number; beforeMs: number } {
     const { groups, clock, retentionMs } = this.#options;
     const { groups: subscribers, sideGroups } = groups.subscribers(topic);
-    const needsGroup = topic === "events" || topic === "held" || topic.startsWith("delay-");
-    let belowOffset = needsGroup && subscribers.length === 0 ? 0 : Infinity;
+    // Nobody gets the records of `held`: their owner reads them on the side, and commits.
+    const readers = subscribers.length === 0 ? sideGroups : subscribers;
+    let belowOffset = readers.length === 0 ? 0 : Infinity;
     let keepMs = retentionMs;
-    for (const group of subscribers)
+    for (const group of readers)
       belowOffset = Math.min(belowOffset, groups.committed(group, topic, partition)?.offset ?? 0);
     for (const group of sideGroups) {
       const committed = groups.committed(group, topic, partition);

@@ -1,9 +1,20 @@
 import { expect, it } from "vitest";
+import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
 import { collect, record } from "../../support/log-consumer.ts";
 import { openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
+import { until } from "../../support/log-wait.ts";
 
 const PARTITIONS = 8;
 const COMMITS = 700;
+
+/** A group has read and committed all attempts. */
+async function readAll(log: LmdbLog): Promise<void> {
+  const topic = "attempts";
+  await using reading = await collect(log, { group: "old", topics: [topic], deadlineMs: 5_000 });
+  await until(() => reading.owned.size === log.partitions, "all partitions");
+  for (const partition of reading.owned.values())
+    await partition.commit([{ topic, offset: await partition.endOffset(topic) }]);
+}
 
 it("a trim of much goes in many small steps, and appends go on between them", async () => {
   await using dir = await temporaryDir();
@@ -29,6 +40,7 @@ it("a trim of much goes in many small steps, and appends go on between them", as
         .map((partition) => record("attempts", partition, `${commit}`)),
     );
   }
+  await readAll(log);
   const ended: string[] = [];
   const trim = log.trim().then((rows) => {
     ended.push("trim");
@@ -52,6 +64,7 @@ it("a group that comes while much is trimmed keeps what it has not read", async 
   await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
   for (let commit = 0; commit < COMMITS; commit += 1)
     await log.append([record("attempts", 0, `${commit}`)]);
+  await readAll(log);
   const trim = log.trim();
   await using consumer = await collect(log, {
     group: "new",
@@ -93,15 +106,33 @@ it("what one group has not read stays, whatever lies beside it in the same blobs
   await log[Symbol.asyncDispose]();
 });
 
-it("events stay while no group has come for them: where the delivery role had not run yet they went after an hour", async () => {
+it("events and replays stay while no group has come for them: where the delivery role had not run yet they went after an hour", async () => {
   await using dir = await temporaryDir();
   await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
-  await log.append([record("events", 0, "answered")]);
+  const topics = ["events", "tasks", "attempts"] as const;
+  await log.append(topics.map((topic) => record(topic, 0, "answered, or replayed")));
   await log.trim();
+  await using consumer = await collect(log, { group: "late", topics, deadlineMs: 5_000 });
+  expect(await consumer.received(3)).toHaveLength(3);
+});
+
+it("held records go once their owner, who reads them on the side, has committed past them: they stayed for ever", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
   await using consumer = await collect(log, {
-    group: "late",
+    group: "owner",
     topics: ["events"],
+    sideTopics: ["held"],
     deadlineMs: 5_000,
   });
-  expect(await consumer.received(1)).toHaveLength(1);
+  for (let commit = 0; commit < 10; commit += 1)
+    await log.append([record("events", 0, `${commit}`), record("held", 0, `${commit}`)]);
+  await consumer.received(10);
+  expect(await log.trim()).toBe(0);
+  await consumer.owned.get(0)!.commit([{ topic: "held", offset: 7 }]);
+  expect(await log.trim()).toBe(7);
+  const left: number[] = [];
+  for await (const records of consumer.owned.get(0)!.read("held", 0))
+    left.push(...records.map(({ offset }) => offset));
+  expect(left).toEqual([7, 8, 9]);
 });
