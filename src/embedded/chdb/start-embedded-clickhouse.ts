@@ -1,5 +1,6 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
@@ -43,7 +44,7 @@ export interface EmbeddedClickHouse extends AsyncDisposable {
  * Starts chDB in a child process behind ClickHouse's HTTP interface on loopback, with its files in
  * `<dataDir>/clickhouse` and its address in `<dataDir>/run/clickhouse.json` (0600). The child ends when this
  * process does, however that ends; a child that an earlier owner left behind is waited for.
- * @throws {Error} when the engine cannot be loaded or does not come up within a minute, or when somebody has taken the
+ * @throws {Error} when its process cannot be made, the engine cannot be loaded or does not come up within a minute, or when somebody has taken the
  *   port of `previousUrl`: clients would go on asking there
  */
 export async function startEmbeddedClickHouse(
@@ -65,7 +66,7 @@ export async function startEmbeddedClickHouse(
     database: DATABASE,
     memoryBytes: Math.max(1_500_000_000, Math.floor(totalmem() * 0.4)),
   };
-  const child = spawnChild();
+  const child = await spawnChild();
   const pid = child.pid ?? -1;
   let expected = false;
   const closed = new Promise<EmbeddedClickHouseEnd>((done) => {
@@ -98,17 +99,25 @@ export async function startEmbeddedClickHouse(
   }
 }
 
-function spawnChild(): ChildProcess {
+/** @throws {Error} when the system has no room for another process. Such a child never exits, and an error that nobody takes ends this process. */
+async function spawnChild(): Promise<ChildProcess> {
   const isSource = import.meta.url.endsWith(".ts");
   const file = fileURLToPath(
     new URL(isSource ? "./chdb-worker.ts" : "./chdb-worker.js", import.meta.url),
   );
   const { NODE_OPTIONS: _, ...environment } = process.env;
-  return fork(file, [], {
+  const child = fork(file, [], {
     execArgv: isSource ? ["--import", "tsx"] : [],
     env: { ...environment, UV_THREADPOOL_SIZE: String(CHILD_THREADS), TZ: "UTC" },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
+  try {
+    await once(child, "spawn");
+    return child;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`the embedded ClickHouse cannot be started (${reason})`, { cause });
+  }
 }
 
 function comeUp(child: ChildProcess, start: StartMessage): Promise<number> {

@@ -204,6 +204,17 @@ test("a child that is started again comes back to its port or not at all: its cl
   expect(again.url).toBe(previousUrl);
 });
 
+test("a child that cannot be made is an error to try again after: it ended the whole process, or was waited for without end", async () => {
+  const { execPath } = process;
+  process.execPath = join(dataDir, "no-such-program");
+  const starting = startEmbeddedClickHouse({ dataDir, logger });
+  await expect(starting.finally(() => (process.execPath = execPath))).rejects.toThrow(
+    /cannot be started .*ENOENT/,
+  );
+  await using next = await startEmbeddedClickHouse({ dataDir, logger });
+  expect(await rowsOf(next.url, "SELECT 1 AS n")).toEqual([{ n: 1 }]);
+});
+
 test(
   "killed again and again during inserts, nothing is lost or doubled once it is back",
   { timeout: 120_000 },
