@@ -131,6 +131,22 @@ test("what waits of a lost partition is forgotten, and late records of an earlie
   expect(buffer.take(limits)?.partitions).toEqual([after]);
 });
 
+test("of hundreds of partitions a batch takes as many as the commit's metadata holds, the others next", () => {
+  const buffer = new BatchBuffer<number>("events");
+  const many = Array.from({ length: 300 }, (_, partition) => own(partition));
+  for (const partition of many) {
+    buffer.add(partition, null);
+    buffer.push(partition, entries(10 ** 12, 1));
+  }
+  const taken = new Set<number>();
+  for (let batch = 0; batch < 4; batch += 1) {
+    const { plan } = buffer.take({ maxRows: 1_000, maxBytes: 1_000 })!;
+    expect(encodePlan(plan).length).toBeLessThanOrEqual(4_096);
+    for (const [partition] of plan.ranges) taken.add(partition);
+  }
+  expect(taken.size).toBe(300);
+});
+
 test("a plan survives the commit's metadata, and foreign metadata is none", () => {
   const plan = makePlan("events", [
     [3, 0, 7],

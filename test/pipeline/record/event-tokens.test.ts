@@ -120,6 +120,9 @@ describe("leaves", () => {
     const depth = 200_000;
     expect(tokensOf(`${"[".repeat(depth)}1${"]".repeat(depth)}`)).toEqual([]);
     expect(tokensOf(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`)).toEqual([]);
+    // Which closing belongs to which opening is known however deep it is.
+    const mixed = `${'{"a":['.repeat(depth)}1${"]}".repeat(depth)}`;
+    expect(tokensOf(`{"deep":${mixed},"b":1}`)).toEqual([payloadToken("b", "1")]);
   });
 
   test("ten million containers, one in the other, take no memory to speak of: they ended the recorder, again and again", () => {

@@ -1,0 +1,168 @@
+import { expect, test } from "vitest";
+import type { LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
+import { makeLane, type LaneOptions } from "../../../src/pipeline/record/make-lane.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { SimClock } from "../../support/sim-clock.ts";
+
+const MIB = 1_048_576;
+/** Longer than anything waits for company. */
+const LINGER_MS = 1_000;
+
+interface Commit {
+  readonly offset: number;
+  readonly metadata: string;
+}
+
+interface Hold {
+  readonly promise: Promise<void>;
+  readonly release: () => void;
+}
+
+/** A lane whose rows are the texts of its records, with commits and inserts that can be held back. */
+function rig() {
+  const clock = new SimClock();
+  const inserts: string[][] = [];
+  const commits: Commit[] = [];
+  let held = null as Hold | null;
+  let heldInsert = null as Hold | null;
+  let onIdle: (() => unknown) | null = null;
+  const hold = (): Hold => {
+    let release = (): void => undefined;
+    const promise = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    return { promise, release };
+  };
+  const decode: LaneOptions<string>["decode"] = ({ value }) =>
+    value.length === 0 ? null : Buffer.from(value).toString().trim();
+  const lane = makeLane<string>({
+    topic: "events",
+    clock,
+    logger: makeSilentLogger(),
+    metrics: { recorded: () => undefined, failed: () => undefined, skipped: () => undefined },
+    decode,
+    idOf: (row) => row,
+    insert: async (rows) => {
+      inserts.push([...rows]);
+      await heldInsert?.promise;
+    },
+  });
+  const own = (partition: number, metadata = ""): OwnedPartition =>
+    ({
+      partition,
+      committed: () => ({ offset: 0, metadata }),
+      commit: async ([entry]: readonly Commit[]) => {
+        await held?.promise;
+        commits.push({ offset: entry!.offset, metadata: entry!.metadata });
+        if (entry!.metadata !== "") return;
+        onIdle?.();
+        onIdle = null;
+      },
+    }) as unknown as OwnedPartition;
+  return {
+    clock,
+    lane,
+    inserts,
+    commits,
+    own,
+    holdCommits: () => (held = hold()).release,
+    holdInserts: () => (heldInsert = hold()).release,
+    /** At the commit of a batch that no other follows. */
+    onceIdle: (work: () => unknown) => {
+      onIdle = work;
+    },
+  };
+}
+
+const record = (offset: number, text: string, partition = 0): LogRecord => ({
+  topic: "events",
+  partition,
+  offset,
+  key: "",
+  value: Buffer.from(text),
+  appendedAtMs: 0,
+});
+
+test("a batch is inserted only once it is announced durably: after a crash it could not be repeated exactly", async () => {
+  const { clock, lane, inserts, own, holdCommits } = rig();
+  const partition = own(0);
+  lane.assigned(partition);
+  const release = holdCommits();
+  void lane.push(partition, [record(0, "a")]);
+  await clock.advance(LINGER_MS);
+  expect(inserts).toEqual([]);
+  release();
+  await clock.advance(0);
+  expect(inserts).toEqual([["a"]]);
+});
+
+test("what comes just when the lane falls idle is inserted without another push", async () => {
+  for (let later = 0; later < 40; later += 1) {
+    const { clock, lane, inserts, commits, own, onceIdle } = rig();
+    const partition = own(0);
+    const pushLater = async (): Promise<void> => {
+      for (let step = 0; step < later; step += 1) await Promise.resolve();
+      void lane.push(partition, [record(1, "b")]);
+    };
+    lane.assigned(partition);
+    void lane.push(partition, [record(0, "a")]);
+    onceIdle(pushLater);
+    await clock.advance(3 * LINGER_MS);
+    expect(inserts).toEqual([["a"], ["b"]]);
+    expect(commits.at(-1)).toEqual({ offset: 2, metadata: "" });
+  }
+});
+
+test("records without rows are committed without an insert", async () => {
+  const { clock, lane, inserts, commits, own } = rig();
+  const partition = own(0);
+  lane.assigned(partition);
+  void lane.push(partition, [record(0, ""), record(1, "")]);
+  await clock.advance(LINGER_MS);
+  expect(inserts).toEqual([]);
+  expect(commits.at(-1)).toEqual({ offset: 2, metadata: "" });
+});
+
+test("above 64 MiB a partition waits, until an insert has made room", async () => {
+  const { clock, lane, own } = rig();
+  const partition = own(0);
+  lane.assigned(partition);
+  const large = (offset: number) => record(offset, `${offset}${" ".repeat(22 * MIB)}`);
+  expect(lane.push(partition, [large(0), large(1)])).toBeUndefined();
+  let goesOn = false;
+  const waited = Promise.resolve(lane.push(partition, [large(2)])).then(() => (goesOn = true));
+  await clock.advance(0);
+  expect(goesOn).toBe(false);
+  await clock.advance(LINGER_MS);
+  expect(goesOn).toBe(true);
+  await waited;
+});
+
+test("a partition is let go of only after the insert that holds its rows, and the commit behind it", async () => {
+  const { clock, lane, commits, own, holdInserts } = rig();
+  const [busy, idle] = [own(0), own(1)];
+  lane.assigned(busy);
+  lane.assigned(idle);
+  const insertIsThrough = holdInserts();
+  void lane.push(busy, [record(0, "a")]);
+  await clock.advance(LINGER_MS);
+  const gone: string[] = [];
+  void lane.revoked(idle).then(() => gone.push("idle"));
+  void lane.revoked(busy).then(() => gone.push(`busy after ${commits.at(-1)?.offset}`));
+  await clock.advance(LINGER_MS);
+  expect(gone).toEqual(["idle"]);
+  insertIsThrough();
+  await clock.advance(0);
+  expect(gone).toEqual(["idle", "busy after 1"]);
+});
+
+test("a batch that an earlier owner announced is waited for ten seconds, then its records go in another", async () => {
+  const { clock, lane, inserts, own } = rig();
+  const partition = own(0, "0 0 2,1 0 1");
+  lane.assigned(partition);
+  void lane.push(partition, [record(0, "a"), record(1, "b")]);
+  await clock.advance(9_000);
+  expect(inserts).toEqual([]);
+  await clock.advance(2_000);
+  expect(inserts).toEqual([["a", "b"]]);
+});
