@@ -145,6 +145,21 @@ describe("accumulator", () => {
     await accumulator.drained();
   });
 
+  test("in flight each call has its own deadline: a later one goes on when an earlier one is given up", async () => {
+    const { accumulator, batches, state } = makeTarget();
+    const early = accumulator.append([rec("a")]);
+    await until(() => batches.length === 1, "the first is sent");
+    state.nowMs = 2_000;
+    const late = accumulator.append([rec("b")]);
+    await until(() => batches.length === 2, "the second is sent");
+    state.nowMs = 3_500;
+    await expect(early).rejects.toMatchObject({ code: "log_outcome_unknown" });
+    batches[1]!.succeed();
+    expect(await late).toEqual([{ partition: 0, offset: 0 }]);
+    batches[0]!.succeed();
+    await accumulator.drained();
+  });
+
   test("a failed batch fails its own calls only", async () => {
     const { accumulator, batches } = makeTarget({ maxBatchRecords: 1 });
     const results = Promise.allSettled([

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { TopicFlow } from "../../../src/adapters/kafka/topic-flow.ts";
 import type { LogRecord } from "../../../src/domain/log.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
@@ -11,6 +11,10 @@ const rec = (offset: number, sizeBytes = 10): LogRecord => ({
   key: "k",
   value: Buffer.alloc(sizeBytes),
   appendedAtMs: 0,
+});
+
+afterEach(() => {
+  vi.useRealTimers();
 });
 
 function makeFlow(handOver: (records: readonly LogRecord[]) => void | Promise<void>) {
@@ -87,6 +91,41 @@ test("a hand-over that throws is told, and its records are fetched again", async
   await until(() => offsets.length === 3, "they come again");
   expect(offsets).toEqual([7, 8, 9]);
   expect(errors.map((error) => error.message)).toEqual(["not now"]);
+});
+
+test("a hand-over that fails again and again is tried once a second", async () => {
+  vi.useFakeTimers();
+  let handOvers = 0;
+  const { flow, seeks } = makeFlow(() => {
+    handOvers += 1;
+    throw new Error("not now");
+  });
+  flow.push([rec(0)], 1);
+  await vi.advanceTimersByTimeAsync(900);
+  expect(handOvers).toBe(1);
+  expect(seeks).toEqual([]);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(seeks).toEqual([0]);
+});
+
+test("a hand-over that fails when the partition is another owner's is not fetched again", async () => {
+  vi.useFakeTimers();
+  const { flow, fetching, seeks } = makeFlow(() => Promise.reject(new Error("not now")));
+  flow.push([rec(0)], 1);
+  await vi.advanceTimersByTimeAsync(500);
+  flow.end();
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(seeks).toEqual([]);
+  expect(fetching).toEqual([true]);
+});
+
+test("a gap moves it on, and what was fetched already never comes again", () => {
+  const { flow } = makeFlow(() => undefined);
+  flow.moveTo(5);
+  expect(flow.expectedOffset).toBe(5);
+  flow.push([rec(5)], 6);
+  flow.moveTo(2);
+  expect(flow.expectedOffset).toBe(6);
 });
 
 test("what is handed over is not kept while its consumer waits: each large task of a delay tier stayed in memory for hours", async () => {
