@@ -17,6 +17,22 @@ it("a partition that is given up takes nothing of the process's budget with it",
   expect(whole.bytes).toBe(10);
 });
 
+it("a partition that has room again waits on for the room of the whole process", async () => {
+  const whole = new IntakeBudget(100);
+  const one = new IntakeBudget(50, whole);
+  const other = new IntakeBudget(200, whole);
+  other.add(150);
+  one.add(60);
+  let goesOn = false;
+  const waited = one.room()?.then(() => (goesOn = true));
+  one.release(60);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(goesOn).toBe(false);
+  other.release(100);
+  await waited;
+  expect(goesOn).toBe(true);
+});
+
 it("rebalances with full lanes do not bring the intake to a stand", async () => {
   const world = new SimWorld({ partitions: 2, delivery: { maxPendingBytes: 40_000 } });
   const endpoints = Array.from({ length: 8 }, (_, index) => `ep_${index}`);
