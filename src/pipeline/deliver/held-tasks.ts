@@ -41,9 +41,22 @@ export class HeldTasks {
   readonly #checks = new Map<string, () => void>();
   /** Tries that were released and have not come back through `tasks` yet. */
   readonly #inTransit = new Map<string, Set<string>>();
+  #isCounted = false;
 
   constructor(host: HeldHost) {
     this.#host = host;
+  }
+
+  /** What the last owner left held is known: it counts here. */
+  count(): void {
+    this.#isCounted = true;
+    this.#host.onHeld(this.index.size);
+  }
+
+  /** It counts at the next owner from here on, also what is written only now. */
+  uncount(): void {
+    if (this.#isCounted) this.#host.onHeld(-this.index.size);
+    this.#isCounted = false;
   }
 
   /** Resolves with the step the task now waits at, once that is durable; null when it could not be written. */
@@ -56,7 +69,7 @@ export class HeldTasks {
     const offset = positions?.[0]?.offset;
     if (offset === undefined) return null;
     this.index.note(offset, { kind: "task", task: waiting });
-    this.#host.onHeld(1);
+    if (this.#isCounted) this.#host.onHeld(1);
     // It may have been resumed while the record was on its way.
     this.release(task.destinationId);
     return waiting;
@@ -188,7 +201,7 @@ export class HeldTasks {
     const positions = await this.#host.write([...records, mark]);
     if (positions === null) return false;
     this.index.release(destinationId, offsets);
-    this.#host.onHeld(-offsets.length);
+    if (this.#isCounted) this.#host.onHeld(-offsets.length);
     return true;
   }
 

@@ -95,7 +95,7 @@ export class PartitionOwner {
     this.#intake.tried = recovered.tried;
     this.#lanes.limits = recovered.limits;
     await this.#moveLimits(recovered);
-    this.#shared.ports.metrics.held(this.#lanes.held.index.size);
+    if (!this.#closed) this.#lanes.held.count();
     void this.#openAfter(recovered);
   }
 
@@ -147,7 +147,7 @@ export class PartitionOwner {
     const idle = await this.#lanes.pending.idle(this.#shared.ports.clock, graceMs);
     await this.#commits.commit();
     this.#commits.close();
-    this.#shared.ports.metrics.held(-this.#lanes.held.index.size);
+    this.#lanes.held.uncount();
     if (!idle || !this.#isOpened) return;
     const { partition } = this.#partition;
     const released: NewRecord = {

@@ -70,6 +70,27 @@ describe("a paused destination", () => {
     expect(held.offset).toBe(world.store.records("held", 0).length);
   });
 
+  it("is counted once when its tasks are released while its partition moves on: the gauge stayed below zero", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { status: "paused" });
+    await world.start("first");
+    await world.start("second");
+    for (let count = 0; count < 20; count += 1)
+      world.replay(world.makeEvent(), "dst_1", `run${count}`);
+    await world.clock.advance(10_000);
+    expect(world.held).toBe(20);
+    const { faults } = world.store;
+    world.store.faults = { ...faults, appendMs: () => 8_000 };
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(500);
+    void world.store.rotate("delivery", false);
+    await world.clock.advance(30_000);
+    world.store.faults = faults;
+    await world.clock.advance(120_000);
+    expect(world.ended().size).toBe(20);
+    expect(world.held).toBe(0);
+  });
+
   it("whose circuit was open when it was paused goes on: a held task is the probe", async () => {
     const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER, retryBaseMs: 1_000 } });
     world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
