@@ -147,6 +147,43 @@ describe("delay tiers", () => {
     expect(tiers.arrivals().size).toBe(tasks.length);
   });
 
+  it("of what is read again only what was handed over goes on: the log reads on behind it, and hands the rest over by itself", async () => {
+    const clock = new SimClock();
+    const event = events.makeEvent({ body: Buffer.alloc(200_000) });
+    const dueAtMs = clock.now() + 3_600_000;
+    const value = encodeTask({ ...firstTry(event, "dst_1", event.receivedAtMs), dueAtMs });
+    const appendedAtMs = clock.now();
+    const records = [0, 1, 2].map(
+      (offset) =>
+        ({ topic: "delay-1h", partition: 0, offset, key: "ep_1", value, appendedAtMs }) as const,
+    );
+    const partition: OwnedPartition = {
+      partition: 0,
+      owned: () => true,
+      exclusive: () => true,
+      committed: () => null,
+      endOffset: () => Promise.resolve(3),
+      async *read() {
+        yield records;
+      },
+      commit: () => Promise.resolve(),
+      pause: () => undefined,
+      resume: () => undefined,
+    };
+    let moved = 0;
+    const append = async (all: readonly unknown[]) => {
+      moved += all.length;
+      return [];
+    };
+    const metrics = { forwarded: () => undefined, lateness: () => undefined };
+    const ports = { appender: { append }, clock, logger: makeSilentLogger(), metrics };
+    const tier = new TierForwarder(ports, partition, "delay-1h", 3_600_000);
+    const forwarded = tier.forward(records.slice(0, 1));
+    await clock.advance(3_600_000);
+    await forwarded;
+    expect(moved).toBe(1);
+  });
+
   it("a large task that waits for hours is not in memory meanwhile: one for each tier and partition filled it", async () => {
     const clock = new SimClock();
     const event = events.makeEvent({ body: Buffer.alloc(1_000_000) });

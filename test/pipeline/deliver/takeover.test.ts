@@ -66,6 +66,22 @@ describe("taking a partition over from an owner that was lost", () => {
   });
 });
 
+it("an owner that goes on while a try hangs does not call its partition released: the next one sends nothing meanwhile", async () => {
+  const world = new SimWorld({ delivery: { takeoverWaitMs: WAIT_MS } });
+  world.configure("dst_1");
+  world.behave("dst_1", () => ({ afterMs: 12_000, reply: answer(200) }));
+  await world.start("first");
+  await world.start("second");
+  await world.clock.advance(1_000);
+  world.ingest();
+  await world.clock.advance(1_000);
+  expect(world.seen).toHaveLength(1);
+  void world.store.rotate("delivery", false);
+  await world.clock.advance(2 * WAIT_MS);
+  expect(world.seen).toHaveLength(1);
+  expect(world.ended().size).toBe(1);
+});
+
 it("a copy that is published after the new owner has caught up is not sent again", async () => {
   const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
   world.configure("dst_1");

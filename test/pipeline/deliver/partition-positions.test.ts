@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import type { LogRecord, OwnedPartition, Topic } from "../../../src/domain/log.ts";
+import { PartitionPositions } from "../../../src/pipeline/deliver/partition-positions.ts";
+
+/** The last owner committed five events and forty ends; ten events are in the log, and no tasks. */
+const partition = {
+  partition: 0,
+  committed: (topic: Topic) => {
+    if (topic === "events") return { offset: 5, metadata: "" };
+    return topic === "attempts" ? { offset: 40, metadata: "" } : null;
+  },
+  endOffset: async (topic: Topic) => (topic === "events" ? 10 : 0),
+} as unknown as OwnedPartition;
+const event = (offset: number) => ({ topic: "events", offset }) as LogRecord;
+
+it("a next owner reads on from the last one's ends until all that it may have worked on is complete here", async () => {
+  const positions = new PartitionPositions(partition, "owner", () => undefined);
+  const committed = (topic: Topic) =>
+    positions.entries().find((entry) => entry.topic === topic)?.offset;
+  await positions.markRedelivered(partition);
+  // What the recovery has read, and what is written from now on.
+  positions.known.raise("attempts", 90);
+  expect([committed("events"), committed("attempts")]).toEqual([5, 40]);
+  for (const offset of [5, 6, 7]) positions.begin("events", event(offset));
+  for (const offset of [5, 6, 7]) positions.complete("events", offset);
+  expect([committed("events"), committed("attempts")]).toEqual([8, 40]);
+  for (const offset of [8, 9]) positions.begin("events", event(offset));
+  positions.complete("events", 9);
+  expect([committed("events"), committed("attempts")]).toEqual([8, 40]);
+  positions.complete("events", 8);
+  expect([committed("events"), committed("attempts")]).toEqual([10, 90]);
+  positions.begin("events", event(10));
+  positions.known.raise("attempts", 95);
+  expect([committed("events"), committed("attempts")]).toEqual([10, 90]);
+});
