@@ -33,6 +33,8 @@ const NO_FAULTS: MemoryLogFaults = {
 
 /** What is durable: it outlives every process. Everything runs on a (simulated) clock. */
 export class MemoryLogStore implements SimStore {
+  /** How far ahead of everybody's clock records are stamped. */
+  stampedAheadMs = 0;
   #partitions: number;
   readonly clock: Clock;
   readonly random: Random;
@@ -109,7 +111,8 @@ export class MemoryLogStore implements SimStore {
       const list = this.records(record.topic, partition);
       const { topic, key, value } = record;
       const offset = this.endOffset(topic, partition) + (this.faults.gap?.(topic) ?? 0);
-      list.push({ topic, partition, offset, key, value, appendedAtMs: this.clock.now() });
+      const appendedAtMs = this.clock.now() + this.stampedAheadMs;
+      list.push({ topic, partition, offset, key, value, appendedAtMs });
       touched.add(`${topic}/${partition}`);
       return { partition, offset };
     });

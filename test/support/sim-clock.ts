@@ -10,6 +10,7 @@ interface Timer {
 /** Simulated time: nothing waits, timers fire in order of time, then of scheduling. */
 export class SimClock implements Clock {
   #nowMs: number;
+  #setByMs = 0;
   #order = 0;
   readonly #heap: Timer[] = [];
 
@@ -18,7 +19,12 @@ export class SimClock implements Clock {
   }
 
   now(): number {
-    return this.#nowMs;
+    return this.#nowMs + this.#setByMs;
+  }
+
+  /** Sets the wall clock: timers and the monotonic time go on as before. */
+  setBy(byMs: number): void {
+    this.#setByMs += byMs;
   }
 
   monotonic(): number {

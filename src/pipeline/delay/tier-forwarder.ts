@@ -10,6 +10,10 @@ const KEEP_BYTES = 128 * 1_024;
 /** Worth waiting for in memory, whatever the size. */
 const KEEP_MS = 250;
 const COMMIT_RETRY_MS = 500;
+/** Clocks of brokers and processes may differ by this much. */
+const CLOCKS_APART_MS = 10_000;
+/** Between batches that were appended before the clock was set back: where a broker's clock is far ahead, they come round again. */
+const SET_BACK_PAUSE_MS = 250;
 /** How often a session in doubt is looked at again. */
 const DOUBT_MS = 250;
 
@@ -93,7 +97,9 @@ export class TierForwarder {
   }
 
   #countDue(nowMs: number): number {
-    const notYet = this.#rest.findIndex((record) => this.#leavesAtMs(record) > nowMs);
+    const notYet = this.#rest.findIndex(
+      (record) => this.#leavesAtMs(record) > nowMs && !this.#isOfLaterClock(record, nowMs),
+    );
     return notYet === -1 ? this.#rest.length : notYet;
   }
 
@@ -130,6 +136,14 @@ export class TierForwarder {
     return Math.min(record.appendedAtMs + this.#delayMs, this.#dueAtMs(record));
   }
 
+  /**
+   * The clock was set back since it was appended: it goes to where it belongs by the clock of now. Whatever came after it would
+   * wait behind it for as long as the clock was set back.
+   */
+  #isOfLaterClock(record: LogRecord, nowMs: number): boolean {
+    return this.#leavesAtMs(record) - nowMs > 2 * this.#delayMs + CLOCKS_APART_MS;
+  }
+
   /** A record that cannot be read leaves at once. */
   #dueAtMs(record: LogRecord): number {
     try {
@@ -153,6 +167,7 @@ export class TierForwarder {
     this.#ports.metrics.lateness(Math.max(0, nowMs - this.#leavesAtMs(due[0]!)) / 1000);
     this.#goneBefore = due.at(-1)!.offset + 1;
     await this.#commits.commit();
+    if (this.#isOfLaterClock(due[0]!, nowMs)) await this.#pause(SET_BACK_PAUSE_MS);
     return true;
   }
 

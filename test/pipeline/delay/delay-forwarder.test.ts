@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { topicForDelay } from "../../../src/domain/delay-tier.ts";
+import { DELAY_TIERS, topicForDelay } from "../../../src/domain/delay-tier.ts";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../../src/pipeline/delay/make-delay-forwarder.ts";
@@ -231,6 +231,37 @@ describe("delay tiers", () => {
     await tiers.clock.advance(120_000);
     expect(tiers.arrivals().size).toBe(tasks.length);
     expect(tiers.store.all("tasks").length).toBeLessThan(tasks.length + 60);
+  });
+
+  it("tasks that are put off after the clock was set back do not wait behind those from before", async () => {
+    const tiers = makeTiers();
+    await tiers.start("a");
+    const before = [2_000, 10_000, 30_000, 120_000].map((delayMs) => tiers.put(delayMs));
+    await tiers.clock.advance(500);
+    tiers.clock.setBy(-3_600_000);
+    const after = [2_000, 10_000, 30_000, 120_000].map((delayMs) => tiers.put(delayMs));
+    await tiers.clock.advance(122_000);
+    const arrivals = tiers.arrivals();
+    expect([...arrivals.keys()].toSorted()).toEqual(after.map(({ event }) => event.id).toSorted());
+    for (const earlyMs of arrivals.values()) {
+      expect(earlyMs).toBeLessThan(1_500);
+      expect(earlyMs).toBeGreaterThan(-1_000);
+    }
+    // By the clock they are due when they were to be.
+    await tiers.clock.advance(3_600_000);
+    for (const { event } of before) expect(tiers.arrivals().get(event.id)).toBeLessThan(1_500);
+    expect(tiers.arrivals().size).toBe(before.length + after.length);
+  });
+
+  it("a log whose clock is an hour ahead lets tasks go on in time, and does not turn them round and round", async () => {
+    const tiers = makeTiers();
+    tiers.store.stampedAheadMs = 3_600_000;
+    await tiers.start("a");
+    const { dueAtMs } = tiers.put(600_000);
+    await tiers.clock.until(() => tiers.arrivals().size > 0, 602_000);
+    expect(dueAtMs - tiers.clock.now()).toBeLessThan(1_500);
+    const hops = DELAY_TIERS.reduce((sum, { topic }) => sum + tiers.store.all(topic).length, 0);
+    expect(hops).toBeLessThan(1_000);
   });
 
   it("stops within its time while the head of a tier is hours away", async () => {
