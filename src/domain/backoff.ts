@@ -38,15 +38,22 @@ export function retryDelayMs(input: {
   return Math.round(Math.max(Math.min(MAX_DELAY_MS, jittered), input.retryAfterMs ?? 0));
 }
 
-/** The longest time that a whole retry schedule takes (all delays with jitter, all tries timing out), in ms. */
+/**
+ * The longest time that a whole retry schedule takes (all delays with jitter, none shorter than what the receiver asks for, all
+ * tries timing out), in ms.
+ */
 export function scheduleLengthMs(input: {
   readonly backoff: RetryBackoff;
   readonly retryMaxAttempts: number;
   readonly baseMs: number;
   readonly timeoutMs: number;
+  readonly retryAfterMs?: number;
 }): number {
-  let total = input.timeoutMs;
-  for (let retry = 1; retry <= input.retryMaxAttempts; retry += 1)
-    total += plainRetryDelayMs(input.backoff, retry, input.baseMs) * (1 + JITTER) + input.timeoutMs;
+  const { backoff, retryMaxAttempts, baseMs, timeoutMs, retryAfterMs = 0 } = input;
+  let total = timeoutMs;
+  for (let retry = 1; retry <= retryMaxAttempts; retry += 1) {
+    const delayMs = plainRetryDelayMs(backoff, retry, baseMs) * (1 + JITTER);
+    total += Math.max(delayMs, retryAfterMs) + timeoutMs;
+  }
   return Math.round(total);
 }

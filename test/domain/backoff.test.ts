@@ -58,4 +58,11 @@ describe("backoff", () => {
       scheduleLengthMs({ backoff: "fixed", retryMaxAttempts: 2, baseMs: 1_000, timeoutMs: 500 }),
     ).toBe(500 + 2 * (1_200 + 500));
   });
+
+  it("reckons a delay with what the receiver asks for where that is longer", () => {
+    const schedule = { backoff: "linear", retryMaxAttempts: 2, baseMs: 1_000 } as const;
+    expect(scheduleLengthMs({ ...schedule, timeoutMs: 500, retryAfterMs: 2_000 })).toBe(
+      500 + (2_000 + 500) + (2_400 + 500),
+    );
+  });
 });

@@ -33,8 +33,9 @@ export class LaneDeferrals {
   circuitOpen(task: DeliveryTask, config: DestinationConfig, circuit: CircuitState): void {
     const nowMs = this.#host.clock.now();
     const steadyMs = this.#host.steadyNow();
-    const failingSinceMs = nowMs - this.#health.failingForMs(steadyMs);
-    if (nowMs >= deadlineOf(task, config, this.#host.options, failingSinceMs)) {
+    const sinceMs = nowMs - this.#health.failingForMs(steadyMs);
+    const failing = { sinceMs, retryAfterMs: this.#health.retryAfterMs };
+    if (nowMs >= deadlineOf(task, config, this.#host.options, failing)) {
       this.#host.endDead(task, config, DEADLINE_PASSED);
       return;
     }

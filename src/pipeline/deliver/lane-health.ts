@@ -1,3 +1,4 @@
+import { parseRetryAfterMs } from "../../domain/retry-after.ts";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 import type { CircuitState } from "./circuit-breaker.ts";
 import { ConcurrencyLimit } from "./concurrency-limit.ts";
@@ -14,6 +15,7 @@ export class LaneHealth {
   readonly #breaker: CircuitBreaker;
   readonly #pace = new LanePace();
   #proven = false;
+  #retryAfterMs = 0;
   #changes = 0;
 
   constructor(options: DeliveryOptions) {
@@ -53,9 +55,15 @@ export class LaneHealth {
     return this.#breaker.failingForMs(nowMs);
   }
 
+  /** The longest that it asked to wait since its last success, in ms. */
+  get retryAfterMs(): number {
+    return this.#retryAfterMs;
+  }
+
   /** What tries find that have started before this says nothing any more. */
   onReceiverChanged(nowMs: number): void {
     this.#changes += 1;
+    this.#retryAfterMs = 0;
     this.#concurrency.onReceiverChanged();
     this.#breaker.onReceiverChanged(nowMs);
   }
@@ -74,11 +82,18 @@ export class LaneHealth {
     if (this.#proven) {
       this.#concurrency.onSuccess();
       this.#breaker.onSuccess();
+      this.#retryAfterMs = 0;
     } else {
+      this.#noteRetryAfter(reply, nowMs);
       if (reply.kind === "timeout") this.#concurrency.onTimeout();
       else this.#concurrency.onFailure();
       this.#breaker.onFailure(nowMs, { timedOut: reply.kind === "timeout", newRunMs });
     }
     this.#pace.onReply(reply.latencyMs, this.#concurrency.value, nowMs);
+  }
+
+  #noteRetryAfter(reply: Reply, nowMs: number): void {
+    const header = reply.kind === "response" ? reply.retryAfter : null;
+    this.#retryAfterMs = Math.max(this.#retryAfterMs, parseRetryAfterMs(header, nowMs) ?? 0);
   }
 }

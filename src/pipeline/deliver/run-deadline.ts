@@ -9,6 +9,13 @@ const SHORTEST_DEADLINE_MS = 60_000;
 export const DEADLINE_PASSED =
   "the receiver kept failing (circuit open) until the whole retry schedule had elapsed";
 
+/** What the receiver has done since its last success. */
+export interface Failing {
+  readonly sinceMs: number;
+  /** The longest that it asked to wait. */
+  readonly retryAfterMs: number;
+}
+
 /**
  * When the circuit breaker may no longer put the run off, ms since the epoch. Only the time counts in which the receiver
  * fails: what the relay was down, the destination paused or its limit used up is none of the schedule.
@@ -17,13 +24,16 @@ export function deadlineOf(
   task: DeliveryTask,
   config: DestinationConfig,
   options: DeliveryOptions,
-  failingSinceMs: number,
+  failing: Failing,
 ): number {
   const scheduleMs = scheduleLengthMs({
     backoff: config.retryBackoff,
     retryMaxAttempts: config.retryMaxAttempts,
     baseMs: options.retryBaseMs,
     timeoutMs: options.deliveryTimeoutMs,
+    retryAfterMs: failing.retryAfterMs,
   });
-  return Math.max(task.runStartedAtMs, failingSinceMs) + Math.max(SHORTEST_DEADLINE_MS, scheduleMs);
+  return (
+    Math.max(task.runStartedAtMs, failing.sinceMs) + Math.max(SHORTEST_DEADLINE_MS, scheduleMs)
+  );
 }

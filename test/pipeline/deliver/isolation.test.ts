@@ -128,6 +128,40 @@ describe("circuit breaker", () => {
     expect(world.seen.length).toBeLessThan(330);
   });
 
+  it("ends nothing while the receiver asks for more time than the schedule is long", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    await world.start();
+    const wellAtMs = world.clock.now() + 3 * HOUR;
+    world.behave("dst_1", ({ atMs }) => {
+      const waitSeconds = Math.ceil((wellAtMs - atMs) / 1_000);
+      const reply = waitSeconds > 0 ? answer(503, "", String(waitSeconds)) : answer(200);
+      return { afterMs: 5, reply };
+    });
+    for (let count = 0; count < 60; count += 1) {
+      world.ingest();
+      await world.clock.advance(1_000);
+    }
+    expect(world.openCircuits).toBe(1);
+    await world.clock.advance(3 * HOUR + 10 * 60_000);
+    expect(statusesOf(world)).toEqual(Array(60).fill("delivered"));
+  });
+
+  it("a receiver that asks for more time without end gets the whole schedule at that pace, and no more", async () => {
+    const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER, retryBaseMs: 1_000 } });
+    world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 2 });
+    world.behave("dst_1", () => ({ afterMs: 5, reply: answer(503, "", "600") }));
+    await world.start();
+    for (let count = 0; count < 30; count += 1) {
+      world.ingest();
+      await world.clock.advance(100);
+    }
+    await world.clock.advance(1_100_000);
+    expect(world.ended().size).toBe(0);
+    await world.clock.advance(HOUR);
+    expect(statusesOf(world)).toEqual(Array(30).fill("dead"));
+  });
+
   it("a failure of seconds ends nothing of the backlog that an outage of the relay left", async () => {
     const world = new SimWorld();
     world.configure("dst_1");
