@@ -8,17 +8,24 @@ import type { Clock } from "../domain/clock.ts";
 import { parseCidrs } from "../domain/ip.ts";
 import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
 
+type ConnectionConfig = Pick<RelayConfig, "deliveryConcurrency">;
+
+/** A destination has all the connections that its tries in flight may want. */
+export function connectionsPerReceiver({ deliveryConcurrency }: ConnectionConfig): number {
+  return Math.max(CONNECTIONS_PER_RECEIVER, deliveryConcurrency);
+}
+
 /**
- * The one way out of the relay: receivers and key sets are reached through its guard. A destination has all the connections
- * that its tries in flight may want: one that waited here would wait at the expense of its own time.
+ * The one way out of the relay: receivers and key sets are reached through its guard. A try that waited here for a connection
+ * would wait at the expense of its own time.
  */
 export function openSender(
-  config: Pick<RelayConfig, "allowPrivateReceivers" | "deliveryTimeoutMs" | "deliveryConcurrency">,
+  config: ConnectionConfig & Pick<RelayConfig, "allowPrivateReceivers" | "deliveryTimeoutMs">,
 ): HttpSender {
   return makeHttpSender({
     allowPrivate: parseCidrs(config.allowPrivateReceivers),
     timeoutMs: config.deliveryTimeoutMs,
-    maxConnectionsPerReceiver: Math.max(CONNECTIONS_PER_RECEIVER, config.deliveryConcurrency),
+    maxConnectionsPerReceiver: connectionsPerReceiver(config),
   });
 }
 

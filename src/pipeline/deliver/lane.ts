@@ -228,7 +228,7 @@ export class Lane implements GateLane {
       this.#cancelRateTimer = this.#host.clock.schedule(waitMs, () => this.pump());
       return false;
     }
-    const leave = this.#host.gate.tryEnter(this);
+    const leave = this.#host.gate.tryEnter(this, config.receiverUrl);
     if (leave === null) return false;
     this.#start(config, leave);
     return true;

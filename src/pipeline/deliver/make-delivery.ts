@@ -118,7 +118,10 @@ function makeShared(
     options,
     cutOff,
     budget,
-    gate: new SendGate(options.maxInFlight, (count) => ports.metrics.inFlight(count)),
+    gate: new SendGate(
+      { max: options.maxInFlight, maxPerReceiver: options.connectionsPerReceiver },
+      (count) => ports.metrics.inFlight(count),
+    ),
     steadyNow: makeSteadyClock(ports.clock),
     recent: new RunLedger(REMEMBERED_RUNS),
     lookUp(destinationId) {

@@ -126,6 +126,8 @@ export interface DeliveryOptions {
   readonly takeoverWaitMs: number;
   /** Most tries in flight in this process. */
   readonly maxInFlight: number;
+  /** Most tries in flight to one receiver URL, however many destinations share it: the sender's connections. */
+  readonly connectionsPerReceiver: number;
   /** Most bytes of records taken in and not complete, whole process; a partition takes at most a quarter. */
   readonly maxPendingBytes: number;
   /** Most bytes that wait in one lane. */
@@ -157,6 +159,7 @@ export const DEFAULT_DELIVERY_OPTIONS = {
   retentionMs: 30 * 86_400_000,
   takeoverWaitMs: 0,
   maxInFlight: 4_096,
+  connectionsPerReceiver: 64,
   maxPendingBytes: 128 * 1_048_576,
   laneBytes: 16 * 1_048_576,
   commitIntervalMs: 100,

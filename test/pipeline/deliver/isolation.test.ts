@@ -21,6 +21,12 @@ function statusesOf(world: SimWorld): string[] {
   return [...world.ended().values()].map(({ status }) => status);
 }
 
+function inFlightAt(world: SimWorld, nowMs: number): number {
+  return world.seen.filter(
+    ({ atMs, answeredAtMs }) => atMs <= nowMs && (answeredAtMs === null || answeredAtMs > nowMs),
+  ).length;
+}
+
 /** Ten events a second, and the circuit of the one destination opens. */
 async function failUntilOpen(world: SimWorld, events: number): Promise<void> {
   for (let count = 0; count < events; count += 1) {
@@ -52,6 +58,26 @@ describe("isolation", () => {
     }
     await world.clock.advance(30_000);
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(20);
+  });
+
+  it("destinations that share a URL have no more tries in flight than it has connections; the rest is put off and spends no retry", async () => {
+    const connections = 8;
+    const world = new SimWorld({ delivery: { connectionsPerReceiver: connections } });
+    for (const id of ["dst_1", "dst_2", "dst_3"]) {
+      world.configure(id, { receiverUrl: NEW_URL });
+      world.behave(id, () => ({ afterMs: 3_000, reply: answer(200) }));
+    }
+    await world.start();
+    for (let count = 0; count < 60; count += 1) world.ingest();
+    await world.clock.until(() => world.ended().size === 180, 10 * 60_000);
+    expect(Math.max(...world.seen.map(({ atMs }) => inFlightAt(world, atMs)))).toBe(connections);
+    expect(world.attempts().map(({ status }) => status)).toEqual(Array(180).fill("delivered"));
+    expect(new Set(world.seen.map(({ attempt }) => attempt))).toEqual(new Set([1]));
+    const firstHalf = world.seen.slice(0, 90);
+    for (const id of ["dst_1", "dst_2", "dst_3"])
+      expect(firstHalf.filter(({ destinationId }) => destinationId === id).length).toBeGreaterThan(
+        9,
+      );
   });
 
   it("a burst larger than a lane goes through the delay tiers and all of it arrives", async () => {
