@@ -120,11 +120,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const [only = NO_BYTES] = chunks;
     // A chunk may be lent from the socket's buffer: what is kept is a copy.
     const bytes = chunks.length > 1 ? Buffer.concat(chunks) : Buffer.from(only);
-    const encoding = firstValue(this.#headers["content-encoding"]);
+    const encoding = firstValue(this.#headers["content-encoding"])?.toLowerCase() ?? "";
     this.#resolve({
       status: this.#status,
       retryAfter: firstValue(this.#headers["retry-after"]),
-      isEncoded: encoding !== null && encoding.toLowerCase() !== "identity" && bytes.length > 0,
+      isEncoded: encoding !== "" && encoding !== "identity" && bytes.length > 0,
       bytes,
       complete,
     });

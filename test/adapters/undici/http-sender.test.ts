@@ -114,6 +114,17 @@ describe("answers", () => {
     });
   });
 
+  test("an empty Content-Encoding is none", async () => {
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        res.writeHead(500, { "content-encoding": "" }).end("out of disk");
+      }),
+    );
+    expect(await newSender().send(request(receiver.url), never)).toMatchObject({
+      body: "out of disk",
+    });
+  });
+
   test("a multi-byte character is not cut in half", async () => {
     const receiver = own(
       await startReceiver((_req, res) => {
