@@ -42,6 +42,9 @@ const REASONS: Readonly<Record<string, string>> = {
   too_many_interim: "too many interim (1xx) responses before the answer",
 };
 
+/** undici's word for a 101 that nobody asked for. */
+const BAD_UPGRADE = "bad upgrade";
+
 /** The receiver's certificate is bad (or it speaks no TLS at all), which does not change from one moment to the next. */
 export function isCertificateFault(error: unknown): boolean {
   const code = codeOf(error);
@@ -63,6 +66,8 @@ export function failureReason(error: unknown): string {
   const code = codeOf(error);
   if (code === "UND_ERR_SOCKET" && error instanceof Error && codeOf(error.cause) !== null)
     return failureReason(error.cause);
+  if (code === "UND_ERR_SOCKET" && error instanceof Error && error.message === BAD_UPGRADE)
+    return "receiver switched to another protocol (101) instead of an answer";
   if (code !== null && REASONS[code] !== undefined) return REASONS[code];
   if (error instanceof errors.HTTPParserError) return "response is not valid HTTP";
   if (code?.startsWith("ERR_SSL_") === true || code === "EPROTO") return "TLS handshake failed";

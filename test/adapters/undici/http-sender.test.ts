@@ -293,6 +293,11 @@ describe("what goes wrong", () => {
       "HTTP/1.1 102 Processing\r\n\r\n".repeat(200),
       "too many interim (1xx) responses before the answer",
     ],
+    [
+      "another protocol",
+      "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+      "receiver switched to another protocol (101) instead of an answer",
+    ],
     ["status 000", "HTTP/1.1 000 Zero\r\n\r\n", "response is not valid HTTP"],
   ])(
     "a receiver that answers with %s is an error after the request was sent",
