@@ -13,11 +13,9 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   const onSignal = (): void => stop.abort();
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
-  // Whoever read the output is gone (`relay start | head`): stop in order, without a stack.
-  process.stdout.on("error", onSignal);
-  process.stderr.on("error", onSignal);
+  const output = watchOutput(onSignal);
   try {
-    return await runProgram({
+    const exitCode = await runProgram({
       argv,
       env,
       signal: stop.signal,
@@ -25,8 +23,30 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
       stdout: process.stdout,
       stderr: process.stderr,
     });
+    const failure = await output.failure();
+    if (failure === null) return exitCode;
+    process.stderr.write(`relay: the output could not be written (${failure.message})\n`);
+    return exitCode === 0 ? 1 : exitCode;
   } finally {
     process.off("SIGTERM", onSignal);
     process.off("SIGINT", onSignal);
   }
+}
+
+/** Output that cannot be written ends the program in order, without a stack. */
+function watchOutput(stop: () => void): { readonly failure: () => Promise<Error | null> } {
+  let failure: Error | null = null;
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    // Whoever read the output is gone (`relay start | head`): nothing failed.
+    if (error.code !== "EPIPE") failure ??= error;
+    stop();
+  });
+  process.stderr.on("error", stop);
+  return {
+    failure: async () => {
+      // Errors of what was written before are told by then.
+      await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
+      return failure;
+    },
+  };
 }
