@@ -8,18 +8,38 @@ import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
 import { makeClient } from "../client/client.ts";
 import { loadConfig } from "../config/load-config.ts";
+import { UsageError } from "../domain/errors.ts";
 import { startDemoReceiver } from "./demo/receiver.ts";
 import { findDifferences, printReport } from "./demo/report.ts";
 import { runScenario } from "./demo/scenario.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
-/** `relay demo`: a whole relay in a temporary directory, used once. 0 when everything came out as it must. */
+/**
+ * `relay demo`: a whole relay in a temporary directory, used once. 0 when everything came out as it must.
+ * @throws {UsageError} when no temporary directory can be made
+ */
 export async function demo(io: CommandIo): Promise<number> {
-  const dataDir = await mkdtemp(join(tmpdir(), "relay-demo-"));
+  const dataDir = await makeTemporaryDirectory();
   try {
     return await runIn(dataDir, io);
+  } catch (error) {
+    if (!io.signal.aborted) throw error;
+    printLine(io.stderr, "relay: the demo was interrupted");
+    return 1;
   } finally {
     await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+async function makeTemporaryDirectory(): Promise<string> {
+  try {
+    return await mkdtemp(join(tmpdir(), "relay-demo-"));
+  } catch (cause) {
+    const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
+    throw new UsageError(
+      `no directory can be made in ${tmpdir()} (${reason}): set TMPDIR to one that this user may write`,
+      { cause },
+    );
   }
 }
 
