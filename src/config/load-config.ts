@@ -50,10 +50,18 @@ function isOurs(name: string): boolean {
 function refuseUnknownNames(given: Readonly<Record<string, string>>): void {
   for (const name of Object.keys(given)) {
     if ((VARIABLE_NAMES as readonly string[]).includes(name)) continue;
-    throw new UsageError(
-      `unknown variable ${name}: did you mean ${nearestName(name, VARIABLE_NAMES)}?`,
-    );
+    throw new UsageError(`unknown variable ${name}: did you mean ${nearestVariable(name)}?`);
   }
+}
+
+/** Compared without our prefix: not every variable has it, and it is added by mistake first (`RELAY_LOG_LEVEL`). */
+function nearestVariable(name: string): string {
+  const stems = VARIABLE_NAMES.map(withoutPrefix);
+  return VARIABLE_NAMES[stems.indexOf(nearestName(withoutPrefix(name), stems))] ?? "";
+}
+
+function withoutPrefix(name: string): string {
+  return name.replace(/^RELAY_/, "");
 }
 
 function toConfig(values: Values): RelayConfig {

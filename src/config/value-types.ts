@@ -18,12 +18,25 @@ export const booleanText = z
   .enum(["true", "false"], { error: "must be true or false" })
   .transform((text) => text === "true");
 
+export const oneOf = <const Value extends string>(values: readonly Value[]) =>
+  z.enum(values, { error: `must be one of ${values.join(", ")}` });
+
 export const commaList = z.string().transform((text) =>
   text
     .split(",")
     .map((item) => item.trim())
     .filter((item) => item !== ""),
 );
+
+export const brokerList = commaList.refine(
+  (brokers) => brokers.every((broker) => isHostAndPort(broker)),
+  "must be host:port,host:port",
+);
+
+function isHostAndPort(text: string): boolean {
+  const port = Number(/^[^\s:/]+:(\d{1,5})$/.exec(text)?.[1] ?? 0);
+  return port >= 1 && port <= 65_535;
+}
 
 export const roleList = commaList.pipe(
   z

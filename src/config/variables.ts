@@ -5,12 +5,13 @@ import {
   base64Key,
   baseUrl,
   booleanText,
+  brokerList,
   clickHouseUrl,
   cidrList,
-  commaList,
   directory,
   hostName,
   integerText,
+  oneOf,
   organizationName,
   roleList,
 } from "./value-types.ts";
@@ -31,13 +32,8 @@ export const VARIABLES = {
     .string()
     .regex(/^[A-Za-z0-9_-]{1,100}$/, "may hold letters, digits, _ -")
     .optional(),
-  KAFKA_BROKERS: commaList
-    .refine(
-      (brokers) => brokers.every((broker) => /^[^\s:/]+:\d{1,5}$/.test(broker)),
-      "must be host:port,host:port",
-    )
-    .optional(),
-  KAFKA_SASL_MECHANISM: z.enum(["plain", "scram-sha-256", "scram-sha-512"]).optional(),
+  KAFKA_BROKERS: brokerList.optional(),
+  KAFKA_SASL_MECHANISM: oneOf(["plain", "scram-sha-256", "scram-sha-512"]).optional(),
   KAFKA_SASL_USERNAME: z.string().min(1).optional(),
   KAFKA_SASL_PASSWORD: z.string().min(1).optional(),
   KAFKA_SSL: booleanText.default(false),
@@ -70,7 +66,7 @@ export const VARIABLES = {
   RELAY_RETENTION_DAYS: integerText(1, 3650).default(30),
   RELAY_ROTATION_OVERLAP_MS: integerText(0, 31_536_000_000).default(86_400_000),
   RELAY_VERIFY_THREADS: integerText(1, 256).optional(),
-  LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
+  LOG_LEVEL: oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
 } as const;
 
 export type VariableName = keyof typeof VARIABLES;

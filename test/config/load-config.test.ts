@@ -69,7 +69,19 @@ describe("configuration", () => {
       { RELAY_ALLOW_PRIVATE_RECEIVERS: "localhost" },
       "RELAY_ALLOW_PRIVATE_RECEIVERS must be CIDRs such as 127.0.0.0/8,::1/128",
     ],
+    [{ RELAY_LOG_LEVEL: "debug" }, "unknown variable RELAY_LOG_LEVEL: did you mean LOG_LEVEL?"],
+    [{ RELAY_KAFKA_SSL: "true" }, "unknown variable RELAY_KAFKA_SSL: did you mean KAFKA_SSL?"],
+    [
+      { LOG_LEVEL: "INFO" },
+      "LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent",
+    ],
+    [
+      { KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "PLAIN" },
+      "KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512",
+    ],
     [{ KAFKA_BROKERS: "kafka" }, "KAFKA_BROKERS must be host:port,host:port"],
+    [{ KAFKA_BROKERS: "kafka:99999" }, "KAFKA_BROKERS must be host:port,host:port"],
+    [{ KAFKA_BROKERS: "a:9092,b:0" }, "KAFKA_BROKERS must be host:port,host:port"],
     [
       { CLICKHOUSE_CLUSTER: "relay" },
       "CLICKHOUSE_CLUSTER is set without CLICKHOUSE_URL: set the address of one of its nodes, or unset it to use the embedded store",
