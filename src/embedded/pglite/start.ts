@@ -27,6 +27,12 @@ const INITDB_FLAGS = ["--wal-segsize=1", "--no-sync"];
 
 const WASI_ENOSPC = 51;
 
+/**
+ * Beside the database's directory: without that one a relay with its log would begin with no endpoints, and end what is
+ * pending for them.
+ */
+const MARK = "postgres.made";
+
 function connectionTo(host: string): EmbeddedConnection {
   return { host, user: "postgres", database: "postgres" };
 }
@@ -55,7 +61,8 @@ export async function startEmbeddedPostgres(options: {
   const { PGlite, PGLiteSocketServer } = await loadEngine();
   const files = join(options.dataDir, "postgres");
   await mkdir(files, { recursive: true, mode: 0o700 });
-  const database = await openFiles(PGlite, files, options);
+  const mark = join(options.dataDir, MARK);
+  const database = await openFiles(PGlite, files, { ...options, isMade: await exists(mark) });
 
   const listeners = new Map<string, Set<(payload: string) => void>>();
   const onNotification = ({ channel, payload }: Notification) => {
@@ -67,6 +74,7 @@ export async function startEmbeddedPostgres(options: {
     maxConnections: MAX_CONNECTIONS,
   });
   try {
+    await writeFile(mark, "", { flag: "a", mode: 0o600 });
     await server.start();
     await chmod(path, 0o600);
   } catch (error) {
@@ -120,11 +128,11 @@ type Engine = Awaited<ReturnType<typeof loadEngine>>["PGlite"];
 async function openFiles(
   PGlite: Engine,
   files: string,
-  options: { readonly logger: Logger; readonly templateFile?: string },
+  options: { readonly logger: Logger; readonly templateFile?: string; readonly isMade: boolean },
 ) {
-  const { templateFile, logger } = options;
+  const { templateFile, logger, isMade } = options;
   const data = join(files, "data");
-  if (await exists(join(files, "ready"))) return openMade(PGlite, data);
+  if (isMade || (await exists(join(files, "ready")))) return openMade(PGlite, data);
   await moveAside(data, join(files, "unfinished"), logger);
   const template = templateFile === undefined ? null : await readOrNull(templateFile);
   const database = await PGlite.create(

@@ -3,7 +3,9 @@ import { once } from "node:events";
 import {
   chmod,
   mkdir,
+  readdir,
   readFile,
+  rename,
   rm,
   rmdir,
   stat,
@@ -305,6 +307,19 @@ describe("embedded PostgreSQL across restarts", () => {
     );
     await rm(data, { recursive: true });
     await expect(start(directory.path)).rejects.toThrow(/is missing: restore the data directory/);
+  }, 60_000);
+
+  it("says that a database is missing whose whole directory is: it made an empty one, and what was pending ended dead", async () => {
+    await using directory = await temporaryDirectory();
+    const files = join(directory.path, "postgres");
+    await (await start(directory.path))[Symbol.asyncDispose]();
+    await rename(files, join(directory.path, "elsewhere"));
+    await expect(start(directory.path)).rejects.toThrow(/is missing: restore the data directory/);
+    await rm(files, { recursive: true, force: true });
+    await rename(join(directory.path, "elsewhere"), files);
+    await rm(join(files, "ready"));
+    await (await start(directory.path))[Symbol.asyncDispose]();
+    expect(await readdir(files)).not.toContain("unfinished");
   }, 60_000);
 
   it("meets in one place by whichever name the data directory is called: keys were refused by a symbolic link", async () => {
