@@ -2,8 +2,8 @@ import { connectClickHouse } from "../adapters/clickhouse/connect.ts";
 import { migrateClickHouse } from "../adapters/clickhouse/migrate.ts";
 import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { describeDatabaseUrl, withoutCredentials } from "../config/summarize-config.ts";
-import { RelayError, UsageError } from "../domain/errors.ts";
+import { withoutCredentials } from "../config/summarize-config.ts";
+import { explainStoreError } from "./explain-store-error.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
 
@@ -13,12 +13,7 @@ import { withConfigStore } from "./with-config-store.ts";
  */
 export async function migrate(io: CommandIo): Promise<void> {
   const config = loadConfig(io.env);
-  try {
-    await withConfigStore(io, async () => printLine(io.stdout, "PostgreSQL: up to date"));
-  } catch (error) {
-    if (config.databaseUrl === null) throw error;
-    throw explain(`PostgreSQL at ${describeDatabaseUrl(config.databaseUrl)}`, error);
-  }
+  await withConfigStore(io, async () => printLine(io.stdout, "PostgreSQL: up to date"));
   if (config.clickhouseUrl === null) {
     printLine(io.stdout, "ClickHouse: embedded, brought up to date at start");
     return;
@@ -30,7 +25,10 @@ export async function migrate(io: CommandIo): Promise<void> {
       `ClickHouse: up to date${applied.length === 0 ? "" : ` (applied: ${applied.join("; ")})`}`,
     );
   } catch (error) {
-    throw explain(`ClickHouse at ${withoutCredentials(new URL(config.clickhouseUrl))}`, error);
+    throw explainStoreError(
+      `ClickHouse at ${withoutCredentials(new URL(config.clickhouseUrl))}`,
+      error,
+    );
   }
 }
 
@@ -48,16 +46,4 @@ async function bringUpToDate(
   } finally {
     await client.close();
   }
-}
-
-/** What the network says is told by its code, what the server says by its first line. */
-function explain(store: string, error: unknown): Error {
-  if (error instanceof UsageError) return error;
-  const root = error instanceof RelayError && error.cause !== undefined ? error.cause : error;
-  if (!(root instanceof Error)) return new RelayError("unavailable", `${store} failed`);
-  const code = "code" in root && typeof root.code === "string" ? root.code : "";
-  const message = /^E[A-Z_]+$/.test(code)
-    ? `cannot be reached (${code})`
-    : `failed: ${root.message.split("\n", 1)[0] ?? ""}`;
-  return new RelayError("unavailable", `${store} ${message}`, { cause: error });
 }

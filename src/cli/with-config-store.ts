@@ -4,9 +4,11 @@ import { openConfigStore, type OpenConfigStore } from "../app/open-config-store.
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
 import { loadConfig } from "../config/load-config.ts";
+import { describeDatabaseUrl } from "../config/summarize-config.ts";
 import { UsageError } from "../domain/errors.ts";
 import { claimDataDir, type OwnedDataDir } from "../embedded/data-dir.ts";
 import { attachEmbeddedPostgres } from "../embedded/pglite/start.ts";
+import { explainStoreError } from "./explain-store-error.ts";
 import type { CommandIo } from "./io.ts";
 
 /** A relay that is starting serves its database after a few seconds. */
@@ -17,6 +19,7 @@ const ASK_EVERY_MS = 100;
  * Opens the configuration store beside a running relay, or alone; its schema is brought up to date first.
  * @param options.beside false: not beside a relay whose database is embedded
  * @throws {UsageError} where there is one all the same
+ * @throws {RelayError} in one line that names the store given by URL which refuses or cannot be reached
  */
 export async function withConfigStore(
   io: CommandIo,
@@ -37,8 +40,13 @@ export async function withConfigStore(
     clock: makeSystemClock(),
     logger: makeLogger({ level: "warn", pretty: false, destination: io.stderr }),
   });
-  await store.migrate();
-  await work(store);
+  try {
+    await store.migrate();
+    await work(store);
+  } catch (error) {
+    if (config.databaseUrl === null) throw error;
+    throw explainStoreError(`PostgreSQL at ${describeDatabaseUrl(config.databaseUrl)}`, error);
+  }
 }
 
 /**

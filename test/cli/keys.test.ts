@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { reservePort } from "../../src/app/reserve-port.ts";
 import { runRelay } from "../support/relay-process.ts";
 
 describe("relay keys", () => {
@@ -17,6 +18,24 @@ describe("relay keys", () => {
       const { code, stdout, stderr } = await runRelay(["keys", "create", "--org", org], env);
       expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
       expect(stderr).toBe("relay: --org must be 1 to 200 characters, without control characters\n");
+    },
+  );
+
+  it.each([
+    ["keys", "create", "--org", "acme"],
+    ["keys", "list", "--org", "acme"],
+  ])(
+    "relay %s %s names the PostgreSQL that cannot be reached, and why: it only said to try again",
+    async (...args) => {
+      const address = `127.0.0.1:${await reservePort("127.0.0.1")}/relay`;
+      const { code, stderr } = await runRelay(args, {
+        DATABASE_URL: `postgresql://user:CANARY@${address}`,
+        RELAY_ENCRYPTION_KEY: Buffer.alloc(32).toString("base64"),
+      });
+      expect(stderr).toBe(
+        `relay: PostgreSQL at postgresql://${address} cannot be reached (ECONNREFUSED)\n`,
+      );
+      expect(code).toBe(1);
     },
   );
 
