@@ -1,6 +1,7 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { loadEngine } from "./engine.ts";
+import type { Session } from "chdb";
+import { loadEngine, reasonOf, type Engine } from "./engine.ts";
 import { makeHttpListener } from "./http-listener.ts";
 import { READ_SESSIONS, type FromChild, type StartMessage, type ToChild } from "./protocol.ts";
 import { makeStatementRunner } from "./run-statement.ts";
@@ -16,8 +17,7 @@ async function serve(start: StartMessage): Promise<number> {
     ...ENGINE_ARGUMENTS,
     `--max_server_memory_usage=${start.memoryBytes}`,
   ]);
-  const control = engine.openSession();
-  await engine.query(control, `CREATE DATABASE IF NOT EXISTS \`${start.database}\``);
+  const control = await openStore(engine, start);
   const open = (count: number) =>
     new SessionPool(Array.from({ length: count }, () => engine.openSession()));
   const runner = makeStatementRunner(engine, {
@@ -28,6 +28,20 @@ async function serve(start: StartMessage): Promise<number> {
   const server = makeHttpListener(runner, start);
   await listen(server, start.port);
   return (server.address() as AddressInfo).port;
+}
+
+/** What is wrong with the files the engine has written to the error stream by itself. */
+async function openStore(engine: Engine, { storeDir, database }: StartMessage): Promise<Session> {
+  try {
+    const session = engine.openSession();
+    await engine.query(session, `CREATE DATABASE IF NOT EXISTS \`${database}\``);
+    return session;
+  } catch (cause) {
+    throw new Error(
+      `${storeDir} cannot be opened (${reasonOf(cause)}): see that its disk has room, or restore the data directory from a backup`,
+      { cause },
+    );
+  }
 }
 
 function listen(server: Server, port: number): Promise<void> {
@@ -60,7 +74,7 @@ process.on("message", (message: ToChild) => {
     case "start":
       serve(message)
         .then((port) => tell({ kind: "ready", port }))
-        .catch((error: unknown) => tell({ kind: "failed", message: String(error) }));
+        .catch((error: unknown) => tell({ kind: "failed", message: reasonOf(error) }));
       return;
     case "stop":
       end();

@@ -27,17 +27,36 @@ interface Native {
   ): Promise<RawInsertResult>;
 }
 
+/** The binding for this platform is a package of its own, optional as chdb is: an image for a cluster does without. */
+function loadPackage(): { readonly chdb: typeof Chdb; readonly native: Native } {
+  const require = createRequire(import.meta.url);
+  try {
+    const chdb = require("chdb") as typeof Chdb;
+    const loader = require(join(dirname(require.resolve("chdb")), "dist", "loader.js")) as {
+      loadNative(): Native;
+    };
+    return { chdb, native: loader.loadNative() };
+  } catch (cause) {
+    throw new Error(
+      `it cannot be loaded (${reasonOf(cause)}): set CLICKHOUSE_URL, or run npm ci with optional dependencies`,
+      { cause },
+    );
+  }
+}
+
+/** The first line: a module that is not found is told with all that asked for it. */
+export function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.split("\n", 1)[0]!;
+}
+
 /**
  * Loads chDB. The public `Session.insert` builds the statement itself, while the driver sends one with settings
  * and columns of its own: so the native entry below it is called directly (chdb is pinned to an exact version).
+ * @throws {Error} what to do where it is not installed
  */
 export function loadEngine(dataDir: string, connectionArgs: readonly string[]): Engine {
-  const require = createRequire(import.meta.url);
-  const chdb = require("chdb") as typeof Chdb;
-  const loader = require(join(dirname(require.resolve("chdb")), "dist", "loader.js")) as {
-    loadNative(): Native;
-  };
-  const native = loader.loadNative();
+  const { chdb, native } = loadPackage();
   return {
     openSession: () => new chdb.Session(dataDir, { connectionArgs }),
     query: (session, sql) => session.queryAsync(sql, { format: "TabSeparated" }),

@@ -1,19 +1,20 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import { UsageError } from "../../domain/errors.ts";
 
 const POLL_MS = 25;
 
 /**
  * Waits until the chDB child of an earlier owner is gone: two engines in one directory would destroy it.
  * It ends by itself once its owner's channel has closed.
- * @throws {Error} when it is still there after `timeoutMs`
+ * @throws {UsageError} when it is still there after `timeoutMs`
  */
 export async function waitForFormerChild(pid: number, timeoutMs: number): Promise<void> {
   const endAt = performance.now() + timeoutMs;
   while (await isChdbChild(pid)) {
     if (performance.now() > endAt)
-      throw new Error(
-        `the embedded ClickHouse of an earlier run (process ${pid}) is still alive: end it, then start again`,
+      throw new UsageError(
+        `the embedded ClickHouse of an earlier run (process ${pid}) is still alive: end it (kill -9 ${pid}), then start again`,
       );
     await sleep(POLL_MS);
   }

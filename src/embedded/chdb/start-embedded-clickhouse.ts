@@ -5,6 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { readCredentials, writeCredentials } from "./credentials-file.ts";
 import { waitForFormerChild } from "./former-child.ts";
@@ -44,8 +45,9 @@ export interface EmbeddedClickHouse extends AsyncDisposable {
  * Starts chDB in a child process behind ClickHouse's HTTP interface on loopback, with its files in
  * `<dataDir>/clickhouse` and its address in `<dataDir>/run/clickhouse.json` (0600). The child ends when this
  * process does, however that ends; a child that an earlier owner left behind is waited for.
- * @throws {Error} when its process cannot be made, the engine cannot be loaded or does not come up within a minute, or when somebody has taken the
- *   port of `previousUrl`: clients would go on asking there
+ * @throws {UsageError} when its process cannot be made, the engine cannot be loaded, does not open its files or does not come up
+ *   within a minute, when an earlier owner's child stays, or when somebody has taken the port of `previousUrl`: clients would go on
+ *   asking there
  */
 export async function startEmbeddedClickHouse(
   options: EmbeddedClickHouseOptions,
@@ -55,7 +57,7 @@ export async function startEmbeddedClickHouse(
   const former = await readCredentials(dataDir);
   if (former !== null) await waitForFormerChild(former.pid, FORMER_CHILD_TIMEOUT_MS);
   const storeDir = join(dataDir, "clickhouse");
-  await mkdir(storeDir, { recursive: true, mode: 0o700 });
+  await makeDirectory(storeDir);
   const previous = options.previousUrl === undefined ? null : new URL(options.previousUrl);
   const start: StartMessage = {
     kind: "start",
@@ -99,7 +101,19 @@ export async function startEmbeddedClickHouse(
   }
 }
 
-/** @throws {Error} when the system has no room for another process. Such a child never exits, and an error that nobody takes ends this process. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
+    throw new UsageError(
+      `the directory of events ${path} cannot be made (${reason}): make room for it, or set RELAY_DATA_DIR to another directory`,
+      { cause },
+    );
+  }
+}
+
+/** @throws {UsageError} when the system has no room for another process. Such a child never exits, and an error that nobody takes ends this process. */
 async function spawnChild(): Promise<ChildProcess> {
   const isSource = import.meta.url.endsWith(".ts");
   const file = fileURLToPath(
@@ -116,22 +130,27 @@ async function spawnChild(): Promise<ChildProcess> {
     return child;
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`the embedded ClickHouse cannot be started (${reason})`, { cause });
+    throw cannotStart(`its process cannot be made (${reason})`);
   }
 }
 
 function comeUp(child: ChildProcess, start: StartMessage): Promise<number> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
-      () => settle(() => reject(new Error("the embedded ClickHouse did not start in time"))),
+      () =>
+        settle(() =>
+          reject(cannotStart(`it has not come up within ${START_TIMEOUT_MS / 1_000} s`)),
+        ),
       START_TIMEOUT_MS,
     );
     const onMessage = (message: FromChild): void => {
       if (message.kind === "ready") settle(() => resolve(message.port));
-      else settle(() => reject(new Error(`embedded ClickHouse: ${message.message}`)));
+      else settle(() => reject(cannotStart(message.message)));
     };
     const onExit = (code: number | null, signal: string | null): void =>
-      settle(() => reject(new Error(`the embedded ClickHouse ended (${signal ?? code})`)));
+      settle(() =>
+        reject(cannotStart(`it ended (${signal ?? code}) while it opened ${start.storeDir}`)),
+      );
     const settle = (finish: () => void): void => {
       clearTimeout(timer);
       child.removeListener("message", onMessage);
@@ -146,4 +165,8 @@ function comeUp(child: ChildProcess, start: StartMessage): Promise<number> {
       if (error !== null) settle(() => reject(error));
     });
   });
+}
+
+function cannotStart(reason: string): UsageError {
+  return new UsageError(`the embedded ClickHouse does not start: ${reason}`);
 }

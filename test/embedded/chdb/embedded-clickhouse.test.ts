@@ -209,7 +209,7 @@ test("a child that cannot be made is an error to try again after: it ended the w
   process.execPath = join(dataDir, "no-such-program");
   const starting = startEmbeddedClickHouse({ dataDir, logger });
   await expect(starting.finally(() => (process.execPath = execPath))).rejects.toThrow(
-    /cannot be started .*ENOENT/,
+    /does not start: its process cannot be made .*ENOENT/,
   );
   await using next = await startEmbeddedClickHouse({ dataDir, logger });
   expect(await rowsOf(next.url, "SELECT 1 AS n")).toEqual([{ n: 1 }]);

@@ -1,0 +1,83 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFile, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
+import type * as EngineModule from "../../../src/embedded/chdb/engine.ts";
+import { waitForFormerChild } from "../../../src/embedded/chdb/former-child.ts";
+import { startEmbeddedClickHouse } from "../../../src/embedded/chdb/start-embedded-clickhouse.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+
+const logger = makeSilentLogger();
+let dataDir = "";
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "relay-chdb-fails-"));
+});
+afterEach(async () => {
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+/** What the program prints in one line; anything else it would print by its stack. */
+async function toldOf(failing: Promise<unknown>): Promise<string> {
+  const error = await failing.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toMatchObject({ name: "UsageError" });
+  const { message } = error as Error;
+  expect(message).not.toContain("\n");
+  return message;
+}
+
+test("a store that cannot be opened is told in one line with what to do, and is kept: it was told by a stack", async () => {
+  {
+    await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+    const client = connectClickHouse(embedded.url);
+    await client.command({ query: "CREATE TABLE kept (n UInt8) ENGINE = MergeTree ORDER BY n" });
+    await client.close();
+  }
+  const storeDir = join(dataDir, "clickhouse");
+  const files = await readdir(storeDir, { recursive: true });
+  const definition = join(
+    storeDir,
+    files.find((name) => name.endsWith("kept.sql"))!,
+  );
+  await truncate(definition);
+  const told = await toldOf(startEmbeddedClickHouse({ dataDir, logger }));
+  expect(told).toContain(`${storeDir} cannot be opened`);
+  expect(told).toContain("restore the data directory from a backup");
+  expect((await stat(definition)).size).toBe(0);
+});
+
+test("a file where the store's directory should be is told in one line", async () => {
+  await writeFile(join(dataDir, "clickhouse"), "");
+  const told = await toldOf(startEmbeddedClickHouse({ dataDir, logger }));
+  expect(told).toMatch(/clickhouse cannot be made \(EEXIST\).*RELAY_DATA_DIR/);
+});
+
+test("an engine that is not installed is told in one line with what to set", async () => {
+  // From here no node_modules is found.
+  const engine = join(dataDir, "engine.ts");
+  await copyFile(
+    fileURLToPath(new URL("../../../src/embedded/chdb/engine.ts", import.meta.url)),
+    engine,
+  );
+  const { loadEngine } = (await import(engine)) as typeof EngineModule;
+  expect(() => loadEngine(dataDir, [])).toThrow(
+    /^it cannot be loaded \(Cannot find module 'chdb'\): set CLICKHOUSE_URL, or run npm ci/,
+  );
+});
+
+test("an earlier owner's child that does not end is told in one line with its number", async () => {
+  const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "chdb-worker"]);
+  try {
+    await once(child, "spawn");
+    expect(await toldOf(waitForFormerChild(child.pid!, 200))).toContain(`kill -9 ${child.pid}`);
+  } finally {
+    child.kill("SIGKILL");
+    await once(child, "exit");
+  }
+});
