@@ -1,6 +1,7 @@
 import { escapeKey, isWithin, MAX_FIELD_LENGTH } from "../../domain/searchable-leaf.ts";
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const HEX_DIGITS = /[\da-fA-F]{4}/y;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
@@ -157,18 +158,26 @@ function stringEnd(text: string, from: number): number {
     const code = text.charCodeAt(at);
     if (code === QUOTE) return at + 1;
     if (code < 0x20) return -1;
-    if (code === BACKSLASH) at += 1;
+    if (code !== BACKSLASH) continue;
+    const end = escapeEnd(text, at);
+    if (end < 0) return -1;
+    at = end - 1;
   }
   return -1;
+}
+
+/** Index after the escape whose backslash is at `at`, or -1. */
+function escapeEnd(text: string, at: number): number {
+  const letter = text.charAt(at + 1);
+  if (letter === "u") {
+    HEX_DIGITS.lastIndex = at + 2;
+    return HEX_DIGITS.test(text) ? HEX_DIGITS.lastIndex : -1;
+  }
+  return letter !== "" && '"\\/bfnrt'.includes(letter) ? at + 2 : -1;
 }
 
 function scalarValue(text: string, from: number, end: number): string {
   if (text.charCodeAt(from) !== QUOTE) return text.slice(from, end);
   const inner = text.slice(from + 1, end - 1);
-  if (!inner.includes("\\")) return inner;
-  try {
-    return JSON.parse(text.slice(from, end)) as string;
-  } catch {
-    return inner;
-  }
+  return inner.includes("\\") ? (JSON.parse(text.slice(from, end)) as string) : inner;
 }

@@ -49,6 +49,9 @@ describe("leaves", () => {
     ['{"a":01}', "a", "01"],
     ["{'a':1}", "a", "1"],
     ['{"a":"x\ny"}', "a", "x\ny"],
+    ['{"a":"C:\\qux"}', "a", "C:\\qux"],
+    ['{"a":1,"b":"\\u00g0"}', "a", "1"],
+    ['{"a":1,"\\x":2}', "a", "1"],
     ['"a"', "", "a"],
     ['{"a":{}}', "a", "{}"],
   ])("of %s do not hold %s = %s", (body, path, value) => {
@@ -147,19 +150,21 @@ describe("leaves", () => {
     expect(tokensOf(`${pairs}a=1&b=1`, form)).toEqual([payloadToken("a", "1")]);
   });
 
-  test("the walk accepts what JSON.parse accepts, and nothing that it refuses for its structure", () => {
+  test("the walk accepts what JSON.parse accepts, and nothing that it refuses", () => {
     const accepts = (text: string): boolean => walkJsonLeaves(text, Infinity, () => undefined);
     fc.assert(
       fc.property(fc.json({ maxDepth: 5 }), (text) => {
         expect(accepts(text)).toBe(true);
       }),
     );
-    const pieces = fc.array(
-      fc.constantFrom("{", "}", "[", "]", ",", ":", '"a"', "1", "true", " ", "-"),
-    );
+    const structure = fc
+      .array(fc.constantFrom("{", "}", "[", "]", ",", ":", '"a"', "1", "true", " ", "-"))
+      .map((parts) => parts.join(""));
+    const string = fc
+      .array(fc.constantFrom("\\", '"', "u", "0041", "d8", "n", "x", "/", "\t", "\u2028", "é"))
+      .map((parts) => `["${parts.join("")}"]`);
     fc.assert(
-      fc.property(pieces, (parts) => {
-        const text = parts.join("");
+      fc.property(fc.oneof(structure, string), (text) => {
         let valid = true;
         try {
           JSON.parse(text);
