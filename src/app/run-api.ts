@@ -14,6 +14,8 @@ import { connectionLimit } from "./connection-limit.ts";
 import { requireEventStore, type Core } from "./core.ts";
 import { postTest } from "./post-test.ts";
 
+const DAY_MS = 86_400_000;
+
 /** The api role: use cases over the stores and the log, behind HTTP. @returns its port */
 export async function runApi(
   core: Core,
@@ -24,6 +26,7 @@ export async function runApi(
   const queries = makeEventQueries({
     store: makeEventStoreReader(reads, { mostAtOnce: mostReads }, clock),
     clock,
+    retentionMs: config.retentionDays * DAY_MS,
   });
   const management = makeManagement(
     {

@@ -22,15 +22,27 @@ const WAIT_MS = 2_000;
 export interface EventQueryPorts {
   readonly store: EventStoreReader;
   readonly clock: Clock;
+  /** How long events are answered with, however long the store has them. */
+  readonly retentionMs?: number;
 }
 
 /**
  * The read side of the API over an event store. An event id younger than 10 s is waited for up to 2 s, so that
- * what was just answered can be read.
+ * what was just answered can be read. The store drops what is older than the retention table by table, in parts of up to a day:
+ * an event would be shown without the attempts that it had.
  * @throws {RelayError} `unavailable` from every call when the store is down or a query hits its limit;
  *   `validation_error` for a `q` of white space
  */
-export function makeEventQueries({ store, clock }: EventQueryPorts): EventQueries {
+export function makeEventQueries({
+  store,
+  clock,
+  retentionMs = Infinity,
+}: EventQueryPorts): EventQueries {
+  const oldestMs = (): number => Math.ceil(clock.now() - retentionMs);
+  const toKept = (filter: EventFilter): StoreFilter => {
+    const fromMs = Math.max(filter.fromMs ?? -Infinity, oldestMs());
+    return { ...toStoreFilter(filter), ...(fromMs === -Infinity ? {} : { fromMs }) };
+  };
   const arrivals = new Arrivals(store, clock);
   /** Reads at once, and only what is young and not there yet is waited for and read again. */
   const readOne = async <T>(
@@ -39,7 +51,7 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
     read: (key: EventKey) => Promise<T | null>,
   ): Promise<T | null> => {
     const receivedAtMs = timeOfId("event", id);
-    if (receivedAtMs === null) return null;
+    if (receivedAtMs === null || receivedAtMs < oldestMs()) return null;
     const key = { id, receivedAtMs };
     const endAt = clock.monotonic() + WAIT_MS;
     let found = await read(key);
@@ -63,7 +75,7 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
   return {
     list: (orgId, filter, range, withSummary) =>
       answer(filter, async () => {
-        const wanted = toStoreFilter(filter);
+        const wanted = toKept(filter);
         const page = store.page(orgId, wanted, range);
         const [items, total] = await Promise.all([
           page.then((found) => (withSummary ? summarized(orgId, found.items) : found.items)),
@@ -74,7 +86,7 @@ export function makeEventQueries({ store, clock }: EventQueryPorts): EventQuerie
         ]);
         return { items, total };
       }),
-    facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toStoreFilter(filter))),
+    facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toKept(filter))),
     detail: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key) => {

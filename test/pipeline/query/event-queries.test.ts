@@ -52,6 +52,41 @@ describe("reading one event", () => {
     expect((await queries.detail("org_a", event.id))?.deliverySummary).toBeNull();
   });
 
+  test("one older than the retention is gone from all answers, whatever the store still has: it was shown without its attempts", async () => {
+    const retentionMs = 3_600_000;
+    const clock = makeJumpingClock(event.receivedAtMs + retentionMs + 1);
+    const asked: (number | undefined)[] = [];
+    const store = makeStore({
+      event: async () => event,
+      existing: async () => new Set([event.id]),
+      page: async (_, { fromMs }) => {
+        asked.push(fromMs);
+        return { items: [], total: 0 };
+      },
+      count: async (_, { fromMs }) => {
+        asked.push(fromMs);
+        return 0;
+      },
+      facets: async (_, { fromMs }) => {
+        asked.push(fromMs);
+        return { totalEvents: 0, byProvider: [], bySignatureValid: [], byAttemptStatus: [] };
+      },
+    });
+    const queries = makeEventQueries({ store, clock, retentionMs });
+    const oldestMs = event.receivedAtMs + 1;
+    const range = { offset: 0, limit: 1 };
+    expect(await queries.event("org_a", event.id)).toBeNull();
+    expect(await queries.detail("org_a", event.id)).toBeNull();
+    expect(await queries.attempts("org_a", event.id)).toBeNull();
+    await queries.list("org_a", {}, range, false);
+    await queries.facets("org_a", { fromMs: oldestMs - 1_000 });
+    expect(asked).toEqual([oldestMs, oldestMs, oldestMs]);
+    await queries.facets("org_a", { fromMs: oldestMs + 1_000 });
+    expect(asked.at(-1)).toBe(oldestMs + 1_000);
+    const longer = makeEventQueries({ store, clock, retentionMs: retentionMs + 1 });
+    expect(await longer.event("org_a", event.id)).toBe(event);
+  });
+
   test("a thousand reads of one organization that wait are asked for together: each by itself kept the store from others", async () => {
     const clock = makeJumpingClock(BASE_TIME_MS + 100);
     const events = Array.from({ length: 1_000 }, (_, seed) => makeEvent(seed));
