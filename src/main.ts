@@ -1,6 +1,9 @@
 import { keepCollectorAside } from "./app/garbage-collection.ts";
 import { runProgram } from "./cli/program.ts";
 
+/** Output that nobody takes does not keep a program that was told to end. */
+const FLUSH_MS = 2_000;
+
 /**
  * The whole program: arguments and environment in, exit code out (0 done, 1 failed, 2 bad usage or configuration).
  * The only place that touches the process: its environment, its streams, its signals and its collector.
@@ -23,6 +26,7 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
       stdout: process.stdout,
       stderr: process.stderr,
     });
+    if (stop.signal.aborted) setTimeout(() => process.exit(exitCode), FLUSH_MS).unref();
     const failure = await output.failure();
     if (failure === null) return exitCode;
     process.stderr.write(`relay: the output could not be written (${failure.message})\n`);
