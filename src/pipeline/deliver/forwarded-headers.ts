@@ -21,8 +21,8 @@ const ALLOWED_PREFIXES = [
   "x-webhook-",
   "ce-",
 ];
-/** A provider's proof of origin travels only on request. */
-const PROOF = /signature|hmac|token|secret|auth/;
+/** A provider's proof of origin travels only on request, a sender's credential not at all. */
+const PROOF = /signature|hmac|token|secret|auth|password|passwd|api-?key|credential/;
 /** Never forwarded, not even as the provider's signature: hop-by-hop (RFC 9110 section 7.6.1), credentials, forwarding, ours. */
 const NEVER =
   /^(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|authorization|cookie|proxy-.*|forwarded|via|x-real-ip|x-forwarded-.*|webhook-(?:id|timestamp|signature)|user-agent|x-relay-.*)$/;

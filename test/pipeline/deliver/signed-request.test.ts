@@ -59,6 +59,17 @@ describe("forwarded headers", () => {
     expect(forwardedHeaders(original, ["x-webhook-key"], true)).toEqual([original[2]]);
   });
 
+  it.each(["X-Webhook-Password", "X-Webhook-Api-Key", "X-Webhook-ApiKey", "X-Event-Credentials"])(
+    "%s, a sender's credential, does not travel on with the provider's headers",
+    (name) => {
+      const original = [
+        [name, "hunter2"],
+        ["X-Event-Key", "repo:push"],
+      ] as const;
+      expect(forwardedHeaders(original, [], true)).toEqual([original[1]]);
+    },
+  );
+
   it("a header that Connection names was meant for the next hop and does not travel on", () => {
     const original = [
       ["Connection", "close, X-GitHub-Foo"],
