@@ -1,11 +1,16 @@
 const SUFFIX_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz";
 
+/** As a PATCH takes: lower case makes more of some letters, so that a slug would be longer than its name. */
+const MAX_LENGTH = 255;
+
 /** Lower case; runs of other than a–z and 0–9 become "-", trimmed; `project-` + 6 random characters when nothing is left. */
 export function slugOf(name: string, random: () => number): string {
   const slug = name
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, "-")
-    .replaceAll(/^-|-$/g, "");
+    .replace(/^-/, "")
+    .slice(0, MAX_LENGTH)
+    .replace(/-$/, "");
   if (slug !== "") return slug;
   const characters = Array.from({ length: 6 }, () =>
     SUFFIX_ALPHABET.charAt(Math.floor(random() * SUFFIX_ALPHABET.length)),

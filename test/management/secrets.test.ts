@@ -123,4 +123,8 @@ describe("slugs", () => {
       }),
     );
   });
+
+  it("are no longer than a PATCH takes, whatever lower case makes of a name", () => {
+    expect(slugOf("\u0130".repeat(255), Math.random)).toMatch(/^(i-){127}i$/);
+  });
 });

@@ -22,7 +22,7 @@ interface KeptCommit {
 
 /**
  * The latest blobs, in memory that the commit thread shares and that is written round and round: no blob is sent, and the
- * collector counts none (see "The collector" in bench/README.md). What readers of LMDB do not see yet is never written over; a
+ * collector counts none (see "The collector" in bench/what-was-tried.md). What readers of LMDB do not see yet is never written over; a
  * commit for which no room is left has memory of its own until they do.
  *
  * One commit at a time: `write`, then `keep` once it is durable, or nothing when it failed.

@@ -41,7 +41,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   const now = options.now ?? Date.now;
   const limit = options.maxConnections ?? Number.POSITIVE_INFINITY;
   const addressOf = makeAddressReader();
-  // Counted, not kept in a Set, whose outgrown tables keep alive what was in them: see "The collector" in bench/README.md.
+  // Counted, not kept in a Set, whose outgrown tables keep alive what was in them: see "The collector" in bench/what-was-tried.md.
   let openExchanges = 0;
   let openConnections = 0;
   let stopping: Promise<void> | null = null;
