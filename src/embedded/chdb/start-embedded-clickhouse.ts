@@ -57,7 +57,12 @@ export async function startEmbeddedClickHouse(
   const former = await readCredentials(dataDir);
   if (former !== null) await waitForFormerChild(former.pid, FORMER_CHILD_TIMEOUT_MS);
   const storeDir = join(dataDir, "clickhouse");
-  await makeDirectory(storeDir);
+  const isNew = await makeDirectory(storeDir);
+  if (isNew && former !== null)
+    options.logger.warn(
+      { storeDir, lost: "what was recorded until now, unless this directory is restored" },
+      "clickhouse.embedded.store_missing",
+    );
   const previous = options.previousUrl === undefined ? null : new URL(options.previousUrl);
   const start: StartMessage = {
     kind: "start",
@@ -101,9 +106,10 @@ export async function startEmbeddedClickHouse(
   }
 }
 
-async function makeDirectory(path: string): Promise<void> {
+/** @returns whether there was none */
+async function makeDirectory(path: string): Promise<boolean> {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 });
+    return (await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined;
   } catch (cause) {
     const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
     throw new UsageError(

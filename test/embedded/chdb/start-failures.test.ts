@@ -52,6 +52,17 @@ test("a store that cannot be opened is told in one line with what to do, and is 
   expect((await stat(definition)).size).toBe(0);
 });
 
+test("a store whose directory is gone is made anew, and what that means is told: nothing was", async () => {
+  const lines: string[] = [];
+  const listening = makeSilentLogger((level, message) => lines.push(`${level} ${message}`));
+  const missing = "warn clickhouse.embedded.store_missing";
+  await (await startEmbeddedClickHouse({ dataDir, logger: listening }))[Symbol.asyncDispose]();
+  expect(lines).not.toContain(missing);
+  await rm(join(dataDir, "clickhouse"), { recursive: true });
+  await (await startEmbeddedClickHouse({ dataDir, logger: listening }))[Symbol.asyncDispose]();
+  expect(lines).toContain(missing);
+});
+
 test("a file where the store's directory should be is told in one line", async () => {
   await writeFile(join(dataDir, "clickhouse"), "");
   const told = await toldOf(startEmbeddedClickHouse({ dataDir, logger }));
