@@ -1,7 +1,7 @@
 import { keepCollectorAside } from "./app/garbage-collection.ts";
 import { runProgram } from "./cli/program.ts";
 
-/** Output that nobody takes does not keep a program that was told to end. */
+/** Output that nobody takes does not keep a program that failed, or was told to end. */
 const FLUSH_MS = 2_000;
 
 /**
@@ -26,7 +26,8 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
       stdout: process.stdout,
       stderr: process.stderr,
     });
-    if (stop.signal.aborted) setTimeout(() => process.exit(exitCode), FLUSH_MS).unref();
+    if (exitCode !== 0 || stop.signal.aborted)
+      setTimeout(() => process.exit(exitCode), FLUSH_MS).unref();
     const failure = await output.failure();
     if (failure === null) return exitCode;
     process.stderr.write(`relay: the output could not be written (${failure.message})\n`);

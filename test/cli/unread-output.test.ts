@@ -1,11 +1,11 @@
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, constants, openSync, writeSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { freePorts } from "../support/stores/free-port.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -29,13 +29,35 @@ function writeWhileItFits(end: number, size: number): void {
   }
 }
 
-it("a relay whose output nobody takes goes on, and ends when it is told to: it stayed for ever", async () => {
-  const directory = await mkdtemp(join(tmpdir(), "relay-unread-"));
-  const pipe = join(directory, "output");
-  execFileSync("mkfifo", [pipe]);
-  const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
-  const [api = 0, ingest = 0, ops = 0] = await freePorts(3);
-  const writer = openSync(pipe, constants.O_WRONLY);
+/** A named pipe that nobody reads from. */
+interface UnreadPipe extends Disposable {
+  readonly path: string;
+}
+
+function makeUnreadPipe(directory: string): UnreadPipe {
+  const path = join(directory, "output");
+  execFileSync("mkfifo", [path]);
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  return { path, [Symbol.dispose]: () => closeSync(reader) };
+}
+
+let directory: string;
+let ports: readonly number[];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "relay-unread-"));
+  ports = await freePorts(3);
+});
+afterEach(() => rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
+
+interface Started extends Disposable {
+  readonly child: ChildProcess;
+  readonly ended: Promise<unknown>;
+}
+
+/** `relay start` that prints into the pipe. */
+function startInto(pipe: UnreadPipe): Started {
+  const [api, ingest, ops] = ports;
+  const writer = openSync(pipe.path, constants.O_WRONLY);
   const child = spawn(process.execPath, [PROGRAM, "start"], {
     stdio: ["ignore", writer, "inherit"],
     env: {
@@ -47,19 +69,35 @@ it("a relay whose output nobody takes goes on, and ends when it is told to: it s
     },
   });
   closeSync(writer);
-  try {
-    const isReady = async (): Promise<boolean> =>
-      (await fetch(`http://127.0.0.1:${ops}/readyz`).catch(() => null))?.ok === true;
-    await waitFor("readiness", isReady, 60_000);
-    fill(pipe);
-    const ended = once(child, "exit");
-    child.kill("SIGTERM");
-    const timer = setTimeout(() => child.kill("SIGKILL"), 30_000);
-    expect(await ended).toEqual([0, null]);
-    clearTimeout(timer);
-  } finally {
-    child.kill("SIGKILL");
-    closeSync(reader);
-    await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
-  }
+  return {
+    child,
+    ended: once(child, "exit"),
+    [Symbol.dispose]: () => void child.kill("SIGKILL"),
+  };
+}
+
+/** How it ended; it is killed after `ms` at the latest. */
+async function within({ ended, child }: Started, ms: number): Promise<unknown> {
+  const timer = setTimeout(() => child.kill("SIGKILL"), ms);
+  return ended.finally(() => clearTimeout(timer));
+}
+
+it("a relay whose output nobody takes goes on, and ends when it is told to: it stayed for ever", async () => {
+  using pipe = makeUnreadPipe(directory);
+  using relay = startInto(pipe);
+  const isReady = async (): Promise<boolean> =>
+    (await fetch(`http://127.0.0.1:${ports[2]}/readyz`).catch(() => null))?.ok === true;
+  await waitFor("readiness", isReady, 60_000);
+  fill(pipe.path);
+  relay.child.kill("SIGTERM");
+  expect(await within(relay, 30_000)).toEqual([0, null]);
+});
+
+it("a start that fails ends, though nobody takes its output", async () => {
+  await mkdir(join(directory, "data"));
+  await writeFile(join(directory, "data/clickhouse"), "no directory");
+  using pipe = makeUnreadPipe(directory);
+  fill(pipe.path);
+  using relay = startInto(pipe);
+  expect(await within(relay, 60_000)).toEqual([2, null]);
 });
