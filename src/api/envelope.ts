@@ -53,11 +53,11 @@ export function describeError(error: unknown, requestId: string): ErrorAnswer {
 }
 
 export function errorResponse(error: ErrorAnswer, nowMs: number): Response {
-  const body = {
-    error: { code: error.code, message: error.message },
-    timestamp: formatTimestamp(nowMs),
-  };
-  return jsonResponse(body, error.status, error.headers);
+  return jsonResponse(errorBody(error, nowMs), error.status, error.headers);
+}
+
+export function errorBody({ code, message }: Pick<ErrorAnswer, "code" | "message">, nowMs: number) {
+  return { error: { code, message }, timestamp: formatTimestamp(nowMs) };
 }
 
 export function jsonResponse(

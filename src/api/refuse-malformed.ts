@@ -1,7 +1,7 @@
 import { STATUS_CODES, type ServerResponse } from "node:http";
 import { RequestError } from "@hono/node-server";
 import { ApiFailure } from "./api-failure.ts";
-import { describeError, errorResponse, formatTimestamp } from "./envelope.ts";
+import { describeError, errorBody, errorResponse } from "./envelope.ts";
 
 const NO_HTTP = [
   400,
@@ -34,10 +34,7 @@ export function refuseMalformed(
     return;
   }
   const [status, message] = REFUSALS[error.code ?? ""] ?? NO_HTTP;
-  const body = JSON.stringify({
-    error: { code: "validation_error", message },
-    timestamp: formatTimestamp(Date.now()),
-  });
+  const body = JSON.stringify(errorBody({ code: "validation_error", message }, Date.now()));
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: application/json\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { link, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { SealedRows } from "../domain/config-store.ts";
-import { UsageError } from "../domain/errors.ts";
+import { systemReason, UsageError } from "../domain/errors.ts";
 import type { SecretBox } from "../management/secret-box.ts";
 
 /**
@@ -29,8 +29,9 @@ async function readOrMake(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    if (codeOf(error) !== "ENOENT")
-      throw new UsageError(`${file} cannot be read (${codeOf(error)}): let this user read it`, {
+    const reason = systemReason(error);
+    if (reason !== "ENOENT")
+      throw new UsageError(`${file} cannot be read (${reason}): let this user read it`, {
         cause: error,
       });
     // Synced before anything is encrypted under it.
@@ -53,8 +54,4 @@ export async function refuseOtherKey(rows: SealedRows, box: SecretBox): Promise<
         `the stored secrets are encrypted under another key (${first.id}): set RELAY_ENCRYPTION_KEY to that key, or restore encryption.key in the data directory; a change of keys that was interrupted is ended by relay secrets reencrypt`,
       );
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : String(error);
 }

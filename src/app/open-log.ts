@@ -9,9 +9,9 @@ import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
 import { makeSocketDirectory } from "../embedded/pglite/socket-directory.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
+import { retentionMsOf } from "./retention.ts";
 
 const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 /** A silent group member loses its partitions after so long; its successor then waits for a whole try. */
 const KAFKA_SESSION_TIMEOUT_MS = 10_000;
 /** Room for the headers of the largest event and the head of its task. */
@@ -44,7 +44,7 @@ async function connect({ config, logger, clock }: LogOptions, kafka: KafkaConfig
     partitions: config.partitions,
     replicationFactor: kafka.replicationFactor,
     maxRecordBytes: config.maxPayloadBytes + RECORD_OVERHEAD_BYTES,
-    retentionMs: config.retentionDays * DAY_MS,
+    retentionMs: retentionMsOf(config),
     sessionTimeoutMs: KAFKA_SESSION_TIMEOUT_MS,
     logger,
     monotonic: () => clock.monotonic(),

@@ -13,8 +13,7 @@ import { makeEventQueries } from "../pipeline/query/make-event-queries.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import { requireEventStore, type Core } from "./core.ts";
 import { postTest } from "./post-test.ts";
-
-const DAY_MS = 86_400_000;
+import { retentionMsOf } from "./retention.ts";
 
 /** The api role: use cases over the stores and the log, behind HTTP. @returns its port */
 export async function runApi(
@@ -26,7 +25,7 @@ export async function runApi(
   const queries = makeEventQueries({
     store: makeEventStoreReader(reads, { mostAtOnce: mostReads }, clock),
     clock,
-    retentionMs: config.retentionDays * DAY_MS,
+    retentionMs: retentionMsOf(config),
   });
   const management = makeManagement(
     {

@@ -14,8 +14,8 @@ import { makeRecorder } from "../pipeline/record/make-recorder.ts";
 import { signDelivery } from "../signing/standard-webhooks.ts";
 import { requireEventStore, type Core } from "./core.ts";
 import { connectionsPerReceiver } from "./outbound.ts";
+import { retentionMsOf } from "./retention.ts";
 
-const DAY_MS = 86_400_000;
 /** A try that a lost owner had in flight may be cut off, and its end become durable, this long after its time. */
 const LATE_END_MS = 2_000;
 
@@ -45,7 +45,7 @@ export async function runDelivery(core: Core): Promise<void> {
         deliveryTimeoutMs: core.config.deliveryTimeoutMs,
         concurrency: core.config.deliveryConcurrency,
         connectionsPerReceiver: connectionsPerReceiver(core.config),
-        retentionMs: core.config.retentionDays * DAY_MS,
+        retentionMs: retentionMsOf(core.config),
         takeoverWaitMs:
           core.config.kafka === null ? 0 : core.config.deliveryTimeoutMs + LATE_END_MS,
       });

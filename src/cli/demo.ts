@@ -8,7 +8,7 @@ import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
 import { makeClient } from "../client/client.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { UsageError } from "../domain/errors.ts";
+import { systemReason, UsageError } from "../domain/errors.ts";
 import { startDemoReceiver } from "./demo/receiver.ts";
 import { findDifferences, printReport } from "./demo/report.ts";
 import { runScenario } from "./demo/scenario.ts";
@@ -35,9 +35,8 @@ async function makeTemporaryDirectory(): Promise<string> {
   try {
     return await mkdtemp(join(tmpdir(), "relay-demo-"));
   } catch (cause) {
-    const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
     throw new UsageError(
-      `no directory can be made in ${tmpdir()} (${reason}): set TMPDIR to one that this user may write`,
+      `no directory can be made in ${tmpdir()} (${systemReason(cause)}): set TMPDIR to one that this user may write`,
       { cause },
     );
   }

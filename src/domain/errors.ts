@@ -28,6 +28,11 @@ export class RelayError extends Error {
   }
 }
 
+/** What the system says of a call that failed: its code (`ENOENT`), or all of it where there is none. */
+export function systemReason(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : String(error);
+}
+
 /** Wrong configuration or usage: one line that says what to set; exit code 2. */
 export class UsageError extends Error {
   constructor(message: string, options?: ErrorOptions) {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { access, chmod, constants, mkdir, realpath } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { UsageError } from "../domain/errors.ts";
+import { systemReason, UsageError } from "../domain/errors.ts";
 import { claim } from "./data-dir-claim.ts";
 import { currentProcess } from "./data-dir-process.ts";
 
@@ -41,9 +41,8 @@ async function makeDirectory(path: string): Promise<string> {
     await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
     return dir;
   } catch (cause) {
-    const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
     throw new UsageError(
-      `the data directory ${path} cannot be written (${reason}): set RELAY_DATA_DIR to a directory that this user may write`,
+      `the data directory ${path} cannot be written (${systemReason(cause)}): set RELAY_DATA_DIR to a directory that this user may write`,
       { cause },
     );
   }

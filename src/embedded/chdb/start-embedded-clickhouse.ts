@@ -5,7 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { UsageError } from "../../domain/errors.ts";
+import { systemReason, UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { readCredentials, writeCredentials } from "./credentials-file.ts";
 import { waitForFormerChild } from "./former-child.ts";
@@ -111,9 +111,8 @@ async function makeDirectory(path: string): Promise<boolean> {
   try {
     return (await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined;
   } catch (cause) {
-    const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
     throw new UsageError(
-      `the directory of events ${path} cannot be made (${reason}): make room for it, or set RELAY_DATA_DIR to another directory`,
+      `the directory of events ${path} cannot be made (${systemReason(cause)}): make room for it, or set RELAY_DATA_DIR to another directory`,
       { cause },
     );
   }

@@ -1,4 +1,5 @@
 import type { HeaderList } from "../../domain/event.ts";
+import { REDACTED } from "../../domain/redacted.ts";
 
 /** Original headers that are passed on under their own names. */
 const ALLOWED = new Set([
@@ -27,8 +28,6 @@ const PROOF = /signature|hmac|token|secret|auth|password|passwd|api-?key|credent
 const NEVER =
   /^(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|authorization|cookie|proxy-.*|forwarded|via|x-real-ip|x-forwarded-.*|webhook-(?:id|timestamp|signature)|user-agent|x-relay-.*)$/;
 const SAFE_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
-/** How a value ends that the log keeps no more of than this: a credential, which no receiver could use. */
-const REDACTED = "[redacted]";
 const SAFE_VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
 
 /**
@@ -43,6 +42,7 @@ export function forwardedHeaders(
   const nextHopOnly = namedByConnection(original);
   return original.flatMap(([name, value]): HeaderList => {
     const lower = name.toLowerCase();
+    // A credential that the log has no more of is of no use to a receiver.
     if (nextHopOnly.has(lower) || value.endsWith(REDACTED)) return [];
     if (NEVER.test(lower) || !SAFE_NAME.test(lower) || !SAFE_VALUE.test(value)) return [];
     if (signatureHeaders.includes(lower)) return forwardSignature ? [[name, value]] : [];

@@ -1,7 +1,7 @@
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
+import { REDACTED } from "../../domain/redacted.ts";
 
-const REDACTED = "[redacted]";
 const ALWAYS = ["authorization", "proxy-authorization", "cookie"];
 /** Anchored at both ends: a pattern that is looked for at every character of a long value takes half a second. */
 const ONE_JWT = /^((?:[\w-]+ +)?[\w-]+\.[\w-]*\.)[\w-]*$/;
