@@ -20,19 +20,42 @@ interface Connection {
 }
 
 /**
- * Answers in the envelope what node:http could not read as a request, and closes the connection. Nothing is written into an
- * answer that is half sent.
+ * Answers in the envelope what node:http could not read as a request, and closes the connection. The answers to the requests
+ * before it go first: a client would take the refusal for theirs, though what they asked for is done.
  */
-export function refuseMalformed(
-  error: NodeJS.ErrnoException,
-  socket: Connection,
-  latest: ServerResponse | undefined,
-): void {
-  const isAnswering = latest?.headersSent === true && !latest.writableFinished;
-  if (!socket.writable || isAnswering) {
-    socket.destroy(error);
-    return;
+export class MalformedRequests {
+  /** Of each connection, in the order of the requests. */
+  readonly #unsent = new WeakMap<object, ServerResponse[]>();
+  /** The parser reports each further packet of such a connection, too. */
+  readonly #refused = new WeakSet<object>();
+
+  /** A request was read, whose answer is to come. */
+  note(response: ServerResponse): void {
+    const { socket } = response.req;
+    const unsent = this.#unsent.get(socket) ?? [];
+    this.#unsent.set(socket, unsent);
+    unsent.push(response);
+    response.once("close", () => unsent.splice(unsent.indexOf(response), 1));
   }
+
+  refuse(error: NodeJS.ErrnoException, socket: Connection): void {
+    if (!socket.writable) socket.destroy(error);
+    else if (!this.#refused.has(socket)) {
+      this.#refused.add(socket);
+      this.#refuseInTurn(error, socket);
+    }
+  }
+
+  #refuseInTurn(error: NodeJS.ErrnoException, socket: Connection): void {
+    const unsent = this.#unsent.get(socket) ?? [];
+    const before = unsent.find((response) => response.req.complete);
+    if (before !== undefined) before.once("close", () => this.#refuseInTurn(error, socket));
+    else if (unsent.some((response) => response.headersSent)) socket.destroy(error);
+    else if (socket.writable) answer(error, socket);
+  }
+}
+
+function answer(error: NodeJS.ErrnoException, socket: Connection): void {
   const [status, message] = REFUSALS[error.code ?? ""] ?? NO_HTTP;
   const body = JSON.stringify(errorBody({ code: "validation_error", message }, Date.now()));
   socket.end(

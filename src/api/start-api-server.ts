@@ -1,10 +1,10 @@
 import { createServer } from "node:http";
-import type { Server, ServerResponse } from "node:http";
+import type { Server } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { UsageError } from "../domain/errors.ts";
 import type { Api } from "./api.ts";
 import { keepDotSegments } from "./dot-segments.ts";
-import { refuseMalformed, refuseUrl } from "./refuse-malformed.ts";
+import { MalformedRequests, refuseUrl } from "./refuse-malformed.ts";
 import { UnsentAnswers } from "./unsent-answers.ts";
 
 const GRACE_MS = 10_000;
@@ -39,7 +39,7 @@ export interface ApiServer extends AsyncDisposable {
  */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
   const listener = getRequestListener(options.app.fetch, { errorHandler: refuseUrl });
-  const latestAnswers = new WeakMap<object, ServerResponse>();
+  const malformed = new MalformedRequests();
   const unsent = new UnsentAnswers(options.mostUnsentBytes ?? MOST_UNSENT_BYTES);
   const server = createServer(
     {
@@ -49,7 +49,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       keepAliveTimeout: 65_000,
     },
     (request, response) => {
-      latestAnswers.set(request.socket, response);
+      malformed.note(response);
       // A keep-alive connection that ends its request while the server closes must go, too.
       response.once("close", () => {
         if (!server.listening) setImmediate(() => server.closeIdleConnections());
@@ -61,9 +61,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     },
   );
   server.timeout = options.stalledMs ?? STALLED_MS;
-  server.on("clientError", (error, socket) =>
-    refuseMalformed(error, socket, latestAnswers.get(socket)),
-  );
+  server.on("clientError", (error, socket) => malformed.refuse(error, socket));
   if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
   await listen(server, options);
   const address = server.address();

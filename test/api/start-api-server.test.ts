@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import type { Socket } from "node:net";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
@@ -108,21 +109,88 @@ for (const [name, request, status, hasBody = true] of malformed)
     expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe("hello");
   });
 
-it("what is no HTTP behind a request does not break into its answer", async () => {
-  const half = new ReadableStream({ start: (body) => body.enqueue(Buffer.from("half")) });
+/** What a connection gets until the server closes it. */
+async function readToClose(socket: Socket): Promise<string> {
+  let text = "";
+  socket.on("data", (chunk: Buffer) => (text += chunk.toString())).on("error", () => {});
+  await once(socket, "close");
+  return text;
+}
+
+it("what is no HTTP behind a request does not break into its answer, and is answered behind it", async () => {
+  let body: ReadableStreamDefaultController | undefined;
+  const half = new ReadableStream({
+    start(controller) {
+      body = controller;
+      controller.enqueue(Buffer.from("half"));
+    },
+  });
   await using server = await startApiServer({
     app: app(() => new Response(half, { headers: { "content-length": "8" } })),
     ...local,
   });
   const socket = connect(server.port, "127.0.0.1");
-  socket.on("error", () => {});
-  let text = "";
-  socket.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  const answered = readToClose(socket);
   socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-  await waitFor("half of the answer", () => text.endsWith("half"));
+  await once(socket, "data");
   socket.write("hello\r\n\r\n");
-  await once(socket, "close");
-  expect(text.endsWith("half")).toBe(true);
+  await sleep(50);
+  body?.enqueue(Buffer.from("more"));
+  body?.close();
+  expect(await answered).toMatch(/^HTTP\/1\.1 200[^]*halfmoreHTTP\/1\.1 400[^]*validation_error/);
+});
+
+it("requests that came whole are answered before what is no HTTP: what they had done was told as 400", async () => {
+  let release = (): void => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  let requests = 0;
+  await using server = await startApiServer({
+    app: app(async () => {
+      requests += 1;
+      await released;
+      return new Response("done", { status: 201 });
+    }),
+    ...local,
+  });
+  const socket = connect(server.port, "127.0.0.1");
+  const answered = readToClose(socket);
+  const post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
+  socket.write(`${post}${post}\0`);
+  await waitFor("both requests", () => requests === 2);
+  socket.write("\0\0\0");
+  release();
+  const text = await answered;
+  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 201", "HTTP/1.1 201", "HTTP/1.1 400"]);
+});
+
+it("bytes behind a request that closes its connection change nothing of its answer", async () => {
+  await using server = await startApiServer({
+    app: app(async () => {
+      await sleep(20);
+      return new Response("done", { status: 201 });
+    }),
+    ...local,
+  });
+  const socket = connect(server.port, "127.0.0.1");
+  const answered = readToClose(socket);
+  const head = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n";
+  socket.write(`${head}{}\0`);
+  expect((await answered).match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 201"]);
+});
+
+it("a request whose body is no HTTP is answered 400 behind the answer to the one before it", async () => {
+  await using server = await startApiServer({
+    app: {
+      fetch: async (request: Request) =>
+        request.method === "GET" ? (await sleep(20), new Response("first")) : request.text(),
+    } as any,
+    ...local,
+  });
+  const socket = connect(server.port, "127.0.0.1");
+  const answered = readToClose(socket);
+  socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  socket.write("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\ng\r\n");
+  expect((await answered).match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 400"]);
 });
 
 /** Asks, and takes nothing of the answer until `take` is called; that tells how many bytes came. */
