@@ -47,6 +47,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_EVERY_MS,
       keepAliveTimeout: 65_000,
+      // The app refuses both in the envelope: no Host, and, joined into one that is none, several (RFC 9112, section 3.2).
+      requireHostHeader: false,
+      joinDuplicateHeaders: true,
     },
     (request, response) => {
       malformed.note(response);
