@@ -56,6 +56,14 @@ describe("the OpenAPI document", () => {
     expect(tokenOfField(field, "x")).toBe(payloadToken(escapeKey("app.io/name"), "x"));
   });
 
+  it("says that verification_config takes settings: openapi-typescript made one that took none", () => {
+    for (const name of ["EndpointCreate", "EndpointUpdate"])
+      expect(document.components.schemas[name].properties.verification_config).toMatchObject({
+        type: "object",
+        additionalProperties: true,
+      });
+  });
+
   it("has only examples that its own schemas accept", () => {
     const ajv = new Ajv2020({ strict: false, allErrors: true });
     addFormats.default(ajv);

@@ -59,9 +59,10 @@ const fields = {
     description:
       "Leave unset for a known provider: its scheme and header are then set automatically. Required for `custom`, including `none` for unsigned requests.",
   }),
+  // Said outright: of an object without properties some generators make one that takes none.
   verification_config: z
     .record(z.string(), z.unknown())
-    .openapi({ type: "object", description: VERIFICATION_CONFIG }),
+    .openapi({ type: "object", additionalProperties: true, description: VERIFICATION_CONFIG }),
 };
 
 const example = {
