@@ -1,5 +1,8 @@
 import { findUnfitSetting } from "./header-limits.ts";
 import { ASYMMETRIC_ALGORITHMS, HMAC_ALGORITHMS, isHmacAlgorithm } from "./jwt-algorithms.ts";
+import type { JwtAlgorithm } from "./jwt-algorithms.ts";
+import { selectKeys } from "./jwt-keys.ts";
+import type { VerificationKey } from "./jwt-keys.ts";
 import { parseJwt } from "./jwt-settings.ts";
 import { effectiveConfig } from "./presets.ts";
 import { SCHEMES } from "./registry.ts";
@@ -71,7 +74,21 @@ function refuseMethodRules(
     const message = "HS algorithms take the endpoint's secret, not public_key, jwks or jwks_url";
     return wrong("verification_config.algorithms", message);
   }
+  if (keySource.kind === "keys" && !holdsKeyForAny(keySource.keys, algorithms)) {
+    const field = Object.hasOwn(config, "jwks") ? "jwks" : "public_key";
+    const message = `holds no key for ${algorithms.join(", ")}: every token would be refused`;
+    return wrong(`verification_config.${field}`, message);
+  }
   return null;
+}
+
+function holdsKeyForAny(
+  keys: readonly VerificationKey[],
+  algorithms: readonly JwtAlgorithm[],
+): boolean {
+  return algorithms.some(
+    (algorithm) => !isHmacAlgorithm(algorithm) && selectKeys(keys, algorithm, null).kind === "keys",
+  );
 }
 
 function mixesAlgorithms(config: Config): boolean {

@@ -12,6 +12,10 @@ const pem = (bits: number): string =>
 const privatePem = generateKeyPairSync("ed25519")
   .privateKey.export({ type: "pkcs8", format: "pem" })
   .toString();
+const pemOf = (namedCurve: string): string =>
+  generateKeyPairSync("ec", { namedCurve })
+    .publicKey.export({ type: "spki", format: "pem" })
+    .toString();
 const privateJwk = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
 const publicJwk = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });
 
@@ -102,6 +106,30 @@ describe("a configuration that is written", () => {
   ])("%s %j is answered with %s", (method, config, expected) => {
     expect(validate(method, config)).toBe(expected);
   });
+
+  it.each<[string, string, unknown]>([
+    ["RSA for ES256", "vc.public_key", { algorithms: ["ES256"], public_key: pem(2048) }],
+    ["P-256 for RS256", "vc.public_key", { algorithms: ["RS256"], public_key: pemOf("P-256") }],
+    ["P-256 for ES384", "vc.public_key", { algorithms: ["ES384"], public_key: pemOf("P-256") }],
+    [
+      "secp256k1 for ES256",
+      "vc.public_key",
+      { algorithms: ["ES256"], public_key: pemOf("secp256k1") },
+    ],
+    ["Ed25519 for ES256", "vc.jwks", { algorithms: ["ES256"], jwks: { keys: [publicJwk] } }],
+    [
+      "Ed25519 that says ES256 for EdDSA",
+      "vc.jwks",
+      { algorithms: ["EdDSA"], jwks: { keys: [{ ...publicJwk, alg: "ES256" }] } },
+    ],
+    ["P-256 for ES256", "ok", { algorithms: ["ES256"], public_key: pemOf("P-256") }],
+    ["RSA for PS256 or ES256", "ok", { algorithms: ["PS256", "ES256"], public_key: pem(2048) }],
+  ])(
+    "a key %s is answered with %s: one for no algorithm was taken, and every token refused",
+    (_key, expected, config) => {
+      expect(validate("jwt", config)).toBe(expected);
+    },
+  );
 
   it.each<[VerificationMethod, unknown, string, string]>([
     ["bearer_token", {}, "line1\nline2", "secret"],
