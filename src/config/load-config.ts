@@ -121,9 +121,9 @@ function toKafka(values: Values): KafkaConfig | null {
       `${username === undefined ? "KAFKA_SASL_PASSWORD" : "KAFKA_SASL_USERNAME"} is set without KAFKA_SASL_MECHANISM: set it to plain, scram-sha-256 or scram-sha-512, or unset user name and password`,
     );
   if (values.KAFKA_BROKERS === undefined) {
-    if (mechanism !== undefined)
+    if (mechanism !== undefined || values.KAFKA_SSL)
       throw new UsageError(
-        "KAFKA_SASL_MECHANISM is set without KAFKA_BROKERS: set the brokers, or unset it to use the embedded log",
+        `${mechanism === undefined ? "KAFKA_SSL" : "KAFKA_SASL_MECHANISM"} is set without KAFKA_BROKERS: set the brokers, or unset it to use the embedded log`,
       );
     return null;
   }

@@ -107,6 +107,10 @@ describe("configuration", () => {
       "KAFKA_SASL_PASSWORD is set without KAFKA_SASL_MECHANISM: set it to plain, scram-sha-256 or scram-sha-512, or unset user name and password",
     ],
     [
+      { KAFKA_SSL: "true" },
+      "KAFKA_SSL is set without KAFKA_BROKERS: set the brokers, or unset it to use the embedded log",
+    ],
+    [
       { RELAY_BOOTSTRAP_ORG: "a\nb" },
       "RELAY_BOOTSTRAP_ORG must be 1 to 200 characters, without control characters",
     ],
