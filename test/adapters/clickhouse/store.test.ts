@@ -25,7 +25,7 @@ import {
   repeatedRowsStatement,
 } from "../../../src/adapters/clickhouse/query-sql.ts";
 import { readingOf } from "../../../src/adapters/clickhouse/reading.ts";
-import { TABLES } from "../../../src/adapters/clickhouse/schema.ts";
+import { INDEXED_TEXT, SEARCH_TEXT, TABLES } from "../../../src/adapters/clickhouse/schema.ts";
 import { sipHash64 } from "../../../src/adapters/clickhouse/sip-hash.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
 import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
@@ -328,6 +328,21 @@ describe("the event store", () => {
     });
     const lines = (await plan.json<{ explain: string }>()).map(({ explain }) => explain.trim());
     expect(lines).toEqual(expect.arrayContaining(["Name: text_coarse", "Name: text_fine"]));
+  });
+
+  test("a search looks through payloads as they are before it makes UTF-8 of them: fifty megabytes of binary ones were a 503", async () => {
+    const orgId = "org_binary";
+    const body = Buffer.from([0xff, 0xfe, ...Buffer.from("Needle"), 0x80]);
+    const event = makeEvent(1, { orgId, body });
+    await writer.insertEvents([{ event, tokens: () => [] }], "binary");
+    const { sql } = eventCondition(orgId, { terms: ["needle", "dle"] });
+    const asItIs = sql.indexOf(`${SEARCH_TEXT} LIKE {term0:String}`);
+    const asUtf8 = sql.indexOf(`${INDEXED_TEXT} LIKE {term0:String}`);
+    expect(asItIs).toBeGreaterThan(0);
+    expect(asUtf8).toBeGreaterThan(asItIs);
+    expect(sql).not.toContain(`${INDEXED_TEXT} LIKE {term1:String}`);
+    const page = await reader.page(orgId, { terms: ["needle", "dle"] }, { offset: 0, limit: 10 });
+    expect(page.items.map(({ id }) => id)).toEqual([event.id]);
   });
 
   test("sums up deliveries: the latest try of a destination decides, a deferral does not", async () => {
