@@ -1,17 +1,34 @@
 import type { Socket } from "node:net";
-import { classToGuard } from "./guard-class.ts";
+import { classToGuard, loadInternal } from "./guard-class.ts";
 
 interface Connection {
+  readonly host: string;
+  readonly port: number;
+  readonly requestQueue: { readonly inflight: ReadonlyMap<number, unknown> };
   readonly socket?: Socket | null;
   chunks: Buffer[];
   bytesBuffered: number;
   bytesNeeded: number;
   isConnected(): boolean;
+  rejectRequests(error: Error): void;
+  disconnect(): Promise<unknown>;
 }
 
 interface ConnectionMethods {
   connect: (this: Connection) => Promise<unknown>;
   processData: (this: Connection, data: Buffer) => void;
+  send: (this: Connection, request: object) => Promise<unknown>;
+}
+
+interface RequestTimeout extends Error {
+  readonly correlationId: number;
+}
+
+interface KafkaErrors {
+  readonly KafkaJSConnectionClosedError: new (
+    message: string,
+    broker: Pick<Connection, "host" | "port">,
+  ) => Error;
 }
 
 const SIZE_BYTES = 4;
@@ -19,12 +36,16 @@ const SIZE_BYTES = 4;
 /**
  * kafkajs connects again with what it had read of the connection before: the rest of a response that was cut in its middle
  * is then taken for the beginning of the next one, and a nonsense length throws where nobody catches it, which ends the
- * process. This begins every connection anew, and ends one whose bytes make no sense. Safe to call again.
+ * process. This begins every connection anew, and ends one whose bytes make no sense.
+ *
+ * It also keeps asking a broker that takes requests and answers none (frozen, or behind a network that drops everything): only a
+ * connection that was closed makes it look for the new leader. This closes one that left a request unanswered for its whole
+ * time, as Kafka's own clients do. Safe to call again.
  */
 export function guardConnection(): void {
   const prototype = classToGuard("network/connection.js") as ConnectionMethods | null;
   if (prototype === null) return;
-  const { connect, processData } = prototype;
+  const { connect, processData, send } = prototype;
   prototype.connect = function guardedConnect(this: Connection) {
     if (!this.isConnected()) {
       // What still comes from the last one is nobody's.
@@ -41,6 +62,33 @@ export function guardConnection(): void {
       this.socket?.destroy(error as Error);
     }
   };
+  prototype.send = async function guardedSend(this: Connection, request) {
+    const { socket } = this;
+    try {
+      return await send.call(this, request);
+    } catch (error) {
+      // Of a connection that was made anew meanwhile it says nothing.
+      if (this.socket !== socket || !isSilence(this, error)) throw error;
+      throw close(this, error);
+    }
+  };
+}
+
+/** A broker answers in order: what waits behind a request that may take long (joining a group) says nothing of the broker. */
+function isSilence({ requestQueue }: Connection, error: unknown): error is RequestTimeout {
+  const { name, correlationId } = error as RequestTimeout;
+  if (name !== "KafkaJSRequestTimeoutError") return false;
+  return ![...requestQueue.inflight.keys()].some((earlier) => earlier < correlationId);
+}
+
+/** @returns what those get who wait for an answer: as if the broker had closed the connection */
+function close(connection: Connection, { message }: RequestTimeout): Error {
+  const { KafkaJSConnectionClosedError } = loadInternal("errors.js") as KafkaErrors;
+  const closed = new KafkaJSConnectionClosedError(message, connection);
+  connection.rejectRequests(closed);
+  connection.socket?.destroy();
+  void connection.disconnect();
+  return closed;
 }
 
 function forget(connection: Connection): void {

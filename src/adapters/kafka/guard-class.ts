@@ -7,11 +7,15 @@ const GUARDED = Symbol.for("webhook-relay.kafkajs-guarded");
  * handed out before: nothing is mended twice. `file` is below the package's `src`, and exports the class.
  */
 export function classToGuard(file: string): object | null {
-  const load = createRequire(import.meta.url);
-  const { prototype } = load(`kafkajs/src/${file}`) as {
+  const { prototype } = loadInternal(file) as {
     prototype: object & { [GUARDED]?: true };
   };
   if (prototype[GUARDED] === true) return null;
   prototype[GUARDED] = true;
   return prototype;
+}
+
+/** What a file below the package's `src` exports, of what the package itself does not show. */
+export function loadInternal(file: string): unknown {
+  return createRequire(import.meta.url)(`kafkajs/src/${file}`);
 }

@@ -1,0 +1,100 @@
+import { createRequire } from "node:module";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { once } from "node:events";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { guardConnection } from "../../../src/adapters/kafka/connection-guard.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+interface Connection {
+  connect(): Promise<boolean>;
+  disconnect(): Promise<boolean>;
+  send(request: object): Promise<unknown>;
+}
+interface HeartbeatVersions {
+  protocol(options: { readonly version: number }): (fields: object) => object;
+}
+
+const load = createRequire(import.meta.url);
+const logger = {
+  namespace: () => logger,
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+const REQUEST_TIMEOUT_MS = 150;
+const LONG_MS = 60_000;
+const broker = createServer();
+let connection: Connection;
+let port: number;
+
+beforeEach(async () => {
+  guardConnection();
+  broker.listen(0, "127.0.0.1");
+  await once(broker, "listening");
+  port = (broker.address() as AddressInfo).port;
+  const Connection = load("kafkajs/src/network/connection.js");
+  connection = new Connection({
+    host: "127.0.0.1",
+    port,
+    logger,
+    clientId: "t",
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    connectionTimeout: 1_000,
+    enforceRequestTimeout: true,
+    socketFactory: ({ onConnect }: { onConnect: () => void }) =>
+      connect(port, "127.0.0.1", onConnect),
+  }) as Connection;
+});
+
+afterEach(async () => {
+  await connection.disconnect();
+  broker.close();
+});
+
+async function connected(): Promise<Socket> {
+  const accepted = once(broker, "connection");
+  await connection.connect();
+  const [socket] = (await accepted) as [Socket];
+  return socket;
+}
+
+function heartbeat(): object {
+  const { protocol } = load("kafkajs/src/protocol/requests/heartbeat") as HeartbeatVersions;
+  return protocol({ version: 0 })({ groupId: "g", groupGenerationId: 1, memberId: "m" });
+}
+
+/** What a broker answers a heartbeat of version 0: size, correlation id, no error. */
+function answer(correlationId: number): Buffer {
+  const frame = Buffer.alloc(10);
+  frame.writeInt32BE(6, 0);
+  frame.writeInt32BE(correlationId, 4);
+  return frame;
+}
+
+test("regression: a broker that answers nothing is left as one that closed: a frozen one was asked for half a minute, and nothing was taken", async () => {
+  const atBroker = await connected();
+  let ended = false;
+  atBroker.resume().on("close", () => (ended = true));
+  const first = connection.send(heartbeat()).catch((error: unknown) => error);
+  const second = connection.send(heartbeat()).catch((error: unknown) => error);
+  // By this name kafkajs forgets the broker, and looks for who leads now.
+  const left = { name: "KafkaJSConnectionClosedError", host: "127.0.0.1", port };
+  expect(await first).toMatchObject(left);
+  expect(await second).toMatchObject(left);
+  await waitFor("the end of the connection", () => ended);
+  const next = await connected();
+  const third = connection.send(heartbeat());
+  next.once("data", () => next.write(answer(2)));
+  expect(await third).toMatchObject({ errorCode: 0 });
+});
+
+test("what waits behind a request that may take long says nothing of the broker: the group would be joined again and again", async () => {
+  const atBroker = await connected();
+  atBroker.resume();
+  const joining = connection.send({ ...heartbeat(), requestTimeout: LONG_MS });
+  const behind = connection.send(heartbeat()).catch((error: unknown) => error);
+  expect(await behind).toMatchObject({ name: "KafkaJSRequestTimeoutError" });
+  atBroker.write(answer(0));
+  expect(await joining).toMatchObject({ errorCode: 0 });
+});
