@@ -19,6 +19,9 @@ const PASSING = new Set([
   "1002",
 ]);
 
+/** What is mended at the store: AUTHENTICATION_FAILED, ACCESS_DENIED, READONLY, ALL_CONNECTION_TRIES_FAILED, DNS_ERROR */
+const UNUSABLE = new Set(["516", "497", "164", "279", "198"]);
+
 /** Every failure of the client as an EventStoreError: the code says whether to narrow, to wait or to mend. */
 export function toStoreError(error: unknown): EventStoreError {
   if (error instanceof EventStoreError) return error;
@@ -27,6 +30,12 @@ export function toStoreError(error: unknown): EventStoreError {
       return new EventStoreError("query_limit", `ClickHouse stopped the query: ${error.type}`, {
         cause: error,
       });
+    if (UNUSABLE.has(error.code))
+      return new EventStoreError(
+        "store_unavailable",
+        `ClickHouse cannot be used (${error.type ?? error.code}): ${error.message}`,
+        { cause: error },
+      );
     if (!PASSING.has(error.code))
       return new EventStoreError(
         "store_refused",

@@ -388,7 +388,20 @@ describe("the event store", () => {
     expect(await failure(long)).toBe("query_limit");
     expect(await failure("SELECT * FROM nowhere")).toBe("store_refused");
     expect(await failure(long, "http://relay:x@127.0.0.1:1/relay")).toBe("store_unavailable");
+    const rotated = new URL(clickhouse.url);
+    rotated.password = "former";
+    expect(await failure("SELECT 1", rotated.href)).toBe("store_unavailable");
   });
+
+  test.each(["AUTHENTICATION_FAILED 516", "ACCESS_DENIED 497", "READONLY 164"])(
+    "a store that answers %s is one that cannot be used: the API called it an error of its own",
+    (name) => {
+      const [type = "", code = ""] = name.split(" ");
+      const error = toStoreError(new ClickHouseError({ message: "Told.", code, type }));
+      expect(error).toMatchObject({ code: "store_unavailable", retryable: true });
+      expect(error.message).toBe(`ClickHouse cannot be used (${type}): Told.`);
+    },
+  );
 });
 
 describe("a server in trouble", () => {
