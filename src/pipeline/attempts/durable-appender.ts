@@ -7,6 +7,7 @@ const MAX_BATCH_RECORDS = 512;
 const MAX_BATCH_BYTES = 4 * 1_048_576;
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 2_000;
+const WARN_EVERY_MS = 5_000;
 
 interface Waiting {
   readonly records: readonly NewRecord[];
@@ -30,6 +31,8 @@ export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
   let waiting: Waiting[] = [];
   let waitingBytes = 0;
   let cancelFlush: (() => void) | null = null;
+  let warnedAtMs = Number.NEGATIVE_INFINITY;
+  let failedCalls = 0;
 
   function append(
     records: readonly NewRecord[],
@@ -79,8 +82,18 @@ export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
       else for (const call of batch) void write([call], retryMs);
       return;
     }
-    ports.logger.warn({ code: error.code, err: error, calls: batch.length }, "log.append_retried");
+    warn(error, batch.length);
     ports.clock.schedule(retryMs, () => void write(batch, Math.min(LAST_RETRY_MS, retryMs * 2)));
+  }
+
+  /** `calls` failed since the last line: every batch fails by itself, and in flight may be thousands of tries. */
+  function warn(error: LogError, calls: number): void {
+    failedCalls += calls;
+    const nowMs = ports.clock.monotonic();
+    if (nowMs - warnedAtMs < WARN_EVERY_MS) return;
+    ports.logger.warn({ code: error.code, err: error, calls: failedCalls }, "log.append_retried");
+    warnedAtMs = nowMs;
+    failedCalls = 0;
   }
 
   return { append, flush };

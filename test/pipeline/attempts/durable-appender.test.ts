@@ -1,18 +1,22 @@
 import { expect, it } from "vitest";
 import { LogError } from "../../../src/domain/log.ts";
 import type { NewRecord, Position } from "../../../src/domain/log.ts";
+import type { Logger } from "../../../src/domain/logger.ts";
 import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appender.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";
 
 const record = (key: string): NewRecord => ({ topic: "attempts", key, value: Buffer.from(key) });
 
-function makeAppender(answer: (keys: string[], call: number) => void) {
+function makeAppender(
+  answer: (keys: string[], call: number) => void,
+  logger: Logger = makeSilentLogger(),
+) {
   const clock = new SimClock();
   const calls: string[][] = [];
   const appender = makeDurableAppender({
     clock,
-    logger: makeSilentLogger(),
+    logger,
     log: {
       append: async (records): Promise<Position[]> => {
         const keys = records.map(({ key }) => key);
@@ -78,4 +82,21 @@ it("one record that can never be written does not take its neighbours with it", 
   await clock.advance(100);
   expect(await bad).toMatchObject({ code: "log_record_too_large" });
   expect(await good).toHaveLength(1);
+});
+
+it("tells at most every 5 s that the log is away, and of how many calls: each try in flight told it with a stack", async () => {
+  const told: unknown[] = [];
+  const logger = makeSilentLogger((_, message, fields) => {
+    if (message === "log.append_retried" && "calls" in fields) told.push(fields.calls);
+  });
+  const { clock, appender } = makeAppender(() => {
+    throw new LogError("log_unavailable", "away");
+  }, logger);
+  for (let call = 0; call < 200; call += 1) {
+    void appender.append([record("a")], () => true);
+    await clock.advance(5);
+  }
+  await clock.advance(8_000);
+  expect(told).toHaveLength(2);
+  expect(told[1]).toBeGreaterThan(200);
 });
