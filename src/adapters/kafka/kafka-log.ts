@@ -23,7 +23,7 @@ import { guardConnection } from "./connection-guard.ts";
 import { guardEncoder } from "./encoder-guard.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
 import { guardStoppedRunner } from "./stopped-runner-guard.ts";
-import { ensureTopics, partitionCount } from "./topics.ts";
+import { ensureTopics, missingTopics, partitionCount } from "./topics.ts";
 
 const CHECK_TIMEOUT_MS = 3_000;
 const LEARN_TRIES = 10;
@@ -31,6 +31,7 @@ const LEARN_RETRY_MS = 500;
 /** A broker that dies, and the election of another controller, are over by then. */
 const OPEN_WITHIN_MS = 10_000;
 const OPEN_RETRY_MS = 500;
+const HOW_TO_MEND = "end all delivery processes, then start them: topics are made at start";
 const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
 /** The log port on Kafka. Consumers that were not disposed are disposed with it. */
@@ -147,11 +148,7 @@ class KafkaBackedLog implements KafkaLog {
     await this.#refreshPartitions();
     await this.#producer.connect();
     const everyMs = this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS;
-    this.#refresher = setInterval(() => {
-      this.#refreshPartitions().catch((error: unknown) =>
-        this.#options.logger.warn({ error: String(error) }, "log.metadata_not_refreshed"),
-      );
-    }, everyMs);
+    this.#refresher = setInterval(() => void this.#refresh(), everyMs);
     this.#refresher.unref();
   }
 
@@ -228,9 +225,28 @@ class KafkaBackedLog implements KafkaLog {
     }
   }
 
+  /**
+   * Topics that were deleted are not made anew while consumers run: they would go on behind the first records of the new
+   * ones. The brokers' error names none.
+   */
+  async #refresh(): Promise<void> {
+    const { logger } = this.#options;
+    try {
+      await this.#refreshPartitions();
+    } catch (error) {
+      logger.warn({ error: String(error) }, "log.metadata_not_refreshed");
+      const topics = await missingTopics(this.#admin, this.#topicNames()).catch(() => []);
+      if (topics.length > 0) logger.error({ topics, mend: HOW_TO_MEND }, "log.topics_missing");
+    }
+  }
+
+  #topicNames(): readonly string[] {
+    return TOPICS.map((topic) => topicName(this.#options.topicPrefix, topic));
+  }
+
   async #refreshPartitions(): Promise<void> {
-    const names = TOPICS.map((topic) => topicName(this.#options.topicPrefix, topic));
+    const count = await partitionCount(this.#admin, this.#topicNames());
     // Partitions are never taken away; a broker that lags behind may still tell of fewer.
-    this.#partitions = Math.max(this.#partitions, await partitionCount(this.#admin, names));
+    this.#partitions = Math.max(this.#partitions, count);
   }
 }

@@ -116,6 +116,14 @@ export async function partitionCount(admin: Admin, names: readonly string[]): Pr
   return Math.min(...topics.map(({ partitions }) => partitions.length));
 }
 
+export async function missingTopics(
+  admin: Admin,
+  names: readonly string[],
+): Promise<readonly string[]> {
+  const existing = new Set(await admin.listTopics());
+  return names.filter((name) => !existing.has(name));
+}
+
 /**
  * How many brokers there are, once all that the topics are to lie on have come: made while some are away, they would
  * have one replica for ever.

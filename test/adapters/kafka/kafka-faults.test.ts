@@ -5,6 +5,7 @@ import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
 import { freshPrefix, openTestKafkaLog, quietLogger } from "../../support/stores/kafka-harness.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { until } from "../../support/undici-receivers.ts";
 import { makeSeededRandom } from "../../faults/harness/random.ts";
 import { startTcpProxy } from "../../faults/harness/tcp-proxy.ts";
@@ -14,6 +15,7 @@ interface TestAdmin extends AsyncDisposable {
   setOfTopic(name: string, settings: Readonly<Record<string, string>>): Promise<void>;
   setOfBroker(id: number, settings: Readonly<Record<string, string>>): Promise<void>;
   ofTopic(name: string): Promise<Readonly<Record<string, string>>>;
+  deleteTopic(name: string): Promise<void>;
 }
 
 async function connectAdmin(brokers: readonly string[]): Promise<TestAdmin> {
@@ -40,6 +42,7 @@ async function connectAdmin(brokers: readonly string[]): Promise<TestAdmin> {
         entries.map(({ configName, configValue }) => [configName, configValue]),
       );
     },
+    deleteTopic: (name) => admin.deleteTopics({ topics: [name] }),
     [Symbol.asyncDispose]: () => admin.disconnect(),
   };
 }
@@ -212,6 +215,23 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       expect(unaware).toEqual([]);
       await log.append([rec("new", 4)]);
       await until(() => seen.some(({ partition }) => partition === 4), "the record", DEADLINE_MS);
+    });
+
+    test("topics that were deleted while it runs are named, and what to do: the broker's error named none", async () => {
+      const topicPrefix = freshPrefix();
+      const told: object[] = [];
+      const logger = makeSilentLogger((_, message, fields) => {
+        if (message === "log.topics_missing") told.push(fields);
+      });
+      const options = { topicPrefix, metadataMaxAgeMs: 300, logger };
+      own(await openTestKafkaLog(kafka.brokers, options));
+      await using admin = await connectAdmin(kafka.brokers);
+      await admin.deleteTopic(`${topicPrefix}limits`);
+      await until(() => told.length > 0, "the line", DEADLINE_MS);
+      expect(told[0]).toMatchObject({
+        topics: [`${topicPrefix}limits`],
+        mend: expect.stringContaining("start"),
+      });
     });
 
     test("what is asked of a log that was closed opens no connection that would hold the process", async () => {
