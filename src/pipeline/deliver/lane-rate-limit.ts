@@ -2,6 +2,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../domain/destination.ts";
 import { rateWindowMs } from "../../domain/rate-limit.ts";
+import { shiftLimit } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { DeliveryOptions } from "./ports.ts";
 import { RateLimiter } from "./rate-limiter.ts";
@@ -59,7 +60,7 @@ export class LaneRateLimit {
   constructor(destinationId: string, host: LimitsHost) {
     this.#destinationId = destinationId;
     this.#host = host;
-    this.#known = host.knownLimit(destinationId);
+    this.#known = this.#fromLog(host.knownLimit(destinationId));
   }
 
   /** How long back its state reaches, ms. */
@@ -165,7 +166,21 @@ export class LaneRateLimit {
   last(): LastLimit | null {
     if (this.#limiter?.isPersistent !== true || this.#config === null) return null;
     const record = this.#limiter.snapshot(this.#destinationId, this.#host.steadyNow());
-    return { record, endpointId: this.#config.endpointId };
+    return { record: this.#forLog(record), endpointId: this.#config.endpointId };
+  }
+
+  /** By the wall clock, all that a next owner shares with this one: the steady clock stays behind where the wall clock was set. */
+  #forLog(record: LimitRecord): LimitRecord {
+    return shiftLimit(record, this.#wallAheadMs());
+  }
+
+  #fromLog(record: LimitRecord | null): LimitRecord | null {
+    return record === null ? null : shiftLimit(record, -this.#wallAheadMs());
+  }
+
+  /** In whole seconds, so that starts which two records know of stay equal. */
+  #wallAheadMs(): number {
+    return Math.round((this.#host.clock.now() - this.#host.steadyNow()) / 1_000) * 1_000;
   }
 
   #expect(slotMs: number): void {
@@ -188,7 +203,7 @@ export class LaneRateLimit {
 
   /** Nothing is known of a destination: it is new here. What it used elsewhere counts from the first token on. */
   async #learnLate(limiter: RateLimiter): Promise<void> {
-    this.#known = await this.#host.lateLimit(this.#destinationId);
+    this.#known = this.#fromLog(await this.#host.lateLimit(this.#destinationId));
     if (this.#known === null)
       this.#known = { destinationId: this.#destinationId, starts: [], block: null };
     else limiter.learn(this.#known, this.#host.steadyNow());
@@ -199,7 +214,8 @@ export class LaneRateLimit {
     if (this.#known === null) await this.#learnLate(limiter);
     const nowMs = this.#host.steadyNow();
     const { record, grant } = limiter.nextBlock(this.#destinationId, nowMs);
-    const durable = await this.#host.writeLimit(record, this.#config?.endpointId ?? "");
+    const endpointId = this.#config?.endpointId ?? "";
+    const durable = await this.#host.writeLimit(this.#forLog(record), endpointId);
     this.#reserving = false;
     // When it is not, the lane's own timer comes back.
     if (!durable) return;

@@ -6,11 +6,21 @@ export interface Block {
   readonly count: number;
 }
 
-/** The latest record of a destination in the `limits` log: what started, and what may have started since. */
+/** The latest record of a destination in the `limits` log: what started, and what may have started since. Wall clock there, ms. */
 export interface LimitRecord {
   readonly destinationId: string;
   readonly starts: readonly Starts[];
   readonly block: Block | null;
+}
+
+/** What it says by a clock that is ahead of its own by so much. */
+export function shiftLimit(record: LimitRecord, aheadMs: number): LimitRecord {
+  const { destinationId, starts, block } = record;
+  return {
+    destinationId,
+    starts: starts.map(([timeMs, count]): Starts => [timeMs + aheadMs, count]),
+    block: block === null ? null : { ...block, untilMs: block.untilMs + aheadMs },
+  };
 }
 
 export function encodeLimit(record: LimitRecord): Uint8Array {

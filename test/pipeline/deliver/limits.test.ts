@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { answer, OK, SimWorld } from "../../support/sim-world.ts";
 
 const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 
 /** The most requests that any window of `spanMs` saw. */
 function mostInAnyWindow(times: readonly number[], spanMs: number): number {
@@ -90,6 +91,36 @@ describe("rate limit", () => {
     await world.clock.advance(10_000);
     expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(5);
   });
+
+  it.each([
+    ["on", "is stopped in order", HOUR],
+    ["on", "is killed", HOUR],
+    ["back", "is stopped in order", -HOUR],
+    ["back", "is killed", -HOUR],
+  ] as const)(
+    "holds for a next owner when the clock was set %s while the first one ran, and that one %s",
+    async (_, end, setByMs) => {
+      const world = new SimWorld();
+      world.configure("dst_1", { rateLimitMax: 10, rateLimitWindow: "minute" });
+      const first = await world.start("first");
+      await world.clock.advance(5_000);
+      world.clock.setBy(setByMs);
+      for (let count = 0; count < 10; count += 1) world.ingest();
+      await world.clock.advance(5_000);
+      expect(timesOf(world)).toHaveLength(10);
+      if (end === "is killed") {
+        void world.store.kill(first, 100);
+        await world.clock.advance(200);
+      } else await world.stop(first);
+      await world.start("second");
+      for (let count = 0; count < 30; count += 1) world.ingest();
+      await world.clock.advance(30_000);
+      expect(timesOf(world)).toHaveLength(10);
+      await world.clock.advance(10 * MINUTE);
+      expect(timesOf(world)).toHaveLength(40);
+      expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(10);
+    },
+  );
 
   it("uses most of the window again after a kill: a block under-uses at most a twentieth", async () => {
     const world = new SimWorld();
