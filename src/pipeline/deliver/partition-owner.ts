@@ -19,6 +19,8 @@ import type { RecoveredPartition } from "./recovery.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
 const COMMIT_RETRY_MS = 500;
+/** A log that does not take the last word for so long has none: the next owner waits, which it does after a crash as well. */
+const LAST_WORD_MS = 3_000;
 /** An owner that lives on repeats its appends while brokers are away, also after the next one has begun. */
 const LATE_ENDS_FOR_MS = 120_000;
 const LATE_ENDS_EVERY_MS = 2_000;
@@ -149,6 +151,7 @@ export class PartitionOwner {
     this.#commits.close();
     this.#lanes.held.uncount();
     if (!idle || !this.#isOpened) return;
+    const { clock } = this.#shared.ports;
     const { partition } = this.#partition;
     const released: NewRecord = {
       topic: "attempts",
@@ -157,12 +160,13 @@ export class PartitionOwner {
       value: encodeOutcome({
         kind: "released",
         ownerId: this.#assignmentId,
-        atMs: this.#shared.ports.clock.now(),
+        atMs: clock.now(),
       }),
     };
+    const untilMs = clock.monotonic() + LAST_WORD_MS;
     // Limits written after a next owner's would stand in their place.
     const records = [...this.#lanes.lastLimits(), released];
-    await this.#write(records, () => this.#partition.exclusive());
+    await this.#write(records, () => this.#partition.exclusive() && clock.monotonic() < untilMs);
   }
 
   #takeOne(topic: SourceTopic, record: LogRecord): void {

@@ -190,4 +190,16 @@ describe("delivery", () => {
     await world.clock.advance(30_000);
     expect(world.seen).toHaveLength(3);
   });
+
+  it("stops soon, though the log takes nothing any more", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    const process = await world.start();
+    world.ingest();
+    await world.clock.until(() => world.ended().size === 1, 5_000);
+    world.store.faults = { ...world.store.faults, appendFate: () => "lost" };
+    const stoppedAtMs = world.clock.now();
+    await world.stop(process);
+    expect(world.clock.now() - stoppedAtMs).toBeLessThan(10_000);
+  });
 });
