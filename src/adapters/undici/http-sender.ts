@@ -89,14 +89,15 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
       const startedMs = performance.now();
       const latencyMs = () => Math.round(performance.now() - startedMs);
       try {
-        const { url, privateOnly } = guard.parse(request.url);
+        const receiver = guard.parse(request.url);
+        const { url } = receiver;
         const toSend: RequestToSend = {
           method: "POST",
           path: url.pathname + url.search,
           headers: request.headers.flat(),
           body: request.body,
         };
-        const answer = await pools.use(url, privateOnly, (pool) =>
+        const answer = await pools.use(request.url, receiver, (pool) =>
           limits.within(
             new Exchange(pool, toSend, MAX_READ_BYTES, onSent),
             options.timeoutMs,
@@ -136,14 +137,15 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
     async fetchGuarded(text, { maxBytes, timeoutMs }) {
       let answer;
       try {
-        const { url, privateOnly } = guard.parse(text);
+        const receiver = guard.parse(text);
+        const { url } = receiver;
         const toSend: RequestToSend = {
           method: "GET",
           path: url.pathname + url.search,
           headers: ["accept", "application/json"],
           body: null,
         };
-        answer = await pools.use(url, privateOnly, (pool) =>
+        answer = await pools.use(text, receiver, (pool) =>
           limits.within(new Exchange(pool, toSend, maxBytes), timeoutMs, null),
         );
       } catch (error) {

@@ -2,7 +2,7 @@ import { createSecureContext, type SecureContext } from "node:tls";
 import { buildConnector, Pool } from "undici";
 import { ConnectFailedError, isCertificateFault } from "./failure-reason.ts";
 import { readOverContinue } from "./read-over-continue.ts";
-import type { ReceiverGuard } from "./receiver-guard.ts";
+import type { ParsedReceiver, ReceiverGuard } from "./receiver-guard.ts";
 
 export interface PoolCacheOptions {
   readonly guard: ReceiverGuard;
@@ -60,13 +60,19 @@ export class PoolCache implements AsyncDisposable {
     return this.#entries.size;
   }
 
-  /** Runs `work` with the receiver's pool, which is not evicted meanwhile. */
-  async use<T>(url: URL, privateOnly: boolean, work: (pool: Pool) => Promise<T>): Promise<T> {
-    const { href } = url;
-    let entry = this.#entries.get(href);
+  /**
+   * Runs `work` with the receiver's pool, which is not evicted meanwhile. Receivers are told apart by their URLs as they are written:
+   * so their tries are counted by whoever makes no more than there are connections.
+   */
+  async use<T>(
+    text: string,
+    { url, privateOnly }: ParsedReceiver,
+    work: (pool: Pool) => Promise<T>,
+  ): Promise<T> {
+    let entry = this.#entries.get(text);
     if (entry === undefined) {
       entry = { pool: this.#makePool(url.origin, privateOnly), inUse: 0, idleSinceMs: 0 };
-      this.#entries.set(href, entry);
+      this.#entries.set(text, entry);
     }
     entry.inUse += 1;
     try {
@@ -79,9 +85,9 @@ export class PoolCache implements AsyncDisposable {
 
   #sweep(): void {
     const idleBeforeMs = performance.now() - this.#options.idleTimeoutMs;
-    for (const [href, entry] of this.#entries) {
+    for (const [text, entry] of this.#entries) {
       if (entry.inUse > 0 || entry.idleSinceMs > idleBeforeMs) continue;
-      this.#entries.delete(href);
+      this.#entries.delete(text);
       void entry.pool.destroy();
     }
   }

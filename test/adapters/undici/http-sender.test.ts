@@ -210,6 +210,18 @@ describe("answers", () => {
     expect(new Set(await Promise.all(hanging))).toEqual(new Set(["stopped"]));
   });
 
+  test("each URL has connections of its own as it is written, since tries are counted so: one in other words took them away", async () => {
+    const receiver = own(await startReceiver((_req, res) => setTimeout(() => res.end("ok"), 200)));
+    const sender = newSender({ maxConnectionsPerReceiver: 1, timeoutMs: 20_000 });
+    const sameInOtherWords = receiver.url.replace("http:", "HTTP:");
+    expect(sameInOtherWords).not.toBe(receiver.url);
+    const replies = await Promise.all(
+      [receiver.url, sameInOtherWords].map((url) => sender.send(request(url), never)),
+    );
+    expect(replies.map((reply) => reply.kind)).toEqual(["response", "response"]);
+    expect(receiver.connections()).toBe(2);
+  });
+
   test("the pool of an idle receiver is closed", async () => {
     const receiver = own(await startReceiver((_req, res) => res.end()));
     const sender = newSender({ idleTimeoutMs: 50 });
