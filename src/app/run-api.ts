@@ -38,6 +38,7 @@ export async function runApi(
       checkReceiver: (url) => core.sender.checkReceiver(url),
       postTest,
       now: () => clock.now(),
+      monotonicMs: () => clock.monotonic(),
       random: Math.random,
       randomBytes,
       newId: makeIdGenerator(),

@@ -26,10 +26,13 @@ interface Waiting {
   readonly fail: (error: unknown) => void;
 }
 
-/** Who a bearer key belongs to; null for an unknown or revoked one. Simultaneous questions about a key are asked once. */
+/**
+ * Who a bearer key belongs to; null for an unknown or revoked one. Simultaneous questions about a key are asked once.
+ * `monotonicMs`, and not the wall clock: set back, that would keep a revoked key good for as long.
+ */
 export function makeAuthenticate(
   keys: Pick<ApiKeyStore, "findKey">,
-  now: () => number,
+  monotonicMs: () => number,
 ): (bearerKey: string) => Promise<Actor | null> {
   const known = new LRUCache<string, Known>({ max: MAX_CACHED_KEYS });
   const unknown = new LRUCache<string, Known>({ max: MAX_UNKNOWN_KEYS });
@@ -56,7 +59,7 @@ export function makeAuthenticate(
   }
 
   async function ask(hash: Uint8Array, name: string): Promise<Actor | null> {
-    const askedAtMs = now();
+    const askedAtMs = monotonicMs();
     const row = await keys.findKey(hash);
     const actor: Actor | null =
       row === null || row.revokedAtMs !== null
@@ -78,7 +81,7 @@ export function makeAuthenticate(
     const name = Buffer.from(hash).toString("base64");
     const acquaintance = known.get(name);
     const cached = acquaintance ?? unknown.get(name);
-    if (cached !== undefined && now() < cached.untilMs) return cached.actor;
+    if (cached !== undefined && monotonicMs() < cached.untilMs) return cached.actor;
     const running = asking.get(name);
     if (running !== undefined) return running;
     const asked = acquaintance === undefined ? askAboutStranger(hash, name) : ask(hash, name);

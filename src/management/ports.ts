@@ -38,6 +38,8 @@ export interface ManagementPorts {
   /** Posts a test webhook; never throws. */
   readonly postTest: (request: TestRequest) => Promise<TestAnswer>;
   readonly now: () => number;
+  /** Only differences mean anything. */
+  readonly monotonicMs: () => number;
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly randomBytes: (size: number) => Uint8Array;

@@ -168,6 +168,19 @@ describe("API keys", () => {
       await expect(attempt()).rejects.toMatchObject({ name: "UsageError" });
   });
 
+  it("that are revoked are refused after 30 s also where the clock was set back meanwhile", async () => {
+    let monotonicMs = 0;
+    const { apiKeys, management, time } = makeTestManagement(postgres.database, {
+      monotonicMs: () => monotonicMs,
+    });
+    const { key, row } = await apiKeys.create("set back", ["read"]);
+    expect(await management.authenticate(key)).toMatchObject({ keyId: row.id });
+    await apiKeys.revoke("set back", row.id);
+    time.nowMs -= 3_600_000;
+    monotonicMs = 30_000;
+    expect(await management.authenticate(key)).toBeNull();
+  });
+
   it("can be given by the operator for a first start, again and again", async () => {
     const { apiKeys } = harness;
     expect(await apiKeys.ensureBootstrap("default", KEY)).toBe("created");

@@ -54,6 +54,7 @@ export function makeTestManagement(database: Database, overrides: Partial<Manage
       return answer.value;
     },
     now,
+    monotonicMs: () => performance.now(),
     random: Math.random,
     randomBytes,
     newId,
