@@ -75,10 +75,11 @@ export class TierForwarder {
     return this.#underway;
   }
 
+  /** Never rejects: whoever handed the records over was told of a failure. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#wake?.();
-    await this.#underway;
+    await this.#underway.catch(() => undefined);
     this.#commits.close();
   }
 

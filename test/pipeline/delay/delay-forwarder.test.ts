@@ -4,7 +4,7 @@ import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../../src/pipeline/delay/make-delay-forwarder.ts";
 import { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
-import type { OwnedPartition } from "../../../src/domain/log.ts";
+import type { ConsumerOptions, OwnedPartition } from "../../../src/domain/log.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
@@ -275,5 +275,57 @@ describe("delay tiers", () => {
     });
     await tiers.clock.advance(100);
     expect(stopped).toBe(true);
+  });
+
+  it("ends its consumer though a large task could not be read again shortly before", async () => {
+    const clock = new SimClock();
+    const event = events.makeEvent({ body: Buffer.alloc(200_000) });
+    const dueAtMs = clock.now() + 1_000;
+    const value = encodeTask({ ...firstTry(event, "dst_1", event.receivedAtMs), dueAtMs });
+    const at = { topic: "delay-1s", partition: 0, offset: 0, key: "ep_1" } as const;
+    const partition: OwnedPartition = {
+      partition: 0,
+      owned: () => true,
+      exclusive: () => true,
+      committed: () => null,
+      endOffset: () => Promise.resolve(1),
+      // oxlint-disable-next-line require-yield -- it is away
+      async *read() {
+        throw new Error("the log is away");
+      },
+      commit: () => Promise.resolve(),
+      pause: () => undefined,
+      resume: () => undefined,
+    };
+    const consumed: ConsumerOptions[] = [];
+    let isEnded = false;
+    const forwarder = makeDelayForwarder({
+      log: {
+        partitions: 1,
+        append: () => Promise.resolve([]),
+        check: () => Promise.resolve(),
+        async consume(options) {
+          consumed.push(options);
+          await options.onAssigned(partition);
+          const end = async (): Promise<void> => {
+            isEnded = true;
+          };
+          return { lag: () => Promise.resolve(new Map()), [Symbol.asyncDispose]: end };
+        },
+        [Symbol.asyncDispose]: () => Promise.resolve(),
+      },
+      appender: { append: () => Promise.resolve([]) },
+      clock,
+      logger: makeSilentLogger(),
+      metrics: { forwarded: () => undefined, lateness: () => undefined },
+    });
+    await forwarder.start();
+    const records = [{ ...at, value, appendedAtMs: clock.now() }];
+    const handedOver = consumed[0]!.onRecords(partition, "delay-1s", records);
+    const refused = expect(handedOver).rejects.toThrow("the log is away");
+    await clock.advance(1_000);
+    await refused;
+    await forwarder[Symbol.asyncDispose]();
+    expect(isEnded).toBe(true);
   });
 });
