@@ -194,7 +194,11 @@ export function finishDocument<E extends Env>(api: OpenAPIHono<E>): OpenApiDocum
         description: "An organization owns projects; a project holds endpoints.",
       },
       { name: "Endpoints", description: "Public ingest addresses, each for one provider." },
-      { name: "Destinations", description: "Receiver URLs that accepted events are forwarded to." },
+      {
+        name: "Destinations",
+        description:
+          "Receiver URLs that accepted events are forwarded to. Only a 2xx answer is success; after a 410 the destination is disabled.",
+      },
       { name: "Events", description: "Received webhooks, their delivery attempts, and replays." },
     ],
   });

@@ -81,7 +81,10 @@ const fields = {
     .min(0)
     .max(10)
     .openapi({ description: "Retries after the first try. Default: 5." }),
-  retry_backoff: z.enum(RETRY_BACKOFFS).openapi({ description: "Default: exponential." }),
+  retry_backoff: z.enum(RETRY_BACKOFFS).openapi({
+    description:
+      "Delay before retry n: 30 s (RELAY_RETRY_BASE_MS) times 3^(n−1) for exponential, times n for linear, the same each time for fixed; at most 6 h, ±20 %, and not earlier than a `Retry-After` (at most 24 h) asks for. Default: exponential.",
+  }),
   rate_limit_max: z.number().int().min(1).max(MAX_RATE_LIMIT).nullable().openapi({
     description: "Most tries per window, null: unlimited. Goes together with rate_limit_window.",
   }),
