@@ -9,6 +9,10 @@ export type ReceiverUrlVerdict =
     }
   | { readonly ok: false; readonly reason: string };
 
+/** What a developer with a receiver on a machine of their own has to do. */
+const UNLESS_ALLOWED = "(on your own machine: allow its address in RELAY_ALLOW_PRIVATE_RECEIVERS)";
+const NOT_HTTPS = `must be https ${UNLESS_ALLOWED}`;
+
 const MAX_HOST_OCTETS = 253;
 const MAX_LABEL_OCTETS = 63;
 
@@ -59,7 +63,7 @@ export function checkReceiverUrl(text: string, allowPrivate: CidrList): Receiver
   if (authority.includes("@"))
     return refuse("must not contain user information; the relay signs deliveries instead");
   const url = new URL(text);
-  if (url.protocol !== "https:" && allowPrivate.ranges.length === 0) return refuse("must be https");
+  if (url.protocol !== "https:" && allowPrivate.ranges.length === 0) return refuse(NOT_HTTPS);
   if (url.port !== "" && BLOCKED_PORTS.has(Number(url.port)))
     return refuse(`port ${url.port} is not allowed`);
 
@@ -67,7 +71,9 @@ export function checkReceiverUrl(text: string, allowPrivate: CidrList): Receiver
   if (literal !== null) {
     const privateOnly = url.protocol !== "https:";
     if (isAllowedAddress(literal, privateOnly, allowPrivate)) return { ok: true, url, privateOnly };
-    return refuse(isPublicAddress(literal) ? "must be https" : `address ${literal} is not public`);
+    return refuse(
+      isPublicAddress(literal) ? NOT_HTTPS : `address ${literal} is not public ${UNLESS_ALLOWED}`,
+    );
   }
   return checkName(url, allowPrivate);
 }
@@ -115,11 +121,11 @@ function checkName(url: URL, allowPrivate: CidrList): ReceiverUrlVerdict {
   if (!/^[a-z0-9._-]+$/.test(host)) return refuse("host name has characters that DNS names lack");
   if (isLocalhost(host)) {
     if (!matchesCidr("127.0.0.1", allowPrivate) && !matchesCidr("::1", allowPrivate))
-      return refuse(`host ${host} is not public`);
+      return refuse(`host ${host} is not public ${UNLESS_ALLOWED}`);
   }
   const isPrivateName = labels.length === 1 || PRIVATE_SUFFIXES.has(labels.at(-1) ?? "");
   if (isPrivateName && allowPrivate.ranges.length === 0)
-    return refuse(`host ${host} is not a public name`);
+    return refuse(`host ${host} is not a public name ${UNLESS_ALLOWED}`);
   const normalized = new URL(url);
   normalized.hostname = host;
   return { ok: true, url: normalized, privateOnly: isPrivateName || url.protocol !== "https:" };

@@ -16,7 +16,7 @@ export function refuseHalfRateLimit(
       : (["rate_limit_window", "rate_limit_max"] as const);
   throw new RelayError(
     "validation_error",
-    `${missing} must be set together with ${other}; set both to null for no limit`,
+    `${missing}: must be set together with ${other}; set both to null for no limit`,
     { field: missing },
   );
 }

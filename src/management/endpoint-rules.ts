@@ -74,5 +74,5 @@ function validate(
 }
 
 function invalid(field: string, message: string): RelayError {
-  return new RelayError("validation_error", `${field} ${message}`, { field });
+  return new RelayError("validation_error", `${field}: ${message}`, { field });
 }

@@ -12,5 +12,5 @@ export async function refuseBadUrl(
 ): Promise<void> {
   const verdict = await checkReceiver(url);
   if (!verdict.ok)
-    throw new RelayError("validation_error", `${field} ${verdict.reason}`, { field });
+    throw new RelayError("validation_error", `${field}: ${verdict.reason}`, { field });
 }

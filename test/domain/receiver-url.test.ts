@@ -100,14 +100,15 @@ describe("more receiver URLs of the same kinds", () => {
     expect(verdict.ok && verdict.url.href).toBe("https://example.com/hook?x=1");
   });
 
-  test("the reason says what to change", () => {
+  test("the reason says what to change, and what allows a receiver of one's own: it only told what is wrong", () => {
+    const unless = "(on your own machine: allow its address in RELAY_ALLOW_PRIVATE_RECEIVERS)";
     expect(checkReceiverUrl("http://example.com/", NO_CIDRS)).toEqual({
       ok: false,
-      reason: "must be https",
+      reason: `must be https ${unless}`,
     });
     expect(checkReceiverUrl("https://10.0.0.1/", NO_CIDRS)).toEqual({
       ok: false,
-      reason: "address 10.0.0.1 is not public",
+      reason: `address 10.0.0.1 is not public ${unless}`,
     });
   });
 });

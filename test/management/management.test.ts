@@ -153,7 +153,7 @@ describe("endpoints", () => {
     const refusal = {
       code: "validation_error",
       field: "verification_config.jwks_url",
-      message: "verification_config.jwks_url address 10.0.0.1 is not public",
+      message: "verification_config.jwks_url: address 10.0.0.1 is not public",
     };
     const endpoint = await makeEndpoint(withKeysAt("https://keys.example/jwks"));
     await expect(makeEndpoint(withKeysAt("https://10.0.0.1/jwks"))).rejects.toMatchObject(refusal);
