@@ -5,6 +5,12 @@ import { ROLES } from "../config/value-types.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
+const VERIFY_HELP = `
+A line, with the endpoint's settings and the request as it came:
+  {"provider":"github","secret":"it-is-a-secret","headers":{"X-Hub-Signature-256":"sha256=841ff210487dcba4788662e42a3f53fdef997dc35fcaa2183ff78edc13f0ca1f"},"body_base64":"eyJoZWxsbyI6InJlbGF5In0="}
+Also: id, verification_method (required for custom), config (as verification_config), url (the endpoint's, for
+Twilio and JWT), method (POST), now (ISO time of arrival; default: the clock), remote_addr, trusted_proxies.`;
+
 const EXIT = { done: 0, failed: 1, badUsage: 2 } as const;
 
 /** Parses the arguments, runs one command, and answers its exit code. Commands load only what they need. */
@@ -85,6 +91,7 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
     .description(
       'explain verification: reads one JSON request per line on stdin, prints {"id","valid","reason","message"} per line',
     )
+    .addHelpText("after", VERIFY_HELP)
     .action(async () => {
       const { verify } = await import("./verify-command.ts");
       await verify(io);

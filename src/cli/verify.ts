@@ -59,6 +59,8 @@ function readRequest(fields: Fields, nowMs: () => number): VerificationRequest {
   const provider = PROVIDERS.find((known) => known === (fields["provider"] ?? "custom"));
   if (provider === undefined)
     throw new RequestLineError(`provider: one of ${PROVIDERS.join(", ")}`);
+  if (fields["body"] !== undefined && fields["body_base64"] === undefined)
+    throw new RequestLineError("body: give the raw bytes as body_base64");
   const config = fields["config"] ?? fields["verification_config"] ?? {};
   if (!isObject(config)) throw new RequestLineError("config: must be an object");
   const method = readMethod(fields["verification_method"], provider);

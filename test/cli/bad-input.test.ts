@@ -153,6 +153,22 @@ describe("bad input to the program", () => {
     ]);
   });
 
+  it("relay verify --help shows a line that verifies, and a body that is no base64 is named: it was taken for an empty one", async () => {
+    const { stdout: help } = await runRelay(["verify", "--help"]);
+    const line = help.split("\n").find((text) => text.includes('{"provider"')) ?? "";
+    const { body_base64: encoded, ...rest } = JSON.parse(line) as { body_base64: string };
+    const misnamed = JSON.stringify({ ...rest, body: Buffer.from(encoded, "base64").toString() });
+    const { stdout } = await runRelay(["verify"], {}, `${line}\n${misnamed}\n`);
+    const answers = stdout
+      .trim()
+      .split("\n")
+      .map((text) => JSON.parse(text) as object);
+    expect(answers).toMatchObject([
+      { valid: true, reason: "ok" },
+      { reason: "malformed_request", message: "body: give the raw bytes as body_base64" },
+    ]);
+  });
+
   it("relay demo ends by itself with exit 0 and its figures are right", async () => {
     const { code, stdout, answersChecked } = await runRelay(["demo"]);
     expect(stdout).toContain("Everything came out as it must.");
