@@ -102,12 +102,12 @@ function addKeyCommands(program: Command, io: CommandIo): void {
   const keys = program
     .command("keys")
     .description("API keys of an organization; works beside a running relay");
-  const org = (): Option =>
-    new Option("--org <name>", "organization; made on first use").makeOptionMandatory();
+  const org = (description = "organization"): Option =>
+    new Option("--org <name>", description).makeOptionMandatory();
   keys
     .command("create")
     .description("make a key and print it once")
-    .addOption(org())
+    .addOption(org("organization; made on first use"))
     .addOption(new Option("--scope <scopes>", "read, write or read,write").default("read,write"))
     .action(async (options: { org: string; scope: string }) => {
       const { createKey } = await import("./keys.ts");

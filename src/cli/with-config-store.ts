@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { makeLogger } from "../adapters/pino/logger.ts";
 import { openConfigStore, type OpenConfigStore } from "../app/open-config-store.ts";
@@ -9,7 +11,7 @@ import { UsageError } from "../domain/errors.ts";
 import { claimDataDir, type OwnedDataDir } from "../embedded/data-dir.ts";
 import { attachEmbeddedPostgres } from "../embedded/pglite/start.ts";
 import { explainStoreError } from "./explain-store-error.ts";
-import type { CommandIo } from "./io.ts";
+import { printLine, type CommandIo } from "./io.ts";
 
 /** A relay that is starting serves its database after a few seconds. */
 const WAIT_MS = 20_000;
@@ -27,7 +29,13 @@ export async function withConfigStore(
   options: { readonly beside: boolean } = { beside: true },
 ): Promise<void> {
   const config = loadConfig(io.env);
+  const isMade = config.databaseUrl === null && !existsSync(config.dataDir);
   await using claim = config.databaseUrl === null ? await claimOrAttach(config.dataDir) : null;
+  if (isMade)
+    printLine(
+      io.stderr,
+      `relay: the data directory ${resolve(config.dataDir)} is new: for a relay that has another one, set RELAY_DATA_DIR to that`,
+    );
   if (config.databaseUrl === null && claim === null && !options.beside)
     throw new UsageError(
       `a relay runs on the data directory ${config.dataDir}: stop it before, and start it again after`,

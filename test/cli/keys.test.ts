@@ -39,6 +39,21 @@ describe("relay keys", () => {
     },
   );
 
+  it("tells when it makes the data directory: a key for a relay elsewhere was made in silence, and refused there", async () => {
+    const dir = join(env["RELAY_DATA_DIR"] ?? "", "another");
+    const create = () => runRelay(["keys", "create", "--org", "acme"], { RELAY_DATA_DIR: dir });
+    const told = `relay: the data directory ${dir} is new: for a relay that has another one, set RELAY_DATA_DIR to that\n`;
+    expect((await create()).stderr).toContain(told);
+    expect((await create()).stderr).not.toContain("is new");
+  });
+
+  it("only create says that it makes an organization: list and revoke refuse an unknown one", async () => {
+    const helpOf = async (command: string) => (await runRelay(["keys", command, "--help"])).stdout;
+    expect(await helpOf("create")).toContain("made on first use");
+    for (const command of ["list", "revoke"])
+      expect(await helpOf(command)).not.toContain("made on first use");
+  });
+
   it("revoke takes a whole key, and never repeats one that is not found: its first thirty characters were printed", async () => {
     const created = await runRelay(["keys", "create", "--org", "acme"], env);
     expect(created.code).toBe(0);
