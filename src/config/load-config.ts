@@ -54,10 +54,14 @@ function refuseUnknownNames(given: Readonly<Record<string, string>>): void {
   }
 }
 
-/** Compared without our prefix: not every variable has it, and it is added by mistake first (`RELAY_LOG_LEVEL`). */
+/** A name that holds the given one comes first (`RELAY_PORT`). Compared without our prefix: not every variable has it, and it is added by mistake first (`RELAY_LOG_LEVEL`). */
 function nearestVariable(name: string): string {
+  const stem = withoutPrefix(name);
   const stems = VARIABLE_NAMES.map(withoutPrefix);
-  return VARIABLE_NAMES[stems.indexOf(nearestName(withoutPrefix(name), stems))] ?? "";
+  const holding = stems.filter((known) => known.includes(stem));
+  return (
+    VARIABLE_NAMES[stems.indexOf(nearestName(stem, holding.length > 0 ? holding : stems))] ?? ""
+  );
 }
 
 function withoutPrefix(name: string): string {

@@ -69,6 +69,7 @@ describe("configuration", () => {
       { RELAY_ALLOW_PRIVATE_RECEIVERS: "localhost" },
       "RELAY_ALLOW_PRIVATE_RECEIVERS must be CIDRs such as 127.0.0.0/8,::1/128",
     ],
+    [{ RELAY_PORT: "8080" }, "unknown variable RELAY_PORT: did you mean RELAY_API_PORT?"],
     [{ RELAY_LOG_LEVEL: "debug" }, "unknown variable RELAY_LOG_LEVEL: did you mean LOG_LEVEL?"],
     [{ RELAY_KAFKA_SSL: "true" }, "unknown variable RELAY_KAFKA_SSL: did you mean KAFKA_SSL?"],
     [
