@@ -63,7 +63,7 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
     const { status, headers } = response;
     options.onResponse?.({ method, target, status, headers, text });
     const json = parse(text);
-    if (!response.ok) throw toApiError(response, json);
+    if (!response.ok || (status !== 204 && !isEnvelope(json))) throw toApiError(response, json);
     return json;
   };
 }
@@ -89,6 +89,10 @@ function parse(text: string): unknown {
   }
 }
 
+function isEnvelope(json: unknown): boolean {
+  return typeof json === "object" && json !== null && "data" in json;
+}
+
 function toApiError(response: Response, json: unknown): ApiError {
   const envelope = json as
     | { readonly error?: { readonly code?: string; readonly message?: string } }
@@ -97,7 +101,9 @@ function toApiError(response: Response, json: unknown): ApiError {
   return new ApiError({
     status: response.status,
     code: envelope?.error?.code ?? "unexpected_answer",
-    message: envelope?.error?.message ?? `HTTP ${response.status} without an error envelope`,
+    message:
+      envelope?.error?.message ??
+      `HTTP ${response.status} without the envelope of the relay: is baseUrl its management API?`,
     requestId: response.headers.get("x-request-id"),
     retryAfterSeconds: Number.isFinite(retryAfter) ? retryAfter : null,
   });

@@ -17,6 +17,19 @@ beforeAll(async () => {
 afterAll(() => harness[Symbol.asyncDispose]());
 
 describe("the client", () => {
+  it("takes no answer without the envelope for one of the relay: a page of HTML with 200 threw a TypeError", async () => {
+    for (const text of ["<html></html>", "null", "[]", ""]) {
+      const answering = async (): Promise<Response> => new Response(text);
+      const elsewhere = makeClient({ baseUrl: "http://relay", apiKey: "x", fetch: answering });
+      for (const asked of [elsewhere.projects.list(), elsewhere.projects.get("prj_1")]) {
+        const error: unknown = await asked.catch((thrown: unknown) => thrown);
+        expect(error).toBeInstanceOf(ApiError);
+        expect(error).toMatchObject({ status: 200, code: "unexpected_answer" });
+        expect((error as Error).message).toContain("is baseUrl its management API?");
+      }
+    }
+  });
+
   it("walks through all operations", async () => {
     const project = await client.projects.create({ name: "Client" });
     expect(await client.projects.get(project.id)).toEqual(project);
