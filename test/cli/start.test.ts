@@ -86,6 +86,14 @@ describe("relay start", () => {
     120_000,
   );
 
+  it("tells of no empty partition that it took: forty-eight of them stood before the first key", async () => {
+    await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, LOG_LEVEL: "info" });
+    await relay.start();
+    await waitFor("the curl lines", () => relay.output().includes("sleep 1; curl"));
+    expect(relay.output()).toContain("relay.ready");
+    expect(relay.output()).not.toContain("delivery.recovered");
+  });
+
   it("asks its own API where it listens: it asked localhost whatever RELAY_API_HOST said", async () => {
     await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, RELAY_API_HOST: "127.0.0.2" });
     await relay.start();

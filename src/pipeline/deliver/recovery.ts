@@ -77,7 +77,9 @@ export async function recoverPartition(input: {
   for (const topic of RECOVERY_TOPICS)
     positions.raise(topic, partition.committed(topic)?.offset ?? 0);
   recovered.unreleased = released ? null : last;
-  logger.info(
+  // Most of a new relay's partitions are empty: told one by one they hide what is printed for its first user.
+  const isEmpty = ledger.size === 0 && held.size === 0;
+  logger[isEmpty ? "debug" : "info"](
     { partition: partition.partition, runs: ledger.size, held: held.size, clean: released },
     "delivery.recovered",
   );
