@@ -7,7 +7,7 @@ export const DOCS_STYLE = `
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; scroll-padding-top: 1rem; }
 body { margin:0; background:var(--bg); color:var(--fg); font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif; }
-a { color:var(--accent); text-decoration:none; } a:hover { text-decoration:underline; }
+a { color:var(--accent); text-decoration:none; } a:hover, main a { text-decoration:underline; }
 code, pre { font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace; }
 code { background:var(--code); border-radius:4px; padding:.1em .35em; }
 pre { background:var(--code); border-radius:8px; padding:.8rem 1rem; overflow-x:auto; margin:.5rem 0 0; }
@@ -33,5 +33,6 @@ table { border-collapse:collapse; width:100%; font-size:14px; } td,th { text-ali
 th { font-weight:600; color:var(--dim); } td:first-child { white-space:nowrap; } td p { margin:0; }
 .required { color:var(--delete); font-size:12px; }
 summary { cursor:pointer; color:var(--accent); font-size:14px; margin-top:.6rem; }
-@media (max-width: 820px) { .page { display:block; } nav { position:static; height:auto; border-right:0; border-bottom:1px solid var(--line); } main { padding:1.4rem 1rem 4rem; } }
+@media (max-width: 820px) { .page { display:block; } nav { position:static; height:auto; border-right:0; border-bottom:1px solid var(--line); } main { padding:1.4rem 1rem 4rem; }
+  table, tbody, tr, td { display:block; } tr { border-bottom:1px solid var(--line); padding:.35rem 0; } td { border:0; padding:.1rem 0; overflow-wrap:anywhere; } }
 `;

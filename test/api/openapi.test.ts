@@ -141,6 +141,12 @@ describe("the documentation page", () => {
     }
   });
 
+  it("underlines links in text, and needs no sideways scrolling on a narrow screen: descriptions were cut off", () => {
+    const style = /<style>(.*?)<\/style>/s.exec(page)?.[1] ?? "";
+    expect(style).toMatch(/main a\s*\{ text-decoration:underline; \}/);
+    expect(style.split("max-width: 820px")[1]).toContain("tr, td { display:block; }");
+  });
+
   it("forbids everything but its own style", async () => {
     const response = await fetch(`${harness.baseUrl}/docs`);
     expect(response.headers.get("content-type")).toMatch(/^text\/html/);
