@@ -1,3 +1,4 @@
+import { access, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { makeLogMetrics } from "../adapters/prometheus/log-metrics.ts";
@@ -16,6 +17,8 @@ const HOUR_MS = 3_600_000;
 const KAFKA_SESSION_TIMEOUT_MS = 10_000;
 /** Room for the headers of the largest event and the head of its task. */
 const RECORD_OVERHEAD_BYTES = 1024 * 1024;
+/** Beside the log's directory: that there was a log is known when that one is gone. */
+const MARK = "log.made";
 
 export interface LogOptions {
   readonly config: RelayConfig;
@@ -63,8 +66,15 @@ async function attach({ config, clock }: LogOptions): Promise<Log> {
 
 async function serve({ config, clock, logger, registry }: LogOptions): Promise<Log> {
   const [{ openLmdbLog }, { serveLogSocket }] = await loadEmbeddedLog();
+  const dir = join(config.dataDir, "log");
+  const mark = join(config.dataDir, MARK);
+  if ((await exists(mark)) && !(await exists(join(dir, "log.mdb"))))
+    logger.warn(
+      { dir, lost: "pending retries, held deliveries and what was not recorded yet" },
+      "log.embedded.missing",
+    );
   const log = await openLmdbLog({
-    dir: join(config.dataDir, "log"),
+    dir,
     partitions: config.partitions,
     retentionMs: HOUR_MS,
     clock,
@@ -72,6 +82,8 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
     metrics: makeLogMetrics(registry),
     maxRecordBytes: config.maxPayloadBytes + RECORD_OVERHEAD_BYTES,
   });
+  // Without it nothing is lost: a log that is gone would be made anew in silence.
+  await writeFile(mark, "", { flag: "a", mode: 0o600 }).catch(() => {});
   const socket = await serveLogSocket(log, await makeSocketPath(config), logger);
   return {
     partitions: log.partitions,
@@ -83,6 +95,13 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
       await log[Symbol.asyncDispose]();
     },
   };
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** An optional dependency: an image for a cluster does without. */
