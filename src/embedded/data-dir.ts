@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { access, chmod, constants, mkdir, realpath } from "node:fs/promises";
+import { access, chmod, constants, mkdir, readdir, realpath } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { claim } from "./data-dir-claim.ts";
@@ -22,30 +22,52 @@ export interface AttachedDataDir {
  * Makes the directory when it is missing (0700) and claims it for this process. Where another living process has
  * it, says which: the caller then attaches through the sockets in `runDir`, or refuses. A claim ends with its
  * process, also after `kill -9`.
- * @throws {UsageError} when the directory cannot be made or written
+ * @throws {UsageError} when the directory cannot be made or written, or holds what this user may not read
  */
 export async function claimDataDir(path: string): Promise<OwnedDataDir | AttachedDataDir> {
   const dir = await makeDirectory(resolve(path));
   const runDir = join(dir, "run");
-  const outcome = await claim(runDir, { ...currentProcess(), token: randomUUID() });
+  const outcome = await claim(runDir, { ...currentProcess(), token: randomUUID() }).catch(
+    (cause: unknown) => refuseForeignFiles(dir, cause),
+  );
   if (outcome.kind === "held") return { kind: "attached", dir, ownerPid: outcome.pid, runDir };
   return { kind: "owner", dir, runDir, [Symbol.asyncDispose]: outcome.release };
 }
 
 async function makeDirectory(path: string): Promise<string> {
+  let dir: string;
   try {
     await makeWithParents(path);
-    const dir = await realpath(path);
+    dir = await realpath(path);
     await makeWithParents(join(dir, "run"));
     await chmod(join(dir, "run"), 0o700);
     await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
-    return dir;
   } catch (cause) {
     throw new UsageError(
       `the data directory ${path} cannot be written (${systemReason(cause)}): set RELAY_DATA_DIR to a directory that this user may write`,
       { cause },
     );
   }
+  await checkStores(dir).catch((cause: unknown) => refuseForeignFiles(dir, cause));
+  return dir;
+}
+
+/** What the stores would say of a directory that they may not open is that the disk is full, or a backup is needed. */
+async function checkStores(dir: string): Promise<void> {
+  for (const name of ["postgres", "clickhouse", "log"])
+    await readdir(join(dir, name)).catch((error: unknown) => {
+      if (systemReason(error) !== "ENOENT") throw error;
+    });
+}
+
+/** A command that once ran as root leaves its files to root. */
+function refuseForeignFiles(dir: string, cause: unknown): never {
+  const reason = systemReason(cause);
+  if (reason !== "EACCES" && reason !== "EPERM") throw cause;
+  throw new UsageError(
+    `the data directory ${dir} holds files that this user may not use (${reason}): start as the user who owns them, or give all of it to this one (chown -R)`,
+    { cause },
+  );
 }
 
 /**

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -22,6 +22,20 @@ async function startChild(dir: string): Promise<{ child: ChildProcess; kind: str
   return { child, kind: String(line).trim() };
 }
 
+/** As a user who may not use this one file of a directory; root may use all, so it is somebody else meanwhile. */
+async function withoutAccess<T>(dir: string, name: string, work: () => Promise<T>): Promise<T> {
+  await chmod(join(dir, name), 0);
+  if (process.getuid?.() !== 0) return work();
+  const nobody = 65_534;
+  for (const path of [dir, join(dir, "run")]) await chown(path, nobody, nobody);
+  process.seteuid?.(nobody);
+  try {
+    return await work();
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
 describe("claimDataDir", () => {
   it("makes the directory and its run directory for this user alone", async () => {
     await using base = await temporaryDir();
@@ -39,6 +53,21 @@ describe("claimDataDir", () => {
     await using _log = await openTestLog(dir);
     expect((await stat(dir)).mode & 0o777).toBe(0o700);
   });
+
+  it.each(["run/owner-1.json", "log"])(
+    "%s of another user is told in one line with what to do: a command that ran as root once left a stack",
+    async (name) => {
+      await using dir = await temporaryDir();
+      await mkdir(join(dir.path, "run"));
+      if (name === "log") await mkdir(join(dir.path, name));
+      else await writeFile(join(dir.path, name), "{}");
+      const error = await withoutAccess(dir.path, name, () =>
+        claimDataDir(dir.path).catch((thrown: unknown) => thrown),
+      );
+      expect(error).toBeInstanceOf(UsageError);
+      expect((error as Error).message).toContain("holds files that this user may not use (EACCES)");
+    },
+  );
 
   it("attaches while the owner lives, and may own after the owner released it", async () => {
     await using dir = await temporaryDir();
