@@ -50,8 +50,13 @@ export function decodeOutcome(value: Uint8Array): OutcomeRecord {
     case "released":
       return head[1] as OutcomeRecord;
     default:
-      throw new Error(`log record of unknown kind ${JSON.stringify(head[0])} among the outcomes`);
+      throw new Error(`log record of unknown kind ${nameOf(head[0])} among the outcomes`);
   }
+}
+
+/** The error is logged: what stands in place of a kind, such as a whole attempt with its receiver's answer, is not quoted. */
+function nameOf(kind: unknown): string {
+  return typeof kind === "string" && kind.length <= 40 ? JSON.stringify(kind) : typeof kind;
 }
 
 /** In the order of `AttemptHead`, by hand: every delivery writes one. */

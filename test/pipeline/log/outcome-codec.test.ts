@@ -74,3 +74,8 @@ test("a record that is no outcome is refused", () => {
   );
   expect(() => decodeOutcome(encodeRecord([], new Uint8Array(0)))).toThrow(/kind/);
 });
+
+test("the error of an outcome of another version quotes nothing of it: a receiver's answer went into the log", () => {
+  const foreign = encodeRecord([{ kind: "attempt", responseBody: "the answer" }], new Uint8Array());
+  expect(() => decodeOutcome(foreign)).toThrow(/of unknown kind object among/);
+});
