@@ -1,4 +1,4 @@
-import { access, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { makeLogMetrics } from "../adapters/prometheus/log-metrics.ts";
@@ -8,6 +8,7 @@ import type { Clock } from "../domain/clock.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
+import { exists } from "../embedded/exists.ts";
 import { makeSocketDirectory } from "../embedded/pglite/socket-directory.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
 import { retentionMsOf } from "./retention.ts";
@@ -95,13 +96,6 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
       await log[Symbol.asyncDispose]();
     },
   };
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** An optional dependency: an image for a cluster does without. */

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { claim } from "./data-dir-claim.ts";
 import { currentProcess } from "./data-dir-process.ts";
+import { exists } from "./exists.ts";
 
 export interface OwnedDataDir extends AsyncDisposable {
   readonly kind: "owner";
@@ -84,11 +85,4 @@ async function makeWithParents(path: string): Promise<void> {
     await makeWithParents(dirname(path));
     await mkdir(path, { mode: 0o700 });
   }
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }

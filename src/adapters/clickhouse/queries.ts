@@ -30,7 +30,7 @@ import {
 import { withReadDeadline } from "./read-deadline.ts";
 import { ReadShares } from "./read-shares.ts";
 import { inOrderOfTries, toAttempt, toEvent, type AttemptJson, type EventJson } from "./rows.ts";
-import { toStoreError } from "./store-error.ts";
+import { isAccessDenied, toStoreError } from "./store-error.ts";
 
 export interface QueryLimits {
   /** Longest a query may run; over it the answer is an error, never a part. */
@@ -107,7 +107,7 @@ export function makeEventStoreReader(
     try {
       return (await select<PartJson>(SELECT_PARTS, {})).map(toPart);
     } catch (error) {
-      if (error instanceof EventStoreError && error.code === "store_refused") return null;
+      if (error instanceof EventStoreError && isAccessDenied(error)) return null;
       throw error;
     }
   };

@@ -19,8 +19,9 @@ const PASSING = new Set([
   "1002",
 ]);
 
+const ACCESS_DENIED = "497";
 /** What is mended at the store: AUTHENTICATION_FAILED, ACCESS_DENIED, READONLY, ALL_CONNECTION_TRIES_FAILED, DNS_ERROR */
-const UNUSABLE = new Set(["516", "497", "164", "279", "198"]);
+const UNUSABLE = new Set(["516", ACCESS_DENIED, "164", "279", "198"]);
 
 /** Every failure of the client as an EventStoreError: the code says whether to narrow, to wait or to mend. */
 export function toStoreError(error: unknown): EventStoreError {
@@ -47,6 +48,11 @@ export function toStoreError(error: unknown): EventStoreError {
   return new EventStoreError("store_unavailable", `ClickHouse does not answer: ${text}`, {
     cause: error,
   });
+}
+
+/** Whether the user lacks the right to what was asked for. */
+export function isAccessDenied({ cause }: EventStoreError): boolean {
+  return cause instanceof ClickHouseError && cause.code === ACCESS_DENIED;
 }
 
 /** Of an insert: a refusal may quote rows, payloads and headers with them, so only its type goes further. */

@@ -1,8 +1,9 @@
-import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import type { Logger } from "../../domain/logger.ts";
 import { UsageError } from "../../domain/errors.ts";
+import { exists } from "../exists.ts";
 import { listenOutsideTransactions, makeSessionGate, type Notification } from "./session-gate.ts";
 import { makeSocketDirectory, socketDirectory, socketPath } from "./socket-directory.ts";
 
@@ -193,17 +194,6 @@ async function moveAside(data: string, aside: string, logger: Logger): Promise<v
   if (await exists(aside)) return rm(data, { recursive: true, force: true });
   await rename(data, aside);
   logger.warn({ keptAs: aside }, "pglite.unfinished_database");
-}
-
-/** @throws {Error} when it cannot be told: what is there must not be taken for missing */
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
-    throw error;
-  }
 }
 
 async function readOrNull(path: string): Promise<Buffer | null> {
