@@ -57,16 +57,19 @@ async function makeDirectory(path: string): Promise<string> {
 async function checkStores(dir: string): Promise<void> {
   for (const name of ["postgres", "clickhouse", "log"])
     await readdir(join(dir, name)).catch((error: unknown) => {
-      if (systemReason(error) !== "ENOENT") throw error;
+      if (isForbidden(error)) throw error;
     });
+}
+
+function isForbidden(error: unknown): boolean {
+  return ["EACCES", "EPERM"].includes(systemReason(error));
 }
 
 /** A command that once ran as root leaves its files to root. */
 function refuseForeignFiles(dir: string, cause: unknown): never {
-  const reason = systemReason(cause);
-  if (reason !== "EACCES" && reason !== "EPERM") throw cause;
+  if (!isForbidden(cause)) throw cause;
   throw new UsageError(
-    `the data directory ${dir} holds files that this user may not use (${reason}): start as the user who owns them, or give all of it to this one (chown -R)`,
+    `the data directory ${dir} holds files that this user may not use (${systemReason(cause)}): start as the user who owns them, or give all of it to this one (chown -R)`,
     { cause },
   );
 }
