@@ -38,6 +38,13 @@ const FENCED: ReadonlySet<unknown> = new Set([
   "REBALANCE_IN_PROGRESS",
   "FENCED_INSTANCE_ID",
 ]);
+/** The coordinator is another by now, or its broker is gone. */
+const MOVED: ReadonlySet<unknown> = new Set([
+  "KafkaJSConnectionError",
+  "KafkaJSConnectionClosedError",
+  "NOT_COORDINATOR_FOR_GROUP",
+  "GROUP_COORDINATOR_NOT_AVAILABLE",
+]);
 const COMMIT_TRIES = 5;
 const COMMIT_RETRY_MS = 200;
 
@@ -84,7 +91,8 @@ export class GroupSession {
   attach(cluster: Cluster): void {
     this.#cluster = cluster;
     const find = cluster.findGroupCoordinator.bind(cluster);
-    cluster.findGroupCoordinator = async (group) => this.#facade(await find(group));
+    const findAnew = async () => (await find({ groupId: this.#options.groupId })) as Coordinator;
+    cluster.findGroupCoordinator = async (group) => this.#facade(await find(group), findAnew);
   }
 
   /** Ends the session at once: it was left, or the consumer crashed. */
@@ -173,10 +181,12 @@ export class GroupSession {
     }
   }
 
-  #facade(broker: Broker): Broker {
+  #facade(broker: Broker, findAnew: () => Promise<Coordinator>): Broker {
     const known = this.#facades.get(broker);
     if (known !== undefined) return known;
     const coordinator = broker as Coordinator;
+    // kafkajs looks the coordinator up to join only: it would ask a broker that is gone until it gives up, and the session is over.
+    let current = coordinator;
     const renewing = async <T>(call: () => Promise<T>): Promise<T> => {
       const sentMs = this.#options.monotonic();
       const result = await call();
@@ -186,6 +196,7 @@ export class GroupSession {
     const facade = Object.assign(Object.create(coordinator) as Coordinator, {
       joinGroup: async (request: JoinRequest) => {
         await this.#options.beforeJoin();
+        current = coordinator;
         const response = await renewing(() => coordinator.joinGroup(request));
         this.#memberId = response.memberId;
         this.#generation = response.generationId;
@@ -194,7 +205,11 @@ export class GroupSession {
       syncGroup: (request: JoinRequest) => renewing(() => coordinator.syncGroup(request)),
       heartbeat: async (request: JoinRequest) => {
         try {
-          return await renewing(() => coordinator.heartbeat(request));
+          return await renewing(() => current.heartbeat(request)).catch(async (error: unknown) => {
+            if (!isMoved(error)) throw error;
+            current = await findAnew();
+            return renewing(() => current.heartbeat(request));
+          });
         } catch (error) {
           // While the group rebalances we are still a member; for the rest it has forgotten us.
           const { type } = error as { type?: unknown };
@@ -205,10 +220,15 @@ export class GroupSession {
       leaveGroup: async (request: JoinRequest) => {
         await this.#options.beforeJoin();
         this.end();
-        return coordinator.leaveGroup(request);
+        return current.leaveGroup(request);
       },
     });
     this.#facades.set(broker, facade);
     return facade;
   }
+}
+
+function isMoved(error: unknown): boolean {
+  const { name, type } = error as { name?: unknown; type?: unknown };
+  return MOVED.has(name) || MOVED.has(type);
 }
