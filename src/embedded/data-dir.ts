@@ -82,9 +82,9 @@ async function makeWithParents(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : null;
-    if (code === "EEXIST") return;
-    if (code !== "ENOENT" || (await exists(dirname(path)))) throw error;
+    const reason = systemReason(error);
+    if (reason === "EEXIST") return;
+    if (reason !== "ENOENT" || (await exists(dirname(path)))) throw error;
     await makeWithParents(dirname(path));
     await mkdir(path, { mode: 0o700 });
   }

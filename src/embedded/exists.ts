@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import { systemReason } from "../domain/errors.ts";
 
 /** @throws {Error} when it cannot be told: what is there must not be taken for missing */
 export async function exists(path: string): Promise<boolean> {
@@ -6,7 +7,7 @@ export async function exists(path: string): Promise<boolean> {
     await stat(path);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    if (systemReason(error) === "ENOENT") return false;
     throw error;
   }
 }

@@ -1,8 +1,7 @@
-import { createRequire } from "node:module";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
-import { EventEmitter, once } from "node:events";
+import { EventEmitter } from "node:events";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { guardConnection } from "../../../src/adapters/kafka/connection-guard.ts";
+import { playBroker, type PlayedBroker } from "../../support/played-broker.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 interface Answer {
@@ -27,75 +26,47 @@ function response(correlationId: number, payload: string): Buffer {
   return frame;
 }
 
-const logger = {
-  namespace: () => logger,
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-};
-const broker = createServer();
-let connection: Connection;
+let broker: PlayedBroker<Connection>;
 let answers: string[];
 let rejected: string[];
 
 beforeEach(async () => {
   guardConnection();
   guardConnection();
-  broker.listen(0, "127.0.0.1");
-  await once(broker, "listening");
-  const { port } = broker.address() as AddressInfo;
-  const Connection = createRequire(import.meta.url)("kafkajs/src/network/connection.js");
-  connection = new Connection({
-    host: "127.0.0.1",
-    port,
-    logger,
-    clientId: "t",
+  broker = await playBroker<Connection>({
     requestTimeout: 1_000,
-    connectionTimeout: 1_000,
     enforceRequestTimeout: false,
     instrumentationEmitter: new EventEmitter(),
-    socketFactory: ({ onConnect }: { onConnect: () => void }) =>
-      connect(port, "127.0.0.1", onConnect),
-  }) as Connection;
+  });
   answers = [];
   rejected = [];
-  connection.requestQueue.fulfillRequest = ({ correlationId, payload }) =>
+  const { requestQueue } = broker.connection;
+  requestQueue.fulfillRequest = ({ correlationId, payload }) =>
     answers.push(`${correlationId} ${payload.toString()}`);
-  connection.requestQueue.rejectAll = (error) => rejected.push(error.message);
+  requestQueue.rejectAll = (error) => rejected.push(error.message);
 });
 
-afterEach(async () => {
-  await connection.disconnect();
-  broker.close();
-});
-
-async function connected(): Promise<Socket> {
-  const accepted = once(broker, "connection");
-  await connection.connect();
-  const [socket] = (await accepted) as [Socket];
-  return socket;
-}
+afterEach(() => broker[Symbol.asyncDispose]());
 
 test("regression: a response that was cut in its middle is not the beginning of the next connection's", async () => {
-  const first = await connected();
+  const first = await broker.connected();
   first.write(
     Buffer.concat([response(1, "whole"), response(2, "cut in its middle").subarray(0, 11)]),
   );
   await waitFor("the whole one", () => answers.length === 1);
   first.resetAndDestroy();
   await waitFor("the cut", () => rejected.length === 1);
-  const second = await connected();
+  const second = await broker.connected();
   second.write(response(3, "next"));
   await waitFor("the next one", () => answers.length === 2);
   expect(answers).toEqual(["1 whole", "3 next"]);
 });
 
 test("regression: bytes that make no sense end their connection, not the process", async () => {
-  const first = await connected();
+  const first = await broker.connected();
   first.write(Buffer.from([0, 0, 0, 1, 7, 0, 0, 0]));
   await waitFor("the end of the connection", () => rejected.length === 1);
-  const second = await connected();
+  const second = await broker.connected();
   second.write(response(4, "well again"));
   await waitFor("an answer", () => answers.length === 1);
   expect(answers).toEqual(["4 well again"]);

@@ -1,8 +1,7 @@
 import { createRequire } from "node:module";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
-import { once } from "node:events";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { guardConnection } from "../../../src/adapters/kafka/connection-guard.ts";
+import { playBroker, type PlayedBroker } from "../../support/played-broker.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 interface Connection {
@@ -15,49 +14,19 @@ interface HeartbeatVersions {
 }
 
 const load = createRequire(import.meta.url);
-const logger = {
-  namespace: () => logger,
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-};
 const REQUEST_TIMEOUT_MS = 150;
 const LONG_MS = 60_000;
-const broker = createServer();
-let connection: Connection;
-let port: number;
+let broker: PlayedBroker<Connection>;
 
 beforeEach(async () => {
   guardConnection();
-  broker.listen(0, "127.0.0.1");
-  await once(broker, "listening");
-  port = (broker.address() as AddressInfo).port;
-  const Connection = load("kafkajs/src/network/connection.js");
-  connection = new Connection({
-    host: "127.0.0.1",
-    port,
-    logger,
-    clientId: "t",
+  broker = await playBroker<Connection>({
     requestTimeout: REQUEST_TIMEOUT_MS,
-    connectionTimeout: 1_000,
     enforceRequestTimeout: true,
-    socketFactory: ({ onConnect }: { onConnect: () => void }) =>
-      connect(port, "127.0.0.1", onConnect),
-  }) as Connection;
+  });
 });
 
-afterEach(async () => {
-  await connection.disconnect();
-  broker.close();
-});
-
-async function connected(): Promise<Socket> {
-  const accepted = once(broker, "connection");
-  await connection.connect();
-  const [socket] = (await accepted) as [Socket];
-  return socket;
-}
+afterEach(() => broker[Symbol.asyncDispose]());
 
 function heartbeat(): object {
   const { protocol } = load("kafkajs/src/protocol/requests/heartbeat") as HeartbeatVersions;
@@ -73,24 +42,26 @@ function answer(correlationId: number): Buffer {
 }
 
 test("regression: a broker that answers nothing is left as one that closed: a frozen one was asked for half a minute, and nothing was taken", async () => {
-  const atBroker = await connected();
+  const { connection } = broker;
+  const atBroker = await broker.connected();
   let ended = false;
   atBroker.resume().on("close", () => (ended = true));
   const first = connection.send(heartbeat()).catch((error: unknown) => error);
   const second = connection.send(heartbeat()).catch((error: unknown) => error);
   // By this name kafkajs forgets the broker, and looks for who leads now.
-  const left = { name: "KafkaJSConnectionClosedError", host: "127.0.0.1", port };
+  const left = { name: "KafkaJSConnectionClosedError", host: "127.0.0.1", port: broker.port };
   expect(await first).toMatchObject(left);
   expect(await second).toMatchObject(left);
   await waitFor("the end of the connection", () => ended);
-  const next = await connected();
+  const next = await broker.connected();
   const third = connection.send(heartbeat());
   next.once("data", () => next.write(answer(2)));
   expect(await third).toMatchObject({ errorCode: 0 });
 });
 
 test("what waits behind a request that may take long says nothing of the broker: the group would be joined again and again", async () => {
-  const atBroker = await connected();
+  const { connection } = broker;
+  const atBroker = await broker.connected();
   atBroker.resume();
   const joining = connection.send({ ...heartbeat(), requestTimeout: LONG_MS });
   const behind = connection.send(heartbeat()).catch((error: unknown) => error);

@@ -15,6 +15,21 @@ import { SimWorld } from "../../support/sim-world.ts";
 
 const events = new SimWorld();
 
+/** Owned for good; `read` is what its log gives. */
+function ownedPartition(endOffset: number, read: OwnedPartition["read"]): OwnedPartition {
+  return {
+    partition: 0,
+    owned: () => true,
+    exclusive: () => true,
+    committed: () => null,
+    endOffset: () => Promise.resolve(endOffset),
+    read,
+    commit: () => Promise.resolve(),
+    pause: () => undefined,
+    resume: () => undefined,
+  };
+}
+
 function makeTiers(partitions = 1) {
   const clock = new SimClock();
   const store = new MemoryLogStore(partitions, clock, seededRandom(1));
@@ -157,19 +172,9 @@ describe("delay tiers", () => {
       (offset) =>
         ({ topic: "delay-1h", partition: 0, offset, key: "ep_1", value, appendedAtMs }) as const,
     );
-    const partition: OwnedPartition = {
-      partition: 0,
-      owned: () => true,
-      exclusive: () => true,
-      committed: () => null,
-      endOffset: () => Promise.resolve(3),
-      async *read() {
-        yield records;
-      },
-      commit: () => Promise.resolve(),
-      pause: () => undefined,
-      resume: () => undefined,
-    };
+    const partition = ownedPartition(3, async function* () {
+      yield records;
+    });
     let moved = 0;
     const append = async (all: readonly unknown[]) => {
       moved += all.length;
@@ -189,17 +194,7 @@ describe("delay tiers", () => {
     const event = events.makeEvent({ body: Buffer.alloc(1_000_000) });
     const dueAtMs = clock.now() + 7_200_000;
     const task = { ...firstTry(event, "dst_1", event.receivedAtMs), dueAtMs };
-    const partition: OwnedPartition = {
-      partition: 0,
-      owned: () => true,
-      exclusive: () => true,
-      committed: () => null,
-      endOffset: () => Promise.resolve(1),
-      async *read() {},
-      commit: () => Promise.resolve(),
-      pause: () => undefined,
-      resume: () => undefined,
-    };
+    const partition = ownedPartition(1, async function* () {});
     const logger = makeSilentLogger();
     const appender = { append: () => Promise.resolve(null) };
     const metrics = { forwarded: () => undefined, lateness: () => undefined };
@@ -283,20 +278,10 @@ describe("delay tiers", () => {
     const dueAtMs = clock.now() + 1_000;
     const value = encodeTask({ ...firstTry(event, "dst_1", event.receivedAtMs), dueAtMs });
     const at = { topic: "delay-1s", partition: 0, offset: 0, key: "ep_1" } as const;
-    const partition: OwnedPartition = {
-      partition: 0,
-      owned: () => true,
-      exclusive: () => true,
-      committed: () => null,
-      endOffset: () => Promise.resolve(1),
-      // oxlint-disable-next-line require-yield -- it is away
-      async *read() {
-        throw new Error("the log is away");
-      },
-      commit: () => Promise.resolve(),
-      pause: () => undefined,
-      resume: () => undefined,
-    };
+    // oxlint-disable-next-line require-yield -- it is away
+    const partition = ownedPartition(1, async function* () {
+      throw new Error("the log is away");
+    });
     const consumed: ConsumerOptions[] = [];
     let isEnded = false;
     const forwarder = makeDelayForwarder({
