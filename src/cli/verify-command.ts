@@ -6,7 +6,7 @@ import { makeVerifyPorts } from "../pipeline/verify/verify-request.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { verifyLine } from "./verify.ts";
 
-/** `relay verify`: one JSON request per line in, one JSON verdict per line out, in the same order. */
+/** `relay verify`: one JSON request per line in, one JSON verdict per line out, in the same order. Ends with its input, or on a signal. */
 export async function verify(io: CommandIo): Promise<void> {
   const config = loadConfig(io.env);
   const clock = makeSystemClock();
@@ -15,6 +15,7 @@ export async function verify(io: CommandIo): Promise<void> {
   for await (const line of createInterface({
     input: io.stdin,
     crlfDelay: Number.POSITIVE_INFINITY,
+    signal: io.signal,
   })) {
     if (io.signal.aborted) return;
     if (line.trim() !== "") printLine(io.stdout, await verifyLine(line, ports, () => clock.now()));
