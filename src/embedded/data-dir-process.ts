@@ -70,10 +70,12 @@ function startTimeFromProc(pid: number): string | null {
   }
 }
 
-function startTimeFromPs(pid: number): string | null {
+/** macOS. In one zone and language for all who ask: `ps` tells local time, in words. Null when it does not know the process. */
+export function startTimeFromPs(pid: number): string | null {
   try {
     const answer = execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], {
       encoding: "utf8",
+      env: { ...process.env, TZ: "UTC", LC_ALL: "C" },
       stdio: ["ignore", "pipe", "ignore"],
     });
     return answer.trim() || null;

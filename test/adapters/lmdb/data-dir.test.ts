@@ -7,7 +7,11 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { UsageError } from "../../../src/domain/errors.ts";
 import { claim } from "../../../src/embedded/data-dir-claim.ts";
-import { currentProcess, isAlive } from "../../../src/embedded/data-dir-process.ts";
+import {
+  currentProcess,
+  isAlive,
+  startTimeFromPs,
+} from "../../../src/embedded/data-dir-process.ts";
 import { claimDataDir } from "../../../src/embedded/data-dir.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
 
@@ -102,6 +106,20 @@ describe("claimDataDir", () => {
     expect(isAlive({ ...self, pid: 2 ** 22 + 1 })).toBe(false);
     await claim(dir.path, { ...self, startedAt: "earlier", token: "old" });
     expect((await claim(dir.path, { ...self, token: "new" })).kind).toBe("claimed");
+  });
+
+  it("knows a process by the start time that ps tells, whatever the time zone: a command in another one took a living owner for dead", () => {
+    const zone = process.env["TZ"];
+    const inZone = (name: string): string | null => {
+      process.env["TZ"] = name;
+      return startTimeFromPs(process.pid);
+    };
+    try {
+      expect(inZone("Asia/Tokyo")).toBe(inZone("America/New_York"));
+    } finally {
+      if (zone === undefined) delete process.env["TZ"];
+      else process.env["TZ"] = zone;
+    }
   });
 
   it("sees an owner in another container over the same volume, and when it is gone: its pid was not found, so both were owners", async () => {
