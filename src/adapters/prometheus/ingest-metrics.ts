@@ -1,8 +1,24 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { LogError } from "../../domain/log.ts";
 import { makeChildren } from "./children.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
-const UNAVAILABLE_CAUSES = ["overloaded", "configuration", "verification", "log"] as const;
+const UNAVAILABLE_CAUSES = [
+  "overloaded",
+  "configuration",
+  "verification",
+  "log",
+  "internal",
+] as const;
+/** Of an append that failed; `log_failed` for what is no `LogError`. */
+const FAILURE_CODES: readonly (LogError["code"] | "log_failed")[] = [
+  "log_full",
+  "log_unavailable",
+  "log_outcome_unknown",
+  "log_record_too_large",
+  "log_closed",
+  "log_failed",
+];
 
 /** Counts of the ingest stage and its HTTP server; fits `IngestMetrics` and `IngestServerMetrics`. */
 export function makeIngestMetrics(
@@ -80,6 +96,7 @@ export function makeIngestMetrics(
   // A series that begins at 1 is no increase to Prometheus: the first webhooks that a process refuses would not be seen.
   requests.inc({ outcome: "unavailable" }, 0);
   for (const cause of UNAVAILABLE_CAUSES) unavailable.inc({ cause }, 0);
+  for (const code of FAILURE_CODES) failures.inc({ code }, 0);
   const byOutcome = makeChildren((outcome: string) => requests.labels({ outcome }));
   return {
     answered: (outcome: string, tookSeconds: number): void => {

@@ -17,6 +17,8 @@ it("counters that alerts look at are there before the first failure: a series th
     'relay_delivery_attempts_total{status="dead"}',
     'relay_ingest_requests_total{outcome="unavailable"}',
     'relay_ingest_unavailable_total{cause="log"}',
+    'relay_ingest_unavailable_total{cause="internal"}',
+    'relay_log_append_failures_total{code="log_unavailable"}',
   ])
     expect(text).toContain(`${series} 0\n`);
 });
