@@ -9,7 +9,13 @@ import type { DeliveryOptions, Reply } from "./ports.ts";
 /** How often the destination had been changed when a try started. */
 export type StartedFor = number;
 
-/** What a lane has learnt of its receiver from the answers. Times are steady, in ms. */
+/** One moment by both clocks, in ms: spans are measured by the steady one, dates in answers are of the wall clock. */
+interface Moment {
+  readonly steadyMs: number;
+  readonly wallMs: number;
+}
+
+/** What a lane has learnt of its receiver from the answers. Times are steady, in ms, unless said otherwise. */
 export class LaneHealth {
   readonly #concurrency: ConcurrencyLimit;
   readonly #breaker: CircuitBreaker;
@@ -75,7 +81,12 @@ export class LaneHealth {
   }
 
   /** `reply` is null when the try was cut off by us; `newRunMs`: see `Failure`. */
-  onReply(started: StartedFor, reply: Reply | null, newRunMs: number | null, nowMs: number): void {
+  onReply(
+    started: StartedFor,
+    reply: Reply | null,
+    newRunMs: number | null,
+    { steadyMs, wallMs }: Moment,
+  ): void {
     if (started !== this.#changes) return;
     if (reply === null) return this.#breaker.onAbandoned();
     this.#proven = isSuccess(reply);
@@ -84,16 +95,16 @@ export class LaneHealth {
       this.#breaker.onSuccess();
       this.#retryAfterMs = 0;
     } else {
-      this.#noteRetryAfter(reply, nowMs);
+      this.#noteRetryAfter(reply, wallMs);
       if (reply.kind === "timeout") this.#concurrency.onTimeout();
       else this.#concurrency.onFailure();
-      this.#breaker.onFailure(nowMs, { timedOut: reply.kind === "timeout", newRunMs });
+      this.#breaker.onFailure(steadyMs, { timedOut: reply.kind === "timeout", newRunMs });
     }
-    this.#pace.onReply(reply.latencyMs, this.#concurrency.value, nowMs);
+    this.#pace.onReply(reply.latencyMs, this.#concurrency.value, steadyMs);
   }
 
-  #noteRetryAfter(reply: Reply, nowMs: number): void {
+  #noteRetryAfter(reply: Reply, wallMs: number): void {
     const header = reply.kind === "response" ? reply.retryAfter : null;
-    this.#retryAfterMs = Math.max(this.#retryAfterMs, parseRetryAfterMs(header, nowMs) ?? 0);
+    this.#retryAfterMs = Math.max(this.#retryAfterMs, parseRetryAfterMs(header, wallMs) ?? 0);
   }
 }

@@ -255,7 +255,8 @@ export class Lane implements GateLane {
     this.#lastUsedMs = this.#host.clock.monotonic();
     const wasOpen = this.isCircuitOpen;
     const newRunMs = tryNumber === 1 ? runStartedAtMs : null;
-    this.#health.onReply(startedFor, reply, newRunMs, this.#host.steadyNow());
+    const moment = { steadyMs: this.#host.steadyNow(), wallMs: this.#host.clock.now() };
+    this.#health.onReply(startedFor, reply, newRunMs, moment);
     if (wasOpen !== this.isCircuitOpen && !this.#isClosed) this.#host.onCircuit(wasOpen ? -1 : 1);
   }
 
