@@ -19,6 +19,8 @@ export interface ApiMetrics {
 export interface ApiOptions extends Omit<OperationPorts, "limitRequests"> {
   readonly logger: Logger;
   readonly newRequestId: () => string;
+  /** Only differences mean anything: how long requests take. */
+  readonly monotonicMs: () => number;
   /** Of the program, shown by `/docs`. */
   readonly version: string;
   readonly limitRequests?: LimitRequests;
@@ -106,7 +108,7 @@ async function observe(
 ): Promise<void> {
   const requestId = options.newRequestId();
   const notes: RequestNotes = { operation: "none", actor: null };
-  const startedMs = options.now();
+  const startedMs = options.monotonicMs();
   context.set("requestId", requestId);
   context.set("notes", notes);
   await next();
@@ -114,7 +116,7 @@ async function observe(
   headers.set("x-request-id", requestId);
   headers.set("x-content-type-options", "nosniff");
   headers.set("cache-control", "no-store");
-  const durationMs = Math.max(0, options.now() - startedMs);
+  const durationMs = options.monotonicMs() - startedMs;
   options.metrics?.answered(notes.operation, status, durationMs / 1_000);
   options.logger.info(
     {
@@ -122,7 +124,7 @@ async function observe(
       operation: notes.operation,
       method: context.req.method,
       status,
-      durationMs,
+      durationMs: Math.round(durationMs),
       orgId: notes.actor?.orgId,
       keyId: notes.actor?.keyId,
     },

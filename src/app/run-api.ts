@@ -55,6 +55,7 @@ export async function runApi(
     logger,
     newRequestId: randomUUID,
     now: () => clock.now(),
+    monotonicMs: () => clock.monotonic(),
     limitRequests: makeLimitRequests({
       perSecond: requestsPerSecond,
       nowMs: () => clock.monotonic(),

@@ -214,9 +214,9 @@ it("a limit says how long to wait", async () => {
 
 it("metrics get the operation, the status and the seconds", async () => {
   const seen: [string, number, number][] = [];
-  let nowMs = 0;
+  let steadyMs = 0;
   await using other = await startFakeHarness({
-    now: () => (nowMs += 250),
+    monotonicMs: () => (steadyMs += 250),
     metrics: { answered: (...args) => void seen.push(args) },
   });
   await fetch(`${other.baseUrl}/projects`);
@@ -225,5 +225,18 @@ it("metrics get the operation, the status and the seconds", async () => {
     ["listProjects", 401],
     ["none", 404],
   ]);
-  expect(seen[0]![2]).toBeGreaterThan(0);
+  expect(seen.map(([, , seconds]) => seconds)).toEqual([0.25, 0.25]);
+});
+
+it("a request during which the wall clock is set took no hour: its latency was the difference of two readings of that clock", async () => {
+  const seen: number[] = [];
+  let wallMs = Date.UTC(2026, 10, 20, 9, 30);
+  let steadyMs = 0;
+  await using other = await startFakeHarness({
+    now: () => (wallMs += 3_600_000),
+    monotonicMs: () => (steadyMs += 2),
+    metrics: { answered: (_operation, _status, seconds) => void seen.push(seconds) },
+  });
+  await fetch(`${other.baseUrl}/projects`);
+  expect(seen).toEqual([0.002]);
 });

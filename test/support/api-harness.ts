@@ -65,6 +65,7 @@ export async function startFakeHarness(over: Partial<ApiOptions> = {}): Promise<
     logger: makeLogger(logs),
     newRequestId: () => `req_${(requests += 1)}`,
     now: () => Date.UTC(2026, 10, 20, 9, 30),
+    monotonicMs: () => 0,
     version: "0.1.0",
     limitRequests: () => (limited ? 7 : null),
     ...over,

@@ -12,6 +12,7 @@ async function readDocument(): Promise<OpenApiJson> {
     logger: makeSilentLogger(),
     newRequestId: () => "none",
     now: Date.now,
+    monotonicMs: () => 0,
     version: "test",
   });
   return (await (await api.request("/openapi.json")).json()) as OpenApiJson;
