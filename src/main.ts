@@ -6,11 +6,9 @@ const FLUSH_MS = 2_000;
 
 /**
  * The whole program: arguments and environment in, exit code out (0 done, 1 failed, 2 bad usage or configuration).
- * The only place that touches the process: its environment, its streams, its signals and its collector.
+ * The only place that touches the process: its environment (but for what `adapters/uws/load.ts` sets), streams, signals and collector.
  */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  // uWebSockets.js reads this when its native module is loaded; larger than the 16 KiB of headers that are accepted.
-  process.env["UWS_HTTP_MAX_HEADERS_SIZE"] ??= String(24 * 1024);
   keepCollectorAside();
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();

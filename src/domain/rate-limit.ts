@@ -35,20 +35,12 @@ export class SlidingWindow {
   #newestBeganMs = 0;
   readonly #spanMs: number;
   readonly #grainMs: number;
-  #max: number;
+  readonly #max: number;
 
   constructor(spanMs: number, max: number) {
     this.#spanMs = spanMs;
     this.#max = max;
     this.#grainMs = max > EXACT_ENTRIES ? spanMs / EXACT_ENTRIES : 0;
-  }
-
-  get max(): number {
-    return this.#max;
-  }
-
-  set max(max: number) {
-    this.#max = max;
   }
 
   get lastMs(): number {

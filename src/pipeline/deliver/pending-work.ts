@@ -5,10 +5,6 @@ export class PendingWork {
   #count = 0;
   #waiting: (() => void)[] = [];
 
-  get count(): number {
-    return this.#count;
-  }
-
   /** The work must not reject. */
   track(work: Promise<unknown>): void {
     this.#count += 1;

@@ -40,10 +40,6 @@ export class SendGate {
     this.#onChange = onChange;
   }
 
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
   /** Takes a place, or remembers the lane and pumps it when one may be free. The result gives the place back. */
   tryEnter(lane: GateLane, receiverUrl: string): (() => void) | null {
     if (!this.#mayEnter(lane)) {
