@@ -93,7 +93,7 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
     )
     .addHelpText("after", VERIFY_HELP)
     .action(async () => {
-      const { verify } = await import("./verify-command.ts");
+      const { verify } = await import("./verify.ts");
       await verify(io);
     });
 }

@@ -1,144 +1,23 @@
-import { PROVIDERS, VERIFICATION_METHODS } from "../domain/enums.ts";
-import type { VerificationMethod, Provider } from "../domain/enums.ts";
-import type { HeaderList } from "../domain/event.ts";
-import type { VerificationRequest } from "../domain/verification.ts";
-import { verifyRequest } from "../pipeline/verify/verify-request.ts";
-import type { VerifyPorts } from "../pipeline/verify/verify-request.ts";
-import { presetOf } from "../signing/presets.ts";
-import { decodeStrict } from "../signing/strict-bytes.ts";
+import { createInterface } from "node:readline";
+import { openJwks, openSender } from "../app/outbound.ts";
+import { makeSystemClock } from "../app/system-clock.ts";
+import { loadConfig } from "../config/load-config.ts";
+import { makeVerifyPorts } from "../pipeline/verify/verify-request.ts";
+import { printLine, type CommandIo } from "./io.ts";
+import { verifyLine } from "./verify-line.ts";
 
-interface Answer {
-  readonly id: unknown;
-  readonly valid: boolean;
-  readonly reason: string;
-  readonly message: string | null;
-}
-
-/** A line that is no request at all; the answer says which field is wrong. */
-class RequestLineError extends Error {}
-
-type Fields = Readonly<Record<string, unknown>>;
-
-/**
- * Answers one line of `relay verify`: a JSON request in, a JSON verdict out. Never rejects: a line that cannot be read
- * is answered with the reason `malformed_request`.
- */
-export async function verifyLine(
-  line: string,
-  ports: VerifyPorts,
-  nowMs: () => number,
-): Promise<string> {
-  return JSON.stringify(await answerLine(line, ports, nowMs));
-}
-
-async function answerLine(line: string, ports: VerifyPorts, nowMs: () => number): Promise<Answer> {
-  let id: unknown = null;
-  try {
-    const fields = parseObject(line);
-    id = fields["id"] ?? null;
-    const result = await verifyRequest(readRequest(fields, nowMs), ports);
-    return { id, valid: result.valid, reason: result.reason, message: result.message };
-  } catch (error) {
-    const message = error instanceof RequestLineError ? error.message : "the line cannot be read";
-    return { id, valid: false, reason: "malformed_request", message };
+/** `relay verify`: one JSON request per line in, one JSON verdict per line out, in the same order. Ends with its input, or on a signal. */
+export async function verify(io: CommandIo): Promise<void> {
+  const config = loadConfig(io.env);
+  const clock = makeSystemClock();
+  await using sender = openSender(config);
+  const ports = makeVerifyPorts(openJwks(sender, clock));
+  for await (const line of createInterface({
+    input: io.stdin,
+    crlfDelay: Number.POSITIVE_INFINITY,
+    signal: io.signal,
+  })) {
+    if (io.signal.aborted) return;
+    if (line.trim() !== "") printLine(io.stdout, await verifyLine(line, ports, () => clock.now()));
   }
-}
-
-function parseObject(line: string): Fields {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    throw new RequestLineError("the line is not JSON");
-  }
-  if (isObject(value)) return value;
-  throw new RequestLineError("the line must be a JSON object");
-}
-
-function readRequest(fields: Fields, nowMs: () => number): VerificationRequest {
-  const provider = PROVIDERS.find((known) => known === (fields["provider"] ?? "custom"));
-  if (provider === undefined)
-    throw new RequestLineError(`provider: one of ${PROVIDERS.join(", ")}`);
-  if (fields["body"] !== undefined && fields["body_base64"] === undefined)
-    throw new RequestLineError("body: give the raw bytes as body_base64");
-  const config = fields["config"] ?? fields["verification_config"] ?? {};
-  if (!isObject(config)) throw new RequestLineError("config: must be an object");
-  const method = readMethod(fields["verification_method"], provider);
-  return {
-    provider,
-    method,
-    methodIsExplicit: isExplicit(provider, method, config),
-    secret: readText(fields, "secret", null),
-    config,
-    url: readText(fields, "url", ""),
-    httpMethod: readText(fields, "method", "POST"),
-    headers: readHeaders(fields["headers"] ?? {}),
-    body: readBody(fields["body_base64"] ?? ""),
-    nowMs: readNow(fields["now"] ?? null, nowMs),
-    remoteAddress: readText(fields, "remote_addr", ""),
-    trustedProxies: readTexts(fields["trusted_proxies"] ?? [], "trusted_proxies"),
-  };
-}
-
-function readMethod(value: unknown, provider: Provider): VerificationMethod {
-  const method =
-    value === undefined || value === null
-      ? presetOf(provider)?.method
-      : VERIFICATION_METHODS.find((known) => known === value);
-  if (method !== undefined) return method;
-  throw new RequestLineError(`verification_method: one of ${VERIFICATION_METHODS.join(", ")}`);
-}
-
-/**
- * A line always names the method, also where the endpoint left it to the preset. The preset is meant unless
- * the method, or the header to look at, is another than the provider's.
- */
-function isExplicit(provider: Provider, method: VerificationMethod, config: Fields): boolean {
-  const preset = presetOf(provider);
-  if (preset === null || preset.method !== method) return true;
-  const usual = headerNames(preset.config["header"]);
-  return headerNames(config["header"]).some((name) => !usual.includes(name));
-}
-
-function headerNames(header: unknown): readonly string[] {
-  const names: readonly unknown[] = Array.isArray(header) ? header : [header];
-  return names.filter((name) => typeof name === "string").map((name) => name.toLowerCase());
-}
-
-function readText<Fallback>(fields: Fields, name: string, fallback: Fallback): string | Fallback {
-  const value = fields[name];
-  if (value === undefined || value === null) return fallback;
-  if (typeof value === "string") return value;
-  throw new RequestLineError(`${name}: must be a text`);
-}
-
-function readTexts(value: unknown, name: string): readonly string[] {
-  if (Array.isArray(value) && value.every((entry) => typeof entry === "string")) return value;
-  throw new RequestLineError(`${name}: must be a list of texts`);
-}
-
-function readHeaders(value: unknown): HeaderList {
-  if (!isObject(value)) throw new RequestLineError("headers: must be an object");
-  return Object.entries(value).flatMap(([name, values]) =>
-    readTexts(Array.isArray(values) ? values : [values], `headers.${name}`).map(
-      (text) => [name, text] as const,
-    ),
-  );
-}
-
-function readBody(value: unknown): Uint8Array {
-  const bytes = typeof value === "string" ? decodeStrict(value, "base64") : null;
-  if (bytes !== null) return bytes;
-  throw new RequestLineError("body_base64: must be base64");
-}
-
-function readNow(value: unknown, nowMs: () => number): number {
-  if (value === null) return nowMs();
-  const parsed = typeof value === "string" ? Date.parse(value) : Number.NaN;
-  if (Number.isFinite(parsed)) return parsed;
-  throw new RequestLineError("now: must be an ISO 8601 time, or null for the clock");
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

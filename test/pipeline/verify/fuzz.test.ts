@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { PROVIDERS, VERIFICATION_METHODS } from "../../../src/domain/enums.ts";
 import type { VerificationMethod } from "../../../src/domain/enums.ts";
 import type { VerificationRequest } from "../../../src/domain/verification.ts";
-import { verifyLine } from "../../../src/cli/verify.ts";
+import { verifyLine } from "../../../src/cli/verify-line.ts";
 import { makeVerifyPorts, verifyRequest } from "../../../src/pipeline/verify/verify-request.ts";
 import { makeRequest } from "../../support/verify-requests.ts";
 

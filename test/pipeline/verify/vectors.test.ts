@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { verifyLine } from "../../../src/cli/verify.ts";
+import { verifyLine } from "../../../src/cli/verify-line.ts";
 import { makeVerifyPorts } from "../../../src/pipeline/verify/verify-request.ts";
 import { PRESETS } from "../../../src/signing/presets.ts";
 import {
