@@ -7,7 +7,7 @@ import { decodeEvent } from "../log/event-codec.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { eventTokens } from "./event-tokens.ts";
 import type { RecordMetrics } from "./record-metrics.ts";
-import { makeLane } from "./make-lane.ts";
+import { makeTopicRecorder } from "./topic-recorder.ts";
 
 const GROUP = "recorder";
 /** Small enough that decoding one hand-over does not hold the loop for long. */
@@ -35,7 +35,7 @@ export interface Recorder extends AsyncDisposable {
 export function makeRecorder(ports: RecordPorts): Recorder {
   const { log, store, clock, logger, metrics } = ports;
   const decoder = new TextDecoder("utf-8", { fatal: true });
-  const events = makeLane<EventRow>({
+  const events = makeTopicRecorder<EventRow>({
     topic: "events",
     clock,
     logger,
@@ -47,7 +47,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     idOf: ({ event }) => event.id,
     insert: (rows, token, signal) => store.insertEvents(rows, token, signal),
   });
-  const outcomes = makeLane<FanoutRow | Attempt>({
+  const outcomes = makeTopicRecorder<FanoutRow | Attempt>({
     topic: "attempts",
     clock,
     logger,
@@ -73,7 +73,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
       if (attempts.length > 0) await store.insertAttempts(attempts, token, signal);
     },
   });
-  const lanes = [events, outcomes];
+  const recorders = [events, outcomes];
   let consumer: LogConsumer | null = null;
   return {
     async start() {
@@ -82,10 +82,10 @@ export function makeRecorder(ports: RecordPorts): Recorder {
         topics: ["events", "attempts"],
         maxBatchBytes: HAND_OVER_BYTES,
         async onAssigned(partition) {
-          for (const lane of lanes) lane.assigned(partition);
+          for (const recorder of recorders) recorder.assigned(partition);
         },
         async onRevoked(partition) {
-          await Promise.all(lanes.map((lane) => lane.revoked(partition)));
+          await Promise.all(recorders.map((recorder) => recorder.revoked(partition)));
         },
         onRecords: (partition, topic, records) =>
           (topic === "events" ? events : outcomes).push(partition, records),
@@ -96,7 +96,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     },
     lag: async () => (await consumer?.lag()) ?? new Map(),
     async [Symbol.asyncDispose]() {
-      await Promise.all(lanes.map((lane) => lane[Symbol.asyncDispose]()));
+      await Promise.all(recorders.map((recorder) => recorder[Symbol.asyncDispose]()));
       await consumer?.[Symbol.asyncDispose]();
     },
   };

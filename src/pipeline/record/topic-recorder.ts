@@ -24,7 +24,7 @@ const PLAN_POLL_MS = 25;
 /** An insert under way at the stop gets so long; one that is given up is repeated by the next owner. */
 const STOP_GRACE_MS = 5_000;
 
-export interface LaneOptions<Row> {
+export interface TopicRecorderOptions<Row> {
   readonly topic: Topic;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -37,13 +37,13 @@ export interface LaneOptions<Row> {
 }
 
 /** One topic's way into the store: collect, announce, insert, commit; one insert at a time. */
-export interface Lane extends AsyncDisposable {
+export interface TopicRecorder extends AsyncDisposable {
   assigned(partition: OwnedPartition): void;
   revoked(partition: OwnedPartition): Promise<void>;
   push(partition: OwnedPartition, records: readonly LogRecord[]): void | Promise<void>;
 }
 
-export function makeLane<Row>(options: LaneOptions<Row>): Lane {
+export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): TopicRecorder {
   const { topic, clock, logger, metrics } = options;
   const buffer = new BatchBuffer<Row>(topic);
   const waiting: (() => void)[] = [];
@@ -165,7 +165,7 @@ export function makeLane<Row>(options: LaneOptions<Row>): Lane {
     if (stopped.signal.aborted) return;
     if (running === null) {
       running = run()
-        .catch((error: unknown) => logger.error({ topic, error }, "record.lane_failed"))
+        .catch((error: unknown) => logger.error({ topic, error }, "record.topic_failed"))
         .finally(() => {
           running = null;
           settle();

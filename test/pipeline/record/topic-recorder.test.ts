@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
 import type { LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
-import { makeLane, type LaneOptions } from "../../../src/pipeline/record/make-lane.ts";
+import {
+  makeTopicRecorder,
+  type TopicRecorderOptions,
+} from "../../../src/pipeline/record/topic-recorder.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";
 
@@ -18,7 +21,7 @@ interface Hold {
   readonly release: () => void;
 }
 
-/** A lane whose rows are the texts of its records, with commits and inserts that can be held back. */
+/** A recorder whose rows are the texts of its records, with commits and inserts that can be held back. */
 function rig() {
   const clock = new SimClock();
   const inserts: string[][] = [];
@@ -33,9 +36,9 @@ function rig() {
     });
     return { promise, release };
   };
-  const decode: LaneOptions<string>["decode"] = ({ value }) =>
+  const decode: TopicRecorderOptions<string>["decode"] = ({ value }) =>
     value.length === 0 ? null : Buffer.from(value).toString().trim();
-  const lane = makeLane<string>({
+  const recorder = makeTopicRecorder<string>({
     topic: "events",
     clock,
     logger: makeSilentLogger(),
@@ -61,7 +64,7 @@ function rig() {
     }) as unknown as OwnedPartition;
   return {
     clock,
-    lane,
+    recorder,
     inserts,
     commits,
     own,
@@ -84,11 +87,11 @@ const record = (offset: number, text: string, partition = 0): LogRecord => ({
 });
 
 test("a batch is inserted only once it is announced durably: after a crash it could not be repeated exactly", async () => {
-  const { clock, lane, inserts, own, holdCommits } = rig();
+  const { clock, recorder, inserts, own, holdCommits } = rig();
   const partition = own(0);
-  lane.assigned(partition);
+  recorder.assigned(partition);
   const release = holdCommits();
-  void lane.push(partition, [record(0, "a")]);
+  void recorder.push(partition, [record(0, "a")]);
   await clock.advance(LINGER_MS);
   expect(inserts).toEqual([]);
   release();
@@ -96,16 +99,16 @@ test("a batch is inserted only once it is announced durably: after a crash it co
   expect(inserts).toEqual([["a"]]);
 });
 
-test("what comes just when the lane falls idle is inserted without another push", async () => {
+test("what comes just when the recorder falls idle is inserted without another push", async () => {
   for (let later = 0; later < 40; later += 1) {
-    const { clock, lane, inserts, commits, own, onceIdle } = rig();
+    const { clock, recorder, inserts, commits, own, onceIdle } = rig();
     const partition = own(0);
     const pushLater = async (): Promise<void> => {
       for (let step = 0; step < later; step += 1) await Promise.resolve();
-      void lane.push(partition, [record(1, "b")]);
+      void recorder.push(partition, [record(1, "b")]);
     };
-    lane.assigned(partition);
-    void lane.push(partition, [record(0, "a")]);
+    recorder.assigned(partition);
+    void recorder.push(partition, [record(0, "a")]);
     onceIdle(pushLater);
     await clock.advance(3 * LINGER_MS);
     expect(inserts).toEqual([["a"], ["b"]]);
@@ -114,23 +117,23 @@ test("what comes just when the lane falls idle is inserted without another push"
 });
 
 test("records without rows are committed without an insert", async () => {
-  const { clock, lane, inserts, commits, own } = rig();
+  const { clock, recorder, inserts, commits, own } = rig();
   const partition = own(0);
-  lane.assigned(partition);
-  void lane.push(partition, [record(0, ""), record(1, "")]);
+  recorder.assigned(partition);
+  void recorder.push(partition, [record(0, ""), record(1, "")]);
   await clock.advance(LINGER_MS);
   expect(inserts).toEqual([]);
   expect(commits.at(-1)).toEqual({ offset: 2, metadata: "" });
 });
 
 test("above 64 MiB a partition waits, until an insert has made room", async () => {
-  const { clock, lane, own } = rig();
+  const { clock, recorder, own } = rig();
   const partition = own(0);
-  lane.assigned(partition);
+  recorder.assigned(partition);
   const large = (offset: number) => record(offset, `${offset}${" ".repeat(22 * MIB)}`);
-  expect(lane.push(partition, [large(0), large(1)])).toBeUndefined();
+  expect(recorder.push(partition, [large(0), large(1)])).toBeUndefined();
   let goesOn = false;
-  const waited = Promise.resolve(lane.push(partition, [large(2)])).then(() => (goesOn = true));
+  const waited = Promise.resolve(recorder.push(partition, [large(2)])).then(() => (goesOn = true));
   await clock.advance(0);
   expect(goesOn).toBe(false);
   await clock.advance(LINGER_MS);
@@ -139,16 +142,16 @@ test("above 64 MiB a partition waits, until an insert has made room", async () =
 });
 
 test("a partition is let go of only after the insert that holds its rows, and the commit behind it", async () => {
-  const { clock, lane, commits, own, holdInserts } = rig();
+  const { clock, recorder, commits, own, holdInserts } = rig();
   const [busy, idle] = [own(0), own(1)];
-  lane.assigned(busy);
-  lane.assigned(idle);
+  recorder.assigned(busy);
+  recorder.assigned(idle);
   const insertIsThrough = holdInserts();
-  void lane.push(busy, [record(0, "a")]);
+  void recorder.push(busy, [record(0, "a")]);
   await clock.advance(LINGER_MS);
   const gone: string[] = [];
-  void lane.revoked(idle).then(() => gone.push("idle"));
-  void lane.revoked(busy).then(() => gone.push(`busy after ${commits.at(-1)?.offset}`));
+  void recorder.revoked(idle).then(() => gone.push("idle"));
+  void recorder.revoked(busy).then(() => gone.push(`busy after ${commits.at(-1)?.offset}`));
   await clock.advance(LINGER_MS);
   expect(gone).toEqual(["idle"]);
   insertIsThrough();
@@ -157,10 +160,10 @@ test("a partition is let go of only after the insert that holds its rows, and th
 });
 
 test("a batch that an earlier owner announced is waited for ten seconds, then its records go in another", async () => {
-  const { clock, lane, inserts, own } = rig();
+  const { clock, recorder, inserts, own } = rig();
   const partition = own(0, "0 0 2,1 0 1");
-  lane.assigned(partition);
-  void lane.push(partition, [record(0, "a"), record(1, "b")]);
+  recorder.assigned(partition);
+  void recorder.push(partition, [record(0, "a"), record(1, "b")]);
   await clock.advance(9_000);
   expect(inserts).toEqual([]);
   await clock.advance(2_000);
