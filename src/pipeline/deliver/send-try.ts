@@ -16,16 +16,21 @@ export function sendTry(
   config: DestinationConfig,
   onSent: () => void,
 ): { readonly reply: Promise<Reply | null>; readonly conclusion: Promise<Conclusion | null> } {
-  const startedAtMs = shared.ports.clock.now();
-  const reply = send(shared, task, config, startedAtMs, onSent);
-  return { reply, conclusion: conclude(shared, task, config, startedAtMs, reply) };
+  const begun: BegunTry = { shared, task, config, startedAtMs: shared.ports.clock.now() };
+  const reply = send(begun, onSent);
+  return { reply, conclusion: conclude(begun, reply) };
+}
+
+interface BegunTry {
+  readonly shared: SharedDelivery;
+  readonly task: DeliveryTask;
+  readonly config: DestinationConfig;
+  /** Wall clock, ms. */
+  readonly startedAtMs: number;
 }
 
 async function send(
-  shared: SharedDelivery,
-  task: DeliveryTask,
-  config: DestinationConfig,
-  startedAtMs: number,
+  { shared, task, config, startedAtMs }: BegunTry,
   onSent: () => void,
 ): Promise<Reply | null> {
   const { ports, options, cutOff } = shared;
@@ -49,10 +54,7 @@ async function send(
 }
 
 async function conclude(
-  shared: SharedDelivery,
-  task: DeliveryTask,
-  config: DestinationConfig,
-  startedAtMs: number,
+  { shared, task, config, startedAtMs }: BegunTry,
   replied: Promise<Reply | null>,
 ): Promise<Conclusion | null> {
   const { ports, options } = shared;
