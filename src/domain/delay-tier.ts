@@ -17,7 +17,7 @@ export const DELAY_TIERS: readonly DelayTier[] = [
   { topic: "delay-4h", delayMs: 14_400_000 },
 ];
 
-/** Its owner waits in memory for a task that is due this soon: no tier then. */
+/** A task that is due sooner than this goes into no tier: its owner waits for the time in memory. */
 export const WAIT_IN_MEMORY_MS = 1_500;
 
 /** Where a task that is due in `remainingMs` waits next: the largest tier that still fits, or `tasks` when it is due soon. */

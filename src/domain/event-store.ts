@@ -63,13 +63,14 @@ export interface EventKey {
 /** An attempt as stored; numbers are counted from the order of time and from which try of which run it is. */
 export type StoredAttempt = Omit<AttemptView, "attemptNumber"> & Pick<Attempt, "run" | "tryNumber">;
 
-/** What the queries read from; everything is scoped to one organization. @throws {EventStoreError} */
+/** One page of a search, newest first. */
 export interface EventPage {
   readonly items: readonly EventListItem[];
-  /** How many match in all, known by a page that comes to their end; null: they would have to be counted. */
+  /** How many events match in all, where this page reaches the last of them; null where they would have to be counted. */
   readonly total: number | null;
 }
 
+/** What the queries read from; everything is scoped to one organization. @throws {EventStoreError} from every call */
 export interface EventStoreReader {
   page(orgId: string, filter: StoreFilter, range: PageRange): Promise<EventPage>;
   count(orgId: string, filter: StoreFilter): Promise<number>;

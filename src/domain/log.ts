@@ -74,8 +74,8 @@ export interface OwnedPartition {
   /** False from the moment ownership may have ended (revoked, or the session is over by the monotonic clock): send nothing. */
   owned(): boolean;
   /**
-   * True while nobody else can own it, also from its revocation to the last commits: what would be wrong once a next
-   * owner has begun is written only then.
+   * True while nobody else can own the partition: as `owned`, and also between its revocation and the last commits. What would be
+   * wrong once the next owner has begun may only be written while this is true.
    */
   exclusive(): boolean;
   /** What the group committed before this assignment; null when nothing was. `offset` is the next one to read. */

@@ -1,9 +1,9 @@
 const FIRST_CAPACITY = 16;
 
 /**
- * First in, first out, in one array that only ever grows. What comes and goes by the thousand a second must not stand in a table
- * that is replaced again and again (a Map, an array that is pushed to and shifted from): the replaced ones are garbage in V8's old
- * generation, and what they held lives on until that is collected. See "The collector" in bench/what-was-tried.md.
+ * First in, first out, in one array that is only ever replaced by a larger one. A Map, or an array with `push` and `shift`, allocates
+ * a new table every so many entries. Where thousands of entries come and go each second, the old tables become garbage in V8's
+ * old generation and keep alive what they held until that is collected. See "The collector" in bench/what-was-tried.md.
  */
 export class RingQueue<T> {
   #slots: (T | undefined)[] = Array.from({ length: FIRST_CAPACITY }, () => undefined);

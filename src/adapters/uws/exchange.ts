@@ -167,8 +167,9 @@ export class Exchange {
   }
 
   /**
-   * uWebSockets.js goes on with the next request of a packet as soon as the one before it is answered, even where that answer
-   * closes the connection; while it is not, it closes the connection in place of that. So nothing is read from behind this one.
+   * Answers after this turn of the loop, so that no request behind this one in the same packet is handled: uWebSockets.js goes on
+   * with the next request as soon as one is answered, even by an answer that closes the connection. Where one is not answered yet
+   * it closes the connection instead.
    */
   #writeAfterPacket(answer: Answer): void {
     if (this.#isClosing) return;

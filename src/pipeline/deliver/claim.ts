@@ -1,7 +1,8 @@
 /**
- * What an owner commits before its first try, as metadata: the next owner waits for its `released` marker or out its tries.
- * One that still waits for the tries of the owner before it says until when: it has sent nothing, so whoever
- * follows it meanwhile waits for that same moment, not all over again.
+ * Names the owner of a partition, as metadata of a commit that it makes before its first try. The next owner looks for that
+ * owner's `released` marker in the log; without one it waits until tries that may be in flight must have ended.
+ * An owner that is still waiting so commits until when. It has sent nothing yet, so an owner that follows it meanwhile waits
+ * for that same moment, and not for the whole time again.
  */
 export interface Claim {
   readonly ownerId: string;

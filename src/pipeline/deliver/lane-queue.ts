@@ -1,7 +1,7 @@
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import { RingQueue } from "../../domain/ring-queue.ts";
 
-/** A task that waits in a lane. `done` is called once its end, or its successor, is durable. */
+/** A task that waits in a lane for its try to start. */
 export interface QueuedTry {
   readonly task: DeliveryTask;
   /** Monotonic, ms. */

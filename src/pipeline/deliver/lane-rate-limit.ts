@@ -35,9 +35,9 @@ export interface LimitsHost {
   steadyNow(): number;
   /** The last record of the destination in the `limits` log at the assignment. */
   knownLimit(destinationId: string): LimitRecord | null;
-  /** From here on it knows of limits that were kept at a former home of the endpoint. Steady, ms. */
+  /** From this time on, what was kept at a former home of the endpoint is known here. Steady, ms. */
   readonly limitsCompleteAtMs: number;
-  /** The same, waiting until then. */
+  /** As `knownLimit`, but waits until `limitsCompleteAtMs`, so that what was kept at a former home counts as well. */
   lateLimit(destinationId: string): Promise<LimitRecord | null>;
   /** When this owner began: a window of a second counts as used up then. Steady, ms. */
   readonly assignedAtMs: number;

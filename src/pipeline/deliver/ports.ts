@@ -143,9 +143,9 @@ export interface DeliveryOptions {
 export interface BreakerOptions {
   /** Weight of failures in a row that opens the circuit: a failure weighs 1, a timeout 4. */
   readonly failures: number;
-  /** They must also span this long: a single event's own retries shall not open it. */
+  /** The failures must also span this long: the retries of a single event shall not open it. */
   readonly minStreakMs: number;
-  /** Or first tries and the beginnings of their runs must both span this long: new runs go on coming to a receiver that is down. */
+  /** Or instead: failed first tries, and the times at which their runs began, must both span this long. That new runs keep failing shows sooner than retries do that the receiver is down. */
   readonly minNewRunsMs: number;
   readonly openMs: number;
   /** The pause doubles after each failed probe, up to this. */

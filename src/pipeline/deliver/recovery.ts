@@ -15,9 +15,9 @@ import { REMEMBERED_RUNS, runKey, runKeyOf } from "./run-ledger.ts";
 import type { RunLedger, Step } from "./run-ledger.ts";
 
 /**
- * Ends before the committed position are read as well, so many at least: an append that had to be repeated leaves two copies
- * of a task, and the second may come out of a delay tier minutes after the first. An owner of all partitions reads as much
- * as it can remember.
+ * Fewest records of `attempts` that are read before the committed position. An append that had to be repeated leaves two copies
+ * of a task, and the second may come out of a delay tier minutes after the first has ended: it is recognized by that end. The
+ * fewer partitions the log has, the more of each is read, up to what one process remembers (`REMEMBERED_RUNS`) in all.
  */
 const LEAST_MARGIN_RECORDS = 2_000;
 
