@@ -6,7 +6,7 @@ import type { Supervisor } from "./supervisor.ts";
 
 type EventStoreClient = ReturnType<typeof connectClickHouse>;
 
-/** Connections of their own for each: fifty slow questions at once kept an insert waiting for 14 s. */
+/** Reads and writes have connections of their own: on shared ones an insert waits behind the questions (14 s behind fifty slow ones). */
 export interface EventStoreClients {
   readonly reads: EventStoreClient;
   readonly writes: EventStoreClient;

@@ -5,9 +5,9 @@ import { join } from "node:path";
 const SUFFIX = ".alive";
 
 /**
- * A socket that accepts as long as its process lives, however that ends: over a volume, containers of one machine see it of
- * each other, while their pids say nothing. Where there can be none (a path too long for it, a file system without) nothing
- * is shown.
+ * Shows that this process is alive: a socket in `runDir` that accepts connections until the process ends, however it ends. Containers
+ * of one machine that share a volume can ask each other's sockets, where a pid of one means nothing to the other. Shows nothing where
+ * no socket can be made (its path is too long, or the file system has none).
  */
 export async function showAlive(runDir: string, token: string): Promise<AsyncDisposable> {
   const path = socketFile(runDir, token);

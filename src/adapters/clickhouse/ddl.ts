@@ -54,8 +54,8 @@ export function keepCounts(table: Table, options: SchemaOptions): readonly strin
 }
 
 /**
- * Statements that put skip indexes in another's place; parts that exist already get them in the background. One that is still being
- * made for such parts cannot be dropped, and nobody needs it any more.
+ * Statements that replace the skip index `former` by others; parts that exist already get these in the background. The former one
+ * cannot be dropped while it is still being made for such parts, so that work is ended first.
  */
 export function replaceIndex(
   table: Table,

@@ -31,8 +31,10 @@ const REST = 10;
 const MOST_DOUBLINGS = 6;
 
 /**
- * What makes counting slow is the look for rows that are stored twice. So it is done behind the questions, once for the parts that
- * there are, and then for what came since. Answers are exact while parts come, are merged and go.
+ * Counting is slow because rows that are stored twice must count once. So a check in the background, after a question was answered,
+ * finds out which parts are distinct, that is, hold no row that is stored twice; later questions count those without looking for
+ * duplicates. Each check is about what came since the last one. Answers stay exact while parts come, are merged and go: an answer
+ * counts only if what was relied upon still holds when it is there.
  */
 export class DistinctParts {
   readonly #ports: DistinctPartsPorts;

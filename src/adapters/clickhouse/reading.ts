@@ -22,7 +22,7 @@ export interface Reading {
   readonly distinct: readonly string[];
   /** By name of a part, those of its rows. */
   readonly times: ReadonlyMap<string, TimeSpan>;
-  /** Parts of which the same is known in these times. */
+  /** Parts that are distinct only as far as their rows lie within `spans`. */
   readonly early: readonly string[];
   readonly spans: readonly TimeSpan[];
   /** By day that has parts of which nothing is known: the time from which on rows may be there twice. */

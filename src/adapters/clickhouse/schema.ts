@@ -35,9 +35,10 @@ export interface Table {
 export const SEARCH_TEXT = "lower(concat(payload, '\\n', headers))";
 
 /**
- * The same with U+FFFD for what is no UTF-8; the indexes stand on this very expression. What looks like the first byte of a
- * character takes up to three bytes behind it into one 4-gram, so of the text as it is these were missing in the index (Latin-1:
- * `Andr\xE9(Dupont)`). What lies in the last three bytes of the payload may be missing here, and is shorter than a 4-gram.
+ * As `SEARCH_TEXT`, with U+FFFD for what is no UTF-8. The indexes stand on this very expression, and not on `SEARCH_TEXT`: to them
+ * a byte that looks like the first of a character makes one character with up to three bytes behind it, so that in Latin-1 text
+ * (`Andr\xE9(Dupont)`) those bytes would be in no 4-gram. The last three bytes of such a payload may be missing here, and are too
+ * few for a 4-gram.
  */
 export const INDEXED_TEXT =
   "lower(concat(if(isValidUTF8(payload), payload, toValidUTF8(payload)), '\\n', headers))";
@@ -82,13 +83,13 @@ export const FORMER_TEXT_FILTERS = {
 const LEAF_INDEX = "INDEX leaf_filter leaves TYPE bloom_filter(0.02) GRANULARITY 1";
 
 /**
- * Granules of events are small, so a filter for each was many to read, and two in a hundred of them said yes to a leaf they do not
- * have: on two million rows of 20 leaves 52 ms and 75 granules read for a leaf that one row has; with one filter for sixteen
- * granules, of as many bytes in all, 32 ms and 16.
+ * One filter for sixteen granules, since granules of events are small and a filter for each would be many to read. For a leaf that
+ * one of two million rows (of 20 leaves each) has, 16 granules are read in 32 ms. With a filter for each granule, of as many bytes
+ * in all and wrong about two leaves in a hundred, it is 75 granules in 52 ms.
  */
 const LEAVES_FILTER = "TYPE bloom_filter(0.001) GRANULARITY 16";
 
-/** The second form; of all leaves together it had to be read whole for every leaf that was asked for. */
+/** What `LEAVES_FILTERS` replaces: one filter of all leaves, which is read whole whichever leaf is asked for. */
 export const FORMER_LEAVES_FILTER: SkipIndex = {
   name: "leaves_filter",
   definition: `leaves ${LEAVES_FILTER}`,

@@ -25,10 +25,11 @@ const SHORT_BYTES = 4_096;
 const MOST_VARINT_BYTES = 5;
 
 /**
- * Every encoder of kafkajs begins with 512 zeroed bytes of its own, and a record goes through eight of them, each copied into the
- * next: 30 KB of memory a record. V8 counts that among what lives long and collected all garbage ten times a second. So encoders get
- * pieces of shared blocks, as much as they write, of a kind that V8 does not count (most are gone with the next scavenge); and numbers of a few
- * bytes are written without an array, or a BigInt, in between. Measured in bench/what-was-tried.md, "Kafka append path". Safe to call again.
+ * Gives kafkajs encoders that take little memory. By itself every encoder begins with 512 zeroed bytes of its own, and a record goes
+ * through eight of them, each copied into the next: 30 KB a record, which V8 counts as long-lived, so that it collects all garbage ten
+ * times a second. With this, encoders get pieces of shared blocks, as large as what they write, in memory that V8 does not count; and
+ * short numbers are written without an array or a BigInt in between. Measured in bench/what-was-tried.md, "Kafka append path".
+ * Safe to call again.
  */
 export function guardEncoder(): void {
   const prototype = classToGuard("protocol/encoder.js") as Encoder | null;

@@ -22,8 +22,9 @@ export interface PoolCacheOptions {
 const CERTIFICATE_FAULT_MS = 1_000;
 
 /**
- * Of several addresses each but the last is given up after this share of the whole time. Node's own 250 ms are less than the way
- * to another continent: where the last address is of a family without a route, such a receiver was never reached.
+ * Where a receiver has several addresses, each but the last is given up after this share of the whole time. Node's default of 250 ms
+ * is too short to connect to another continent: a far receiver whose last address is of a family without a route would never be
+ * reached.
  */
 const ADDRESS_SHARE = 0.1;
 const LEAST_ADDRESS_MS = 250;

@@ -13,8 +13,8 @@ interface Waiting {
 }
 
 /**
- * Waits for events that are on their way into the store. All that an organization waits for is asked for together, and again 50 ms
- * after the answer: with a statement each, a hundred reads of unknown ids kept the store from everybody else.
+ * Waits for events that are on their way into the store. All that one organization waits for is asked for in one statement, and again
+ * 50 ms after its answer: however many unknown ids it reads at once, it leaves the store to the others.
  */
 export class Arrivals {
   readonly #store: Pick<EventStoreReader, "existing">;
