@@ -29,6 +29,13 @@ const CERTIFICATE_FAULT_MS = 1_000;
 const ADDRESS_SHARE = 0.1;
 const LEAST_ADDRESS_MS = 250;
 
+/**
+ * How long an unused connection stays open where the receiver does not say how long it keeps one (`Keep-Alive: timeout`; with it, until two
+ * seconds before). Some close theirs after 2 s (gunicorn), and a request that is under way then fails though nobody read it. It also
+ * ends the connection that undici dials after an aborted try, which carries nothing.
+ */
+const UNTOLD_KEEP_ALIVE_MS = 1_000;
+
 interface Entry {
   readonly pool: Pool;
   inUse: number;
@@ -129,8 +136,7 @@ export class PoolCache implements AsyncDisposable {
       // The overall deadline of each request stands for both: `bodyTimeout` would begin anew with every chunk.
       headersTimeout: 0,
       bodyTimeout: 0,
-      // Short: after an aborted try undici dials once more, and that connection carries nothing.
-      keepAliveTimeout: Math.min(4_000, idleTimeoutMs),
+      keepAliveTimeout: Math.min(UNTOLD_KEEP_ALIVE_MS, idleTimeoutMs),
       keepAliveMaxTimeout: idleTimeoutMs,
       maxHeaderSize: this.#options.maxResponseHeaderBytes,
     });

@@ -191,6 +191,17 @@ describe("answers", () => {
     expect(receiver.connections()).toBe(3);
   });
 
+  test("an unused connection is closed before a receiver closes it that keeps one for 2 s and does not say so: tries failed that nobody had read", async () => {
+    const receiver = own(
+      await startTcpReceiver((socket) => {
+        socket.on("data", () => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"));
+      }),
+    );
+    const sender = newSender({ idleTimeoutMs: 30_000 });
+    expect((await sender.send(request(receiver.url), never)).kind).toBe("response");
+    await until(() => receiver.openSockets() === 0, "the connection is closed", 1_900);
+  });
+
   test("a receiver that hangs takes no connections from another on the same host", async () => {
     const receiver = own(
       await startReceiver((req, res) => {
