@@ -5,6 +5,12 @@ import type { Config } from "./settings-reader.ts";
 import { parseTwilio } from "./twilio.ts";
 
 /**
+ * Signature headers that a provider sends for older receivers beside the one that its preset checks.
+ * https://docs.github.com/webhooks/webhook-events-and-payloads#delivery-headers
+ */
+const OLDER_HEADERS: Partial<Record<Provider, readonly string[]>> = { github: ["X-Hub-Signature"] };
+
+/**
  * Lower-case names of the provider's own signature headers, with those of the timestamp and the id that were signed:
  * what `forward_original_signature` passes on. Credentials (bearer, basic, jwt) are secrets and not
  * signatures of the body: never forwarded.
@@ -22,7 +28,8 @@ export function signatureHeadersOf(
       const parsed = parseHmac(effective);
       if (!parsed.ok) return [];
       const { headers, timestampHeader, idHeader } = parsed.settings;
-      return lowerNames([...headers, timestampHeader, idHeader]);
+      const older = methodIsExplicit ? [] : (OLDER_HEADERS[provider] ?? []);
+      return lowerNames([...headers, ...older, timestampHeader, idHeader]);
     }
     case "twilio_signature": {
       const parsed = parseTwilio(effective);

@@ -117,7 +117,7 @@ describe("configuration cache", () => {
       kind: "found",
       value: {
         secrets: [{ secret: "whsec_one", signsUntilMs: null }],
-        signatureHeaders: ["x-hub-signature-256"],
+        signatureHeaders: ["x-hub-signature-256", "x-hub-signature"],
       },
     });
     expect(cache.destinationsOf("ep_1")).toMatchObject({ kind: "found", value: [{ id: "dst_1" }] });

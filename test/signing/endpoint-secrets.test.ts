@@ -143,6 +143,17 @@ describe("signature headers", () => {
       expect(signatureHeadersOf("custom", method, true, CONFIGS[method])).toEqual([]);
     }
   });
+
+  it("are both of GitHub's: a receiver that checks the older one refused every delivery with the original signature", () => {
+    expect(signatureHeadersOf("github", "hmac_sha256", false, {})).toEqual([
+      "x-hub-signature-256",
+      "x-hub-signature",
+    ]);
+    const explicit = { header: "X-Hub-Signature-256" };
+    expect(signatureHeadersOf("github", "hmac_sha256", true, explicit)).toEqual([
+      "x-hub-signature-256",
+    ]);
+  });
 });
 
 describe("Standard Webhooks", () => {
