@@ -23,6 +23,8 @@ const REASONS: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     "TLS certificate cannot be verified: is an intermediate certificate missing?",
   ERR_TLS_CERT_ALTNAME_INVALID: "TLS certificate is for another host name",
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "receiver does not speak HTTP/1.1 over TLS",
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "receiver speaks neither TLS 1.2 nor 1.3",
   ECONNREFUSED: "connection refused",
   ETIMEDOUT: "receiver host did not accept the connection in time",
   ECONNRESET: "connection reset by the receiver",
@@ -38,7 +40,9 @@ const REASONS: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: "connection closed by the receiver before its answer was complete",
   ERR_ASSERTION: "response is not valid HTTP", // undici's parser met what it took for impossible.
   UND_ERR_HEADERS_OVERFLOW: "response headers are too large",
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "response body does not match its Content-Length",
+  // undici's word for every fault of an answer that has a Content-Length.
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH:
+    "response is not valid HTTP, or not as long as its Content-Length",
   too_many_interim: "too many interim (1xx) responses before the answer",
 };
 

@@ -322,6 +322,11 @@ describe("what goes wrong", () => {
       "receiver switched to another protocol (101) instead of an answer",
     ],
     ["status 000", "HTTP/1.1 000 Zero\r\n\r\n", "response is not valid HTTP"],
+    [
+      "a broken header behind its Content-Length",
+      "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nbroken\r\n\r\nok",
+      "response is not valid HTTP, or not as long as its Content-Length",
+    ],
   ])(
     "a receiver that answers with %s is an error after the request was sent",
     async (_name, answer, reason) => {

@@ -66,6 +66,31 @@ test.each([
   },
 );
 
+test.each([
+  ["speaks HTTP/2 only", { ALPNProtocols: ["h2"] }, "receiver does not speak HTTP/1.1 over TLS"],
+  [
+    "speaks an old TLS only",
+    { minVersion: "TLSv1", maxVersion: "TLSv1.1", ciphers: "ALL@SECLEVEL=0" },
+    "receiver speaks neither TLS 1.2 nor 1.3",
+  ],
+] as const)(
+  "a receiver that %s is told what it lacks: the handshake failed, it said",
+  async (_name, options, reason) => {
+    const server = createTlsServer({ ...certificates.good, ...options });
+    server.on("tlsClientError", () => {});
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    await using sender = newSender(certificates.ca);
+    expect(await sender.send(post(`https://127.0.0.1:${port}/`), never)).toMatchObject({
+      kind: "error",
+      reason,
+      requestSent: false,
+    });
+    server.close();
+  },
+);
+
 test("a bad certificate costs one handshake a second, and a renewed one is taken after that", async () => {
   let certificate = certificates.expired;
   let handshakes = 0;
