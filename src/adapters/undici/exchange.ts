@@ -121,13 +121,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
     // A chunk may be lent from the socket's buffer: what is kept is a copy.
     const bytes = chunks.length > 1 ? Buffer.concat(chunks) : Buffer.from(only);
     const encoding = firstValue(this.#headers["content-encoding"])?.toLowerCase() ?? "";
-    this.#resolve({
+    const answer: Answer = {
       status: this.#status,
       retryAfter: firstValue(this.#headers["retry-after"]),
       isEncoded: encoding !== "" && encoding !== "identity" && bytes.length > 0,
       bytes,
       complete,
-    });
+    };
+    this.#reject = () => {}; // The answer is there, whatever becomes of its connection.
+    // Undici frees that in an immediate of its own, which it sets right after this: a try that is sent sooner opens another one.
+    queueMicrotask(() => setImmediate(this.#resolve, answer));
   }
 }
 

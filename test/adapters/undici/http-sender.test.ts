@@ -191,6 +191,19 @@ describe("answers", () => {
     expect(receiver.connections()).toBe(3);
   });
 
+  test("tries open no more connections than are in flight: each one that followed on another opened its own, which a receiver that serves one at a time let wait", async () => {
+    const receiver = own(await startReceiver((_req, res) => res.end("ok")));
+    const sender = newSender({ idleTimeoutMs: 30_000 });
+    const sendInTurn = async () => {
+      for (let n = 0; n < 10; n += 1)
+        expect(await sender.send(request(receiver.url), never)).toMatchObject({ body: "ok" });
+    };
+    await sendInTurn();
+    expect(receiver.connections()).toBe(1);
+    await Promise.all([sendInTurn(), sendInTurn(), sendInTurn()]);
+    expect(receiver.connections()).toBe(3);
+  });
+
   test("an unused connection is closed before a receiver closes it that keeps one for 2 s and does not say so: tries failed that nobody had read", async () => {
     const receiver = own(
       await startTcpReceiver((socket) => {
