@@ -39,7 +39,9 @@ export function makeReplays({
 
   /**
    * One run of the event at these destinations, or several of many large ones: what is enqueued by an append and what
-   * tells of it become durable together, and a run has one fan-out.
+   * tells of it become durable together, and a run has one fan-out. Each append has a transaction of its own: one over all of
+   * them would keep the embedded store, which is one session, from everybody else, and not know of those that were made
+   * before one failed.
    */
   async function enqueue(
     actor: Actor,
@@ -48,52 +50,23 @@ export function makeReplays({
   ): Promise<void> {
     const atMs = now();
     const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
-    const parts: Part[] = [];
-    for (let from = 0; from < destinationIds.length; from += perAppend)
-      parts.push({
+    for (let from = 0; from < destinationIds.length; from += perAppend) {
+      const part: Part = {
         run: newId("event", atMs).slice(ID_PREFIXES.event.length),
         destinationIds: destinationIds.slice(from, from + perAppend),
+      };
+      const records = recordsOf(event, part, atMs);
+      const detail = { destinationIds: part.destinationIds, runs: [part.run] };
+      await store.write(async (session) => {
+        await noteWrite(session, actor, "event.replay", event.id, atMs, detail);
+        await append(records);
       });
-    const runs = parts.map(({ run }) => run);
-    await store.write(async (session) => {
-      await noteWrite(session, actor, "event.replay", event.id, atMs, { destinationIds, runs });
-      for (const part of parts) await append(event, part, atMs);
-    });
+    }
   }
 
-  async function append(
-    event: EventRecord,
-    { run, destinationIds }: Part,
-    atMs: number,
-  ): Promise<void> {
-    const key = event.endpointId;
-    const fanout = encodeOutcome({
-      kind: "fanout",
-      eventId: event.id,
-      orgId: event.orgId,
-      endpointId: event.endpointId,
-      provider: event.provider,
-      signatureValid: event.signatureValid,
-      eventReceivedAtMs: event.receivedAtMs,
-      run,
-      destinationIds,
-      atMs,
-    });
-    const tasks = destinationIds.map((destinationId): NewRecord => {
-      const task: DeliveryTask = {
-        event,
-        destinationId,
-        run,
-        trigger: "replay",
-        tryNumber: 1,
-        deferrals: 0,
-        dueAtMs: atMs,
-        runStartedAtMs: atMs,
-      };
-      return { topic: "tasks", key, value: encodeTask(task) };
-    });
+  async function append(records: readonly NewRecord[]): Promise<void> {
     try {
-      await log.append([{ topic: "attempts", key, value: fanout }, ...tasks]);
+      await log.append(records);
     } catch (error) {
       if (error instanceof LogError)
         throw new RelayError("unavailable", "The log cannot take the replay now; try again.", {
@@ -119,4 +92,39 @@ export function makeReplays({
       return { eventId, destinationId };
     },
   };
+}
+
+/** The fan-out that tells of a run, and its first tries. */
+function recordsOf(
+  event: EventRecord,
+  { run, destinationIds }: Part,
+  atMs: number,
+): readonly NewRecord[] {
+  const key = event.endpointId;
+  const fanout = encodeOutcome({
+    kind: "fanout",
+    eventId: event.id,
+    orgId: event.orgId,
+    endpointId: event.endpointId,
+    provider: event.provider,
+    signatureValid: event.signatureValid,
+    eventReceivedAtMs: event.receivedAtMs,
+    run,
+    destinationIds,
+    atMs,
+  });
+  const tasks = destinationIds.map((destinationId): NewRecord => {
+    const task: DeliveryTask = {
+      event,
+      destinationId,
+      run,
+      trigger: "replay",
+      tryNumber: 1,
+      deferrals: 0,
+      dueAtMs: atMs,
+      runStartedAtMs: atMs,
+    };
+    return { topic: "tasks", key, value: encodeTask(task) };
+  });
+  return [{ topic: "attempts", key, value: fanout }, ...tasks];
 }

@@ -636,6 +636,57 @@ describe("replays", () => {
     expect(enqueued).toHaveLength(5);
   });
 
+  it("of large bodies let others at the store between their appends", async () => {
+    let reading: Promise<"read"> | null = null;
+    let appends = 0;
+    const { management, events } = makeTestManagement(postgres.database, {
+      log: {
+        async append() {
+          appends += 1;
+          reading ??= postgres.database.run("SELECT 1", []).then(() => "read");
+          if (appends < 3) return [];
+          const late = new Promise<"late">((resolve) => void setTimeout(resolve, 5_000, "late"));
+          expect(await Promise.race([reading, late])).toBe("read");
+          return [];
+        },
+      },
+    });
+    const event = await makeEvent({ body: new Uint8Array(6 * 1024 * 1024) });
+    for (let index = 0; index < 5; index += 1) await makeDestination({}, event.endpointId);
+    events.set(event.id, event);
+    await management.replays.toAll(actor, event.id);
+    expect(appends).toBe(3);
+  });
+
+  it("of large bodies audit what they enqueued before the log was full", async () => {
+    let appends = 0;
+    const { management, events } = makeTestManagement(postgres.database, {
+      log: {
+        async append() {
+          appends += 1;
+          if (appends === 3) throw new LogError("log_full", "full");
+          return [];
+        },
+      },
+    });
+    const event = await makeEvent({ body: new Uint8Array(6 * 1024 * 1024) });
+    const ids: string[] = [];
+    for (let index = 0; index < 5; index += 1)
+      ids.push((await makeDestination({}, event.endpointId)).destination.id);
+    events.set(event.id, event);
+    await expect(management.replays.toAll(actor, event.id)).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    const rows = await postgres.database.run(
+      "SELECT detail FROM audit_log WHERE target_id = $1 AND action = 'event.replay' ORDER BY id",
+      [event.id],
+    );
+    const audited = rows.map(
+      ({ detail }) => (detail as { destinationIds: string[] }).destinationIds,
+    );
+    expect(audited).toEqual([ids.slice(0, 2), ids.slice(2, 4)]);
+  });
+
   it("say unavailable, and leave no audit row, when the log cannot take them", async () => {
     const broken = makeTestManagement(postgres.database, {
       log: {
