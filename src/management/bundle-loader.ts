@@ -18,7 +18,10 @@ export interface LoadedBatch {
 }
 
 export interface BundleLoader {
-  /** False when the store could not be asked. Equal keys share one question. */
+  /**
+   * False when the store could not be asked. Equal keys share one question, also one that is underway: unless something has
+   * changed since it was asked.
+   */
   load(key: BundleKey): Promise<boolean>;
   /** True for a while after a failure: nothing is asked in that time. */
   isDown(): boolean;
@@ -35,8 +38,14 @@ interface Waiting {
   readonly resolve: (loaded: boolean) => void;
 }
 
+interface Question {
+  readonly entries: ReadonlyMap<string, Waiting>;
+  /** Number of the last change that was known when it was asked. */
+  readonly askedAtChange: number;
+}
+
 /**
- * One question to the store at a time; what is asked for meanwhile goes into the next one. So any number of
+ * One question to the store at a time; what else is asked for meanwhile goes into the next one. So any number of
  * requests makes at most one query per round trip.
  */
 export function makeBundleLoader(ports: {
@@ -48,15 +57,15 @@ export function makeBundleLoader(ports: {
 }): BundleLoader {
   const { clock } = ports;
   const waiting = new Map<string, Waiting>();
+  let underway: Question | null = null;
   let asking = false;
   let downUntilMs = -Infinity;
 
-  async function ask(batch: readonly Waiting[]): Promise<boolean> {
-    const keys = batch.map((entry) => entry.key);
+  async function ask({ entries, askedAtChange }: Question): Promise<boolean> {
+    const keys = [...entries.values()].map((entry) => entry.key);
     const valuesOf = (kind: BundleKeyKind) =>
       keys.filter((key) => key.kind === kind).map((key) => key.value);
     const askedAtMs = clock.monotonic();
-    const askedAtChange = ports.lastChange();
     try {
       const bundles = await ports.reader.bundles({
         tokens: valuesOf("token"),
@@ -76,11 +85,12 @@ export function makeBundleLoader(ports: {
   async function askAll(): Promise<void> {
     asking = true;
     while (waiting.size > 0) {
-      const batch = [...waiting].slice(0, MAX_BATCH_KEYS);
-      for (const [name] of batch) waiting.delete(name);
-      const entries = batch.map(([, entry]) => entry);
-      const loaded = isDown() ? false : await ask(entries);
-      for (const entry of entries) entry.resolve(loaded);
+      const entries = new Map([...waiting].slice(0, MAX_BATCH_KEYS));
+      for (const name of entries.keys()) waiting.delete(name);
+      underway = { entries, askedAtChange: ports.lastChange() };
+      const loaded = isDown() ? false : await ask(underway);
+      underway = null;
+      for (const entry of entries.values()) entry.resolve(loaded);
     }
     asking = false;
   }
@@ -94,7 +104,9 @@ export function makeBundleLoader(ports: {
     async load(key) {
       if (isDown()) return false;
       const name = `${key.kind} ${key.value}`;
-      const known = waiting.get(name);
+      const asked =
+        underway?.askedAtChange === ports.lastChange() ? underway.entries.get(name) : undefined;
+      const known = asked ?? waiting.get(name);
       if (known !== undefined) return known.promise;
       if (waiting.size >= MAX_WAITING_KEYS) return false;
       let resolve: (loaded: boolean) => void = () => undefined;

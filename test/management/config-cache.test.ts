@@ -137,6 +137,38 @@ describe("configuration cache", () => {
     expect(store.asked).toHaveLength(1);
   });
 
+  it("answers with the question that is underway: a burst for an endpoint of thousands of destinations does not wait for a second one", async () => {
+    save();
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (open = resolve));
+    const first = cache.endpointByToken("token-of-ep_1");
+    await settle();
+    const second = cache.endpointByToken("token-of-ep_1");
+    await settle();
+    store.state.gate = new Promise(() => undefined);
+    open();
+    await settle();
+    time.advance(3_000);
+    expect(await first).toMatchObject({ kind: "found" });
+    expect(await second).toMatchObject({ kind: "found" });
+    expect(store.asked).toHaveLength(1);
+  });
+
+  it("does not answer with a question that was asked before a change", async () => {
+    save();
+    await cache.endpointByToken("token-of-ep_1");
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (open = resolve));
+    cache.apply(PUSH);
+    await settle();
+    save(endpointRow({ status: "paused" }));
+    cache.apply(PUSH);
+    const lookup = cache.endpointByToken("token-of-ep_1");
+    open();
+    expect(await lookup).toMatchObject({ kind: "found", value: { status: "paused" } });
+    expect(store.asked).toHaveLength(3);
+  });
+
   it("does not ask the store about tokens that were never made here", () => {
     for (let index = 0; index < 1_000; index += 1)
       expect(cache.endpointByToken(`scan-${index}`)).toEqual({ kind: "missing" });
