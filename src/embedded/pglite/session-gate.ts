@@ -93,16 +93,20 @@ const RETRY_MS = 10;
 
 /** Makes the session listen: not inside the transaction of some connection, whose rollback would undo it. */
 export async function listenOutsideTransactions(database: PGlite, channel: string): Promise<void> {
-  const text = Buffer.from(`LISTEN "${channel.replaceAll('"', '""')}"\0`);
+  const listen = `LISTEN "${channel.replaceAll('"', '""')}"`;
+  while (!(await runOutsideTransactions(database, listen))) await delay(RETRY_MS);
+}
+
+/** False, and nothing was run, while some connection is inside a transaction. What the engine answers is not looked at. */
+export async function runOutsideTransactions(database: PGlite, sql: string): Promise<boolean> {
+  const text = Buffer.from(`${sql}\0`);
   const message = Buffer.concat([Buffer.from("Q\0\0\0\0"), text]);
   message.writeInt32BE(text.length + 4, 1);
-  const listen = async () =>
-    database.runExclusive(async () => {
-      if (database.isInTransaction()) return false;
-      await database.execProtocolRawStream(message, { onRawData: () => undefined });
-      return true;
-    });
-  while (!(await listen())) await delay(RETRY_MS);
+  return database.runExclusive(async () => {
+    if (database.isInTransaction()) return false;
+    await database.execProtocolRawStream(message, { onRawData: () => undefined });
+    return true;
+  });
 }
 
 function endsBatch(type: number | undefined): boolean {

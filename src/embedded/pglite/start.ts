@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import type { Logger } from "../../domain/logger.ts";
 import { UsageError } from "../../domain/errors.ts";
 import { exists } from "../exists.ts";
+import { startCheckpoints } from "./checkpoints.ts";
 import { listenOutsideTransactions, makeSessionGate, type Notification } from "./session-gate.ts";
 import { makeSocketDirectory, socketDirectory, socketPath } from "./socket-directory.ts";
 
@@ -25,6 +26,8 @@ const MAX_CONNECTIONS = 64;
 
 /** Small log segments: configuration is little data, and a new directory is 28 MB in place of 40. */
 const INITDB_FLAGS = ["--wal-segsize=1", "--no-sync"];
+
+const CHECKPOINT_EVERY_MS = 60_000;
 
 const WASI_ENOSPC = 51;
 
@@ -49,6 +52,7 @@ export async function startEmbeddedPostgres(options: {
   readonly dataDir: string;
   readonly logger: Logger;
   readonly templateFile?: string;
+  readonly checkpointEveryMs?: number;
 }): Promise<EmbeddedPostgres> {
   const directory = await makeSocketDirectory(options.dataDir);
   const path = socketPath(directory);
@@ -82,6 +86,11 @@ export async function startEmbeddedPostgres(options: {
     await database.close();
     throw error;
   }
+  const checkpoints = startCheckpoints({
+    database,
+    everyMs: options.checkpointEveryMs ?? CHECKPOINT_EVERY_MS,
+    logger: options.logger,
+  });
 
   return {
     connection: connectionTo(directory),
@@ -96,6 +105,7 @@ export async function startEmbeddedPostgres(options: {
       };
     },
     async [Symbol.asyncDispose]() {
+      await checkpoints[Symbol.asyncDispose]();
       await server.stop();
       await database.close();
       await rm(path, { force: true });

@@ -280,6 +280,28 @@ describe("embedded PostgreSQL across restarts", () => {
     }
   }, 90_000);
 
+  it("lets go of its write-ahead log while it runs: it kept every write until it was stopped", async () => {
+    await using directory = await temporaryDirectory();
+    await using embedded = await startEmbeddedPostgres({
+      dataDir: directory.path,
+      logger: silentLogger,
+      templateFile: PGLITE_TEMPLATE,
+      checkpointEveryMs: 100,
+    });
+    await using database = open(embedded.connection);
+    await database.run("CREATE TABLE notes (text text)");
+    const keptSince = async () =>
+      (await database.run("SELECT redo_lsn FROM pg_control_checkpoint()"))[0]?.["redo_lsn"];
+    const first = await keptSince();
+    await database.run(
+      "INSERT INTO notes SELECT repeat(md5(n::text), 30) FROM generate_series(1, 40000) AS n",
+    );
+    await waitFor("a checkpoint", async () => (await keptSince()) !== first, 10_000);
+    expect(await database.run("SELECT count(*)::int AS count FROM notes")).toEqual([
+      { count: 40_000 },
+    ]);
+  });
+
   it("starts over what was killed while it was being made", async () => {
     await using directory = await temporaryDirectory();
     await mkdir(join(directory.path, "postgres", "data", "base"), { recursive: true });
