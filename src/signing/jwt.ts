@@ -98,6 +98,11 @@ function refuseAsymmetric(
         "unknown_key_id",
         "The token was made with a key (kid) that is neither configured nor at verification_config.jwks_url: add the sender's new key, or name the URL where it is.",
       );
+    case "too_many_keys":
+      return refuse(
+        "unknown_key_id",
+        `The token does not tell which of ${selected.count} configured keys it was made with: let the sender put the key's id (kid) into its tokens, and give the keys of verification_config different ones.`,
+      );
     case "no_suitable_key":
       return refuse(
         "no_suitable_key",

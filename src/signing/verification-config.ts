@@ -87,7 +87,8 @@ function holdsKeyForAny(
   algorithms: readonly JwtAlgorithm[],
 ): boolean {
   return algorithms.some(
-    (algorithm) => !isHmacAlgorithm(algorithm) && selectKeys(keys, algorithm, null).kind === "keys",
+    (algorithm) =>
+      !isHmacAlgorithm(algorithm) && selectKeys(keys, algorithm, null).kind !== "no_suitable_key",
   );
 }
 

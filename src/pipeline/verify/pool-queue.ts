@@ -1,3 +1,4 @@
+import { RingQueue } from "../../domain/ring-queue.ts";
 import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
 import { makeBodySlabs } from "./body-slabs.ts";
 import type { BodySlabs } from "./body-slabs.ts";
@@ -29,35 +30,35 @@ export interface PoolQueueOptions {
   readonly metrics: VerifyMetrics;
   readonly monotonicMs: () => number;
   readonly limits: PoolQueueLimits;
-}
-
-/** What waits of one endpoint, known by its configuration. */
-interface Share {
-  requests: number;
-  bytes: number;
+  /** Batches that are on their way per thread; with two, one is verified while the next one is handed over. */
+  readonly batchesPerThread: number;
 }
 
 interface Waiting {
   readonly request: VerificationRequest;
-  readonly share: Share;
   readonly sinceMs: number;
   readonly settle: (result: VerificationResult | "unavailable") => void;
 }
 
-/** Batches that are on their way per thread: one is verified while the next one is handed over. */
-const BATCHES_PER_THREAD = 2;
+/** What waits of one endpoint, known by its configuration. */
+interface Share {
+  readonly waiting: RingQueue<Waiting>;
+  bytes: number;
+}
 
 /**
  * Gathers the requests of one loop turn into batches. While all threads are busy the next batch grows, so that the
  * cost of crossing to a thread falls as the load rises. A request leaves after at most `waitMs + 2 · runMs`.
- * Of what may wait each endpoint has as much as is still free (Choudhury and Hahne, 1998): a flood at one, which takes no
- * secret, leaves room for the others.
+ * Of what may wait each endpoint has as much as is still free (Choudhury and Hahne, 1998), and endpoints take turns: a flood at
+ * one, which takes no secret, leaves room and time for the others.
  */
 export class PoolQueue implements AsyncDisposable {
   readonly #options: PoolQueueOptions;
   readonly #slabs: BodySlabs;
   readonly #shares = new WeakMap<object, Share>();
-  #waiting: Waiting[] = [];
+  /** Those of which something waits, in the order of their turns. */
+  readonly #turns = new RingQueue<Share>();
+  #queued = 0;
   #queuedBytes = 0;
   #isTurnScheduled = false;
   #isStopped = false;
@@ -65,7 +66,7 @@ export class PoolQueue implements AsyncDisposable {
 
   constructor(options: PoolQueueOptions) {
     this.#options = options;
-    this.#slabs = makeBodySlabs(options.pool.threads * BATCHES_PER_THREAD);
+    this.#slabs = makeBodySlabs(options.pool.threads * options.batchesPerThread);
   }
 
   verify(request: VerificationRequest): Promise<VerificationResult | "unavailable"> {
@@ -74,30 +75,32 @@ export class PoolQueue implements AsyncDisposable {
     const size = request.body.byteLength;
     const share = this.#shareOf(request.config);
     const hasRoom =
-      share.requests < limits.maxQueued - this.#waiting.length &&
+      share.waiting.size < limits.maxQueued - this.#queued &&
       share.bytes + size <= limits.maxQueuedBytes - this.#queuedBytes;
     if (!hasRoom) return this.#giveUp("queue_full");
-    share.requests += 1;
+    if (share.waiting.size === 0) this.#turns.push(share);
     share.bytes += size;
+    this.#queued += 1;
     this.#queuedBytes += size;
     return new Promise((resolve) => {
-      this.#waiting.push({ request, share, sinceMs: monotonicMs(), settle: resolve });
+      share.waiting.push({ request, sinceMs: monotonicMs(), settle: resolve });
       this.#scheduleTurn();
     });
   }
 
   #shareOf(config: object): Share {
     let share = this.#shares.get(config);
-    if (share === undefined) this.#shares.set(config, (share = { requests: 0, bytes: 0 }));
+    if (share === undefined)
+      this.#shares.set(config, (share = { waiting: new RingQueue(), bytes: 0 }));
     return share;
   }
 
   /** Answers what waits with "unavailable" and returns when no batch is on its way any more. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isStopped = true;
-    for (const item of this.#waiting) this.#settleLost(item, "stopped");
-    this.#waiting = [];
-    this.#noteQueue(0);
+    for (let item = this.#takeNext(); item !== null; item = this.#takeNext())
+      this.#settleLost(item, "stopped");
+    this.#noteQueue();
     await Promise.all(this.#running);
   }
 
@@ -121,32 +124,29 @@ export class PoolQueue implements AsyncDisposable {
   }
 
   #dispatch(): void {
-    const { pool } = this.#options;
-    let free = pool.threads * BATCHES_PER_THREAD - this.#running.size;
-    while (free > 0 && this.#waiting.length > 0) {
+    const { pool, batchesPerThread } = this.#options;
+    let free = pool.threads * batchesPerThread - this.#running.size;
+    while (free > 0 && this.#queued > 0) {
       const batch = this.#takeBatch(free);
       if (batch.length > 0) this.#start(batch);
       free -= 1;
     }
-    this.#noteQueue(this.#queuedBytes);
+    this.#noteQueue();
   }
 
   /** An equal share of what waits for each free thread, within the batch's bounds. */
   #takeBatch(free: number): readonly Waiting[] {
     const { limits, monotonicMs, pool } = this.#options;
     const shares = Math.min(free, pool.threads);
-    const most = Math.min(limits.maxBatch, Math.ceil(this.#waiting.length / shares));
+    const most = Math.min(limits.maxBatch, Math.ceil(this.#queued / shares));
     const earliest = monotonicMs() - limits.waitMs;
     const batch: Waiting[] = [];
     let bytes = 0;
-    let taken = 0;
-    for (const item of this.#waiting) {
-      const size = item.request.body.byteLength;
-      if (batch.length > 0 && (batch.length >= most || bytes + size > limits.maxBatchBytes)) break;
-      taken += 1;
-      this.#queuedBytes -= size;
-      item.share.requests -= 1;
-      item.share.bytes -= size;
+    while (batch.length < most) {
+      const size = this.#turns.at(0)?.waiting.at(0)?.request.body.byteLength ?? 0;
+      if (batch.length > 0 && bytes + size > limits.maxBatchBytes) break;
+      const item = this.#takeNext();
+      if (item === null) break;
       if (item.sinceMs < earliest) {
         this.#settleLost(item, "too_late");
         continue;
@@ -154,14 +154,26 @@ export class PoolQueue implements AsyncDisposable {
       batch.push(item);
       bytes += size;
     }
-    this.#waiting.splice(0, taken);
     return batch;
+  }
+
+  /** The oldest of the endpoint whose turn it is; the others then come first. */
+  #takeNext(): Waiting | null {
+    const share = this.#turns.shift();
+    const item = share?.waiting.shift();
+    if (share === undefined || item === undefined) return null;
+    if (share.waiting.size > 0) this.#turns.push(share);
+    const size = item.request.body.byteLength;
+    share.bytes -= size;
+    this.#queued -= 1;
+    this.#queuedBytes -= size;
+    return item;
   }
 
   #start(batch: readonly Waiting[]): void {
     const running: Promise<void> = this.#run(batch).finally(() => {
       this.#running.delete(running);
-      if (this.#waiting.length > 0) this.#dispatch();
+      if (this.#queued > 0) this.#dispatch();
     });
     this.#running.add(running);
   }
@@ -185,8 +197,7 @@ export class PoolQueue implements AsyncDisposable {
     }
   }
 
-  #noteQueue(sizeBytes: number): void {
-    this.#queuedBytes = sizeBytes;
-    this.#options.metrics.queued(this.#waiting.length, sizeBytes);
+  #noteQueue(): void {
+    this.#options.metrics.queued(this.#queued, this.#queuedBytes);
   }
 }

@@ -2,7 +2,7 @@ import type { VerificationRequest, VerificationResult } from "../../domain/verif
 import { jwksUrlOf } from "./inline-jwks.ts";
 import type { JwksSource } from "./jwks-cache.ts";
 import { PoolQueue } from "./pool-queue.ts";
-import type { PoolQueueLimits, VerifyPool } from "./pool-queue.ts";
+import type { PoolQueueLimits, PoolQueueOptions, VerifyPool } from "./pool-queue.ts";
 import { makeVerifyPorts, verifyNow, withFetchedKeys } from "./verify-request.ts";
 import type { VerifyMetrics } from "./verify-metrics.ts";
 
@@ -41,6 +41,8 @@ const DEFAULT_LIMITS: PoolQueueLimits = {
   runMs: 1200,
   waitMs: 1000,
 };
+/** Of tokens of public keys: the costliest (P-521, each key of `jwks` that may be tried) takes 8 ms, and others wait for a batch. */
+const MOST_TOKENS_IN_A_BATCH = 8;
 
 /**
  * Verifies requests inline or through the pool, by what they cost. Every way runs the same checks as
@@ -50,7 +52,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
   const { pool, metrics, monotonicMs } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const inlineMaxBytes = options.limits?.inlineMaxBytes ?? INLINE_MAX_BYTES;
-  const queue = pool === null ? null : new PoolQueue({ pool, metrics, monotonicMs, limits });
+  const queues = pool === null ? null : makeQueues(pool, { metrics, monotonicMs, limits });
   const ports = makeVerifyPorts(options.jwks);
 
   const verifyInline = (request: VerificationRequest): VerificationResult => {
@@ -75,8 +77,8 @@ export function makeVerifier(options: VerifierOptions): Verifier {
   };
 
   const verifyPrepared: Verify = (request) =>
-    queue !== null && isForPool(request, inlineMaxBytes)
-      ? verifyPooled(request, queue)
+    queues !== null && isForPool(request, inlineMaxBytes)
+      ? verifyPooled(request, isToken(request) ? queues.tokens : queues.bodies)
       : verifyInline(request);
 
   return {
@@ -85,9 +87,58 @@ export function makeVerifier(options: VerifierOptions): Verifier {
         ? verifyPrepared(request)
         : inTime(withFetchedKeys(request, ports, verifyPrepared), metrics),
     [Symbol.asyncDispose]: async () => {
-      await queue?.[Symbol.asyncDispose]();
+      await Promise.all([
+        queues?.tokens[Symbol.asyncDispose](),
+        queues?.bodies[Symbol.asyncDispose](),
+      ]);
     },
   };
+}
+
+interface Queues {
+  /** What is only hashed: its bytes say what it costs. */
+  readonly bodies: PoolQueue;
+  /** Tokens of public keys, which cost a hundred times as much and take no secret to send: bodies do not wait behind a flood of them. */
+  readonly tokens: PoolQueue;
+}
+
+function makeQueues(
+  pool: VerifyPool,
+  options: Omit<PoolQueueOptions, "pool" | "batchesPerThread">,
+): Queues {
+  const { limits } = options;
+  const [ofBodies, ofTokens] = addUpQueued(options.metrics);
+  const maxBatch = Math.min(limits.maxBatch, MOST_TOKENS_IN_A_BATCH);
+  return {
+    bodies: new PoolQueue({ ...options, pool, metrics: ofBodies, batchesPerThread: 2 }),
+    tokens: new PoolQueue({
+      ...options,
+      pool,
+      metrics: ofTokens,
+      limits: { ...limits, maxBatch },
+      batchesPerThread: 1,
+    }),
+  };
+}
+
+/** For two queues that are told as one. */
+function addUpQueued(metrics: VerifyMetrics): readonly [VerifyMetrics, VerifyMetrics] {
+  const waiting = [
+    { requests: 0, sizeBytes: 0 },
+    { requests: 0, sizeBytes: 0 },
+  ] as const;
+  const [one, other] = waiting;
+  const metricsOf = (own: { requests: number; sizeBytes: number }): VerifyMetrics => ({
+    verified: (...told) => metrics.verified(...told),
+    unavailable: (cause) => metrics.unavailable(cause),
+    batchSent: (requests) => metrics.batchSent(requests),
+    queued(requests, sizeBytes) {
+      own.requests = requests;
+      own.sizeBytes = sizeBytes;
+      metrics.queued(one.requests + other.requests, one.sizeBytes + other.sizeBytes);
+    },
+  });
+  return [metricsOf(one), metricsOf(other)];
 }
 
 /** Fetching keys, verifying, and both again for a rotated key, all in the time ingest has. */
@@ -121,7 +172,7 @@ function isForPool(request: VerificationRequest, inlineMaxBytes: number): boolea
     case "none":
       return false;
     case "jwt":
-      return isAsymmetric(request.config) || request.body.byteLength > inlineMaxBytes;
+      return isToken(request) || request.body.byteLength > inlineMaxBytes;
     case "hmac_sha256":
     case "hmac_sha1":
     case "twilio_signature":
@@ -131,6 +182,6 @@ function isForPool(request: VerificationRequest, inlineMaxBytes: number): boolea
   }
 }
 
-function isAsymmetric(config: VerificationRequest["config"]): boolean {
-  return Object.hasOwn(config, "public_key") || Object.hasOwn(config, "jwks");
+function isToken({ method, config }: VerificationRequest): boolean {
+  return method === "jwt" && (Object.hasOwn(config, "public_key") || Object.hasOwn(config, "jwks"));
 }

@@ -73,6 +73,41 @@ describe("the queue before the pool", () => {
     }
   });
 
+  it("lets endpoints take turns: what came behind a flood waited for all of it", async () => {
+    const { verifier, held } = setUp({ maxBatch: 2 });
+    const flooded = { header: "X-Signature" };
+    const flood = Array.from({ length: 20 }, async () =>
+      verifier.verify(makeSignedRequest(10, { config: flooded })),
+    );
+    const other = verifier.verify(makeSignedRequest(10, { config: { header: "X-Signature" } }));
+    await turn();
+    held[0]?.release();
+    expect(await other).toMatchObject({ valid: true });
+    expect(held.length).toBeLessThan(4);
+    for (const { release } of held) release();
+    await verifier[Symbol.asyncDispose]();
+    await Promise.all(flood);
+  });
+
+  it("does not mix bodies with tokens: forged ones for a hundred keys, five a second at one endpoint, got every other's large bodies 503", async () => {
+    const { verifier, held, metrics } = setUp();
+    const config = { algorithms: ["RS256"], public_key: "x" };
+    const tokens = Array.from({ length: 20 }, async () =>
+      verifier.verify(makeRequest({ method: "jwt", config })),
+    );
+    const body = verifier.verify(makeSignedRequest(10));
+    await turn();
+    expect(metrics.batches).toEqual([8, 1]);
+    held[1]?.release();
+    expect(await body).toMatchObject({ valid: true });
+    for (let index = 0; index < 4; index += 1) {
+      held[index]?.release();
+      await turn();
+    }
+    expect(await Promise.all(tokens)).toHaveLength(20);
+    expect(metrics.batches).toEqual([8, 1, 8, 4]);
+  });
+
   it("has room for the largest body that can be configured: those above 64 MiB were 503 for ever", async () => {
     const { verifier, held } = setUp();
     const largest = Promise.resolve(verifier.verify(makeSignedRequest(104_857_600)));
