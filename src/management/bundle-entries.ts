@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import type { EndpointBundle } from "../domain/config-store.ts";
 import type { BundleKey } from "./bundle-loader.ts";
 import type { ConfigBundle } from "./bundle-config.ts";
 
@@ -10,6 +11,8 @@ export interface BundleEntry {
   readonly bundle: ConfigBundle | null;
   /** Monotonic; nothing in the entry is older. */
   readonly loadedAtMs: number;
+  /** Of its rows; in memory it is several times as much. */
+  readonly storedBytes: number;
   /** The store said that it changed. */
   dirty: boolean;
 }
@@ -22,11 +25,20 @@ export interface BundleEntries {
   all(): Iterable<BundleEntry>;
 }
 
-export function makeBundleEntries(maxEndpoints: number): BundleEntries {
+export interface BundleLimits {
+  readonly maxEndpoints: number;
+  /** A configuration may be 64 KiB: by their number alone endpoints could take all memory. */
+  readonly maxStoredBytes: number;
+}
+
+export function makeBundleEntries({ maxEndpoints, maxStoredBytes }: BundleLimits): BundleEntries {
   const endpointOfToken = new Map<string, string>();
   const endpointOfDestination = new Map<string, string>();
   const byEndpoint = new LRUCache<string, BundleEntry>({
     max: maxEndpoints,
+    maxSize: maxStoredBytes,
+    // One that is too large by itself is kept alone: it would be missing.
+    sizeCalculation: ({ storedBytes }) => Math.min(storedBytes, maxStoredBytes),
     // Also called for an entry that is overwritten, before the new one is indexed.
     dispose(entry) {
       endpointOfToken.delete(entry.token);
@@ -62,4 +74,14 @@ export function makeBundleEntries(maxEndpoints: number): BundleEntries {
     },
     all: () => byEndpoint.values(),
   };
+}
+
+/** Ids, states and times of a row. */
+const ROW_BYTES = 256;
+
+export function storedBytesOf({ endpoint, destinations }: EndpointBundle): number {
+  let bytes = ROW_BYTES + endpoint.sealed.byteLength;
+  for (const { sealed, receiverUrl } of destinations)
+    bytes += ROW_BYTES + sealed.byteLength + receiverUrl.length;
+  return bytes;
 }

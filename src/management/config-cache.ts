@@ -5,7 +5,7 @@ import type { DestinationConfig, Lookup } from "../domain/destination.ts";
 import type { EndpointConfig } from "../domain/endpoint.ts";
 import type { Logger } from "../domain/logger.ts";
 import { toConfigBundle, type ConfigBundle } from "./bundle-config.ts";
-import { makeBundleEntries, type BundleEntry } from "./bundle-entries.ts";
+import { makeBundleEntries, storedBytesOf, type BundleEntry } from "./bundle-entries.ts";
 import { makeBundleLoader, type BundleKey, type LoadedBatch } from "./bundle-loader.ts";
 import type { SecretBox } from "./secret-box.ts";
 
@@ -22,6 +22,7 @@ export interface ConfigCacheOptions {
   /** Hard expiry. From half of it on, an entry that is used is loaded anew in the background. */
   readonly ttlMs: number;
   readonly maxEndpoints?: number;
+  readonly maxStoredBytes?: number;
 }
 
 /** What a listener learns: the endpoint (`destinationId` null) or one of its destinations changed or went away. */
@@ -49,6 +50,7 @@ export interface ConfigCache {
 }
 
 const MAX_ENDPOINTS = 50_000;
+const MAX_STORED_BYTES = 128 * 1024 * 1024;
 const MAX_ABSENT_KEYS = 20_000;
 /** With an expired entry at hand, a store that takes longer is treated as unreachable, and for as long again. */
 const STALE_AFTER_MS = 1_000;
@@ -60,10 +62,10 @@ const UNAVAILABLE = { kind: "unavailable" } as const;
 
 export function makeConfigCache(
   ports: ConfigCachePorts,
-  { ttlMs, maxEndpoints = MAX_ENDPOINTS }: ConfigCacheOptions,
+  { ttlMs, maxEndpoints = MAX_ENDPOINTS, maxStoredBytes = MAX_STORED_BYTES }: ConfigCacheOptions,
 ): ConfigCache {
   const { clock, box, logger } = ports;
-  const entries = makeBundleEntries(maxEndpoints);
+  const entries = makeBundleEntries({ maxEndpoints, maxStoredBytes });
   /** Keys the store does not know, by the time it was asked. */
   const absent = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
   /** Numbers of the latest changes by endpoint id and token: an answer asked for before them is not trusted. */
@@ -103,7 +105,8 @@ export function makeConfigCache(
       const bundle = open(rows);
       const dirty = changedSince(batch.askedAtChange, endpointId);
       const destinationIds = rows.destinations.map((destination) => destination.id);
-      entries.put({ endpointId, token, destinationIds, bundle, loadedAtMs, dirty });
+      const storedBytes = storedBytesOf(rows);
+      entries.put({ endpointId, token, destinationIds, bundle, loadedAtMs, storedBytes, dirty });
       for (const name of [`endpoint ${endpointId}`, `token ${token}`]) found.add(name);
       for (const id of destinationIds) found.add(`destination ${id}`);
       if (before !== undefined) tellDifferences(endpointId, before.bundle, bundle);

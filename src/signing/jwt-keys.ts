@@ -67,6 +67,21 @@ export function importJwks(jwks: unknown): ImportedKeys {
     : { ok: true, keys };
 }
 
+/**
+ * A set of these keys and nothing else: the rest of the one they are from is the sender's, takes twenty times the memory of its text
+ * where it is small objects, and would travel to the pool with every batch.
+ */
+export function toJwks(keys: readonly VerificationKey[]): { readonly keys: readonly JsonWebKey[] } {
+  return { keys: keys.map(toJwk) };
+}
+
+function toJwk({ key, keyId, algorithm }: VerificationKey): JsonWebKey {
+  const jwk = key.export({ format: "jwk" });
+  if (keyId !== null) jwk["kid"] = keyId;
+  if (algorithm !== null) jwk["alg"] = algorithm;
+  return jwk;
+}
+
 function importJwk(jwk: Readonly<Record<string, unknown>>): VerificationKey | null {
   if (jwk["kty"] !== "RSA" && jwk["kty"] !== "EC" && jwk["kty"] !== "OKP") return null;
   try {

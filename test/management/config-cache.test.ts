@@ -216,6 +216,32 @@ describe("configuration cache", () => {
     expect(cache.endpoint("ep_1")).toBeInstanceOf(Promise);
   });
 
+  it("holds few endpoints of large configurations: four thousand took the memory of the process", async () => {
+    const bounded = makeConfigCache(
+      {
+        reader: store.reader,
+        box: testBox,
+        clock: time.clock,
+        logger: silentLogger,
+        isOurToken: () => true,
+      },
+      { ttlMs: TTL_MS, maxStoredBytes: 100_000 },
+    );
+    const config = { public_key: "x".repeat(40_000) };
+    for (const id of ["ep_1", "ep_2", "ep_3"])
+      save(endpointRow({ id, sealed: testBox.seal({ secret: null, config }, id) }), []);
+    for (const id of ["ep_1", "ep_2", "ep_3"]) await bounded.endpoint(id);
+    expect(bounded.endpoint("ep_3")).toMatchObject({ kind: "found" });
+    expect(bounded.endpoint("ep_2")).toMatchObject({ kind: "found" });
+    expect(bounded.endpoint("ep_1")).toBeInstanceOf(Promise);
+    const huge = { public_key: "x".repeat(200_000) };
+    save(
+      endpointRow({ id: "ep_4", sealed: testBox.seal({ secret: null, config: huge }, "ep_4") }),
+      [],
+    );
+    expect(await bounded.endpoint("ep_4")).toMatchObject({ kind: "found" });
+  });
+
   it("serves a pushed change at the next lookup", async () => {
     save();
     await cache.endpoint("ep_1");

@@ -53,6 +53,8 @@ export function packBatch(
 export type BatchVerifier = (batch: VerifyBatch) => readonly VerificationResult[];
 
 const MAX_KNOWN_CONFIGS = 2000;
+/** Of their texts, in UTF-16 units; read they take several times as much. */
+const MAX_KNOWN_LENGTH = 16 * 1024 * 1024;
 
 /**
  * Keeps the configurations it has seen by their text, so that a worker reads settings and imports keys once
@@ -61,15 +63,18 @@ const MAX_KNOWN_CONFIGS = 2000;
 export function makeBatchVerifier(): BatchVerifier {
   const checks = makePreparedChecks();
   const known = new Map<string, VerificationRequest["config"]>();
+  let knownLength = 0;
   const configOf = (json: string): VerificationRequest["config"] => {
     const seen = known.get(json);
     if (seen !== undefined) return seen;
     const config = JSON.parse(json) as VerificationRequest["config"];
-    if (known.size >= MAX_KNOWN_CONFIGS) {
-      const [oldest] = known.keys();
-      if (oldest !== undefined) known.delete(oldest);
-    }
     known.set(json, config);
+    knownLength += json.length;
+    for (const oldest of known.keys()) {
+      if (known.size <= MAX_KNOWN_CONFIGS && knownLength <= MAX_KNOWN_LENGTH) break;
+      known.delete(oldest);
+      knownLength -= oldest.length;
+    }
     return config;
   };
   return (batch) => {

@@ -5,6 +5,7 @@ import type { VerifyPool } from "../../../src/pipeline/verify/pool-queue.ts";
 import { makeBatchVerifier, packBatch } from "../../../src/pipeline/verify/verify-batch.ts";
 import type { VerifyBatch } from "../../../src/pipeline/verify/verify-batch.ts";
 import { makeVerifier } from "../../../src/pipeline/verify/verifier.ts";
+import { collectGarbage } from "../../support/collect-garbage.ts";
 import { countMetrics, makeRequest, makeSignedRequest } from "../../support/verify-requests.ts";
 
 /** A pool whose batches end when the test says so. */
@@ -218,6 +219,19 @@ describe("a batch", () => {
     const huge = slabs.take(17 * 1024 * 1024);
     slabs.giveBack(huge);
     expect(slabs.take(1)).not.toBe(huge);
+  });
+
+  it("keeps few large configurations: two thousand took a gigabyte of each thread", () => {
+    const verify = makeBatchVerifier();
+    const take = (sizeBytes: number): SharedArrayBuffer => new SharedArrayBuffer(sizeBytes);
+    collectGarbage();
+    const before = process.memoryUsage().heapUsed;
+    for (let index = 0; index < 1_000; index += 1) {
+      const config = { prefix: String(index).padEnd(60_000) };
+      verify(packBatch([makeRequest({ config })], take));
+    }
+    collectGarbage();
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(60_000_000);
   });
 
   it("forgets the oldest configurations of very many", () => {
