@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 /** Of the file descriptors that are free when a server starts: the rest is for stores, deliveries and what they open later. */
-const SHARE = { ingest: 0.5, api: 0.2 } as const;
+const SHARE = { ingest: 0.5, api: 0.2, ops: 0.05 } as const;
 const LEAST_CONNECTIONS = 16;
 const MOST_CONNECTIONS = 50_000;
 

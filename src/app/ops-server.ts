@@ -8,6 +8,19 @@ export interface OpsPorts {
   readonly readiness: () => Promise<{ readonly ready: boolean; readonly parts: readonly object[] }>;
 }
 
+/** Of a connection that sends no request, or drips one: probes and scrapes send theirs at once. */
+const HEADERS_TIMEOUT_MS = 5_000;
+const REQUEST_TIMEOUT_MS = 10_000;
+const CHECK_EVERY_MS = 1_000;
+
+export interface OpsOptions extends OpsPorts {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  /** Most open connections; those above are closed at once. Default: no limit. */
+  readonly maxConnections?: number;
+}
+
 export interface OpsServer extends AsyncDisposable {
   readonly port: number;
 }
@@ -16,15 +29,19 @@ export interface OpsServer extends AsyncDisposable {
  * `/metrics`, `/healthz` (the process answers) and `/readyz` (every part works; 503 with the list when one does not).
  * @throws {UsageError} naming the variable that is to be changed when the port cannot be had
  */
-export async function startOpsServer(
-  options: { readonly host: string; readonly port: number } & OpsPorts,
-): Promise<OpsServer> {
-  const server = createServer((request, response) => {
+export async function startOpsServer(options: OpsOptions): Promise<OpsServer> {
+  const timeouts = {
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    connectionsCheckingInterval: CHECK_EVERY_MS,
+  };
+  const server = createServer(timeouts, (request, response) => {
     answer(options, request.url ?? "/", response).catch((error: unknown) => {
       if (!response.headersSent) response.writeHead(500, { "content-type": "text/plain" });
       response.end(error instanceof Error ? error.message : "failed");
     });
   });
+  if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
   await listen(server, options.host, options.port);
   return {
     port: (server.address() as AddressInfo).port,

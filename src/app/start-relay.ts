@@ -4,6 +4,7 @@ import type { RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/logger.ts";
 import type { Core } from "./core.ts";
+import { connectionLimit } from "./connection-limit.ts";
 import { makeLagWatch } from "./lag-watch.ts";
 import { openCore } from "./open-core.ts";
 import { openDataDir } from "./open-data-dir.ts";
@@ -68,6 +69,7 @@ async function startParts(
   });
   const ops = await startOpsServer({
     ...config.ops,
+    maxConnections: connectionLimit("ops"),
     metrics: () => metrics.render(),
     readiness: async () => {
       const parts = supervisor.status();

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { startOpsServer } from "../../src/app/ops-server.ts";
 import { UsageError } from "../../src/domain/errors.ts";
@@ -32,6 +34,16 @@ describe("the operations server", () => {
     expect((await fetch(`http://127.0.0.1:${server.port}/metrics`)).status).toBe(500);
     expect((await fetch(`http://127.0.0.1:${server.port}/healthz`)).status).toBe(200);
   });
+
+  it("holds a bounded number of connections, and closes those that ask for nothing: they took every file descriptor of the process", async () => {
+    const options = { host: "127.0.0.1", port: 0, maxConnections: 4, ...PORTS };
+    await using server = await startOpsServer(options);
+    const sockets = Array.from({ length: 12 }, () => connect(server.port, "127.0.0.1"));
+    const closed = sockets.map(async (socket) => once(socket.resume(), "close"));
+    await expect.poll(() => sockets.filter(({ destroyed }) => !destroyed).length).toBe(4);
+    await Promise.all(closed);
+    expect((await fetch(`http://127.0.0.1:${server.port}/healthz`)).status).toBe(200);
+  }, 15_000);
 
   it("says in one line which variable to set when its port is taken", async () => {
     await using first = await startOpsServer({ host: "127.0.0.1", port: 0, ...PORTS });
