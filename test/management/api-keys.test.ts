@@ -131,6 +131,22 @@ describe("API keys", () => {
   });
   afterAll(async () => postgres[Symbol.asyncDispose]());
 
+  it("are in the audit table when they are made and revoked: nothing told of them", async () => {
+    const { apiKeys } = harness;
+    const { row } = await apiKeys.create("audited", ["read"]);
+    await apiKeys.revoke("audited", row.id);
+    await expect(apiKeys.revoke("audited", row.id)).rejects.toThrow("no key");
+    const noted = await postgres.database.run(
+      "SELECT org_id, actor, action, detail FROM audit_log WHERE target_id = $1 ORDER BY id",
+      [row.id],
+    );
+    const who = { org_id: row.orgId, actor: "operator" };
+    expect(noted).toEqual([
+      { ...who, action: "key.create", detail: { scopes: ["read"] } },
+      { ...who, action: "key.revoke", detail: {} },
+    ]);
+  });
+
   it("are shown once, and stored as a hash only", async () => {
     const { key, row } = await harness.apiKeys.create("acme", ["read"]);
     expect(key).toMatch(/^rk_[a-z2-7]{8}_[\w-]{32}$/);

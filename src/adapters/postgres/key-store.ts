@@ -4,6 +4,25 @@ import { toMs } from "./rows.ts";
 
 const COLUMNS = "id, org_id, public_part, scopes, created_at, revoked_at";
 
+/** Keys come from the command line and the environment: whoever made or revoked one had the store. */
+const ACTOR = "operator";
+
+/** With its audit row, in one statement and so in one transaction. */
+const INSERT_KEY = `
+  WITH made AS (
+    INSERT INTO api_keys (${COLUMNS}, key_hash) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id, org_id, scopes, created_at
+  )
+  INSERT INTO audit_log (org_id, actor, action, target_id, at, detail)
+  SELECT org_id, '${ACTOR}', 'key.create', id, created_at, jsonb_build_object('scopes', scopes) FROM made`;
+const REVOKE_KEY = `
+  WITH revoked AS (
+    UPDATE api_keys SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id, org_id, revoked_at
+  ), noted AS (
+    INSERT INTO audit_log (org_id, actor, action, target_id, at, detail)
+    SELECT org_id, '${ACTOR}', 'key.revoke', id, revoked_at, '{}' FROM revoked
+  )
+  SELECT id FROM revoked`;
+
 /** Organizations and API keys; of a key only its SHA-256 is stored. */
 export function makeApiKeyStore(database: Database): ApiKeyStore {
   const { run } = database;
@@ -24,7 +43,7 @@ export function makeApiKeyStore(database: Database): ApiKeyStore {
       return id;
     },
     async insertKey(row, hash) {
-      await run(`INSERT INTO api_keys (${COLUMNS}, key_hash) VALUES ($1, $2, $3, $4, $5, $6, $7)`, [
+      await run(INSERT_KEY, [
         row.id,
         row.orgId,
         row.publicPart,
@@ -49,11 +68,7 @@ export function makeApiKeyStore(database: Database): ApiKeyStore {
       return rows.map(toKey);
     },
     async revokeKey(orgId, keyId, atMs) {
-      const rows = await run(
-        `UPDATE api_keys SET revoked_at = $3
-         WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id`,
-        [orgId, keyId, new Date(atMs)],
-      );
+      const rows = await run(REVOKE_KEY, [orgId, keyId, new Date(atMs)]);
       return rows.length > 0;
     },
   };
