@@ -1,6 +1,7 @@
 import type { DestinationRow, EndpointBundle } from "../domain/config-store.ts";
 import type { DestinationConfig } from "../domain/destination.ts";
 import type { EndpointConfig } from "../domain/endpoint.ts";
+import { trimJwks } from "../signing/jwt-keys.ts";
 import { signatureHeadersOf } from "../signing/signature-headers.ts";
 import type { VerificationSettings } from "../signing/verification-settings.ts";
 import { openDestination, openEndpoint } from "./sealed-secrets.ts";
@@ -23,7 +24,7 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
     method: row.verificationMethod,
     methodIsExplicit: row.methodIsExplicit,
     secret,
-    config,
+    config: Object.hasOwn(config, "jwks") ? { ...config, jwks: trimJwks(config["jwks"]) } : config,
   };
   const signatureHeaders = signatureHeadersOf(
     settings.provider,

@@ -1,7 +1,7 @@
 import { findUnfitSetting } from "./header-limits.ts";
 import { ASYMMETRIC_ALGORITHMS, HMAC_ALGORITHMS, isHmacAlgorithm } from "./jwt-algorithms.ts";
 import type { JwtAlgorithm } from "./jwt-algorithms.ts";
-import { selectKeys, toJwks } from "./jwt-keys.ts";
+import { selectKeys } from "./jwt-keys.ts";
 import type { VerificationKey } from "./jwt-keys.ts";
 import { parseJwt } from "./jwt-settings.ts";
 import { effectiveConfig } from "./presets.ts";
@@ -26,7 +26,7 @@ const MAX_CONFIG_BYTES = 64 * 1024;
 /**
  * Checks a `verification_config` when it is written. No configuration, or an empty one, is taken: ingest then
  * fails closed and names the setting that is missing. Once something is configured, all that the method
- * requires must be there. The verdict's configuration is the one to keep. `field` is named as in the API: `secret`, `verification_config.allowed_ips`.
+ * requires must be there. `field` is named as in the API: `secret`, `verification_config.allowed_ips`.
  */
 export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdict {
   const { provider, method, methodIsExplicit, secret } = input;
@@ -53,17 +53,7 @@ export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdi
   }
   const unfit = findUnfitSetting({ provider, method, methodIsExplicit, secret, config: given });
   if (unfit !== null) return wrong(unfit.field, unfit.message);
-  return (
-    refuseSecret(method, config, secret) ?? { ok: true, config: withUsableKeys(method, given) }
-  );
-}
-
-/** As it is kept: of a key set only the keys that can be used. */
-function withUsableKeys(method: VerificationSettings["method"], given: Config): Config {
-  const jwt = method === "jwt" && Object.hasOwn(given, "jwks") ? parseJwt(given) : null;
-  return jwt?.ok === true && jwt.settings.keySource.kind === "keys"
-    ? { ...given, jwks: toJwks(jwt.settings.keySource.keys) }
-    : given;
+  return refuseSecret(method, config, secret) ?? { ok: true, config: given };
 }
 
 /** Rules of writing only: at ingest the same configurations fail closed by themselves. */

@@ -242,6 +242,25 @@ describe("configuration cache", () => {
     expect(await bounded.endpoint("ep_4")).toMatchObject({ kind: "found" });
   });
 
+  it("keeps of a key set what is read of its keys: 60 KB of empty objects beside them took twenty times as much", async () => {
+    const other = Array.from({ length: 10_000 }, () => ({}));
+    const key = { kty: "OKP", crv: "Ed25519", x: "AAAA", kid: "k1" };
+    const keys = [
+      { ...key, use: "sig", key_ops: ["verify"], other },
+      { ...key, use: "enc" },
+      { ...key, kid: other },
+    ];
+    const config = { algorithms: ["EdDSA"], issuer: "me", jwks: { keys, other } };
+    save(endpointRow({ sealed: testBox.seal({ secret: null, config }, "ep_1") }), []);
+    const { kid, ...unnamed } = key;
+    expect(await cache.endpoint("ep_1")).toMatchObject({
+      kind: "found",
+      value: { config: { ...config, jwks: { keys: [{ ...unnamed, kid }, unnamed] } } },
+    });
+    const found = await cache.endpoint("ep_1");
+    expect(JSON.stringify(found)).not.toContain("other");
+  });
+
   it("serves a pushed change at the next lookup", async () => {
     save();
     await cache.endpoint("ep_1");

@@ -44,7 +44,7 @@ const VERIFICATION_CONFIG = `Per-method settings; unknown keys and wrong values 
 | twilio_signature | header (X-Twilio-Signature), url when the one typed in at Twilio differs |
 | bearer_token | header (Authorization), scheme (Bearer; "" for the bare token) |
 | basic_auth | username; the secret is the password |
-| jwt | header (Authorization), scheme (Bearer), algorithms (required), one of the secret, public_key, jwks, jwks_url (https and public, as a receiver_url), with a kid in each token where more than four keys fit; secret_encoding, issuer, audience, clock_skew_seconds (60), max_age_seconds, body_hash_claim, body_hash_algorithm, body_hash_encoding, url_hash_claim |
+| jwt | header (Authorization), scheme (Bearer), algorithms (required), one of the secret, public_key, jwks, jwks_url (https and public, as a receiver_url), with a kid in each token where more than eight keys fit; secret_encoding, issuer, audience, clock_skew_seconds (60), max_age_seconds, body_hash_claim, body_hash_algorithm, body_hash_encoding, url_hash_claim |
 | ip_allowlist | allowed_ips (required): addresses and CIDRs |
 | none | none |`;
 

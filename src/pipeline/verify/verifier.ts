@@ -41,7 +41,7 @@ const DEFAULT_LIMITS: PoolQueueLimits = {
   runMs: 1200,
   waitMs: 1000,
 };
-/** Of tokens of public keys: the costliest (P-521, each key of `jwks` that may be tried) takes 8 ms, and others wait for a batch. */
+/** Of tokens of public keys: the costliest (P-521, each key of `jwks` that may be tried) takes 16 ms, and others wait for a batch. */
 const MOST_TOKENS_IN_A_BATCH = 8;
 
 /**
