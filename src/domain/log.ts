@@ -120,7 +120,7 @@ export interface ConsumerOptions {
 }
 
 export interface LogConsumer extends AsyncDisposable {
-  /** Records between committed and end offsets, by topic: for metrics. */
+  /** Records between committed and end offsets of the partitions it owns, by topic: for metrics. Empty while it owns none. */
   lag(): Promise<ReadonlyMap<Topic, number>>;
 }
 

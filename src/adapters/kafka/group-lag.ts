@@ -2,13 +2,13 @@ import type { Topic } from "../../domain/log.ts";
 import type { GroupSession } from "./group-session.ts";
 import { offsetsAt } from "./partition-reader.ts";
 
-/** Records between what is committed (or the oldest that is left) and the end, by topic. */
+/** Records between what is committed (or the oldest that is left) and the end, by topic; none without partitions. */
 export async function groupLag(
   session: GroupSession,
   topics: readonly (readonly [topic: Topic, name: string])[],
   partitions: readonly number[],
 ): Promise<ReadonlyMap<Topic, number>> {
-  const lag = new Map<Topic, number>(topics.map(([topic]) => [topic, 0]));
+  const lag = new Map<Topic, number>();
   if (partitions.length === 0) return lag;
   const wanted = topics.map(([, name]) => ({ topic: name, partitions }));
   const [committed, earliest, latest] = await Promise.all([

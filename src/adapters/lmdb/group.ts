@@ -119,12 +119,10 @@ export class Group {
 
   #lag(member: Member): ReadonlyMap<Topic, number> {
     const lag = new Map<Topic, number>();
-    for (const topic of member.options.topics) {
-      let records = 0;
-      for (const { member: owner, ownership } of this.#assignments.values())
-        if (owner === member) records += ownership.lag(topic);
-      lag.set(topic, records);
-    }
+    for (const { member: owner, ownership } of this.#assignments.values())
+      if (owner === member)
+        for (const topic of member.options.topics)
+          lag.set(topic, (lag.get(topic) ?? 0) + ownership.lag(topic));
     return lag;
   }
 }

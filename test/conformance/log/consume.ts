@@ -233,6 +233,21 @@ export function consumeConformance(kind: LogHarnessKind): void {
       expect(lag.get("events")).toBe(kind.partitions - 1);
       expect(lag.get("tasks")).toBe(0);
     });
+
+    it("tells no lag where it owns no partition: 0 would say that all is done", async () => {
+      await using harness = await kind.make();
+      await using log = await harness.open({ partitions: 1 });
+      await log.append([record("events", 0, "x")]);
+      const options = { group: "g", topics: ["events"], deadlineMs } as const;
+      await using one = await collect(log, options);
+      await using other = await collect(log, options);
+      const told = async () => {
+        return [...(await one.consumer.lag()), ...(await other.consumer.lag())];
+      };
+      const isRight = async () => JSON.stringify(await told()) === '[["events",1]]';
+      // While the group settles the lag cannot be told at all.
+      await until(() => isRight().catch(() => false), "the lag of the owner alone", deadlineMs);
+    });
   });
 }
 
