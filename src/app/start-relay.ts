@@ -24,6 +24,8 @@ export interface RelayOptions {
   readonly templateFile: string | null;
   /** Of one API key. Default: what the OpenAPI document says. */
   readonly apiRequestsPerSecond?: number;
+  /** Aborted: what was begun is stopped, at the end of the step that is under way. */
+  readonly signal?: AbortSignal;
 }
 
 export interface RunningRelay extends AsyncDisposable {
@@ -39,7 +41,7 @@ export interface RunningRelay extends AsyncDisposable {
 /**
  * The composition root: opens the stores, then starts the roles, in order. Disposing stops in reverse:
  * servers first, then deliveries, then the stores.
- * @throws {UsageError} when something outside must be changed before it can start
+ * @throws {UsageError} when something outside must be changed before it can start; the signal's reason once that is aborted
  */
 export async function startRelay(options: RelayOptions): Promise<RunningRelay> {
   const { clock, logger } = options;
@@ -90,9 +92,12 @@ async function startParts(
     watchLag: lagWatch.watch,
   });
   const roles = new Set(config.roles);
+  options.signal?.throwIfAborted();
   if (roles.has("delivery")) await runDelivery(core);
+  options.signal?.throwIfAborted();
   const ingest = roles.has("ingest") ? await runIngest(core) : null;
   const api = roles.has("api") ? await runApi(core, options.apiRequestsPerSecond) : null;
+  options.signal?.throwIfAborted();
   hasStarted = true;
   return {
     apiPort: api?.port ?? null,

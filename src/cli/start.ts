@@ -14,9 +14,7 @@ import { RELAY_VERSION } from "../config/version.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { Logger } from "../domain/logger.ts";
 import { printLine, type CommandIo } from "./io.ts";
-
-/** Longer than any part's own grace; then what hangs is left behind, and the process ends within another second. */
-const STOP_TIMEOUT_MS = 28_000;
+import { StopLimit } from "./stop-limit.ts";
 
 const KEY_RETRY_MS = 2_000;
 
@@ -37,19 +35,40 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
     { version: RELAY_VERSION, node: process.versions.node, ...summarizeConfig(config) },
     "relay.starting",
   );
-  const relay = await startRelay({
-    config,
-    clock: makeSystemClock(),
-    logger,
-    templateFile: templateFile(),
-  });
-  await using running = stopInTime(relay, logger);
+  using limit = new StopLimit(io.signal);
+  const relay = await startUnlessStopped({ config, logger, signal: io.signal, limit });
+  if (relay === "ended" || relay === "late") return stopped(relay, logger);
+  await using running = stopInTime(relay, limit, logger);
   const key = await firstKey({ config, relay, logger, signal: io.signal });
   logger.info({ api: relay.apiPort, ingest: relay.ingestPort, ops: relay.opsPort }, "relay.ready");
   await printWelcome(io, { config, relay, key, logger });
   await aborted(io.signal);
   logger.info({}, "relay.stopping");
   return running.stop();
+}
+
+/** `ended`: told to stop meanwhile, and what was begun is stopped again; `late`: a step of the start hung until the limit. */
+async function startUnlessStopped(options: {
+  readonly config: RelayConfig;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  readonly limit: StopLimit;
+}): Promise<RunningRelay | "ended" | "late"> {
+  const { config, logger, signal, limit } = options;
+  try {
+    return await limit.race(
+      startRelay({
+        config,
+        clock: makeSystemClock(),
+        logger,
+        templateFile: templateFile(),
+        signal,
+      }),
+    );
+  } catch (error) {
+    if (signal.aborted && error === signal.reason) return "ended";
+    throw error;
+  }
 }
 
 interface KeyCheck {
@@ -149,22 +168,21 @@ interface BoundedStop extends AsyncDisposable {
   readonly stop: () => Promise<number>;
 }
 
-function stopInTime(relay: RunningRelay, logger: Logger): BoundedStop {
+function stopInTime(relay: RunningRelay, limit: StopLimit, logger: Logger): BoundedStop {
   let stopping: Promise<number> | null = null;
-  const stop = (): Promise<number> => (stopping ??= stopOnce(relay, logger));
+  const stop = (): Promise<number> => (stopping ??= stopOnce(relay, limit, logger));
   return { stop, [Symbol.asyncDispose]: async () => void (await stop()) };
 }
 
-async function stopOnce(relay: RunningRelay, logger: Logger): Promise<number> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<"late">((resolve) => {
-    timer = setTimeout(() => resolve("late"), STOP_TIMEOUT_MS);
-  });
-  const ended = await Promise.race([
-    relay[Symbol.asyncDispose]().then(() => "ended" as const),
-    late,
-  ]);
-  clearTimeout(timer);
+async function stopOnce(relay: RunningRelay, limit: StopLimit, logger: Logger): Promise<number> {
+  limit.begin();
+  return stopped(
+    await limit.race(relay[Symbol.asyncDispose]().then(() => "ended" as const)),
+    logger,
+  );
+}
+
+function stopped(ended: "ended" | "late", logger: Logger): number {
   logger.info({ ended }, "relay.stopped");
   return ended === "ended" ? 0 : 1;
 }

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { createServer, type AddressInfo, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -85,6 +86,34 @@ describe("relay start", () => {
     },
     120_000,
   );
+
+  it("told to stop while it starts ends at the next step: it started everything first, and made a key", async () => {
+    await using relay = await makeRelayProcess();
+    const started = relay.start().catch((error: Error) => error.message);
+    await waitFor("the first line", () => relay.output().includes("relay.starting"));
+    expect(await relay.kill("SIGTERM")).toBe(0);
+    expect(await started).toContain("ended (0) before it was ready");
+    expect(relay.output()).toContain('"relay.stopped"');
+  }, 120_000);
+
+  it("told to stop while a store hangs in its start ends within its 29 s: it went on for as long as the store", async () => {
+    const sockets = new Set<Socket>();
+    const silent = createServer((socket) => void sockets.add(socket.on("error", () => {})));
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const { port } = silent.address() as AddressInfo;
+    await using relay = await makeRelayProcess({
+      CLICKHOUSE_URL: `http://127.0.0.1:${port}/relay`,
+    });
+    const started = relay.start().catch(() => "ended");
+    await waitFor("its first question", () => sockets.size > 0);
+    const startedMs = performance.now();
+    expect(await relay.kill("SIGTERM")).toBe(1);
+    expect(performance.now() - startedMs).toBeLessThan(33_000);
+    expect(relay.output()).toContain('"ended":"late"');
+    expect(await started).toBe("ended");
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  }, 120_000);
 
   it("tells of no empty partition that it took: forty-eight of them stood before the first key", async () => {
     await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, LOG_LEVEL: "info" });

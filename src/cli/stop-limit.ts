@@ -1,0 +1,28 @@
+/** Longer than any part's own grace; then what hangs is left behind, and the process ends within another second. */
+const STOP_TIMEOUT_MS = 28_000;
+
+/** How long a stop may take, from when the program was told to: also what hangs in its start is left behind then. */
+export class StopLimit implements Disposable {
+  readonly #late: Promise<"late">;
+  #isOver: (late: "late") => void = () => {};
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(signal: AbortSignal) {
+    this.#late = new Promise((resolve) => (this.#isOver = resolve));
+    if (signal.aborted) this.begin();
+    else signal.addEventListener("abort", () => this.begin(), { once: true });
+  }
+
+  /** The time runs from the first call. */
+  begin(): void {
+    this.#timer ??= setTimeout(() => this.#isOver("late"), STOP_TIMEOUT_MS);
+  }
+
+  race<T>(work: PromiseLike<T>): Promise<T | "late"> {
+    return Promise.race([work, this.#late]);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+  }
+}
