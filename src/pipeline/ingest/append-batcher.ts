@@ -9,6 +9,8 @@ export interface AppendPorts {
   readonly defer: (flush: () => void) => void;
   /** One append of the log: how long it took and how many records shared it; null when it failed. */
   readonly appended: (seconds: number, records: number, failure: string | null) => void;
+  /** Why one failed. */
+  readonly failed: (error: unknown, records: number) => void;
 }
 
 /** Somebody who waits for a record to be durable. */
@@ -52,7 +54,10 @@ export function makeAppendBatcher(
     // A log that throws instead of rejecting must not end the process.
     (async () => ports.append(batch))().then(
       () => finish(null),
-      (error: unknown) => finish(error instanceof LogError ? error.code : "log_failed"),
+      (error: unknown) => {
+        ports.failed(error, batch.length);
+        finish(error instanceof LogError ? error.code : "log_failed");
+      },
     );
   }
 

@@ -3,7 +3,7 @@ import { timeOfId } from "../../../src/domain/ids.ts";
 import { LogError } from "../../../src/domain/log.ts";
 import type { Answer, RequestHead } from "../../../src/pipeline/ingest/request.ts";
 import type { VerificationResult } from "../../../src/domain/verification.ts";
-import { TOKEN, endpointConfig, ingestRig, waitFor } from "../../support/ingest.ts";
+import { TOKEN, endpointConfig, ingestRig, realClock, waitFor } from "../../support/ingest.ts";
 import type { IngestRig } from "../../support/ingest.ts";
 
 const BODY = Buffer.from('{"id":"evt_1"}');
@@ -312,6 +312,23 @@ describe("when something does not work", () => {
     });
     expect(statusOf(await send(rig))).toBe(503);
     expect(rig.metrics.appends).toEqual(["log_failed"]);
+  });
+
+  test("a log that fails is told of with its error, once for many events: only a counter knew of it", async () => {
+    let nowMs = 0;
+    const clock = { ...realClock, monotonic: () => nowMs };
+    const rig = ingestRig({ ports: { clock } });
+    rig.log.failWith = new LogError("log_unavailable", "broker 2 is gone");
+    for (let n = 0; n < 10; n += 1) expect(statusOf(await send(rig))).toBe(503);
+    nowMs = 6_000;
+    await send(rig);
+    expect(rig.logged).toEqual(
+      [1, 10].map((events) => ({
+        level: "error",
+        fields: { code: "log_unavailable", err: rig.log.failWith, events },
+        message: "log.append_failed",
+      })),
+    );
   });
 
   test("an append that hangs is answered 503 at the deadline and holds its room until the log is done", async () => {
