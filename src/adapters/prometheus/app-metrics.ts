@@ -24,13 +24,14 @@ export function registerAppMetrics(registry: Registry, sources: AppMetricSources
       for (const part of sources.parts()) this.set({ part: part.name }, part.up ? 1 : 0);
     },
   });
-  void new Gauge({
-    name: "relay_part_restarts",
+  void new Counter({
+    name: "relay_part_restarts_total",
     help: "How often the supervisor restarted a part",
     labelNames: ["part"],
     registers,
     collect() {
-      for (const part of sources.parts()) this.set({ part: part.name }, part.restarts);
+      this.reset();
+      for (const part of sources.parts()) this.inc({ part: part.name }, part.restarts);
     },
   });
   void new Gauge({

@@ -3,6 +3,18 @@ import type { LogError } from "../../domain/log.ts";
 import { makeChildren } from "./children.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
+const OUTCOMES = [
+  "accepted",
+  "verification_failed",
+  "source_not_allowed",
+  "endpoint_disabled",
+  "endpoint_paused",
+  "payload_too_large",
+  "rate_limited",
+  "not_found",
+  "method_not_allowed",
+  "unavailable",
+] as const;
 const UNAVAILABLE_CAUSES = [
   "overloaded",
   "configuration",
@@ -94,7 +106,7 @@ export function makeIngestMetrics(
     },
   });
   // A series that begins at 1 is no increase to Prometheus: the first webhooks that a process refuses would not be seen.
-  requests.inc({ outcome: "unavailable" }, 0);
+  for (const outcome of OUTCOMES) requests.inc({ outcome }, 0);
   for (const cause of UNAVAILABLE_CAUSES) unavailable.inc({ cause }, 0);
   for (const code of FAILURE_CODES) failures.inc({ code }, 0);
   const byOutcome = makeChildren((outcome: string) => requests.labels({ outcome }));

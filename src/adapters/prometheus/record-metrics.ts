@@ -41,7 +41,7 @@ export function makeRecordMetrics(registry: Registry) {
   });
   // A series that begins at 1 is no increase to Prometheus: the first failure of a process would not be seen.
   for (const topic of RECORDED_TOPICS)
-    for (const counter of [failures, skipped]) counter.inc({ topic }, 0);
+    for (const counter of [rows, failures, skipped]) counter.inc({ topic }, 0);
   return {
     recorded: (topic: string, count: number, tookSeconds: number): void => {
       rows.inc({ topic }, count);

@@ -2,6 +2,8 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { makeChildren } from "./children.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
+const FAILURES = ["queue_full", "too_late", "worker_lost", "stopped"] as const;
+
 /** Counts of the verification stage; fits `VerifyMetrics`. */
 export function makeVerifyMetrics(registry: Registry) {
   const registers = [registry];
@@ -36,6 +38,9 @@ export function makeVerifyMetrics(registry: Registry) {
     labelNames: ["unit"],
     registers,
   });
+  // A series that begins at 1 is no increase to Prometheus, and a queue that is empty is not one that is not there.
+  for (const cause of FAILURES) unavailable.inc({ cause }, 0);
+  for (const unit of ["requests", "bytes"]) queued.set({ unit }, 0);
   const secondsOf = makeChildren((where: string) => seconds.labels({ where }));
   const genuineOf = makeChildren((where: string) =>
     makeChildren((method: string) => verdicts.labels({ method, where, reason: "ok" })),

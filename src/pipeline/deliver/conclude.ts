@@ -13,6 +13,8 @@ import { storedText } from "./stored-text.ts";
 export interface Conclusion {
   readonly attempt: Attempt;
   readonly followUp: FollowUp | null;
+  /** What its request took; null where none was made. */
+  readonly tookMs: number | null;
 }
 
 const GONE = 410;
@@ -28,6 +30,7 @@ export function concludeTry(input: {
   readonly random: Random;
 }): Conclusion {
   const { task, config, reply, startedAtMs } = input;
+  const tookMs = reply.latencyMs;
   const end: TryEnd = {
     attemptedAtMs: startedAtMs,
     receiverUrl: config.receiverUrl,
@@ -35,9 +38,10 @@ export function concludeTry(input: {
     responseBody: reply.kind === "response" ? reply.body : reply.reason,
     latencyMs: Math.max(0, Math.round(reply.latencyMs)),
   };
-  if (isSuccess(reply)) return { attempt: rowOf(task, end, "delivered", null), followUp: null };
+  if (isSuccess(reply))
+    return { attempt: rowOf(task, end, "delivered", null), followUp: null, tookMs };
   if (isGone(reply) || task.tryNumber > config.retryMaxAttempts)
-    return { attempt: rowOf(task, end, "dead", null), followUp: null };
+    return { attempt: rowOf(task, end, "dead", null), followUp: null, tookMs };
   const dueAtMs =
     input.nowMs +
     retryDelayMs({
@@ -51,6 +55,7 @@ export function concludeTry(input: {
   return {
     attempt: rowOf(task, end, reply.kind === "timeout" ? "timeout" : "failed", dueAtMs),
     followUp: { tryNumber: task.tryNumber + 1, deferrals: 0, dueAtMs },
+    tookMs,
   };
 }
 
@@ -62,7 +67,7 @@ export function concludeDead(
   nowMs: number,
 ): Conclusion {
   const end = withoutRequest(receiverUrl, reason, nowMs);
-  return { attempt: rowOf(task, end, "dead", null), followUp: null };
+  return { attempt: rowOf(task, end, "dead", null), followUp: null, tookMs: null };
 }
 
 /** The rate limit put the try off until `dueAtMs`. */
@@ -76,6 +81,7 @@ export function concludeRateLimited(
   return {
     attempt: rowOf(task, end, "rate_limited", dueAtMs),
     followUp: { tryNumber: task.tryNumber, deferrals: task.deferrals + 1, dueAtMs },
+    tookMs: null,
   };
 }
 

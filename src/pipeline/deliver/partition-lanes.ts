@@ -76,7 +76,7 @@ export class PartitionLanes implements LaneHost {
         this.#endRecord(concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now())),
       onHeld: (change) => shared.ports.metrics.held(change),
       onDead: (count) => {
-        for (let n = 0; n < count; n += 1) shared.ports.metrics.attempted("dead", 0);
+        for (let n = 0; n < count; n += 1) shared.ports.metrics.attempted("dead", null);
       },
     });
   }
@@ -229,7 +229,7 @@ export class PartitionLanes implements LaneHost {
   }
 
   async #conclude(task: DeliveryTask, end: Conclusion): Promise<void> {
-    const { attempt, followUp } = end;
+    const { attempt, followUp, tookMs } = end;
     // Somebody else has brought the run to its end: a row that says it goes on would stand in the place of that one's.
     if (followUp !== null && this.endIfOver(task)) return;
     const records = [this.#endRecord(end)];
@@ -237,7 +237,7 @@ export class PartitionLanes implements LaneHost {
     if (next !== null) records.push(this.#taskRecord(next, this.clock.now()));
     if (!(await this.#moveOn(task, next, records, end))) return;
     const { metrics, logger } = this.#shared.ports;
-    metrics.attempted(attempt.status, attempt.latencyMs / 1000);
+    metrics.attempted(attempt.status, tookMs === null ? null : tookMs / 1000);
     const { eventId, destinationId, tryNumber, status, httpStatus, latencyMs } = attempt;
     const line = { eventId, destinationId, tryNumber, status, httpStatus, latencyMs };
     logger.debug(line, "delivery.attempted");

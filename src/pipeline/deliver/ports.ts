@@ -36,7 +36,8 @@ export type DeferralReason =
   | "early";
 
 export interface DeliverMetrics {
-  attempted(status: AttemptStatus, seconds: number): void;
+  /** The end of a try; `seconds` of its request, null where none was made. */
+  attempted(status: AttemptStatus, seconds: number | null): void;
   deferred(reason: DeferralReason): void;
   /** A redelivered task whose end (or successor) is already in the log. */
   droppedDuplicate(): void;
