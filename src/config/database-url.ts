@@ -20,3 +20,20 @@ export function parseDatabaseUrl(text: string): URL | null {
   const hosts = [url.hostname, ...url.searchParams.getAll("host")];
   return isCutApart || hosts.some((host) => host.includes(",")) ? null : url;
 }
+
+/** What `pg` reads of TLS; it overlooks any other parameter, and then connects without. */
+const TLS_PARAMETERS: ReadonlySet<string> = new Set([
+  "ssl",
+  "sslcert",
+  "sslkey",
+  "sslmode",
+  "sslnegotiation",
+  "sslrootcert",
+]);
+
+/** False where TLS is asked for in a way that nobody reads: with a mistyped parameter, or an empty one. */
+export function readsTlsParameters(text: string): boolean {
+  return [...(parseDatabaseUrl(text)?.searchParams ?? [])].every(
+    ([name, value]) => !/^(?:ssl|tls)/i.test(name) || (TLS_PARAMETERS.has(name) && value !== ""),
+  );
+}

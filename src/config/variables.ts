@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { API_KEY_FORM, looksLikeApiKey } from "../domain/api-key.ts";
-import { parseDatabaseUrl } from "./database-url.ts";
+import { parseDatabaseUrl, readsTlsParameters } from "./database-url.ts";
 import {
   base64Key,
   baseUrl,
@@ -25,6 +25,10 @@ export const VARIABLES = {
     .refine(
       (text) => parseDatabaseUrl(text) !== null,
       "must be postgresql://user:password@host:5432/database with one host, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F)",
+    )
+    .refine(
+      (text) => readsTlsParameters(text),
+      "has a TLS parameter that is not read, or is empty: set sslmode=verify-full, and sslrootcert, sslcert and sslkey to files where needed",
     )
     .optional(),
   CLICKHOUSE_URL: clickHouseUrl.optional(),

@@ -208,6 +208,16 @@ describe("configuration", () => {
     expect(summarizeConfig(config)["databaseUrl"]).toBe(shown);
   });
 
+  it.each(["sslmod=require", "sslMode=require", "ssl-mode=require", "sslmode=", "tls=true"])(
+    "refuses DATABASE_URL with %s, which pg overlooks: the password was sent without TLS",
+    (parameter) => {
+      const url = `postgresql://u:CANARY@host/db?application_name=x&${parameter}`;
+      expect(refusal({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).toBe(
+        "DATABASE_URL has a TLS parameter that is not read, or is empty: set sslmode=verify-full, and sslrootcert, sslcert and sslkey to files where needed",
+      );
+    },
+  );
+
   it.each(["RELAY_PUBLIC_INGEST_URL", "RELAY_TEST_INGEST_URL"])(
     "refuses a %s that no path can be put behind: user, query and fragment were taken",
     (name) => {
