@@ -1,3 +1,4 @@
+import { isIP, isIPv4 } from "node:net";
 import { availableParallelism } from "node:os";
 import { z } from "zod";
 import { UsageError } from "../domain/errors.ts";
@@ -80,6 +81,7 @@ function toConfig(values: Values): RelayConfig {
       "CLICKHOUSE_CLUSTER is set without CLICKHOUSE_URL: set the address of one of its nodes, or unset it to use the embedded store",
     );
   }
+  refuseSamePort(values);
   return {
     roles: [...new Set(values.RELAY_ROLES)],
     dataDir: values.RELAY_DATA_DIR,
@@ -112,6 +114,41 @@ function toConfig(values: Values): RelayConfig {
     verifyThreads: values.RELAY_VERIFY_THREADS ?? Math.max(1, availableParallelism() - 1),
     logLevel: values.LOG_LEVEL,
   };
+}
+
+/** The servers of this process: who looked for another one on the port would find none. */
+function refuseSamePort(values: Values): void {
+  const { RELAY_ROLES: roles, RELAY_INGEST_SHARE_PORT: isShared, RELAY_INGEST_PORT: port } = values;
+  if (roles.includes("ingest") && isShared && port === 0)
+    throw new UsageError(
+      "RELAY_INGEST_SHARE_PORT is true and RELAY_INGEST_PORT is 0, any free port: set the port that is to be shared",
+    );
+  const names = ["API", "INGEST", "OPS"] as const;
+  const servers = names
+    .filter((name) => name === "OPS" || roles.includes(name === "API" ? "api" : "ingest"))
+    .map((name) => ({
+      variable: `RELAY_${name}_PORT`,
+      port: values[`RELAY_${name}_PORT`],
+      host: values[`RELAY_${name}_HOST`],
+    }));
+  for (const [index, later] of servers.entries()) {
+    const same = servers
+      .slice(0, index)
+      .find(({ port: taken, host }) => taken === later.port && doHostsMeet(host, later.host));
+    if (same !== undefined && later.port !== 0)
+      throw new UsageError(
+        `${same.variable} and ${later.variable} are both ${later.port}: set one of them to another port`,
+      );
+  }
+}
+
+/** Whether one address would be listened on twice, as far as is known without asking the system. */
+function doHostsMeet(one: string, other: string): boolean {
+  return one === other || holdsAddress(one, other) || holdsAddress(other, one);
+}
+
+function holdsAddress(all: string, host: string): boolean {
+  return (all === "::" && isIP(host) !== 0) || (all === "0.0.0.0" && isIPv4(host));
 }
 
 function toKafka(values: Values): KafkaConfig | null {

@@ -123,6 +123,35 @@ describe("configuration", () => {
     expect(refusal(env as Record<string, string>)).toBe(message);
   });
 
+  it.each([
+    [{ RELAY_API_PORT: "9090" }, "RELAY_API_PORT and RELAY_OPS_PORT are both 9090"],
+    [{ RELAY_INGEST_PORT: "8080" }, "RELAY_API_PORT and RELAY_INGEST_PORT are both 8080"],
+    [{ RELAY_OPS_HOST: "::", RELAY_OPS_PORT: "8081" }, "RELAY_INGEST_PORT and RELAY_OPS_PORT are"],
+  ])(
+    "refuses one port for two servers, %j: it was told to be in use by another",
+    (env, message) => {
+      expect(refusal(env as Record<string, string>)).toContain(message);
+      expect(refusal(env as Record<string, string>)).toMatch(/: set one of them to another port$/);
+    },
+  );
+
+  it.each([
+    { RELAY_API_PORT: "9090", RELAY_API_HOST: "127.0.0.2" },
+    { RELAY_API_PORT: "9090", RELAY_API_HOST: "::1" },
+    { RELAY_API_PORT: "8081", RELAY_ROLES: "api" },
+    { RELAY_API_PORT: "0", RELAY_INGEST_PORT: "0", RELAY_OPS_PORT: "0" },
+  ])("takes %j: no address is listened on twice", (env) => {
+    expect(() => loadConfig(env as Record<string, string>)).not.toThrow();
+  });
+
+  it("refuses to share port 0, of which each process would get another: URLs had the port 0", () => {
+    const shared = { RELAY_INGEST_SHARE_PORT: "true", RELAY_INGEST_PORT: "0" };
+    expect(refusal(shared)).toBe(
+      "RELAY_INGEST_SHARE_PORT is true and RELAY_INGEST_PORT is 0, any free port: set the port that is to be shared",
+    );
+    expect(() => loadConfig({ ...shared, RELAY_ROLES: "api" })).not.toThrow();
+  });
+
   it("requires an encryption key with an external database, since every node needs the same", () => {
     expect(refusal({ DATABASE_URL: "postgresql://u:p@db/relay" })).toMatch(
       /^set RELAY_ENCRYPTION_KEY/,
