@@ -14,6 +14,7 @@ import {
   type EmbeddedPostgres,
 } from "../embedded/pglite/start.ts";
 import { UsageError } from "../domain/errors.ts";
+import { refuseUnreadableCertificates } from "./database-certificates.ts";
 
 export interface ConfigFeedHandlers {
   readonly onChange: (change: ConfigChange) => void;
@@ -41,7 +42,7 @@ const MAX_CONNECTIONS = 10;
 
 type Connection = Parameters<typeof openDatabase>[0]["connection"];
 
-/** @throws {UsageError} when the embedded engine cannot be started or attached to */
+/** @throws {UsageError} when the embedded engine cannot be started or attached to, or a certificate cannot be read */
 export async function openConfigStore(options: ConfigStoreOptions): Promise<OpenConfigStore> {
   const { logger, clock } = options;
   const embedded =
@@ -71,7 +72,10 @@ function serve({ dataDir, logger, templateFile }: ConfigStoreOptions): Promise<E
 }
 
 async function remoteConnection(options: ConfigStoreOptions): Promise<Connection> {
-  if (options.databaseUrl !== null) return { connectionString: options.databaseUrl };
+  if (options.databaseUrl !== null) {
+    await refuseUnreadableCertificates(options.databaseUrl);
+    return { connectionString: options.databaseUrl };
+  }
   const attached = await attachEmbeddedPostgres(options.dataDir);
   if (attached === null)
     throw new UsageError(
