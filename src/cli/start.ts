@@ -126,19 +126,20 @@ async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
       io.stdout,
       `API key         the one in ${key.source} is revoked: make another with relay keys create --org ${config.bootstrap.org}`,
     );
-  if (key.kind !== "usable" || api === null || relay.ingestPort === null) return;
-  if (config.databaseUrl === null) await printFirstSteps(io, welcome, api, key.key);
+  if (key.kind !== "usable" || api === null || config.databaseUrl !== null) return;
+  // Output is often collected as a log: a key that the operator gave is not repeated there.
+  const shownKey = config.bootstrap.apiKey === null ? key.key : "$RELAY_BOOTSTRAP_API_KEY";
+  printLine(io.stdout, `API key         ${shownKey}`);
+  // The last of them lists what the delivery role has recorded.
+  if (ROLES.every((role) => config.roles.includes(role)))
+    await printFirstSteps(io, welcome, { api, key: key.key, shownKey });
 }
 
 async function printFirstSteps(
   io: CommandIo,
-  { config, logger }: Welcome,
-  api: string,
-  key: string,
+  { logger }: Pick<Welcome, "logger">,
+  { api, key, shownKey }: Readonly<Record<"api" | "key" | "shownKey", string>>,
 ): Promise<void> {
-  // Output is often collected as a log: a key that the operator gave is not repeated there.
-  const shownKey = config.bootstrap.apiKey === null ? key : "$RELAY_BOOTSTRAP_API_KEY";
-  printLine(io.stdout, `API key         ${shownKey}`);
   let lines: readonly string[];
   try {
     lines = await firstCurlLines({ api }, key, shownKey);

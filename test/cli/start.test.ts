@@ -123,6 +123,17 @@ describe("relay start", () => {
     expect(relay.output()).not.toContain("delivery.recovered");
   });
 
+  it("warns of embedded stores without the delivery role, and prints the key also without ingest: it took webhooks that nobody could record, and showed how to list them", async () => {
+    for (const roles of ["api,ingest", "api"]) {
+      await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, RELAY_ROLES: roles });
+      await relay.start();
+      await waitFor("the key", () => /^API key +rk_/m.test(relay.output()));
+      expect(relay.output()).toContain("relay.nobody_delivers");
+      expect(await relay.kill("SIGTERM")).toBe(0);
+      expect(relay.output()).not.toContain("sleep 1; curl");
+    }
+  }, 120_000);
+
   it("asks its own API where it listens: it asked localhost whatever RELAY_API_HOST said", async () => {
     await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, RELAY_API_HOST: "127.0.0.2" });
     await relay.start();
