@@ -224,6 +224,7 @@ async function checkSettings(
       configNames: Object.keys(settings),
     })),
   });
+  const fatal: FatalSetting[] = [];
   for (const { name, settings } of specs) {
     const entries =
       resources.find((resource) => resource.resourceName === name)?.configEntries ?? [];
@@ -231,14 +232,29 @@ async function checkSettings(
       const actual = entries.find((entry) => entry.configName === key)?.configValue;
       if (actual === undefined || actual === wanted || isMoreGenerous(key, actual, wanted))
         continue;
-      if (FATAL_SETTINGS.has(key))
-        throw new LogError(
-          "log_unavailable",
-          `topic ${name} has ${key}=${actual}: set it to ${wanted}`,
-        );
-      logger.warn({ topic: name, setting: key, actual, wanted }, "log.topic_setting_differs");
+      if (FATAL_SETTINGS.has(key)) fatal.push({ name, key, actual, wanted });
+      else logger.warn({ topic: name, setting: key, actual, wanted }, "log.topic_setting_differs");
     }
   }
+  const [first] = fatal;
+  if (first === undefined) return;
+  // All that are set alike, so that they can be mended in one go.
+  const alike = fatal.filter(
+    ({ name, key, wanted }) => name !== first.name && key === first.key && wanted === first.wanted,
+  );
+  const others =
+    alike.length === 0 ? "" : `, also that of ${alike.map(({ name }) => name).join(", ")}`;
+  throw new LogError(
+    "log_unavailable",
+    `topic ${first.name} has ${first.key}=${first.actual}: set it to ${first.wanted}${others}`,
+  );
+}
+
+interface FatalSetting {
+  readonly name: string;
+  readonly key: string;
+  readonly actual: string;
+  readonly wanted: string;
 }
 
 function isMoreGenerous(key: string, actual: string, wanted: string): boolean {

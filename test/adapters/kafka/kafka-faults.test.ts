@@ -1,5 +1,11 @@
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import type { Log, LogError, LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
+import {
+  TOPICS,
+  type Log,
+  type LogError,
+  type LogRecord,
+  type OwnedPartition,
+} from "../../../src/domain/log.ts";
 import { ConfigResourceTypes, Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
 import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
@@ -275,6 +281,16 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await expect(openTestKafkaLog(kafka.brokers, { topicPrefix })).rejects.toThrow(
         /topic t\w+\.\S+ has max\.message\.bytes=1049576: set it to \d+/,
       );
+    });
+
+    test("topics made for smaller payloads are named all at once: each start named the next of thirteen", async () => {
+      const topicPrefix = freshPrefix();
+      const small = await openTestKafkaLog(kafka.brokers, { topicPrefix, maxRecordBytes: 1_000 });
+      await small[Symbol.asyncDispose]();
+      const refusal: unknown = await openTestKafkaLog(kafka.brokers, { topicPrefix }).catch(
+        (error: unknown) => error,
+      );
+      for (const topic of TOPICS) expect(String(refusal)).toContain(`${topicPrefix}${topic}`);
     });
 
     test("topics that the broker compresses in a way that cannot be read are refused at start: webhooks were taken and never delivered", async () => {
