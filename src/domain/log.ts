@@ -51,10 +51,17 @@ export class LogError extends Error {
     | "log_record_too_large"
     | "log_closed";
   readonly retryable: boolean;
-  constructor(code: LogError["code"], message: string, options?: ErrorOptions) {
+  /** Of an append that failed for some of its records only: where the others are, null for those. Null: it failed for all. */
+  readonly appended: readonly (Position | null)[] | null;
+  constructor(
+    code: LogError["code"],
+    message: string,
+    options: ErrorOptions & { readonly appended?: readonly (Position | null)[] } = {},
+  ) {
     super(message, options);
     this.name = "LogError";
     this.code = code;
+    this.appended = options.appended ?? null;
     this.retryable = code !== "log_record_too_large" && code !== "log_closed";
   }
 }
@@ -63,6 +70,7 @@ export interface LogProducer {
   /**
    * Appends all records; resolves once they are durable (fsync, or acks=all), positions in the order given.
    * Calls made close together share one write. Records of one call and one partition stay in order.
+   * What fails for some of the records only is told with where the others are: see `LogError.appended`.
    * @throws {LogError}
    */
   append(records: readonly NewRecord[]): Promise<readonly Position[]>;

@@ -8,10 +8,13 @@ export interface PlacedRecord {
   readonly value: Uint8Array;
 }
 
+/** Where a record is, or why it is not there. */
+export type Appended = Position | LogError;
+
 export interface AccumulatorOptions {
-  /** Writes one batch; positions in the order given. `maybeSent` tells, at any time, whether bytes can have left. */
+  /** Writes one batch; what came of each, in the order given. `maybeSent` tells, at any time, whether bytes can have left. */
   readonly send: (records: readonly PlacedRecord[]) => {
-    readonly done: Promise<readonly Position[]>;
+    readonly done: Promise<readonly Appended[]>;
     readonly maybeSent: () => boolean;
   };
   readonly maxBatchBytes: number;
@@ -32,7 +35,7 @@ interface Call {
   /** Set when the call is in flight. */
   maybeSent: (() => boolean) | null;
   settled: boolean;
-  readonly resolve: (positions: readonly Position[]) => void;
+  readonly resolve: (appended: readonly Appended[]) => void;
   readonly reject: (error: Error) => void;
 }
 
@@ -64,7 +67,7 @@ export class Accumulator {
   }
 
   /** The records of one call travel in one batch, so they must fit: see `chunk`. @throws {LogError} */
-  append(records: readonly PlacedRecord[]): Promise<readonly Position[]> {
+  append(records: readonly PlacedRecord[]): Promise<readonly Appended[]> {
     const sizeBytes = records.reduce((sum, record) => sum + sizeOf(record), 0);
     if (this.queuedBytes > 0 && this.queuedBytes + sizeBytes > this.#options.maxQueuedBytes)
       return Promise.reject(
@@ -144,12 +147,12 @@ export class Accumulator {
     this.#schedule();
   }
 
-  async #finish(calls: readonly Call[], done: Promise<readonly Position[]>): Promise<void> {
+  async #finish(calls: readonly Call[], done: Promise<readonly Appended[]>): Promise<void> {
     try {
-      const positions = await done;
+      const appended = await done;
       let next = 0;
       for (const call of calls) {
-        const own = positions.slice(next, next + call.records.length);
+        const own = appended.slice(next, next + call.records.length);
         next += call.records.length;
         if (!call.settled) {
           call.settled = true;

@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { classToGuard } from "./guard-class.ts";
+import { isAnswerForEach, type ProduceAnswer } from "./produce-answers.ts";
 
 interface ClusterMetadata {
   readonly topicMetadata: readonly {
@@ -7,33 +8,39 @@ interface ClusterMetadata {
     readonly partitionMetadata: readonly { readonly partitionErrorCode: number }[];
   }[];
 }
-interface ProtocolRequest {
+interface ProtocolRequest<Answer> {
   readonly request: object;
-  readonly response: { readonly parse: (data: ClusterMetadata) => Promise<unknown> };
+  readonly response: { readonly parse: (data: Answer) => Promise<unknown> };
 }
 interface Broker {
   readonly connectionPool: { readonly pool: readonly { readonly socket?: Socket | null }[] };
-  lookupRequest: (apiKey: number, versions: object) => (request: object) => ProtocolRequest;
+  lookupRequest: <Answer>(
+    apiKey: number,
+    versions: object,
+  ) => (request: object) => ProtocolRequest<Answer>;
 }
 interface BrokerMethods {
   connect: (this: Broker) => Promise<void>;
   metadata: (this: Broker, topics?: readonly string[]) => Promise<unknown>;
+  produce: (this: Broker, request: object) => Promise<unknown>;
 }
 
 /** From the first packet to the end of the authentication. */
 const ANSWER_WITHIN_MS = 3_000;
 
 /**
- * Two things that keep kafkajs from starting on a cluster that is not all well. It begins with the first broker of the list and
+ * Three things that kafkajs cannot do on a cluster that is not all well. It begins with the first broker of the list and
  * goes on to the next one only when a connection fails: one that is frozen takes connections and answers nothing, so it would be
- * asked for ever. And what it asks of the whole cluster fails when one partition of any topic, anybody's, has no leader.
- * This ends a connection that is not answered, as one that failed, and passes over such partitions where no topic is named.
+ * asked for ever. What it asks of the whole cluster fails when one partition of any topic, anybody's, has no leader. And a
+ * batch fails as a whole, and is sent again as a whole, when one partition takes nothing: for too few replicas, or by its rights.
+ * This ends a connection that is not answered, as one that failed, passes over such partitions where no topic is named, and hands
+ * out what was answered for each partition.
  * Safe to call again.
  */
 export function guardBroker(): void {
   const prototype = classToGuard("broker/index.js") as BrokerMethods | null;
   if (prototype === null) return;
-  const { connect, metadata } = prototype;
+  const { connect, metadata, produce } = prototype;
   prototype.connect = async function guardedConnect(this: Broker) {
     const timer = setTimeout(() => {
       const late = Object.assign(new Error("the broker does not answer"), { code: "ETIMEDOUT" });
@@ -46,19 +53,33 @@ export function guardBroker(): void {
     }
   };
   prototype.metadata = function guardedMetadata(this: Broker, topics = []) {
-    return metadata.call(topics.length > 0 ? this : passingOverFailures(this), topics);
+    return metadata.call(topics.length > 0 ? this : withParse(this, passOverFailures), topics);
+  };
+  prototype.produce = function guardedProduce(this: Broker, request) {
+    return produce.call(withParse(this, answerForEach), request);
   };
 }
 
-function passingOverFailures(broker: Broker): Broker {
-  const lookupRequest: Broker["lookupRequest"] = (apiKey, versions) => (asked) => {
-    const { request, response } = broker.lookupRequest(apiKey, versions)(asked);
-    return {
-      request,
-      response: { ...response, parse: (data) => response.parse(withoutFailures(data)) },
-    };
+type Parse<Answer> = (data: Answer) => Promise<unknown>;
+
+/** The broker, whose answers to this request are read by another function. */
+function withParse<Answer>(
+  broker: Broker,
+  change: (parse: Parse<Answer>) => Parse<Answer>,
+): Broker {
+  const lookupRequest = (apiKey: number, versions: object) => (asked: object) => {
+    const { request, response } = broker.lookupRequest<Answer>(apiKey, versions)(asked);
+    return { request, response: { ...response, parse: change(response.parse) } };
   };
   return Object.assign(Object.create(broker) as Broker, { lookupRequest });
+}
+
+function passOverFailures(parse: Parse<ClusterMetadata>): Parse<ClusterMetadata> {
+  return (data) => parse(withoutFailures(data));
+}
+
+function answerForEach(parse: Parse<ProduceAnswer>): Parse<ProduceAnswer> {
+  return async (data) => (isAnswerForEach(data) ? data : parse(data));
 }
 
 function withoutFailures(data: ClusterMetadata): ClusterMetadata {

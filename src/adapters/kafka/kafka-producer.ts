@@ -1,7 +1,7 @@
 import type { Kafka, Message, Producer } from "kafkajs";
 import { LogError, type NewRecord, type Position, type Topic } from "../../domain/log.ts";
 import { partitionOf } from "../../pipeline/log/partition.ts";
-import { Accumulator, chunk, type PlacedRecord } from "./accumulator.ts";
+import { Accumulator, chunk, type Appended, type PlacedRecord } from "./accumulator.ts";
 import type { WireWatch } from "./kafka-client.ts";
 import {
   DEFAULT_APPEND_TIMEOUT_MS,
@@ -9,12 +9,15 @@ import {
   topicName,
   type KafkaLogOptions,
 } from "./kafka-options.ts";
+import { refusalOf, type PartitionAnswer } from "./produce-answers.ts";
 import { settledWithin } from "./settled-within.ts";
 
 const ALL_REPLICAS = -1;
 const MAX_BATCH_BYTES = 512 * 1024;
 const MAX_BATCH_RECORDS = 500;
 const DRAIN_TIMEOUT_MS = 5_000;
+
+type NamedAnswer = PartitionAnswer & { readonly topicName: string };
 
 /** `append` of the log port on kafkajs: batches, `acks=all`, no idempotence (it loses records under concurrent sends). */
 export class KafkaProducer implements AsyncDisposable {
@@ -69,11 +72,12 @@ export class KafkaProducer implements AsyncDisposable {
     const placed = records.map((record) => this.#place(record, partitions));
     const chunks = chunk(placed, MAX_BATCH_BYTES);
     const [only] = chunks;
-    if (chunks.length === 1 && only !== undefined) return this.#accumulator.append(only);
-    const positions: Position[] = [];
+    if (chunks.length === 1 && only !== undefined)
+      return positionsOf(await this.#accumulator.append(only));
+    const appended: Appended[] = [];
     // One after the other: batches that fly together may land in another order.
-    for (const part of chunks) positions.push(...(await this.#accumulator.append(part)));
-    return positions;
+    for (const part of chunks) appended.push(...(await this.#accumulator.append(part)));
+    return positionsOf(appended);
   }
 
   #place(record: NewRecord, partitions: number): PlacedRecord {
@@ -98,7 +102,7 @@ export class KafkaProducer implements AsyncDisposable {
   async #sendBatch(
     records: readonly PlacedRecord[],
     maybeSent: () => boolean,
-  ): Promise<readonly Position[]> {
+  ): Promise<readonly Appended[]> {
     const messages = new Map<Topic, Message[]>();
     for (const { topic, key, value, partition } of records) {
       const message = {
@@ -119,13 +123,17 @@ export class KafkaProducer implements AsyncDisposable {
           messages: list,
         })),
       });
-      const next = new Map<string, number>();
-      for (const { topicName: name, partition, baseOffset } of results)
-        next.set(`${name}/${partition}`, Number(baseOffset));
+      const next = new Map<string, number | LogError>();
+      for (const { topicName: name, ...answer } of results as readonly NamedAnswer[])
+        next.set(
+          `${name}/${answer.partition}`,
+          answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),
+        );
       return records.map(({ topic, partition }) => {
         const slot = `${topicName(this.#options.topicPrefix, topic)}/${partition}`;
         const offset = next.get(slot);
         if (offset === undefined) throw new Error(`no position for ${slot}`);
+        if (offset instanceof LogError) return offset;
         next.set(slot, offset + 1);
         return { partition, offset };
       });
@@ -145,4 +153,14 @@ export class KafkaProducer implements AsyncDisposable {
     this.#accumulator.close();
     await this.#producer.disconnect();
   }
+}
+
+/** @throws {LogError} that of the first record that is not there, with the positions of the others */
+function positionsOf(appended: readonly Appended[]): readonly Position[] {
+  const refusal = appended.find((one) => one instanceof LogError);
+  if (refusal === undefined) return appended as readonly Position[];
+  throw new LogError(refusal.code, refusal.message, {
+    cause: refusal.cause,
+    appended: appended.map((one) => (one instanceof LogError ? null : one)),
+  });
 }

@@ -71,8 +71,23 @@ export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
         at += call.records.length;
       }
     } catch (error) {
-      onFailure(batch, retryMs, error);
+      onFailure(resolveAppended(batch, error), retryMs, error);
     }
+  }
+
+  /** A partition that takes nothing must not hold back the others. @returns the calls of which records are missing */
+  function resolveAppended(batch: readonly Waiting[], error: unknown): readonly Waiting[] {
+    const appended = error instanceof LogError ? error.appended : null;
+    if (appended === null) return batch;
+    let at = 0;
+    return batch.filter((call) => {
+      const found = appended.slice(at, at + call.records.length);
+      at += call.records.length;
+      const positions = found.filter((position) => position !== null);
+      if (positions.length < found.length) return true;
+      call.resolve(positions);
+      return false;
+    });
   }
 
   function onFailure(batch: readonly Waiting[], retryMs: number, error: unknown): void {

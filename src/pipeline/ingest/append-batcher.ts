@@ -7,10 +7,8 @@ export interface AppendPorts {
   readonly clock: Clock;
   /** Runs `flush` once this turn of the event loop has taken in what it had. */
   readonly defer: (flush: () => void) => void;
-  /** One append of the log: how long it took and how many records shared it; null when it failed. */
-  readonly appended: (seconds: number, records: number, failure: string | null) => void;
-  /** Why one failed. */
-  readonly failed: (error: unknown, records: number) => void;
+  /** One append of the log: how long it took, how many records shared it, and the log's error, null when all are durable. */
+  readonly appended: (seconds: number, records: number, failure: Error | null) => void;
 }
 
 /** Somebody who waits for a record to be durable. */
@@ -39,25 +37,24 @@ export function makeAppendBatcher(
     waiters = [];
     const startedAt = ports.clock.monotonic();
     let settled = false;
-    function settleAll(durable: boolean): void {
+    function settleAll(isDurable: (index: number) => boolean): void {
       if (settled) return;
       settled = true;
-      for (const waiter of waiting) waiter.settle(durable);
+      for (const [index, waiter] of waiting.entries()) waiter.settle(isDurable(index));
     }
-    const cancelDeadline = ports.clock.schedule(deadlineMs, () => settleAll(false));
-    function finish(failure: string | null): void {
+    const cancelDeadline = ports.clock.schedule(deadlineMs, () => settleAll(() => false));
+    function finish(failure: Error | null): void {
       cancelDeadline();
       ports.appended((ports.clock.monotonic() - startedAt) / 1_000, batch.length, failure);
-      settleAll(failure === null);
+      // A partition that takes nothing must not cost the endpoints of the others their answers.
+      const found = failure instanceof LogError ? failure.appended : null;
+      settleAll((index) => failure === null || (found?.[index] ?? null) !== null);
       for (const waiter of waiting) waiter.release();
     }
     // A log that throws instead of rejecting must not end the process.
     (async () => ports.append(batch))().then(
       () => finish(null),
-      (error: unknown) => {
-        ports.failed(error, batch.length);
-        finish(error instanceof LogError ? error.code : "log_failed");
-      },
+      (error: unknown) => finish(error instanceof Error ? error : new Error(String(error))),
     );
   }
 

@@ -5,7 +5,7 @@ import { makeAdmission } from "./admission.ts";
 import type { Admission } from "./admission.ts";
 import { encodeAnswer, makeTimeFormatter } from "./answer.ts";
 import { makeAppendBatcher } from "./append-batcher.ts";
-import { makeAppendFailures } from "./append-failures.ts";
+import { makeAppendWatch } from "./watch-appends.ts";
 import { allowedMethods, isAllowed } from "./methods.ts";
 import type { IngestOutcome, UnavailableCause } from "./outcome.ts";
 import type { IngestOptions, IngestPorts } from "./ports.ts";
@@ -48,8 +48,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
       append: ports.append,
       clock,
       defer: ports.defer,
-      appended: (seconds, records, failure) => metrics.appended(seconds, records, failure),
-      failed: makeAppendFailures({ clock, logger: ports.logger }),
+      appended: makeAppendWatch(ports),
     },
     options.deadlineMs,
   );

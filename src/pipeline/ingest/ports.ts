@@ -15,7 +15,7 @@ export interface IngestPorts {
   ) => Lookup<EndpointConfig> | Promise<Lookup<EndpointConfig>>;
   /** Synchronous when done on the loop. */
   readonly verify: (request: VerificationRequest) => Verdict | Promise<Verdict>;
-  /** Durable when resolved. @throws {LogError} */
+  /** Durable when resolved. @throws {LogError} which tells what is durable nevertheless */
   readonly append: (records: readonly NewRecord[]) => Promise<readonly Position[]>;
   /** `evt_` + ULID whose time is `timeMs`. */
   readonly newEventId: (timeMs: number) => string;
@@ -31,7 +31,7 @@ export interface IngestMetrics {
   answered(outcome: OutcomeKind, seconds: number): void;
   /** Why a request was answered 503. */
   refused(cause: UnavailableCause): void;
-  /** One append returned; `failure` is the log's error code, null when durable. */
+  /** One append returned; `failure` is the log's error code, null when all of it is durable. */
   appended(seconds: number, records: number, failure: string | null): void;
 }
 

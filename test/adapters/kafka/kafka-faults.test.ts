@@ -262,6 +262,31 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await until(() => sockets() === 0, "no socket", DEADLINE_MS);
     });
 
+    test("regression: a partition that does not take records fails these only: the others were written again and again, and failed with them", async () => {
+      const topicPrefix = freshPrefix();
+      const log = own(await openTestKafkaLog(kafka.brokers, { topicPrefix }));
+      const admin = own(await connectAdmin(kafka.brokers));
+      const refused = `${topicPrefix}events`;
+      const { "max.message.bytes": maxBytes = "" } = await admin.ofTopic(refused);
+      await admin.setOfTopic(refused, { "max.message.bytes": "1000" });
+      const large = rec("x".repeat(2_000));
+      const other = { ...rec("taken"), topic: "attempts" } as const;
+
+      const alone = log.append([other]);
+      const mixed = log.append([other, large, { ...other, partition: 1 }]);
+      await expect(mixed).rejects.toMatchObject({
+        code: "log_unavailable",
+        message: `${refused}/0 did not take the records`,
+        cause: { type: "MESSAGE_TOO_LARGE" },
+        appended: [{ partition: 0, offset: 1 }, null, { partition: 1, offset: 0 }],
+      });
+      expect(await alone).toEqual([{ partition: 0, offset: 0 }]);
+      expect(await log.append([other])).toEqual([{ partition: 0, offset: 2 }]);
+
+      await admin.setOfTopic(refused, { "max.message.bytes": maxBytes });
+      expect(await log.append([large])).toEqual([{ partition: 0, offset: 0 }]);
+    });
+
     test("a record over the limit is refused by name, and is not worth repeating", async () => {
       const log = own(await openTestKafkaLog(kafka.brokers, { maxRecordBytes: 1_000 }));
       await expect(log.append([rec("x".repeat(1_001))])).rejects.toMatchObject({

@@ -49,6 +49,27 @@ it("goes on trying while the log is away", async () => {
   expect(await written).toHaveLength(1);
 });
 
+it("regression: repeats only what is missing: one partition that took nothing held back the ends of all others", async () => {
+  let refuses = true;
+  const { clock, calls, appender } = makeAppender((keys) => {
+    if (!refuses || !keys.includes("bad")) return;
+    const appended = keys.map((key, offset) => (key === "bad" ? null : { partition: 1, offset }));
+    throw new LogError("log_unavailable", "refused", { appended });
+  });
+  const good = appender.append([record("a"), record("b")], () => true);
+  const bad = appender.append([record("c"), record("bad")], () => true);
+  await clock.advance(1_000);
+  expect(await good).toEqual([
+    { partition: 1, offset: 0 },
+    { partition: 1, offset: 1 },
+  ]);
+  expect(calls[0]).toEqual(["a", "b", "c", "bad"]);
+  expect(calls.slice(1).every((keys) => keys.join() === "c,bad")).toBe(true);
+  refuses = false;
+  await clock.advance(2_000);
+  expect(await bad).toHaveLength(2);
+});
+
 it("gives up with null when nobody needs the records any more", async () => {
   let needed = true;
   const { clock, appender } = makeAppender(() => {

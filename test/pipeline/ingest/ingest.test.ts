@@ -302,6 +302,21 @@ describe("when something does not work", () => {
     },
   );
 
+  test("regression: of one append those are answered 200 that are durable: a partition that took nothing cost all others their answers", async () => {
+    const rig = ingestRig();
+    rig.log.failWith = new LogError("log_unavailable", "refused", {
+      appended: [{ partition: 1, offset: 0 }, null, { partition: 1, offset: 1 }],
+    });
+    const answers = await Promise.all([send(rig), send(rig), send(rig)]);
+    expect(rig.log.appends).toEqual([3]);
+    expect(answers.map(statusOf)).toEqual([200, 503, 200]);
+    expect(rig.metrics.appends).toEqual(["log_unavailable"]);
+    expect(rig.logged.map(({ fields }) => fields)).toEqual([
+      { code: "log_unavailable", err: rig.log.failWith, events: 1 },
+    ]);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
   test("a log that throws at once is answered 503 as well", async () => {
     const rig = ingestRig({
       ports: {

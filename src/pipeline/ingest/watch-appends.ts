@@ -1,0 +1,34 @@
+import type { Clock } from "../../domain/clock.ts";
+import { LogError } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import type { IngestMetrics } from "./ports.ts";
+
+/** While the log is away thousands of appends a second may fail. */
+const TELL_EVERY_MS = 5_000;
+
+/** Counts appends, and tells why events are answered 503: one line at first, then one every five seconds with how many events it stands for. */
+export function makeAppendWatch(ports: {
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly logger: Logger;
+  readonly metrics: Pick<IngestMetrics, "appended">;
+}): (seconds: number, records: number, failure: Error | null) => void {
+  let toldAtMs = Number.NEGATIVE_INFINITY;
+  let events = 0;
+  return (seconds, records, failure) => {
+    const code = failure instanceof LogError ? failure.code : "log_failed";
+    ports.metrics.appended(seconds, records, failure === null ? null : code);
+    if (failure === null) return;
+    events += notDurable(failure) ?? records;
+    const nowMs = ports.clock.monotonic();
+    if (nowMs - toldAtMs < TELL_EVERY_MS) return;
+    ports.logger.error({ code, err: failure, events }, "log.append_failed");
+    toldAtMs = nowMs;
+    events = 0;
+  };
+}
+
+/** How many of them, where some are durable all the same. */
+function notDurable(failure: Error): number | null {
+  if (!(failure instanceof LogError) || failure.appended === null) return null;
+  return failure.appended.filter((position) => position === null).length;
+}
