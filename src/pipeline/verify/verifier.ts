@@ -42,7 +42,7 @@ const DEFAULT_LIMITS: PoolQueueLimits = {
   waitMs: 1000,
 };
 /** Of tokens of public keys: the costliest (P-521, each key of `jwks` that may be tried) takes 16 ms, and others wait for a batch. */
-const MOST_TOKENS_IN_A_BATCH = 8;
+const MOST_TOKENS_IN_A_BATCH = 16;
 
 /**
  * Verifies requests inline or through the pool, by what they cost. Every way runs the same checks as

@@ -98,7 +98,7 @@ describe("the queue before the pool", () => {
     );
     const body = verifier.verify(makeSignedRequest(10));
     await turn();
-    expect(metrics.batches).toEqual([8, 1]);
+    expect(metrics.batches).toEqual([16, 1]);
     held[1]?.release();
     expect(await body).toMatchObject({ valid: true });
     for (let index = 0; index < 4; index += 1) {
@@ -106,7 +106,7 @@ describe("the queue before the pool", () => {
       await turn();
     }
     expect(await Promise.all(tokens)).toHaveLength(20);
-    expect(metrics.batches).toEqual([8, 1, 8, 4]);
+    expect(metrics.batches).toEqual([16, 1, 4]);
   });
 
   it("has room for the largest body that can be configured: those above 64 MiB were 503 for ever", async () => {
