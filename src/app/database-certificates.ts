@@ -9,8 +9,9 @@ const FILE_PARAMETERS = ["sslrootcert", "sslcert", "sslkey"] as const;
  * @throws {UsageError} that names the file which cannot be read
  */
 export async function refuseUnreadableCertificates(databaseUrl: string): Promise<void> {
+  const parameters = parseDatabaseUrl(databaseUrl)?.searchParams;
   for (const name of FILE_PARAMETERS) {
-    const path = parseDatabaseUrl(databaseUrl)?.searchParams.getAll(name).at(-1);
+    const path = parameters?.getAll(name).at(-1);
     if (path === undefined) continue;
     try {
       await readFile(path);

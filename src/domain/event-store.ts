@@ -8,7 +8,7 @@ import type {
   FacetCounts,
   PageRange,
 } from "./event-query.ts";
-import type { OutcomeRecord } from "./outcome.ts";
+import type { FanoutRecord } from "./outcome.ts";
 
 /**
  * An event, and how to make the tokens it is found by (see searchable-leaf.ts). They are made when the row is written:
@@ -19,7 +19,7 @@ export interface EventRow {
   readonly tokens: () => readonly string[];
 }
 
-export type FanoutRow = Extract<OutcomeRecord, { kind: "fanout" }>;
+export type FanoutRow = FanoutRecord;
 
 /**
  * What the recorder writes to. A batch is stored once per `batchToken` (as far as the store remembers tokens), also when it is

@@ -42,14 +42,17 @@ export interface Position {
   readonly offset: number;
 }
 
+export const LOG_ERROR_CODES = [
+  "log_full",
+  "log_unavailable",
+  "log_outcome_unknown",
+  "log_record_too_large",
+  "log_closed",
+] as const;
+
 /** `full` and `unavailable` mean: not accepted, answer 503. `unknown`: it may or may not be in the log. */
 export class LogError extends Error {
-  readonly code:
-    | "log_full"
-    | "log_unavailable"
-    | "log_outcome_unknown"
-    | "log_record_too_large"
-    | "log_closed";
+  readonly code: (typeof LOG_ERROR_CODES)[number];
   readonly retryable: boolean;
   /** Of an append that failed for some of its records only: where the others are, null for those. Null: it failed for all. */
   readonly appended: readonly (Position | null)[] | null;
@@ -64,6 +67,11 @@ export class LogError extends Error {
     this.appended = options.appended ?? null;
     this.retryable = code !== "log_record_too_large" && code !== "log_closed";
   }
+}
+
+/** Of an append that failed with this: see `LogError.appended`. */
+export function appendedDespite(error: unknown): LogError["appended"] {
+  return error instanceof LogError ? error.appended : null;
 }
 
 export interface LogProducer {

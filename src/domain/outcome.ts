@@ -1,5 +1,6 @@
 import type { Attempt } from "./attempt.ts";
 import type { Provider } from "./enums.ts";
+import type { EventRecord } from "./event.ts";
 
 /** What follows the end of a try: its next try (or the same one, put off), due at a time. */
 export interface FollowUp {
@@ -14,17 +15,38 @@ export interface FollowUp {
  * `released` marks that an owner of this partition stopped by itself: the next owner need not wait.
  */
 export type OutcomeRecord =
-  | {
-      readonly kind: "fanout";
-      readonly eventId: string;
-      readonly orgId: string;
-      readonly endpointId: string;
-      readonly provider: Provider;
-      readonly signatureValid: boolean;
-      readonly eventReceivedAtMs: number;
-      readonly run: string;
-      readonly destinationIds: readonly string[];
-      readonly atMs: number;
-    }
+  | FanoutRecord
   | { readonly kind: "attempt"; readonly attempt: Attempt; readonly followUp: FollowUp | null }
   | { readonly kind: "released"; readonly ownerId: string; readonly atMs: number };
+
+export interface FanoutRecord {
+  readonly kind: "fanout";
+  readonly eventId: string;
+  readonly orgId: string;
+  readonly endpointId: string;
+  readonly provider: Provider;
+  readonly signatureValid: boolean;
+  readonly eventReceivedAtMs: number;
+  readonly run: string;
+  readonly destinationIds: readonly string[];
+  readonly atMs: number;
+}
+
+/** Tells that a run of the event goes to these destinations; `atMs` is when that was decided. */
+export function fanoutOf(
+  event: EventRecord,
+  chosen: Pick<FanoutRecord, "run" | "destinationIds" | "atMs">,
+): FanoutRecord {
+  return {
+    kind: "fanout",
+    eventId: event.id,
+    orgId: event.orgId,
+    endpointId: event.endpointId,
+    provider: event.provider,
+    signatureValid: event.signatureValid,
+    eventReceivedAtMs: event.receivedAtMs,
+    run: chosen.run,
+    destinationIds: chosen.destinationIds,
+    atMs: chosen.atMs,
+  };
+}

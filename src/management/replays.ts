@@ -3,6 +3,7 @@ import { RelayError } from "../domain/errors.ts";
 import type { EventRecord } from "../domain/event.ts";
 import { ID_PREFIXES } from "../domain/ids.ts";
 import { LogError, type NewRecord } from "../domain/log.ts";
+import { fanoutOf } from "../domain/outcome.ts";
 import { encodeOutcome } from "../pipeline/log/outcome-codec.ts";
 import { encodeTask } from "../pipeline/log/task-codec.ts";
 import { noteWrite } from "./audit.ts";
@@ -101,18 +102,7 @@ function recordsOf(
   atMs: number,
 ): readonly NewRecord[] {
   const key = event.endpointId;
-  const fanout = encodeOutcome({
-    kind: "fanout",
-    eventId: event.id,
-    orgId: event.orgId,
-    endpointId: event.endpointId,
-    provider: event.provider,
-    signatureValid: event.signatureValid,
-    eventReceivedAtMs: event.receivedAtMs,
-    run,
-    destinationIds,
-    atMs,
-  });
+  const fanout = encodeOutcome(fanoutOf(event, { run, destinationIds, atMs }));
   const tasks = destinationIds.map((destinationId): NewRecord => {
     const task: DeliveryTask = {
       event,

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import type { LogError } from "../../domain/log.ts";
+import { LOG_ERROR_CODES } from "../../domain/log.ts";
 import { makeChildren } from "./children.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
@@ -23,14 +23,7 @@ const UNAVAILABLE_CAUSES = [
   "internal",
 ] as const;
 /** Of an append that failed; `log_failed` for what is no `LogError`. */
-const FAILURE_CODES: readonly (LogError["code"] | "log_failed")[] = [
-  "log_full",
-  "log_unavailable",
-  "log_outcome_unknown",
-  "log_record_too_large",
-  "log_closed",
-  "log_failed",
-];
+const FAILURE_CODES = [...LOG_ERROR_CODES, "log_failed"] as const;
 
 /** Counts of the ingest stage and its HTTP server; fits `IngestMetrics` and `IngestServerMetrics`. */
 export function makeIngestMetrics(

@@ -11,7 +11,7 @@ const CHECKPOINT_SQL = `
   END $$`;
 
 /**
- * Makes the checkpoints that a PostgreSQL server makes by itself. This engine has no process for them: whatever \`max_wal_size\`
+ * Makes the checkpoints that a PostgreSQL server makes by itself. This engine has no process for them: whatever `max_wal_size`
  * says, its write-ahead log would grow until it is stopped, by some 1.4 KB with each write of the API.
  */
 export function startCheckpoints(options: {

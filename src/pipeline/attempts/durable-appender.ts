@@ -1,5 +1,5 @@
 import type { Clock } from "../../domain/clock.ts";
-import { LogError } from "../../domain/log.ts";
+import { appendedDespite, LogError } from "../../domain/log.ts";
 import type { LogProducer, NewRecord, Position } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 
@@ -77,7 +77,7 @@ export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
 
   /** A partition that takes nothing must not hold back the others. @returns the calls of which records are missing */
   function resolveAppended(batch: readonly Waiting[], error: unknown): readonly Waiting[] {
-    const appended = error instanceof LogError ? error.appended : null;
+    const appended = appendedDespite(error);
     if (appended === null) return batch;
     let at = 0;
     return batch.filter((call) => {

@@ -2,6 +2,7 @@ import { EVENT_RUN } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../domain/destination.ts";
 import type { EventRecord } from "../../domain/event.ts";
+import { fanoutOf } from "../../domain/outcome.ts";
 import type { OutcomeRecord } from "../../domain/outcome.ts";
 
 /**
@@ -22,18 +23,7 @@ export function planFanout(
     .map((destination) => destination.id);
   const destinationIds = givenTo ?? [...new Set([...active, ...sentTo])];
   return {
-    outcome: {
-      kind: "fanout",
-      eventId: event.id,
-      orgId: event.orgId,
-      endpointId: event.endpointId,
-      provider: event.provider,
-      signatureValid: event.signatureValid,
-      eventReceivedAtMs: event.receivedAtMs,
-      run: EVENT_RUN,
-      destinationIds,
-      atMs: nowMs,
-    },
+    outcome: fanoutOf(event, { run: EVENT_RUN, destinationIds, atMs: nowMs }),
     tasks: destinationIds.map((destinationId) => firstTry(event, destinationId, nowMs)),
   };
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "../../domain/clock.ts";
-import { LogError } from "../../domain/log.ts";
+import { appendedDespite } from "../../domain/log.ts";
 import type { NewRecord, Position } from "../../domain/log.ts";
 
 export interface AppendPorts {
@@ -47,7 +47,7 @@ export function makeAppendBatcher(
       cancelDeadline();
       ports.appended((ports.clock.monotonic() - startedAt) / 1_000, batch.length, failure);
       // A partition that takes nothing must not cost the endpoints of the others their answers.
-      const found = failure instanceof LogError ? failure.appended : null;
+      const found = appendedDespite(failure);
       settleAll((index) => failure === null || (found?.[index] ?? null) !== null);
       for (const waiter of waiting) waiter.release();
     }

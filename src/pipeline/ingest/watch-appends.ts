@@ -1,5 +1,5 @@
 import type { Clock } from "../../domain/clock.ts";
-import { LogError } from "../../domain/log.ts";
+import { appendedDespite, LogError } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { IngestMetrics } from "./ports.ts";
 
@@ -15,20 +15,15 @@ export function makeAppendWatch(ports: {
   let toldAtMs = Number.NEGATIVE_INFINITY;
   let events = 0;
   return (seconds, records, failure) => {
+    if (failure === null) return ports.metrics.appended(seconds, records, null);
     const code = failure instanceof LogError ? failure.code : "log_failed";
-    ports.metrics.appended(seconds, records, failure === null ? null : code);
-    if (failure === null) return;
-    events += notDurable(failure) ?? records;
+    ports.metrics.appended(seconds, records, code);
+    const missing = appendedDespite(failure)?.filter((position) => position === null);
+    events += missing?.length ?? records;
     const nowMs = ports.clock.monotonic();
     if (nowMs - toldAtMs < TELL_EVERY_MS) return;
     ports.logger.error({ code, err: failure, events }, "log.append_failed");
     toldAtMs = nowMs;
     events = 0;
   };
-}
-
-/** How many of them, where some are durable all the same. */
-function notDurable(failure: Error): number | null {
-  if (!(failure instanceof LogError) || failure.appended === null) return null;
-  return failure.appended.filter((position) => position === null).length;
 }
