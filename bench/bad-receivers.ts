@@ -1,6 +1,7 @@
 /**
  * What receivers that misbehave cost the others, on the embedded log and the real sender; receivers in a process of
- * their own. `npx tsx bench/bad-receivers.ts [rounds]`: each figure beside the same without them, rounds in turn.
+ * their own. `npx tsx bench/bad-receivers.ts [rounds] [case ...]`: each figure beside the same without them, rounds in turn.
+ * Cases are `crowd` (1.), `apart` and `together` (2.); the results are written when all of them are measured.
  *
  *   1. 2,000 destinations, as many deliveries as go through; then 1,000 of them accept and never answer.
  *   2. 42 destinations at a steady rate; then 8 more beside them: one never answers, one drips a byte a second, one
@@ -69,9 +70,13 @@ else if (role === "crowd" || role === "apart" || role === "together") {
       : await measureSteady(receivers, withBad, role),
   );
   process.exit(0);
-} else await runBench(Number(role ?? 5));
+} else await runBench(role === undefined ? 5 : Number(role), args);
 
-async function runBench(rounds: number): Promise<void> {
+async function runBench(rounds: number, cases: readonly string[]): Promise<void> {
+  const all = ["crowd", ...SHAPES];
+  if (!(rounds >= 1) || cases.some((name) => !all.includes(name)))
+    throw new Error(`usage: tsx bench/bad-receivers.ts [rounds] [${all.join("|")} ...]`);
+  const isAsked = (name: string): boolean => cases.length === 0 || cases.includes(name);
   const self = join(compileForBench(), "bench/bad-receivers.js");
   await using good = await startChild<string[]>(self, ["good"]);
   await using bad = await startChild<HostileReceivers>(self, ["bad"]);
@@ -84,13 +89,15 @@ async function runBench(rounds: number): Promise<void> {
     together: [],
   };
   for (let round = 1; round <= rounds; round += 1) {
-    const all = await measure<number>("crowd", false);
-    const half = await measure<number>("crowd", true);
-    kept.push(half / all);
-    console.log(
-      `round ${round}: 1,000 of 2,000 hang: the others get ${half.toFixed(0)}/s, ${all.toFixed(0)}/s when none does (${(half / all).toFixed(2)}); load ${loadavg()[0]?.toFixed(1)}`,
-    );
-    for (const shape of SHAPES) {
+    if (isAsked("crowd")) {
+      const without = await measure<number>("crowd", false);
+      const beside = await measure<number>("crowd", true);
+      kept.push(beside / without);
+      console.log(
+        `round ${round}: 1,000 of 2,000 hang: the others get ${beside.toFixed(0)}/s, ${without.toFixed(0)}/s when none does (${(beside / without).toFixed(2)}); load ${loadavg()[0]?.toFixed(1)}`,
+      );
+    }
+    for (const shape of SHAPES.filter(isAsked)) {
       const without = await measure<SteadyResult>(shape, false);
       const beside = await measure<SteadyResult>(shape, true);
       steady[shape].push({ without, beside });
@@ -108,6 +115,7 @@ async function runBench(rounds: number): Promise<void> {
     ...trespasses,
   };
   console.log(summary);
+  if (!all.every(isAsked)) return;
   const folder = fileURLToPath(new URL("results/", import.meta.url));
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "bad-receivers.json"), `${JSON.stringify(summary, null, 2)}\n`);

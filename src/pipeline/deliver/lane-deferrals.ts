@@ -21,8 +21,14 @@ export class LaneDeferrals {
     this.#health = health;
   }
 
+  /**
+   * Where nothing has moved for a while it is as long until the next look, up to the first pause of a circuit: a receiver that hangs
+   * would otherwise cost a deferral every four seconds for each event, until its tries have timed out.
+   */
   laneFull(task: DeliveryTask, config: DestinationConfig): void {
-    this.#host.putOff(task, config, "lane_full", this.#nextSlot(MAX_WAIT_MS));
+    const stillMs = this.#health.stillForMs(this.#host.steadyNow());
+    const waitMs = Math.max(MAX_WAIT_MS, Math.min(stillMs, this.#host.options.breaker.openMs));
+    this.#host.putOff(task, config, "lane_full", this.#nextSlot(waitMs));
   }
 
   configUnavailable(task: DeliveryTask): void {

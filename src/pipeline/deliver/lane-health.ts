@@ -23,6 +23,8 @@ export class LaneHealth {
   #proven = false;
   #retryAfterMs = 0;
   #changes = 0;
+  /** Infinity: nothing was to be made yet. */
+  #movedMs = Number.POSITIVE_INFINITY;
 
   constructor(options: DeliveryOptions) {
     this.#concurrency = new ConcurrencyLimit(options.concurrency);
@@ -61,6 +63,11 @@ export class LaneHealth {
     return this.#breaker.failingForMs(nowMs);
   }
 
+  /** How long no try has started or ended while some were to be made, in ms. */
+  stillForMs(nowMs: number): number {
+    return nowMs - this.#movedMs;
+  }
+
   /** The longest that it asked to wait since its last success, in ms. */
   get retryAfterMs(): number {
     return this.#retryAfterMs;
@@ -74,8 +81,14 @@ export class LaneHealth {
     this.#breaker.onReceiverChanged(nowMs);
   }
 
+  /** There is a try to be made, where nothing was to be done before. */
+  onBusy(nowMs: number): void {
+    this.#movedMs = nowMs;
+  }
+
   /** A try starts. The result is to be given back with its reply. */
-  onStart(): StartedFor {
+  onStart(nowMs: number): StartedFor {
+    this.#movedMs = nowMs;
     this.#breaker.onStart();
     return this.#changes;
   }
@@ -87,6 +100,7 @@ export class LaneHealth {
     newRunMs: number | null,
     { steadyMs, wallMs }: Moment,
   ): void {
+    this.#movedMs = steadyMs;
     if (started !== this.#changes) return;
     if (reply === null) return this.#breaker.onAbandoned();
     this.#proven = isSuccess(reply);

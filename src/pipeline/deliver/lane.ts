@@ -144,6 +144,8 @@ export class Lane implements GateLane {
   }
 
   #enqueue(task: DeliveryTask): void {
+    if (this.#queue.length === 0 && this.inFlight === 0)
+      this.#health.onBusy(this.#host.steadyNow());
     this.#queue.push({ task, enqueuedMs: this.#host.clock.monotonic() });
     this.pump();
   }
@@ -238,7 +240,7 @@ export class Lane implements GateLane {
     const next = this.#queue.shift()!;
     this.#host.onQueued(-1);
     const token = this.#rateLimit.start();
-    const startedFor = this.#health.onStart();
+    const startedFor = this.#health.onStart(this.#host.steadyNow());
     void this.#host.attempt(next.task, config, token.onSent).then((reply) => {
       token.onAnswered();
       this.#learn(startedFor, reply, next.task);
