@@ -102,7 +102,7 @@ async function runBench(rounds: number, cases: readonly string[]): Promise<void>
       const beside = await measure<SteadyResult>(shape, true);
       steady[shape].push({ without, beside });
       console.log(
-        `round ${round}, 42 of 50 ${shape}: p50 ${beside.p50Ms.toFixed(1)} ms, p99 ${beside.p99Ms.toFixed(1)} ms, alone ${without.p50Ms.toFixed(1)} and ${without.p99Ms.toFixed(1)} ms; memory +${beside.grownMegabytes.toFixed(0)} MB; load ${loadavg()[0]?.toFixed(1)}`,
+        `round ${round}, 42 of 50 ${shape}: p50 ${beside.p50Ms.toFixed(1)} ms, p99 ${beside.p99Ms.toFixed(1)} ms, alone ${without.p50Ms.toFixed(1)} and ${without.p99Ms.toFixed(1)} ms; memory +${beside.grownMegabytes.toFixed(0)} MB, alone +${without.grownMegabytes.toFixed(0)} MB; load ${loadavg()[0]?.toFixed(1)}`,
       );
     }
   }
@@ -127,6 +127,7 @@ function summarizeSteady(pairs: readonly SteadyPair[]) {
     p99Ms: spreadOf(pairs.map(({ beside }) => beside.p99Ms)),
     p99AloneMs: spreadOf(pairs.map(({ without }) => without.p99Ms)),
     grownMegabytes: spreadOf(pairs.map(({ beside }) => beside.grownMegabytes)),
+    grownAloneMegabytes: spreadOf(pairs.map(({ without }) => without.grownMegabytes)),
   };
 }
 
