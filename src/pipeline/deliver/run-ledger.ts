@@ -1,5 +1,6 @@
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { FollowUp } from "../../domain/outcome.ts";
+import { RingQueue } from "../../domain/ring-queue.ts";
 
 /** Where a run stands: tries count first, deferrals of the same try second. */
 export interface Step {
@@ -44,6 +45,8 @@ export function compareSteps(a: Step, b: Step): number {
  */
 export class RunLedger {
   readonly #runs = new Map<string, RunFacts>();
+  /** Keys of all runs, as they came; kept only where some are forgotten. A Map looks for its first one through all that were deleted. */
+  readonly #order = new RingQueue<string>();
   readonly #maxRuns: number;
 
   constructor(maxRuns = Number.POSITIVE_INFINITY) {
@@ -83,6 +86,7 @@ export class RunLedger {
       if (waiting !== null) this.noteWaiting(key, waiting);
     }
     other.#runs.clear();
+    other.#order.clear();
   }
 
   judge(key: string, step: Step): Verdict {
@@ -106,11 +110,9 @@ export class RunLedger {
     if (known !== undefined) return known;
     const facts: RunFacts = { ended: null, waiting: null };
     this.#runs.set(key, facts);
-    if (this.#runs.size > this.#maxRuns)
-      for (const oldest of this.#runs.keys()) {
-        this.#runs.delete(oldest);
-        break;
-      }
+    if (this.#maxRuns === Number.POSITIVE_INFINITY) return facts;
+    this.#order.push(key);
+    if (this.#runs.size > this.#maxRuns) this.#runs.delete(this.#order.shift()!);
     return facts;
   }
 }
