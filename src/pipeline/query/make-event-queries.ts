@@ -77,14 +77,16 @@ export function makeEventQueries({
       answer(filter, async () => {
         const wanted = toKept(filter);
         const page = store.page(orgId, wanted, range);
-        const [items, total] = await Promise.all([
+        const [{ items: onPage, total }, items, counted] = await Promise.all([
+          page,
           page.then((found) => (withSummary ? summarized(orgId, found.items) : found.items)),
           // A search reads the indexes of every day: counting beside it would take both twice as long, mostly for nothing.
           isSearch(wanted)
             ? page.then((found) => found.total ?? store.count(orgId, wanted))
             : store.count(orgId, wanted),
         ]);
-        return { items, total };
+        // Events may have come between page and count: what the page itself tells goes first.
+        return { items, total: total ?? Math.max(counted, range.offset + onPage.length) };
       }),
     facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toKept(filter))),
     detail: (orgId, id) =>

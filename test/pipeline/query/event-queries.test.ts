@@ -182,6 +182,14 @@ describe("a page and how many match in all", () => {
     expect(await listing({ provider: "github" }, null)).toEqual({ total: 7, counted: 1 });
   });
 
+  test("the total is what the page shows, whatever came before its count or after: while events came, a page of 11 said 23 in all", async () => {
+    expect((await listing({}, 1)).total).toBe(1);
+    const store = makeStore({ page: async () => ({ items, total: null }), count: async () => 2 });
+    const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+    const { total } = await queries.list("org_a", {}, { offset: 2, limit: 1 }, false);
+    expect(total).toBe(3);
+  });
+
   test("summaries are asked for once the page is there, while it is still counted", async () => {
     const summary = { delivered: 1, failed: 0, pending: 0, total: 1 };
     // Whoever comes first waits for the other.
