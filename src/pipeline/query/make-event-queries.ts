@@ -86,7 +86,11 @@ export function makeEventQueries({
             : store.count(orgId, wanted),
         ]);
         // Events may have come between page and count: what the page itself tells goes first.
-        return { items, total: total ?? Math.max(counted, range.offset + onPage.length) };
+        if (total !== null) return { items, total };
+        const untilHere = range.offset + onPage.length;
+        if (counted > untilHere || isSearch(wanted)) return { items, total: counted };
+        // A full page is only the last one if a count that began after it says so.
+        return { items, total: Math.max(untilHere, await store.count(orgId, wanted)) };
       }),
     facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toKept(filter))),
     detail: (orgId, id) =>

@@ -190,6 +190,20 @@ describe("a page and how many match in all", () => {
     expect(total).toBe(3);
   });
 
+  test("a full page is the last one only where a later count says so: an earlier one hid the events that were behind it", async () => {
+    const totalAt = async (offset: number): Promise<number> => {
+      const counts = [2, 5];
+      const store = makeStore({
+        page: async () => ({ items, total: null }),
+        count: async () => counts.shift()!,
+      });
+      const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+      return (await queries.list("org_a", {}, { offset, limit: 1 }, false)).total;
+    };
+    expect(await totalAt(1)).toBe(5);
+    expect(await totalAt(0)).toBe(2);
+  });
+
   test("summaries are asked for once the page is there, while it is still counted", async () => {
     const summary = { delivered: 1, failed: 0, pending: 0, total: 1 };
     // Whoever comes first waits for the other.
