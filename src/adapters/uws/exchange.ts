@@ -33,7 +33,8 @@ export class Exchange {
   #bodyEnded = false;
   #paused = false;
   #over = false;
-  #isClosing = false;
+  /** An answer is on its way out. */
+  #isWriting = false;
   /** An answer that waits for the sender to be through. */
   #early: Answer | null = null;
   #lastDataAt = 0;
@@ -162,8 +163,9 @@ export class Exchange {
     // A connection that stays open is read on, or its next request would never be seen.
     this.#resume();
     const mustClose = this.#mustClose || !this.#bodyEnded || this.#host.isStopping();
-    if (!mustClose) this.#write(answer, false);
-    else this.#writeAfterPacket(answer);
+    // An early answer costs next to nothing: a sender of thousands in a packet would keep the loop for as many.
+    if (mustClose || this.#early !== null) this.#writeAfterPacket(answer, mustClose);
+    else this.#write(answer, false);
   }
 
   /**
@@ -171,11 +173,11 @@ export class Exchange {
    * with the next request as soon as one is answered, even by an answer that closes the connection. Where one is not answered yet
    * it closes the connection instead.
    */
-  #writeAfterPacket(answer: Answer): void {
-    if (this.#isClosing) return;
-    this.#isClosing = true;
+  #writeAfterPacket(answer: Answer, mustClose: boolean): void {
+    if (this.#isWriting) return;
+    this.#isWriting = true;
     setImmediate(() => {
-      if (!this.#over) this.#write(answer, true);
+      if (!this.#over) this.#write(answer, mustClose);
     });
   }
 

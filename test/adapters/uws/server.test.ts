@@ -125,6 +125,20 @@ describe("requests", () => {
     expect(text.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 404", "HTTP/1.1 200"]);
   });
 
+  test.each([
+    ["a method that is refused", `GET /in/${TOKEN}`],
+    ["an address of nobody", "POST /in/nobody"],
+  ])(
+    "in one packet, of requests with %s only the first is handled: one sender's thousands kept all others waiting for seconds",
+    async (_what, start) => {
+      await using rig = await serverRig();
+      const refused = `${start} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
+      const answer = await exchangeRaw(rig.server.port, [refused.repeat(500)]);
+      expect(answer.closed).toBe(true);
+      expect(rig.metrics.outcomes).toHaveLength(1);
+    },
+  );
+
   test("16 KiB of headers are accepted, in one piece or many", async () => {
     await using rig = await serverRig();
     const raw = post("hello", `X-Big: ${"a".repeat(16_200)}\r\n`);
