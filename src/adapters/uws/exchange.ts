@@ -6,9 +6,13 @@ import { writeAnswer } from "./write-answer.ts";
 const LINGER_IDLE_MS = 100;
 const LINGER_MOST_MS = 2_000;
 
+/** Beyond this many pieces, a body is taken further only while they are of some size: see `Exchange.receive`. */
+const MOST_SMALL_PIECES = 65_536;
+const SMALL_PIECE_BYTES = 64;
+
 /** What an exchange needs of its server. */
 export interface ExchangeHost {
-  readonly metrics: Pick<IngestServerMetrics, "aborted">;
+  readonly metrics: Pick<IngestServerMetrics, "aborted" | "malformed">;
   /** True while the server stops: every answer then closes its connection. */
   isStopping(): boolean;
   /** An exchange is over, answered or not. Exactly once for each. */
@@ -30,6 +34,8 @@ export class Exchange {
   #reception: Reception | null = null;
   #discarding = false;
   #parts: Buffer[] = [];
+  #pieces = 0;
+  #pieceBytes = 0;
   #bodyEnded = false;
   #paused = false;
   #over = false;
@@ -76,8 +82,21 @@ export class Exchange {
     if (this.#bodyEnded) this.#complete();
   }
 
-  /** `chunk` is lent by uWebSockets.js: it is detached when this returns. */
+  /**
+   * `chunk` is lent by uWebSockets.js: it is detached when this returns. It comes for every chunk of the transfer coding, and
+   * for megabytes of those in one turn of the loop: with a byte in each, that turn takes seconds.
+   */
   receive(chunk: ArrayBuffer, isLast: boolean): void {
+    this.#pieces += 1;
+    this.#pieceBytes += chunk.byteLength;
+    if (
+      this.#pieces > MOST_SMALL_PIECES &&
+      this.#pieceBytes < this.#pieces * SMALL_PIECE_BYTES &&
+      !this.#over
+    ) {
+      this.#cutOff();
+      return;
+    }
     if (isLast) this.#bodyEnded = true;
     if (this.#discarding) {
       this.#lastDataAt = performance.now();
@@ -115,6 +134,14 @@ export class Exchange {
     this.#mustClose = true;
     this.#abandon();
     this.#send(answer);
+  }
+
+  /** Closes without an answer: only then does uWebSockets.js leave the rest of what it has read. */
+  #cutOff(): void {
+    this.#host.metrics.malformed("body in too many pieces");
+    this.#abandon();
+    this.#end();
+    this.#response.close();
   }
 
   #abandon(): void {

@@ -34,7 +34,7 @@ export type IngestHandler = (
 ) => Reception | null | Promise<Reception | null>;
 
 export interface IngestServerMetrics {
-  /** Malformed HTTP that was answered 400; what uWebSockets.js refuses by itself is not seen. */
+  /** Malformed HTTP that was answered 400, or a body in too many pieces; what uWebSockets.js refuses by itself is not seen. */
   malformed(reason: string): void;
   /** Open connections, after each change. */
   connections(open: number): void;

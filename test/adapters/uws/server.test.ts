@@ -48,6 +48,32 @@ describe("requests", () => {
     expect(Buffer.compare(body, Buffer.concat(chunks))).toBe(0);
   });
 
+  test("a streamed body of 60,000 bytes in as many chunks comes through", async () => {
+    await using rig = await serverRig();
+    const answer = await exchangeRaw(rig.server.port, [
+      `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${"1\r\nx\r\n".repeat(60_000)}0\r\n\r\n`,
+    ]);
+    expect([answer.status, answer.closed]).toEqual([200, true]);
+    expect(rig.log.events[0]?.payloadSizeBytes).toBe(60_000);
+  });
+
+  test.each([TOKEN, "nobody"])(
+    "a body for %s in too many small chunks is cut off: the loop read on for seconds and nobody else was served",
+    async (token) => {
+      await using rig = await serverRig();
+      const answer = await exchangeRaw(rig.server.port, [
+        `POST /in/${token} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
+        "1\r\nx\r\n".repeat(200_000),
+        "0\r\n\r\n",
+      ]);
+      expect([answer.status, answer.closed]).toEqual([0, true]);
+      expect(rig.log.records).toHaveLength(0);
+      expect(rig.serverMetrics.malformedReasons).toEqual(["body in too many pieces"]);
+      await waitFor(() => rig.ingest.inFlight.requests === 0);
+      expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+    },
+  );
+
   test("a streamed body over the limit is 413, its size is what came", async () => {
     await using rig = await serverRig({ options: { maxPayloadBytes: 1_000 } });
     const answer = await exchangeRaw(rig.server.port, [
