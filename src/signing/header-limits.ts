@@ -1,4 +1,6 @@
+import { parseHmac } from "./hmac-settings.ts";
 import { effectiveConfig } from "./presets.ts";
+import type { Config } from "./settings-reader.ts";
 import type { VerificationSettings } from "./verification-settings.ts";
 
 /** A setting that no request can carry; `message` never shows its value. */
@@ -52,8 +54,11 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
   }
   for (const key of TEXTS_IN_HEADERS[method] ?? []) {
     const text = config[key];
-    if (typeof text === "string" && NOT_IN_A_HEADER.test(text)) return unfitText(key);
+    if (typeof text === "string" && NOT_IN_A_HEADER.test(text))
+      return unfit(key, "must be characters that a header can carry");
   }
+  const cut = method === "hmac_sha256" || method === "hmac_sha1" ? findCutText(config) : null;
+  if (cut !== null) return cut;
   const scheme = config["scheme"];
   const hasScheme = method === "bearer_token" || method === "jwt";
   if (hasScheme && typeof scheme === "string" && losesAnEnd(scheme)) {
@@ -75,11 +80,37 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
     : null;
 }
 
+/** Texts that are not there any more once the signature header is taken apart: no signature would be found behind them. */
+function findCutText(config: Config): UnfitSetting | null {
+  const parsed = parseHmac(config);
+  if (!parsed.ok) return null;
+  const { headerFormat, listSeparator, prefix, signatureKey, timestampKey } = parsed.settings;
+  if (headerFormat !== "key_value" && STARTS_LOST.test(prefix))
+    return unfit("prefix", "must not begin with white space or beyond ASCII: a header loses it");
+  if (headerFormat === "plain") return null;
+  if (prefix.includes(listSeparator))
+    return unfit("prefix", "must not hold the list_separator, which would cut it");
+  if (headerFormat === "list") return null;
+  if (listSeparator.includes("="))
+    return unfit("list_separator", "must not hold the =, which stands behind each key");
+  for (const [name, key] of [
+    ["signature_key", signatureKey],
+    ["timestamp_key", timestampKey ?? ""],
+  ] as const)
+    if (STARTS_LOST.test(key) || key.includes("=") || key.includes(listSeparator))
+      return unfit(
+        name,
+        "must be what stands before the =, such as v1: without = and list_separator, and beginning with neither white space nor beyond ASCII",
+      );
+  return timestampKey === signatureKey
+    ? unfit("timestamp_key", "must be another one than signature_key")
+    : null;
+}
+
 function losesAnEnd(text: string): boolean {
   return STARTS_LOST.test(text) || ENDS_LOST.test(text);
 }
 
-function unfitText(key: string): UnfitSetting {
-  const message = "must be characters that a header can carry";
+function unfit(key: string, message: string): UnfitSetting {
   return { field: `verification_config.${key}`, message };
 }

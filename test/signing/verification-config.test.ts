@@ -165,6 +165,33 @@ describe("a configuration that is written", () => {
     },
   );
 
+  const keyValue = { header: "a", header_format: "key_value" };
+  it.each<[string, unknown]>([
+    ["vc.signature_key", { ...keyValue, signature_key: "v1=" }],
+    ["vc.signature_key", { ...keyValue, signature_key: "t,v1" }],
+    ["vc.signature_key", { ...keyValue, signature_key: " v1" }],
+    ["vc.signature_key", { ...keyValue, signature_key: "a;b", list_separator: ";" }],
+    ["ok", { ...keyValue, signature_key: "a;b" }],
+    ["ok", { ...keyValue, signature_key: "v1 " }],
+    ["vc.list_separator", { ...keyValue, signature_key: "v1", list_separator: "=" }],
+    ["vc.timestamp_key", { ...keyValue, signature_key: "v1", timestamp_key: "t=" }],
+    ["vc.timestamp_key", { ...keyValue, signature_key: "v1", timestamp_key: "v1" }],
+    ["vc.prefix", { ...keyValue, signature_key: "v1", prefix: "a,b" }],
+    ["ok", { ...keyValue, signature_key: "v1", prefix: " sha256=", timestamp_key: "t" }],
+    ["vc.prefix", { header: "a", header_format: "list", list_separator: ",", prefix: "v1," }],
+    ["vc.prefix", { header: "a", header_format: "list", prefix: " v1" }],
+    ["vc.prefix", { header: "a", header_format: "list", prefix: "é=" }],
+    ["ok", { header: "a", header_format: "list", prefix: "v1," }],
+    ["vc.prefix", { header: "a", prefix: " sha256=" }],
+    ["vc.prefix", { header: "a", prefix: "é=" }],
+    ["ok", { header: "a", prefix: "sha256= " }],
+  ])(
+    "is answered with %s for the texts around a signature in %j: ones that the header's format cuts were taken, and every webhook refused",
+    (expected, config) => {
+      expect(validate("hmac_sha256", config)).toBe(expected);
+    },
+  );
+
   it("with an RSA key that is dear to check is refused: a hundred of them held a thread for most of a second for each forged token", () => {
     const jwk = (bits: number, exponent: string) => ({
       kty: "RSA",
