@@ -13,6 +13,8 @@ export type ReceiverUrlVerdict =
 const UNLESS_ALLOWED = "(on your own machine: allow its address in RELAY_ALLOW_PRIVATE_RECEIVERS)";
 const NOT_HTTPS = `must be https ${UNLESS_ALLOWED}`;
 
+/** Characters of a receiver URL, as it is written and as the URI that it becomes. */
+export const MAX_RECEIVER_URL = 2_048;
 const MAX_HOST_OCTETS = 253;
 const MAX_LABEL_OCTETS = 63;
 

@@ -1,6 +1,7 @@
 import type { DestinationRow } from "../domain/config-store.ts";
 import type { ResourceStatus } from "../domain/enums.ts";
-import { toUri } from "../domain/receiver-url.ts";
+import { RelayError } from "../domain/errors.ts";
+import { MAX_RECEIVER_URL, toUri } from "../domain/receiver-url.ts";
 import { makeServiceSecret } from "../signing/standard-webhooks.ts";
 import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";
@@ -58,7 +59,15 @@ export function makeDestinations(
   /** @returns what is stored, answered and dialled */
   async function checkedReceiver(url: string): Promise<string> {
     await refuseBadUrl(checkReceiver, "receiver_url", url);
-    return toUri(url);
+    const uri = toUri(url);
+    // What is answered can be written back.
+    if (uri.length > MAX_RECEIVER_URL)
+      throw new RelayError(
+        "validation_error",
+        `receiver_url: must have at most ${MAX_RECEIVER_URL} characters when it is percent-encoded`,
+        { field: "receiver_url" },
+      );
+    return uri;
   }
 
   return {

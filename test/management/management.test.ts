@@ -463,6 +463,21 @@ describe("destinations", () => {
     expect(again.updatedAtMs).toBe(changed.updatedAtMs);
   });
 
+  it("refuses a receiver URL that is too long once it is percent-encoded: it was answered, and dialled, in a length that no PATCH takes", async () => {
+    const host = "https://receiver.example/";
+    const longest = host + "%C3%A9".repeat(337) + "x";
+    const { destination } = await makeDestination({ receiverUrl: `${host}${"é".repeat(337)}x` });
+    expect(destination.receiverUrl).toBe(longest);
+    expect(longest).toHaveLength(2_048);
+    const receiverUrl = `${host}${"é".repeat(338)}`;
+    const refused = { code: "validation_error", field: "receiver_url" };
+    await expect(makeDestination({ receiverUrl })).rejects.toMatchObject(refused);
+    const { destinations } = harness.management;
+    await expect(destinations.update(actor, destination.id, { receiverUrl })).rejects.toMatchObject(
+      refused,
+    );
+  });
+
   it("keeps the secrets that were rotated away for the overlap, at most three in all", async () => {
     const { destinations } = harness.management;
     const { destination, serviceSecret } = await makeDestination();

@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { RATE_LIMIT_WINDOWS, RESOURCE_STATUSES, RETRY_BACKOFFS } from "../../domain/enums.ts";
+import { MAX_RECEIVER_URL } from "../../domain/receiver-url.ts";
 import { EXAMPLE_TIME, exampleId, id, nullableTimestamp, text, timestamp } from "./common.ts";
 import { nameText } from "./project.ts";
 
@@ -67,10 +68,10 @@ export const DestinationSecretSchema = z
 
 const fields = {
   name: nameText,
-  receiver_url: text(1, 2_048).openapi({
+  receiver_url: text(1, MAX_RECEIVER_URL).openapi({
     format: "uri",
     description:
-      "https and public, without user information; private and link-local hosts are refused. Characters that a URI cannot hold are answered and dialled percent-encoded.",
+      "https and public, without user information; private and link-local hosts are refused. Characters that a URI cannot hold are answered and dialled percent-encoded, and count so.",
   }),
   forward_original_signature: z
     .boolean()
