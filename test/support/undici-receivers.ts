@@ -84,6 +84,31 @@ export async function startSlowAcceptor(): Promise<AsyncDisposable & { readonly 
   };
 }
 
+const RECEIVER_APART = `
+  const [answerMs] = process.argv.slice(1);
+  const server = require("node:http").createServer((request, response) => {
+    request.resume();
+    if (request.url === "/") setTimeout(() => response.end("ok"), Number(answerMs));
+  });
+  server.listen(0, "127.0.0.1", () => process.send(server.address().port));`;
+
+/** A receiver in a process of its own, which answers after so long, and only where it is asked for `/`. */
+export async function startReceiverApart(
+  answerMs: number,
+): Promise<AsyncDisposable & { readonly port: number }> {
+  const child = spawn(process.execPath, ["-e", RECEIVER_APART, String(answerMs)], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const [port] = (await once(child, "message")) as [number];
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
+
 /** Waits for a condition, with a deadline. */
 export async function until(
   condition: () => boolean,

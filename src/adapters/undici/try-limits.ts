@@ -22,7 +22,9 @@ export class TryLimits {
 
   /** Resolves or rejects as the exchange does. @throws {DeadlineError}, or the signal's reason */
   async within(exchange: Exchange, timeoutMs: number, signal: AbortSignal | null): Promise<Answer> {
-    const timer = setTimeout(() => exchange.abort(new DeadlineError(exchange.waitsFor)), timeoutMs);
+    const end = (): void => exchange.abort(new DeadlineError(exchange.waitsFor));
+    // Where the process stood still, what came meanwhile is read only after its timers.
+    const timer = setTimeout(() => setImmediate(end), timeoutMs);
     const together = signal === null ? null : this.#exchangesOf(signal);
     const slot = together?.add(exchange) ?? 0;
     try {

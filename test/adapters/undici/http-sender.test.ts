@@ -7,6 +7,7 @@ import {
 } from "../../../src/adapters/undici/http-sender.ts";
 import {
   startReceiver,
+  startReceiverApart,
   startSlowAcceptor,
   startTcpReceiver,
   until,
@@ -33,6 +34,11 @@ const request = (url: string, body = "hello") => ({
   ] as const,
   body: Buffer.from(body),
 });
+
+/** As a process does that is frozen, or a machine that sleeps. */
+function standStill(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
 
 describe("answers", () => {
   test("a delivery is a POST of the raw bytes, its headers as given, and the answer comes back", async () => {
@@ -282,6 +288,18 @@ describe("what goes wrong", () => {
       kind: "timeout",
       reason: "no connection within 300 ms: nothing was sent",
     });
+  });
+
+  test("an answer that came while the process stood still beyond the time limit counts: the receiver got its delivery once more", async () => {
+    const receiver = own(await startReceiverApart(50));
+    const sender = newSender({ timeoutMs: 200 });
+    const target = request(`http://127.0.0.1:${receiver.port}/`);
+    const reply = sender.send(target, never, () => setImmediate(() => standStill(500)));
+    expect(await reply).toMatchObject({ kind: "response", status: 200 });
+    const later = sender.send({ ...target, url: `${target.url}late` }, never, () =>
+      setImmediate(() => standStill(500)),
+    );
+    expect(await later).toMatchObject({ kind: "timeout" });
   });
 
   test("an answer that drips is a timeout: the limit is for the whole try", async () => {
