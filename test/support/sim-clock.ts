@@ -51,6 +51,11 @@ export class SimClock implements Clock {
     });
   }
 
+  /** Time passes and nothing runs, as while a process is frozen: timers are late. */
+  standStill(durationMs: number): void {
+    this.#nowMs += durationMs;
+  }
+
   /** Runs everything that is due within `durationMs`. */
   async advance(durationMs: number): Promise<void> {
     const endMs = this.#nowMs + durationMs;

@@ -9,6 +9,7 @@ import type { Reply } from "./ports.ts";
 import { LaneRateLimit } from "./lane-rate-limit.ts";
 import type { LastLimit } from "./lane-rate-limit.ts";
 import type { LaneHost } from "./lane-host.ts";
+import { scheduleAwake } from "./schedule-awake.ts";
 import type { GateLane } from "./send-gate.ts";
 
 const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
@@ -273,7 +274,8 @@ export class Lane implements GateLane {
     const first = this.#queue.first;
     if (first === undefined || this.#cancelEviction !== null) return;
     const leftMs = MAX_WAIT_MS - (this.#host.clock.monotonic() - first.enqueuedMs);
-    this.#cancelEviction = this.#host.clock.schedule(Math.max(EVICTION_STEP_MS, leftMs), () => {
+    const waitMs = Math.max(EVICTION_STEP_MS, leftMs);
+    this.#cancelEviction = scheduleAwake(this.#host.clock, waitMs, MAX_WAIT_MS, () => {
       this.#cancelEviction = null;
       this.#evict();
     });

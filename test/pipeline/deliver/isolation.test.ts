@@ -110,6 +110,23 @@ it("a receiver that hangs is not asked about every few seconds for each event th
   await world.clock.until(() => world.ended().size >= 140 - hung, 20_000, 100);
 });
 
+it("what waited while the process stood still goes on as soon as it does: it was put off for as long again, ten seconds, beside an idle receiver", async () => {
+  const world = new SimWorld();
+  const frozenMs = 12_000;
+  world.configure("dst_1");
+  // The first answers come while it is frozen, and are read right after its timers.
+  world.behave("dst_1", (_request, nth) => ({
+    afterMs: nth < 4 ? frozenMs + 1 : 100,
+    reply: answer(200),
+  }));
+  await world.start();
+  for (let count = 0; count < 40; count += 1) world.ingest();
+  await world.clock.until(() => world.seen.length === 4, 1_000, 1);
+  world.clock.standStill(frozenMs);
+  await world.clock.until(() => world.ended().size === 40, 2_000);
+  expect(world.deferrals).toEqual([]);
+});
+
 it("what was put off while a receiver was ill comes back at the pace it had before", async () => {
   const world = new SimWorld({ delivery: { concurrency: 16 } });
   world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
