@@ -7,7 +7,7 @@ import type { Core } from "./core.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import { makeLagWatch } from "./lag-watch.ts";
 import { openCore } from "./open-core.ts";
-import { openDataDir, type DataDirUse } from "./open-data-dir.ts";
+import { openDataDir } from "./open-data-dir.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
 import { startOpsServer } from "./ops-server.ts";
 import { reservePort } from "./reserve-port.ts";
@@ -15,6 +15,7 @@ import { runApi } from "./run-api.ts";
 import { runDelivery } from "./run-delivery.ts";
 import { runIngest } from "./run-ingest.ts";
 import { makeSupervisor, type PartStatus } from "./supervisor.ts";
+import { warnOfStores } from "./warn-of-stores.ts";
 
 export interface RelayOptions {
   readonly config: RelayConfig;
@@ -83,7 +84,7 @@ async function startParts(
   if (dataDir.mode === "serve")
     await supervisor.add({ name: "data-dir", start: async () => dataDir.claim });
 
-  warnOfNoDelivery(config, dataDir.mode, options.logger);
+  warnOfStores(config, dataDir.mode, options.logger);
 
   const core = await openCore({
     ...options,
@@ -110,19 +111,6 @@ async function startParts(
     parts: () => supervisor.status(),
     [Symbol.asyncDispose]: () => supervisor[Symbol.asyncDispose](),
   };
-}
-
-/** The owner of an embedded log is the only process that can record and deliver what is in it. */
-function warnOfNoDelivery(
-  { roles, kafka }: RelayConfig,
-  dataDirMode: DataDirUse["mode"],
-  logger: Logger,
-): void {
-  if (dataDirMode === "serve" && kafka === null && !roles.includes("delivery"))
-    logger.warn(
-      { roles, mend: "add delivery to RELAY_ROLES: no other process can do it on this directory" },
-      "relay.nobody_delivers",
-    );
 }
 
 /** Ports in use are told before the stores open; port 0 (tests, the demo) is settled before anything needs the public URL. */

@@ -1,0 +1,38 @@
+import type { RelayConfig } from "../config/config.ts";
+import type { Logger } from "../domain/logger.ts";
+import type { DataDirUse } from "./open-data-dir.ts";
+
+type Stores = Pick<RelayConfig, "roles" | "kafka" | "databaseUrl" | "clickhouseUrl">;
+
+/** Warns of combinations of stores that work, but lose sight of webhooks. */
+export function warnOfStores(
+  { roles, kafka, databaseUrl, clickhouseUrl }: Stores,
+  dataDirMode: DataDirUse["mode"],
+  logger: Logger,
+): void {
+  if (dataDirMode !== "serve") return;
+  if (kafka === null) {
+    // The owner of an embedded log is the only process that can record and deliver what is in it.
+    if (!roles.includes("delivery"))
+      logger.warn(
+        {
+          roles,
+          mend: "add delivery to RELAY_ROLES: no other process can do it on this directory",
+        },
+        "relay.nobody_delivers",
+      );
+    return;
+  }
+  // Kafka shares the events out among all processes, whatever stores those have.
+  const own = [
+    ...(databaseUrl === null ? ["DATABASE_URL"] : []),
+    ...(clickhouseUrl === null ? ["CLICKHOUSE_URL"] : []),
+  ];
+  logger.warn(
+    {
+      unset: own,
+      mend: "set these before a second process uses this Kafka: each would have stores of its own",
+    },
+    "relay.stores_not_shared",
+  );
+}

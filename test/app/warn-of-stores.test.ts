@@ -1,0 +1,28 @@
+import { expect, it } from "vitest";
+import { warnOfStores } from "../../src/app/warn-of-stores.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { makeSilentLogger } from "../support/silent-logger.ts";
+
+function warningsOf(env: Record<string, string>, mode: "serve" | "none" = "serve"): unknown[] {
+  const warnings: unknown[] = [];
+  const logger = makeSilentLogger((level, message, fields) => {
+    if (level === "warn") warnings.push([message, fields]);
+  });
+  warnOfStores(loadConfig(env), mode, logger);
+  return warnings;
+}
+
+it("warns of embedded stores beside a Kafka that others may use: a second process recorded its half of the events where the API did not find them", () => {
+  const KAFKA_BROKERS = "127.0.0.1:9092";
+  const stored = {
+    DATABASE_URL: "postgresql://relay:relay@127.0.0.1:5432/relay",
+    RELAY_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString("base64"),
+  };
+  const warning = (unset: readonly string[]) => [
+    ["relay.stores_not_shared", expect.objectContaining({ unset })],
+  ];
+  expect(warningsOf({ KAFKA_BROKERS, ...stored })).toEqual(warning(["CLICKHOUSE_URL"]));
+  expect(warningsOf({ KAFKA_BROKERS })).toEqual(warning(["DATABASE_URL", "CLICKHOUSE_URL"]));
+  expect(warningsOf({ KAFKA_BROKERS, ...stored }, "none")).toEqual([]);
+  expect(warningsOf({})).toEqual([]);
+});
