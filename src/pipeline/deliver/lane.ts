@@ -86,7 +86,7 @@ export class Lane implements GateLane {
       return;
     }
     if (this.#isFull(task.event.body.length)) {
-      this.#deferrals.laneFull(task, config);
+      this.#deferrals.laneFull(task, config, this.inFlight > 0);
       return;
     }
     const latestMs = nowMs + MAX_WAIT_MS;
@@ -293,7 +293,7 @@ export class Lane implements GateLane {
         this.#queue.shift();
         this.#host.onQueued(-1);
         if (!this.#refusedByCircuit(first.task, config))
-          this.#deferrals.laneFull(first.task, config);
+          this.#deferrals.laneFull(first.task, config, this.inFlight > 0);
       }
     this.pump();
   }

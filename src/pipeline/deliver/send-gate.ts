@@ -46,7 +46,7 @@ export class SendGate {
       this.#wait(lane);
       return null;
     }
-    if (this.#isFull(receiverUrl)) {
+    if (this.isFull(receiverUrl)) {
       this.#waitAt(receiverUrl, lane);
       return null;
     }
@@ -79,7 +79,8 @@ export class SendGate {
     return lane.inFlight === 0 || this.#unproven * 4 < this.#max;
   }
 
-  #isFull(receiverUrl: string): boolean {
+  /** No more tries may be in flight to this receiver, whatever room there is else. */
+  isFull(receiverUrl: string): boolean {
     return (this.#inFlightAt.get(receiverUrl) ?? 0) >= this.#maxPerReceiver;
   }
 
@@ -114,7 +115,7 @@ export class SendGate {
   /** The same for those that wait for a place at this receiver, in order: one that comes back here has found it full. */
   #wakeAt(receiverUrl: string): void {
     for (const lane of this.#waitingAt.get(receiverUrl) ?? []) {
-      if (this.#isFull(receiverUrl)) return;
+      if (this.isFull(receiverUrl)) return;
       this.forget(lane);
       lane.pump();
     }

@@ -127,6 +127,26 @@ it("what waited while the process stood still goes on as soon as it does: it was
   expect(world.deferrals).toEqual([]);
 });
 
+it("what waits since hung receivers have the places of all that are not proven is looked at every two seconds: it came up to ten after they had timed out", async () => {
+  const world = new SimWorld({ delivery: { maxInFlight: 100 } });
+  for (let index = 0; index < 60; index += 1) {
+    world.configure(`dst_hung_${index}`, { endpointId: `ep_hung_${index}`, retryMaxAttempts: 0 });
+    world.behave(`dst_hung_${index}`, HANG);
+  }
+  world.configure("dst_1");
+  world.behave("dst_1", OK);
+  await world.start();
+  for (let index = 0; index < 60; index += 1) world.ingest({ endpointId: `ep_hung_${index}` });
+  await world.clock.advance(100);
+  for (let count = 0; count < 28; count += 1) {
+    world.ingest();
+    await world.clock.advance(500);
+  }
+  expect(world.requestsTo("dst_1")).toHaveLength(0);
+  await world.clock.advance(7_000);
+  expect(world.requestsTo("dst_1")).toHaveLength(28);
+});
+
 it("what was put off while a receiver was ill comes back at the pace it had before", async () => {
   const world = new SimWorld({ delivery: { concurrency: 16 } });
   world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
