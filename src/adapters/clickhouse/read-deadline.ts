@@ -12,8 +12,11 @@ export async function withReadDeadline<T>(
   signal: AbortSignal | undefined,
   read: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const overdue = new AbortController();
-  const ended = signal === undefined ? overdue.signal : AbortSignal.any([signal, overdue.signal]);
+  // Not `AbortSignal.any`: Node keeps a combined signal, with all that listens to it, for as long as it has a listener.
+  const ended = new AbortController();
+  const giveUp = (): void => ended.abort(signal?.reason);
+  if (signal?.aborted === true) giveUp();
+  signal?.addEventListener("abort", giveUp, { once: true });
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(
@@ -24,14 +27,15 @@ export async function withReadDeadline<T>(
             `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
           ),
         );
-        overdue.abort();
+        ended.abort();
       },
       maxSeconds * 1_000 + ANSWER_MS,
     );
   });
   try {
-    return await Promise.race([read(ended), late]);
+    return await Promise.race([read(ended.signal), late]);
   } finally {
     clearTimeout(timer);
+    signal?.removeEventListener("abort", giveUp);
   }
 }
