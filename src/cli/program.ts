@@ -145,10 +145,13 @@ function report(error: unknown, io: CommandIo): number {
   return EXIT.failed;
 }
 
-/** A full disk is told in one line, anything unforeseen by its stack. */
+/** A full disk and too few open files are told in one line, anything unforeseen by its stack. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if ("code" in error && error.code === "ENOSPC")
     return `the disk is full (${error.message}): make room on it, or set RELAY_DATA_DIR to a directory on another one`;
+  // A thread that cannot be made has it in its message only.
+  if (/\bEMFILE\b/.test(error.message))
+    return `no more files can be opened (${error.message}): raise the limit of open files (ulimit -n) to 1024 or more`;
   return error.stack ?? error.message;
 }
