@@ -33,18 +33,16 @@ export interface SenderOptions {
 export function startSender({ routes, perSecond, senders, random }: SenderOptions): Sender {
   const sent: SentRequest[] = [];
   const stopping = new AbortController();
-  const dispatcher = new Agent({ connections: senders, pipelining: 1 });
   const startedMs = performance.now();
   let number = 0;
   let acceptedCount = 0;
 
-  async function sendOne(current: number, kind: SentKind): Promise<void> {
-    const { endpointId, url } =
-      kind === "paused" ? routes.paused : routes.genuine[current % routes.genuine.length]!;
+  async function sendOne(current: number, kind: SentKind, dispatcher: Agent): Promise<void> {
+    const { endpointId, url } = kind === "paused" ? routes.paused : random.pick(routes.genuine);
     const body = makeBody(current, kind);
     const secret = kind === "forged" ? "another secret" : GITHUB_SECRET;
     const sentMs = nowMs();
-    const answer = await post(url, body, secret);
+    const answer = await post(url, body, secret, dispatcher);
     if (answer.status === 200) acceptedCount += 1;
     const kept = kind === "too_large" ? `${current}: too large` : body;
     sent.push({
@@ -59,7 +57,7 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
     if (answer.status === null || answer.status >= 500) await delay(AFTER_RESET_MS);
   }
 
-  async function post(url: string, body: string, secret: string) {
+  async function post(url: string, body: string, secret: string, dispatcher: Agent) {
     const signature = createHmac("sha256", secret).update(body).digest("hex");
     try {
       const response = await request(url, {
@@ -85,14 +83,20 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
     }
   }
 
+  /**
+   * On a connection of its own, which goes to one of the ingest processes, and to all endpoints in turn by chance: so each
+   * process knows each endpoint soon. Of a shared pool the first connection makes nearly all requests.
+   */
   async function sendInTurn(): Promise<void> {
+    const dispatcher = new Agent({ connections: 1, pipelining: 1 });
     while (!stopping.signal.aborted) {
       const current = (number += 1);
       const kind = chooseKind(random.next());
       const waitMs = startedMs + (current * 1_000) / perSecond - performance.now();
       if (waitMs > 0) await delay(waitMs);
-      await sendOne(current, kind);
+      await sendOne(current, kind, dispatcher);
     }
+    await dispatcher.destroy();
   }
 
   const running = Promise.all(Array.from({ length: senders }, sendInTurn));
@@ -106,10 +110,7 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
       return acceptedCount;
     },
     stop,
-    [Symbol.asyncDispose]: async () => {
-      await stop();
-      await dispatcher.destroy();
-    },
+    [Symbol.asyncDispose]: stop,
   };
 }
 
