@@ -26,6 +26,27 @@ const MOST_INTERIM = 100;
 /** These end with their headers, whatever those say of a length (RFC 9112 section 6.3). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);
 
+type Missing = "answer" | "connection" | "free connection";
+
+/** A try did not end in time: this was still missing. */
+export class DeadlineError extends Error {
+  readonly code = "deadline";
+  readonly waitsFor: Missing;
+
+  constructor(waitsFor: Missing) {
+    super(`no ${waitsFor} in time`);
+    this.name = "DeadlineError";
+    this.waitsFor = waitsFor;
+  }
+}
+
+export interface ExchangeLimits {
+  /** Of the answer's body. */
+  readonly maxBytes: number;
+  /** From now until the whole answer is there. */
+  readonly timeoutMs: number;
+}
+
 /** Interim answers are no part of what is read at most. */
 class TooManyInterimError extends Error {
   readonly code = "too_many_interim";
@@ -37,8 +58,10 @@ class TooManyInterimError extends Error {
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly answered: Promise<Answer>;
+  readonly timeoutMs: number;
   readonly #pool: Pool;
   readonly #maxBytes: number;
+  readonly #sendBeforeMs: number;
   readonly #onSent: () => void;
   #resolve: (answer: Answer) => void = () => {};
   #reject: (error: Error) => void = () => {};
@@ -51,9 +74,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #sizeBytes = 0;
 
   /** `onSent` is called when the request goes out, after its connection was made. */
-  constructor(pool: Pool, request: RequestToSend, maxBytes: number, onSent = (): void => {}) {
+  constructor(
+    pool: Pool,
+    request: RequestToSend,
+    { maxBytes, timeoutMs }: ExchangeLimits,
+    onSent = (): void => {},
+  ) {
     this.#pool = pool;
     this.#maxBytes = maxBytes;
+    this.timeoutMs = timeoutMs;
+    this.#sendBeforeMs = performance.now() + timeoutMs;
     this.#onSent = onSent;
     this.answered = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -63,12 +93,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** What is missing; nothing was sent unless it is the answer. */
-  get waitsFor(): "answer" | "connection" | "free connection" {
+  get waitsFor(): Missing {
     if (this.#controller !== null) return "answer";
     return this.#pool.stats.queued > 0 ? "free connection" : "connection";
   }
 
-  /** Rejects at once, wherever the request is; the connection is closed if it has one. */
+  /** Rejects at once, wherever the request is; the connection is closed if it has one and the answer is not there yet. */
   abort(reason: Error): void {
     if (this.#aborted !== null) return;
     this.#aborted = reason;
@@ -77,6 +107,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
+    // A process that stood still may hear of its connection before its timers run; by now somebody else may have sent this.
+    if (performance.now() >= this.#sendBeforeMs) this.abort(new DeadlineError(this.waitsFor));
     this.#controller = controller;
     if (this.#aborted === null) this.#onSent();
     else controller.abort(this.#aborted);

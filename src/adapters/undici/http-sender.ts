@@ -1,11 +1,11 @@
 import type { CidrList } from "../../domain/ip.ts";
 import { boundedText } from "./bounded-text.ts";
-import { Exchange, type RequestToSend } from "./exchange.ts";
+import { DeadlineError, Exchange, type RequestToSend } from "./exchange.ts";
 import { ConnectFailedError, failureReason } from "./failure-reason.ts";
 import { PoolCache } from "./pool-cache.ts";
 import { ReceiverGuard, ReceiverRefusedError, type ReceiverCheck } from "./receiver-guard.ts";
 import { makeSystemResolver, type ResolveHost } from "./resolve-host.ts";
-import { DeadlineError, TryLimits } from "./try-limits.ts";
+import { TryLimits } from "./try-limits.ts";
 
 const MAX_READ_BYTES = 64 * 1024;
 const MAX_TEXT_BYTES = 16 * 1024;
@@ -82,6 +82,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
   });
 
   const limits = new TryLimits();
+  const readAtMost = { maxBytes: MAX_READ_BYTES, timeoutMs: options.timeoutMs };
 
   return {
     async send(request, signal, onSent) {
@@ -98,11 +99,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           body: request.body,
         };
         const answer = await pools.use(request.url, receiver, (pool) =>
-          limits.within(
-            new Exchange(pool, toSend, MAX_READ_BYTES, onSent),
-            options.timeoutMs,
-            signal,
-          ),
+          limits.within(new Exchange(pool, toSend, readAtMost, onSent), signal),
         );
         return {
           kind: "response",
@@ -146,7 +143,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           body: null,
         };
         answer = await pools.use(text, receiver, (pool) =>
-          limits.within(new Exchange(pool, toSend, maxBytes), timeoutMs, null),
+          limits.within(new Exchange(pool, toSend, { maxBytes, timeoutMs }), null),
         );
       } catch (error) {
         const reason =

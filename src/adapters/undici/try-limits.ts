@@ -1,17 +1,5 @@
 import { Slots } from "../../domain/slots.ts";
-import type { Answer, Exchange } from "./exchange.ts";
-
-/** A try did not end in time: this was still missing. */
-export class DeadlineError extends Error {
-  readonly code = "deadline";
-  readonly waitsFor: Exchange["waitsFor"];
-
-  constructor(waitsFor: Exchange["waitsFor"]) {
-    super(`no ${waitsFor} in time`);
-    this.name = "DeadlineError";
-    this.waitsFor = waitsFor;
-  }
-}
+import { DeadlineError, type Answer, type Exchange } from "./exchange.ts";
 
 /**
  * Ends exchanges at their deadline or with their caller's signal, whichever comes first. One signal stops thousands of
@@ -21,10 +9,10 @@ export class TryLimits {
   readonly #bySignal = new WeakMap<AbortSignal, Slots<Exchange>>();
 
   /** Resolves or rejects as the exchange does. @throws {DeadlineError}, or the signal's reason */
-  async within(exchange: Exchange, timeoutMs: number, signal: AbortSignal | null): Promise<Answer> {
+  async within(exchange: Exchange, signal: AbortSignal | null): Promise<Answer> {
     const end = (): void => exchange.abort(new DeadlineError(exchange.waitsFor));
-    // Where the process stood still, what came meanwhile is read only after its timers.
-    const timer = setTimeout(() => setImmediate(end), timeoutMs);
+    // Where the process stood still, an answer that came meanwhile may be read only after its timers.
+    const timer = setTimeout(() => setImmediate(end), exchange.timeoutMs);
     const together = signal === null ? null : this.#exchangesOf(signal);
     const slot = together?.add(exchange) ?? 0;
     try {

@@ -292,14 +292,42 @@ describe("what goes wrong", () => {
 
   test("an answer that came while the process stood still beyond the time limit counts: the receiver got its delivery once more", async () => {
     const receiver = own(await startReceiverApart(50));
-    const sender = newSender({ timeoutMs: 200 });
+    const sender = newSender({ timeoutMs: 1_000 });
     const target = request(`http://127.0.0.1:${receiver.port}/`);
-    const reply = sender.send(target, never, () => setImmediate(() => standStill(500)));
+    const reply = sender.send(target, never, () => setImmediate(() => standStill(2_000)));
     expect(await reply).toMatchObject({ kind: "response", status: 200 });
     const later = sender.send({ ...target, url: `${target.url}late` }, never, () =>
-      setImmediate(() => standStill(500)),
+      setImmediate(() => standStill(2_000)),
     );
     expect(await later).toMatchObject({ kind: "timeout" });
+  });
+
+  test("a try whose connection was made while the process stood still beyond the time limit is not sent: by then another process may have made it", async () => {
+    let requests = 0;
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        requests += 1;
+        res.end("ok");
+      }),
+    );
+    // It connects in the turn of the first immediate, and hears of it after the second one.
+    const sender = newSender({
+      timeoutMs: 300,
+      resolve: () =>
+        new Promise((resolve) => {
+          setImmediate(() => resolve(["127.0.0.1"]));
+          setImmediate(() => standStill(600));
+        }),
+    });
+    let sent = 0;
+    const target = request(receiver.url.replace("127.0.0.1", "receiver.example.com"));
+    const reply = await sender.send(target, never, () => (sent += 1));
+    expect(reply).toMatchObject({
+      kind: "timeout",
+      reason: expect.stringMatching(/nothing was sent/),
+    });
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect({ sent, requests }).toEqual({ sent: 0, requests: 0 });
   });
 
   test("an answer that drips is a timeout: the limit is for the whole try", async () => {
