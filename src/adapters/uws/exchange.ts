@@ -39,6 +39,8 @@ export class Exchange {
   #bodyEnded = false;
   #paused = false;
   #over = false;
+  /** Bytes are being taken in: requests behind this one may follow in the same packet. */
+  #isReceiving = false;
   /** An answer is on its way out. */
   #isWriting = false;
   /** An answer that waits for the sender to be through. */
@@ -97,6 +99,12 @@ export class Exchange {
       this.#cutOff();
       return;
     }
+    this.#isReceiving = true;
+    this.#takeIn(chunk, isLast);
+    this.#isReceiving = false;
+  }
+
+  #takeIn(chunk: ArrayBuffer, isLast: boolean): void {
     if (isLast) this.#bodyEnded = true;
     if (this.#discarding) {
       this.#lastDataAt = performance.now();
@@ -190,8 +198,9 @@ export class Exchange {
     // A connection that stays open is read on, or its next request would never be seen.
     this.#resume();
     const mustClose = this.#mustClose || !this.#bodyEnded || this.#host.isStopping();
-    // An early answer costs next to nothing: a sender of thousands in a packet would keep the loop for as many.
-    if (mustClose || this.#early !== null) this.#writeAfterPacket(answer, mustClose);
+    // A refusal costs next to nothing: a sender of thousands in a packet would keep the loop for as many.
+    if (mustClose || this.#early !== null || this.#isReceiving)
+      this.#writeAfterPacket(answer, mustClose);
     else this.#write(answer, false);
   }
 

@@ -165,6 +165,14 @@ describe("requests", () => {
     },
   );
 
+  test("in one packet, of requests for whose bodies there is no room only the first is handled: all were, in one turn of the loop", async () => {
+    await using rig = await serverRig({ options: { maxBytesInFlight: 4 } });
+    const refused = `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello`;
+    const answer = await exchangeRaw(rig.server.port, [refused.repeat(500)]);
+    expect(answer.closed).toBe(true);
+    expect(rig.metrics.outcomes).toEqual(["unavailable"]);
+  });
+
   test("16 KiB of headers are accepted, in one piece or many", async () => {
     await using rig = await serverRig();
     const raw = post("hello", `X-Big: ${"a".repeat(16_200)}\r\n`);
