@@ -31,7 +31,7 @@ export function warnOfStores(
   logger.warn(
     {
       unset: own,
-      mend: "set these before a second process uses this Kafka: each would have stores of its own",
+      mend: "set these before a second process uses this Kafka: in another directory it would have stores of its own",
     },
     "relay.stores_not_shared",
   );

@@ -135,6 +135,14 @@ function addKeyCommands(program: Command, io: CommandIo): void {
 
 function report(error: unknown, io: CommandIo): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.badUsage;
+  const noMoreFiles = findNoMoreFiles(error);
+  if (noMoreFiles !== null) {
+    printLine(
+      io.stderr,
+      `relay: no more files can be opened (${noMoreFiles}): raise the limit of open files (ulimit -n) to 1024 or more`,
+    );
+    return EXIT.failed;
+  }
   if (error instanceof UsageError) {
     printLine(io.stderr, `relay: ${error.message}`);
     return EXIT.badUsage;
@@ -145,13 +153,17 @@ function report(error: unknown, io: CommandIo): number {
   return EXIT.failed;
 }
 
-/** A full disk and too few open files are told in one line, anything unforeseen by its stack. */
+/** Whatever could not be made for it, the cause is the same: what the system said of it, or null. A thread has it in its message only. */
+function findNoMoreFiles(error: unknown): string | null {
+  for (let at = error; at instanceof Error; at = at.cause)
+    if (/\bEMFILE\b/.test(at.message)) return at.message;
+  return null;
+}
+
+/** A full disk is told in one line, anything unforeseen by its stack. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if ("code" in error && error.code === "ENOSPC")
     return `the disk is full (${error.message}): make room on it, or set RELAY_DATA_DIR to a directory on another one`;
-  // A thread that cannot be made has it in its message only.
-  if (/\bEMFILE\b/.test(error.message))
-    return `no more files can be opened (${error.message}): raise the limit of open files (ulimit -n) to 1024 or more`;
   return error.stack ?? error.message;
 }
