@@ -23,11 +23,12 @@ export class LaneDeferrals {
 
   /**
    * Where nothing has moved for a while it is as long until the next look, up to the first pause of a circuit: a receiver that hangs
-   * would otherwise cost a deferral every four seconds for each event, until its tries have timed out. That others have all places
-   * says nothing of a receiver at which no try is underway.
+   * would otherwise cost a deferral every four seconds for each event, until its tries have timed out. One that answered its latest
+   * try may just be slow, and that others have all places says nothing of a receiver at which no try is underway.
    */
   laneFull(task: DeliveryTask, config: DestinationConfig, isTrying: boolean): void {
-    const isItsOwn = isTrying || this.#host.gate.isFull(config.receiverUrl);
+    const mayHang = isTrying && !this.#health.proven;
+    const isItsOwn = mayHang || this.#host.gate.isFull(config.receiverUrl);
     const stillMs = isItsOwn ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
     const waitMs = Math.max(MAX_WAIT_MS, Math.min(stillMs, this.#host.options.breaker.openMs));
     this.#host.putOff(task, config, "lane_full", this.#nextSlot(waitMs));

@@ -63,7 +63,7 @@ export class LaneHealth {
     return this.#breaker.failingForMs(nowMs);
   }
 
-  /** How long no try has started or ended while some were to be made, in ms. */
+  /** How long no try has started or ended, since there was one to be made, in ms. */
   stillForMs(nowMs: number): number {
     return nowMs - this.#movedMs;
   }
@@ -76,6 +76,7 @@ export class LaneHealth {
   /** What tries find that have started before this says nothing any more. */
   onReceiverChanged(nowMs: number): void {
     this.#changes += 1;
+    this.#movedMs = nowMs;
     this.#retryAfterMs = 0;
     this.#concurrency.onReceiverChanged();
     this.#breaker.onReceiverChanged(nowMs);

@@ -275,25 +275,22 @@ export class Lane implements GateLane {
     if (first === undefined || this.#cancelEviction !== null) return;
     const leftMs = MAX_WAIT_MS - (this.#host.clock.monotonic() - first.enqueuedMs);
     const waitMs = Math.max(EVICTION_STEP_MS, leftMs);
-    this.#cancelEviction = scheduleAwake(this.#host.clock, waitMs, MAX_WAIT_MS, () => {
-      this.#cancelEviction = null;
-      this.#evict();
-    });
+    const evict = (): void => this.#evict();
+    this.#cancelEviction = scheduleAwake(this.#host.clock, waitMs, MAX_WAIT_MS, evict);
   }
 
   #evict(): void {
+    const wasLookingUp = this.#lookingUp;
+    this.pump(); // It may have waited for sure ownership only.
+    this.#cancelEviction = null;
     const nowMs = this.#host.clock.monotonic();
     const { config } = this.#rateLimit;
-    if (this.#host.mayStart() && !this.#lookingUp && config !== null)
-      for (
-        let first = this.#queue.first;
-        first !== undefined && first.enqueuedMs + MAX_WAIT_MS <= nowMs;
-        first = this.#queue.first
-      ) {
-        this.#queue.shift();
+    if (this.#host.mayStart() && !wasLookingUp && config !== null)
+      while ((this.#queue.first?.enqueuedMs ?? Infinity) + MAX_WAIT_MS <= nowMs) {
+        const { task } = this.#queue.shift()!;
         this.#host.onQueued(-1);
-        if (!this.#refusedByCircuit(first.task, config))
-          this.#deferrals.laneFull(first.task, config, this.inFlight > 0);
+        if (!this.#refusedByCircuit(task, config))
+          this.#deferrals.laneFull(task, config, this.inFlight > 0);
       }
     this.pump();
   }

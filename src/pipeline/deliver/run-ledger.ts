@@ -41,7 +41,7 @@ export function compareSteps(a: Step, b: Step): number {
 
 /**
  * What is durable of each run. Facts only ever grow, so a stale one does no harm.
- * With `maxRuns` the runs noted longest ago are forgotten first.
+ * With `maxRuns` the runs first noted longest ago are forgotten first.
  */
 export class RunLedger {
   readonly #runs = new Map<string, RunFacts>();

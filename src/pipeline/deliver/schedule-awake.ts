@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/clock.ts";
 
-/** A timer so late says that the process stood still: it was frozen, or its machine slept. */
+/** A timer so late says that the process stood still: it was frozen, or had no CPU. */
 const STOOD_STILL_MS = 1_000;
 
 /**

@@ -147,6 +147,32 @@ it("what waits since hung receivers have the places of all that are not proven i
   expect(world.requestsTo("dst_1")).toHaveLength(28);
 });
 
+it("what waits at a receiver that works slowly comes within two seconds of its answers: it came up to ten after them, beside an idle lane", async () => {
+  const world = new SimWorld({ delivery: { concurrency: 4 } });
+  world.configure("dst_1");
+  world.behave("dst_1", OK);
+  await world.start();
+  world.ingest();
+  await world.clock.until(() => world.ended().size === 1, 1_000);
+  world.behave("dst_1", () => ({ afterMs: 8_000, reply: answer(200) }));
+  for (let count = 0; count < 5; count += 1) world.ingest();
+  const sentAtMs = world.clock.now();
+  await world.clock.until(() => world.seen.length === 6, 20_000, 10);
+  expect(world.clock.now() - sentAtMs).toBeLessThan(8_000 + 2_000);
+});
+
+it("what waited while ownership was in doubt starts as soon as it is sure, where it can: all of it was put off", async () => {
+  const world = new SimWorld({ delivery: { concurrency: 1 } });
+  world.configure("dst_1");
+  world.behave("dst_1", () => ({ afterMs: 500, reply: answer(200) }));
+  const process = await world.start();
+  for (let count = 0; count < 2; count += 1) world.ingest();
+  await world.clock.until(() => world.seen.length === 1, 1_000, 10);
+  process.inDoubtUntilMs = world.clock.now() + 4_000;
+  await world.clock.until(() => world.seen.length === 2, 10_000, 10);
+  expect(world.deferrals).toEqual([]);
+});
+
 it("what was put off while a receiver was ill comes back at the pace it had before", async () => {
   const world = new SimWorld({ delivery: { concurrency: 16 } });
   world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 10 });
