@@ -9,6 +9,8 @@ export const NETWORK_MS = 25;
 export const SLOW_CONNECT_MS = 600;
 /** DESIGN, I8: an end is durable within this. */
 export const DURABLE_MS = 100;
+/** Where appends fail, it waits for some of them to be made again: after 100, 200 and 400 ms. */
+export const DURABLE_AGAIN_MS = 800;
 
 /** What receivers saw and what the log holds, by run. */
 export interface Facts {

@@ -2,7 +2,7 @@ import type { Attempt } from "../../src/domain/attempt.ts";
 import { scheduleLengthMs } from "../../src/domain/backoff.ts";
 import { rateWindowMs } from "../../src/domain/rate-limit.ts";
 import { DEFAULT_DELIVERY_OPTIONS } from "../../src/pipeline/deliver/ports.ts";
-import { DURABLE_MS, gather, NETWORK_MS, SLOW_CONNECT_MS } from "./sim-facts.ts";
+import { DURABLE_AGAIN_MS, DURABLE_MS, gather, NETWORK_MS, SLOW_CONNECT_MS } from "./sim-facts.ts";
 import type { Facts } from "./sim-facts.ts";
 import { checkTimes } from "./sim-invariants-time.ts";
 import { expectedRuns } from "./sim-history.ts";
@@ -151,9 +151,10 @@ function checkRows(story: Story, { rows, requests }: Facts, found: string[]): vo
 /** In flight when its process died, and the next owner was told in the meantime not to send at all. */
 function wasLostInCrash(story: Story, { destinationId, answeredAtMs }: SeenRequest): boolean {
   if (story.histories.get(destinationId)!.wasAlwaysActive) return false;
+  const durableMs = story.plan.logFaults ? DURABLE_AGAIN_MS : DURABLE_MS;
   return (
     answeredAtMs === null ||
-    story.disturbedAt.some((time) => time >= answeredAtMs && time <= answeredAtMs + DURABLE_MS)
+    story.disturbedAt.some((time) => time >= answeredAtMs && time <= answeredAtMs + durableMs)
   );
 }
 
