@@ -1,18 +1,20 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
+import { kafkaJars } from "../../support/stores/kafka-jars.ts";
+import { startLocalKafka } from "../../support/stores/kafka-local.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const CHILD = fileURLToPath(new URL("../../support/kafka-crash-child.ts", import.meta.url));
-const started: LocalKafka | Error = await startLocalKafka(1).catch((error: Error) => error);
+const jars: string | Error = await kafkaJars().catch((error: Error) => error);
 
-describe.skipIf(started instanceof Error && skipOrFail("Kafka", started))(
+describe.skipIf(jars instanceof Error && skipOrFail("Kafka", jars))(
   "consumers that crash while they are closed",
   () => {
     it("leave nothing that holds the process: it ends by itself", async () => {
-      await using kafka = started as LocalKafka;
+      // Killed here, so each try has its own.
+      await using kafka = await startLocalKafka(1);
       const child = spawn(process.execPath, ["--import", "tsx", CHILD, ...kafka.brokers], {
         env: { PATH: process.env["PATH"] ?? "" },
         stdio: ["ignore", "pipe", "inherit"],
@@ -32,6 +34,6 @@ describe.skipIf(started instanceof Error && skipOrFail("Kafka", started))(
       } finally {
         child.kill("SIGKILL");
       }
-    }, 200_000);
+    }, 280_000);
   },
 );
