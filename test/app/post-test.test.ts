@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { postTest } from "../../src/app/post-test.ts";
-import { reservePort } from "../../src/app/reserve-port.ts";
+import { freePorts } from "../support/stores/free-port.ts";
 
 const SECRET = "top-secret-line1\nline2";
 
@@ -11,7 +11,7 @@ it.each([
   ["a header that the client sets itself", "transfer-encoding", SECRET.replace("\n", " ")],
   ["a header that the client does not send", "expect", SECRET.replace("\n", " ")],
 ])("a reason never quotes what could not be sent: %s was told in full", async (_, name, value) => {
-  const url = `http://127.0.0.1:${await reservePort("127.0.0.1")}/in/token`;
+  const url = `http://127.0.0.1:${(await freePorts(1))[0]}/in/token`;
   const headers: [string, string][] = [[name, value]];
   const answer = await postTest({ url, method: "POST", headers, body: Buffer.from("{}") });
   expect(answer.kind).toBe("unreachable");
@@ -19,7 +19,7 @@ it.each([
 });
 
 it("a refused connection is told by its code", async () => {
-  const url = `http://127.0.0.1:${await reservePort("127.0.0.1")}/in/token`;
+  const url = `http://127.0.0.1:${(await freePorts(1))[0]}/in/token`;
   expect(await postTest({ url, method: "POST", headers: [], body: Buffer.from("{}") })).toEqual({
     kind: "unreachable",
     reason: "the request failed (ECONNREFUSED)",

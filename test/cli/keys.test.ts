@@ -2,8 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { reservePort } from "../../src/app/reserve-port.ts";
 import { runRelay } from "../support/relay-process.ts";
+import { freePorts } from "../support/stores/free-port.ts";
 
 describe("relay keys", () => {
   let env: Record<string, string>;
@@ -27,7 +27,7 @@ describe("relay keys", () => {
   ])(
     "relay %s %s names the PostgreSQL that cannot be reached, and why: it only said to try again",
     async (...args) => {
-      const address = `127.0.0.1:${await reservePort("127.0.0.1")}/relay`;
+      const address = `127.0.0.1:${(await freePorts(1))[0]}/relay`;
       const { code, stderr } = await runRelay(args, {
         DATABASE_URL: `postgresql://user:CANARY@${address}`,
         RELAY_ENCRYPTION_KEY: Buffer.alloc(32).toString("base64"),

@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { reservePort } from "../../src/app/reserve-port.ts";
 import { runRelay } from "../support/relay-process.ts";
+import { freePorts } from "../support/stores/free-port.ts";
 
 describe("relay migrate", () => {
   let dataDir: string;
@@ -15,7 +15,7 @@ describe("relay migrate", () => {
   afterAll(() => rm(dataDir, { recursive: true, force: true }));
 
   it("names the ClickHouse that cannot be reached in one line without credentials, exit 1: a stack was shown", async () => {
-    const address = `127.0.0.1:${await reservePort("127.0.0.1")}/relay`;
+    const address = `127.0.0.1:${(await freePorts(1))[0]}/relay`;
     const { code, stderr } = await runRelay(["migrate"], {
       RELAY_DATA_DIR: dataDir,
       CLICKHOUSE_URL: `http://user:CANARY@${address}`,
@@ -43,7 +43,7 @@ describe("relay migrate", () => {
   });
 
   it("names the PostgreSQL that cannot be reached in one line without credentials, exit 1", async () => {
-    const address = `127.0.0.1:${await reservePort("127.0.0.1")}/relay`;
+    const address = `127.0.0.1:${(await freePorts(1))[0]}/relay`;
     const { code, stderr } = await runRelay(["migrate"], {
       DATABASE_URL: `postgresql://user:CANARY@${address}`,
       RELAY_ENCRYPTION_KEY: Buffer.alloc(32).toString("base64"),

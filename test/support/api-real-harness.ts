@@ -1,8 +1,8 @@
-import { reservePort } from "../../src/app/reserve-port.ts";
 import type { ApiHarness, FaultKind } from "./api-harness.ts";
 import { githubSignature, startApiRelay } from "./api-relay.ts";
 import { startSwitchedProxy, type SwitchedProxy } from "./api-switch.ts";
 import { startReceiver } from "./receiver.ts";
+import { freePorts } from "./stores/free-port.ts";
 import { waitFor } from "./wait-for.ts";
 
 const MAX_PAYLOAD_BYTES = 4096;
@@ -20,7 +20,7 @@ export async function startRealHarness(
   stores: GivenStores = { env: {}, ways: [] },
 ): Promise<ApiHarness> {
   const receiver = await startReceiver();
-  const ingestPort = await reservePort("127.0.0.1");
+  const ingestPort = (await freePorts(1))[0] ?? 0;
   const wayToIngest = await startSwitchedProxy(ingestPort);
   const relay = await startApiRelay({
     RELAY_INGEST_PORT: String(ingestPort),

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { makeApiKeyStore } from "../../src/adapters/postgres/key-store.ts";
 import { makeLogger } from "../../src/adapters/pino/logger.ts";
-import { reservePort } from "../../src/app/reserve-port.ts";
 import { startRelay, type RelayOptions, type RunningRelay } from "../../src/app/start-relay.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { templateFile } from "../../src/app/template-file.ts";
@@ -13,6 +12,7 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import type { ApiKeyRow } from "../../src/domain/config-store.ts";
 import { makeIdGenerator } from "../../src/domain/ids.ts";
 import { hashApiKey, makeApiKeys } from "../../src/management/api-keys.ts";
+import { freePorts } from "./stores/free-port.ts";
 
 /** A relay of all roles in the test's own process: the composition root with nothing replaced. */
 export interface ApiRelay extends AsyncDisposable {
@@ -44,7 +44,7 @@ export async function startApiRelay(
       done();
     },
   });
-  const ingestPort = Number(extra["RELAY_INGEST_PORT"] ?? (await reservePort("127.0.0.1")));
+  const ingestPort = Number(extra["RELAY_INGEST_PORT"] ?? (await freePorts(1))[0]);
   const config = loadConfig({
     RELAY_DATA_DIR: dataDir,
     RELAY_API_PORT: "0",

@@ -4,19 +4,37 @@ import { createServer, type AddressInfo, type Server } from "node:net";
 /** Below the range that systems give to outgoing connections: a server that restarts on its port finds it free. */
 const FIRST_PORT = 12_000;
 const LAST_PORT = 30_000;
+/** More than there are workers of vitest. */
+const PARTS = 8;
 
-/** Ports on 127.0.0.1 that nobody listens on, all different. */
+/** What this process has given: who asked may listen seconds later. */
+const given = new Set<number>();
+
+/**
+ * Ports on 127.0.0.1 that nobody listens on, all different, and none that this process was given before. Vitest's workers draw
+ * from parts of their own: one would find free what another has been given and does not listen on yet.
+ */
 export async function freePorts(count: number): Promise<number[]> {
   const servers: Server[] = [];
   while (servers.length < count) {
-    const server = await tryListen(
-      FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT)),
-    );
-    if (server !== null) servers.push(server);
+    const port = drawPort();
+    if (given.has(port)) continue;
+    const server = await tryListen(port);
+    if (server === null) continue;
+    given.add(port);
+    servers.push(server);
   }
   const ports = servers.map((server) => (server.address() as AddressInfo).port);
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
   return ports;
+}
+
+function drawPort(): number {
+  const worker = process.env["VITEST_POOL_ID"];
+  const parts = worker === undefined ? 1 : PARTS;
+  const size = Math.floor((LAST_PORT - FIRST_PORT) / parts);
+  const part = worker === undefined ? 0 : Number(worker) % parts;
+  return FIRST_PORT + part * size + Math.floor(Math.random() * size);
 }
 
 async function tryListen(port: number): Promise<Server | null> {
