@@ -32,7 +32,7 @@ test("questions that take long keep no insert waiting: fifty of them had all con
       reads.query({ query: "SELECT 1", abort_signal: calledOff.signal }),
     );
     const ended = Promise.allSettled(questions);
-    await expect.poll(() => asked).toBeGreaterThan(0);
+    await expect.poll(() => asked, { timeout: 15_000 }).toBeGreaterThan(0);
     await writes.command({ query: "INSERT INTO events VALUES (1)" });
     calledOff.abort();
     expect((await ended).filter(({ status }) => status === "rejected")).toHaveLength(50);

@@ -46,7 +46,7 @@ function openThread() {
   });
   /** The nth thread, once it was sent a commit. */
   const busy = async (index: number): Promise<ScriptedWorker> => {
-    await vi.waitFor(() => expect(workers[index]?.received).toHaveLength(1));
+    await vi.waitFor(() => expect(workers[index]?.received).toHaveLength(1), { timeout: 15_000 });
     return workers[index]!;
   };
   return { thread, busy };

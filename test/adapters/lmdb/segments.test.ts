@@ -182,7 +182,7 @@ it("keeps half as many segments for later as are in use, four at least, and remo
   };
   // Two commits in each of twenty segments; the last is written to.
   giveBack(0, 14);
-  await vi.waitFor(() => expect(readdirSync(dir.path)).toHaveLength(13 + 6));
+  await vi.waitFor(() => expect(readdirSync(dir.path)).toHaveLength(13 + 6), { timeout: 15_000 });
   giveBack(14, 38);
   await writer[Symbol.asyncDispose]();
   expect(readdirSync(dir.path)).toHaveLength(1 + 4);
