@@ -7,7 +7,19 @@ import { makeVerifyPorts, verifyRequest } from "../../../src/pipeline/verify/ver
 import { makeRequest } from "../../support/verify-requests.ts";
 
 const PAIRS = 100_000;
+/** Eight times what the slowest of them takes on two shared cores. */
 const MOST_MS = 50;
+
+/** Of three rounds, since the machine may be elsewhere in one. */
+async function leastMs(work: () => unknown): Promise<number> {
+  let least = Infinity;
+  for (let round = 0; round < 3; round += 1) {
+    const startedAt = performance.now();
+    await work();
+    least = Math.min(least, performance.now() - startedAt);
+  }
+  return least;
+}
 
 /** Small and seeded (mulberry32): a failure can be run again. */
 function makeRandom(seed: number): () => number {
@@ -158,12 +170,9 @@ describe("whatever a request holds", () => {
       const request = generate();
       const startedAt = performance.now();
       const result = await verifyRequest(request, ports);
-      if (performance.now() - startedAt > MOST_MS) {
-        // The machine may have been elsewhere: what is slow by itself is slow again.
-        const againAt = performance.now();
-        await verifyRequest(request, ports);
-        expect(performance.now() - againAt).toBeLessThan(MOST_MS);
-      }
+      // The machine may have been elsewhere: what is slow by itself is slow again.
+      if (performance.now() - startedAt > MOST_MS)
+        expect(await leastMs(() => verifyRequest(request, ports))).toBeLessThan(MOST_MS);
       reasons.set(result.reason, (reasons.get(result.reason) ?? 0) + 1);
       if (!result.valid) expect(result.message.length).toBeGreaterThan(0);
     }
@@ -213,15 +222,12 @@ describe("whatever a request holds", () => {
       }),
     ];
     for (const request of slow) {
-      const times: number[] = [];
-      for (let round = 0; round < 3; round += 1) {
-        const startedAt = performance.now();
+      const tookMs = await leastMs(async () => {
         const result = await verifyRequest(request, ports);
-        times.push(performance.now() - startedAt);
         expect(result.valid).toBe(false);
         expect(result.reason).not.toBe("internal_error");
-      }
-      expect(Math.min(...times)).toBeLessThan(MOST_MS);
+      });
+      expect(tookMs).toBeLessThan(MOST_MS);
     }
   });
 });
