@@ -8,6 +8,7 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     globalSetup: ["test/support/global-setup.ts"],
+    setupFiles: ["test/support/seed-fast-check.ts"],
     pool: "forks",
     // Tests with real servers and kills share two cores there: one more try, and the report names what needed it.
     retry: process.env["CI"] === "true" ? 1 : 0,
