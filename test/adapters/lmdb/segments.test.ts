@@ -22,6 +22,9 @@ import { encodeCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
 import type { StoredCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
+// They write hundreds of megabytes: on a disk that others write to as well, a test may take more than the minute that others have.
+vi.setConfig({ testTimeout: 240_000 });
+
 const MIB = 1024 * 1024;
 const SEED = 7;
 // A Buffer, as what is read.
