@@ -7,9 +7,11 @@ import type {
 } from "../../src/client/types.ts";
 import { reservePort } from "../../src/app/reserve-port.ts";
 import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
-import { startReceiver, type ReceivedRequest } from "../support/receiver.ts";
+import { startReceiver } from "../support/receiver.ts";
 import { makeRelayProcess, type RelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { findRateBreaches } from "../faults/harness/check-rate.ts";
+import { startLedgerReceiverProcess } from "../faults/harness/ledger-receiver.ts";
 
 const RETRY_BASE_MS = 400;
 
@@ -121,8 +123,9 @@ describe("deliveries through the started service", () => {
 
   it("keeps to a limit per second in every sliding window and says when the next try is due", async () => {
     const max = 5;
-    await using receiver = await startReceiver();
-    const { endpoint } = await connect(receiver.url, {
+    // This process is busy with sending: what it noted itself it would have noted late.
+    await using receiver = await startLedgerReceiverProcess();
+    const { endpoint } = await connect(`${receiver.url}/ok`, {
       rate_limit_max: max,
       rate_limit_window: "second",
     });
@@ -131,11 +134,9 @@ describe("deliveries through the started service", () => {
         postGithubWebhook(endpoint.url, JSON.stringify({ index })),
       ),
     );
-    await waitFor("all deliveries", () => receiver.requests.length === sent.length, 40_000);
-    expect(mostInWindow(receiver.requests, 1_000)).toBeLessThanOrEqual(max);
-    expect(new Set(receiver.requests.map((request) => request.headers["webhook-id"])).size).toBe(
-      sent.length,
-    );
+    await waitFor("all deliveries", () => receiver.received.length === sent.length, 40_000);
+    expect(findRateBreaches(receiver.received, { max, windowMs: 1_000 })).toEqual([]);
+    expect(new Set(receiver.received.map(({ eventId }) => eventId)).size).toBe(sent.length);
     const facets = await waitFor("the facets", async () => {
       const found = await relay.client.events.facets({ endpoint_id: endpoint.id });
       return found.by_attempt_status.some(
@@ -242,12 +243,3 @@ describe("deliveries through the started service", () => {
     });
   });
 });
-
-function mostInWindow(requests: readonly ReceivedRequest[], windowMs: number): number {
-  return Math.max(
-    ...requests.map(
-      (first) =>
-        requests.filter(({ atMs }) => atMs >= first.atMs && atMs < first.atMs + windowMs).length,
-    ),
-  );
-}

@@ -9,7 +9,8 @@ import { nowMs, type ReceivedRequest } from "./ledgers.ts";
 const TICK_MS = 5;
 const REPORT_MS = 200;
 
-let turnedMs = nowMs();
+/** What had come by then has been read. */
+let readUpToMs = nowMs();
 const began: ReceivedRequest[] = [];
 const ended: {
   readonly index: number;
@@ -25,12 +26,18 @@ try {
   // Only root may; the ledger's `notBeforeMs` says how late it can be.
 }
 setInterval(() => {
-  turnedMs = nowMs();
+  const atMs = nowMs();
+  // Two turns of the loop: a connection that waits is taken in the first, its request is read in the second.
+  setImmediate(() =>
+    setImmediate(() => {
+      readUpToMs = atMs;
+    }),
+  );
 }, TICK_MS);
 setInterval(report, REPORT_MS);
 
 const server = createServer((request, response) => {
-  const notBeforeMs = turnedMs;
+  const notBeforeMs = readUpToMs;
   const arrivedMs = nowMs();
   if (mode === "cutting") return void request.socket.destroy();
   const path = request.url ?? "/";

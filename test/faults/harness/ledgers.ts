@@ -27,7 +27,7 @@ export interface ReceivedRequest {
   readonly timestamp: string;
   readonly signature: string;
   readonly body: string;
-  /** It cannot have come before this: the receiver's loop had turned then. */
+  /** It cannot have come before this: the receiver had read all that had come by then. */
   readonly notBeforeMs: number;
   readonly arrivedMs: number;
   endedMs: number | null;
