@@ -163,6 +163,25 @@ async function keepLogs(
 
 const WARN_LEVEL = 40;
 
+/**
+ * Starts what does not run and thaws what is frozen, so that a test does not meet what one before it left behind: its own
+ * first try, which failed between a kill and the restart.
+ */
+export async function healCluster(
+  { kafka }: Pick<ClusterStores, "kafka">,
+  cluster: Cluster,
+): Promise<void> {
+  for (let broker = 1; broker <= kafka.ports.length; broker += 1) {
+    kafka.thaw(broker);
+    if (!kafka.isRunning(broker)) await kafka.restart(broker);
+  }
+  for (const node of cluster.nodes.values()) {
+    if (node.isRunning()) process.kill(node.pid(), "SIGCONT");
+    else await node.start();
+  }
+  for (const node of cluster.nodes.values()) await waitUntilReady(node);
+}
+
 async function waitUntilReady({ ports }: RelayProcess): Promise<void> {
   await waitFor(
     "readiness",

@@ -69,6 +69,7 @@ export interface RelayProcess extends AsyncDisposable {
   /** Everything it has printed, over all its lives. */
   output(): string;
   pid(): number;
+  isRunning(): boolean;
   start(): Promise<void>;
   kill(signal: NodeJS.Signals): Promise<number | null>;
 }
@@ -149,6 +150,7 @@ export async function makeRelayProcess(
     env,
     output: () => printed,
     pid: () => child?.pid ?? -1,
+    isRunning: () => child !== null && child.exitCode === null && child.signalCode === null,
     start,
     kill,
     [Symbol.asyncDispose]: async () => {

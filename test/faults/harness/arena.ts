@@ -1,6 +1,7 @@
 import { freePorts } from "../../support/stores/free-port.ts";
 import {
   PAIRED_NODE_NAMES,
+  healCluster,
   startCluster,
   startClusterStores,
   type Cluster,
@@ -100,6 +101,15 @@ export async function startArena(
       await receiver[Symbol.asyncDispose]();
     },
   };
+}
+
+/** All as it was at the start, before the next test: links, receiver, brokers and processes. */
+export async function heal({ stores, cluster, links, receiver }: Arena): Promise<void> {
+  for (const link of [...links.kafka, links.postgres, links.clickhouse, links.receiver])
+    link.setMode("pass");
+  process.kill(receiver.pid(), "SIGCONT");
+  receiver.setMode("well");
+  await healCluster(stores, cluster);
 }
 
 function through(url: string, proxy: TcpProxy): string {

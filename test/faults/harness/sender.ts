@@ -18,6 +18,8 @@ export interface SenderRoutes {
 export interface Sender extends AsyncDisposable {
   readonly sent: readonly SentRequest[];
   readonly acceptedCount: number;
+  /** Each connection has brought a request to each endpoint: whatever process is at its other end knows them all. */
+  readonly hasMetAll: boolean;
   /** Resolves when the last request was answered. */
   stop(): Promise<void>;
 }
@@ -36,9 +38,15 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
   const startedMs = performance.now();
   let number = 0;
   let acceptedCount = 0;
+  let stillMeeting = senders;
 
-  async function sendOne(current: number, kind: SentKind, dispatcher: Agent): Promise<void> {
-    const { endpointId, url } = kind === "paused" ? routes.paused : random.pick(routes.genuine);
+  /** @returns whether it was answered, and not by 5xx */
+  async function sendOne(
+    current: number,
+    kind: SentKind,
+    { endpointId, url }: SenderRoutes["paused"],
+    dispatcher: Agent,
+  ): Promise<boolean> {
     const body = makeBody(current, kind);
     const secret = kind === "forged" ? "another secret" : GITHUB_SECRET;
     const sentMs = nowMs();
@@ -54,7 +62,9 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
       endedMs: nowMs(),
       ...answer,
     });
-    if (answer.status === null || answer.status >= 500) await delay(AFTER_RESET_MS);
+    const isAnswered = answer.status !== null && answer.status < 500;
+    if (!isAnswered) await delay(AFTER_RESET_MS);
+    return isAnswered;
   }
 
   async function post(url: string, body: string, secret: string, dispatcher: Agent) {
@@ -84,17 +94,30 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
   }
 
   /**
-   * On a connection of its own, which goes to one of the ingest processes, and to all endpoints in turn by chance: so each
-   * process knows each endpoint soon. Of a shared pool the first connection makes nearly all requests.
+   * On a connection of its own, which goes to one of the ingest processes: once to each endpoint, so that this process knows
+   * them all, then by chance. Of a shared pool the first connection makes nearly all requests.
    */
-  async function sendInTurn(): Promise<void> {
+  async function sendInTurn(_: unknown, sender: number): Promise<void> {
     const dispatcher = new Agent({ connections: 1, pipelining: 1 });
+    const endpoints = [routes.paused, ...routes.genuine];
+    // Each begins at another one, so that the first requests do not all go to the same endpoint.
+    const first = sender % endpoints.length;
+    const unmet = [...endpoints.slice(first), ...endpoints.slice(0, first)];
     while (!stopping.signal.aborted) {
       const current = (number += 1);
-      const kind = chooseKind(random.next());
+      const byChance = chooseKind(random.next());
       const waitMs = startedMs + (current * 1_000) / perSecond - performance.now();
       if (waitMs > 0) await delay(waitMs);
-      await sendOne(current, kind, dispatcher);
+      const [next] = unmet;
+      if (next === undefined) {
+        const route = byChance === "paused" ? routes.paused : random.pick(routes.genuine);
+        await sendOne(current, byChance, route, dispatcher);
+        continue;
+      }
+      const kind = next === routes.paused ? "paused" : "genuine";
+      if (!(await sendOne(current, kind, next, dispatcher))) continue;
+      unmet.shift();
+      if (unmet.length === 0) stillMeeting -= 1;
     }
     await dispatcher.destroy();
   }
@@ -108,6 +131,9 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
     sent,
     get acceptedCount() {
       return acceptedCount;
+    },
+    get hasMetAll() {
+      return stillMeeting === 0;
     },
     stop,
     [Symbol.asyncDispose]: stop,

@@ -1,0 +1,83 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { waitFor } from "../../support/wait-for.ts";
+import type { Arena } from "./arena.ts";
+import { inflict } from "./faults.ts";
+import { nowMs } from "./ledgers.ts";
+import type { TcpProxy } from "./tcp-proxy.ts";
+import type { Trial } from "./trial.ts";
+
+/** Far longer than it takes on a machine that has time: what stands still is told from what is slow. */
+const WAVE_WITHIN_MS = 150_000;
+
+/** Waits until, of each endpoint, the first `perEndpoint` events that are accepted from now on are at all its destinations. */
+export async function waitForWave(
+  { arena, sender, routes }: Trial,
+  perEndpoint: number,
+): Promise<void> {
+  const fromMs = nowMs();
+  const { received } = arena.receiver;
+  const receivedBefore = received.length;
+  let missing: readonly string[] = [];
+  const isThrough = (): boolean => {
+    const accepted = sender.sent.filter(({ sentMs, status }) => sentMs >= fromMs && status === 200);
+    const taken = new Set(
+      received
+        .slice(receivedBefore)
+        .filter(({ status }) => status !== null && status < 300)
+        .map(({ eventId, destinationId }) => `${eventId} ${destinationId}`),
+    );
+    missing = routes.sender.genuine.flatMap(({ endpointId }) => {
+      const wave = accepted.filter((one) => one.endpointId === endpointId).slice(0, perEndpoint);
+      const wanted = routes.destinations.filter((one) => one.endpointId === endpointId);
+      const lacking = wave.flatMap(({ eventId }) =>
+        wanted.map(({ id }) => `${eventId} ${id}`).filter((delivery) => !taken.has(delivery)),
+      );
+      if (wave.length === perEndpoint && lacking.length === 0) return [];
+      return `${endpointId}: ${wave.length} of ${perEndpoint} accepted, not delivered: ${lacking.join(", ")}`;
+    });
+    return missing.length === 0;
+  };
+  await waitFor("events of each endpoint to come through", isThrough, WAVE_WITHIN_MS, 250).catch(
+    (error: unknown) => {
+      throw new Error(`these stand still: ${missing.join("; ")}`, { cause: error });
+    },
+  );
+}
+
+/** Cuts a store off for as long as `meanwhile` takes, and `atLeastMs`; noted as a fault. */
+export async function cutOff(
+  { faults }: Trial,
+  store: { readonly name: string; readonly link: TcpProxy },
+  atLeastMs: number,
+  meanwhile: () => Promise<void>,
+): Promise<void> {
+  const { name, link } = store;
+  await inflict(
+    {
+      name: `cut link to ${name} for ${atLeastMs} ms or more`,
+      inflict: async () => {
+        link.setMode("cut");
+        try {
+          await Promise.all([meanwhile(), delay(atLeastMs)]);
+        } finally {
+          link.setMode("pass");
+        }
+      },
+    },
+    faults,
+  );
+}
+
+/** How often the ingest processes have answered 503 since they started, by its cause. */
+export async function readRefusals({ cluster }: Arena): Promise<Readonly<Record<string, number>>> {
+  const refusals: Record<string, number> = {};
+  for (const [name, { ports }] of cluster.nodes) {
+    if (!name.startsWith("ingest")) continue;
+    const text = await (await fetch(`http://127.0.0.1:${ports.ops}/metrics`)).text();
+    for (const [, cause = "", count] of text.matchAll(
+      /^relay_ingest_unavailable_total\{cause="(\w+)"\} (\S+)$/gm,
+    ))
+      refusals[cause] = (refusals[cause] ?? 0) + Number(count);
+  }
+  return refusals;
+}
