@@ -5,7 +5,7 @@ import { GITHUB_SECRET, postGithubWebhook } from "./github-webhook.ts";
 import { waitFor } from "./wait-for.ts";
 
 /** What was sent, and how it was answered. */
-export interface Traffic {
+export interface Traffic extends AsyncDisposable {
   /** Event id → body, of everything answered 2xx. */
   readonly accepted: ReadonlyMap<string, string>;
   /** RFC 3339: nothing was sent earlier. */
@@ -80,15 +80,11 @@ export function startTraffic({ urls }: Route, perSecond: number): Traffic {
     }
   };
   const senders = Promise.all(Array.from({ length: SENDERS }, send));
-  return {
-    accepted,
-    since,
-    refused,
-    stop: async () => {
-      stopping.abort();
-      await senders;
-    },
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await senders;
   };
+  return { accepted, since, refused, stop, [Symbol.asyncDispose]: stop };
 }
 
 /** Waits until every accepted event was delivered. @returns how many requests came again with the same try, of these events */
