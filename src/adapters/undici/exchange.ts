@@ -106,9 +106,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#controller?.abort(reason);
   }
 
+  /** Its time is over: rejects with what is missing. */
+  expire(): void {
+    this.abort(new DeadlineError(this.waitsFor));
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     // A process that stood still may hear of its connection before its timers run; by now somebody else may have sent this.
-    if (performance.now() >= this.#sendBeforeMs) this.abort(new DeadlineError(this.waitsFor));
+    if (performance.now() >= this.#sendBeforeMs) this.expire();
     this.#controller = controller;
     if (this.#aborted === null) this.#onSent();
     else controller.abort(this.#aborted);

@@ -82,7 +82,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
   });
 
   const limits = new TryLimits();
-  const readAtMost = { maxBytes: MAX_READ_BYTES, timeoutMs: options.timeoutMs };
+  const tryBounds = { maxBytes: MAX_READ_BYTES, timeoutMs: options.timeoutMs };
 
   return {
     async send(request, signal, onSent) {
@@ -99,7 +99,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           body: request.body,
         };
         const answer = await pools.use(request.url, receiver, (pool) =>
-          limits.within(new Exchange(pool, toSend, readAtMost, onSent), signal),
+          limits.within(new Exchange(pool, toSend, tryBounds, onSent), signal),
         );
         return {
           kind: "response",

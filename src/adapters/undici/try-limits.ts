@@ -1,5 +1,5 @@
 import { Slots } from "../../domain/slots.ts";
-import { DeadlineError, type Answer, type Exchange } from "./exchange.ts";
+import type { Answer, Exchange } from "./exchange.ts";
 
 /**
  * Ends exchanges at their deadline or with their caller's signal, whichever comes first. One signal stops thousands of
@@ -10,9 +10,9 @@ export class TryLimits {
 
   /** Resolves or rejects as the exchange does. @throws {DeadlineError}, or the signal's reason */
   async within(exchange: Exchange, signal: AbortSignal | null): Promise<Answer> {
-    const end = (): void => exchange.abort(new DeadlineError(exchange.waitsFor));
+    const expire = (): void => exchange.expire();
     // Where the process stood still, an answer that came meanwhile may be read only after its timers.
-    const timer = setTimeout(() => setImmediate(end), exchange.timeoutMs);
+    const timer = setTimeout(() => setImmediate(expire), exchange.timeoutMs);
     const together = signal === null ? null : this.#exchangesOf(signal);
     const slot = together?.add(exchange) ?? 0;
     try {

@@ -199,8 +199,7 @@ export class Exchange {
     this.#resume();
     const mustClose = this.#mustClose || !this.#bodyEnded || this.#host.isStopping();
     // A refusal costs next to nothing: a sender of thousands in a packet would keep the loop for as many.
-    if (mustClose || this.#early !== null || this.#isReceiving)
-      this.#writeAfterPacket(answer, mustClose);
+    if (mustClose || this.#isReceiving) this.#writeAfterPacket(answer, mustClose);
     else this.#write(answer, false);
   }
 

@@ -281,7 +281,7 @@ export class Lane implements GateLane {
 
   #evict(): void {
     const wasLookingUp = this.#lookingUp;
-    this.pump(); // It may have waited for sure ownership only.
+    this.pump(); // It may have waited for sure ownership only. What does not start now is put off, or looked at again below.
     this.#cancelEviction = null;
     const nowMs = this.#host.clock.monotonic();
     const { config } = this.#rateLimit;
@@ -292,6 +292,6 @@ export class Lane implements GateLane {
         if (!this.#refusedByCircuit(task, config))
           this.#deferrals.laneFull(task, config, this.inFlight > 0);
       }
-    this.pump();
+    this.#watchForEviction();
   }
 }
