@@ -18,12 +18,13 @@ import {
   keepInflicting,
   killNode,
   NODE_FAULTS,
+  spoilLink,
   stormOfRebalances,
   LINK_FAULTS,
   type MakeFault,
 } from "./harness/faults.ts";
 import { makeSeededRandom } from "./harness/random.ts";
-import { cutOff, readRefusals, waitForWave } from "./harness/outage.ts";
+import { readRefusals, waitForWave } from "./harness/outage.ts";
 import { watchMemory } from "./harness/memory.ts";
 import { chooseSeed, isLong, readLag, runTrial, type Trial } from "./harness/trial.ts";
 
@@ -200,7 +201,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
           // Promised are 60 s; the short form runs beside others.
           quietWithinMs: isLong ? 60_000 : 120_000,
           disturb: async (trial) => {
-            const { sender } = trial;
+            const { sender, faults } = trial;
             const { links, receiver, cluster } = arena;
             const measure = async (name: string, forMs: number) => {
               const accepted = sender.acceptedCount;
@@ -216,12 +217,11 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
             await waitForWave(trial, 3);
             await measure("before", Math.min(20_000, downMs));
             const before = await readRefusals(arena);
-            for (const store of [
-              { name: "ClickHouse", link: links.clickhouse },
-              { name: "PostgreSQL", link: links.postgres },
+            for (const [name, link] of [
+              ["ClickHouse", links.clickhouse],
+              ["PostgreSQL", links.postgres],
             ] as const) {
-              const { name } = store;
-              await cutOff(trial, store, downMs, async () => {
+              const meanwhile = async () => {
                 await Promise.all([
                   measure(`${name} down`, downMs - 2_000),
                   waitForWave(trial, PER_ENDPOINT),
@@ -231,7 +231,8 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
                     ? cluster.client.events.search()
                     : cluster.client.projects.create({ name: "Not now" });
                 await expect(asked).rejects.toMatchObject({ status: 503, code: "unavailable" });
-              });
+              };
+              await inflict(spoilLink(name, link, "cut", downMs, meanwhile), faults);
               await measure(`after ${name}`, Math.min(10_000, downMs));
             }
             const after = await readRefusals(arena);

@@ -126,14 +126,23 @@ function freezeReceiver({ receiver }: Arena, forMs: number): Fault {
   };
 }
 
-/** Makes a link bad for a while. */
-export function spoilLink(name: string, link: TcpProxy, mode: ProxyMode, forMs: number): Fault {
+/** Makes a link bad for a while, and for as long as `meanwhile` takes. */
+export function spoilLink(
+  name: string,
+  link: TcpProxy,
+  mode: ProxyMode,
+  forMs: number,
+  meanwhile: () => Promise<void> = () => Promise.resolve(),
+): Fault {
   return {
     name: `${mode} link to ${name} for ${Math.round(forMs)} ms`,
     inflict: async () => {
       link.setMode(mode);
-      await delay(forMs);
-      link.setMode("pass");
+      try {
+        await Promise.all([meanwhile(), delay(forMs)]);
+      } finally {
+        link.setMode("pass");
+      }
     },
   };
 }

@@ -1,10 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { waitFor } from "../../support/wait-for.ts";
 import type { Arena } from "./arena.ts";
-import { inflict } from "./faults.ts";
 import { nowMs } from "./ledgers.ts";
-import type { TcpProxy } from "./tcp-proxy.ts";
-import type { Trial } from "./trial.ts";
+import { readMetrics, type Trial } from "./trial.ts";
 
 /** Far longer than it takes on a machine that has time: what stands still is told from what is slow. */
 const WAVE_WITHIN_MS = 150_000;
@@ -44,40 +41,13 @@ export async function waitForWave(
   );
 }
 
-/** Cuts a store off for as long as `meanwhile` takes, and `atLeastMs`; noted as a fault. */
-export async function cutOff(
-  { faults }: Trial,
-  store: { readonly name: string; readonly link: TcpProxy },
-  atLeastMs: number,
-  meanwhile: () => Promise<void>,
-): Promise<void> {
-  const { name, link } = store;
-  await inflict(
-    {
-      name: `cut link to ${name} for ${atLeastMs} ms or more`,
-      inflict: async () => {
-        link.setMode("cut");
-        try {
-          await Promise.all([meanwhile(), delay(atLeastMs)]);
-        } finally {
-          link.setMode("pass");
-        }
-      },
-    },
-    faults,
-  );
-}
-
 /** How often the ingest processes have answered 503 since they started, by its cause. */
 export async function readRefusals({ cluster }: Arena): Promise<Readonly<Record<string, number>>> {
   const refusals: Record<string, number> = {};
-  for (const [name, { ports }] of cluster.nodes) {
-    if (!name.startsWith("ingest")) continue;
-    const text = await (await fetch(`http://127.0.0.1:${ports.ops}/metrics`)).text();
+  for (const [, text] of await readMetrics(cluster, "ingest"))
     for (const [, cause = "", count] of text.matchAll(
       /^relay_ingest_unavailable_total\{cause="(\w+)"\} (\S+)$/gm,
     ))
       refusals[cause] = (refusals[cause] ?? 0) + Number(count);
-  }
   return refusals;
 }

@@ -176,13 +176,24 @@ async function waitUntilQuiet(
 /** Lag by process, group and topic, as `/metrics` shows it; a process without groups shows none. */
 export async function readLag({ cluster }: Arena): Promise<Readonly<Record<string, number>>> {
   const lags: Record<string, number> = {};
-  for (const [name, { ports }] of cluster.nodes) {
-    if (!name.startsWith("delivery")) continue;
-    const text = await (await fetch(`http://127.0.0.1:${ports.ops}/metrics`)).text();
+  for (const [name, text] of await readMetrics(cluster, "delivery"))
     for (const [, labels = "", value] of text.matchAll(/^relay_log_lag_records\{(.*)\} (\S+)$/gm))
       lags[`${name} ${labels}`] = Number(value);
-  }
   return lags;
+}
+
+/** What `/metrics` shows now, by process of a role. */
+export async function readMetrics(
+  { nodes }: Arena["cluster"],
+  role: "ingest" | "delivery",
+): Promise<readonly (readonly [name: string, text: string])[]> {
+  const ofRole = [...nodes].filter(([name]) => name.startsWith(role));
+  return Promise.all(
+    ofRole.map(async ([name, { ports }]) => {
+      const answer = await fetch(`http://127.0.0.1:${ports.ops}/metrics`);
+      return [name, await answer.text()] as const;
+    }),
+  );
 }
 
 function summarize(ledgers: Ledgers, sentForMs: number, quietMs: number): string {
