@@ -27,6 +27,9 @@ export interface NewRecord {
   readonly value: Uint8Array;
 }
 
+/** `soon`: nobody waits for the append, so it may wait for others to share its commit. */
+export type Urgency = "now" | "soon";
+
 export interface LogRecord {
   readonly topic: Topic;
   readonly partition: number;

@@ -1,10 +1,11 @@
 import type { Clock } from "../../domain/clock.ts";
 import { appendedDespite, LogError } from "../../domain/log.ts";
-import type { LogProducer, NewRecord, Position } from "../../domain/log.ts";
+import type { LogProducer, NewRecord, Position, Urgency } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 
 const MAX_BATCH_RECORDS = 512;
 const MAX_BATCH_BYTES = 4 * 1_048_576;
+const FLUSH_MS: Readonly<Record<Urgency, number>> = { now: 3, soon: 50 };
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 2_000;
 const WARN_EVERY_MS = 5_000;
@@ -23,33 +24,43 @@ export interface DurableAppenderPorts {
 }
 
 /**
- * Appends the ends of tries in micro-batches (`flushMs`, at most 50), and goes on trying while the log is away.
- * Records of one call go to the log in one call: an adapter that writes a call atomically then makes
+ * Appends the ends of tries in micro-batches, and goes on trying while the log is away. What is wanted `soon` goes with what
+ * is wanted now, or waits 50 ms: a commit of its own would keep the ends of tries waiting for the disk. Records of one call go to the log in one call: an adapter that writes a call atomically then makes
  * an end and its follow-up durable together.
  */
-export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
+export function makeDurableAppender(ports: DurableAppenderPorts) {
   let waiting: Waiting[] = [];
   let waitingBytes = 0;
   let cancelFlush: (() => void) | null = null;
+  let flushAtMs = Number.POSITIVE_INFINITY;
   let warnedAtMs = Number.NEGATIVE_INFINITY;
   let failedCalls = 0;
 
   function append(
     records: readonly NewRecord[],
     stillNeeded: () => boolean,
+    urgency: Urgency = "now",
   ): Promise<readonly Position[] | null> {
     return new Promise((resolve, reject) => {
       waiting.push({ records, stillNeeded, resolve, reject });
       for (const record of records) waitingBytes += record.value.length;
       if (waiting.length >= MAX_BATCH_RECORDS || waitingBytes >= MAX_BATCH_BYTES) flush();
-      else cancelFlush ??= ports.clock.schedule(flushMs, flush);
+      else flushWithin(FLUSH_MS[urgency]);
     });
+  }
+
+  function flushWithin(waitMs: number): void {
+    const atMs = ports.clock.monotonic() + waitMs;
+    if (atMs >= flushAtMs) return;
+    cancelFlush?.();
+    flushAtMs = atMs;
+    cancelFlush = ports.clock.schedule(waitMs, flush);
   }
 
   function flush(): void {
     cancelFlush?.();
     cancelFlush = null;
-    if (waiting.length === 0) return;
+    flushAtMs = Number.POSITIVE_INFINITY;
     const batch = waiting;
     waiting = [];
     waitingBytes = 0;
@@ -111,5 +122,5 @@ export function makeDurableAppender(ports: DurableAppenderPorts, flushMs = 3) {
     failedCalls = 0;
   }
 
-  return { append, flush };
+  return { append };
 }

@@ -1,6 +1,13 @@
 import type { Clock } from "../../domain/clock.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
-import type { LogRecord, NewRecord, OwnedPartition, Position, Topic } from "../../domain/log.ts";
+import type {
+  LogRecord,
+  NewRecord,
+  OwnedPartition,
+  Position,
+  Topic,
+  Urgency,
+} from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { CommitLoop } from "../log/commit-loop.ts";
 import { dueTimeOfTask } from "../log/task-codec.ts";
@@ -10,6 +17,11 @@ const KEEP_BYTES = 128 * 1_024;
 /** Worth waiting for in memory, whatever the size. */
 const KEEP_MS = 250;
 const COMMIT_RETRY_MS = 500;
+/**
+ * What leaves this soon after the head goes on with it: each batch costs an append and a commit, and none is early by it, since a
+ * task waits for its time in its lane.
+ */
+const SHARED_MS = 250;
 /** Clocks of brokers and processes may differ by this much. */
 const CLOCKS_APART_MS = 10_000;
 /** Between batches that were appended before the clock was set back: where a broker's clock is far ahead, they come round again. */
@@ -21,6 +33,7 @@ export interface AppendDurably {
   append(
     records: readonly NewRecord[],
     stillNeeded: () => boolean,
+    urgency: Urgency,
   ): Promise<readonly Position[] | null>;
 }
 
@@ -97,10 +110,12 @@ export class TierForwarder {
     }
   }
 
+  /** How many go on now: none while the head is not due. */
   #countDue(nowMs: number): number {
-    const notYet = this.#rest.findIndex(
-      (record) => this.#leavesAtMs(record) > nowMs && !this.#isOfLaterClock(record, nowMs),
-    );
+    const notYet = this.#rest.findIndex((record, index) => {
+      const byMs = index === 0 ? nowMs : nowMs + SHARED_MS;
+      return this.#leavesAtMs(record) > byMs && !this.#isOfLaterClock(record, nowMs);
+    });
     return notYet === -1 ? this.#rest.length : notYet;
   }
 
@@ -137,6 +152,11 @@ export class TierForwarder {
     return Math.min(record.appendedAtMs + this.#delayMs, this.#dueAtMs(record));
   }
 
+  /** When a record that goes on now would have gone on by itself: by that its next tier is chosen, or it would take one more. */
+  #ownTimeMs(record: LogRecord, nowMs: number): number {
+    return Math.min(Math.max(nowMs, this.#leavesAtMs(record)), nowMs + SHARED_MS);
+  }
+
   /**
    * The clock was set back since it was appended: it goes to where it belongs by the clock of now. Whatever came after it would
    * wait behind it for as long as the clock was set back.
@@ -159,13 +179,14 @@ export class TierForwarder {
   async #moveOn(dueCount: number, nowMs: number): Promise<boolean> {
     const due = this.#rest.slice(0, dueCount);
     const moved = due.map((record): NewRecord => ({
-      topic: topicForDelay(this.#dueAtMs(record) - nowMs),
+      topic: topicForDelay(this.#dueAtMs(record) - this.#ownTimeMs(record, nowMs)),
       key: record.key,
       value: record.value,
     }));
-    if ((await this.#ports.appender.append(moved, () => !this.#closed)) === null) return false;
-    this.#ports.metrics.forwarded(this.#topic, moved.length);
-    this.#ports.metrics.lateness(Math.max(0, nowMs - this.#leavesAtMs(due[0]!)) / 1000);
+    const { appender, metrics } = this.#ports;
+    if ((await appender.append(moved, () => !this.#closed, "soon")) === null) return false;
+    metrics.forwarded(this.#topic, moved.length);
+    metrics.lateness(Math.max(0, nowMs - this.#leavesAtMs(due[0]!)) / 1000);
     this.#goneBefore = due.at(-1)!.offset + 1;
     await this.#commits.commit();
     if (this.#isOfLaterClock(due[0]!, nowMs)) await this.#pause(SET_BACK_PAUSE_MS);

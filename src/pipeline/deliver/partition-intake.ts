@@ -189,7 +189,9 @@ export class PartitionIntake {
   #forward(topic: Topic, task: DeliveryTask, complete: () => void): void {
     const record: NewRecord = { topic, key: task.event.endpointId, value: encodeTask(task) };
     this.#lanes.pending.track(
-      this.#write([record]).then((written) => (written === null ? undefined : complete())),
+      this.#write([record], undefined, "soon").then((written) =>
+        written === null ? undefined : complete(),
+      ),
     );
   }
 

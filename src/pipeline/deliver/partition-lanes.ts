@@ -243,7 +243,10 @@ export class PartitionLanes implements LaneHost {
     logger.debug(line, "delivery.attempted");
   }
 
-  /** The task is complete once the records are durable: its end, its successor, or both. False when they are not. */
+  /**
+   * The task is complete once the records are durable: its end, its successor, or both. False when they are not. Where no try was made
+   * nobody waits for that.
+   */
   async #moveOn(
     task: DeliveryTask,
     next: DeliveryTask | null,
@@ -251,7 +254,9 @@ export class PartitionLanes implements LaneHost {
     end: Conclusion | null = null,
   ): Promise<boolean> {
     const write = this.#write;
-    const written = next === null ? write(records) : writeOwned(write, this.ownership, records);
+    const urgency = end === null || end.attempt.status === "rate_limited" ? "soon" : "now";
+    const written =
+      next === null ? write(records) : writeOwned(write, this.ownership, records, urgency);
     if ((await written) === null) return false;
     const key = runKeyOf(task);
     if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);

@@ -1,6 +1,6 @@
 import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
+import type { NewRecord, OwnedPartition, Position, Urgency } from "../../domain/log.ts";
 import type { PartitionPositions } from "./partition-positions.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
@@ -10,6 +10,7 @@ export const DOUBT_CHECK_MS = 200;
 export type WriteRecords = (
   records: readonly NewRecord[],
   mayWrite?: () => boolean,
+  urgency?: Urgency,
 ) => Promise<readonly Position[] | null>;
 
 /** Null: given up because the process stops or `mayWrite` said no, or refused by the log for good (logged). */
@@ -19,10 +20,10 @@ export function makePartitionWriter(
   positions: PartitionPositions,
 ): WriteRecords {
   const { appender, logger } = shared.ports;
-  return async (records, mayWrite = () => true) => {
+  return async (records, mayWrite = () => true, urgency = "now") => {
     try {
       const isNeeded = (): boolean => !shared.cutOff.aborted && mayWrite();
-      const written = await appender.append(records, isNeeded);
+      const written = await appender.append(records, isNeeded, urgency);
       if (written !== null) positions.known.onAppended(partition.partition, records, written);
       return written;
     } catch (error) {
@@ -48,13 +49,15 @@ export async function writeOwned(
   write: WriteRecords,
   owned: Ownership,
   records: readonly NewRecord[],
+  urgency: Urgency,
 ): Promise<readonly Position[] | null> {
   for (;;) {
     let isDoubtful = false;
-    const written = await write(records, () => {
+    const mayWrite = (): boolean => {
       isDoubtful = !owned.partition.exclusive();
       return !isDoubtful;
-    });
+    };
+    const written = await write(records, mayWrite, urgency);
     if (!isDoubtful || !owned.isOpen()) return written;
     await pause(owned.clock, DOUBT_CHECK_MS);
   }

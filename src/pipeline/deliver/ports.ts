@@ -3,7 +3,7 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { AttemptStatus } from "../../domain/enums.ts";
 import type { EventRecord } from "../../domain/event.ts";
-import type { Log, NewRecord, Position } from "../../domain/log.ts";
+import type { Log, NewRecord, Position, Urgency } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { OutcomeRecord } from "../../domain/outcome.ts";
 
@@ -59,11 +59,12 @@ export interface FanoutPlan {
 export interface DurableAppender {
   /**
    * Resolves with the positions once all records are durable; retries while the log is away.
-   * Null when `stillNeeded` said no before they were.
+   * Null when `stillNeeded` said no before they were. Default: wanted now.
    */
   append(
     records: readonly NewRecord[],
     stillNeeded: () => boolean,
+    urgency?: Urgency,
   ): Promise<readonly Position[] | null>;
 }
 

@@ -39,6 +39,33 @@ it("writes calls made close together in one batch, and tells each its own positi
   expect((await two)?.map(({ offset }) => offset)).toEqual([2]);
 });
 
+it("what nobody waits for goes with what is wanted now: each deferral was a commit that ends of tries waited behind", async () => {
+  const { clock, calls, appender } = makeAppender(() => undefined);
+  const patient = appender.append([record("a")], () => true, "soon");
+  await clock.advance(20);
+  expect(calls).toEqual([]);
+  const urgent = appender.append([record("b")], () => true);
+  void appender.append([record("c")], () => true, "soon");
+  await clock.advance(3);
+  expect(calls).toEqual([["a", "b", "c"]]);
+  expect(await patient).toHaveLength(1);
+  expect(await urgent).toHaveLength(1);
+});
+
+it("what nobody waits for is written within 50 ms, whatever comes: also behind what was written meanwhile", async () => {
+  const { clock, calls, appender } = makeAppender(() => undefined);
+  void appender.append([record("a")], () => true, "soon");
+  await clock.advance(40);
+  void appender.append([record("b")], () => true, "soon");
+  await clock.advance(10);
+  expect(calls).toEqual([["a", "b"]]);
+  void appender.append([record("c")], () => true, "soon");
+  await clock.advance(49);
+  expect(calls).toHaveLength(1);
+  await clock.advance(1);
+  expect(calls[1]).toEqual(["c"]);
+});
+
 it("goes on trying while the log is away", async () => {
   const { clock, calls, appender } = makeAppender((_, call) => {
     if (call < 4) throw new LogError("log_unavailable", "away");

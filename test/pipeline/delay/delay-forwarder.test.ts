@@ -33,6 +33,7 @@ function ownedPartition(endOffset: number, read: OwnedPartition["read"]): OwnedP
 function makeTiers(partitions = 1) {
   const clock = new SimClock();
   const store = new MemoryLogStore(partitions, clock, seededRandom(1));
+  const batches: number[] = [];
   const start = async (name: string) => {
     const process: MemoryProcess = { name, alive: true };
     const log = store.open(process);
@@ -47,7 +48,7 @@ function makeTiers(partitions = 1) {
       },
       logger,
       appender: makeDurableAppender({ log, clock, logger }),
-      metrics: { forwarded: () => undefined, lateness: () => undefined },
+      metrics: { forwarded: (_, count) => batches.push(count), lateness: () => undefined },
     });
     await forwarder.start();
     return { process, forwarder };
@@ -69,7 +70,7 @@ function makeTiers(partitions = 1) {
         return [task.event.id, task.dueAtMs - record.appendedAtMs];
       }),
     );
-  return { clock, store, start, put, arrivals };
+  return { clock, store, start, put, arrivals, batches };
 }
 
 describe("delay tiers", () => {
@@ -86,6 +87,23 @@ describe("delay tiers", () => {
       expect(tiers.store.all("tasks")).toHaveLength(1);
     },
   );
+
+  it("tasks that leave soon after one another go on in one append: each had one of its own, and a commit", async () => {
+    const tiers = makeTiers();
+    await tiers.start("a");
+    for (let count = 0; count < 80; count += 1) {
+      tiers.put(2_400);
+      await tiers.clock.advance(25);
+    }
+    await tiers.clock.advance(3_000);
+    const earlyMs = [...tiers.arrivals().values()];
+    expect(earlyMs).toHaveLength(80);
+    // Lanes take what is due within two seconds.
+    expect(Math.max(...earlyMs)).toBeLessThan(1_750);
+    expect(Math.min(...earlyMs)).toBeGreaterThan(0);
+    expect(tiers.batches.reduce((sum, count) => sum + count, 0)).toBe(80);
+    expect(tiers.batches.length).toBeLessThan(15);
+  });
 
   it("a commit that fails is repeated though nothing follows: a restart publishes nothing twice", async () => {
     const tiers = makeTiers();
