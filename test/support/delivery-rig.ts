@@ -85,8 +85,8 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
     onEnded === undefined
       ? inner
       : {
-          async append(records, stillNeeded) {
-            const positions = await inner.append(records, stillNeeded);
+          async append(records, stillNeeded, urgency) {
+            const positions = await inner.append(records, stillNeeded, urgency);
             if (positions !== null) for (const record of records) tellOfEnd(record, onEnded);
             return positions;
           },

@@ -55,7 +55,7 @@ function checkEnds(story: Story, { rows, requests }: Facts, found: string[]): vo
     }
 }
 
-/** Its process slept when the answer came, and wrote it down later than another had taken the try for lost. */
+/** Its process slept when the answer came, or before the end was durable, and wrote it down later than another had taken the try for lost. */
 function wasFrozen({ freezes }: Story, seen: readonly SeenRequest[], tryNumber: number): boolean {
   return seen.some(
     ({ attempt, process, answeredAtMs }) =>
@@ -64,7 +64,7 @@ function wasFrozen({ freezes }: Story, seen: readonly SeenRequest[], tryNumber: 
       freezes.some(
         (freeze) =>
           freeze.process === process &&
-          freeze.fromMs <= answeredAtMs &&
+          freeze.fromMs - DURABLE_MS <= answeredAtMs &&
           answeredAtMs <= freeze.toMs,
       ),
   );

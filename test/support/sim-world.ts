@@ -3,6 +3,7 @@ import type { Attempt } from "../../src/domain/attempt.ts";
 import type { Clock, Random } from "../../src/domain/clock.ts";
 import type { DestinationConfig, Lookup } from "../../src/domain/destination.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
+import type { NewRecord, Urgency } from "../../src/domain/log.ts";
 import type { OutcomeRecord } from "../../src/domain/outcome.ts";
 import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
@@ -11,6 +12,7 @@ import type { Delivery } from "../../src/pipeline/deliver/make-delivery.ts";
 import type {
   DeferralReason,
   DeliveryOptions,
+  DurableAppender,
   Reply,
   SignedRequest,
 } from "../../src/pipeline/deliver/ports.ts";
@@ -97,6 +99,8 @@ export class SimWorld {
   /** How long until it has a connection to go out on. */
   connectMs: () => number = () => 0;
   configKind: "sync" | "async" | "unavailable" = "sync";
+  /** Told of everything that the delivery and the tiers append. */
+  onAppend: ((records: readonly NewRecord[], urgency: Urgency) => void) | null = null;
   /** False: nobody is told of changes, the sweep has to find them. */
   tellsChanges = true;
   readonly #listeners = new Set<(destinationId: string) => void>();
@@ -210,7 +214,13 @@ export class SimWorld {
     const logger = makeSilentLogger((level, message, fields) => {
       if (level === "error") this.errors.push({ message, fields });
     });
-    const appender = makeDurableAppender({ log, clock, logger });
+    const durable = makeDurableAppender({ log, clock, logger });
+    const appender: DurableAppender = {
+      append: (records, stillNeeded, urgency = "now") => {
+        this.onAppend?.(records, urgency);
+        return durable.append(records, stillNeeded, urgency);
+      },
+    };
     const delivery = makeDelivery(
       {
         log,

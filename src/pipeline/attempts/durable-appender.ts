@@ -29,7 +29,7 @@ export interface DurableAppenderPorts {
  * an end and its follow-up durable together.
  */
 export function makeDurableAppender(ports: DurableAppenderPorts) {
-  let waiting: Waiting[] = [];
+  let waiting: Readonly<Record<Urgency, Waiting[]>> = { now: [], soon: [] };
   let waitingBytes = 0;
   let cancelFlush: (() => void) | null = null;
   let flushAtMs = Number.POSITIVE_INFINITY;
@@ -42,9 +42,10 @@ export function makeDurableAppender(ports: DurableAppenderPorts) {
     urgency: Urgency = "now",
   ): Promise<readonly Position[] | null> {
     return new Promise((resolve, reject) => {
-      waiting.push({ records, stillNeeded, resolve, reject });
+      waiting[urgency].push({ records, stillNeeded, resolve, reject });
       for (const record of records) waitingBytes += record.value.length;
-      if (waiting.length >= MAX_BATCH_RECORDS || waitingBytes >= MAX_BATCH_BYTES) flush();
+      const calls = waiting.now.length + waiting.soon.length;
+      if (calls >= MAX_BATCH_RECORDS || waitingBytes >= MAX_BATCH_BYTES) flush();
       else flushWithin(FLUSH_MS[urgency]);
     });
   }
@@ -61,10 +62,12 @@ export function makeDurableAppender(ports: DurableAppenderPorts) {
     cancelFlush?.();
     cancelFlush = null;
     flushAtMs = Number.POSITIVE_INFINITY;
-    const batch = waiting;
-    waiting = [];
+    const { now, soon } = waiting;
+    waiting = { now: [], soon: [] };
     waitingBytes = 0;
-    void write(batch, FIRST_RETRY_MS);
+    // Two calls, which the log may make durable together: what is wanted now does not wait for megabytes of the rest.
+    if (now.length > 0) void write(now, FIRST_RETRY_MS);
+    if (soon.length > 0) void write(soon, FIRST_RETRY_MS);
   }
 
   async function write(calls: readonly Waiting[], retryMs: number): Promise<void> {

@@ -184,9 +184,12 @@ export class TierForwarder {
       value: record.value,
     }));
     const { appender, metrics } = this.#ports;
-    if ((await appender.append(moved, () => !this.#closed, "soon")) === null) return false;
+    const lateMs = nowMs - this.#leavesAtMs(due[0]!);
+    // A backlog of large records, one at a time, must not wait for others with each of them.
+    const urgency = lateMs > SHARED_MS ? "now" : "soon";
+    if ((await appender.append(moved, () => !this.#closed, urgency)) === null) return false;
     metrics.forwarded(this.#topic, moved.length);
-    metrics.lateness(Math.max(0, nowMs - this.#leavesAtMs(due[0]!)) / 1000);
+    metrics.lateness(Math.max(0, lateMs) / 1000);
     this.#goneBefore = due.at(-1)!.offset + 1;
     await this.#commits.commit();
     if (this.#isOfLaterClock(due[0]!, nowMs)) await this.#pause(SET_BACK_PAUSE_MS);

@@ -4,7 +4,7 @@ import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../../src/pipeline/delay/make-delay-forwarder.ts";
 import { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
-import type { ConsumerOptions, OwnedPartition } from "../../../src/domain/log.ts";
+import type { ConsumerOptions, OwnedPartition, Urgency } from "../../../src/domain/log.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
@@ -103,6 +103,44 @@ describe("delay tiers", () => {
     expect(Math.min(...earlyMs)).toBeGreaterThan(0);
     expect(tiers.batches.reduce((sum, count) => sum + count, 0)).toBe(80);
     expect(tiers.batches.length).toBeLessThan(15);
+  });
+
+  it("a tier that is late waits for nobody: each of its large tasks, one at a time, would have waited 50 ms", async () => {
+    const clock = new SimClock();
+    const urgencies: Urgency[] = [];
+    const forwarder = new TierForwarder(
+      {
+        appender: {
+          append: async (_records, _stillNeeded, urgency) => {
+            urgencies.push(urgency);
+            return [];
+          },
+        },
+        clock,
+        logger: makeSilentLogger(),
+        metrics: { forwarded: () => undefined, lateness: () => undefined },
+      },
+      ownedPartition(2, () => expect.fail("nothing is read")),
+      "delay-1s",
+      1_000,
+    );
+    for (const lateMs of [0, 3_000]) {
+      const event = events.makeEvent({ body: Buffer.alloc(10) });
+      const task = {
+        ...firstTry(event, "dst_1", event.receivedAtMs),
+        dueAtMs: clock.now() - lateMs,
+      };
+      const at = {
+        topic: "delay-1s",
+        partition: 0,
+        offset: urgencies.length,
+        key: "ep_1",
+      } as const;
+      await forwarder.forward([
+        { ...at, value: encodeTask(task), appendedAtMs: task.dueAtMs - 1_000 },
+      ]);
+    }
+    expect(urgencies).toEqual(["soon", "now"]);
   });
 
   it("a commit that fails is repeated though nothing follows: a restart publishes nothing twice", async () => {

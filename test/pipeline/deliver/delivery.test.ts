@@ -1,8 +1,20 @@
 import { describe, expect, it } from "vitest";
+import type { NewRecord, Urgency } from "../../../src/domain/log.ts";
+import { decodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
-import { answer, FAIL, HANG, OK, SimWorld } from "../../support/sim-world.ts";
+import { answer, FAIL, HANG, OK, QUICK_BREAKER, SimWorld } from "../../support/sim-world.ts";
 
 const HOUR = 3_600_000;
+
+/** What a call of the appender is about. */
+function subjectOf(records: readonly NewRecord[]): string {
+  const state = records.find(({ topic }) => topic === "held" || topic === "limits");
+  if (state !== undefined) return state.topic;
+  const end = records.find(({ topic }) => topic === "attempts");
+  if (end === undefined) return "put off or moved on";
+  const outcome = decodeOutcome(end.value);
+  return outcome.kind === "attempt" ? outcome.attempt.status : outcome.kind;
+}
 
 describe("delivery", () => {
   it("delivers an accepted event once to each active destination and records it", async () => {
@@ -23,6 +35,39 @@ describe("delivery", () => {
     ]);
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
     expect(world.errors).toEqual([]);
+  });
+
+  it("only deferrals and steps between tiers wait for others to share their commit: a fan-out that a crash forgets leaves tries without a row", async () => {
+    const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER } });
+    const urgencies = new Map<string, Set<Urgency>>();
+    world.onAppend = (records, urgency) => {
+      const subject = subjectOf(records);
+      urgencies.set(subject, (urgencies.get(subject) ?? new Set()).add(urgency));
+    };
+    world.configure("dst_1");
+    world.configure("dst_limited", { rateLimitMax: 1, rateLimitWindow: "minute" });
+    world.configure("dst_failing", { retryMaxAttempts: 1 });
+    world.behaviours.set("dst_failing", FAIL);
+    await world.start();
+    for (let count = 0; count < 20; count += 1) {
+      world.ingest();
+      // Configured as active at the fan-out, and paused by the time of the retry.
+      if (count === 10) world.configure("dst_failing", { status: "paused" });
+      await world.clock.advance(500);
+    }
+    await world.clock.advance(60_000);
+    world.configure("dst_failing", { status: "active" });
+    await world.clock.advance(5 * 60_000);
+    expect(Object.fromEntries([...urgencies].map(([what, how]) => [what, [...how]]))).toEqual({
+      fanout: ["now"],
+      delivered: ["now"],
+      failed: ["now"],
+      dead: ["now"],
+      held: ["now"],
+      limits: ["now"],
+      rate_limited: ["soon"],
+      "put off or moved on": ["soon"],
+    });
   });
 
   it("sends nothing for a rejected event and completes it", async () => {
