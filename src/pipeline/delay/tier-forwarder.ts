@@ -47,6 +47,14 @@ export interface TierPorts {
   };
 }
 
+/** A record and its times, which its head is read for once. */
+interface TimedRecord {
+  readonly record: LogRecord;
+  readonly dueAtMs: number;
+  /** When it has waited the tier's time, or is due before that. */
+  readonly leavesAtMs: number;
+}
+
 /**
  * One delay tier of one partition: its records are in the order they were appended, so the head is due first. Only
  * `close` ends it: a session that may be over, for its heartbeats are late, may as well turn out to be alive, and the
@@ -61,7 +69,7 @@ export class TierForwarder {
   #wake: (() => void) | null = null;
   #underway: Promise<void> = Promise.resolve();
   /** What was handed over and has not gone on. Nothing else may hold it: what a suspended function knows stays in memory. */
-  #rest: readonly LogRecord[] = [];
+  #rest: readonly TimedRecord[] = [];
   /** Everything below this offset has gone on. */
   #goneBefore = 0;
   /** A commit that fails is repeated though no record may follow for hours: a restart would publish all again. */
@@ -83,7 +91,7 @@ export class TierForwarder {
 
   /** Resolves when all records have gone on, or it was closed. */
   forward(records: readonly LogRecord[]): Promise<void> {
-    this.#rest = records;
+    this.#rest = records.map((record) => this.#timed(record));
     this.#underway = this.#forwardAll();
     return this.#underway;
   }
@@ -112,9 +120,9 @@ export class TierForwarder {
 
   /** How many go on now: none while the head is not due. */
   #countDue(nowMs: number): number {
-    const notYet = this.#rest.findIndex((record, index) => {
+    const notYet = this.#rest.findIndex(({ leavesAtMs }, index) => {
       const byMs = index === 0 ? nowMs : nowMs + SHARED_MS;
-      return this.#leavesAtMs(record) > byMs && !this.#isOfLaterClock(record, nowMs);
+      return leavesAtMs > byMs && !this.#isOfLaterClock(leavesAtMs, nowMs);
     });
     return notYet === -1 ? this.#rest.length : notYet;
   }
@@ -131,38 +139,34 @@ export class TierForwarder {
   #measureRest() {
     const head = this.#rest[0]!;
     return {
-      waitMs: this.#leavesAtMs(head) - this.#ports.clock.now(),
-      sizeBytes: this.#rest.reduce((sum, record) => sum + record.value.length, 0),
-      from: head.offset,
-      last: this.#rest.at(-1)!.offset,
+      waitMs: head.leavesAtMs - this.#ports.clock.now(),
+      sizeBytes: this.#rest.reduce((sum, { record }) => sum + record.value.length, 0),
+      from: head.record.offset,
+      last: this.#rest.at(-1)!.record.offset,
     };
   }
 
-  async #readAgain(from: number, last: number): Promise<readonly LogRecord[]> {
-    const again: LogRecord[] = [];
+  async #readAgain(from: number, last: number): Promise<readonly TimedRecord[]> {
+    const again: TimedRecord[] = [];
     for await (const batch of this.#partition.read(this.#topic, from)) {
-      again.push(...batch.filter((record) => record.offset <= last));
+      const ours = batch.filter((record) => record.offset <= last);
+      again.push(...ours.map((record) => this.#timed(record)));
       if ((batch.at(-1)?.offset ?? last) >= last) break;
     }
     return again;
   }
 
-  /** A record leaves when it has waited the tier's time, or is due before that. */
-  #leavesAtMs(record: LogRecord): number {
-    return Math.min(record.appendedAtMs + this.#delayMs, this.#dueAtMs(record));
-  }
-
-  /** When a record that goes on now would have gone on by itself: by that its next tier is chosen, or it would take one more. */
-  #ownTimeMs(record: LogRecord, nowMs: number): number {
-    return Math.min(Math.max(nowMs, this.#leavesAtMs(record)), nowMs + SHARED_MS);
+  #timed(record: LogRecord): TimedRecord {
+    const dueAtMs = this.#dueAtMs(record);
+    return { record, dueAtMs, leavesAtMs: Math.min(record.appendedAtMs + this.#delayMs, dueAtMs) };
   }
 
   /**
    * The clock was set back since it was appended: it goes to where it belongs by the clock of now. Whatever came after it would
    * wait behind it for as long as the clock was set back.
    */
-  #isOfLaterClock(record: LogRecord, nowMs: number): boolean {
-    return this.#leavesAtMs(record) - nowMs > 2 * this.#delayMs + CLOCKS_APART_MS;
+  #isOfLaterClock(leavesAtMs: number, nowMs: number): boolean {
+    return leavesAtMs - nowMs > 2 * this.#delayMs + CLOCKS_APART_MS;
   }
 
   /** A record that cannot be read leaves at once. */
@@ -178,21 +182,22 @@ export class TierForwarder {
 
   async #moveOn(dueCount: number, nowMs: number): Promise<boolean> {
     const due = this.#rest.slice(0, dueCount);
-    const moved = due.map((record): NewRecord => ({
-      topic: topicForDelay(this.#dueAtMs(record) - this.#ownTimeMs(record, nowMs)),
-      key: record.key,
-      value: record.value,
-    }));
+    const moved = due.map(({ record: { key, value }, dueAtMs, leavesAtMs }): NewRecord => {
+      // By when it would have gone on by itself its next tier is chosen, or it would take one more.
+      const ownTimeMs = Math.min(Math.max(nowMs, leavesAtMs), nowMs + SHARED_MS);
+      return { topic: topicForDelay(dueAtMs - ownTimeMs), key, value };
+    });
     const { appender, metrics } = this.#ports;
-    const lateMs = nowMs - this.#leavesAtMs(due[0]!);
+    const headLeavesAtMs = due[0]!.leavesAtMs;
+    const lateMs = nowMs - headLeavesAtMs;
     // A backlog of large records, one at a time, must not wait for others with each of them.
     const urgency = lateMs > SHARED_MS ? "now" : "soon";
     if ((await appender.append(moved, () => !this.#closed, urgency)) === null) return false;
     metrics.forwarded(this.#topic, moved.length);
     metrics.lateness(Math.max(0, lateMs) / 1000);
-    this.#goneBefore = due.at(-1)!.offset + 1;
+    this.#goneBefore = due.at(-1)!.record.offset + 1;
     await this.#commits.commit();
-    if (this.#isOfLaterClock(due[0]!, nowMs)) await this.#pause(SET_BACK_PAUSE_MS);
+    if (this.#isOfLaterClock(headLeavesAtMs, nowMs)) await this.#pause(SET_BACK_PAUSE_MS);
     return true;
   }
 

@@ -244,8 +244,8 @@ export class PartitionLanes implements LaneHost {
   }
 
   /**
-   * The task is complete once the records are durable: its end, its successor, or both. False when they are not. Where no try was made
-   * nobody waits for that.
+   * The task is complete once the records are durable: its end, its successor, or both. False when they are not. Nobody waits for
+   * those of a deferral.
    */
   async #moveOn(
     task: DeliveryTask,

@@ -20,7 +20,7 @@ export function makePartitionWriter(
   positions: PartitionPositions,
 ): WriteRecords {
   const { appender, logger } = shared.ports;
-  return async (records, mayWrite = () => true, urgency = "now") => {
+  return async (records, mayWrite = () => true, urgency) => {
     try {
       const isNeeded = (): boolean => !shared.cutOff.aborted && mayWrite();
       const written = await appender.append(records, isNeeded, urgency);
