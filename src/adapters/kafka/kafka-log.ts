@@ -19,6 +19,7 @@ import {
 import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./kafka-producer.ts";
 import { guardBroker } from "./broker-guard.ts";
+import { guardBrokerPool } from "./broker-pool-guard.ts";
 import { guardConnection } from "./connection-guard.ts";
 import { guardEncoder } from "./encoder-guard.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
@@ -50,6 +51,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
   guardRequestQueue();
   guardStoppedRunner();
   guardBroker();
+  guardBrokerPool();
   const now = options.monotonic ?? (() => performance.now());
   const untilMs = now() + OPEN_WITHIN_MS;
   for (;;) {

@@ -17,6 +17,8 @@ const MAX_BATCH_BYTES = 512 * 1024;
 const MAX_BATCH_RECORDS = 500;
 const DRAIN_TIMEOUT_MS = 5_000;
 
+/** By topic and partition: the offset of the next of its records, or why they are not there. */
+type Answers = Map<string, number | LogError>;
 type NamedAnswer = PartitionAnswer & { readonly topicName: string };
 
 /** `append` of the log port on kafkajs: batches, `acks=all`, no idempotence (it loses records under concurrent sends). */
@@ -103,6 +105,26 @@ export class KafkaProducer implements AsyncDisposable {
     records: readonly PlacedRecord[],
     maybeSent: () => boolean,
   ): Promise<readonly Appended[]> {
+    const answers: Answers = new Map();
+    let failure: unknown = new Error("no broker answered for its partition");
+    try {
+      await this.#produce(records, answers);
+      // What has another leader since, one that had answered by then, is in none of the client's own tries.
+      const left = records.filter((record) => !answers.has(this.#slotOf(record)));
+      if (left.length > 0) await this.#produce(left, answers);
+    } catch (error) {
+      failure = error;
+    }
+    return records.map((record) => {
+      const slot = this.#slotOf(record);
+      const answer = answers.get(slot) ?? unconfirmed(maybeSent(), failure);
+      if (answer instanceof LogError) return answer;
+      answers.set(slot, answer + 1);
+      return { partition: record.partition, offset: answer };
+    });
+  }
+
+  async #produce(records: readonly PlacedRecord[], answers: Answers): Promise<void> {
     const messages = new Map<Topic, Message[]>();
     for (const { topic, key, value, partition } of records) {
       const message = {
@@ -114,36 +136,23 @@ export class KafkaProducer implements AsyncDisposable {
       if (list === undefined) messages.set(topic, [message]);
       else list.push(message);
     }
-    try {
-      const results = await this.#producer.sendBatch({
-        acks: ALL_REPLICAS,
-        timeout: 2_500,
-        topicMessages: [...messages].map(([topic, list]) => ({
-          topic: topicName(this.#options.topicPrefix, topic),
-          messages: list,
-        })),
-      });
-      const next = new Map<string, number | LogError>();
-      for (const { topicName: name, ...answer } of results as readonly NamedAnswer[])
-        next.set(
-          `${name}/${answer.partition}`,
-          answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),
-        );
-      return records.map(({ topic, partition }) => {
-        const slot = `${topicName(this.#options.topicPrefix, topic)}/${partition}`;
-        const offset = next.get(slot);
-        if (offset === undefined) throw new Error(`no position for ${slot}`);
-        if (offset instanceof LogError) return offset;
-        next.set(slot, offset + 1);
-        return { partition, offset };
-      });
-    } catch (error) {
-      throw maybeSent()
-        ? new LogError("log_outcome_unknown", "the log did not confirm the write", { cause: error })
-        : new LogError("log_unavailable", "the log cannot be reached; not written", {
-            cause: error,
-          });
-    }
+    const results = await this.#producer.sendBatch({
+      acks: ALL_REPLICAS,
+      timeout: 2_500,
+      topicMessages: [...messages].map(([topic, list]) => ({
+        topic: topicName(this.#options.topicPrefix, topic),
+        messages: list,
+      })),
+    });
+    for (const { topicName: name, ...answer } of results as readonly NamedAnswer[])
+      answers.set(
+        `${name}/${answer.partition}`,
+        answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),
+      );
+  }
+
+  #slotOf({ topic, partition }: PlacedRecord): string {
+    return `${topicName(this.#options.topicPrefix, topic)}/${partition}`;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -153,6 +162,12 @@ export class KafkaProducer implements AsyncDisposable {
     this.#accumulator.close();
     await this.#producer.disconnect();
   }
+}
+
+function unconfirmed(maybeSent: boolean, cause: unknown): LogError {
+  return maybeSent
+    ? new LogError("log_outcome_unknown", "the log did not confirm the write", { cause })
+    : new LogError("log_unavailable", "the log cannot be reached; not written", { cause });
 }
 
 /** @throws {LogError} that of the first record that is not there, with the positions of the others */
