@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { classToGuard } from "./guard-class.ts";
 import { isAnswerForEach, type ProduceAnswer } from "./produce-answers.ts";
+import { encodedInOnePass, type ProduceRequest } from "./produce-encoder.ts";
 
 interface ClusterMetadata {
   readonly topicMetadata: readonly {
@@ -9,7 +10,7 @@ interface ClusterMetadata {
   }[];
 }
 interface ProtocolRequest<Answer> {
-  readonly request: object;
+  readonly request: { readonly apiVersion: number };
   readonly response: { readonly parse: (data: Answer) => Promise<unknown> };
 }
 interface Broker {
@@ -17,7 +18,7 @@ interface Broker {
   lookupRequest: <Answer>(
     apiKey: number,
     versions: object,
-  ) => (request: object) => ProtocolRequest<Answer>;
+  ) => (asked: object) => ProtocolRequest<Answer>;
 }
 interface BrokerMethods {
   connect: (this: Broker) => Promise<void>;
@@ -34,7 +35,7 @@ const ANSWER_WITHIN_MS = 3_000;
  * asked for ever. What it asks of the whole cluster fails when one partition of any topic, anybody's, has no leader. And a
  * batch fails as a whole, and is sent again as a whole, when one partition takes nothing: for too few replicas, or by its rights.
  * This ends a connection that is not answered, as one that failed, passes over such partitions where no topic is named, and hands
- * out what was answered for each partition.
+ * out what was answered for each partition. What is produced is also encoded in one pass.
  * Safe to call again.
  */
 export function guardBroker(): void {
@@ -53,33 +54,41 @@ export function guardBroker(): void {
     }
   };
   prototype.metadata = function guardedMetadata(this: Broker, topics = []) {
-    return metadata.call(topics.length > 0 ? this : withParse(this, passOverFailures), topics);
+    return metadata.call(topics.length > 0 ? this : withProtocol(this, passOverFailures), topics);
   };
   prototype.produce = function guardedProduce(this: Broker, request) {
-    return produce.call(withParse(this, answerForEach), request);
+    return produce.call(withProtocol(this, answerForEach), request);
   };
 }
 
-type Parse<Answer> = (data: Answer) => Promise<unknown>;
-
-/** The broker, whose answers to this request are read by another function. */
-function withParse<Answer>(
+/** The broker, of which this is asked in another way. */
+function withProtocol<Answer>(
   broker: Broker,
-  change: (parse: Parse<Answer>) => Parse<Answer>,
+  change: (protocol: ProtocolRequest<Answer>, asked: object) => ProtocolRequest<Answer>,
 ): Broker {
-  const lookupRequest = (apiKey: number, versions: object) => (asked: object) => {
-    const { request, response } = broker.lookupRequest<Answer>(apiKey, versions)(asked);
-    return { request, response: { ...response, parse: change(response.parse) } };
-  };
+  const lookupRequest = (apiKey: number, versions: object) => (asked: object) =>
+    change(broker.lookupRequest<Answer>(apiKey, versions)(asked), asked);
   return Object.assign(Object.create(broker) as Broker, { lookupRequest });
 }
 
-function passOverFailures(parse: Parse<ClusterMetadata>): Parse<ClusterMetadata> {
-  return (data) => parse(withoutFailures(data));
+function passOverFailures({
+  request,
+  response,
+}: ProtocolRequest<ClusterMetadata>): ProtocolRequest<ClusterMetadata> {
+  const parse = (data: ClusterMetadata) => response.parse(withoutFailures(data));
+  return { request, response: { ...response, parse } };
 }
 
-function answerForEach(parse: Parse<ProduceAnswer>): Parse<ProduceAnswer> {
-  return async (data) => (isAnswerForEach(data) ? data : parse(data));
+function answerForEach(
+  { request, response }: ProtocolRequest<ProduceAnswer>,
+  asked: object,
+): ProtocolRequest<ProduceAnswer> {
+  const parse = async (data: ProduceAnswer) =>
+    isAnswerForEach(data) ? data : response.parse(data);
+  return {
+    request: encodedInOnePass(request, asked as ProduceRequest),
+    response: { ...response, parse },
+  };
 }
 
 function withoutFailures(data: ClusterMetadata): ClusterMetadata {

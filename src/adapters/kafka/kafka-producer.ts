@@ -144,11 +144,15 @@ export class KafkaProducer implements AsyncDisposable {
         messages: list,
       })),
     });
-    for (const { topicName: name, ...answer } of results as readonly NamedAnswer[])
+    for (const { topicName: name, ...answer } of results as readonly NamedAnswer[]) {
+      const slot = `${name}/${answer.partition}`;
+      // Sent again to a new leader that refuses them, they are with the last one all the same.
+      if (typeof answers.get(slot) === "number") continue;
       answers.set(
-        `${name}/${answer.partition}`,
+        slot,
         answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),
       );
+    }
   }
 
   #slotOf({ topic, partition }: PlacedRecord): string {

@@ -85,3 +85,11 @@ test.each<[string, Send, string]>([
     });
   },
 );
+
+test("what one leader took and the next one refused, as the client sent it again, is taken", async () => {
+  const refused = { topicName: "p.events", partition: 0, errorCode: 19 };
+  const all = taken({ 0: 10, 1: 20, 2: 30 });
+  const { producer } = aProducer(async (batch) => [...(await all(batch)), refused]);
+  await using _ = producer;
+  expect(await producer.append(RECORDS)).toMatchObject([{ offset: 10 }, {}, { offset: 11 }, {}]);
+});
