@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { classToGuard } from "./guard-class.ts";
 import { isAnswerForEach, type ProduceAnswer } from "./produce-answers.ts";
-import { encodedInOnePass, type ProduceRequest } from "./produce-encoder.ts";
+import { encodedInOnePass, ProduceBlocks, type ProduceRequest } from "./produce-encoder.ts";
 
 interface ClusterMetadata {
   readonly topicMetadata: readonly {
@@ -9,9 +9,12 @@ interface ClusterMetadata {
     readonly partitionMetadata: readonly { readonly partitionErrorCode: number }[];
   }[];
 }
+interface Response<Answer> {
+  readonly parse: (data: Answer) => Promise<unknown>;
+}
 interface ProtocolRequest<Answer> {
   readonly request: { readonly apiVersion: number };
-  readonly response: { readonly parse: (data: Answer) => Promise<unknown> };
+  readonly response: Response<Answer>;
 }
 interface Broker {
   readonly connectionPool: { readonly pool: readonly { readonly socket?: Socket | null }[] };
@@ -56,8 +59,22 @@ export function guardBroker(): void {
   prototype.metadata = function guardedMetadata(this: Broker, topics = []) {
     return metadata.call(topics.length > 0 ? this : withProtocol(this, passOverFailures), topics);
   };
-  prototype.produce = function guardedProduce(this: Broker, request) {
-    return produce.call(withProtocol(this, answerForEach), request);
+  const blocks = new ProduceBlocks();
+  prototype.produce = async function guardedProduce(this: Broker, request) {
+    const taken: Buffer[] = [];
+    const takeBlock = (sizeBytes: number): Buffer => {
+      const block = blocks.take(sizeBytes);
+      taken.push(block);
+      return block;
+    };
+    const change = (protocol: ProtocolRequest<ProduceAnswer>, asked: object) => ({
+      request: encodedInOnePass(protocol.request, asked as ProduceRequest, takeBlock),
+      response: answerForEach(protocol.response),
+    });
+    const answer = await produce.call(withProtocol(this, change), request);
+    // Without an answer its bytes may still be on their way.
+    for (const block of taken) blocks.giveBack(block);
+    return answer;
   };
 }
 
@@ -79,16 +96,10 @@ function passOverFailures({
   return { request, response: { ...response, parse } };
 }
 
-function answerForEach(
-  { request, response }: ProtocolRequest<ProduceAnswer>,
-  asked: object,
-): ProtocolRequest<ProduceAnswer> {
+function answerForEach(response: Response<ProduceAnswer>): Response<ProduceAnswer> {
   const parse = async (data: ProduceAnswer) =>
     isAnswerForEach(data) ? data : response.parse(data);
-  return {
-    request: encodedInOnePass(request, asked as ProduceRequest),
-    response: { ...response, parse },
-  };
+  return { ...response, parse };
 }
 
 function withoutFailures(data: ClusterMetadata): ClusterMetadata {

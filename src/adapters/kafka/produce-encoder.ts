@@ -1,4 +1,5 @@
 import { crc32c } from "@node-rs/crc32";
+import type { RoomInFront } from "./encoder-guard.ts";
 
 interface Message {
   readonly key?: unknown;
@@ -28,11 +29,17 @@ export interface ProduceRequest<M = Message> {
 interface Encoded {
   readonly buf: Buffer;
   readonly buffer: Buffer;
+  readonly inFront: RoomInFront;
 }
 
 const FIRST_VERSION_WITH_RECORD_BATCHES = 3;
 const LAST_VERSION_OF_THIS_FORM = 7;
 const NO_PRODUCER_ID = -1;
+/** For the head of the request, which has the client's name in it. */
+const ROOM_BYTES = 512;
+const BLOCK_BYTES = 64 * 1024;
+const MOST_FREE_BLOCKS = 8;
+const LARGEST_FREE_BYTES = 1024 * 1024;
 const MAGIC = 2;
 /** Of a record batch, before its first record. */
 const BATCH_HEAD_BYTES = 61;
@@ -44,6 +51,23 @@ const PARTITION_BYTES = 8 + BATCH_HEAD_BYTES;
 const RECORD_BYTES = 24;
 const MOST_UTF8_BYTES = 3;
 
+/** Memory of requests that were answered, for the next ones: V8 would count each as long-lived, and collect all garbage for it. */
+export class ProduceBlocks {
+  readonly #free: Buffer[] = [];
+
+  take(sizeBytes: number): Buffer {
+    const index = this.#free.findIndex(({ length }) => length >= sizeBytes);
+    const [found] = index === -1 ? [] : this.#free.splice(index, 1);
+    return found ?? Buffer.allocUnsafeSlow(Math.ceil(sizeBytes / BLOCK_BYTES) * BLOCK_BYTES);
+  }
+
+  /** Nothing reads it any more: the broker has answered. */
+  giveBack(block: Buffer): void {
+    if (this.#free.length < MOST_FREE_BLOCKS && block.length <= LARGEST_FREE_BYTES)
+      this.#free.push(block);
+  }
+}
+
 /**
  * A Produce request, version 3 to 7, that writes its body in one pass: kafkajs copies each record from encoder to encoder, eight
  * times, and takes its checksum byte by byte (bench/what-was-tried.md, "Kafka append path"). What it does not know, records with headers
@@ -52,12 +76,13 @@ const MOST_UTF8_BYTES = 3;
 export function encodedInOnePass<Request extends { readonly apiVersion: number }>(
   request: Request,
   asked: ProduceRequest,
+  takeBlock: (sizeBytes: number) => Buffer,
 ): Request {
   if (!isPlain(asked, request.apiVersion)) return request;
   const encode = async (): Promise<Encoded> => {
-    const block = Buffer.allocUnsafeSlow(bytesOf(asked));
-    const buf = block.subarray(0, write(asked, block, Date.now()));
-    return { buf, buffer: buf };
+    const block = takeBlock(ROOM_BYTES + bytesOf(asked));
+    const buf = block.subarray(ROOM_BYTES, write(asked, block, ROOM_BYTES, Date.now()));
+    return { buf, buffer: buf, inFront: { block, bytes: ROOM_BYTES, of: buf } };
   };
   return { ...request, encode };
 }
@@ -96,9 +121,10 @@ function bytesOf({ topicData }: ProduceRequest<PlainMessage>): number {
 function write(
   { acks, timeout, topicData }: ProduceRequest<PlainMessage>,
   block: Buffer,
+  from: number,
   nowMs: number,
 ): number {
-  let at = block.writeInt16BE(-1, 0);
+  let at = block.writeInt16BE(-1, from);
   at = block.writeInt16BE(acks, at);
   at = block.writeInt32BE(timeout, at);
   at = block.writeInt32BE(topicData.length, at);

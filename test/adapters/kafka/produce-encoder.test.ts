@@ -1,8 +1,11 @@
 import { createRequire } from "node:module";
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
+import { guardBroker } from "../../../src/adapters/kafka/broker-guard.ts";
+import { guardEncoder } from "../../../src/adapters/kafka/encoder-guard.ts";
 import {
   encodedInOnePass,
+  ProduceBlocks,
   type ProduceRequest,
 } from "../../../src/adapters/kafka/produce-encoder.ts";
 
@@ -14,6 +17,12 @@ interface Request {
   readonly apiVersion: number;
   readonly encode: () => Promise<{ readonly buffer: Buffer }>;
 }
+guardEncoder();
+const wholeRequest = load("kafkajs/src/protocol/request.js") as (options: {
+  readonly correlationId: number;
+  readonly clientId: string;
+  readonly request: object;
+}) => Promise<{ readonly buffer: Buffer }>;
 const requestOfKafkajs = load("kafkajs/src/protocol/requests/produce/v7/request.js") as (
   asked: object,
 ) => Request;
@@ -62,12 +71,90 @@ test("what it writes is what kafkajs writes, byte for byte", async () => {
         })),
       }));
       const theirs = requestOfKafkajs({ ...PLAIN, ...drawn, topicData: dated });
-      const ours = encodedInOnePass(theirs, { ...PLAIN, ...drawn });
+      const ours = encodedInOnePass(theirs, { ...PLAIN, ...drawn }, Buffer.alloc);
       expect(ours.encode).not.toBe(theirs.encode);
       expect((await ours.encode()).buffer.equals((await theirs.encode()).buffer)).toBe(true);
     }),
     { numRuns: 200 },
   );
+});
+
+test.each([0, 20, 498, 499, 3_000])(
+  "the head of a request, with a client's name of %d bytes, goes in front of the body, or before a copy of it where there is no room",
+  async (nameBytes) => {
+    const message = { key: "k", value: Buffer.alloc(1_000, 7) };
+    const topicData = [{ topic: "t", partitions: [{ partition: 3, messages: [message] }] }];
+    const dated = [{ ...message, timestamp: NOW_MS }];
+    const theirs = requestOfKafkajs({
+      ...PLAIN,
+      acks: -1,
+      timeout: 1,
+      topicData: [
+        { topic: "t", partitions: [{ partition: 3, messages: dated, firstSequence: 0 }] },
+      ],
+    });
+    vi.spyOn(Date, "now").mockReturnValue(NOW_MS);
+    let block = Buffer.alloc(0);
+    const ours = encodedInOnePass(
+      theirs,
+      { ...PLAIN, acks: -1, timeout: 1, topicData },
+      (sizeBytes) => (block = Buffer.alloc(sizeBytes)),
+    );
+    const head = { correlationId: 12, clientId: "c".repeat(nameBytes) };
+    const written = (await wholeRequest({ ...head, request: ours })).buffer;
+    expect(written.equals((await wholeRequest({ ...head, request: theirs })).buffer)).toBe(true);
+    expect(written.buffer === block.buffer).toBe(nameBytes < 499);
+  },
+);
+
+test("memory of a request serves another one when the broker has answered it, and never when it has not", async () => {
+  guardBroker();
+  const Broker = load("kafkajs/src/broker/index.js");
+  const sent: { readonly block: ArrayBufferLike; readonly end: (failure: Error | null) => void }[] =
+    [];
+  const logger = { debug: () => {}, namespace: () => logger };
+  const send = async ({ request }: { readonly request: Request }) => {
+    const { buffer } = await request.encode();
+    await new Promise<void>((resolve, reject) =>
+      sent.push({
+        block: buffer.buffer,
+        end: (failure) => (failure === null ? resolve() : reject(failure)),
+      }),
+    );
+    return { topics: [] };
+  };
+  const broker = new Broker({ logger, connectionPool: { send } });
+  broker.lookupRequest = (_key: number, versions: { protocol: (at: object) => unknown }) =>
+    versions.protocol({ version: 7 });
+  const messages = [{ key: "k", value: Buffer.alloc(100) }];
+  const produce = async (): Promise<[answer: Promise<unknown>, (typeof sent)[number]]> => {
+    const topicData = [{ topic: "t", partitions: [{ partition: 0, messages }] }];
+    const answer = broker.produce({ ...PLAIN, topicData }).catch((error: Error) => error);
+    await new Promise((resolve) => setImmediate(resolve));
+    return [answer, sent.at(-1)!];
+  };
+  const [firstAnswer, first] = await produce();
+  const [secondAnswer, second] = await produce();
+  expect(second.block).not.toBe(first.block);
+  first.end(new Error("cut"));
+  second.end(null);
+  expect(await firstAnswer).toMatchObject({ message: "cut" });
+  await secondAnswer;
+  const [, third] = await produce();
+  const [, fourth] = await produce();
+  expect(third.block).toBe(second.block);
+  expect([first.block, second.block]).not.toContain(fourth.block);
+});
+
+test("no more than some megabytes are kept for later requests", () => {
+  const blocks = new ProduceBlocks();
+  const large = blocks.take(2 ** 21);
+  blocks.giveBack(large);
+  expect(blocks.take(2 ** 21)).not.toBe(large);
+  const taken = Array.from({ length: 12 }, () => blocks.take(1));
+  for (const block of taken) blocks.giveBack(block);
+  const again = new Set(Array.from({ length: 12 }, () => blocks.take(1)));
+  expect(taken.filter((block) => again.has(block))).toHaveLength(8);
 });
 
 test.each<[string, number, Partial<ProduceRequest>, object, boolean]>([
@@ -87,5 +174,5 @@ test.each<[string, number, Partial<ProduceRequest>, object, boolean]>([
   const topicData = [{ topic: "t", partitions: [{ partition: 0, messages }] }];
   const whole = { acks: -1, timeout: 1, ...PLAIN, topicData, ...asked } as ProduceRequest;
   const request = { apiVersion: version };
-  expect(encodedInOnePass(request, whole) !== request).toBe(expected);
+  expect(encodedInOnePass(request, whole, Buffer.alloc) !== request).toBe(expected);
 });
