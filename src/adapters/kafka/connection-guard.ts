@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { classToGuard, loadInternal } from "./guard-class.ts";
 
 interface Connection {
+  connect(): Promise<unknown>;
   readonly host: string;
   readonly port: number;
   readonly requestQueue: { readonly inflight: ReadonlyMap<number, unknown> };
@@ -18,6 +19,12 @@ interface ConnectionMethods {
   connect: (this: Connection) => Promise<unknown>;
   processData: (this: Connection, data: Buffer) => void;
   send: (this: Connection, request: object) => Promise<unknown>;
+  disconnect: (this: Connection) => Promise<unknown>;
+}
+
+interface Try {
+  readonly done: Promise<unknown>;
+  isCalledOff: boolean;
 }
 
 interface RequestTimeout extends Error {
@@ -32,6 +39,7 @@ interface KafkaErrors {
 }
 
 const SIZE_BYTES = 4;
+const LISTENED_TO = ["data", "end", "error", "timeout"] as const;
 
 /**
  * kafkajs connects again with what it had read of the connection before: the rest of a response that was cut in its middle
@@ -40,19 +48,35 @@ const SIZE_BYTES = 4;
  *
  * It also keeps asking a broker that takes requests and answers none (frozen, or behind a network that drops everything): only a
  * connection that was closed makes it look for the new leader. This closes one that left a request unanswered for its whole
- * time, as Kafka's own clients do. Safe to call again.
+ * time, as Kafka's own clients do.
+ *
+ * And each of those that ask at the same moment connects: one connection stays, and the timers of the others close it later. Here
+ * they share one try, which lasts until its timer is stopped or has fired, also when it is called off: so no
+ * timer is left that could close a connection made after it. Safe to call again.
  */
 export function guardConnection(): void {
   const prototype = classToGuard("network/connection.js") as ConnectionMethods | null;
   if (prototype === null) return;
-  const { connect, processData, send } = prototype;
+  const { connect, processData, send, disconnect } = prototype;
+  const tries = new WeakMap<Connection, Try>();
   prototype.connect = function guardedConnect(this: Connection) {
-    if (!this.isConnected()) {
-      // What still comes from the last one is nobody's.
-      this.socket?.removeAllListeners("data").destroy();
-      forget(this);
+    const current = tries.get(this);
+    if (current !== undefined) return current.isCalledOff ? anew(this, current) : current.done;
+    if (this.isConnected()) return connect.call(this);
+    letGoOfSocket(this);
+    forget(this);
+    const done = connect.call(this).finally(() => tries.delete(this));
+    tries.set(this, { done, isCalledOff: false });
+    return done;
+  };
+  prototype.disconnect = function guardedDisconnect(this: Connection) {
+    const current = tries.get(this);
+    if (current !== undefined && !this.isConnected()) {
+      current.isCalledOff = true;
+      // Only ended, it would still connect, and count as connected. The error is what stops the timer.
+      this.socket?.destroy(new Error("called off before it was there"));
     }
-    return connect.call(this);
+    return disconnect.call(this);
   };
   prototype.processData = function guardedProcessData(this: Connection, data) {
     try {
@@ -89,6 +113,19 @@ function close(connection: Connection, { message }: RequestTimeout): Error {
   connection.socket?.destroy();
   void connection.disconnect();
   return closed;
+}
+
+/** @returns once that try has ended, what comes of another one */
+function anew(connection: Connection, { done }: Try): Promise<unknown> {
+  const again = () => connection.connect();
+  return done.then(again, again);
+}
+
+/** What still comes from the last one is nobody's. */
+function letGoOfSocket({ socket }: Connection): void {
+  for (const event of LISTENED_TO) socket?.removeAllListeners(event);
+  // Without a listener it would end the process.
+  socket?.on("error", () => {}).destroy();
 }
 
 function forget(connection: Connection): void {
