@@ -6,15 +6,22 @@ interface Address {
 }
 interface Broker {
   nodeId: number | null;
+  /** What it can do; null: it is asked at the next connect. */
+  versions: object | null;
   readonly connectionPool: Address;
+  disconnect(): Promise<unknown>;
 }
 interface BrokerPool {
   brokers: Record<string, Broker>;
+  seedBroker: Broker | undefined;
   readonly metadata: {
     readonly brokers: readonly (Address & { readonly nodeId: number })[];
   } | null;
   metadataExpireAt: number | null;
+}
+interface BrokerPoolMethods {
   refreshMetadata: (this: BrokerPool, topics: readonly string[]) => Promise<unknown>;
+  removeBroker: (this: BrokerPool, address: Address) => void;
 }
 
 /**
@@ -22,31 +29,55 @@ interface BrokerPool {
  * connection to the seed was lost between the two, it has another one by then, which gets the number of the lost broker
  * and keeps it: what is led by that broker is sent to the wrong one, and what the other one leads is put into no request at all,
  * which counts as a success, until the process ends. This gives each broker its own number back, and makes
- * one anew that stands for another's address. Safe to call again.
+ * one anew that stands for another's address.
+ *
+ * It also has no seed any more when all brokers were removed: if some come back with an answer that was on its way, nothing
+ * can be asked ever after. Here the last one removed remains the seed, and is asked anew what it can do: of one that is
+ * frozen nobody would notice otherwise. Safe to call again.
  */
 export function guardBrokerPool(): void {
-  const prototype = classToGuard("cluster/brokerPool.js") as BrokerPool | null;
+  const prototype = classToGuard("cluster/brokerPool.js") as BrokerPoolMethods | null;
   if (prototype === null) return;
-  const { refreshMetadata } = prototype;
+  const { refreshMetadata, removeBroker } = prototype;
+  const refresh = async (pool: BrokerPool, topics: readonly string[]): Promise<boolean> => {
+    let found = false;
+    try {
+      await refreshMetadata.call(pool, topics);
+    } finally {
+      found = letGoOfMisplaced(pool);
+    }
+    return found;
+  };
   prototype.refreshMetadata = async function guardedRefreshMetadata(this: BrokerPool, topics) {
-    await refreshMetadata.call(this, topics);
-    if (!letGoOfMisplaced(this)) return;
-    await refreshMetadata.call(this, topics);
-    letGoOfMisplaced(this);
+    if (await refresh(this, topics)) await refresh(this, topics);
+  };
+  prototype.removeBroker = function guardedRemoveBroker(this: BrokerPool, address) {
+    const { seedBroker } = this;
+    removeBroker.call(this, address);
+    if (this.seedBroker !== undefined || seedBroker === undefined) return;
+    this.seedBroker = seedBroker;
+    seedBroker.versions = null;
   };
 }
 
 /** @returns whether there was one */
 function letGoOfMisplaced(pool: BrokerPool): boolean {
-  let found = false;
+  const misplaced: Broker[] = [];
   for (const { nodeId, host, port } of pool.metadata?.brokers ?? []) {
     const broker = pool.brokers[nodeId];
     if (broker === undefined) continue;
     if (broker.connectionPool.host !== host || broker.connectionPool.port !== port) {
       delete pool.brokers[nodeId];
       pool.metadataExpireAt = null;
-      found = true;
+      misplaced.push(broker);
     } else broker.nodeId = nodeId;
   }
-  return found;
+  const placed = new Set(Object.values(pool.brokers));
+  for (const broker of misplaced) {
+    if (placed.has(broker)) continue;
+    // As a seed it may go on, but it is not the one of that number.
+    broker.nodeId = null;
+    if (broker !== pool.seedBroker) void broker.disconnect();
+  }
+  return misplaced.length > 0;
 }

@@ -13,6 +13,8 @@ class FakeBroker {
   nodeId: number | null;
   /** Holds back the next answer. */
   held: Promise<void> | null = null;
+  versions: object | null = {};
+  ended = () => {};
 
   constructor(options: Pick<FakeBroker, "connectionPool"> & { readonly nodeId?: number }) {
     this.connectionPool = options.connectionPool;
@@ -29,6 +31,7 @@ class FakeBroker {
 
   async disconnect() {
     this.connected = false;
+    this.ended();
   }
 
   async metadata() {
@@ -37,16 +40,38 @@ class FakeBroker {
   }
 }
 
-function aPool() {
+function aPool(seedAt = NODES[0]) {
   const BrokerPool = createRequire(import.meta.url)("kafkajs/src/cluster/brokerPool.js");
   const logger = { namespace: () => logger, debug() {}, error() {} };
   const pool = new BrokerPool({
-    connectionPoolBuilder: { build: async (address = NODES[0]) => ({ ...address }) },
+    connectionPoolBuilder: { build: async (address = seedAt) => ({ ...address }) },
     logger,
   });
   pool.createBroker = (options: ConstructorParameters<typeof FakeBroker>[0]) =>
     new FakeBroker(options);
   return pool;
+}
+
+/** Key, number and host of each. */
+function placedIn({ brokers }: { readonly brokers: Record<string, FakeBroker> }): string[] {
+  return Object.entries(brokers).map(
+    ([key, { nodeId, connectionPool }]) => `${key} ${nodeId} ${connectionPool.host}`,
+  );
+}
+
+/** The seed, connected, whose next answer waits; and another broker as a new seed, which gets its number by that answer. */
+async function lostSeed(pool: ReturnType<typeof aPool>) {
+  await pool.connect();
+  await pool.refreshMetadata(["t"]);
+  let release = () => {};
+  pool.seedBroker.held = new Promise<void>((resolve) => (release = resolve));
+  const refreshed: Promise<unknown> = pool.refreshMetadata(["t"]);
+  await new Promise((resolve) => setImmediate(resolve));
+  delete pool.brokers[1];
+  const seed = new FakeBroker({ connectionPool: { host: "two", port: 9_092, rack: null } });
+  seed.connected = true;
+  pool.seedBroker = seed;
+  return { seed, release, refreshed };
 }
 
 test("regression: a seed that is lost while its metadata is asked for gives its number to nobody else", async () => {
@@ -68,12 +93,50 @@ test("regression: a seed that is lost while its metadata is asked for gives its 
   release();
   await refreshed;
 
-  const placed = Object.entries(pool.brokers as Record<string, FakeBroker>).map(
-    ([key, { nodeId, connectionPool }]) => [key, nodeId, connectionPool.host],
-  );
-  expect(placed).toEqual([
-    ["1", 1, "one"],
-    ["2", 2, "two"],
-  ]);
+  expect(placedIn(pool)).toEqual(["1 1 one", "2 2 two"]);
   expect(pool.brokers[2]).toBe(other);
+});
+
+test("a new seed that got the number of the lost one gives it back and goes on as the seed", async () => {
+  guardBrokerPool();
+  const pool = aPool();
+  const { seed, release, refreshed } = await lostSeed(pool);
+  release();
+  await refreshed;
+  expect(placedIn(pool)).toEqual(["1 1 one", "2 2 two"]);
+  expect([seed.nodeId, seed.connected]).toEqual([null, true]);
+});
+
+test("regression: who stands in another's place goes also when the rest of the answer fails, and its connection with it", async () => {
+  guardBrokerPool();
+  const pool = aPool();
+  const { seed, release, refreshed } = await lostSeed(pool);
+  const gone = new FakeBroker({ connectionPool: { host: "three", port: 9_092, rack: null } });
+  pool.brokers[3] = gone;
+  gone.ended = () => {
+    pool.seedBroker = pool.brokers[2];
+    throw new Error("not ended");
+  };
+  release();
+  await expect(refreshed).rejects.toThrow("not ended");
+  expect(placedIn(pool)).toEqual(["2 2 two", "3 null three"]);
+  expect(seed.connected).toBe(false);
+});
+
+test("regression: when all brokers are lost while an answer is on its way, the last one remains to be asked: nothing could be asked ever after", async () => {
+  guardBrokerPool();
+  const pool = aPool(NODES[1]);
+  await pool.connect();
+  await pool.refreshMetadata(["t"]);
+  let release = () => {};
+  pool.brokers[2].held = new Promise<void>((resolve) => (release = resolve));
+  const refreshed = pool.refreshMetadata(["t"]).catch(() => {});
+  await new Promise((resolve) => setImmediate(resolve));
+  for (const node of NODES) pool.removeBroker(node);
+  // What it can do is not taken for granted: a frozen one would not be noticed.
+  expect(pool.seedBroker.versions).toBeNull();
+  release();
+  await refreshed;
+  await pool.refreshMetadata(["t"]);
+  expect(placedIn(pool)).toEqual(["1 1 one", "2 2 two"]);
 });
