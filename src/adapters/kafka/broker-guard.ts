@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { classToGuard } from "./guard-class.ts";
+import { classToGuard, loadInternal } from "./guard-class.ts";
 import { isAnswerForEach, type ProduceAnswer } from "./produce-answers.ts";
 import { encodedInOnePass, ProduceBlocks, type ProduceRequest } from "./produce-encoder.ts";
 
@@ -18,10 +18,22 @@ interface ProtocolRequest<Answer> {
 }
 interface Broker {
   readonly connectionPool: { readonly pool: readonly { readonly socket?: Socket | null }[] };
+  /** What it can do; null before it was asked, as a seed of the list. */
+  readonly versions: object | null;
   lookupRequest: <Answer>(
     apiKey: number,
     versions: object,
   ) => (asked: object) => ProtocolRequest<Answer>;
+}
+interface ConnectionClosed extends Error {
+  /** Its address. */
+  readonly broker: string;
+}
+interface KafkaErrors {
+  readonly KafkaJSConnectionError: new (
+    message: string,
+    options: Pick<ConnectionClosed, "broker">,
+  ) => Error;
 }
 interface BrokerMethods {
   connect: (this: Broker) => Promise<void>;
@@ -34,11 +46,12 @@ const ANSWER_WITHIN_MS = 3_000;
 
 /**
  * Three things that kafkajs cannot do on a cluster that is not all well. It begins with the first broker of the list and
- * goes on to the next one only when a connection fails: one that is frozen takes connections and answers nothing, so it would be
- * asked for ever. What it asks of the whole cluster fails when one partition of any topic, anybody's, has no leader. And a
- * batch fails as a whole, and is sent again as a whole, when one partition takes nothing: for too few replicas, or by its rights.
- * This ends a connection that is not answered, as one that failed, passes over such partitions where no topic is named, and hands
- * out what was answered for each partition. What is produced is also encoded in one pass.
+ * goes on to the next one only when a connection fails: one that is frozen takes connections and answers nothing, a proxy with
+ * nothing behind it closes them when it is asked, so they would be asked for ever. What it asks of the whole cluster fails
+ * when one partition of any topic, anybody's, has no leader. And a batch fails as a whole, and is sent again as a whole, when
+ * one partition takes nothing: for too few replicas, or by its rights.
+ * This takes a seed that does not answer, or closes, for one that does not connect, passes over such partitions where no topic
+ * is named, and hands out what was answered for each partition. What is produced is also encoded in one pass.
  * Safe to call again.
  */
 export function guardBroker(): void {
@@ -46,12 +59,15 @@ export function guardBroker(): void {
   if (prototype === null) return;
   const { connect, metadata, produce } = prototype;
   prototype.connect = async function guardedConnect(this: Broker) {
+    const isStranger = this.versions === null;
     const timer = setTimeout(() => {
       const late = Object.assign(new Error("the broker does not answer"), { code: "ETIMEDOUT" });
       for (const { socket } of this.connectionPool.pool) socket?.destroy(late);
     }, ANSWER_WITHIN_MS);
     try {
       await connect.call(this);
+    } catch (error) {
+      throw isStranger ? asNotConnected(error) : error;
     } finally {
       clearTimeout(timer);
     }
@@ -76,6 +92,13 @@ export function guardBroker(): void {
     for (const block of taken) blocks.giveBack(block);
     return answer;
   };
+}
+
+function asNotConnected(error: unknown): unknown {
+  const { name, message, broker } = error as ConnectionClosed;
+  if (name !== "KafkaJSConnectionClosedError") return error;
+  const { KafkaJSConnectionError } = loadInternal("errors.js") as KafkaErrors;
+  return new KafkaJSConnectionError(message, { broker });
 }
 
 /** The broker, of which this is asked in another way. */

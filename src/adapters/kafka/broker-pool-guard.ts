@@ -18,10 +18,13 @@ interface BrokerPool {
     readonly brokers: readonly (Address & { readonly nodeId: number })[];
   } | null;
   metadataExpireAt: number | null;
+  /** With the next address of the list. Connects nothing yet. */
+  createSeedBroker(): Promise<void>;
 }
 interface BrokerPoolMethods {
   refreshMetadata: (this: BrokerPool, topics: readonly string[]) => Promise<unknown>;
   removeBroker: (this: BrokerPool, address: Address) => void;
+  disconnect: (this: BrokerPool) => Promise<void>;
 }
 
 /**
@@ -32,13 +35,14 @@ interface BrokerPoolMethods {
  * one anew that stands for another's address.
  *
  * It also has no seed any more when all brokers were removed: if some come back with an answer that was on its way, nothing
- * can be asked ever after. Here the last one removed remains the seed, and is asked anew what it can do: of one that is
- * frozen nobody would notice otherwise. Safe to call again.
+ * can be asked ever after. And it begins again with the seed it ended with, however often: one that is frozen is not even
+ * asked what it can do, which is known, so that nobody notices that it does not answer. Here the last one removed
+ * remains the seed, and is asked anew; what was disconnected begins with the next of the list. Safe to call again.
  */
 export function guardBrokerPool(): void {
   const prototype = classToGuard("cluster/brokerPool.js") as BrokerPoolMethods | null;
   if (prototype === null) return;
-  const { refreshMetadata, removeBroker } = prototype;
+  const { refreshMetadata, removeBroker, disconnect } = prototype;
   const refresh = async (pool: BrokerPool, topics: readonly string[]): Promise<boolean> => {
     let found = false;
     try {
@@ -57,6 +61,10 @@ export function guardBrokerPool(): void {
     if (this.seedBroker !== undefined || seedBroker === undefined) return;
     this.seedBroker = seedBroker;
     seedBroker.versions = null;
+  };
+  prototype.disconnect = async function guardedDisconnect(this: BrokerPool) {
+    await disconnect.call(this);
+    await this.createSeedBroker();
   };
 }
 

@@ -1,0 +1,56 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
+import { makeKafkaClient } from "../../../src/adapters/kafka/kafka-client.ts";
+import { TOPICS } from "../../../src/domain/log.ts";
+import { PlayedCluster } from "../../support/played-cluster.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+
+const logger = makeSilentLogger();
+let cluster: PlayedCluster;
+
+beforeEach(async () => {
+  cluster = await PlayedCluster.start(3, TOPICS);
+});
+
+afterEach(() => cluster[Symbol.asyncDispose]());
+
+const connection = () => ({ brokers: cluster.addresses, clientId: "t" });
+const openLog = () =>
+  openKafkaLog({
+    connection: connection(),
+    topicPrefix: "",
+    partitions: 3,
+    replicationFactor: null,
+    maxRecordBytes: 1_000,
+    retentionMs: 1_000,
+    logger,
+  });
+
+test("regression: a first address that takes connections and closes them is passed over: no process started, and the other brokers were never asked", async () => {
+  const [proxy] = cluster.nodes;
+  proxy!.state = "closing";
+  proxy!.isFenced = true;
+  await using log = await openLog();
+  await log.check();
+  expect(proxy!.unanswered).toBeGreaterThan(0);
+});
+
+test("regression: a consumer that starts again begins with another broker: one that was frozen was asked again until it thawed", async () => {
+  // What a log does first; the guards then hold for every client.
+  await (await openLog())[Symbol.asyncDispose]();
+  const options = { connectionTimeout: 5_000, requestTimeout: 5_000, retry: { retries: 0 } };
+  const consumer = makeKafkaClient(connection(), logger, options).consumer({ groupId: "g" });
+  const start = async () => {
+    await consumer.connect();
+    await consumer.subscribe({ topics: ["events"] });
+  };
+  await start();
+  await consumer.disconnect();
+  const [seed, next] = cluster.nodes;
+  seed!.state = "frozen";
+  const connectionsBefore = next!.connections;
+  await start();
+  await consumer.disconnect();
+  expect(seed!.unanswered).toBe(0);
+  expect(next!.connections).toBe(connectionsBefore + 1);
+});

@@ -1,0 +1,202 @@
+import { once } from "node:events";
+import { createRequire } from "node:module";
+import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+
+interface Encoder {
+  readonly buffer: Buffer;
+  writeInt16(value: number): Encoder;
+  writeInt32(value: number): Encoder;
+  writeInt64(value: number): Encoder;
+  writeBoolean(value: boolean): Encoder;
+  writeString(value: string | null): Encoder;
+  writeArray(values: readonly unknown[]): Encoder;
+}
+interface Decoder {
+  readInt16(): number;
+  readInt32(): number;
+  readInt64(): unknown;
+  readString(): string;
+  readArray<T>(read: (decoder: Decoder) => T): T[];
+}
+
+const load = createRequire(import.meta.url);
+const Encoding: new () => Encoder = load("kafkajs/src/protocol/encoder.js");
+const Decoding: new (data: Buffer) => Decoder = load("kafkajs/src/protocol/decoder.js");
+const SIZE_BYTES = 4;
+const LIST_OFFSETS = 2;
+const METADATA = 3;
+const API_VERSIONS = 18;
+const DESCRIBE_CONFIGS = 32;
+/** Api, and the one version that is played. */
+const PLAYED = [
+  [LIST_OFFSETS, 1],
+  [METADATA, 1],
+  [API_VERSIONS, 0],
+  [DESCRIBE_CONFIGS, 0],
+] as const;
+const UNSUPPORTED_VERSION = 35;
+
+/** Brokers that the test plays: their topics are there, and empty. */
+export class PlayedCluster implements AsyncDisposable {
+  readonly nodes: readonly PlayedNode[];
+  readonly topics: readonly string[];
+
+  /** Each topic has one partition per broker. */
+  static async start(count: number, topics: readonly string[]): Promise<PlayedCluster> {
+    const cluster = new PlayedCluster(count, topics);
+    await Promise.all(cluster.nodes.map((node) => node.listen()));
+    return cluster;
+  }
+
+  private constructor(count: number, topics: readonly string[]) {
+    this.topics = topics;
+    this.nodes = Array.from({ length: count }, (_, index) => new PlayedNode(index + 1, this));
+  }
+
+  get addresses(): readonly string[] {
+    return this.nodes.map(({ port }) => `127.0.0.1:${port}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node[Symbol.asyncDispose]()));
+  }
+}
+
+/** One of them. */
+export class PlayedNode implements AsyncDisposable {
+  readonly id: number;
+  readonly #cluster: PlayedCluster;
+  readonly #server: Server = createServer((socket) => this.#serve(socket));
+  readonly #sockets = new Set<Socket>();
+  /** `frozen` takes what is sent and answers nothing; `closing` ends each connection on which anything is asked. */
+  state: "well" | "frozen" | "closing" = "well";
+  /** The others tell of it no more. */
+  isFenced = false;
+  connections = 0;
+  /** Requests that were not answered. */
+  unanswered = 0;
+
+  constructor(id: number, cluster: PlayedCluster) {
+    this.id = id;
+    this.#cluster = cluster;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  async listen(): Promise<void> {
+    this.#server.listen(0, "127.0.0.1");
+    await once(this.#server, "listening");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+
+  #serve(socket: Socket): void {
+    this.connections += 1;
+    this.#sockets.add(socket);
+    socket.on("error", () => {}).on("close", () => this.#sockets.delete(socket));
+    let read = Buffer.alloc(0);
+    socket.on("data", (data) => {
+      read = Buffer.concat([read, data]);
+      while (read.length >= SIZE_BYTES && read.length >= SIZE_BYTES + read.readInt32BE(0)) {
+        const end = SIZE_BYTES + read.readInt32BE(0);
+        this.#handle(socket, new Decoding(read.subarray(SIZE_BYTES, end)));
+        read = read.subarray(end);
+      }
+    });
+  }
+
+  #handle(socket: Socket, request: Decoder): void {
+    if (this.state === "closing") socket.end();
+    if (this.state !== "well") {
+      this.unanswered += 1;
+      return;
+    }
+    const [api, version, correlationId] = [
+      request.readInt16(),
+      request.readInt16(),
+      request.readInt32(),
+    ];
+    // Who asks.
+    request.readString();
+    const { buffer } = this.#answer(api, version, request);
+    const head = new Encoding().writeInt32(SIZE_BYTES + buffer.length).writeInt32(correlationId);
+    socket.write(Buffer.concat([head.buffer, buffer]));
+  }
+
+  #answer(api: number, version: number, request: Decoder): Encoder {
+    if (!PLAYED.some(([known, only]) => known === api && only === version))
+      return new Encoding().writeInt16(UNSUPPORTED_VERSION).writeArray([]);
+    switch (api) {
+      case API_VERSIONS:
+        return new Encoding()
+          .writeInt16(0)
+          .writeArray(
+            PLAYED.map(([known, only]) =>
+              new Encoding().writeInt16(known).writeInt16(only).writeInt16(only),
+            ),
+          );
+      case METADATA:
+        return metadata(this.#cluster);
+      case LIST_OFFSETS:
+        return offsets(request);
+      default:
+        // No setting of any topic is told.
+        return new Encoding().writeInt32(0).writeArray([]);
+    }
+  }
+}
+
+function metadata({ nodes, topics }: PlayedCluster): Encoder {
+  const listed = nodes.filter(({ isFenced }) => !isFenced);
+  const ids = listed.map(({ id }) => id);
+  const partitions = nodes.map((_, partition) =>
+    new Encoding()
+      .writeInt16(0)
+      .writeInt32(partition)
+      .writeInt32(ids[partition % ids.length]!)
+      .writeArray(ids)
+      .writeArray(ids),
+  );
+  return new Encoding()
+    .writeArray(
+      listed.map(({ id, port }) =>
+        new Encoding().writeInt32(id).writeString("127.0.0.1").writeInt32(port).writeString(null),
+      ),
+    )
+    .writeInt32(ids[0]!)
+    .writeArray(
+      topics.map((topic) =>
+        new Encoding().writeInt16(0).writeString(topic).writeBoolean(false).writeArray(partitions),
+      ),
+    );
+}
+
+function offsets(request: Decoder): Encoder {
+  // The replica that asks.
+  request.readInt32();
+  const topics = request.readArray((topic) => ({
+    name: topic.readString(),
+    partitions: topic.readArray((asked) => {
+      const partition = asked.readInt32();
+      asked.readInt64();
+      return partition;
+    }),
+  }));
+  return new Encoding().writeArray(
+    topics.map(({ name, partitions }) =>
+      new Encoding()
+        .writeString(name)
+        .writeArray(
+          partitions.map((partition) =>
+            new Encoding().writeInt32(partition).writeInt16(0).writeInt64(-1).writeInt64(0),
+          ),
+        ),
+    ),
+  );
+}
