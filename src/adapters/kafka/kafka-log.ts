@@ -27,11 +27,18 @@ import { guardStoppedRunner } from "./stopped-runner-guard.ts";
 import { ensureTopics, missingTopics, partitionCount } from "./topics.ts";
 
 const CHECK_TIMEOUT_MS = 3_000;
+const QUICK = {
+  connectionTimeout: 1_000,
+  requestTimeout: 3_000,
+  retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 4 },
+};
 const LEARN_TRIES = 10;
 const LEARN_RETRY_MS = 500;
 /** A broker that dies, and the election of another controller, are over by then. */
 const OPEN_WITHIN_MS = 10_000;
 const OPEN_RETRY_MS = 500;
+/** Making topics on a cold broker takes its time. */
+const MAKE_TOPICS_TIMEOUT_MS = 30_000;
 const HOW_TO_MEND = "end all delivery processes, then start them: topics are made at start";
 const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
@@ -106,24 +113,19 @@ class KafkaBackedLog implements KafkaLog {
     this.#partitions = options.partitions;
     this.#monotonic = options.monotonic ?? (() => performance.now());
     const { connection, logger } = options;
-    const quick = {
-      connectionTimeout: 1_000,
-      requestTimeout: 3_000,
-      retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 4 },
-    };
     const wire = new WireWatch();
     this.#producer = new KafkaProducer(
-      makeKafkaClient(connection, logger, quick, wire, this.#sockets),
+      makeKafkaClient(connection, logger, QUICK, wire, this.#sockets),
       wire,
       options,
       () => this.#partitions,
       this.#monotonic,
     );
-    // Making topics on a cold broker takes its time.
+    // A broker that froze is left when a request has had its time: until then the check waits for it, after all are well.
     this.#admin = makeKafkaClient(
       connection,
       logger,
-      { ...quick, requestTimeout: 30_000 },
+      QUICK,
       new WireWatch(),
       this.#sockets,
     ).admin();
@@ -145,13 +147,31 @@ class KafkaBackedLog implements KafkaLog {
   }
 
   async open(): Promise<void> {
-    await this.#admin.connect();
-    await ensureTopics(this.#admin, this.#options, this.#options.logger);
+    await Promise.all([this.#admin.connect(), this.#ensureTopics()]);
     await this.#refreshPartitions();
     await this.#producer.connect();
     const everyMs = this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS;
     this.#refresher = setInterval(() => void this.#refresh(), everyMs);
     this.#refresher.unref();
+  }
+
+  async #ensureTopics(): Promise<void> {
+    const { connection, logger } = this.#options;
+    const patient = { ...QUICK, requestTimeout: MAKE_TOPICS_TIMEOUT_MS };
+    const admin = makeKafkaClient(
+      connection,
+      logger,
+      patient,
+      new WireWatch(),
+      this.#sockets,
+    ).admin();
+    try {
+      await admin.connect();
+      await ensureTopics(admin, this.#options, logger);
+    } finally {
+      // What a broker that froze was asked is not worth waiting for.
+      void admin.disconnect();
+    }
   }
 
   append(records: readonly NewRecord[]): Promise<readonly Position[]> {
