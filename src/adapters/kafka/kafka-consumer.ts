@@ -9,7 +9,7 @@ import { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
 import { offsetAt, toRecord } from "./partition-reader.ts";
 import { settledWithin } from "./settled-within.ts";
-import { TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
+import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
 
 export interface KafkaConsumerSettings {
   readonly kafka: Kafka;
@@ -24,10 +24,6 @@ export interface KafkaConsumerSettings {
   readonly learnPartitions: (atLeast: number) => Promise<void>;
 }
 
-const DEFAULT_BATCH_BYTES = 512 * 1024;
-const TOTAL_QUEUED_BYTES = 64 * 1024 * 1024;
-const MAX_QUEUED_BYTES = 1024 * 1024;
-const MIN_QUEUED_BYTES = 64 * 1024;
 const REVOKE_TIMEOUT_MS = 5_000;
 const RETRY_MS = 1_000;
 const RESTART_MS = 1_000;
@@ -121,20 +117,24 @@ export class KafkaConsumer implements LogConsumer {
   }
 
   #assign(assignment: Readonly<Record<string, readonly number[]>>): void {
+    // Whoever owns still, or is about to, is of an assignment that this one replaces.
+    const revoked = this.#revokeAll();
     const topics = Object.entries(assignment).map(([topic, partitions]) => ({ topic, partitions }));
     if (topics.length === 0) return;
     this.#consumer.pause(
       topics.map(({ topic, partitions }) => ({ topic, partitions: [...partitions] })),
     );
-    void this.#open(topics);
+    void this.#open(topics, revoked);
   }
 
   /** Looks up what was committed, tells the owner, and lets the records flow. Repeated until done or the generation is over. */
   async #open(
     topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
+    revoked: Promise<void>,
   ): Promise<void> {
     const epoch = this.#epoch;
     const isCurrent = () => !this.#closed && epoch === this.#epoch;
+    await revoked;
     const numbers = [...new Set(topics.flatMap(({ partitions }) => partitions))];
     // Whose home a partition is follows from their number: an owner that is behind would serve what is another's by now.
     await this.#settings.learnPartitions(Math.max(...numbers) + 1);
@@ -150,15 +150,7 @@ export class KafkaConsumer implements LogConsumer {
       return new KafkaPartition(number, this.#session, this.#settings.topicName, entries);
     });
     this.#owned = new Map(opened.map((partition) => [partition.partition, partition]));
-    const flowCount = Math.max(1, opened.length * this.#flowing.size);
-    const maxQueuedBytes = Math.min(
-      MAX_QUEUED_BYTES,
-      Math.max(MIN_QUEUED_BYTES, Math.floor(TOTAL_QUEUED_BYTES / flowCount)),
-    );
-    const limits = {
-      maxBatchBytes: this.#options.maxBatchBytes ?? DEFAULT_BATCH_BYTES,
-      maxQueuedBytes,
-    };
+    const limits = limitsOf(opened.length * this.#flowing.size, this.#options.maxBatchBytes);
     await Promise.all(opened.map((partition) => this.#openPartition(partition, limits, offsets)));
   }
 

@@ -17,6 +17,20 @@ export interface TopicFlowLimits {
 }
 
 const RETRY_MS = 1_000;
+const DEFAULT_BATCH_BYTES = 512 * 1024;
+const TOTAL_QUEUED_BYTES = 64 * 1024 * 1024;
+const MAX_QUEUED_BYTES = 1024 * 1024;
+const MIN_QUEUED_BYTES = 64 * 1024;
+
+/** What each of a consumer's flows may queue: they share 64 MB. */
+export function limitsOf(
+  flowCount: number,
+  maxBatchBytes: number = DEFAULT_BATCH_BYTES,
+): TopicFlowLimits {
+  const share = Math.floor(TOTAL_QUEUED_BYTES / Math.max(1, flowCount));
+  const maxQueuedBytes = Math.min(MAX_QUEUED_BYTES, Math.max(MIN_QUEUED_BYTES, share));
+  return { maxBatchBytes, maxQueuedBytes };
+}
 
 /**
  * What was fetched of one topic and partition, and not handed over yet. Lets the fetch loop return at once (it also

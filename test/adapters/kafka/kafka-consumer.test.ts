@@ -1,0 +1,90 @@
+import type { Cluster, Consumer, Kafka } from "kafkajs";
+import { expect, test } from "vitest";
+import type { OwnedPartition } from "../../../src/domain/log.ts";
+import { KafkaConsumer } from "../../../src/adapters/kafka/kafka-consumer.ts";
+import { quietLogger } from "../../support/stores/kafka-harness.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const DEADLINE_MS = 5_000;
+
+/** A consumer of one topic, whose client does what the test tells it to. */
+function consumerOfFakes() {
+  const listeners = new Map<string, (event: object) => void>();
+  const client = {
+    events: { GROUP_JOIN: "join", REBALANCING: "rebalancing", CRASH: "crash" },
+    on: (event: string, listener: (event: object) => void) => void listeners.set(event, listener),
+    pause: () => undefined,
+    resume: () => undefined,
+    seek: () => undefined,
+    disconnect: async () => undefined,
+  } as unknown as Consumer;
+  const cluster = {
+    findGroupCoordinator: async () => ({ offsetFetch: async () => ({ responses: [] }) }),
+    fetchTopicsOffset: async () => [{ topic: "events", partitions: [{ partition: 0, offset: 0 }] }],
+  } as unknown as Cluster;
+  const kafka = {
+    consumer: ({ partitionAssigners }: { partitionAssigners: ((of: object) => unknown)[] }) => {
+      partitionAssigners[0]!({ cluster });
+      return client;
+    },
+  } as unknown as Kafka;
+  const assigned: OwnedPartition[] = [];
+  const revoked: OwnedPartition[] = [];
+  const steps: string[] = [];
+  let lastCommits: Promise<void> = Promise.resolve();
+  const consumer = new KafkaConsumer(
+    {
+      kafka,
+      logger: quietLogger,
+      groupId: "g",
+      topicName: (topic) => topic,
+      sessionTimeoutMs: 10_000,
+      metadataMaxAgeMs: 30_000,
+      monotonic: () => 0,
+      learnPartitions: async () => undefined,
+    },
+    {
+      group: "g",
+      topics: ["events"],
+      onAssigned: async (partition) => {
+        steps.push("assigned");
+        assigned.push(partition);
+      },
+      onRevoked: async (partition) => {
+        revoked.push(partition);
+        await lastCommits;
+        steps.push("revoked");
+      },
+      onRecords: () => undefined,
+      onError: () => undefined,
+    },
+  );
+  const join = () => listeners.get("join")!({ payload: { memberAssignment: { events: [0] } } });
+  const commitUntil = (done: Promise<void>) => void (lastCommits = done);
+  return { consumer, join, assigned, revoked, steps, commitUntil };
+}
+
+test("regression: an assignment that replaces another ends its owners, and waits for their last commits: the first owner was never told, and both went on", async () => {
+  const { consumer, join, assigned, revoked, steps, commitUntil } = consumerOfFakes();
+  join();
+  await waitFor("the owner", () => assigned.length === 1, DEADLINE_MS, 1);
+  let release = (): void => undefined;
+  commitUntil(new Promise((resolve) => (release = resolve)));
+  join();
+  expect(revoked).toEqual(assigned);
+  release();
+  await waitFor("the next owner", () => assigned.length === 2, DEADLINE_MS, 1);
+  expect(steps).toEqual(["assigned", "revoked", "assigned"]);
+  await consumer[Symbol.asyncDispose]();
+  expect(revoked).toEqual(assigned);
+});
+
+test("regression: of two assignments in a row one is opened: both were, and the partition had two owners", async () => {
+  const { consumer, join, assigned, revoked } = consumerOfFakes();
+  join();
+  join();
+  await waitFor("the owner", () => assigned.length > 0, DEADLINE_MS, 1);
+  await consumer[Symbol.asyncDispose]();
+  expect(assigned).toHaveLength(1);
+  expect(revoked).toEqual(assigned);
+});
