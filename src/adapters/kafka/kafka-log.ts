@@ -20,6 +20,7 @@ import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./kafka-producer.ts";
 import { guardBroker } from "./broker-guard.ts";
 import { guardBrokerPool } from "./broker-pool-guard.ts";
+import { guardConsumerGroup } from "./consumer-group-guard.ts";
 import { guardConnection } from "./connection-guard.ts";
 import { guardEncoder } from "./encoder-guard.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
@@ -59,6 +60,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
   guardStoppedRunner();
   guardBroker();
   guardBrokerPool();
+  guardConsumerGroup();
   const now = options.monotonic ?? (() => performance.now());
   const untilMs = now() + OPEN_WITHIN_MS;
   for (;;) {

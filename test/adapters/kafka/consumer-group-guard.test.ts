@@ -1,0 +1,93 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { guardConsumerGroup } from "../../../src/adapters/kafka/consumer-group-guard.ts";
+import { guardStoppedRunner } from "../../../src/adapters/kafka/stopped-runner-guard.ts";
+import { closedError, GroupFake, protocolError } from "../../support/group-fake.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const DEADLINE_MS = 5_000;
+const LAST_FETCHES = 20;
+let group: GroupFake;
+
+beforeEach(async () => {
+  guardStoppedRunner();
+  guardConsumerGroup();
+  guardConsumerGroup();
+  group = new GroupFake();
+  await group.runner.start();
+});
+
+afterEach(async () => {
+  await group.runner.stop();
+});
+
+/** Throws for the first so many calls. */
+function failing(times: number, error: () => Error): () => void {
+  let left = times;
+  return () => {
+    left -= 1;
+    if (left >= 0) throw error();
+  };
+}
+
+const joinedAgain = () => waitFor("the join", () => group.assigned.length === 2, DEADLINE_MS);
+
+/** Waits until each of these was fetched from some more times. */
+async function fetched(...nodeIds: readonly string[]): Promise<void> {
+  const before = { ...group.fetches };
+  const all = () => nodeIds.every((id) => group.fetches[id]! >= before[id]! + LAST_FETCHES);
+  await waitFor("the fetches", all, DEADLINE_MS);
+}
+
+test("regression: a join whose last answer was lost is tried again: the member sent heartbeats and read nothing, without an error, until the next rebalance", async () => {
+  group.onSync = failing(1, closedError);
+  group.onHeartbeat = failing(1, () => protocolError("REBALANCE_IN_PROGRESS"));
+  await joinedAgain();
+  // The one that was lost is another.
+  expect(group.assigned).toEqual([1, 3]);
+  expect(group.counts.crashes).toBe(0);
+});
+
+test("regression: a member that the group forgot joins again also when the first try fails: it was a member of nothing, without an error", async () => {
+  group.onJoin = failing(1, () => protocolError("GROUP_LOAD_IN_PROGRESS"));
+  group.onHeartbeat = failing(1, () => protocolError("UNKNOWN_MEMBER_ID"));
+  await joinedAgain();
+  expect(group.counts.crashes).toBe(0);
+});
+
+test("a group that cannot be joined for ever ends the consumer, which is then started again", async () => {
+  group.onJoin = failing(Number.POSITIVE_INFINITY, closedError);
+  group.onHeartbeat = failing(1, () => protocolError("REBALANCE_IN_PROGRESS"));
+  await waitFor("the crash", () => group.counts.crashes === 1, DEADLINE_MS);
+  // One at the start, and one for each try.
+  expect(group.counts.joins).toBe(5);
+});
+
+test("a consumer that is stopped while its group cannot be joined comes to an end", async () => {
+  group.onJoin = failing(Number.POSITIVE_INFINITY, closedError);
+  group.onHeartbeat = failing(1, () => protocolError("REBALANCE_IN_PROGRESS"));
+  await waitFor("a failed join", () => group.counts.joins >= 3, DEADLINE_MS, 1);
+  await group.runner.stop();
+  const { joins } = group.counts;
+  await sleep(50);
+  expect({ joins: group.counts.joins, leaves: group.counts.leaves }).toEqual({ joins, leaves: 1 });
+});
+
+test("regression: two leaders that have moved make one join: each fetcher joined for itself, and a partition had two owners in one generation", async () => {
+  const told = new Set<string>();
+  // Both answer before the first one has joined.
+  let release = (): void => undefined;
+  const bothAsked = new Promise<void>((resolve) => (release = resolve));
+  group.onFetch = async (nodeId) => {
+    if (nodeId === "3" || told.has(nodeId)) return;
+    told.add(nodeId);
+    if (told.size === 2) release();
+    await bothAsked;
+    throw protocolError("NOT_LEADER_FOR_PARTITION");
+  };
+  group.onJoin = () => sleep(50);
+  await joinedAgain();
+  await fetched("1", "2", "3");
+  expect(group.assigned).toEqual([1, 2]);
+  expect(group.counts.joins).toBe(2);
+});
