@@ -1,15 +1,38 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { classToGuard } from "./guard-class.ts";
 
+interface Cluster {
+  readonly brokerPool: {
+    readonly metadata: {
+      readonly brokers: readonly {
+        readonly nodeId: number;
+        readonly host: string;
+        readonly port: number;
+      }[];
+    } | null;
+  };
+  refreshMetadata(): Promise<void>;
+}
 interface ConsumerGroup {
+  readonly cluster: Cluster;
   joinAndSync: (this: ConsumerGroup) => Promise<void>;
   fetch: (this: ConsumerGroup, nodeId: string) => Promise<readonly unknown[]>;
+  recoverFromFetch(error: unknown): Promise<void>;
 }
+
+/** As long as it takes to connect again and again without a rush; what moved to another broker is found as often. */
+const UNREACHABLE_PAUSE_MS = 500;
+/** A broker that died is fenced before, and what it led has moved. */
+const TELL_EVERY_MS = 10_000;
 
 const joins = new WeakMap<ConsumerGroup, Promise<void>>();
 const unjoined = new WeakSet<ConsumerGroup>();
+/** By broker: since when it cannot be reached, or when that was last told of. */
+const unreachable = new WeakMap<ConsumerGroup, Map<string, number>>();
+const listeners = new WeakMap<object, (error: Error) => void>();
 
 /**
- * Two things that kafkajs gets wrong in a group of several brokers.
+ * Three things that kafkajs gets wrong in a group of several brokers.
  *
  * A join that failed in its middle (the coordinator took it, and its answer was lost) is not tried again: only the fetchers are
  * started anew. The heartbeats go on, so the partitions stay with a member that was never told of them. With this, fetching
@@ -17,7 +40,10 @@ const unjoined = new WeakSet<ConsumerGroup>();
  *
  * Each fetcher that meets a leader that has moved joins for itself, at the same time as the others: two assignments in one
  * generation. This shares the join that is under way, and lets nobody fetch meanwhile.
- * Safe to call again.
+ *
+ * A broker that cannot be reached stops the fetchers of all others, and ends the consumer after some tries. This lets only its
+ * own fetcher wait. Whoever else is asked for and cannot be reached (the group's coordinator) is left to kafkajs: joining again
+ * finds another. Safe to call again.
  */
 export function guardConsumerGroup(): void {
   const prototype = classToGuard("consumer/consumerGroup.js") as ConsumerGroup | null;
@@ -37,12 +63,45 @@ export function guardConsumerGroup(): void {
   prototype.fetch = async function guardedFetch(nodeId) {
     await joins.get(this)?.catch(() => undefined);
     if (unjoined.has(this)) throw notJoined();
-    return fetch.call(this, nodeId);
+    try {
+      const batches = await fetch.call(this, nodeId);
+      unreachable.get(this)?.delete(nodeId);
+      return batches;
+    } catch (error) {
+      if (!isUnreachable(this, nodeId, error)) throw error;
+      tell(this, nodeId, error);
+      await sleep(UNREACHABLE_PAUSE_MS);
+      await this.cluster.refreshMetadata().catch((failure) => this.recoverFromFetch(failure));
+      return [];
+    }
   };
+}
+
+/** Called every ten seconds while a broker cannot be reached: what it leads is not read. */
+export function whenUnreachable(cluster: object, listener: (error: Error) => void): void {
+  listeners.set(cluster, listener);
 }
 
 /** By this type kafkajs joins again. */
 function notJoined(): Error {
   const error = new Error("the group was not joined: its last join failed");
   return Object.assign(error, { type: "REBALANCE_IN_PROGRESS" });
+}
+
+/** Whether it is the broker that was to be fetched from. */
+function isUnreachable({ cluster }: ConsumerGroup, nodeId: string, error: unknown): error is Error {
+  const { name, broker } = error as { readonly name?: string; readonly broker?: string };
+  if (name !== "KafkaJSConnectionError") return false;
+  const found = cluster.brokerPool.metadata?.brokers.find((other) => `${other.nodeId}` === nodeId);
+  return found !== undefined && broker === `${found.host}:${found.port}`;
+}
+
+function tell(group: ConsumerGroup, nodeId: string, error: Error): void {
+  const since = unreachable.get(group) ?? new Map<string, number>();
+  unreachable.set(group, since);
+  const nowMs = performance.now();
+  if (!since.has(nodeId)) since.set(nodeId, nowMs);
+  if (nowMs - since.get(nodeId)! < TELL_EVERY_MS) return;
+  since.set(nodeId, nowMs);
+  listeners.get(group.cluster)?.(error);
 }

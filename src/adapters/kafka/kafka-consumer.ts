@@ -4,6 +4,7 @@ import type { Logger } from "../../domain/logger.ts";
 import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import { makeCoPartitionAssigner } from "./co-partition-assigner.ts";
 import { consumerConfig } from "./consumer-config.ts";
+import { whenUnreachable } from "./consumer-group-guard.ts";
 import { groupLag } from "./group-lag.ts";
 import { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
@@ -62,6 +63,7 @@ export class KafkaConsumer implements LogConsumer {
       partitionAssigners: [
         ({ cluster }) => {
           this.#session.attach(cluster);
+          whenUnreachable(cluster, (error) => options.onError(error));
           return makeCoPartitionAssigner((topic) =>
             cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId),
           );

@@ -1,8 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { guardConsumerGroup } from "../../../src/adapters/kafka/consumer-group-guard.ts";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import {
+  guardConsumerGroup,
+  whenUnreachable,
+} from "../../../src/adapters/kafka/consumer-group-guard.ts";
 import { guardStoppedRunner } from "../../../src/adapters/kafka/stopped-runner-guard.ts";
-import { closedError, GroupFake, protocolError } from "../../support/group-fake.ts";
+import {
+  closedError,
+  GroupFake,
+  protocolError,
+  unreachableError,
+} from "../../support/group-fake.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const DEADLINE_MS = 5_000;
@@ -18,6 +26,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  vi.restoreAllMocks();
   await group.runner.stop();
 });
 
@@ -90,4 +99,49 @@ test("regression: two leaders that have moved make one join: each fetcher joined
   await fetched("1", "2", "3");
   expect(group.assigned).toEqual([1, 2]);
   expect(group.counts.joins).toBe(2);
+});
+
+test("regression: a broker that cannot be reached keeps nobody from reading the others: all stood still between tries, and the consumer crashed after some", async () => {
+  await fetched("1", "2", "3");
+  const { refreshes } = group.counts;
+  group.onConnect = (nodeId) => {
+    if (nodeId === "1") throw unreachableError("b1");
+  };
+  await sleep(50);
+  const atFirst = group.fetches[1];
+  await Promise.all([
+    fetched("2", "3"),
+    // Where the partitions are by now is asked meanwhile.
+    waitFor("the metadata", () => group.counts.refreshes >= refreshes + 2, DEADLINE_MS),
+  ]);
+  expect(group.fetches[1]).toBe(atFirst);
+  expect(group.assigned).toEqual([1]);
+  expect(group.counts.crashes).toBe(0);
+  group.onConnect = () => undefined;
+  await fetched("1");
+});
+
+test("a broker that cannot be reached for ten seconds is told of, and again when it stays away", async () => {
+  const told: Error[] = [];
+  whenUnreachable(group.cluster, (error) => told.push(error));
+  let nowMs = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => nowMs);
+  const error = unreachableError("b1");
+  let tries = 0;
+  group.onConnect = (nodeId) => {
+    if (nodeId !== "1") return;
+    tries += 1;
+    nowMs += 10_000;
+    throw error;
+  };
+  await waitFor("three tries", () => tries === 3, DEADLINE_MS);
+  expect(told).toEqual([error, error]);
+});
+
+test("a coordinator that cannot be reached still ends the consumer: joining again finds another one", async () => {
+  group.onOffsets = () => {
+    throw unreachableError("b1");
+  };
+  group.onHeartbeat = failing(1, () => protocolError("REBALANCE_IN_PROGRESS"));
+  await waitFor("the crash", () => group.counts.crashes === 1, DEADLINE_MS);
 });
