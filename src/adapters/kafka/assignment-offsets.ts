@@ -3,6 +3,11 @@ import { offsetsAt } from "./partition-reader.ts";
 
 /** What a new owner needs to know of its partitions. */
 export interface AssignmentOffsets {
+  /**
+   * As it stands; at most the end of the log, which may end before it when it was lost with its disk and made anew. What was in it
+   * is gone. What was appended to the new one before this is asked is not read; what comes after is, also where it gets offsets
+   * that the group has been past.
+   */
   committed(topic: string, partition: number): { offset: number; metadata: string } | null;
   /** Where records begin to flow: from what was committed; retention may have passed it, and a lost log may end before it. */
   start(topic: string, partition: number): number;
@@ -18,12 +23,16 @@ export async function lookUpOffsets(
     offsetsAt(session.cluster, topics, "earliest"),
     offsetsAt(session.cluster, topics, "latest"),
   ]);
+  const endOf = (topic: string, partition: number) =>
+    latest(topic, partition) ?? Number.MAX_SAFE_INTEGER;
   return {
-    committed,
+    committed: (topic, partition) => {
+      const done = committed(topic, partition);
+      return done && { ...done, offset: Math.min(endOf(topic, partition), done.offset) };
+    },
     start: (topic, partition) => {
       const done = committed(topic, partition)?.offset ?? 0;
-      const end = latest(topic, partition) ?? Number.MAX_SAFE_INTEGER;
-      return Math.min(end, Math.max(earliest(topic, partition) ?? 0, done));
+      return Math.min(endOf(topic, partition), Math.max(earliest(topic, partition) ?? 0, done));
     },
   };
 }

@@ -5,8 +5,8 @@ import type { GroupSession } from "../../../src/adapters/kafka/group-session.ts"
 
 const topic = "relay.events";
 
-/** Where records begin to flow in a partition that holds offsets from `earliest` up to before `latest`. */
-async function startOf(committed: number | null, earliest: number, latest: number) {
+/** Of a partition that holds offsets from `earliest` up to before `latest`. */
+async function lookUp(committed: number | null, earliest: number, latest: number) {
   const fetchTopicsOffset: Cluster["fetchTopicsOffset"] = async (asked) =>
     asked.map(({ fromBeginning }) => ({
       topic,
@@ -16,8 +16,7 @@ async function startOf(committed: number | null, earliest: number, latest: numbe
     cluster: { fetchTopicsOffset },
     committed: async () => () => (committed === null ? null : { offset: committed, metadata: "" }),
   } as unknown as GroupSession;
-  const offsets = await lookUpOffsets(session, [{ topic, partitions: [3] }]);
-  return offsets.start(topic, 3);
+  return lookUpOffsets(session, [{ topic, partitions: [3] }]);
 }
 
 test.each([
@@ -26,5 +25,16 @@ test.each([
   ["from the oldest record where nothing was committed", null, 5, 10, 5],
   ["from the end of a log that ends before it: one that was lost and made anew", 12, 0, 4, 4],
 ])("records flow %s", async (_, committed, earliest, latest, start) => {
-  expect(await startOf(committed, earliest, latest)).toBe(start);
+  const offsets = await lookUp(committed, earliest, latest);
+  expect(offsets.start(topic, 3)).toBe(start);
+});
+
+test("regression: in a log that was lost and made anew the group is at its end: its owner took new records for known ones until they were past what it had committed, and none of them was delivered", async () => {
+  const offsets = await lookUp(12, 0, 4);
+  expect(offsets.committed(topic, 3)).toEqual({ offset: 4, metadata: "" });
+});
+
+test("what was committed is handed on as it is, or not at all", async () => {
+  expect((await lookUp(7, 5, 10)).committed(topic, 3)).toEqual({ offset: 7, metadata: "" });
+  expect((await lookUp(null, 5, 10)).committed(topic, 3)).toBeNull();
 });
