@@ -88,6 +88,7 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
   const socket = await serveLogSocket(log, await makeSocketPath(config), logger);
   return {
     partitions: log.partitions,
+    writesWhole: log.writesWhole,
     append: (records) => log.append(records),
     consume: (consumer) => log.consume(consumer),
     check: () => log.check(),

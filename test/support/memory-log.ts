@@ -28,13 +28,14 @@ const REVOKE_LIMIT_MS = 5_000;
 const NO_FAULTS: MemoryLogFaults = {
   appendMs: () => 1,
   appendFate: () => "ok",
-  tornAt: (records) => records,
+  torn: (slots) => new Set(slots),
 };
 
 /** What is durable: it outlives every process. Everything runs on a (simulated) clock. */
 export class MemoryLogStore implements SimStore {
   /** How far ahead of everybody's clock records are stamped. */
   stampedAheadMs = 0;
+  writesWhole = true;
   #partitions: number;
   readonly clock: Clock;
   readonly random: Random;
@@ -138,6 +139,7 @@ export class MemoryLogStore implements SimStore {
   open(process: MemoryProcess): Log {
     return {
       partitions: this.partitions,
+      writesWhole: this.writesWhole,
       append: (records) => this.#append(process, records),
       consume: (options) => this.#consume(process, options),
       check: () => Promise.resolve(),
@@ -207,15 +209,21 @@ export class MemoryLogStore implements SimStore {
         answer(() => reject(new LogError("log_unavailable", "the log is away")));
         return;
       }
-      // A process that dies during an append may leave a part of it, unless the log writes calls whole.
-      const count = process.alive ? records.length : this.faults.tornAt(records.length);
-      const positions = this.write(records.slice(0, count));
+      const positions = this.write(process.alive ? records : this.#torn(records));
       answer(() => {
         if (fate === "unknown") reject(new LogError("log_outcome_unknown", "no answer"));
         else resolve(positions);
       });
     });
     return promise;
+  }
+
+  /** What a process that dies during an append leaves of it. */
+  #torn(records: readonly NewRecord[]): readonly NewRecord[] {
+    const slotOf = ({ topic, key, partition }: NewRecord): string =>
+      `${topic}/${partition ?? partitionOf(key, this.partitions)}`;
+    const left = this.faults.torn([...new Set(records.map(slotOf))]);
+    return records.filter((record) => left.has(slotOf(record)));
   }
 
   async #consume(process: MemoryProcess, options: ConsumerOptions): Promise<LogConsumer> {

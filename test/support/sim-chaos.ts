@@ -96,6 +96,7 @@ class Chaos {
 
   #setFaults(on: boolean): void {
     const { logFaults, unknownAppends, torn, gaps } = this.#plan;
+    this.#world.store.writesWhole = !torn;
     this.#world.store.faults = {
       appendMs: () => 1 + this.#random() * (on ? 8 : 2),
       appendFate: () => {
@@ -103,9 +104,9 @@ class Chaos {
         if (on && logFaults && draw < 0.05) return "lost";
         return on && unknownAppends && draw > 0.97 ? "unknown" : "ok";
       },
-      tornAt: (records) => {
-        if (!torn) return this.#random() < 0.5 ? 0 : records;
-        return this.#int(records + 1);
+      torn: (slots) => {
+        if (!torn) return new Set(this.#random() < 0.5 ? [] : slots);
+        return new Set(slots.filter(() => this.#random() < 0.5));
       },
       ...(gaps ? { gap: () => (this.#random() < 0.2 ? 5_000 : 0) } : {}),
     };

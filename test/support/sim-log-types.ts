@@ -6,8 +6,11 @@ export interface MemoryLogFaults {
   appendMs(): number;
   /** `lost`: not written, the caller is told so. `unknown`: written, but the caller is told that nobody knows. */
   appendFate(): "ok" | "lost" | "unknown";
-  /** The records of one call and different topics are not written together: only the first so many. */
-  tornAt(records: number): number;
+  /**
+   * Of one call whose process dies meanwhile: which of the partitions (`topic/number`) it goes to have their part of it. Each broker takes
+   * what it leads, in whatever order.
+   */
+  torn(slots: readonly string[]): ReadonlySet<string>;
   /** How many offsets stay empty before a record (compaction, markers of transactions). */
   gap?(topic: Topic): number;
 }

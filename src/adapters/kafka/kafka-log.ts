@@ -99,6 +99,8 @@ function unusable({ connection }: KafkaLogOptions, error: unknown): LogError {
 }
 
 class KafkaBackedLog implements KafkaLog {
+  /** Each broker takes what it leads. */
+  readonly writesWhole = false;
   readonly #options: KafkaLogOptions;
   readonly #producer: KafkaProducer;
   readonly #consumerClient: Kafka;

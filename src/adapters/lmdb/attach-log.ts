@@ -39,6 +39,7 @@ export async function attachLog(options: AttachLogOptions): Promise<Log> {
 }
 
 class AttachedLog implements Log {
+  readonly writesWhole = true;
   readonly #options: AttachLogOptions;
   readonly #waiting = new Map<number, Waiting>();
   #socket: Socket | null = null;

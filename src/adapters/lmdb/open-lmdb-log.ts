@@ -79,6 +79,7 @@ function knownPartitions(store: CommitStore): number {
 }
 
 class EmbeddedLog implements LmdbLog {
+  readonly writesWhole = true;
   readonly partitions: number;
   readonly #options: LmdbLogOptions;
   readonly #store: CommitStore;

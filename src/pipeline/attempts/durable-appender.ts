@@ -26,7 +26,7 @@ export interface DurableAppenderPorts {
 /**
  * Appends the ends of tries in micro-batches, and goes on trying while the log is away. What is wanted `soon` goes with what
  * is wanted now, or waits 50 ms: a commit of its own would keep the ends of tries waiting for the disk. Records of one call
- * go to the log in one call: an adapter that writes a call atomically then makes an end and its follow-up durable together.
+ * go to the log in one call: one that writes calls whole then makes an end and its follow-up durable together.
  */
 export function makeDurableAppender(ports: DurableAppenderPorts) {
   let waiting: Readonly<Record<Urgency, Waiting[]>> = { now: [], soon: [] };

@@ -14,7 +14,7 @@ import { KnownLimits, limitKey } from "./known-limits.ts";
 import { encodeLimit } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
-import { writeOwned } from "./partition-writer.ts";
+import { inOrder, writeOwned } from "./partition-writer.ts";
 import type { Ownership, WriteRecords } from "./partition-writer.ts";
 import { PendingWork } from "./pending-work.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
@@ -255,9 +255,11 @@ export class PartitionLanes implements LaneHost {
   ): Promise<boolean> {
     const write = this.#write;
     const urgency = end === null || end.attempt.status === "rate_limited" ? "soon" : "now";
-    const written =
-      next === null ? write(records) : writeOwned(write, this.ownership, records, urgency);
-    if ((await written) === null) return false;
+    for (const part of inOrder(this.#shared.ports.log, records)) {
+      const written =
+        next === null ? write(part) : writeOwned(write, this.ownership, part, urgency);
+      if ((await written) === null) return false;
+    }
     const key = runKeyOf(task);
     if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);
     if (next !== null) this.#shared.recent.noteWaiting(key, next);

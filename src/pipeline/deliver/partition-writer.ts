@@ -1,6 +1,6 @@
 import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { NewRecord, OwnedPartition, Position, Urgency } from "../../domain/log.ts";
+import type { Log, NewRecord, OwnedPartition, Position, Urgency } from "../../domain/log.ts";
 import type { PartitionPositions } from "./partition-positions.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
@@ -32,6 +32,17 @@ export function makePartitionWriter(
       return null;
     }
   };
+}
+
+/**
+ * In how many appends an end and what follows it are written. The end comes first where a log may keep only a part: a next owner that
+ * finds the follow-up alone would make the try anew beside it, or take it for one that has its row.
+ */
+export function inOrder(
+  log: Pick<Log, "writesWhole">,
+  records: readonly NewRecord[],
+): readonly (readonly NewRecord[])[] {
+  return log.writesWhole ? [records] : records.map((record) => [record]);
 }
 
 /** What tells whether a partition may still be written for; `isOpen` until its owner closes. */

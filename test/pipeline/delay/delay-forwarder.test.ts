@@ -151,7 +151,7 @@ describe("delay tiers", () => {
       appendMs: () => 1,
       // An append is lost and repeated by the appender; a commit has to be repeated here.
       appendFate: () => (tiers.store.all("tasks").length > 0 && failures-- > 0 ? "lost" : "ok"),
-      tornAt: (records) => records,
+      torn: (slots) => new Set(slots),
     };
     tiers.put(3_000);
     await tiers.clock.advance(10_000);
@@ -198,7 +198,7 @@ describe("delay tiers", () => {
       tiers.store.faults = {
         appendMs: () => random() * 600,
         appendFate: () => (random() < 0.4 ? "lost" : "ok"),
-        tornAt: (records) => records,
+        torn: (slots) => new Set(slots),
       };
       for (let count = 0; count < 20; count += 1) {
         tiers.put(1_500);
@@ -343,6 +343,7 @@ describe("delay tiers", () => {
     const forwarder = makeDelayForwarder({
       log: {
         partitions: 1,
+        writesWhole: true,
         append: () => Promise.resolve([]),
         check: () => Promise.resolve(),
         async consume(options) {

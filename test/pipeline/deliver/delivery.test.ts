@@ -70,6 +70,30 @@ describe("delivery", () => {
     });
   });
 
+  it.each([
+    { writesWhole: true, calls: [["attempts", "delay-15s"]] },
+    { writesWhole: false, calls: [["attempts"], ["delay-15s"]] },
+  ])(
+    "regression: an end is durable before what follows it, where a log may write only a part of a call (whole: $writesWhole): a crash left try 3 without the row of try 2, which was made again beside it",
+    async ({ writesWhole, calls }) => {
+      const world = new SimWorld();
+      world.store.writesWhole = writesWhole;
+      const seen: string[][] = [];
+      world.onAppend = (records) => seen.push(records.map(({ topic }) => topic));
+      world.configure("dst_1", { retryMaxAttempts: 1 });
+      world.behaviours.set("dst_1", FAIL);
+      await world.start();
+      world.ingest();
+      await world.clock.advance(HOUR);
+      // The first call is the fan-out's.
+      expect(seen.slice(1, 1 + calls.length)).toEqual(calls);
+      expect(world.attempts().map(({ tryNumber, status }) => [tryNumber, status])).toEqual([
+        [1, "failed"],
+        [2, "dead"],
+      ]);
+    },
+  );
+
   it("sends nothing for a rejected event and completes it", async () => {
     const world = new SimWorld();
     world.configure("dst_1");
