@@ -3,10 +3,11 @@ import { tryKey } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
-import type { NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
+import type { Log, NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import { encodeTask } from "../log/task-codec.ts";
 import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
 import { HeldIndex } from "./held-index.ts";
+import { inOrder } from "./partition-writer.ts";
 
 const CHUNK_TASKS = 200;
 const CHUNK_BYTES = 4 * 1_048_576;
@@ -18,6 +19,7 @@ export interface HeldHost {
   readonly logger: Logger;
   readonly partition: OwnedPartition;
   readonly retentionMs: number;
+  readonly log: Pick<Log, "writesWhole">;
   mayStart(): boolean;
   lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
   hasRoom(destinationId: string): boolean;
@@ -183,7 +185,7 @@ export class HeldTasks {
     return "now";
   }
 
-  /** Writes what comes of the tasks and the mark that they are no longer held, in one call. */
+  /** Writes what comes of the tasks, and the mark that they are no longer held. */
   async #letGo(
     destinationId: string,
     chunk: ReadonlyMap<number, DeliveryTask>,
@@ -198,8 +200,8 @@ export class HeldTasks {
       partition,
       value: encodeHeldReleased(destinationId, offsets),
     };
-    const positions = await this.#host.write([...records, mark]);
-    if (positions === null) return false;
+    for (const part of inOrder(this.#host.log, [records, [mark]]))
+      if ((await this.#host.write(part)) === null) return false;
     this.index.release(destinationId, offsets);
     if (this.#isCounted) this.#host.onHeld(-offsets.length);
     return true;

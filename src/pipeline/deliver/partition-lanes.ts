@@ -71,6 +71,7 @@ export class PartitionLanes implements LaneHost {
       mayStart: () => this.mayStart(),
       lookUp: (destinationId) => this.lookUp(destinationId),
       hasRoom: (destinationId) => this.#lanes.find(destinationId)?.hasRoom() ?? true,
+      log: shared.ports.log,
       write,
       deadRecord: (task, config, reason) =>
         this.#endRecord(concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now())),
@@ -255,7 +256,10 @@ export class PartitionLanes implements LaneHost {
   ): Promise<boolean> {
     const write = this.#write;
     const urgency = end === null || end.attempt.status === "rate_limited" ? "soon" : "now";
-    for (const part of inOrder(this.#shared.ports.log, records)) {
+    for (const part of inOrder(
+      this.#shared.ports.log,
+      records.map((record) => [record]),
+    )) {
       const written =
         next === null ? write(part) : writeOwned(write, this.ownership, part, urgency);
       if ((await written) === null) return false;

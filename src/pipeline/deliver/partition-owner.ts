@@ -12,7 +12,7 @@ import { PartitionIntake } from "./partition-intake.ts";
 import { PartitionLanes } from "./partition-lanes.ts";
 import { PartitionPositions } from "./partition-positions.ts";
 import type { SourceTopic } from "./partition-positions.ts";
-import { makePartitionWriter } from "./partition-writer.ts";
+import { inOrder, makePartitionWriter } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
 import { readEnds, recoverLateEnds, recoverPartition } from "./recovery.ts";
 import type { RecoveredPartition } from "./recovery.ts";
@@ -165,8 +165,9 @@ export class PartitionOwner {
     };
     const untilMs = clock.monotonic() + LAST_WORD_MS;
     // Limits written after a next owner's would stand in their place.
-    const records = [...this.#lanes.lastLimits(), released];
-    await this.#write(records, () => this.#partition.exclusive() && clock.monotonic() < untilMs);
+    const mayWrite = () => this.#partition.exclusive() && clock.monotonic() < untilMs;
+    for (const part of inOrder(this.#shared.ports.log, [this.#lanes.lastLimits(), [released]]))
+      if ((await this.#write(part, mayWrite)) === null) return;
   }
 
   #takeOne(topic: SourceTopic, record: LogRecord): void {

@@ -35,14 +35,15 @@ export function makePartitionWriter(
 }
 
 /**
- * In how many appends an end and what follows it are written. The end comes first where a log may keep only a part: a next owner that
- * finds the follow-up alone would make the try anew beside it, or take it for one that has its row.
+ * The appends that make the steps durable in their order: one where the log writes it whole, else one for each step. What says that
+ * something is over must not be found without what came of it: the end of a try stands before its follow-up, which would be made beside
+ * the same try made anew; and tasks before the mark that they are no longer held, which would be the last of them.
  */
 export function inOrder(
   log: Pick<Log, "writesWhole">,
-  records: readonly NewRecord[],
+  steps: readonly (readonly NewRecord[])[],
 ): readonly (readonly NewRecord[])[] {
-  return log.writesWhole ? [records] : records.map((record) => [record]);
+  return log.writesWhole ? [steps.flat()] : steps.filter(({ length }) => length > 0);
 }
 
 /** What tells whether a partition may still be written for; `isOpen` until its owner closes. */

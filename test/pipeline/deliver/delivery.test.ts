@@ -94,6 +94,34 @@ describe("delivery", () => {
     },
   );
 
+  it("regression: held tasks are in the log again before they count as no longer held, where it may write only a part of a call: a crash in between lost them", async () => {
+    const world = new SimWorld();
+    world.store.writesWhole = false;
+    world.configure("dst_1", { status: "paused" });
+    await world.start();
+    world.replay(world.ingest(), "dst_1", "run1");
+    await world.clock.advance(500);
+    const seen: string[][] = [];
+    world.onAppend = (records) => seen.push(records.map(({ topic }) => topic));
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(10_000);
+    expect(seen).toEqual([["tasks"], ["held"], ["attempts"]]);
+    expect(world.seen).toHaveLength(1);
+  });
+
+  it("regression: an owner says that it is done after its last limits, where the log may write only a part of a call", async () => {
+    const world = new SimWorld();
+    world.store.writesWhole = false;
+    world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "minute" });
+    const process = await world.start();
+    world.ingest();
+    await world.clock.advance(500);
+    const seen: string[][] = [];
+    world.onAppend = (records) => seen.push(records.map(({ topic }) => topic));
+    await world.stop(process);
+    expect(seen).toEqual([["limits"], ["attempts"]]);
+  });
+
   it("sends nothing for a rejected event and completes it", async () => {
     const world = new SimWorld();
     world.configure("dst_1");
