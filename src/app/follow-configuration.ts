@@ -30,6 +30,19 @@ export function makeLateTokens(): IngestTokens & { load(key: Uint8Array): void }
   };
 }
 
+/** What to do when changes may have been missed, as at the start. The cache is filled once; where the store went away meanwhile, again. */
+function fillAfterGaps(cache: ConfigCache): () => void {
+  let isFilled = false;
+  return () => {
+    cache.invalidateAll();
+    if (isFilled) return;
+    isFilled = true;
+    void cache.warm().then((filled) => {
+      isFilled = filled;
+    });
+  };
+}
+
 /**
  * Brings the schema up to date, sees that the secrets are stored under this node's key, reads what all nodes share, then
  * follows changes into the cache.
@@ -49,7 +62,7 @@ export function followConfiguration(options: {
       tokens.load(await ensureSetting(store.database, TOKEN_KEY_SETTING, () => randomBytes(32)));
       return store.follow({
         onChange: (change) => cache.apply(change),
-        onGap: () => cache.invalidateAll(),
+        onGap: fillAfterGaps(cache),
       });
     },
   };

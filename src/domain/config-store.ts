@@ -153,6 +153,8 @@ export interface BundleKeys {
 /** Reads across organizations: for ingest and delivery, never for the API. */
 export interface BundleReader {
   bundles(keys: BundleKeys): Promise<readonly EndpointBundle[]>;
+  /** Ids of endpoints that are not deleted, the latest made first. */
+  newestEndpoints(count: number): Promise<readonly string[]>;
 }
 
 /** A committed change of configuration, as pushed by the store. */

@@ -45,6 +45,11 @@ export interface ConfigCache {
   apply(change: ConfigChange): void;
   /** Pushes may have been lost: everything is loaded anew when it is next used. */
   invalidateAll(): void;
+  /**
+   * Loads the endpoints made last, a few at a time, so that a process nobody has sent to yet can do without the store when it goes away.
+   * @returns whether the store answered to the end
+   */
+  warm(): Promise<boolean>;
   /** Called once a lookup will see the change. The returned function ends it. */
   onChange(listener: (changed: ConfigChanged) => void): () => void;
 }
@@ -52,6 +57,9 @@ export interface ConfigCache {
 const MAX_ENDPOINTS = 50_000;
 const MAX_STORED_BYTES = 128 * 1024 * 1024;
 const MAX_ABSENT_KEYS = 20_000;
+const WARM_ENDPOINTS = 5_000;
+/** What webhooks ask for meanwhile goes with the next of these: a few milliseconds. */
+const WARM_AT_ONCE = 100;
 /** With an expired entry at hand, a store that takes longer is treated as unreachable, and for as long again. */
 const STALE_AFTER_MS = 1_000;
 /** Without one, a store that takes longer is: a provider waits ten seconds for its answer, and the log needs some of them. */
@@ -225,6 +233,19 @@ export function makeConfigCache(
       lastChangeOfAll = lastChange;
       absent.clear();
       for (const entry of entries.all()) entry.dirty = true;
+    },
+    async warm() {
+      const ids = await ports.reader.newestEndpoints(WARM_ENDPOINTS).catch(() => null);
+      if (ids === null) return false;
+      for (let from = 0; from < ids.length; from += WARM_AT_ONCE) {
+        const some = ids.slice(from, from + WARM_AT_ONCE);
+        const missing = some
+          .map((value) => ({ kind: "endpoint", value }) as const)
+          .filter((key) => entries.find(key)?.dirty !== false);
+        const loaded = await Promise.all(missing.map((key) => loader.load(key)));
+        if (loaded.includes(false)) return false;
+      }
+      return true;
     },
     onChange(listener) {
       listeners.add(listener);

@@ -29,6 +29,10 @@ function makeFakeReader() {
         if (state.down) throw new RelayError("unavailable", "down");
         return found;
       },
+      async newestEndpoints(count: number) {
+        if (state.down) throw new RelayError("unavailable", "down");
+        return [...bundles.values()].map(({ endpoint }) => endpoint.id).slice(0, count);
+      },
     },
   };
 }
@@ -86,6 +90,38 @@ async function settle() {
 const PUSH = { endpointId: "ep_1", token: "token-of-ep_1", destinationId: null } as const;
 
 describe("configuration cache", () => {
+  it("regression: a process that nobody has sent to yet knows its endpoints when the store goes away: it refused them all", async () => {
+    for (let n = 1; n <= 250; n += 1)
+      save(endpointRow({ id: `ep_${n}`, token: `token-of-ep_${n}` }), [
+        destinationRow({ id: `dst_${n}`, endpointId: `ep_${n}` }),
+      ]);
+    expect(await cache.warm()).toBe(true);
+    expect(store.asked.map(({ endpointIds }) => endpointIds.length)).toEqual([100, 100, 50]);
+    store.state.down = true;
+    for (const n of [1, 101, 250]) {
+      expect(cache.endpointByToken(`token-of-ep_${n}`)).toMatchObject({ kind: "found" });
+      expect(cache.destination(`dst_${n}`)).toMatchObject({ kind: "found" });
+    }
+    // What is known and unchanged is not asked for again.
+    store.state.down = false;
+    expect(await cache.warm()).toBe(true);
+    expect(store.asked).toHaveLength(3);
+  });
+
+  it("says so when the store goes away while it is filled, and keeps what it has", async () => {
+    for (let n = 1; n <= 250; n += 1)
+      save(endpointRow({ id: `ep_${n}`, token: `token-of-ep_${n}` }), []);
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (open = resolve));
+    const warmed = cache.warm();
+    await settle();
+    store.state.down = true;
+    open();
+    expect(await warmed).toBe(false);
+    expect(await cache.warm()).toBe(false);
+    expect(store.asked).toHaveLength(1);
+  });
+
   it("answers within three seconds while the store hangs, also for what was never loaded: providers wait ten", async () => {
     save();
     let open: () => void = () => undefined;

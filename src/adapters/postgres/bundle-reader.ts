@@ -12,6 +12,9 @@ const SELECT_BUNDLES_SQL = `
     UNION SELECT endpoint_id FROM destinations WHERE id = ANY($3))
   ORDER BY e.id, d.created_at, d.id`;
 
+const SELECT_NEWEST_SQL =
+  "SELECT id FROM endpoints WHERE deleted_at IS NULL ORDER BY id DESC LIMIT $1";
+
 /** Endpoints with their destinations, for ingest and delivery: one statement, so of one moment. */
 export function makeBundleReader(database: Database): BundleReader {
   return {
@@ -36,6 +39,10 @@ export function makeBundleReader(database: Database): BundleReader {
           bundle.destinations.push(DESTINATIONS.toRow(unprefixed(row, "d")));
       }
       return [...bundles.values()];
+    },
+    async newestEndpoints(count) {
+      const rows = await database.run(SELECT_NEWEST_SQL, [count]);
+      return rows.map((row) => row["id"] as string);
     },
   };
 }

@@ -266,6 +266,19 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(await reader.bundles(keysOf({ tokens: ["unknown"] }))).toEqual([]);
   });
 
+  it("names the endpoints made last, those that are deleted left out", async () => {
+    const { store, endpoint: first } = await makeParents();
+    const { endpoint: second } = await makeParents();
+    const { endpoint: gone } = await makeParents();
+    await store.endpoints.remove(orgId, gone.id, 2_000);
+    const reader = makeBundleReader(database);
+    const all = await reader.newestEndpoints(10_000);
+    expect(all).toEqual(all.toSorted().toReversed());
+    expect(all).toEqual(expect.arrayContaining([first.id, second.id]));
+    expect(all).not.toContain(gone.id);
+    expect(await reader.newestEndpoints(1)).toEqual(all.slice(0, 1));
+  });
+
   it("keeps keys by their hash, and revokes one once", async () => {
     const keys = makeApiKeyStore(database);
     expect(await keys.ensureOrganization("one", "org_again", 2_000)).toBe(orgId);
