@@ -77,17 +77,21 @@ function checkFast(story: Story, { requests }: Facts, found: string[]): void {
   }
 }
 
-/** All that a process may have in flight is with receivers that are slow and healthy: only then does a fast one wait for them. */
+/**
+ * Every try that a process may have in flight is underway, and the half of them that those who hang can never take is with receivers that
+ * are slow and healthy: only then does a fast one wait for them.
+ */
 function isFull({ plan, world }: Story, process: string, atMs: number): boolean {
-  const slow = world.seen.filter(
+  const underway = world.seen.filter(
     (seen) =>
       seen.process === process &&
       seen.atMs <= atMs &&
       seen.answeredAtMs !== null &&
-      seen.answeredAtMs > atMs &&
-      seen.answeredAtMs - seen.atMs <= SLOW_ANSWER_MS,
+      seen.answeredAtMs > atMs,
   );
-  return slow.length >= (plan.delivery.maxInFlight ?? Infinity);
+  const slow = underway.filter((seen) => (seen.answeredAtMs ?? 0) - seen.atMs <= SLOW_ANSWER_MS);
+  const most = plan.delivery.maxInFlight ?? Infinity;
+  return underway.length >= most && slow.length * 2 >= most;
 }
 
 /** A record holds the watermark for as long as one try may take, and a little: never for a queue of them. */
