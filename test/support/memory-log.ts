@@ -108,7 +108,7 @@ export class MemoryLogStore implements SimStore {
   write(records: readonly NewRecord[]): Position[] {
     const touched = new Set<string>();
     const positions = records.map((record) => {
-      const partition = record.partition ?? partitionOf(record.key, this.partitions);
+      const partition = this.#partitionOf(record);
       const list = this.records(record.topic, partition);
       const { topic, key, value } = record;
       const offset = this.endOffset(topic, partition) + (this.faults.gap?.(topic) ?? 0);
@@ -218,10 +218,13 @@ export class MemoryLogStore implements SimStore {
     return promise;
   }
 
+  #partitionOf({ key, partition }: NewRecord): number {
+    return partition ?? partitionOf(key, this.partitions);
+  }
+
   /** What a process that dies during an append leaves of it. */
   #torn(records: readonly NewRecord[]): readonly NewRecord[] {
-    const slotOf = ({ topic, key, partition }: NewRecord): string =>
-      `${topic}/${partition ?? partitionOf(key, this.partitions)}`;
+    const slotOf = (record: NewRecord): string => `${record.topic}/${this.#partitionOf(record)}`;
     const left = this.faults.torn([...new Set(records.map(slotOf))]);
     return records.filter((record) => left.has(slotOf(record)));
   }

@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
-import { classToGuard, loadInternal } from "./guard-class.ts";
+import { classToGuard } from "./guard-class.ts";
+import { KafkaJSConnectionError } from "./kafkajs.ts";
 import { isAnswerForEach, type ProduceAnswer } from "./produce-answers.ts";
 import { encodedInOnePass, ProduceBlocks, type ProduceRequest } from "./produce-encoder.ts";
 
@@ -28,12 +29,6 @@ interface Broker {
 interface ConnectionClosed extends Error {
   /** Its address. */
   readonly broker: string;
-}
-interface KafkaErrors {
-  readonly KafkaJSConnectionError: new (
-    message: string,
-    options: Pick<ConnectionClosed, "broker">,
-  ) => Error;
 }
 interface BrokerMethods {
   connect: (this: Broker) => Promise<void>;
@@ -97,7 +92,6 @@ export function guardBroker(): void {
 function asNotConnected(error: unknown): unknown {
   const { name, message, broker } = error as ConnectionClosed;
   if (name !== "KafkaJSConnectionClosedError") return error;
-  const { KafkaJSConnectionError } = loadInternal("errors.js") as KafkaErrors;
   return new KafkaJSConnectionError(message, { broker });
 }
 

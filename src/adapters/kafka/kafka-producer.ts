@@ -105,22 +105,27 @@ export class KafkaProducer implements AsyncDisposable {
     records: readonly PlacedRecord[],
     maybeSent: () => boolean,
   ): Promise<readonly Appended[]> {
+    const { topicPrefix } = this.#options;
+    const slots = records.map(({ topic, partition }) =>
+      slotOf(topicName(topicPrefix, topic), partition),
+    );
     const answers: Answers = new Map();
     let failure: unknown = new Error("no broker answered for its partition");
     try {
       await this.#produce(records, answers);
       // What has another leader since, one that had answered by then, is in none of the client's own tries.
-      const left = records.filter((record) => !answers.has(this.#slotOf(record)));
+      const left = records.filter((_, index) => !answers.has(slots[index]!));
       if (left.length > 0) await this.#produce(left, answers);
     } catch (error) {
       failure = error;
     }
-    return records.map((record) => {
-      const slot = this.#slotOf(record);
-      const answer = answers.get(slot) ?? unconfirmed(maybeSent(), failure);
+    let unanswered: LogError | null = null;
+    return records.map(({ partition }, index) => {
+      const slot = slots[index]!;
+      const answer = answers.get(slot) ?? (unanswered ??= unconfirmed(maybeSent(), failure));
       if (answer instanceof LogError) return answer;
       answers.set(slot, answer + 1);
-      return { partition: record.partition, offset: answer };
+      return { partition, offset: answer };
     });
   }
 
@@ -145,7 +150,7 @@ export class KafkaProducer implements AsyncDisposable {
       })),
     });
     for (const { topicName: name, ...answer } of results as readonly NamedAnswer[]) {
-      const slot = `${name}/${answer.partition}`;
+      const slot = slotOf(name, answer.partition);
       // Sent again to a new leader that refuses them, they are with the last one all the same.
       if (typeof answers.get(slot) === "number") continue;
       answers.set(
@@ -155,10 +160,6 @@ export class KafkaProducer implements AsyncDisposable {
     }
   }
 
-  #slotOf({ topic, partition }: PlacedRecord): string {
-    return `${topicName(this.#options.topicPrefix, topic)}/${partition}`;
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -166,6 +167,10 @@ export class KafkaProducer implements AsyncDisposable {
     this.#accumulator.close();
     await this.#producer.disconnect();
   }
+}
+
+function slotOf(name: string, partition: number): string {
+  return `${name}/${partition}`;
 }
 
 function unconfirmed(maybeSent: boolean, cause: unknown): LogError {

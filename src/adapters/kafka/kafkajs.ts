@@ -1,4 +1,5 @@
 import kafkajs from "kafkajs";
 
 /** The client is CommonJS, and Node cannot see all of its names as named exports. */
-export const { AssignerProtocol, ConfigResourceTypes, Kafka, logLevel } = kafkajs;
+export const { AssignerProtocol, ConfigResourceTypes, Kafka, KafkaJSConnectionError, logLevel } =
+  kafkajs;
