@@ -27,6 +27,8 @@ export function protocolError(type: string): Error {
 }
 export const closedError = (): Error =>
   new errors.KafkaJSConnectionClosedError("Closed connection", { host: "b2", port: 9092 });
+export const outOfRangeError = (topic: string, partition: number): Error =>
+  new errors.KafkaJSOffsetOutOfRange(protocolError("OFFSET_OUT_OF_RANGE"), { topic, partition });
 export const unreachableError = (host: string): Error =>
   new errors.KafkaJSConnectionError("Connection error: connect ECONNREFUSED", {
     broker: `${host}:9092`,
@@ -39,7 +41,7 @@ export const unreachableError = (host: string): Error =>
  */
 export class GroupFake {
   generation = 0;
-  readonly counts = { joins: 0, heartbeats: 0, refreshes: 0, crashes: 0, leaves: 0 };
+  readonly counts = { joins: 0, heartbeats: 0, refreshes: 0, commits: 0, crashes: 0, leaves: 0 };
   readonly fetches: Record<string, number> = { 1: 0, 2: 0, 3: 0 };
   /** Generation of each assignment that the member was told of. */
   readonly assigned: number[] = [];
@@ -75,6 +77,7 @@ export class GroupFake {
       this.onHeartbeat();
       if (groupGenerationId !== this.generation) throw protocolError("ILLEGAL_GENERATION");
     },
+    offsetCommit: async () => void (this.counts.commits += 1),
     leaveGroup: async () => void (this.counts.leaves += 1),
     offsetFetch: async () => {
       this.onOffsets();

@@ -18,10 +18,22 @@ interface ConsumerGroup {
   joinAndSync: (this: ConsumerGroup) => Promise<void>;
   fetch: (this: ConsumerGroup, nodeId: string) => Promise<readonly unknown[]>;
   recoverFromFetch(error: unknown): Promise<void>;
+  recoverFromOffsetOutOfRange: (
+    this: ConsumerGroup,
+    error: { readonly topic: string; readonly partition: number },
+  ) => Promise<void>;
+}
+
+export interface GroupListener {
+  /** Called every ten seconds while a broker cannot be reached: what it leads is not read. */
+  readonly unreachable: (error: Error) => void;
+  /** What was asked for is not in the log: `seek`, or the same is asked for again. `topic` as brokers name it. */
+  readonly outOfRange: (topic: string, partition: number) => Promise<void>;
 }
 
 /** As long as it takes to connect again and again without a rush; what moved to another broker is found as often. */
 const UNREACHABLE_PAUSE_MS = 500;
+const OUT_OF_RANGE_PAUSE_MS = 100;
 /** A broker that died is fenced before, and what it led has moved. */
 const TELL_EVERY_MS = 10_000;
 
@@ -29,10 +41,10 @@ const joins = new WeakMap<ConsumerGroup, Promise<void>>();
 const unjoined = new WeakSet<ConsumerGroup>();
 /** By broker: since when it cannot be reached, or when that was last told of. */
 const unreachable = new WeakMap<ConsumerGroup, Map<string, number>>();
-const listeners = new WeakMap<object, (error: Error) => void>();
+const listeners = new WeakMap<object, GroupListener>();
 
 /**
- * Three things that kafkajs gets wrong in a group of several brokers.
+ * Four things that kafkajs gets wrong in a group of several brokers.
  *
  * A join that failed in its middle (the coordinator took it, and its answer was lost) is not tried again: only the fetchers are
  * started anew. The heartbeats go on, so the partitions stay with a member that was never told of them. With this, fetching
@@ -43,7 +55,10 @@ const listeners = new WeakMap<object, (error: Error) => void>();
  *
  * A broker that cannot be reached stops the fetchers of all others, and ends the consumer after some tries. This lets only its
  * own fetcher wait. Whoever else is asked for and cannot be reached (the group's coordinator) is left to kafkajs: joining again
- * finds another. Safe to call again.
+ * finds another.
+ *
+ * Where a log does not hold what is asked for, the group's offset is overwritten by one without the owner's metadata. This asks
+ * the owner. Safe to call again.
  */
 export function guardConsumerGroup(): void {
   const prototype = classToGuard("consumer/consumerGroup.js") as ConsumerGroup | null;
@@ -75,10 +90,13 @@ export function guardConsumerGroup(): void {
       return [];
     }
   };
+  prototype.recoverFromOffsetOutOfRange = async function guardedRecover({ topic, partition }) {
+    await listeners.get(this.cluster)?.outOfRange(topic, partition);
+    await sleep(OUT_OF_RANGE_PAUSE_MS);
+  };
 }
 
-/** Called every ten seconds while a broker cannot be reached: what it leads is not read. */
-export function whenUnreachable(cluster: object, listener: (error: Error) => void): void {
+export function listenToGroup(cluster: object, listener: GroupListener): void {
   listeners.set(cluster, listener);
 }
 
@@ -103,5 +121,5 @@ function tell(group: ConsumerGroup, nodeId: string, error: Error): void {
   if (!since.has(nodeId)) since.set(nodeId, nowMs);
   if (nowMs - since.get(nodeId)! < TELL_EVERY_MS) return;
   since.set(nodeId, nowMs);
-  listeners.get(group.cluster)?.(error);
+  listeners.get(group.cluster)?.unreachable(error);
 }

@@ -2,12 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   guardConsumerGroup,
-  whenUnreachable,
+  listenToGroup,
 } from "../../../src/adapters/kafka/consumer-group-guard.ts";
 import { guardStoppedRunner } from "../../../src/adapters/kafka/stopped-runner-guard.ts";
 import {
   closedError,
   GroupFake,
+  outOfRangeError,
   protocolError,
   unreachableError,
 } from "../../support/group-fake.ts";
@@ -123,7 +124,10 @@ test("regression: a broker that cannot be reached keeps nobody from reading the 
 
 test("a broker that cannot be reached for ten seconds is told of, and again when it stays away", async () => {
   const told: Error[] = [];
-  whenUnreachable(group.cluster, (error) => told.push(error));
+  listenToGroup(group.cluster, {
+    unreachable: (error) => told.push(error),
+    outOfRange: async () => undefined,
+  });
   let nowMs = 0;
   vi.spyOn(performance, "now").mockImplementation(() => nowMs);
   const error = unreachableError("b1");
@@ -144,4 +148,19 @@ test("a coordinator that cannot be reached still ends the consumer: joining agai
   };
   group.onHeartbeat = failing(1, () => protocolError("REBALANCE_IN_PROGRESS"));
   await waitFor("the crash", () => group.counts.crashes === 1, DEADLINE_MS);
+});
+
+test("regression: where a log does not hold what is asked for its owner is asked, and the group's offset stays: it was overwritten hundreds of times a second, without the owner's metadata", async () => {
+  const asked: string[] = [];
+  listenToGroup(group.cluster, {
+    unreachable: () => undefined,
+    outOfRange: async (topic, partition) => void asked.push(`${topic}/${partition}`),
+  });
+  group.onFetch = (nodeId) => {
+    if (nodeId === "1") throw outOfRangeError("t", 0);
+  };
+  await fetched("2", "3");
+  await waitFor("the owner to be asked twice", () => asked.length >= 2, DEADLINE_MS);
+  expect(new Set(asked)).toEqual(new Set(["t/0"]));
+  expect(group.counts).toMatchObject({ commits: 0, crashes: 0, joins: 1 });
 });

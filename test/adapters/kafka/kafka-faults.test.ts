@@ -1,3 +1,5 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import {
   TOPICS,
@@ -138,6 +140,41 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
         DEADLINE_MS,
       );
       await log.check();
+    });
+
+    test("regression: a log that is lost with its disk under its owner is read from its new end: the owner asked for what was not there hundreds of times a second, and read nothing more", async () => {
+      const topicPrefix = freshPrefix();
+      const name = `${topicPrefix}events`;
+      // The group still knows its member when the broker is back.
+      const log = own(
+        await openTestKafkaLog(kafka.brokers, { topicPrefix, sessionTimeoutMs: DEADLINE_MS }),
+      );
+      const seen: LogRecord[] = [];
+      const errors: string[] = [];
+      const owned = new Map<number, OwnedPartition>();
+      own(
+        await log.consume({
+          group: "g",
+          topics: ["events"],
+          onAssigned: async (partition) => void owned.set(partition.partition, partition),
+          onRevoked: async () => {},
+          onRecords: (_partition, _topic, records) => void seen.push(...records),
+          onError: ({ message }) => void errors.push(message),
+        }),
+      );
+      await log.append([rec("1"), rec("2"), rec("3")]);
+      await until(() => seen.length === 3, "the consumer flows", DEADLINE_MS);
+      const before = owned.get(0)!;
+      await before.commit([{ topic: "events", offset: 3, metadata: "m" }]);
+
+      await kafka.kill(1);
+      rmSync(join(kafka.dataDir(1), `${name}-0`), { recursive: true });
+      await kafka.restart(1);
+      await until(() => owned.get(0) !== before, "the next owner", DEADLINE_MS);
+      expect(owned.get(0)!.committed("events")).toEqual({ offset: 0, metadata: "m" });
+      await waitFor("a record that is taken", () => log.append([rec("new")]), DEADLINE_MS);
+      await until(() => seen.length > 3, "the new record", DEADLINE_MS);
+      expect(errors.filter((message) => message.startsWith(`${name}/0 ends at 0`))).toHaveLength(1);
     });
 
     test("a broker that freezes: what may have been written is unknown, within 3.5 s", async () => {

@@ -9,12 +9,27 @@ import { freePorts } from "./free-port.ts";
 import { kafkaJars } from "./kafka-jars.ts";
 
 const CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg";
+const JVM = {
+  /** Starts soon and stays small. */
+  small: ["-Xmx384m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
+  /** As Apache's own `kafka-server-start.sh` starts it: for what measures. */
+  asShipped: [
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+  ],
+} as const;
 
 export interface LocalKafka extends AsyncDisposable {
   /** `host:port` of every broker. */
   readonly brokers: readonly string[];
   /** Where each broker listens, past any proxy. */
   readonly ports: readonly number[];
+  /** Where a broker keeps its data. */
+  dataDir(broker: number): string;
   pid(broker: number): number;
   isRunning(broker: number): boolean;
   /** Ends a broker at once, as a crash does. */
@@ -31,6 +46,8 @@ export interface LocalKafkaOptions {
   readonly advertisedPorts?: readonly number[];
   /** Where a broker keeps its data; a folder of its own when absent. */
   readonly dataDirs?: readonly string[];
+  /** `small` when absent. */
+  readonly jvm?: keyof typeof JVM;
 }
 
 /** Real brokers in KRaft mode on loopback, each broker and controller in one process. */
@@ -50,10 +67,7 @@ export async function startLocalKafka(
   const voters = ids.map((id) => `${id}@127.0.0.1:${controllerPort(id)}`).join(",");
   const processes = new Map<number, ServerProcess>();
   const javaArgs = (main: string, ...args: string[]) => [
-    "-Xmx384m",
-    "-Xms128m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+    ...JVM[options.jvm ?? "small"],
     "-Dlog4j2.level=ERROR",
     "-cp",
     `${jars}/*`,
@@ -62,6 +76,7 @@ export async function startLocalKafka(
   ];
   const java =
     process.env["JAVA_HOME"] === undefined ? "java" : join(process.env["JAVA_HOME"], "bin", "java");
+  const dataDir = (id: number) => options.dataDirs?.[id - 1] ?? join(dir, `data-${id}`);
   const configOf = (id: number) => join(dir, `broker-${id}.properties`);
 
   for (const id of ids) {
@@ -75,7 +90,7 @@ export async function startLocalKafka(
       "inter.broker.listener.name": "INTERNAL",
       "listener.security.protocol.map":
         "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-      "log.dirs": options.dataDirs?.[id - 1] ?? join(dir, `data-${id}`),
+      "log.dirs": dataDir(id),
       "offsets.topic.replication.factor": String(count),
       "offsets.topic.num.partitions": "4",
       "transaction.state.log.replication.factor": String(count),
@@ -128,6 +143,7 @@ export async function startLocalKafka(
   return {
     brokers: ids.map((id) => `127.0.0.1:${advertisedPort(id)}`),
     ports: ids.map(clientPort),
+    dataDir,
     pid: (id) => processes.get(id)?.pid ?? -1,
     isRunning: (id) => processes.get(id)?.exited === false,
     kill: async (id) => processes.get(id)?.[Symbol.asyncDispose](),
