@@ -10,6 +10,7 @@ import { readHead } from "./request-head.ts";
 
 /** Within this a sender in full flow has used its connection again, and been told with the answer not to use it once more. */
 const FAREWELL_MS = 1_000;
+const NO_BODY = new ArrayBuffer(0);
 
 /** The typings leave out this form, the library has it; `LIBUS_LISTEN_EXCLUSIVE_PORT` is missing there as a value. */
 interface ListenWithOptions {
@@ -75,23 +76,24 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
       exchange.fail(ownAnswer("400 Bad Request", "malformed_request", malformed));
       return;
     }
-    response.onData((chunk, isLast) => {
-      try {
-        exchange.receive(chunk, isLast);
-      } catch (error) {
-        fail(exchange, error);
-      }
-    });
+    if (head.declaredBytes !== 0)
+      response.onData((chunk, isLast) => {
+        try {
+          exchange.receive(chunk, isLast);
+        } catch (error) {
+          fail(exchange, error);
+        }
+      });
     const reception = handle(head, (answer) => exchange.answer(answer));
-    if (!(reception instanceof Promise)) {
-      exchange.start(reception);
-      return;
-    }
-    // Nobody has admitted this body yet, so no more of it is read.
-    exchange.pause();
-    reception
-      .then((found) => exchange.start(found))
-      .catch((error: unknown) => fail(exchange, error));
+    if (reception instanceof Promise) {
+      // Nobody has admitted this body yet, so no more of it is read.
+      exchange.pause();
+      reception
+        .then((found) => exchange.start(found))
+        .catch((error: unknown) => fail(exchange, error));
+    } else exchange.start(reception);
+    // uWebSockets.js tells of its end, but not where the head came in more than one packet.
+    if (head.declaredBytes === 0) exchange.receive(NO_BODY, true);
   }
 
   const app = uws.App();

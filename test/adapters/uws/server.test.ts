@@ -198,6 +198,21 @@ describe("requests", () => {
     expect(rig.log.events[1]?.headers.find(([name]) => name === "x-big")?.[1]).toHaveLength(16_200);
   });
 
+  test.each(["POST", "PUT"])(
+    "regression: a %s whose head comes in two packets and declares no bytes is recorded, and its connection goes on: it hung, and was lost",
+    async (method) => {
+      await using rig = await serverRig();
+      const head = `${method} /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
+      for (const at of [30, 50, head.length - 2]) {
+        const next = post("next", "Connection: close\r\n");
+        const pieces = [head.slice(0, at), head.slice(at), next];
+        const answer = await exchangeRaw(rig.server.port, pieces, { pauseMs: 100 });
+        expect(answer.text.match(/HTTP\/1\.1 200/g), `split at ${at}`).toHaveLength(2);
+      }
+      expect(rig.log.events.map((event) => event.payloadSizeBytes)).toEqual([0, 4, 0, 4, 0, 4]);
+    },
+  );
+
   test("headers keep order and repetition; two Hosts are refused", async () => {
     await using rig = await serverRig();
     await exchangeRaw(rig.server.port, [post("", "X-A: 1\r\nX-B: 2\r\nX-A: 3\r\n")], {

@@ -16,6 +16,13 @@ const CASES = (
   ) as Case[]
 ).filter((item) => item.raw_base64 !== undefined);
 
+/** How the bytes of a case come: in these packets. */
+const WAYS: Readonly<Record<string, (raw: string) => readonly string[]>> = {
+  whole: (raw) => [raw],
+  "in pieces of 1 KB": (raw) => raw.match(/[^]{1,1024}/g) ?? [],
+  "line by line": (raw) => raw.match(/[^\n]*\n|[^\n]+/g) ?? [],
+};
+
 /**
  * uWebSockets.js parses these inside and shows nothing of it: chunk sizes up to `g`, any two bytes as
  * chunk terminator, and LF after a size pass; a folded header line is taken for an unfinished one.
@@ -35,15 +42,18 @@ describe("HTTP on the wire", () => {
   });
   afterAll(() => rig.server.stop(0));
 
-  for (const item of CASES) {
-    test.concurrent(`${item.name}: ${item.want}`, async () => {
+  const every = CASES.flatMap((item) => Object.keys(WAYS).map((way) => ({ item, way })));
+  for (const { item, way } of every) {
+    test.concurrent(`${item.name}, ${way}: ${item.want}`, async () => {
       const raw = Buffer.from(item.raw_base64 ?? "", "base64").toString("latin1");
       // A query of its own tells the events of concurrent cases apart.
-      const mark = `case=${CASES.indexOf(item)}`;
+      const mark = `case=${CASES.indexOf(item)}${way.replaceAll(" ", "-")}`;
       const marked = raw
         .replaceAll("/in/EP?", `/in/${TOKEN}?${mark}&`)
         .replaceAll("/in/EP", `/in/${TOKEN}?${mark}`);
-      const answer = await exchangeRaw(rig.server.port, [Buffer.from(marked, "latin1")], {
+      const packets = WAYS[way]!(marked).map((piece) => Buffer.from(piece, "latin1"));
+      const answer = await exchangeRaw(rig.server.port, packets, {
+        pauseMs: 2,
         deadlineMs: item.name === "obs-fold" ? 15_000 : 1_500,
       });
       const events = rig.log.events.filter((event) => event.query.startsWith(mark));
