@@ -58,7 +58,7 @@ async function measure(lanes: number, once: (lane: number) => Promise<number>): 
   };
 }
 
-await using kafka = await startKafka({ brokers: 1 });
+await using kafka = await startKafka({ brokers: 1, jvm: "asShipped" });
 const topicPrefix = freshPrefix();
 const connection = { brokers: kafka.brokers, clientId: "bench" };
 await using log = await openKafkaLog({

@@ -49,7 +49,7 @@ const file = (name: string): string => join(built, "bench/ingest", name);
 const NOTHING = { [Symbol.asyncDispose]: async () => {} };
 await using kafka =
   cases.has("kafka") || cases.has("two")
-    ? await startKafka({ brokers: 1 })
+    ? await startKafka({ brokers: 1, jvm: "asShipped" })
     : { ...NOTHING, brokers: [] };
 await using postgres = cases.has("postgres")
   ? await startPostgres({ durable: true })

@@ -48,7 +48,8 @@ const KEYS = [
 ] as const;
 
 const DEFAULT_TOLERANCE_SECONDS = 300;
-const MAX_TOLERANCE_SECONDS = 100_000_000_000;
+/** What others' libraries take for no tolerance at all: the largest of 64 bits. */
+const MAX_TOLERANCE_SECONDS = 2 ** 63;
 
 /** Settings of `hmac_sha256` and `hmac_sha1`, defaults filled in. */
 export function parseHmac(config: Config): Parsed<HmacSettings> {

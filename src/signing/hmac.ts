@@ -124,14 +124,16 @@ type Signature =
   | { readonly kind: "refused"; readonly refusal: VerificationResult };
 
 function findSignature(request: VerificationRequest, plan: HmacPlan): Signature {
+  let first: Signature | null = null;
   for (const { name, lowerName } of plan.headers) {
     const found = findHeader(request.headers, lowerName);
-    if (found.kind === "one") return { kind: "found", name, value: found.value };
+    if (found.kind === "one") first ??= { kind: "found", name, value: found.value };
     if (found.kind === "many") {
       const message = `${name} was sent more than once: the sender, or a proxy in front, must send it exactly once.`;
       return { kind: "refused", refusal: refuse("duplicate_signature_header", message) };
     }
   }
+  if (first !== null) return first;
   const names = plan.settings.headers.join(" or ");
   const message = `${names} is missing: ${missingHeaderHint(request.provider)}`;
   return { kind: "refused", refusal: refuse("missing_signature_header", message) };

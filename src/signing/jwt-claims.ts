@@ -13,7 +13,7 @@ export function refuseClaims(
   settings: JwtSettings,
 ): VerificationResult | null {
   return (
-    refuseTimes(claims, Math.floor(request.nowMs / 1000), settings) ??
+    refuseTimes(claims, request.nowMs / 1000, settings) ??
     refuseParties(claims, settings) ??
     refuseHashes(claims, request, settings)
   );
@@ -24,6 +24,7 @@ function refuseTimes(
   nowSeconds: number,
   settings: JwtSettings,
 ): VerificationResult | null {
+  // NumericDate may have a fraction (RFC 7519 §2).
   const { exp, nbf, iat } = claims;
   for (const [name, value] of Object.entries({ exp, nbf, iat })) {
     if (value !== undefined && (typeof value !== "number" || !Number.isFinite(value))) {
@@ -48,7 +49,8 @@ function refuseTimes(
     const message = "The token was issued in the future: check the sender's clock.";
     return refuse("token_not_yet_valid", message);
   }
-  if (nowSeconds - skew - iat > settings.maxAgeSeconds) {
+  // Most issuers leave the fraction of a second out.
+  if (Math.floor(nowSeconds - iat) - skew > settings.maxAgeSeconds) {
     const message = `The token is older than ${settings.maxAgeSeconds} s (verification_config.max_age_seconds).`;
     return refuse("token_too_old", message);
   }

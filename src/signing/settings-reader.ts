@@ -73,7 +73,7 @@ export function readSettings<Settings>(
     integer(key, fallback, max) {
       const value = own(key);
       if (value === undefined) return fallback;
-      if (Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max) {
+      if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= max) {
         return value as number;
       }
       note(key, `must be a whole number from 0 to ${max}`, false);

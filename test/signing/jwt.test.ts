@@ -143,6 +143,21 @@ describe("a token", () => {
     expect(check(bearing(token, { ...config, ...settings }, { secret }))).toBe(reason);
   });
 
+  it.each([
+    ["expired a tenth of a second ago", { exp: NOW + 0.5 }, 600, "token_expired"],
+    ["expires in a tenth of a second", { exp: NOW + 0.5 }, 400, "ok"],
+    ["became valid a moment ago", { nbf: NOW + 0.5 }, 600, "ok"],
+    ["is valid in a moment", { nbf: NOW + 0.5 }, 400, "token_not_yet_valid"],
+    ["was issued a moment ago", { iat: NOW + 0.5 }, 600, "ok"],
+    ["is as old as it may be, to the second", { iat: NOW - 10 }, 900, "ok"],
+    ["is a second too old", { iat: NOW - 10 }, 1_000, "token_too_old"],
+  ])("with times to a fraction of a second that %s", async (_what, claims, ms, reason) => {
+    const settings = { ...config, clock_skew_seconds: 0, max_age_seconds: 10 };
+    const token = await make({ iat: NOW, ...claims });
+    const nowMs = NOW * 1_000 + ms;
+    expect(check(bearing(token, settings, { secret, nowMs }))).toBe(reason);
+  });
+
   it("is refused when its base64url is not canonical, padded or too long", async () => {
     const token = await make({});
     for (const text of [`${token}=`, `${token}.x`, `${token}\u00e9`, "..", "a.b.c", `e30.W10.AA`]) {

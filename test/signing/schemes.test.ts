@@ -72,6 +72,19 @@ describe("HMAC", () => {
     expect(reason({ config: timed, body, headers: twice(2) })).toBe("duplicate_id_header");
   });
 
+  it("refuses a signature header that was sent twice under the second of its names, which was not looked at", () => {
+    const config = { header: ["X-A", "X-B"] };
+    const [good, other] = [mac(body), "0".repeat(64)];
+    const headers: [string, string][] = [
+      ["X-A", good],
+      ["X-B", other],
+    ];
+    expect(reason({ config, body, headers })).toBe("ok");
+    expect(reason({ config, body, headers: [...headers, ["X-B", good]] })).toBe(
+      "duplicate_signature_header",
+    );
+  });
+
   it("refuses two timestamps in one header, which a proxy that joins headers would make", () => {
     const headers: [string, string][] = [
       ["Stripe-Signature", `t=1,v1=${"0".repeat(64)}, t=2,v1=${"0".repeat(64)}`],

@@ -52,6 +52,8 @@ describe("a configuration that is written", () => {
     ["hmac_sha256", { header: "a", allow_empty_body: "no" }, "vc.allow_empty_body"],
     ["hmac_sha256", { header: "a", tolerance_seconds: 1.5 }, "vc.tolerance_seconds"],
     ["hmac_sha256", { header: "a", tolerance_seconds: -1 }, "vc.tolerance_seconds"],
+    ["hmac_sha256", { header: "a", tolerance_seconds: 2 ** 63 }, "ok"],
+    ["hmac_sha256", { header: "a", tolerance_seconds: 2 ** 64 }, "vc.tolerance_seconds"],
     ["hmac_sha256", { header: "a", list_separator: "" }, "vc.list_separator"],
     ["hmac_sha256", { header: "a", header_format: "key_value" }, "vc.signature_key"],
     ["hmac_sha256", { header: "a", timestamp_key: "t" }, "vc.timestamp_key"],

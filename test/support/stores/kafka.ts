@@ -1,5 +1,6 @@
 import { dockerAnswers, startKafkaContainer } from "./docker.ts";
 import { startLocalKafka } from "./kafka-local.ts";
+import type { LocalKafkaOptions } from "./kafka-local.ts";
 
 export interface TestKafka extends AsyncDisposable {
   readonly brokers: readonly string[];
@@ -10,9 +11,12 @@ export interface TestKafka extends AsyncDisposable {
  * fetched by Maven. Three brokers are always local unless given by URL.
  * @throws {Error} that says what is missing: see `skipOrFail`
  */
-export async function startKafka({ brokers }: { readonly brokers: 1 | 3 }): Promise<TestKafka> {
+export async function startKafka({
+  brokers,
+  jvm = "small",
+}: { readonly brokers: 1 | 3 } & Pick<LocalKafkaOptions, "jvm">): Promise<TestKafka> {
   const given = (process.env["KAFKA_BROKERS"] ?? "").split(",").filter((broker) => broker !== "");
   if (given.length >= brokers) return { brokers: given, [Symbol.asyncDispose]: async () => {} };
   if (brokers === 1 && (await dockerAnswers())) return startKafkaContainer();
-  return startLocalKafka(brokers);
+  return startLocalKafka(brokers, {}, { jvm });
 }
