@@ -26,6 +26,8 @@ const SHARED_MS = 250;
 const CLOCKS_APART_MS = 10_000;
 /** Between batches that were appended before the clock was set back: where a broker's clock is far ahead, they come round again. */
 const SET_BACK_PAUSE_MS = 250;
+/** Timers stand still while a machine sleeps, and clocks do not. */
+const LONGEST_PAUSE_MS = 30_000;
 /** How often a session in doubt is looked at again. */
 const DOUBT_MS = 250;
 
@@ -129,16 +131,22 @@ export class TierForwarder {
 
   /** Large records do not wait in memory: hundreds of tiers and partitions may each have one at their head. */
   async #waitForHead(): Promise<void> {
-    const { waitMs, sizeBytes, from, last } = this.#measureRest();
-    if (sizeBytes <= KEEP_BYTES || waitMs <= KEEP_MS) return this.#pause(waitMs);
+    const { leavesAtMs, waitMs, sizeBytes, from, last } = this.#measureRest();
+    if (sizeBytes <= KEEP_BYTES || waitMs <= KEEP_MS)
+      return this.#pause(Math.min(waitMs, LONGEST_PAUSE_MS));
     this.#rest = [];
-    await this.#pause(waitMs);
+    let leftMs = waitMs;
+    do {
+      await this.#pause(Math.min(leftMs, LONGEST_PAUSE_MS));
+      leftMs = leavesAtMs - this.#ports.clock.now();
+    } while (leftMs > 0 && !this.#closed && !this.#isOfLaterClock(leavesAtMs, leavesAtMs - leftMs));
     if (!this.#closed) this.#rest = await this.#readAgain(from, last);
   }
 
   #measureRest() {
     const head = this.#rest[0]!;
     return {
+      leavesAtMs: head.leavesAtMs,
       waitMs: head.leavesAtMs - this.#ports.clock.now(),
       sizeBytes: this.#rest.reduce((sum, { record }) => sum + record.value.length, 0),
       from: head.record.offset,

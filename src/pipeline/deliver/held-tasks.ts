@@ -4,6 +4,7 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { Log, NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
+import { partitionOf } from "../log/partition.ts";
 import { encodeTask } from "../log/task-codec.ts";
 import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
 import { HeldIndex } from "./held-index.ts";
@@ -19,7 +20,7 @@ export interface HeldHost {
   readonly logger: Logger;
   readonly partition: OwnedPartition;
   readonly retentionMs: number;
-  readonly log: Pick<Log, "writesWhole">;
+  readonly log: Pick<Log, "writesWhole" | "partitions">;
   mayStart(): boolean;
   lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
   hasRoom(destinationId: string): boolean;
@@ -159,17 +160,25 @@ export class HeldTasks {
 
   async #publishNext(destinationId: string): Promise<"now" | "later" | "no"> {
     const chunk = await this.#read(this.index.next(destinationId, CHUNK_TASKS));
-    this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
+    const comesBack = [...chunk.values()].some((task) => this.#isAtHome(task));
+    if (comesBack) this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
     const records = [...chunk.values()].map((task): NewRecord => ({
       topic: "tasks",
       key: task.event.endpointId,
       value: encodeTask(task),
     }));
     const published = await this.#letGo(destinationId, chunk, records);
+    if (!comesBack) return "later";
     if (!published) this.#inTransit.delete(destinationId);
     // They may all have come back before the append was known to be through.
     else if (!this.#inTransit.has(destinationId)) return "now";
     return published ? "no" : "later";
+  }
+
+  /** Not so when partitions were added since it was held: another owner will take it in. */
+  #isAtHome({ event }: DeliveryTask): boolean {
+    const { log, partition } = this.#host;
+    return partitionOf(event.endpointId, log.partitions) === partition.partition;
   }
 
   async #end(

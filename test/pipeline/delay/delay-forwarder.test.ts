@@ -315,6 +315,20 @@ describe("delay tiers", () => {
     expect(hops).toBeLessThan(1_000);
   });
 
+  it.each([10, 200_000])(
+    "regression: a task of %d bytes that is overdue when the machine wakes up goes on within a minute: it waited for the rest of a timer that had stood still",
+    async (bodyBytes) => {
+      const tiers = makeTiers();
+      await tiers.start("a");
+      const hour = 3_600_000;
+      const task = tiers.put(3 * hour, bodyBytes);
+      await tiers.clock.advance(1_000);
+      tiers.clock.setBy(3 * hour);
+      await tiers.clock.advance(60_000);
+      expect([...tiers.arrivals().keys()]).toEqual([task.event.id]);
+    },
+  );
+
   it("stops within its time while the head of a tier is hours away", async () => {
     const tiers = makeTiers();
     const { forwarder } = await tiers.start("a");

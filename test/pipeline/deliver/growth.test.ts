@@ -25,6 +25,25 @@ it("what earlier owners delivered is not delivered again from the home that a gr
   expect(world.errors).toEqual([]);
 });
 
+it("regression: held tasks go on as fast after the log has grown: an owner waited half a minute for each two hundred to come back, which went to their new home", async () => {
+  const world = new SimWorld();
+  world.configure("dst_1", { status: "paused" });
+  const first = await world.start("first");
+  const event = world.makeEvent();
+  for (let run = 0; run < 500; run += 1) world.replay(event, "dst_1", `run${run}`);
+  await world.clock.advance(5_000);
+  expect(world.held).toBe(500);
+  await world.stop(first);
+  const grown = [2, 3, 5, 7].find((count) => partitionOf(event.endpointId, count) !== 0);
+  world.store.grow(grown ?? 0);
+  await world.start("second");
+  await world.clock.advance(1_000);
+  world.configure("dst_1", { status: "active" });
+  await world.clock.advance(20_000);
+  expect(world.requestsTo("dst_1")).toHaveLength(500);
+  expect(world.held).toBe(0);
+});
+
 it("records that land on another partition do not move the floors of this one", () => {
   const positions = new LogPositions();
   const record = { topic: "delay-1s", key: "ep_1", value: new Uint8Array(0) } as const;
