@@ -40,6 +40,7 @@ export function makeDelivery(
   let cancelSweep: (() => void) | null = null;
   let stopListening: (() => void) | null = null;
   let stopping: Promise<void> | null = null;
+  let leaving: Promise<void> | null = null;
 
   async function start(): Promise<void> {
     stopListening = ports.onDestinationChanged((destinationId) => {
@@ -50,6 +51,11 @@ export function makeDelivery(
       topics: SOURCE_TOPICS,
       sideTopics: [...RECOVERY_TOPICS, "limits"],
       async onAssigned(partition) {
+        if (stopping !== null) {
+          // The last owners have had their last word: others may as well begin at once.
+          if (owners.size === 0) void leave();
+          return;
+        }
         assignments += 1;
         const assignmentId = `${options.ownerId}/${assignments}`;
         const owner = new PartitionOwner(shared, partition, assignmentId);
@@ -87,10 +93,20 @@ export function makeDelivery(
   async function stop(): Promise<void> {
     cancelSweep?.();
     stopListening?.();
-    await Promise.all([...owners.values()].map((owner) => owner.close(options.stopGraceMs)));
+    await Promise.all(
+      [...owners.values()].flatMap((owner) => [
+        owner.close(options.stopGraceMs),
+        owner.idle(options.stopGraceMs),
+      ]),
+    );
     cutOff.abort();
-    await consumer?.[Symbol.asyncDispose]();
+    await leave();
     owners.clear();
+  }
+
+  function leave(): Promise<void> {
+    leaving ??= (async () => consumer?.[Symbol.asyncDispose]())();
+    return leaving;
   }
 
   return {

@@ -40,7 +40,10 @@ export class PartitionOwner {
   readonly #budget: IntakeBudget;
   readonly #opened: Promise<void>;
   readonly #assignedMs: number;
+  readonly #hurried: Promise<void>;
   #open: () => void = () => undefined;
+  #hurry: () => void = () => undefined;
+  #closing: Promise<void> | null = null;
   #isRecovered = false;
   #isOpened = false;
   #closed = false;
@@ -74,6 +77,9 @@ export class PartitionOwner {
     this.#budget = new IntakeBudget(shared.options.maxPendingBytes / 4, shared.budget);
     this.#opened = new Promise((resolve) => {
       this.#open = resolve;
+    });
+    this.#hurried = new Promise((resolve) => {
+      this.#hurry = resolve;
     });
   }
 
@@ -133,9 +139,23 @@ export class PartitionOwner {
     this.#commits.touch();
   }
 
-  /** Starts nothing more, waits for what is underway, commits, and says so in the log when all is said and done. */
+  /**
+   * Starts nothing more, waits for what is underway, commits, and says so in the log when all is said and done. Asked again (it
+   * stops, and now the partition is taken away), it takes the shorter time.
+   */
   async close(graceMs: number): Promise<void> {
-    if (this.#closed) return;
+    this.#closing ??= this.#close(graceMs);
+    await this.idle(graceMs);
+    this.#hurry();
+    await this.#closing;
+  }
+
+  /** Resolves when nothing is underway any more, also what went on after ownership had ended. */
+  async idle(graceMs: number): Promise<void> {
+    await this.#lanes.pending.idle(this.#shared.ports.clock, graceMs);
+  }
+
+  async #close(graceMs: number): Promise<void> {
     this.#closed = true;
     if (!this.#isRecovered) {
       // Nothing was begun, and a commit would claim what was never known.
@@ -146,12 +166,12 @@ export class PartitionOwner {
     this.#lanes.close();
     this.#open();
     this.#budget.close();
-    const idle = await this.#lanes.pending.idle(this.#shared.ports.clock, graceMs);
+    const { clock } = this.#shared.ports;
+    const idle = await this.#lanes.pending.idle(clock, graceMs, this.#hurried);
     await this.#commits.commit();
     this.#commits.close();
     this.#lanes.held.uncount();
     if (!idle || !this.#isOpened) return;
-    const { clock } = this.#shared.ports;
     const { partition } = this.#partition;
     const released: NewRecord = {
       topic: "attempts",

@@ -17,13 +17,14 @@ export class PendingWork {
     });
   }
 
-  /** True once nothing is underway; false when that takes longer than `timeoutMs`. */
-  async idle(clock: Clock, timeoutMs: number): Promise<boolean> {
+  /** True once nothing is underway; false when that takes longer than `timeoutMs`, or `hurried` comes first. */
+  async idle(clock: Clock, timeoutMs: number, hurried?: Promise<void>): Promise<boolean> {
     if (this.#count === 0) return true;
     let cancel = (): void => undefined;
     await new Promise<void>((resolve) => {
       this.#waiting.push(resolve);
       cancel = clock.schedule(timeoutMs, resolve);
+      void hurried?.then(resolve);
     });
     cancel();
     return this.#count === 0;

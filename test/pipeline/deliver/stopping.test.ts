@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { answer, SimWorld } from "../../support/sim-world.ts";
+
+const TAKEOVER_MS = 20_000;
+/** An endpoint for each of two partitions. */
+const ENDPOINTS = [0, 1].map((partition) =>
+  ["ep_a", "ep_b", "ep_c", "ep_d"].find((id) => partitionOf(id, 2) === partition)!,
+);
+
+/** Two processes with a partition each. The first stops with a try in flight that takes so long, and the partitions change hands. */
+async function stoppingWorld(tryMs: number) {
+  const world = new SimWorld({ partitions: 2, delivery: { takeoverWaitMs: TAKEOVER_MS } });
+  for (const [index, endpointId] of ENDPOINTS.entries())
+    world.configure(`dst_${index}`, { endpointId });
+  world.behave("dst_0", (_, nth) => ({ afterMs: nth === 0 ? tryMs : 10, reply: answer(200) }));
+  const first = await world.start("first");
+  await world.clock.advance(1_000);
+  await world.start("second");
+  await world.clock.advance(1_000);
+  const ingest = (partition: number) => world.ingest({ endpointId: ENDPOINTS[partition]! });
+  ingest(0);
+  await world.clock.advance(100);
+  expect(world.seen.map(({ process }) => process)).toEqual(["first"]);
+  void first.delivery[Symbol.asyncDispose]();
+  await world.clock.advance(900);
+  void world.store.rotate("delivery", false);
+  await world.clock.advance(100);
+  return { world, ingest };
+}
+
+describe("a process that stops while partitions change hands", () => {
+  it("regression: has its last word when its try has ended: it had none, and the next owner waited as after a crash", async () => {
+    const { world, ingest } = await stoppingWorld(3_000);
+    ingest(0);
+    await world.clock.advance(3_000);
+    expect(world.seen.map(({ process }) => process)).toEqual(["first", "second"]);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["delivered", "delivered"]);
+  });
+
+  it("records a try that takes longer than it may wait before it gives the partition up", async () => {
+    const { world, ingest } = await stoppingWorld(12_000);
+    ingest(0);
+    await world.clock.advance(TAKEOVER_MS * 2);
+    expect(world.seen.map(({ process }) => process)).toEqual(["first", "second"]);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["delivered", "delivered"]);
+  });
+
+  it("regression: begins nothing with what it is given, and leaves: what it sent was cut off, without a row, and sent again by the next", async () => {
+    const { world, ingest } = await stoppingWorld(6_000);
+    world.behave("dst_1", () => ({ afterMs: 8_000, reply: answer(200) }));
+    ingest(1);
+    await world.clock.advance(TAKEOVER_MS);
+    expect(world.seen.map(({ process }) => process)).toEqual(["first", "second"]);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["delivered", "delivered"]);
+    expect(world.store.group("delivery").members).toHaveLength(1);
+    expect(world.errors).toEqual([]);
+  });
+});
