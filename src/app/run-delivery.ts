@@ -28,7 +28,14 @@ export async function runDelivery(core: Core): Promise<void> {
   await supervisor.add({
     name: "delay",
     start: async () => {
-      const forwarder = makeDelayForwarder({ log, appender, clock, logger, metrics: delayMetrics });
+      const forwarder = makeDelayForwarder({
+        log,
+        appender,
+        clock,
+        logger,
+        metrics: delayMetrics,
+        destinations: core.cache,
+      });
       await forwarder.start();
       core.watchLag("delay", () => forwarder.lag());
       return forwarder;

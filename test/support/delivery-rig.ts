@@ -23,6 +23,7 @@ import { encodeEvent } from "../../src/pipeline/log/event-codec.ts";
 import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
 import { encodeTask } from "../../src/pipeline/log/task-codec.ts";
 import { signDelivery } from "../../src/signing/standard-webhooks.ts";
+import { NO_CHANGES } from "./no-changes.ts";
 import { makeSilentLogger } from "./silent-logger.ts";
 
 export interface RigOptions {
@@ -151,6 +152,7 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
     clock,
     logger,
     metrics: { forwarded: () => undefined, lateness: () => undefined },
+    destinations: NO_CHANGES,
   });
   await delivery.start();
   await forwarder.start();

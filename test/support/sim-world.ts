@@ -103,7 +103,7 @@ export class SimWorld {
   onAppend: ((records: readonly NewRecord[], urgency: Urgency) => void) | null = null;
   /** False: nobody is told of changes, the sweep has to find them. */
   tellsChanges = true;
-  readonly #listeners = new Set<(destinationId: string) => void>();
+  readonly #listeners = new Set<(destinationId: string, endpointId: string) => void>();
   readonly #options: Partial<DeliveryOptions>;
   readonly #counts = new Map<string, number>();
   readonly #decoded = new Map<number, OutcomeRecord[]>();
@@ -141,12 +141,13 @@ export class SimWorld {
   }
 
   remove(id: string): void {
+    const endpointId = this.destinations.get(id)?.endpointId;
     this.destinations.delete(id);
-    if (this.tellsChanges) this.notify(id);
+    if (this.tellsChanges) this.notify(id, endpointId);
   }
 
-  notify(id: string): void {
-    for (const listener of this.#listeners) listener(id);
+  notify(id: string, endpointId = this.destinations.get(id)?.endpointId ?? ""): void {
+    for (const listener of this.#listeners) listener(id, endpointId);
   }
 
   behave(id: string, behaviour: Behaviour): void {
@@ -221,6 +222,21 @@ export class SimWorld {
         return durable.append(records, stillNeeded, urgency);
       },
     };
+    const destinationsOf = (endpointId: string) =>
+      this.#configured(state, (): Lookup<readonly DestinationConfig[]> => ({
+        kind: "found",
+        value: [...this.destinations.values()].filter((one) => one.endpointId === endpointId),
+      }));
+    const destination = (id: string) =>
+      this.#configured(state, (): Lookup<DestinationConfig> => {
+        const value = this.destinations.get(id);
+        return value === undefined ? { kind: "missing" } : { kind: "found", value };
+      });
+    const onChange = (listener: (destinationId: string, endpointId: string) => void) => {
+      const heard: typeof listener = (...change) => (state.alive ? listener(...change) : undefined);
+      this.#listeners.add(heard);
+      return () => void this.#listeners.delete(heard);
+    };
     const delivery = makeDelivery(
       {
         log,
@@ -245,21 +261,9 @@ export class SimWorld {
             this.held += change;
           },
         },
-        destinationsOf: (endpointId) =>
-          this.#configured(state, () => ({
-            kind: "found",
-            value: [...this.destinations.values()].filter((one) => one.endpointId === endpointId),
-          })),
-        destination: (id) =>
-          this.#configured(state, () => {
-            const value = this.destinations.get(id);
-            return value === undefined ? { kind: "missing" } : { kind: "found", value };
-          }),
-        onDestinationChanged: (listener) => {
-          const heard = (id: string): void => (state.alive ? listener(id) : undefined);
-          this.#listeners.add(heard);
-          return () => this.#listeners.delete(heard);
-        },
+        destinationsOf,
+        destination,
+        onDestinationChanged: (listener) => onChange(listener),
         disableDestination: (id) => {
           this.disabled.push(id);
           if (this.destinations.has(id)) this.configure(id, { status: "disabled" });
@@ -277,6 +281,12 @@ export class SimWorld {
       clock,
       logger,
       metrics: { forwarded: () => undefined, lateness: () => undefined },
+      destinations: {
+        destinationsOf,
+        destination,
+        onChange: (listener) =>
+          onChange((destinationId, endpointId) => listener({ endpointId, destinationId })),
+      },
     });
     await Promise.all([this.#run(delivery.start()), this.#run(forwarder.start())]);
     return Object.assign(state, { delivery, forwarder });

@@ -2,6 +2,9 @@ import type { Clock } from "../../domain/clock.ts";
 import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import type { Log, LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { partitionOf } from "../log/partition.ts";
+import { Recall } from "./recall.ts";
+import type { DelayedDestinations } from "./recall.ts";
 import { TierForwarder } from "./tier-forwarder.ts";
 import type { AppendDurably } from "./tier-forwarder.ts";
 
@@ -21,6 +24,7 @@ export interface DelayForwarderPorts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: DelayMetrics;
+  readonly destinations: DelayedDestinations;
 }
 
 export interface DelayForwarder extends AsyncDisposable {
@@ -37,6 +41,7 @@ export interface DelayForwarder extends AsyncDisposable {
 export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
   const delays = new Map(DELAY_TIERS.map((tier) => [tier.topic, tier.delayMs]));
   const owned = new Map<OwnedPartition, Map<Topic, TierForwarder>>();
+  const recall = new Recall({ ...ports, tiersOf });
   let consumer: LogConsumer | null = null;
   let stopping: Promise<void> | null = null;
 
@@ -50,6 +55,13 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
     return tier;
   }
 
+  function tiersOf(endpointId: string): TierForwarder[] {
+    const home = partitionOf(endpointId, ports.log.partitions);
+    const partition = [...owned.keys()].find((one) => one.partition === home);
+    if (partition === undefined) return [];
+    return [...delays.keys()].flatMap((topic) => tierOf(partition, topic) ?? []);
+  }
+
   async function release(partition: OwnedPartition): Promise<void> {
     const tiers = owned.get(partition);
     owned.delete(partition);
@@ -57,12 +69,14 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
   }
 
   async function stop(): Promise<void> {
+    recall.stop();
     await Promise.all([...owned.keys()].map((partition) => release(partition)));
     await consumer?.[Symbol.asyncDispose]();
   }
 
   return {
     async start() {
+      recall.start();
       consumer = await ports.log.consume({
         group: DELAY_GROUP,
         topics: DELAY_TIERS.map((tier) => tier.topic),

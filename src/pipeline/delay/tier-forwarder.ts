@@ -10,7 +10,7 @@ import type {
 } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { CommitLoop } from "../log/commit-loop.ts";
-import { dueTimeOfTask } from "../log/task-codec.ts";
+import { destinationOfTask, dueTimeOfTask } from "../log/task-codec.ts";
 
 /** A batch larger than this is not kept in memory while its head is not due: it is read again. */
 const KEEP_BYTES = 128 * 1_024;
@@ -73,7 +73,9 @@ export class TierForwarder {
   /** What was handed over and has not gone on. Nothing else may hold it: what a suspended function knows stays in memory. */
   #rest: readonly TimedRecord[] = [];
   /** Everything below this offset has gone on. */
-  #goneBefore = 0;
+  #goneBefore: number;
+  /** Offsets of those that went on before their time. */
+  readonly #recalled = new Set<number>();
   /** A commit that fails is repeated though no record may follow for hours: a restart would publish all again. */
   readonly #commits: CommitLoop;
 
@@ -82,6 +84,7 @@ export class TierForwarder {
     this.#partition = partition;
     this.#topic = topic;
     this.#delayMs = delayMs;
+    this.#goneBefore = partition.committed(topic)?.offset ?? 0;
     this.#commits = new CommitLoop({
       partition,
       clock: ports.clock,
@@ -96,6 +99,32 @@ export class TierForwarder {
     this.#rest = records.map((record) => this.#timed(record));
     this.#underway = this.#forwardAll();
     return this.#underway;
+  }
+
+  /**
+   * Lets tasks of the endpoint go on now whose destination is gone. Where they lie they are passed over when their time has come;
+   * an owner after this one publishes them once more, for which the delivery is prepared. @throws {LogError}
+   */
+  async recall(
+    endpointId: string,
+    isGone: (destinationId: string) => Promise<boolean>,
+  ): Promise<void> {
+    for await (const batch of this.#partition.read(this.#topic, this.#goneBefore)) {
+      const found: LogRecord[] = [];
+      for (const record of batch) {
+        const destinationId = record.key === endpointId ? destinationOf(record) : null;
+        if (destinationId !== null && (await isGone(destinationId))) found.push(record);
+      }
+      const left = found.filter(
+        ({ offset }) => offset >= this.#goneBefore && !this.#recalled.has(offset),
+      );
+      if (this.#closed || !this.#partition.owned()) return;
+      if (left.length === 0) continue;
+      const records = left.map(({ key, value }): NewRecord => ({ topic: "tasks", key, value }));
+      const written = await this.#ports.appender.append(records, () => !this.#closed, "soon");
+      if (written === null) return;
+      for (const { offset } of left) this.#recalled.add(offset);
+    }
   }
 
   /** Never rejects: whoever handed the records over was told of a failure. */
@@ -190,7 +219,8 @@ export class TierForwarder {
 
   async #moveOn(dueCount: number, nowMs: number): Promise<boolean> {
     const due = this.#rest.slice(0, dueCount);
-    const moved = due.map(({ record: { key, value }, dueAtMs, leavesAtMs }): NewRecord => {
+    const left = due.filter(({ record }) => !this.#recalled.delete(record.offset));
+    const moved = left.map(({ record: { key, value }, dueAtMs, leavesAtMs }): NewRecord => {
       // By when it would have gone on by itself its next tier is chosen, or it would take one more.
       const ownTimeMs = Math.min(Math.max(nowMs, leavesAtMs), nowMs + SHARED_MS);
       return { topic: topicForDelay(dueAtMs - ownTimeMs), key, value };
@@ -200,7 +230,10 @@ export class TierForwarder {
     const lateMs = nowMs - headLeavesAtMs;
     // A backlog of large records, one at a time, must not wait for others with each of them.
     const urgency = lateMs > SHARED_MS ? "now" : "soon";
-    if ((await appender.append(moved, () => !this.#closed, urgency)) === null) return false;
+    if (moved.length > 0) {
+      const written = await appender.append(moved, () => !this.#closed, urgency);
+      if (written === null) return false;
+    }
     metrics.forwarded(this.#topic, moved.length);
     metrics.lateness(Math.max(0, lateMs) / 1000);
     this.#goneBefore = due.at(-1)!.record.offset + 1;
@@ -219,5 +252,14 @@ export class TierForwarder {
         resolve();
       };
     });
+  }
+}
+
+/** Null for a fan-out that is still to be made, and for what cannot be read. */
+function destinationOf({ value }: LogRecord): string | null {
+  try {
+    return destinationOfTask(value) || null;
+  } catch {
+    return null;
   }
 }

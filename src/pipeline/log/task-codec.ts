@@ -41,6 +41,12 @@ export function decodeTask(value: Uint8Array): DeliveryTask {
   };
 }
 
+/** Which destination a task is for, read from its head alone. */
+export function destinationOfTask(value: Uint8Array): string {
+  const { head } = decodeRecord(value);
+  return (head as Head)[0];
+}
+
 /** When a task is due, read from its head alone: a delay tier need not decode the event. */
 export function dueTimeOfTask(value: Uint8Array): number {
   const { head } = decodeRecord(value);

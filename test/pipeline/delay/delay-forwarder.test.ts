@@ -9,6 +9,7 @@ import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 import { MemoryLogStore, type MemoryProcess } from "../../support/memory-log.ts";
+import { NO_CHANGES } from "../../support/no-changes.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock, seededRandom } from "../../support/sim-clock.ts";
 import { SimWorld } from "../../support/sim-world.ts";
@@ -49,6 +50,7 @@ function makeTiers(partitions = 1) {
       logger,
       appender: makeDurableAppender({ log, clock, logger }),
       metrics: { forwarded: (_, count) => batches.push(count), lateness: () => undefined },
+      destinations: NO_CHANGES,
     });
     await forwarder.start();
     return { process, forwarder };
@@ -374,6 +376,7 @@ describe("delay tiers", () => {
       clock,
       logger: makeSilentLogger(),
       metrics: { forwarded: () => undefined, lateness: () => undefined },
+      destinations: NO_CHANGES,
     });
     await forwarder.start();
     const records = [{ ...at, value, appendedAtMs: clock.now() }];

@@ -1,0 +1,8 @@
+import type { DelayedDestinations } from "../../src/pipeline/delay/recall.ts";
+
+/** Destinations that nobody changes. */
+export const NO_CHANGES: DelayedDestinations = {
+  onChange: () => () => undefined,
+  destinationsOf: () => ({ kind: "unavailable" }),
+  destination: () => ({ kind: "unavailable" }),
+};
