@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
@@ -154,6 +156,25 @@ describe("relay start", () => {
     },
   );
 });
+
+it("regression: npm start hands a signal on to the relay: npm ended, and left a relay that kept its ports and its data directory", async () => {
+  const root = new URL("../../", import.meta.url);
+  const { scripts } = JSON.parse(await readFile(new URL("package.json", root), "utf8")) as {
+    scripts: { start: string };
+  };
+  // As npm runs it, which signals the shell; what the tests run is built already.
+  const command = scripts.start.replace("node scripts/build.js", "true");
+  await using relay = await makeRelayProcess();
+  const shell = spawn("sh", ["-c", command], { cwd: root, env: relay.env });
+  let output = "";
+  for (const stream of [shell.stdout, shell.stderr])
+    stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  const ended = once(shell, "close");
+  await waitFor("the relay", () => output.includes("relay.ready"));
+  shell.kill("SIGTERM");
+  expect(await ended).toEqual([0, null]);
+  expect(output).toContain('"relay.stopped"');
+}, 120_000);
 
 it("the section that the program names on another version of Node is in the README", async () => {
   const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
