@@ -2,7 +2,7 @@ import type { ApiKeyStore, ConfigStore } from "../domain/config-store.ts";
 import type { EventQueries } from "../domain/event-query.ts";
 import type { HeaderList } from "../domain/event.ts";
 import type { IdKind } from "../domain/ids.ts";
-import type { LogProducer } from "../domain/log.ts";
+import type { Log } from "../domain/log.ts";
 import type { IngestTokens } from "./ingest-token.ts";
 import type { SecretBox } from "./secret-box.ts";
 
@@ -31,7 +31,7 @@ export interface ManagementPorts {
   readonly keys: ApiKeyStore;
   readonly box: SecretBox;
   readonly tokens: IngestTokens;
-  readonly log: LogProducer;
+  readonly log: Pick<Log, "append" | "writesWhole">;
   readonly events: Pick<EventQueries, "event">;
   /** The guard's verdict on a receiver URL, name resolution included. */
   readonly checkReceiver: (url: string) => Promise<ReceiverVerdict>;

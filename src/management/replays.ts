@@ -40,7 +40,7 @@ export function makeReplays({
 
   /**
    * One run of the event at these destinations, or several of many large ones: what is enqueued by an append and what
-   * tells of it become durable together, and a run has one fan-out. Each append has a transaction of its own: one over all of
+   * tells of it become durable together, and a run has one fan-out. Each part has a transaction of its own: one over all of
    * them would keep the embedded store, which is one session, from everybody else, and not know of those that were made
    * before one failed.
    */
@@ -56,11 +56,11 @@ export function makeReplays({
         run: newId("event", atMs).slice(ID_PREFIXES.event.length),
         destinationIds: destinationIds.slice(from, from + perAppend),
       };
-      const records = recordsOf(event, part, atMs);
+      const steps = stepsOf(event, part, atMs);
       const detail = { destinationIds: part.destinationIds, runs: [part.run] };
       await store.write(async (session) => {
         await noteWrite(session, actor, "event.replay", event.id, atMs, detail);
-        await append(records);
+        for (const records of log.writesWhole ? [steps.flat()] : steps) await append(records);
       });
     }
   }
@@ -95,12 +95,15 @@ export function makeReplays({
   };
 }
 
-/** The fan-out that tells of a run, and its first tries. */
-function recordsOf(
+/**
+ * The first tries of a run, and the fan-out that tells of it, to be durable in this order: a destination is counted once it was
+ * tried, but one that only the fan-out knows would be waited for for ever.
+ */
+function stepsOf(
   event: EventRecord,
   { run, destinationIds }: Part,
   atMs: number,
-): readonly NewRecord[] {
+): readonly (readonly NewRecord[])[] {
   const key = event.endpointId;
   const fanout = encodeOutcome(fanoutOf(event, { run, destinationIds, atMs }));
   const tasks = destinationIds.map((destinationId): NewRecord => {
@@ -116,5 +119,5 @@ function recordsOf(
     };
     return { topic: "tasks", key, value: encodeTask(task) };
   });
-  return [{ topic: "attempts", key, value: fanout }, ...tasks];
+  return [tasks, [{ topic: "attempts", key, value: fanout }]];
 }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LogError } from "../../src/domain/log.ts";
+import type { NewRecord } from "../../src/domain/log.ts";
 import type { Actor, Endpoint } from "../../src/management/management.ts";
 import {
   openDestination,
@@ -565,7 +566,8 @@ describe("replays", () => {
       enqueued: active,
     });
     expect(harness.appended).toHaveLength(1);
-    const [fanout, ...tasks] = harness.appended[0]!;
+    const tasks = harness.appended[0]!.slice(0, -1);
+    const fanout = harness.appended[0]!.at(-1);
     expect(fanout).toMatchObject({ topic: "attempts", key: event.endpointId });
     const outcome = decodeOutcome(fanout!.value);
     expect(outcome).toMatchObject({ kind: "fanout", eventId: event.id, destinationIds: active });
@@ -639,8 +641,9 @@ describe("replays", () => {
     harness.appended.length = 0;
     const { enqueued } = await harness.management.replays.toAll(actor, event.id);
     const destinationsByRun = new Map<string, readonly string[]>();
-    for (const [fanout, ...tasks] of harness.appended) {
-      const outcome = decodeOutcome(fanout!.value);
+    for (const records of harness.appended) {
+      const tasks = records.slice(0, -1);
+      const outcome = decodeOutcome(records.at(-1)!.value);
       if (outcome.kind !== "fanout") throw new Error("an append without its fan-out");
       const decoded = tasks.map(({ value }) => decodeTask(value));
       expect(decoded.map(({ destinationId }) => destinationId)).toEqual(outcome.destinationIds);
@@ -656,6 +659,7 @@ describe("replays", () => {
     let appends = 0;
     const { management, events } = makeTestManagement(postgres.database, {
       log: {
+        writesWhole: true,
         async append() {
           appends += 1;
           reading ??= postgres.database.run("SELECT 1", []).then(() => "read");
@@ -677,6 +681,7 @@ describe("replays", () => {
     let appends = 0;
     const { management, events } = makeTestManagement(postgres.database, {
       log: {
+        writesWhole: true,
         async append() {
           appends += 1;
           if (appends === 3) throw new LogError("log_full", "full");
@@ -702,9 +707,39 @@ describe("replays", () => {
     expect(audited).toEqual([ids.slice(0, 2), ids.slice(2, 4)]);
   });
 
+  it("regression: on a log that may write a part of a call the tasks come before their fan-out: what that told of alone was pending for ever", async () => {
+    const taken: NewRecord[] = [];
+    let refuses: NewRecord["topic"] | null = "tasks";
+    const { management, events } = makeTestManagement(postgres.database, {
+      log: {
+        writesWhole: false,
+        async append(records) {
+          const left = records.filter(({ topic }) => topic !== refuses);
+          taken.push(...left);
+          if (left.length < records.length) throw new LogError("log_unavailable", "its leader");
+          return left.map((_, offset) => ({ partition: 0, offset }));
+        },
+      },
+    });
+    const event = await makeEvent();
+    await makeDestination({}, event.endpointId);
+    events.set(event.id, event);
+    const topics = () => taken.splice(0).map(({ topic }) => topic);
+    const replay = () => management.replays.toAll(actor, event.id);
+    await expect(replay()).rejects.toMatchObject({ code: "unavailable" });
+    expect(topics()).toEqual([]);
+    refuses = "attempts";
+    await expect(replay()).rejects.toMatchObject({ code: "unavailable" });
+    expect(topics()).toEqual(["tasks"]);
+    refuses = null;
+    await replay();
+    expect(topics()).toEqual(["tasks", "attempts"]);
+  });
+
   it("say unavailable, and leave no audit row, when the log cannot take them", async () => {
     const broken = makeTestManagement(postgres.database, {
       log: {
+        writesWhole: true,
         async append() {
           throw new LogError("log_full", "full");
         },

@@ -32,6 +32,7 @@ export function makeTestManagement(database: Database, overrides: Partial<Manage
     box: testBox,
     tokens,
     log: {
+      writesWhole: true,
       async append(records) {
         appended.push([...records]);
         return records.map((_, offset) => ({ partition: 0, offset }));
