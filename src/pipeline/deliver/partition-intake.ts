@@ -5,10 +5,9 @@ import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { LogRecord, NewRecord, OwnedPartition, Topic } from "../../domain/log.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
-import { decodeEvent } from "../log/event-codec.ts";
 import { encodeOutcome } from "../log/outcome-codec.ts";
 import { partitionOf } from "../log/partition.ts";
-import { decodeTask, encodeTask } from "../log/task-codec.ts";
+import { encodeTask } from "../log/task-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
 import { DOUBT_CHECK_MS } from "./partition-writer.ts";
@@ -19,9 +18,9 @@ import type { RecoveredPartition } from "./recovery.ts";
 import { RunLedger, runKeyOf } from "./run-ledger.ts";
 import type { Verdict } from "./run-ledger.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
+import { contentOf, FAN_OUT_LATER } from "./source-content.ts";
+import type { SourceContent } from "./source-content.ts";
 
-/** A task of this destination is a fan-out that is still to be made: the configuration could not be had. */
-const FAN_OUT_LATER = "";
 const CONFIG_RETRY_MS = 5_000;
 
 /** Turns records of `events` and `tasks` into live tries; drops what the log says is complete. */
@@ -60,23 +59,31 @@ export class PartitionIntake {
     this.tried = new Map();
   }
 
-  /** `complete` is called once the record is complete. A record that cannot be read is logged and passed over. */
+  /**
+   * `complete` is called once the record is complete. One that cannot be read is logged and passed over; one that cannot be routed
+   * stays open for the next owner. Thrown, that error would cost this one its partition, time and again, and all others there.
+   */
   take(record: LogRecord, complete: () => void): void {
+    const { topic, offset } = record;
+    const { logger } = this.#shared.ports;
+    let content: SourceContent;
     try {
-      if (!this.#isHome(record)) this.#sendHome(record, complete);
-      else if (record.topic === "events")
-        this.#takeEvent(decodeEvent(record.value), complete, null);
-      else this.#takeTask(decodeTask(record.value), complete);
+      content = contentOf(record);
     } catch (error) {
-      const { topic, offset } = record;
-      this.#shared.ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
-      complete();
+      logger.error({ topic, offset, err: error }, "log.record_unreadable");
+      return complete();
+    }
+    try {
+      this.#route(record, content, complete);
+    } catch (error) {
+      logger.error({ topic, offset, err: error }, "delivery.record_not_routed");
     }
   }
 
-  #takeTask(task: DeliveryTask, complete: () => void): void {
-    if (task.destinationId === FAN_OUT_LATER) this.#takeEvent(task.event, complete, task);
-    else this.#admit(task, complete);
+  #route(record: LogRecord, content: SourceContent, complete: () => void): void {
+    if (!this.#isHome(record)) this.#sendHome(record, content, complete);
+    else if (content.kind === "try") this.#admit(content.task, complete);
+    else this.#takeEvent(content.event, complete, content.delayed);
   }
 
   #takeEvent(event: EventRecord, complete: () => void, delayed: DeliveryTask | null): void {
@@ -242,19 +249,15 @@ export class PartitionIntake {
    * The number of partitions has grown since: only the owner of the home partition may send. What earlier owners
    * made of the record is known here alone, so only what they left goes there.
    */
-  #sendHome(record: LogRecord, complete: () => void): void {
+  #sendHome(record: LogRecord, content: SourceContent, complete: () => void): void {
+    if (content.kind === "try") return this.#sendTaskHome(content.task, complete);
+    const { event, delayed } = content;
+    const given = this.fanouts.get(fanoutKey(event.id, EVENT_RUN)) ?? null;
+    if (given !== null && delayed === null)
+      return this.#planned(event, [], given, complete, (task, done) =>
+        this.#sendTaskHome(task, done),
+      );
     const { topic, key, value } = record;
-    if (topic === "events") {
-      const event = decodeEvent(value);
-      const given = this.fanouts.get(fanoutKey(event.id, EVENT_RUN)) ?? null;
-      if (given !== null)
-        return this.#planned(event, [], given, complete, (task, done) =>
-          this.#sendTaskHome(task, done),
-        );
-    } else {
-      const task = decodeTask(value);
-      if (task.destinationId !== FAN_OUT_LATER) return this.#sendTaskHome(task, complete);
-    }
     this.#lanes.pending.track(
       this.#write([{ topic, key, value }]).then((written) =>
         written === null ? undefined : complete(),

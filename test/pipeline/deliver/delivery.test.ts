@@ -1,5 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { NewRecord, Urgency } from "../../../src/domain/log.ts";
+import { PartitionLanes } from "../../../src/pipeline/deliver/partition-lanes.ts";
 import { decodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { answer, FAIL, HANG, OK, QUICK_BREAKER, SimWorld } from "../../support/sim-world.ts";
@@ -35,6 +36,34 @@ describe("delivery", () => {
     ]);
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
     expect(world.errors).toEqual([]);
+  });
+
+  it("regression: an error in routing a record does not complete it: it was taken for one that cannot be read, and its event lost", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    const first = await world.start();
+    world.ingest();
+    await world.clock.advance(500);
+    const broken = vi.spyOn(PartitionLanes.prototype, "route").mockImplementationOnce(() => {
+      throw new Error("a bug");
+    });
+    world.ingest();
+    world.ingest();
+    await world.clock.advance(60_000);
+    broken.mockRestore();
+    expect(world.errors).toMatchObject([
+      {
+        message: "delivery.record_not_routed",
+        fields: { topic: "events", offset: 1, err: { message: "a bug" } },
+      },
+    ]);
+    expect(world.requestsTo("dst_1")).toHaveLength(2);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
+    await world.stop(first);
+    await world.start("b");
+    await world.clock.advance(60_000);
+    expect(world.requestsTo("dst_1")).toHaveLength(3);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(3);
   });
 
   it("only deferrals and steps between tiers wait for others to share their commit: a fan-out that a crash forgets leaves tries without a row", async () => {

@@ -1,0 +1,22 @@
+import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import type { EventRecord } from "../../domain/event.ts";
+import type { LogRecord } from "../../domain/log.ts";
+import { decodeEvent } from "../log/event-codec.ts";
+import { decodeTask } from "../log/task-codec.ts";
+
+/** A task of this destination is a fan-out that is still to be made: the configuration could not be had. */
+export const FAN_OUT_LATER = "";
+
+/** What a record of `events` or `tasks` asks for; `delayed` is the task that a fan-out has waited as. */
+export type SourceContent =
+  | { readonly kind: "try"; readonly task: DeliveryTask }
+  | { readonly kind: "fanout"; readonly event: EventRecord; readonly delayed: DeliveryTask | null };
+
+/** @throws {Error} on a record that cannot be read */
+export function contentOf({ topic, value }: LogRecord): SourceContent {
+  if (topic === "events") return { kind: "fanout", event: decodeEvent(value), delayed: null };
+  const task = decodeTask(value);
+  return task.destinationId === FAN_OUT_LATER
+    ? { kind: "fanout", event: task.event, delayed: task }
+    : { kind: "try", task };
+}
