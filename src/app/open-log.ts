@@ -18,6 +18,7 @@ const HOUR_MS = 3_600_000;
 const KAFKA_SESSION_TIMEOUT_MS = 10_000;
 /** Room for the headers of the largest event and the head of its task. */
 const RECORD_OVERHEAD_BYTES = 1024 * 1024;
+const LEAST_PENDING_BYTES = 64 * 1024 * 1024;
 /** Beside the log's directory: that there was a log is known when that one is gone. */
 const MARK = "log.made";
 
@@ -47,12 +48,22 @@ async function connect({ config, logger, clock }: LogOptions, kafka: KafkaConfig
     topicPrefix: kafka.topicPrefix,
     partitions: config.partitions,
     replicationFactor: kafka.replicationFactor,
-    maxRecordBytes: config.maxPayloadBytes + RECORD_OVERHEAD_BYTES,
+    maxRecordBytes: largestNewRecordBytes(config),
+    maxQueuedBytes: pendingBytesOf(config),
     retentionMs: retentionMsOf(config),
     sessionTimeoutMs: KAFKA_SESSION_TIMEOUT_MS,
     logger,
     monotonic: () => clock.monotonic(),
   });
+}
+
+function largestNewRecordBytes({ maxPayloadBytes }: RelayConfig): number {
+  return maxPayloadBytes + RECORD_OVERHEAD_BYTES;
+}
+
+/** Appends under way: one of the largest beside others. */
+function pendingBytesOf(config: RelayConfig): number {
+  return Math.max(LEAST_PENDING_BYTES, 2 * largestNewRecordBytes(config));
 }
 
 /** Beside the socket of the embedded PostgreSQL: its directory minds the length of a unix socket's path. */
@@ -62,7 +73,11 @@ async function makeSocketPath(config: RelayConfig): Promise<string> {
 
 async function attach({ config, clock }: LogOptions): Promise<Log> {
   const { attachLog } = await import("../adapters/lmdb/attach-log.ts");
-  return attachLog({ socketPath: await makeSocketPath(config), clock });
+  return attachLog({
+    socketPath: await makeSocketPath(config),
+    clock,
+    maxPendingBytes: pendingBytesOf(config),
+  });
 }
 
 async function serve({ config, clock, logger, registry }: LogOptions): Promise<Log> {
@@ -81,7 +96,8 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
     clock,
     logger,
     metrics: makeLogMetrics(registry),
-    maxRecordBytes: config.maxPayloadBytes + RECORD_OVERHEAD_BYTES,
+    maxRecordBytes: largestNewRecordBytes(config),
+    maxPendingBytes: pendingBytesOf(config),
   });
   // Without it nothing is lost: a log that is gone would be made anew in silence.
   await writeFile(mark, "", { flag: "a", mode: 0o600 }).catch(() => {});

@@ -6,6 +6,7 @@ import { makeMetricsRegistry } from "../../src/adapters/prometheus/registry.ts";
 import { openLog } from "../../src/app/open-log.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
+import type { Log } from "../../src/domain/log.ts";
 import { claimDataDir } from "../../src/embedded/data-dir.ts";
 import { makeSilentLogger } from "../support/silent-logger.ts";
 
@@ -24,16 +25,33 @@ test("an embedded log whose directory is gone is made anew with a warning: it wa
   expect(await warningsOfAStart()).toEqual([]);
 });
 
+test("regression: payloads of the largest size that is configured are taken beside others: above 64 MiB they were refused whenever there was load", async () => {
+  await using _claim = (await claimDataDir(dataDir)) as AsyncDisposable;
+  await using log = await openWith({ RELAY_MAX_PAYLOAD_BYTES: "104857600" });
+  const sizes = [1_000, 104_900_000, 1_000];
+  const appends = sizes.map((size) =>
+    log.append([{ topic: "events", key: "k", value: Buffer.alloc(size) }]),
+  );
+  await expect(Promise.all(appends)).resolves.toHaveLength(3);
+});
+
 async function warningsOfAStart(): Promise<string[]> {
   const warnings: string[] = [];
-  await using _log = await openLog({
-    config: loadConfig({ RELAY_DATA_DIR: dataDir }),
-    dataDirMode: "serve",
-    clock: makeSystemClock(),
-    logger: makeSilentLogger((level, message) => {
-      if (level === "warn") warnings.push(message);
-    }),
-    registry: makeMetricsRegistry().registry,
+  await using _log = await openWith({}, (level, message) => {
+    if (level === "warn") warnings.push(message);
   });
   return warnings;
+}
+
+function openWith(
+  environment: Readonly<Record<string, string>>,
+  onLine: Parameters<typeof makeSilentLogger>[0] = () => {},
+): Promise<Log> {
+  return openLog({
+    config: loadConfig({ RELAY_DATA_DIR: dataDir, ...environment }),
+    dataDirMode: "serve",
+    clock: makeSystemClock(),
+    logger: makeSilentLogger(onLine),
+    registry: makeMetricsRegistry().registry,
+  });
 }

@@ -1,3 +1,4 @@
+import { hasRoomFor } from "../../domain/append-room.ts";
 import { LogError, type Position, type Topic } from "../../domain/log.ts";
 
 /** A record whose partition is decided. */
@@ -69,7 +70,7 @@ export class Accumulator {
   /** The records of one call travel in one batch, so they must fit: see `chunk`. @throws {LogError} */
   append(records: readonly PlacedRecord[]): Promise<readonly Appended[]> {
     const sizeBytes = records.reduce((sum, record) => sum + sizeOf(record), 0);
-    if (this.queuedBytes > 0 && this.queuedBytes + sizeBytes > this.#options.maxQueuedBytes)
+    if (!hasRoomFor(sizeBytes, this.queuedBytes, this.#options.maxQueuedBytes))
       return Promise.reject(
         new LogError("log_full", `${this.queuedBytes} bytes already wait for the log`),
       );

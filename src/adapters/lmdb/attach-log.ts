@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createConnection } from "node:net";
 import type { Socket } from "node:net";
+import { hasRoomFor } from "../../domain/append-room.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { LogError } from "../../domain/log.ts";
 import type { Log, LogConsumer, NewRecord, Position } from "../../domain/log.ts";
@@ -90,7 +91,7 @@ class AttachedLog implements Log {
     const frame = encodeAppend(id, records);
     const sizeBytes = frame.length;
     const most = this.#options.maxPendingBytes ?? 64 * 1024 * 1024;
-    if (this.#pendingBytes > 0 && this.#pendingBytes + sizeBytes > most)
+    if (!hasRoomFor(sizeBytes, this.#pendingBytes, most))
       throw new LogError("log_full", "the embedded log has too many appends under way: try again");
     this.#pendingBytes += sizeBytes;
     return new Promise((resolve, reject) => {

@@ -1,3 +1,4 @@
+import { hasRoomFor } from "../../domain/append-room.ts";
 import { LogError } from "../../domain/log.ts";
 import type { NewRecord, Position, Topic } from "../../domain/log.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -81,7 +82,7 @@ export class GroupCommit implements AsyncDisposable {
     if (records.length === 0) return [];
     const prepared = records.map((record) => this.#prepare(record));
     const sizeBytes = prepared.reduce((sum, record) => sum + sizeOf(record), 0);
-    if (this.#pendingBytes > 0 && this.#pendingBytes + sizeBytes > this.#options.maxPendingBytes) {
+    if (!hasRoomFor(sizeBytes, this.#pendingBytes, this.#options.maxPendingBytes)) {
       this.#options.metrics.refused("log_full");
       throw new LogError("log_full", "the embedded log has too many appends under way: try again");
     }

@@ -90,6 +90,16 @@ describe("accumulator", () => {
     await Promise.all(appends);
   });
 
+  test("regression: one that is larger than the bound is taken beside others, and then nothing until it is through: it was taken only when nothing was under way", async () => {
+    const { accumulator, batches } = makeTarget();
+    const first = accumulator.append([rec("x".repeat(2_000))]);
+    const large = accumulator.append([rec("y".repeat(6_000))]);
+    await expect(accumulator.append([rec("z")])).rejects.toMatchObject({ code: "log_full" });
+    await until(() => batches.length === 1, "both are sent");
+    batches[0]?.succeed();
+    await Promise.all([first, large]);
+  });
+
   test("beyond its bytes it refuses with log_full, and takes again when bytes are free", async () => {
     const { accumulator, batches } = makeTarget();
     const first = accumulator.append([rec("x".repeat(4_900))]);
