@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { makeLogMetrics } from "../adapters/prometheus/log-metrics.ts";
 import type { MetricsRegistry } from "../adapters/prometheus/registry.ts";
 import type { KafkaConfig, RelayConfig } from "../config/config.ts";
+import { LARGEST_PAYLOAD_BYTES } from "../config/variables.ts";
 import type { Clock } from "../domain/clock.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { Log } from "../domain/log.ts";
@@ -96,7 +97,8 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
     clock,
     logger,
     metrics: makeLogMetrics(registry),
-    maxRecordBytes: largestNewRecordBytes(config),
+    // What was taken under an earlier configuration must be able to go on: only the ingest keeps to today's limit.
+    maxRecordBytes: LARGEST_PAYLOAD_BYTES + RECORD_OVERHEAD_BYTES,
     maxPendingBytes: pendingBytesOf(config),
   });
   // Without it nothing is lost: a log that is gone would be made anew in silence.

@@ -16,6 +16,9 @@ import {
   roleList,
 } from "./value-types.ts";
 
+/** No configuration has taken a larger payload, so a log holds none. */
+export const LARGEST_PAYLOAD_BYTES = 104_857_600;
+
 /** Every environment variable that the relay reads, with its check. Defaults live in `load-config.ts` only where they depend on others. */
 export const VARIABLES = {
   RELAY_ROLES: roleList.default(["api", "ingest", "delivery"]),
@@ -60,7 +63,7 @@ export const VARIABLES = {
   RELAY_BOOTSTRAP_API_KEY: z.string().refine(looksLikeApiKey, `must be ${API_KEY_FORM}`).optional(),
   RELAY_BOOTSTRAP_ORG: organizationName.default("default"),
   RELAY_ALLOW_PRIVATE_RECEIVERS: cidrList.default([]),
-  RELAY_MAX_PAYLOAD_BYTES: integerText(1, 104_857_600).default(10_485_760),
+  RELAY_MAX_PAYLOAD_BYTES: integerText(1, LARGEST_PAYLOAD_BYTES).default(10_485_760),
   RELAY_INGEST_RATE_LIMIT: integerText(0, 10_000_000).default(0),
   RELAY_CONFIG_TTL_MS: integerText(100, 55_000).default(30_000),
   RELAY_RETRY_BASE_MS: integerText(1, 21_600_000).default(30_000),

@@ -25,6 +25,13 @@ test("an embedded log whose directory is gone is made anew with a warning: it wa
   expect(await warningsOfAStart()).toEqual([]);
 });
 
+test("regression: what was taken under a larger RELAY_MAX_PAYLOAD_BYTES goes on under a smaller one: a retry was refused for good, and all behind it waited", async () => {
+  await using _claim = (await claimDataDir(dataDir)) as AsyncDisposable;
+  await using log = await openWith({ RELAY_MAX_PAYLOAD_BYTES: "1024" });
+  const value = Buffer.alloc(105_000_000);
+  await expect(log.append([{ topic: "tasks", key: "k", value }])).resolves.toHaveLength(1);
+});
+
 test("regression: payloads of the largest size that is configured are taken beside others: above 64 MiB they were refused whenever there was load", async () => {
   await using _claim = (await claimDataDir(dataDir)) as AsyncDisposable;
   await using log = await openWith({ RELAY_MAX_PAYLOAD_BYTES: "104857600" });

@@ -25,7 +25,7 @@ import { guardConnection } from "./connection-guard.ts";
 import { guardEncoder } from "./encoder-guard.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
 import { guardStoppedRunner } from "./stopped-runner-guard.ts";
-import { ensureTopics, missingTopics, partitionCount } from "./topics.ts";
+import { ensureTopics, largestRecordBytes, missingTopics, partitionCount } from "./topics.ts";
 
 const CHECK_TIMEOUT_MS = 3_000;
 const QUICK = {
@@ -122,7 +122,10 @@ class KafkaBackedLog implements KafkaLog {
       makeKafkaClient(connection, logger, QUICK, wire, this.#sockets),
       wire,
       options,
-      () => this.#partitions,
+      {
+        partitions: () => this.#partitions,
+        largestRecordBytes: () => largestRecordBytes(this.#admin, this.#topicNames()),
+      },
       this.#monotonic,
     );
     // A broker that froze is left when a request has had its time: until then the check waits for it, after all are well.

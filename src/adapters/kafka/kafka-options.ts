@@ -23,7 +23,7 @@ export interface KafkaLogOptions {
   readonly partitions: number;
   /** Null: 3 where there are at least three brokers, else 1. */
   readonly replicationFactor: number | null;
-  /** Largest record value; topics take more than that, for key and framing. */
+  /** Largest record value that all topics must take; more than that, for key and framing. Those that take larger ones are let to. */
   readonly maxRecordBytes: number;
   /** How long a held task may wait: the `held` topic keeps records longer than this. */
   readonly retentionMs: number;

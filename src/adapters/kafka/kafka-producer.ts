@@ -21,25 +21,33 @@ const DRAIN_TIMEOUT_MS = 5_000;
 type Answers = Map<string, number | LogError>;
 type NamedAnswer = PartitionAnswer & { readonly topicName: string };
 
+/** What the brokers have, which may be more than was asked for. */
+interface TopicsAsTheyAre {
+  readonly partitions: () => number;
+  readonly largestRecordBytes: () => Promise<number>;
+}
+
 /** `append` of the log port on kafkajs: batches, `acks=all`, no idempotence (it loses records under concurrent sends). */
 export class KafkaProducer implements AsyncDisposable {
   readonly #options: KafkaLogOptions;
   readonly #producer: Producer;
   readonly #wire: WireWatch;
-  readonly #partitions: () => number;
+  readonly #topics: TopicsAsTheyAre;
   readonly #accumulator: Accumulator;
+  #maxRecordBytes: number;
   #closed = false;
 
   constructor(
     kafka: Kafka,
     wire: WireWatch,
     options: KafkaLogOptions,
-    partitions: () => number,
+    topics: TopicsAsTheyAre,
     monotonic: () => number,
   ) {
     this.#options = options;
     this.#wire = wire;
-    this.#partitions = partitions;
+    this.#topics = topics;
+    this.#maxRecordBytes = options.maxRecordBytes;
     this.#producer = kafka.producer({
       allowAutoTopicCreation: false,
       idempotent: false,
@@ -68,10 +76,12 @@ export class KafkaProducer implements AsyncDisposable {
   }
 
   async append(records: readonly NewRecord[]): Promise<readonly Position[]> {
+    const largestBytes = records.reduce((most, { value }) => Math.max(most, value.byteLength), 0);
+    if (largestBytes > this.#maxRecordBytes && !this.#closed) await this.#makeSureOf(largestBytes);
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
     if (records.length === 0) return [];
-    const partitions = this.#partitions();
-    const placed = records.map((record) => this.#place(record, partitions));
+    const partitions = this.#topics.partitions();
+    const placed = records.map((record) => place(record, partitions));
     const chunks = chunk(placed, MAX_BATCH_BYTES);
     const [only] = chunks;
     if (chunks.length === 1 && only !== undefined)
@@ -82,18 +92,17 @@ export class KafkaProducer implements AsyncDisposable {
     return positionsOf(appended);
   }
 
-  #place(record: NewRecord, partitions: number): PlacedRecord {
-    if (record.value.byteLength > this.#options.maxRecordBytes)
+  /** What was taken when the limit was larger goes on wherever the topics still take it. @throws {LogError} */
+  async #makeSureOf(sizeBytes: number): Promise<void> {
+    const taken = await this.#topics.largestRecordBytes().catch((cause: unknown) => {
+      throw unconfirmed(false, cause);
+    });
+    this.#maxRecordBytes = Math.max(this.#options.maxRecordBytes, taken);
+    if (sizeBytes > this.#maxRecordBytes)
       throw new LogError(
         "log_record_too_large",
-        `a record of ${record.value.byteLength} bytes is over the limit of ${this.#options.maxRecordBytes}`,
+        `a record of ${sizeBytes} bytes is over the limit of ${this.#maxRecordBytes}`,
       );
-    return {
-      topic: record.topic,
-      key: record.key,
-      value: record.value,
-      partition: record.partition ?? partitionOf(record.key, partitions),
-    };
   }
 
   #send(records: readonly PlacedRecord[]) {
@@ -167,6 +176,15 @@ export class KafkaProducer implements AsyncDisposable {
     this.#accumulator.close();
     await this.#producer.disconnect();
   }
+}
+
+function place(record: NewRecord, partitions: number): PlacedRecord {
+  return {
+    topic: record.topic,
+    key: record.key,
+    value: record.value,
+    partition: record.partition ?? partitionOf(record.key, partitions),
+  };
 }
 
 function slotOf(name: string, partition: number): string {

@@ -53,6 +53,20 @@ export function topicSettings(
   };
 }
 
+/** The largest record that one of the topics takes as they are now: those made for a larger limit keep theirs. */
+export async function largestRecordBytes(admin: Admin, names: readonly string[]): Promise<number> {
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: names.map((name) => ({
+      type: ConfigResourceTypes.TOPIC,
+      name,
+      configNames: ["max.message.bytes"],
+    })),
+  });
+  const limits = resources.flatMap(({ configEntries }) => configEntries);
+  return Math.max(0, ...limits.map(({ configValue }) => Number(configValue) - FRAMING_BYTES));
+}
+
 /** Largest record batch that the topics take. */
 export function maxBatchBytes(maxRecordBytes: number): number {
   return maxRecordBytes + FRAMING_BYTES;

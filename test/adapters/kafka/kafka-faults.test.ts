@@ -345,6 +345,54 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await log.append([rec("x".repeat(1_000))]);
     });
 
+    test("regression: what was taken when the limit was larger is read and goes on under a smaller one: a retry was refused for good, and all behind it waited", async () => {
+      const topicPrefix = freshPrefix();
+      const large = { ...rec("x".repeat(12_000_000)), topic: "delay-1s" } as const;
+      {
+        await using before = await openTestKafkaLog(kafka.brokers, { topicPrefix });
+        await before.append([large, { ...rec("behind it"), topic: "delay-1s" }]);
+      }
+      const log = own(
+        await openTestKafkaLog(kafka.brokers, { topicPrefix, maxRecordBytes: 1_000 }),
+      );
+      const owned: OwnedPartition[] = [];
+      const seen: LogRecord[] = [];
+      await log.consume({
+        group: "g",
+        topics: ["delay-1s"],
+        onAssigned: async (partition) => void owned.push(partition),
+        onRevoked: async () => {},
+        onRecords: (_partition, _topic, records) => void seen.push(...records),
+        onError: () => {},
+      });
+      await until(() => seen.length === 2, "both records", DEADLINE_MS);
+      expect(seen[0]!.value.byteLength).toBe(12_000_000);
+      const home = owned.find(({ partition }) => partition === seen[0]!.partition);
+      for await (const [again] of home!.read("delay-1s", 0)) {
+        expect(again!.value.byteLength).toBe(12_000_000);
+        break;
+      }
+      const moved = seen.map(({ key, value }) => ({ topic: "tasks", key, value }) as const);
+      expect(await log.append(moved)).toMatchObject([{ offset: 0 }, { offset: 1 }]);
+    });
+
+    test("topics whose limit is raised take larger records from processes that run", async () => {
+      const topicPrefix = freshPrefix();
+      const log = own(
+        await openTestKafkaLog(kafka.brokers, { topicPrefix, maxRecordBytes: 1_000 }),
+      );
+      await using admin = await connectAdmin(kafka.brokers);
+      const large = rec("x".repeat(2_000_000));
+      await expect(log.append([large])).rejects.toMatchObject({ code: "log_record_too_large" });
+      await admin.setOfTopic(`${topicPrefix}events`, { "max.message.bytes": "4000000" });
+      const isTaken = () =>
+        log.append([large]).then(
+          () => true,
+          () => false,
+        );
+      await waitFor("the larger limit", isTaken, DEADLINE_MS);
+    });
+
     test("topics whose limit is too small for the payloads are refused at start, with what to set", async () => {
       const topicPrefix = freshPrefix();
       await using small = await openTestKafkaLog(kafka.brokers, {

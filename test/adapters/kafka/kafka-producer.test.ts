@@ -24,7 +24,7 @@ function aProducer(...sends: Send[]) {
     { producer: () => client } as unknown as Kafka,
     wire,
     { topicPrefix: "p.", maxRecordBytes: 1_000 } as KafkaLogOptions,
-    () => 3,
+    { partitions: () => 3, largestRecordBytes: () => Promise.resolve(0) },
     () => performance.now(),
   );
   return { producer, partitionsAsked: () => asked.map(partitionsOf) };
