@@ -14,6 +14,12 @@ export interface CommitRequest {
   readonly starts: readonly (readonly [streamKey: Uint8Array, offset: number])[];
 }
 
+/** Nothing was written. `store_locked_up`: nor will be, before the files are opened anew. */
+export interface CommitError {
+  readonly code: "not_written" | "store_locked_up";
+  readonly message: string;
+}
+
 export type ToCommitThread =
   | CommitRequest
   /** Nobody reads from this segment any more: the answer to `emptied`. */
@@ -25,7 +31,7 @@ export type FromCommitThread =
   | {
       readonly kind: "committed";
       readonly id: number;
-      readonly error: string | null;
+      readonly error: CommitError | null;
     }
   /** This request and all before it are in LMDB now; may come before its answer, or after. */
   | { readonly kind: "applied"; readonly id: number }

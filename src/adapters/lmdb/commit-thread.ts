@@ -3,6 +3,7 @@ import { Worker } from "node:worker_threads";
 import { LogError } from "../../domain/log.ts";
 import { RingQueue } from "../../domain/ring-queue.ts";
 import type {
+  CommitError,
   CommitRequest,
   CommitWorkerData,
   FromCommitThread,
@@ -21,6 +22,15 @@ export interface CommitThreadListener {
   applied(id: number): void;
   /** LMDB knows of nothing in this segment any more, and it will be written anew as soon as this returns. */
   emptied(segment: number): void;
+}
+
+/** Nothing of the commit was written. */
+export class CommitRefused extends LogError {
+  readonly isLockedUp: boolean;
+  constructor({ code, message }: CommitError) {
+    super("log_unavailable", `the log cannot be written: ${message} (is the disk full?)`);
+    this.isLockedUp = code === "store_locked_up";
+  }
 }
 
 /** Runs `commit-worker.ts`. When it dies nothing is committed before `start` has made another: the files may hold more than was answered. */
@@ -129,10 +139,7 @@ export class CommitThread implements AsyncDisposable {
     if (this.#waiting.at(0)?.id !== id) return;
     const waiting = this.#waiting.shift()!;
     if (error === null) waiting.resolve(id);
-    else
-      waiting.reject(
-        new LogError("log_unavailable", `the log cannot be written: ${error} (is the disk full?)`),
-      );
+    else waiting.reject(new CommitRefused(error));
   }
 
   /** May be told twice of one thread, and again when another has taken its place. */

@@ -1,11 +1,15 @@
 import { parentPort, workerData } from "node:worker_threads";
 import type {
+  CommitError,
   CommitRequest,
   CommitWorkerData,
   FromCommitThread,
   ToCommitThread,
 } from "./commit-protocol.ts";
 import { CommitWriter } from "./commit-writer.ts";
+
+/** "Update of meta page failed or environment had fatal error" (lmdb.h): LMDB then refuses every transaction. */
+const MDB_PANIC = -30_795;
 
 /**
  * The commit thread: every message is one commit, all or nothing, durable when answered.
@@ -15,17 +19,23 @@ const port = parentPort!;
 const writer = new CommitWriter(workerData as CommitWorkerData);
 
 function commit(request: CommitRequest): void {
-  let error: string | null = null;
+  let error: CommitError | null = null;
   let applied = false;
   try {
     applied = writer.commit(request);
   } catch (cause) {
-    error = cause instanceof Error ? cause.message : String(cause);
+    error = errorOf(cause);
   }
   if (applied) tellApplied(request.id);
   tell({ kind: "committed", id: request.id, error });
   // After the answer: those who wait for it do not wait for this.
   if (!applied && writer.applyIfDue()) tellApplied(request.id);
+}
+
+function errorOf(cause: unknown): CommitError {
+  if (!(cause instanceof Error)) return { code: "not_written", message: String(cause) };
+  const isLockedUp = "code" in cause && cause.code === MDB_PANIC;
+  return { code: isLockedUp ? "store_locked_up" : "not_written", message: cause.message };
 }
 
 function tellApplied(id: number): void {

@@ -3,6 +3,7 @@ import { LogError } from "../../domain/log.ts";
 import type { NewRecord, Position, Topic } from "../../domain/log.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { partitionOf } from "../../pipeline/log/partition.ts";
+import { CommitRefused } from "./commit-thread.ts";
 import { RECORD_HEAD_BYTES } from "./layout.ts";
 import type { LmdbLogMetrics } from "./metrics.ts";
 import { packCommit } from "./pack-commit.ts";
@@ -206,7 +207,8 @@ export class GroupCommit implements AsyncDisposable {
         ? cause
         : new LogError("log_unavailable", `the log cannot be written: ${String(cause)}`, { cause });
     this.#refuse(jobs, error);
-    if (error.code === "log_unavailable" && !error.message.includes("MDB_PANIC")) return;
+    const isLockedUp = error instanceof CommitRefused && error.isLockedUp;
+    if (error.code === "log_unavailable" && !isLockedUp) return;
     // The outcome is unknown, or LMDB has locked itself up.
     this.#isStale = true;
     await this.#startOver();

@@ -78,6 +78,10 @@ it("a thread that ends leaves the outcome of what it had unknown, and nothing is
 
   await thread.start();
   const second = thread.commit(COMMIT);
-  (await busy(1)).tell({ kind: "committed", id: 2, error: "no room" });
-  await expect(second).rejects.toMatchObject({ code: "log_unavailable" });
+  (await busy(1)).tell({
+    kind: "committed",
+    id: 2,
+    error: { code: "not_written", message: "no room" },
+  });
+  await expect(second).rejects.toMatchObject({ code: "log_unavailable", isLockedUp: false });
 });

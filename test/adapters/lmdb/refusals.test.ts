@@ -3,6 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { assignPartitions } from "../../../src/adapters/lmdb/assign-partitions.ts";
+import { CommitRefused } from "../../../src/adapters/lmdb/commit-thread.ts";
 import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
 import { seqKey } from "../../../src/adapters/lmdb/layout.ts";
 import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
@@ -68,6 +69,33 @@ it("starts over from what is on disk when the outcome of a commit is not known",
   const [position] = await log.append([record("events", 0, "c")]);
   expect(position!.offset).toBe(1);
 });
+
+it.each([
+  ["store_locked_up", 1],
+  ["not_written", 0],
+] as const)(
+  "regression: whether the files are opened anew is told by the commit thread's code (%s), not by words in its message",
+  async (code, times) => {
+    await using dir = await temporaryDir();
+    const faults = faultyStore();
+    let reopened = 0;
+    const wrapStore = (store: CommitStore): CommitStore =>
+      withOverrides(faults.wrap(store), {
+        reopen: async () => {
+          reopened += 1;
+          await store.reopen();
+        },
+      });
+    await using log = await openTestLog(dir.path, { wrapStore });
+    const message = code === "not_written" ? "no room in /data/MDB_PANIC" : "a fatal error";
+    faults.failNext(new CommitRefused({ code, message }));
+    await expect(log.append([record("events", 0, "a")])).rejects.toMatchObject({
+      code: "log_unavailable",
+    });
+    expect(await log.append([record("events", 0, "b")])).toEqual([{ partition: 0, offset: 0 }]);
+    expect(reopened).toBe(times);
+  },
+);
 
 it("commits nothing before the files were read again, when they hold more than was answered", async () => {
   await using dir = await temporaryDir();
