@@ -77,7 +77,7 @@ export function makeBundleLoader(ports: {
     } catch (error) {
       downUntilMs = clock.monotonic() + PAUSE_AFTER_FAILURE_MS;
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-      ports.logger.warn({ keys: keys.length, error: String(cause) }, "config.load_failed");
+      ports.logger.warn({ keys: keys.length, err: String(cause) }, "config.load_failed");
       return false;
     }
   }

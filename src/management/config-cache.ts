@@ -99,7 +99,7 @@ export function makeConfigCache(
     try {
       return toConfigBundle(batch, box);
     } catch (error) {
-      logger.error({ endpointId: batch.endpoint.id, error: String(error) }, "config.not_readable");
+      logger.error({ endpointId: batch.endpoint.id, err: String(error) }, "config.not_readable");
       return null;
     }
   }

@@ -80,10 +80,7 @@ export function makeKafkaClient(
 function logTo(logger: Logger): logCreator {
   return () =>
     ({ namespace, log: { message, error } }) => {
-      const fields = {
-        client: namespace,
-        ...(error === undefined ? {} : { error: String(error) }),
-      };
-      logger.debug(fields, `kafka: ${message}`);
+      const err = error === undefined ? {} : { err: String(error) };
+      logger.debug({ client: namespace, said: message, ...err }, "log.kafka_client");
     };
 }

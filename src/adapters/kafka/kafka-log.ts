@@ -72,7 +72,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
       await log[Symbol.asyncDispose]();
       if (error instanceof LogError) throw error;
       if (!isAway(error) || now() >= untilMs) throw unusable(options, error);
-      options.logger.warn({ error: (error as Error).message }, "log.brokers_awaited");
+      options.logger.warn({ err: (error as Error).message }, "log.brokers_awaited");
     }
     await new Promise((resolve) => setTimeout(resolve, OPEN_RETRY_MS));
   }
@@ -246,7 +246,7 @@ class KafkaBackedLog implements KafkaLog {
         await this.#refreshPartitions();
         if (this.#partitions >= atLeast) return;
       } catch (error) {
-        this.#options.logger.warn({ error: String(error) }, "log.metadata_not_refreshed");
+        this.#options.logger.warn({ err: String(error) }, "log.metadata_not_refreshed");
       }
       // A topic that was left behind when the others grew must not keep the group from its work.
       if (attempt === LEARN_TRIES) return;
@@ -263,7 +263,7 @@ class KafkaBackedLog implements KafkaLog {
     try {
       await this.#refreshPartitions();
     } catch (error) {
-      logger.warn({ error: String(error) }, "log.metadata_not_refreshed");
+      logger.warn({ err: String(error) }, "log.metadata_not_refreshed");
       const topics = await missingTopics(this.#admin, this.#topicNames()).catch(() => []);
       if (topics.length > 0) logger.error({ topics, mend: HOW_TO_MEND }, "log.topics_missing");
     }

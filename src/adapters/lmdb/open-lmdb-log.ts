@@ -67,8 +67,8 @@ function keptPartitions(options: LmdbLogOptions, store: CommitStore): number {
   const known = knownPartitions(store);
   if (known > options.partitions)
     options.logger.warn(
-      { partitions: known, wanted: options.partitions },
-      "the log keeps its partitions: their number can only grow",
+      { partitions: known, wanted: options.partitions, why: "their number can only grow" },
+      "log.partitions_kept",
     );
   return Math.max(known, options.partitions);
 }

@@ -27,7 +27,7 @@ export async function serveLogSocket(
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
-    socket.on("error", (error) => logger.debug({ error: error.message }, "log.socket_broke"));
+    socket.on("error", (error) => logger.debug({ err: error.message }, "log.socket_broke"));
     socket.write(encodeHello(log.partitions));
     const splitter = new FrameSplitter((id, body) => void answer(log, socket, id, body));
     socket.on("data", (chunk) => splitter.push(chunk));

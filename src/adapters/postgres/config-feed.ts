@@ -80,7 +80,7 @@ export function startConfigFeed(options: {
     listens = false;
     cancelTimer();
     lost.end().catch(() => undefined);
-    logger.warn({ error: String(error), retryInMs: pauseMs }, "config.feed_lost");
+    logger.warn({ err: String(error), retryInMs: pauseMs }, "config.feed_lost");
     cancelTimer = clock.schedule(pauseMs, () => void listen());
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
   }

@@ -64,7 +64,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   }
 
   function fail(exchange: Exchange, error: unknown): void {
-    logger.error({ err: error }, "ingest handler failed");
+    logger.error({ err: error }, "ingest.handler_failed");
     exchange.fail(ownAnswer("500 Internal Server Error", "internal_error", "Something went wrong"));
   }
 

@@ -101,7 +101,7 @@ export class IncomingWebhook implements Reception, Waiter {
     try {
       this.#decide(body);
     } catch (error) {
-      this.#context.ports.logger.error({ err: error }, "webhook could not be recorded");
+      this.#context.ports.logger.error({ err: error }, "ingest.webhook_not_recorded");
       this.#refuse("internal");
     }
   }
@@ -183,8 +183,8 @@ export class IncomingWebhook implements Reception, Waiter {
   }
 
   #verifierFailed(error: unknown): "unavailable" {
-    const endpoint_id = this.#endpoint.id;
-    this.#context.ports.logger.error({ err: error, endpoint_id }, "verification failed to run");
+    const endpointId = this.#endpoint.id;
+    this.#context.ports.logger.error({ err: error, endpointId }, "verify.failed");
     return "unavailable";
   }
 

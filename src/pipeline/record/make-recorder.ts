@@ -90,7 +90,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
         onRecords: (partition, topic, records) =>
           (topic === "events" ? events : outcomes).push(partition, records),
         onError(error) {
-          logger.error({ error }, "record.consumer_failed");
+          logger.error({ err: error }, "record.consumer_failed");
         },
       });
     },

@@ -90,7 +90,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
         metrics.failed(topic);
         const code = error instanceof EventStoreError ? error.code : "unexpected";
         logger.warn(
-          { topic, code, error, rows: batch.rows.length, retryInMs: delayMs },
+          { topic, code, err: error, rows: batch.rows.length, retryInMs: delayMs },
           "record.failed",
         );
         await pause(delayMs);
@@ -118,7 +118,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
     await Promise.all(
       [...changes].map(([owned, change]) =>
         owned.commit([{ topic, ...change }]).catch((error: unknown) => {
-          logger.warn({ topic, partition: owned.partition, error }, "record.commit_failed");
+          logger.warn({ topic, partition: owned.partition, err: error }, "record.commit_failed");
         }),
       ),
     );
@@ -165,7 +165,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
     if (stopped.signal.aborted) return;
     if (running === null) {
       running = run()
-        .catch((error: unknown) => logger.error({ topic, error }, "record.topic_failed"))
+        .catch((error: unknown) => logger.error({ topic, err: error }, "record.topic_failed"))
         .finally(() => {
           running = null;
           settle();
@@ -180,7 +180,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
       return { offset, row: options.decode(record), sizeBytes: record.value.length };
     } catch (error) {
       metrics.skipped(topic);
-      logger.error({ topic, partition, offset, error }, "record.skipped");
+      logger.error({ topic, partition, offset, err: error }, "record.skipped");
       return { offset, row: null, sizeBytes: 0 };
     }
   };
