@@ -2,6 +2,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../domain/destination.ts";
 import { rateWindowMs } from "../../domain/rate-limit.ts";
+import { RingQueue } from "../../domain/ring-queue.ts";
 import { shiftLimit } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { DeliveryOptions } from "./ports.ts";
@@ -56,6 +57,8 @@ export class LaneRateLimit {
   #reserving = false;
   /** Slots (wall clock) of tasks that were put off and are still to come back, and how many. */
   readonly #expected = new Map<number, number>();
+  /** The same slots in order. A Map looks for its first one through all that were deleted. */
+  readonly #slots = new RingQueue<number>();
 
   constructor(destinationId: string, host: LimitsHost) {
     this.#destinationId = destinationId;
@@ -81,6 +84,7 @@ export class LaneRateLimit {
     if (max === (current?.max ?? null) && window === (current?.window ?? null)) return;
     const nowMs = this.#host.steadyNow();
     this.#expected.clear();
+    this.#slots.clear();
     if (current !== null) this.#known = current.snapshot(this.#destinationId, nowMs);
     if (max === null || window === null) {
       this.#limiter = null;
@@ -184,13 +188,10 @@ export class LaneRateLimit {
   }
 
   #expect(slotMs: number): void {
-    this.#expected.set(slotMs, (this.#expected.get(slotMs) ?? 0) + 1);
-    // Slots are handed out in order; what never came back (deleted, held) is forgotten.
-    const longPastMs = this.#host.clock.now() - FORGET_SLOTS_MS;
-    for (const oldestMs of this.#expected.keys()) {
-      if (oldestMs >= longPastMs) break;
-      this.#expected.delete(oldestMs);
-    }
+    const count = this.#expected.get(slotMs) ?? 0;
+    this.#expected.set(slotMs, count + 1);
+    if (count === 0) this.#slots.push(slotMs);
+    this.#dropSlots();
   }
 
   #isExpected(task: DeliveryTask): boolean {
@@ -198,7 +199,18 @@ export class LaneRateLimit {
     if (count === undefined) return false;
     if (count === 1) this.#expected.delete(task.dueAtMs);
     else this.#expected.set(task.dueAtMs, count - 1);
+    this.#dropSlots();
     return true;
+  }
+
+  /** Slots are handed out in order, and come back about so; what never came back (deleted, held) is forgotten. */
+  #dropSlots(): void {
+    const longPastMs = this.#host.clock.now() - FORGET_SLOTS_MS;
+    for (let first = this.#slots.at(0); first !== undefined; first = this.#slots.at(0)) {
+      if (first >= longPastMs && this.#expected.has(first)) return;
+      this.#expected.delete(first);
+      this.#slots.shift();
+    }
   }
 
   /** Nothing is known of a destination: it is new here. What it used elsewhere counts from the first token on. */

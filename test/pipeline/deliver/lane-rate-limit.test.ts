@@ -1,0 +1,37 @@
+import { expect, it } from "vitest";
+import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
+import type { DestinationConfig } from "../../../src/domain/destination.ts";
+import { LaneRateLimit } from "../../../src/pipeline/deliver/lane-rate-limit.ts";
+import type { LimitsHost } from "../../../src/pipeline/deliver/lane-rate-limit.ts";
+
+const MAX_WAIT_MS = 2_000;
+const PUT_OFF = 400_000;
+const MEASURED = 10_000;
+
+it("regression: a deferral costs the same when a part of a long backlog has come back: it walked past all that had", () => {
+  let nowMs = Date.UTC(2026, 0, 1);
+  const host = {
+    clock: { now: () => nowMs },
+    options: { deliveryTimeoutMs: 15_000 },
+    steadyNow: () => nowMs,
+    knownLimit: () => null,
+    limitsCompleteAtMs: 0,
+    assignedAtMs: nowMs - 60_000,
+  } as unknown as LimitsHost;
+  const limit = new LaneRateLimit("dst_1", host);
+  limit.configure({ rateLimitMax: 10, rateLimitWindow: "second" } as DestinationConfig);
+  const plan = (deferrals: number, dueAtMs: number): number =>
+    limit.plan({ deferrals, dueAtMs } as DeliveryTask, dueAtMs, nowMs + MAX_WAIT_MS);
+  const costOfMore = (): number => {
+    const startedAt = performance.now();
+    for (let count = 0; count < MEASURED; count += 1) plan(0, nowMs);
+    return performance.now() - startedAt;
+  };
+  const slots: number[] = [];
+  for (let count = 0; count < PUT_OFF; count += 1) slots.push(plan(0, nowMs));
+  const beforeMs = costOfMore();
+  // Time stands still: none of them is forgotten for its age.
+  const back = slots.slice(0, PUT_OFF * 0.45).filter((slotMs) => slotMs > nowMs + MAX_WAIT_MS);
+  expect(back.filter((slotMs) => plan(1, slotMs) !== slotMs)).toEqual([]);
+  expect(costOfMore()).toBeLessThan(5 * beforeMs + 20);
+});
