@@ -2,7 +2,8 @@ import { RingQueue } from "../../domain/ring-queue.ts";
 
 interface OpenRecord<Note> {
   readonly offset: number;
-  readonly note: Note;
+  /** Undefined once it is done: nobody asks for it then, and the span may be long. */
+  note: Note | undefined;
   done: boolean;
 }
 
@@ -15,6 +16,7 @@ export class OffsetTracker<Note> {
   #next: number;
   /** In offset order; the first is not done. */
   readonly #open = new RingQueue<OpenRecord<Note>>();
+  #notDone = 0;
 
   constructor(firstOffset: number) {
     this.#next = firstOffset;
@@ -29,8 +31,13 @@ export class OffsetTracker<Note> {
     return this.#next;
   }
 
-  /** Records taken in and not below the watermark. */
+  /** Records taken in and not complete. */
   get openCount(): number {
+    return this.#notDone;
+  }
+
+  /** Records taken in and not below the watermark, complete or not. */
+  get spanCount(): number {
     return this.#open.size;
   }
 
@@ -42,13 +49,16 @@ export class OffsetTracker<Note> {
   /** Offsets may have gaps (compaction, markers of transactions) but never go back. */
   begin(offset: number, note: Note): void {
     this.#open.push({ offset, note, done: false });
+    this.#notDone += 1;
     this.#next = offset + 1;
   }
 
   complete(offset: number): void {
     const record = this.#find(offset);
-    if (record === undefined) return;
+    if (record === undefined || record.done) return;
     record.done = true;
+    record.note = undefined;
+    this.#notDone -= 1;
     while (this.#open.at(0)?.done) this.#open.shift();
   }
 

@@ -58,10 +58,14 @@ export class PartitionPositions {
     this.#sources.get(topic)!.tracker.complete(offset);
   }
 
+  /** Records taken in and not complete. */
   get openCount(): number {
-    let count = 0;
-    for (const { tracker } of this.#sources.values()) count += tracker.openCount;
-    return count;
+    return this.#count((tracker) => tracker.openCount);
+  }
+
+  /** Records from the watermarks on, complete or not: what a next owner would be given again. */
+  get spanCount(): number {
+    return this.#count((tracker) => tracker.spanCount);
   }
 
   /** All that may have been worked on before this assignment is complete. */
@@ -92,6 +96,12 @@ export class PartitionPositions {
       else entries.push({ topic, offset });
     }
     return entries;
+  }
+
+  #count(of: (tracker: OffsetTracker<Floors>) => number): number {
+    let count = 0;
+    for (const { tracker } of this.#sources.values()) count += of(tracker);
+    return count;
   }
 }
 

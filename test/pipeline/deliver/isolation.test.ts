@@ -198,6 +198,21 @@ it("what was put off while a receiver was ill comes back at the pace it had befo
   expect(delivered()).toBe(400 + 1_350);
 });
 
+it("regression: a try that hangs stops nobody on its partition, however many records are complete behind it: 50,000 did", async () => {
+  const world = new SimWorld();
+  world.configure("dst_1", { endpointId: "ep_hung" });
+  world.behave("dst_1", HANG);
+  await world.start();
+  world.ingest({ endpointId: "ep_hung" });
+  await world.clock.advance(100);
+  // Nobody wants them: they are complete as soon as they are taken in.
+  for (let count = 0; count < 51_000; count += 1) world.ingest({ endpointId: "ep_none" });
+  world.configure("dst_2");
+  world.ingest();
+  await world.clock.until(() => world.requestsTo("dst_2").length === 1, 10_000, 100);
+  expect(world.requestsTo("dst_2")).toHaveLength(1);
+});
+
 describe("circuit breaker", () => {
   it("puts tries off without spending retries, probes, and closes on the first success", async () => {
     const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER, retryBaseMs: 1_000 } });
