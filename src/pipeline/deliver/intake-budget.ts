@@ -1,9 +1,19 @@
+import { BytesInFlight } from "./bytes-in-flight.ts";
+
+/** A record counts for no more of a budget: two that are larger, at receivers that hang, leave the rest to others. */
+const LARGEST_SHARE = 1 / 3;
+
 /** Bytes of records taken in and not complete: intake waits while there are too many. */
 export class IntakeBudget {
+  /** The part of them that is sent. */
+  readonly inFlight: BytesInFlight;
   readonly #maxBytes: number;
   readonly #onChange: (bytes: number) => void;
   #parent: IntakeBudget | null;
   #bytes = 0;
+  /** Of these, beyond what records count for here and in the parent. */
+  #uncounted = 0;
+  #uncountedAbove = 0;
   #waiting: (() => void)[] = [];
 
   constructor(
@@ -14,28 +24,31 @@ export class IntakeBudget {
     this.#maxBytes = maxBytes;
     this.#parent = parent;
     this.#onChange = onChange;
+    this.inFlight = new BytesInFlight(maxBytes, parent?.inFlight ?? null);
   }
 
   get bytes(): number {
     return this.#bytes;
   }
 
-  add(bytes: number): void {
-    this.#bytes += bytes;
-    this.#onChange(this.#bytes);
-    this.#parent?.add(bytes);
+  /** Half of it is taken, or half of its parent. */
+  get isTight(): boolean {
+    return this.#counted * 2 > this.#maxBytes || (this.#parent?.isTight ?? false);
   }
 
+  /** A record is taken in. */
+  add(bytes: number): void {
+    this.#take(bytes, 1);
+  }
+
+  /** A record is complete. */
   release(bytes: number): void {
-    this.#bytes -= bytes;
-    this.#onChange(this.#bytes);
-    this.#parent?.release(bytes);
-    if (this.#bytes <= this.#maxBytes) this.wake();
+    this.#take(bytes, -1);
   }
 
   /** Undefined when there is room now. */
   room(): Promise<void> | undefined {
-    if (this.#bytes > this.#maxBytes) return this.#wait();
+    if (this.#counted > this.#maxBytes) return this.#wait();
     return this.#parent?.room();
   }
 
@@ -48,9 +61,29 @@ export class IntakeBudget {
 
   /** What it holds is no longer its parent's: records that are dropped are never released. */
   close(): void {
-    this.#parent?.release(this.#bytes);
+    if (this.#parent !== null) this.#parent.#change(-this.#bytes, -this.#uncountedAbove);
     this.#parent = null;
     this.wake();
+  }
+
+  get #counted(): number {
+    return this.#bytes - this.#uncounted;
+  }
+
+  /** @returns how much of the record does not count */
+  #take(recordBytes: number, sign: 1 | -1): number {
+    const most = Math.floor(this.#maxBytes * LARGEST_SHARE);
+    const uncounted = Math.max(0, recordBytes - most);
+    this.#change(sign * recordBytes, sign * uncounted);
+    if (this.#parent !== null) this.#uncountedAbove += sign * this.#parent.#take(recordBytes, sign);
+    return uncounted;
+  }
+
+  #change(bytes: number, uncounted: number): void {
+    this.#bytes += bytes;
+    this.#uncounted += uncounted;
+    this.#onChange(this.#bytes);
+    if (bytes < 0 && this.#counted <= this.#maxBytes) this.wake();
   }
 
   async #wait(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { IntakeBudget } from "./intake-budget.ts";
 import type { LimitsHost } from "./lane-rate-limit.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
 import type { SendGate } from "./send-gate.ts";
@@ -7,6 +8,8 @@ import type { SendGate } from "./send-gate.ts";
 /** What a lane asks of the owner of its partition. Nothing here throws. */
 export interface LaneHost extends LimitsHost {
   readonly gate: SendGate;
+  /** Of its partition. */
+  readonly budget: IntakeBudget;
   readonly options: DeliveryOptions;
   /** Owned, open, and not stopping. */
   mayStart(): boolean;

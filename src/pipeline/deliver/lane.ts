@@ -3,6 +3,7 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import { LaneDeferrals, MAX_WAIT_MS } from "./lane-deferrals.ts";
 import { LaneHealth } from "./lane-health.ts";
 import type { StartedFor } from "./lane-health.ts";
+import { LanePlaces } from "./lane-places.ts";
 import { LaneQueue } from "./lane-queue.ts";
 import type { QueuedTry } from "./lane-queue.ts";
 import type { Reply } from "./ports.ts";
@@ -14,6 +15,7 @@ import type { GateLane } from "./send-gate.ts";
 
 const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
 const ALWAYS_TAKEN = 500; // However slow the lane is thought to be.
+const NOTHING = new Uint8Array(0);
 
 /**
  * The queue and the concurrency of one destination. A task is taken in only when it can be expected to start
@@ -28,6 +30,7 @@ export class Lane implements GateLane {
   readonly #health: LaneHealth;
   readonly #rateLimit: LaneRateLimit;
   readonly #deferrals: LaneDeferrals;
+  readonly #places: LanePlaces;
   #isClosed = false;
   #pumping = false;
   #lookingUp = false;
@@ -41,6 +44,7 @@ export class Lane implements GateLane {
     this.#health = new LaneHealth(host.options);
     this.#deferrals = new LaneDeferrals(host, this.#health);
     this.#rateLimit = new LaneRateLimit(destinationId, host);
+    this.#places = new LanePlaces(this, host);
     this.#lastUsedMs = host.clock.monotonic();
   }
 
@@ -72,7 +76,7 @@ export class Lane implements GateLane {
     const circuit = this.#health.circuit(this.#host.steadyNow());
     // Half open is room: held tasks may be the only ones that can probe. Until one has, the others stay where they are.
     if (circuit.kind === "open" || (circuit.kind === "half_open" && circuit.probing)) return false;
-    return !this.#isFull(0) && this.#rateLimit.hasRoom();
+    return !this.#isFull() && this.#rateLimit.hasRoom();
   }
 
   /** Takes the task in, puts it off, or ends it. */
@@ -85,7 +89,7 @@ export class Lane implements GateLane {
       this.#host.putOff(task, config, "early", task.dueAtMs);
       return;
     }
-    if (this.#isFull(task.event.body.length)) {
+    if (this.#isFull(task.event.body)) {
       this.#deferrals.laneFull(task, config, this.inFlight > 0);
       return;
     }
@@ -132,7 +136,7 @@ export class Lane implements GateLane {
     this.#early.clear();
     this.#queue.takeAll();
     for (const cancel of [this.#cancelRateTimer, this.#cancelEviction]) cancel?.();
-    this.#host.gate.forget(this);
+    this.#places.forget();
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
   }
 
@@ -151,9 +155,8 @@ export class Lane implements GateLane {
     this.pump();
   }
 
-  #isFull(moreBytes: number): boolean {
-    const { length, bytes } = this.#queue;
-    if (length > 0 && bytes + moreBytes > this.#host.options.laneBytes) return true;
+  #isFull(more: Uint8Array = NOTHING): boolean {
+    if (this.#places.isFull(this.#queue.bytes, more)) return true;
     const drainable = (this.#health.perSecond * MAX_WAIT_MS) / 1000;
     return this.queued >= Math.max(ALWAYS_TAKEN, drainable);
   }
@@ -231,7 +234,7 @@ export class Lane implements GateLane {
       this.#cancelRateTimer = this.#host.clock.schedule(waitMs, () => this.pump());
       return false;
     }
-    const leave = this.#host.gate.tryEnter(this, config.receiverUrl);
+    const leave = this.#places.tryEnter(next.task, config.receiverUrl);
     if (leave === null) return false;
     this.#start(config, leave);
     return true;
@@ -292,6 +295,6 @@ export class Lane implements GateLane {
         if (!this.#refusedByCircuit(task, config))
           this.#deferrals.laneFull(task, config, this.inFlight > 0);
       }
-    this.#watchForEviction();
+    this.pump(); // What waited behind it may be smaller.
   }
 }

@@ -1,21 +1,19 @@
-import { topicForDelay } from "../../domain/delay-tier.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { NewRecord, OwnedPartition } from "../../domain/log.ts";
-import { encodeOutcome } from "../log/outcome-codec.ts";
-import { encodeTask } from "../log/task-codec.ts";
 import { concludeDead, concludeRateLimited } from "./conclude.ts";
 import type { Conclusion } from "./conclude.ts";
 import { HeldTasks } from "./held-tasks.ts";
+import type { IntakeBudget } from "./intake-budget.ts";
 import { LaneSet } from "./lane-set.ts";
 import type { LaneHost } from "./lane-host.ts";
-import { KnownLimits, limitKey } from "./known-limits.ts";
-import { encodeLimit } from "./limits-codec.ts";
+import { KnownLimits } from "./known-limits.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
 import { inOrder, writeOwned } from "./partition-writer.ts";
 import type { Ownership, WriteRecords } from "./partition-writer.ts";
+import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
 import { PendingWork } from "./pending-work.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
 import { runKeyOf } from "./run-ledger.ts";
@@ -29,6 +27,7 @@ const CONFIG_RETRY_MS = 5_000;
 export class PartitionLanes implements LaneHost {
   readonly clock: Clock;
   readonly gate: SendGate;
+  readonly budget: IntakeBudget;
   readonly options: DeliveryOptions;
   readonly steadyNow: () => number;
   readonly assignedAtMs: number;
@@ -49,7 +48,9 @@ export class PartitionLanes implements LaneHost {
     partition: OwnedPartition,
     live: LiveTries,
     write: WriteRecords,
+    budget: IntakeBudget,
   ) {
+    this.budget = budget;
     this.clock = shared.ports.clock;
     this.gate = shared.gate;
     this.options = shared.options;
@@ -74,7 +75,10 @@ export class PartitionLanes implements LaneHost {
       log: shared.ports.log,
       write,
       deadRecord: (task, config, reason) =>
-        this.#endRecord(concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now())),
+        endRecord(
+          this.#partition,
+          concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now()),
+        ),
       onHeld: (change) => shared.ports.metrics.held(change),
       onDead: (count) => {
         for (let n = 0; n < count; n += 1) shared.ports.metrics.attempted("dead", null);
@@ -97,7 +101,7 @@ export class PartitionLanes implements LaneHost {
   lastLimits(): NewRecord[] {
     return this.#lanes
       .lastLimits()
-      .map(({ record, endpointId }) => this.#limitRecord(record, endpointId));
+      .map(({ record, endpointId }) => limitRecord(this.#partition, record, endpointId));
   }
 
   /** Finds the way of a task that is live: into a lane, to a delay tier, to `held`, or to its end. */
@@ -140,7 +144,7 @@ export class PartitionLanes implements LaneHost {
 
   async writeLimit(record: LimitRecord, endpointId: string): Promise<boolean> {
     if (!this.mayStart()) return false;
-    const records = [this.#limitRecord(record, endpointId)];
+    const records = [limitRecord(this.#partition, record, endpointId)];
     return (await this.#write(records, () => this.mayStart())) !== null;
   }
 
@@ -177,7 +181,7 @@ export class PartitionLanes implements LaneHost {
       return;
     }
     const waiting = { ...task, deferrals: task.deferrals + 1, dueAtMs };
-    this.pending.track(this.#moveOn(task, waiting, [this.#taskRecord(waiting, nowMs)]));
+    this.pending.track(this.#moveOn(task, waiting, [taskRecord(waiting, nowMs)]));
   }
 
   hold(task: DeliveryTask): void {
@@ -205,7 +209,7 @@ export class PartitionLanes implements LaneHost {
 
   /** Publishes what follows an end that is durable already. Resolves true once it is durable as well. */
   async publishFollowUp(task: DeliveryTask): Promise<boolean> {
-    const written = await this.#write([this.#taskRecord(task, this.clock.now())]);
+    const written = await this.#write([taskRecord(task, this.clock.now())]);
     if (written !== null) this.#shared.recent.noteWaiting(runKeyOf(task), task);
     return written !== null;
   }
@@ -233,9 +237,9 @@ export class PartitionLanes implements LaneHost {
     const { attempt, followUp, tookMs } = end;
     // Somebody else has brought the run to its end: a row that says it goes on would stand in the place of that one's.
     if (followUp !== null && this.endIfOver(task)) return;
-    const records = [this.#endRecord(end)];
+    const records = [endRecord(this.#partition, end)];
     const next = followUp === null ? null : { ...task, ...followUp };
-    if (next !== null) records.push(this.#taskRecord(next, this.clock.now()));
+    if (next !== null) records.push(taskRecord(next, this.clock.now()));
     if (!(await this.#moveOn(task, next, records, end))) return;
     const { metrics, logger } = this.#shared.ports;
     metrics.attempted(attempt.status, tookMs === null ? null : tookMs / 1000);
@@ -269,31 +273,5 @@ export class PartitionLanes implements LaneHost {
     if (next !== null) this.#shared.recent.noteWaiting(key, next);
     this.#live.end(task);
     return true;
-  }
-
-  #endRecord({ attempt, followUp }: Conclusion): NewRecord {
-    return {
-      topic: "attempts",
-      key: attempt.endpointId,
-      partition: this.#partition.partition,
-      value: encodeOutcome({ kind: "attempt", attempt, followUp }),
-    };
-  }
-
-  #limitRecord(record: LimitRecord, endpointId: string): NewRecord {
-    return {
-      topic: "limits",
-      key: limitKey(endpointId, record.destinationId),
-      partition: this.#partition.partition,
-      value: encodeLimit(record),
-    };
-  }
-
-  #taskRecord(task: DeliveryTask, nowMs: number): NewRecord {
-    return {
-      topic: topicForDelay(task.dueAtMs - nowMs),
-      key: task.event.endpointId,
-      value: encodeTask(task),
-    };
   }
 }

@@ -64,7 +64,8 @@ export class PartitionOwner {
       this.#lanes.held.index.lowest(),
     );
     this.#write = makePartitionWriter(shared, partition, this.#positions);
-    this.#lanes = new PartitionLanes(shared, partition, live, this.#write);
+    this.#budget = new IntakeBudget(shared.options.maxPendingBytes / 4, shared.budget);
+    this.#lanes = new PartitionLanes(shared, partition, live, this.#write, this.#budget);
     this.#intake = new PartitionIntake({
       shared,
       partition,
@@ -79,7 +80,6 @@ export class PartitionOwner {
       intervalMs: shared.options.commitIntervalMs,
       entries: () => this.#positions.entries(),
     });
-    this.#budget = new IntakeBudget(shared.options.maxPendingBytes / 4, shared.budget);
     this.#opened = new Promise((resolve) => {
       this.#open = resolve;
     });

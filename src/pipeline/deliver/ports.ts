@@ -130,9 +130,9 @@ export interface DeliveryOptions {
   readonly maxInFlight: number;
   /** Most tries in flight to one receiver URL, however many destinations share it: the sender's connections. */
   readonly connectionsPerReceiver: number;
-  /** Most bytes of records taken in and not complete, whole process; a partition takes at most a quarter. */
+  /** Most bytes of records taken in and not complete, whole process; a partition takes at most a quarter. A record counts for a third at most. */
   readonly maxPendingBytes: number;
-  /** Most bytes that wait in one lane. */
+  /** Most bytes that wait in one lane, and twice the most that it has in flight; one body may always be larger. */
   readonly laneBytes: number;
   readonly commitIntervalMs: number;
   /** How often held destinations are looked at without a change notice; at most 60 s. */

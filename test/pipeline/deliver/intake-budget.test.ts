@@ -2,18 +2,23 @@ import { expect, it } from "vitest";
 import { IntakeBudget } from "../../../src/pipeline/deliver/intake-budget.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
+/** Records of ten bytes, so small that each counts as a whole. */
+function tens(count: number, each: (bytes: number) => void): void {
+  for (let left = count; left > 0; left -= 1) each(10);
+}
+
 it("a partition that is given up takes nothing of the process's budget with it", async () => {
   const whole = new IntakeBudget(100);
   const lost = new IntakeBudget(50, whole);
   const kept = new IntakeBudget(50, whole);
   kept.add(10);
-  lost.add(200);
+  tens(20, (bytes) => lost.add(bytes));
   const [lostHasRoom, keptHasRoom] = [lost.room(), kept.room()];
   lost.close();
   expect(whole.bytes).toBe(10);
   await Promise.all([lostHasRoom, keptHasRoom]);
   // What was in flight ends later, and is not given back once more.
-  lost.release(200);
+  tens(20, (bytes) => lost.release(bytes));
   expect(whole.bytes).toBe(10);
 });
 
@@ -21,16 +26,33 @@ it("a partition that has room again waits on for the room of the whole process",
   const whole = new IntakeBudget(100);
   const one = new IntakeBudget(50, whole);
   const other = new IntakeBudget(200, whole);
-  other.add(150);
-  one.add(60);
+  tens(15, (bytes) => other.add(bytes));
+  tens(6, (bytes) => one.add(bytes));
   let goesOn = false;
   const waited = one.room()?.then(() => (goesOn = true));
-  one.release(60);
+  tens(6, (bytes) => one.release(bytes));
   await new Promise((resolve) => setImmediate(resolve));
   expect(goesOn).toBe(false);
-  other.release(100);
+  tens(10, (bytes) => other.release(bytes));
   await waited;
   expect(goesOn).toBe(true);
+});
+
+it("a record that is larger than a third counts for a third: what is beyond is not counted, nor given back", () => {
+  const whole = new IntakeBudget(300);
+  const part = new IntakeBudget(60, whole);
+  for (const bytes of [1_000, 90]) part.add(bytes);
+  expect([part.room(), whole.bytes]).toEqual([undefined, 1_090]);
+  part.add(1_000);
+  expect(part.room()).toBeUndefined();
+  part.add(1);
+  expect(part.room()).toBeInstanceOf(Promise);
+  part.close();
+  expect([whole.bytes, whole.room()]).toEqual([0, undefined]);
+  tens(30, (bytes) => whole.add(bytes));
+  expect(whole.room()).toBeUndefined();
+  whole.add(1);
+  expect(whole.room()).toBeInstanceOf(Promise);
 });
 
 it("rebalances with full lanes do not bring the intake to a stand", async () => {
