@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer, type AddressInfo, type Socket } from "node:net";
-import { networkInterfaces } from "node:os";
+import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { makeSeededRandom } from "../faults/harness/random.ts";
 import { startTcpProxy } from "../faults/harness/tcp-proxy.ts";
@@ -98,6 +100,32 @@ describe("relay start", () => {
     expect(relay.output()).toContain('"relay.stopped"');
   }, 120_000);
 
+  it.skipIf(process.platform !== "linux")(
+    "ends in order on Ctrl-C while its ClickHouse starts: the terminal ended that first, and the start had failed",
+    async () => {
+      const dataDir = await mkdtemp(join(tmpdir(), "relay-ctrl-c-"));
+      const program = fileURLToPath(new URL("../../bin/relay.js", import.meta.url));
+      // A group of its own, as a shell makes one for each command.
+      const relay = spawn(process.execPath, [program, "start", "--roles", "api"], {
+        env: { RELAY_DATA_DIR: dataDir, RELAY_API_PORT: "0", RELAY_OPS_PORT: "0" },
+        stdio: ["ignore", "pipe", "pipe"],
+        detached: true,
+      });
+      let printed = "";
+      const collect = (text: string): void => void (printed += text);
+      relay.stdout.setEncoding("utf8").on("data", collect);
+      relay.stderr.setEncoding("utf8").on("data", collect);
+      const ended = once(relay, "close");
+      while (!(await commandsOfChildren(relay.pid!)).includes("chdb-worker")) await delay(2);
+      process.kill(-relay.pid!, "SIGINT");
+      expect(await ended, printed).toEqual([0, null]);
+      expect(printed).toContain('"ended":"ended"');
+      expect(printed).not.toContain("clickhouse.embedded.ended");
+      expect(printed).not.toContain("relay.start_broken_off");
+      await rm(dataDir, { recursive: true });
+    },
+  );
+
   it("told to stop while a store hangs in its start ends within its 29 s: it went on for as long as the store", async () => {
     const sockets = new Set<Socket>();
     const silent = createServer((socket) => void sockets.add(socket.on("error", () => {})));
@@ -181,3 +209,12 @@ it("the section that the program names on another version of Node is in the READ
   const section = /see "([^"]+)" in README\.md/.exec(await read("bin/relay.js"))?.[1];
   expect(await read("README.md")).toContain(`\n## ${section}\n`);
 });
+
+async function commandsOfChildren(pid: number): Promise<string> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  const commands = children
+    .split(" ")
+    .filter((child) => child !== "")
+    .map((child) => readFile(`/proc/${child}/cmdline`, "utf8").catch(() => ""));
+  return (await Promise.all(commands)).join("\n");
+}

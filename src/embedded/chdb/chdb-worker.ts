@@ -66,7 +66,7 @@ function end(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-// Signals meant for the terminal's whole group must not take the store away before its users have finished.
+// Signals meant for all processes of a service must not take the store away before its users have finished.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
 process.on("disconnect", end);
 process.on("message", (message: ToChild) => {
@@ -83,3 +83,5 @@ process.on("message", (message: ToChild) => {
       message satisfies never;
   }
 });
+// The owner may have ended before anybody listened.
+if (!process.connected) end();

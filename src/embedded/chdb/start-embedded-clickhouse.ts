@@ -129,6 +129,8 @@ async function spawnChild(): Promise<ChildProcess> {
     execArgv: isSource ? ["--import", "tsx"] : [],
     env: { ...environment, UV_THREADPOOL_SIZE: String(CHILD_THREADS), TZ: "UTC" },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
+    // In a group of its own: Ctrl-C in a terminal goes to the whole group, and would end it before it can take signals.
+    detached: true,
   });
   try {
     await once(child, "spawn");
@@ -167,7 +169,8 @@ function comeUp(child: ChildProcess, start: StartMessage): Promise<number> {
     child.once("exit", onExit);
     child.once("error", reject);
     child.send(start, (error) => {
-      if (error !== null) settle(() => reject(error));
+      if (error !== null)
+        settle(() => reject(cannotStart(`it ended before it could be asked (${error.message})`)));
     });
   });
 }
