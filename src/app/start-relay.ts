@@ -37,6 +37,8 @@ export interface RunningRelay extends AsyncDisposable {
   readonly publicIngestUrl: string;
   readonly configStore: OpenConfigStore;
   readonly parts: () => readonly PartStatus[];
+  /** Resolves once all parts run: then `/readyz` answers 200. */
+  readonly allRunning: () => Promise<void>;
 }
 
 /**
@@ -109,6 +111,7 @@ async function startParts(
     publicIngestUrl: core.publicIngestUrl,
     configStore: core.configStore,
     parts: () => supervisor.status(),
+    allRunning: () => supervisor.allRunning(),
     [Symbol.asyncDispose]: () => supervisor[Symbol.asyncDispose](),
   };
 }

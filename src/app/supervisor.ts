@@ -23,6 +23,8 @@ export interface Supervisor extends AsyncDisposable {
    */
   add(part: Part, options?: { readonly tolerant: boolean }): Promise<void>;
   status(): readonly PartStatus[];
+  /** Resolves once all parts that were added run; never when it is disposed before. */
+  allRunning(): Promise<void>;
 }
 
 const FIRST_RESTART_DELAY_MS = 200;
@@ -39,13 +41,23 @@ export function makeSupervisor(options: {
   readonly logger: Logger;
 }): Supervisor {
   const supervised: Supervised[] = [];
+  const waiting: (() => void)[] = [];
+  const tellWaiting = (): void => {
+    if (supervised.every((entry) => entry.status().state === "running"))
+      for (const resolve of waiting.splice(0)) resolve();
+  };
   return {
     add: async (part, { tolerant } = { tolerant: false }) => {
-      const entry = new Supervised(part, options.clock, options.logger);
+      const entry = new Supervised(part, { ...options, onRestarted: tellWaiting });
       await entry.startFirst(tolerant);
       supervised.push(entry);
     },
     status: () => supervised.map((entry) => entry.status()),
+    allRunning: () =>
+      new Promise((resolve) => {
+        waiting.push(resolve);
+        tellWaiting();
+      }),
     [Symbol.asyncDispose]: async () => {
       for (const entry of [...supervised].toReversed()) await entry.stop();
     },
@@ -56,6 +68,7 @@ class Supervised {
   readonly #part: Part;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #onRestarted: () => void;
   #running: AsyncDisposable | null = null;
   #restarts = 0;
   #delayMs = FIRST_RESTART_DELAY_MS;
@@ -66,10 +79,14 @@ class Supervised {
   #generation = 0;
   #stopped = false;
 
-  constructor(part: Part, clock: Clock, logger: Logger) {
+  constructor(
+    part: Part,
+    options: { readonly clock: Clock; readonly logger: Logger; readonly onRestarted: () => void },
+  ) {
     this.#part = part;
-    this.#clock = clock;
-    this.#logger = logger.child({ part: part.name });
+    this.#clock = options.clock;
+    this.#logger = options.logger.child({ part: part.name });
+    this.#onRestarted = options.onRestarted;
   }
 
   async startFirst(tolerant: boolean): Promise<void> {
@@ -133,6 +150,7 @@ class Supervised {
     try {
       await this.#start();
       this.#logger.info({ restarts: this.#restarts }, "part.restarted");
+      this.#onRestarted();
     } catch (error) {
       this.#onFailure(toError(error));
     }

@@ -40,7 +40,7 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
   if (relay === "ended" || relay === "late") return stopped(relay, logger);
   await using running = stopInTime(relay, limit, logger);
   const key = await firstKey({ config, relay, logger, signal: io.signal });
-  logger.info({ api: relay.apiPort, ingest: relay.ingestPort, ops: relay.opsPort }, "relay.ready");
+  tellWhenReady(relay, logger, io.signal);
   await printWelcome(io, { config, relay, key, logger });
   await aborted(io.signal);
   logger.info({}, "relay.stopping");
@@ -71,6 +71,20 @@ async function startUnlessStopped(options: {
     if (error !== signal.reason) logger.warn({ err: messageOf(error) }, "relay.start_broken_off");
     return "ended";
   }
+}
+
+/** Ready is what `/readyz` calls so. Until then, what it waits for. */
+function tellWhenReady(relay: RunningRelay, logger: Logger, signal: AbortSignal): void {
+  const ports = { api: relay.apiPort, ingest: relay.ingestPort, ops: relay.opsPort };
+  const waitsFor = relay
+    .parts()
+    .filter(({ state }) => state !== "running")
+    .map(({ name, lastError }) => ({ part: name, err: lastError }));
+  if (waitsFor.length === 0) return logger.info(ports, "relay.ready");
+  logger.warn({ ...ports, waitsFor }, "relay.waiting");
+  void relay.allRunning().then(() => {
+    if (!signal.aborted) logger.info(ports, "relay.ready");
+  });
 }
 
 interface KeyCheck {

@@ -111,6 +111,26 @@ describe("the supervisor", () => {
     expect(supervisor.status().map(({ lastError }) => lastError)).toEqual(told);
   });
 
+  it("tells when all parts run, also the one that waited for its store", async () => {
+    const clock = makeManualClock();
+    await using supervisor = makeSupervisor({ clock, logger: makeSilentLogger() });
+    let isAway = true;
+    const start = async (): Promise<AsyncDisposable> => {
+      if (isAway) throw new Error("the store is away");
+      return { [Symbol.asyncDispose]: async () => {} };
+    };
+    await supervisor.add({ name: "schema", start }, { tolerant: true });
+    await supervisor.add(makePart("server", []));
+    let isReady = false;
+    void supervisor.allRunning().then(() => (isReady = true));
+    await clock.advance(200);
+    expect(isReady).toBe(false);
+    isAway = false;
+    await clock.advance(400);
+    expect(isReady).toBe(true);
+    await supervisor.allRunning();
+  });
+
   it("throws what the first start throws", async () => {
     const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
     await expect(

@@ -60,7 +60,7 @@ describe("relay start", () => {
   }, 120_000);
 
   it.skipIf(postgres instanceof Error && skipOrFail("PostgreSQL", postgres))(
-    "makes its bootstrap key when PostgreSQL comes later: the key was unknown until the next start",
+    "waits for PostgreSQL, then is ready and makes its bootstrap key: it called itself ready at once, and the key was unknown until the next start",
     async () => {
       const { hostname: host, port } = new URL((postgres as TestPostgresServer).url);
       await using proxy = await startTcpProxy({
@@ -76,7 +76,15 @@ describe("relay start", () => {
       });
       await relay.start();
       expect(relay.output()).toContain("relay.bootstrap_key_not_checked");
+      expect(relay.output()).toMatch(
+        /"waitsFor":\[{"part":"configuration","err":"[^"]+"}.*"relay.waiting"/,
+      );
+      expect(relay.output()).not.toContain("relay.ready");
+      const readyz = `http://127.0.0.1:${relay.ports.ops}/readyz`;
+      expect((await fetch(readyz)).status).toBe(503);
       proxy.setMode("pass");
+      await waitFor("all parts", () => relay.output().includes('"relay.ready"'), 30_000);
+      expect((await fetch(readyz)).status).toBe(200);
       await waitFor(
         "the key",
         () =>

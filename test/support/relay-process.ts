@@ -70,6 +70,7 @@ export interface RelayProcess extends AsyncDisposable {
   output(): string;
   pid(): number;
   isRunning(): boolean;
+  /** Resolves when it listens, though a part may still wait for its store. */
   start(): Promise<void>;
   kill(signal: NodeJS.Signals): Promise<number | null>;
 }
@@ -114,7 +115,7 @@ export async function makeRelayProcess(
     await new Promise<void>((resolve, reject) => {
       const onText = (text: string): void => {
         printed += text;
-        if (printed.includes('"relay.ready"', startedAt)) resolve();
+        if (/"relay\.(ready|waiting)"/.test(printed.slice(startedAt))) resolve();
       };
       started.stdout?.setEncoding("utf8").on("data", onText);
       started.stderr?.setEncoding("utf8").on("data", onText);
