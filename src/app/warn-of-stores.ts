@@ -17,7 +17,7 @@ export function warnOfStores(
       logger.warn(
         {
           roles,
-          mend: "add delivery to RELAY_ROLES: no other process can do it on this directory",
+          mend: "add delivery to RELAY_ROLES, since no other process can do it on this directory; or, where others deliver, set KAFKA_BROKERS as they have",
         },
         "relay.nobody_delivers",
       );

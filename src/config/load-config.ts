@@ -3,11 +3,15 @@ import { availableParallelism } from "node:os";
 import { z } from "zod";
 import { UsageError } from "../domain/errors.ts";
 import type { KafkaConfig, RelayConfig } from "./config.ts";
-import { nearestName } from "./nearest-name.ts";
+import { isNearMiss, nearestName } from "./nearest-name.ts";
 import { VARIABLE_NAMES, VARIABLES } from "./variables.ts";
 
 const schema = z.object(VARIABLES);
 type Values = z.output<typeof schema>;
+
+const STORE_VARIABLES = VARIABLE_NAMES.filter((name) =>
+  /^(?:DATABASE|CLICKHOUSE|KAFKA)_/.test(name),
+);
 
 /**
  * Checks the environment as a whole.
@@ -16,6 +20,7 @@ type Values = z.output<typeof schema>;
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): RelayConfig {
   const given = withoutInjected(env);
   refuseUnknownNames(given);
+  refuseMistypedStores(env);
   const parsed = schema.safeParse(given);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
@@ -52,6 +57,21 @@ function refuseUnknownNames(given: Readonly<Record<string, string>>): void {
   for (const name of Object.keys(given)) {
     if ((VARIABLE_NAMES as readonly string[]).includes(name)) continue;
     throw new UsageError(`unknown variable ${name}: did you mean ${nearestVariable(name)}?`);
+  }
+}
+
+/**
+ * Names without our prefix may be another program's. Only one that is almost a store's is refused: in silence it would mean an embedded
+ * store. Where the right one is there, even empty, the other is not meant for us.
+ */
+function refuseMistypedStores(env: Readonly<Record<string, string | undefined>>): void {
+  for (const [name, value] of Object.entries(env)) {
+    if (value === undefined || value === "" || isOurs(name)) continue;
+    const meant = STORE_VARIABLES.find((known) => isNearMiss(name, known));
+    if (meant === undefined || env[meant] !== undefined) continue;
+    throw new UsageError(
+      `unknown variable ${name}: did you mean ${meant}? (where it is another program's, set ${meant} to nothing)`,
+    );
   }
 }
 

@@ -1,4 +1,7 @@
-/** The candidate with the smallest edit distance (Levenshtein), for "did you mean …?". */
+/** A near miss has no more typing errors than this. */
+const MOST_ERRORS = 2;
+
+/** The candidate with the smallest edit distance, for "did you mean …?". */
 export function nearestName(name: string, candidates: readonly string[]): string {
   let best = candidates[0] ?? "";
   let bestDistance = Number.POSITIVE_INFINITY;
@@ -12,17 +15,36 @@ export function nearestName(name: string, candidates: readonly string[]): string
   return best;
 }
 
+/** Whether one was meant and the other typed. Another word in place of a short one (`_SSL` of `_URL`) is another name, not a typing error. */
+export function isNearMiss(name: string, known: string): boolean {
+  const distance = editDistance(name, known);
+  if (distance === 0 || distance > MOST_ERRORS) return false;
+  const [typed, meant] = [name.split("_"), known.split("_")];
+  return (
+    typed.length !== meant.length ||
+    meant.every((word, index) => editDistance(typed[index] ?? "", word) * 2 < word.length)
+  );
+}
+
+/** Letters to insert, drop, replace, or swap with their neighbour (Damerau-Levenshtein, optimal string alignment). */
 function editDistance(from: string, to: string): number {
+  let beforePrevious: number[] = [];
   let previous = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let row = 1; row <= from.length; row += 1) {
     const current = [row];
     for (let column = 1; column <= to.length; column += 1) {
       const substitution = (previous[column - 1] ?? 0) + (from[row - 1] === to[column - 1] ? 0 : 1);
+      const isSwapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
       current.push(
-        Math.min(substitution, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1),
+        Math.min(
+          substitution,
+          (previous[column] ?? 0) + 1,
+          (current[column - 1] ?? 0) + 1,
+          isSwapped ? (beforePrevious[column - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
+        ),
       );
     }
-    previous = current;
+    [beforePrevious, previous] = [previous, current];
   }
   return previous[to.length] ?? 0;
 }

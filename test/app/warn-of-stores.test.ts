@@ -26,3 +26,12 @@ it("warns of embedded stores beside a Kafka that others may use: a second proces
   expect(warningsOf({ KAFKA_BROKERS, ...stored }, "none")).toEqual([]);
   expect(warningsOf({})).toEqual([]);
 });
+
+it("names KAFKA_BROKERS where nobody delivers: whoever had mistyped it was told to add a role", () => {
+  expect(warningsOf({ RELAY_ROLES: "ingest" })).toEqual([
+    [
+      "relay.nobody_delivers",
+      expect.objectContaining({ mend: expect.stringContaining("set KAFKA_BROKERS") as unknown }),
+    ],
+  ]);
+});

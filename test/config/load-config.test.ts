@@ -144,6 +144,28 @@ describe("configuration", () => {
     expect(() => loadConfig(env as Record<string, string>)).not.toThrow();
   });
 
+  it.each([
+    ["KAFKA_BROKER", "KAFKA_BROKERS"],
+    ["KAFKABROKERS", "KAFKA_BROKERS"],
+    ["KAFKA_SASL_USER_NAME", "KAFKA_SASL_USERNAME"],
+    ["DATABASE_URI", "DATABASE_URL"],
+    ["DATABSE_ULR", "DATABASE_URL"],
+    ["CLICKHOUSE_URLS", "CLICKHOUSE_URL"],
+  ])("refuses %s, almost %s: it meant an embedded store, in silence", (name, right) => {
+    expect(refusal({ [name]: "somewhere" })).toBe(
+      `unknown variable ${name}: did you mean ${right}? (where it is another program's, set ${right} to nothing)`,
+    );
+    expect(() => loadConfig({ [name]: "somewhere", [right]: "" })).not.toThrow();
+  });
+
+  it.each(
+    "KAFKA_HOME KAFKA_OPTS KAFKA_URL KAFKA_TLS KAFKA_PORT CLICKHOUSE_USER CLICKHOUSE_DB DATABASE_SSL DATABASE PGHOST LOGLEVEL".split(
+      " ",
+    ),
+  )("takes %s for another program's", (name) => {
+    expect(() => loadConfig({ [name]: "something" })).not.toThrow();
+  });
+
   it("refuses to share port 0, of which each process would get another: URLs had the port 0", () => {
     const shared = { RELAY_INGEST_SHARE_PORT: "true", RELAY_INGEST_PORT: "0" };
     expect(refusal(shared)).toBe(
