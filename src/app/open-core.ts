@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { migrateClickHouse } from "../adapters/clickhouse/migrate.ts";
+import { migrateClickHouse, NewerSchemaError } from "../adapters/clickhouse/migrate.ts";
 import { makeBundleReader } from "../adapters/postgres/bundle-reader.ts";
 import { makeConfigCache } from "../management/config-cache.ts";
 import { makeSecretBox } from "../management/secret-box.ts";
+import { UsageError } from "../domain/errors.ts";
 import type { Core } from "./core.ts";
 import { loadEncryptionKey } from "./encryption-key.ts";
 import { followConfiguration, makeLateTokens } from "./follow-configuration.ts";
@@ -119,12 +120,19 @@ function opened(name: string, resource: AsyncDisposable): Part {
 
 function eventSchema(
   client: EventStoreClients["writes"],
-  { retentionDays, clickhouseCluster }: Core["config"],
+  { retentionDays, clickhouseCluster, clickhouseUrl }: Core["config"],
 ): Part {
   return {
     name: "event-schema",
     start: async () => {
-      await migrateClickHouse(client, { retentionDays, cluster: clickhouseCluster ?? undefined });
+      try {
+        await migrateClickHouse(client, { retentionDays, cluster: clickhouseCluster ?? undefined });
+      } catch (error) {
+        // Nobody else brings the embedded one back to what this version knows.
+        if (clickhouseUrl === null && error instanceof NewerSchemaError)
+          throw new UsageError(error.message, { cause: error });
+        throw error;
+      }
       return { [Symbol.asyncDispose]: async () => {} };
     },
   };

@@ -3,6 +3,7 @@ import { access, chmod, constants, mkdir, readdir, realpath } from "node:fs/prom
 import { dirname, join, resolve } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { claim } from "./data-dir-claim.ts";
+import { checkFormat } from "./data-dir-format.ts";
 import { currentProcess } from "./data-dir-process.ts";
 import { exists } from "./exists.ts";
 
@@ -23,7 +24,7 @@ export interface AttachedDataDir {
  * Makes the directory when it is missing (0700) and claims it for this process. Where another living process has
  * it, says which: the caller then attaches through the sockets in `runDir`, or refuses. A claim ends with its
  * process, also after `kill -9`.
- * @throws {UsageError} when the directory cannot be made or written, or holds what this user may not read
+ * @throws {UsageError} when the directory cannot be made or written, holds what this user may not read, or was made by a newer relay
  */
 export async function claimDataDir(path: string): Promise<OwnedDataDir | AttachedDataDir> {
   const dir = await makeDirectory(resolve(path));
@@ -50,6 +51,7 @@ async function makeDirectory(path: string): Promise<string> {
     );
   }
   await checkStores(dir).catch((cause: unknown) => refuseForeignFiles(dir, cause));
+  await checkFormat(dir).catch((cause: unknown) => refuseForeignFiles(dir, cause));
   return dir;
 }
 

@@ -12,6 +12,11 @@ import {
   type SchemaOptions,
 } from "./schema.ts";
 
+/** A newer relay has migrated this database. */
+export class NewerSchemaError extends Error {
+  readonly code = "newer_schema";
+}
+
 interface Migration {
   readonly version: number;
   readonly name: string;
@@ -65,7 +70,7 @@ const SELECT_TABLE = `
 
 /**
  * Brings the database to this version's schema and the given retention. Safe to run twice and from two processes.
- * @throws {Error} when a newer relay has migrated this database
+ * @throws {NewerSchemaError} when a newer relay has migrated this database
  */
 export async function migrateClickHouse(
   client: ClickHouseClient,
@@ -83,7 +88,7 @@ export async function migrateClickHouse(
   const newest = MIGRATIONS.at(-1)?.version ?? 0;
   for (const version of done)
     if (version > newest)
-      throw new Error(
+      throw new NewerSchemaError(
         `the ClickHouse schema is at version ${version}, this relay knows ${newest}: start the newer relay`,
       );
   const applied: string[] = [];

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { chmod, chown, mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -144,6 +144,22 @@ describe("claimDataDir", () => {
     await writeFile(join(dir.path, "run/owner-7.json"), "{ cut");
     expect((await claimDataDir(dir.path)).kind).toBe("owner");
     expect(await readdir(join(dir.path, "run"))).toContain("owner-8.json");
+  });
+
+  it("tells a directory of a newer relay by its format, and takes one without for its own: it wrote among files that it did not know", async () => {
+    await using dir = await temporaryDir();
+    const format = join(dir.path, "format");
+    await claimDataDir(dir.path);
+    expect(await readFile(format, "utf8")).toBe("1\n");
+    await rm(format);
+    await claimDataDir(dir.path);
+    expect(await readFile(format, "utf8")).toBe("1\n");
+    await writeFile(format, "2\n");
+    const refused = claimDataDir(dir.path);
+    await expect(refused).rejects.toBeInstanceOf(UsageError);
+    await expect(refused).rejects.toThrow(
+      /^the data directory .* has the format "2", this relay knows 1: start the newer relay, restore .*$/,
+    );
   });
 
   it("says in one line what to set when the path cannot be written", async () => {

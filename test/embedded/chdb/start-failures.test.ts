@@ -9,6 +9,7 @@ import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import type * as EngineModule from "../../../src/embedded/chdb/engine.ts";
 import { waitForFormerChild } from "../../../src/embedded/chdb/former-child.ts";
 import { startEmbeddedClickHouse } from "../../../src/embedded/chdb/start-embedded-clickhouse.ts";
+import { runRelay } from "../../support/relay-process.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 
 const logger = makeSilentLogger();
@@ -91,4 +92,25 @@ test("an earlier owner's child that does not end is told in one line with its nu
     child.kill("SIGKILL");
     await once(child, "exit");
   }
+});
+
+test("a store that a newer relay has migrated ends the start with what to do: it was tried again for ever", async () => {
+  {
+    await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+    const client = connectClickHouse(embedded.url);
+    await client.command({
+      query: "CREATE TABLE schema_migrations (version UInt32) ENGINE = MergeTree ORDER BY version",
+    });
+    await client.command({ query: "INSERT INTO schema_migrations VALUES (99)" });
+    await client.close();
+  }
+  const { code, stderr } = await runRelay(["start", "--roles", "api"], {
+    RELAY_DATA_DIR: dataDir,
+    RELAY_API_PORT: "0",
+    RELAY_OPS_PORT: "0",
+  });
+  expect(stderr).toMatch(
+    /^relay: the ClickHouse schema is at version 99, this relay knows \d+: start the newer relay\n$/,
+  );
+  expect(code).toBe(2);
 });
