@@ -6,6 +6,7 @@ import { makeSecretBox } from "../management/secret-box.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { Core } from "./core.ts";
 import { loadEncryptionKey } from "./encryption-key.ts";
+import { nameClickHouse, namePostgres, namingStore } from "./explain-store-error.ts";
 import { followConfiguration, makeLateTokens } from "./follow-configuration.ts";
 import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
@@ -41,11 +42,12 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     },
     { ttlMs: config.configTtlMs },
   );
-  await supervisor.add(followConfiguration({ store: configStore, cache, box, tokens }), {
-    tolerant: true,
-  });
-  if (eventStore !== null)
-    await supervisor.add(eventSchema(eventStore.writes, config), { tolerant: true });
+  const configuration = followConfiguration({ store: configStore, cache, box, tokens });
+  await supervisor.add(namingStore(namePostgres(config), configuration), { tolerant: true });
+  if (eventStore !== null) {
+    const schema = eventSchema(eventStore.writes, config);
+    await supervisor.add(namingStore(nameClickHouse(config), schema), { tolerant: true });
+  }
   return {
     config,
     clock,

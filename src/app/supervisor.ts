@@ -1,4 +1,4 @@
-import { UsageError } from "../domain/errors.ts";
+import { systemReason, UsageError } from "../domain/errors.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/logger.ts";
 
@@ -168,11 +168,14 @@ class Supervised {
   }
 }
 
-/** With what is behind it: that a store cannot be reached does not say that its password is wrong. */
+/** With what is behind it, unless that was said: that a store cannot be reached does not say that its password is wrong. */
 function describe(error: Error): string {
   // Of several refused addresses Node says only the code.
   const said = error.message === "" && "code" in error ? String(error.code) : error.message;
-  return error.cause instanceof Error ? `${said} (${describe(error.cause)})` : said;
+  if (!(error.cause instanceof Error)) return said;
+  const behind = describe(error.cause);
+  const isSaid = said.includes(behind.trim()) || said.includes(systemReason(error.cause));
+  return isSaid ? said : `${said} (${behind})`;
 }
 
 function toError(error: unknown): Error {

@@ -1,9 +1,8 @@
 import { connectClickHouse } from "../adapters/clickhouse/connect.ts";
 import { migrateClickHouse } from "../adapters/clickhouse/migrate.ts";
+import { explainStoreError, nameClickHouse } from "../app/explain-store-error.ts";
 import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { withoutCredentials } from "../config/summarize-config.ts";
-import { explainStoreError } from "./explain-store-error.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
 
@@ -25,10 +24,7 @@ export async function migrate(io: CommandIo): Promise<void> {
       `ClickHouse: up to date${applied.length === 0 ? "" : ` (applied: ${applied.join("; ")})`}`,
     );
   } catch (error) {
-    throw explainStoreError(
-      `ClickHouse at ${withoutCredentials(new URL(config.clickhouseUrl))}`,
-      error,
-    );
+    throw explainStoreError(nameClickHouse(config), error);
   }
 }
 

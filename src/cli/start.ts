@@ -2,6 +2,7 @@ import { isIPv6 } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import { makeLogger } from "../adapters/pino/logger.ts";
+import { explainStoreError, namePostgres } from "../app/explain-store-error.ts";
 import { ensureFirstKey, firstCurlLines, type FirstKey } from "../app/first-steps.ts";
 import { startRelay, type RunningRelay } from "../app/start-relay.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
@@ -101,7 +102,8 @@ async function firstKey(check: KeyCheck): Promise<FirstKey> {
   } catch (error) {
     if (config.databaseUrl === null || error instanceof UsageError) throw error;
     // The store is away: the relay serves what it can.
-    logger.warn({ err: error, retryInMs: KEY_RETRY_MS }, "relay.bootstrap_key_not_checked");
+    const { message } = explainStoreError(namePostgres(config), error);
+    logger.warn({ err: message, retryInMs: KEY_RETRY_MS }, "relay.bootstrap_key_not_checked");
     if (config.bootstrap.apiKey !== null) void keepMakingSure(check);
     return { kind: "none" };
   }

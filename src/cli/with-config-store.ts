@@ -2,15 +2,14 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { makeLogger } from "../adapters/pino/logger.ts";
+import { explainStoreError, namePostgres } from "../app/explain-store-error.ts";
 import { openConfigStore, type OpenConfigStore } from "../app/open-config-store.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { describeDatabaseUrl } from "../config/summarize-config.ts";
 import { UsageError } from "../domain/errors.ts";
 import { claimDataDir, type OwnedDataDir } from "../embedded/data-dir.ts";
 import { attachEmbeddedPostgres } from "../embedded/pglite/start.ts";
-import { explainStoreError } from "./explain-store-error.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
 /** A relay that is starting serves its database after a few seconds. */
@@ -53,7 +52,7 @@ export async function withConfigStore(
     await work(store);
   } catch (error) {
     if (config.databaseUrl === null) throw error;
-    throw explainStoreError(`PostgreSQL at ${describeDatabaseUrl(config.databaseUrl)}`, error);
+    throw explainStoreError(namePostgres(config), error);
   }
 }
 

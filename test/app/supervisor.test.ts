@@ -91,17 +91,26 @@ describe("the supervisor", () => {
     await supervisor[Symbol.asyncDispose]();
   });
 
-  it("tells why a part failed with what is behind it: a wrong password was a store that cannot be reached", async () => {
+  it("tells why a part failed with what is behind it: a wrong password was a store that cannot be reached, and what was said was said again", async () => {
     await using supervisor = makeSupervisor({
       clock: makeManualClock(),
       logger: makeSilentLogger(),
     });
     const refused = Object.assign(new Error(""), { code: "ECONNREFUSED" });
-    const told = ["wrong password", "cannot be reached (wrong password)", "down (ECONNREFUSED)"];
+    const told = [
+      "wrong password",
+      "cannot be reached (wrong password)",
+      "down (ECONNREFUSED)",
+      "no answer: connect ECONNREFUSED ::1:1",
+      "cannot be reached (ECONNREFUSED)",
+    ];
+    const behind = Object.assign(new Error("connect ECONNREFUSED ::1:1"), { code: "ECONNREFUSED" });
     const errors = [
       new Error("wrong password"),
       new Error("cannot be reached", { cause: new Error("wrong password") }),
       new Error("down", { cause: refused }),
+      new Error("no answer: connect ECONNREFUSED ::1:1", { cause: behind }),
+      new Error("cannot be reached (ECONNREFUSED)", { cause: behind }),
     ];
     for (const error of errors)
       await supervisor.add(

@@ -77,7 +77,7 @@ describe("relay start", () => {
       await relay.start();
       expect(relay.output()).toContain("relay.bootstrap_key_not_checked");
       expect(relay.output()).toMatch(
-        /"waitsFor":\[{"part":"configuration","err":"[^"]+"}.*"relay.waiting"/,
+        /"waitsFor":\[{"part":"configuration","err":"PostgreSQL at [^"]+"}.*"relay.waiting"/,
       );
       expect(relay.output()).not.toContain("relay.ready");
       const readyz = `http://127.0.0.1:${relay.ports.ops}/readyz`;

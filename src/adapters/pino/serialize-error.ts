@@ -15,8 +15,17 @@ export function serializeError(value: unknown): unknown {
   for (const [name, field] of Object.entries(stdSerializers.err(value)))
     if (typeof field === "string") shown[name] = redact(field);
     else if (typeof field === "number" || typeof field === "boolean") shown[name] = field;
+  shown["message"] = redact(messageOf(value));
   if (value instanceof AggregateError) shown["errors"] = value.errors.map(serializeError);
   return shown;
+}
+
+/** With the messages of its causes, but for what was said already: many errors quote their cause. */
+function messageOf(error: Error, above: readonly Error[] = []): string {
+  const { message, cause } = error;
+  if (!(cause instanceof Error) || above.includes(cause)) return message;
+  const behind = messageOf(cause, [...above, error]);
+  return message.includes(behind.trim()) ? message : `${message}: ${behind}`;
 }
 
 function redact(text: string): string {

@@ -21,6 +21,14 @@ test.each(["err", "error"])("an error given as `%s` says what failed, and why", 
   });
 });
 
+test("an error that quotes its cause says it once", () => {
+  const cause = new Error("connect ECONNREFUSED ::1:1");
+  const error = new Error(`ClickHouse does not answer: ${cause.message}`, { cause });
+  expect(lineOf({ error })["error"]).toMatchObject({ message: error.message });
+  cause.cause = error;
+  expect(lineOf({ error })["error"]).toMatchObject({ message: error.message });
+});
+
 test("a plain error and those of several addresses are shown", () => {
   expect(lineOf({ error: new TypeError("no rows") })["error"]).toMatchObject({
     type: "TypeError",

@@ -1,0 +1,45 @@
+import type { RelayConfig } from "../config/config.ts";
+import { describeDatabaseUrl, withoutCredentials } from "../config/summarize-config.ts";
+import { RelayError, UsageError } from "../domain/errors.ts";
+import type { Part } from "./supervisor.ts";
+
+/** For errors: which PostgreSQL, without credentials. */
+export function namePostgres({ databaseUrl }: Pick<RelayConfig, "databaseUrl">): string {
+  if (databaseUrl === null) return "the embedded PostgreSQL";
+  return `PostgreSQL at ${describeDatabaseUrl(databaseUrl)}`;
+}
+
+/** As `namePostgres`. */
+export function nameClickHouse({ clickhouseUrl }: Pick<RelayConfig, "clickhouseUrl">): string {
+  if (clickhouseUrl === null) return "the embedded ClickHouse";
+  return `ClickHouse at ${withoutCredentials(new URL(clickhouseUrl))}`;
+}
+
+/** The part, with its store named in whatever its start throws. */
+export function namingStore(store: string, part: Part): Part {
+  return {
+    ...part,
+    start: async (failed) => {
+      try {
+        return await part.start(failed);
+      } catch (error) {
+        throw explainStoreError(store, error);
+      }
+    },
+  };
+}
+
+/**
+ * One line that names the store: what the network says is told by its code, what the server says by its first line.
+ * @param store such as `PostgreSQL at postgresql://host/database`, without credentials
+ */
+export function explainStoreError(store: string, error: unknown): Error {
+  if (error instanceof UsageError) return error;
+  const root = error instanceof RelayError && error.cause !== undefined ? error.cause : error;
+  if (!(root instanceof Error)) return new RelayError("unavailable", `${store} failed`);
+  const code = "code" in root && typeof root.code === "string" ? root.code : "";
+  const message = /^E[A-Z_]+$/.test(code)
+    ? `cannot be reached (${code})`
+    : `failed: ${root.message.split("\n", 1)[0]?.trim() ?? ""}`;
+  return new RelayError("unavailable", `${store} ${message}`, { cause: root });
+}
