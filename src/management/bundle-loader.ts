@@ -60,6 +60,7 @@ export function makeBundleLoader(ports: {
   let underway: Question | null = null;
   let asking = false;
   let downUntilMs = -Infinity;
+  let failedSinceMs: number | null = null;
 
   async function ask({ entries, askedAtChange }: Question): Promise<boolean> {
     const keys = [...entries.values()].map((entry) => entry.key);
@@ -72,14 +73,23 @@ export function makeBundleLoader(ports: {
         endpointIds: valuesOf("endpoint"),
         destinationIds: valuesOf("destination"),
       });
+      tellRestored();
       ports.onLoaded({ keys, bundles, askedAtMs, askedAtChange });
       return true;
     } catch (error) {
+      failedSinceMs ??= clock.monotonic();
       downUntilMs = clock.monotonic() + PAUSE_AFTER_FAILURE_MS;
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
       ports.logger.warn({ keys: keys.length, err: String(cause) }, "config.load_failed");
       return false;
     }
+  }
+
+  function tellRestored(): void {
+    if (failedSinceMs === null) return;
+    const afterMs = Math.round(clock.monotonic() - failedSinceMs);
+    ports.logger.info({ afterMs }, "config.load_restored");
+    failedSinceMs = null;
   }
 
   async function askAll(): Promise<void> {

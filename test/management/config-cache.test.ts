@@ -4,6 +4,7 @@ import { RelayError } from "../../src/domain/errors.ts";
 import { makeConfigCache, type ConfigCache } from "../../src/management/config-cache.ts";
 import { destinationRow, endpointRow, testBox } from "../support/postgres-rows.ts";
 import { silentLogger } from "../support/postgres.ts";
+import { makeSilentLogger } from "../support/silent-logger.ts";
 
 const TTL_MS = 30_000;
 
@@ -250,6 +251,28 @@ describe("configuration cache", () => {
     await first;
     time.advance(1);
     expect(cache.endpoint("ep_1")).toBeInstanceOf(Promise);
+  });
+
+  it("tells when the store answers again: only that it did not was told", async () => {
+    const lines: string[] = [];
+    const telling = makeConfigCache(
+      {
+        reader: store.reader,
+        box: testBox,
+        clock: time.clock,
+        logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
+        isOurToken: () => true,
+      },
+      { ttlMs: TTL_MS },
+    );
+    save();
+    for (const isDown of [false, true, false, false]) {
+      store.state.down = isDown;
+      telling.invalidateAll();
+      await telling.endpoint("ep_1");
+      time.advance(TTL_MS);
+    }
+    expect(lines).toEqual(["warn config.load_failed", "info config.load_restored"]);
   });
 
   it("holds few endpoints of large configurations: four thousand took the memory of the process", async () => {

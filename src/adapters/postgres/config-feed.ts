@@ -33,6 +33,7 @@ export function startConfigFeed(options: {
   let cancelTimer: () => void = () => undefined;
   let pauseMs = FIRST_PAUSE_MS;
   let listens = false;
+  let isLost = false;
   let ended = false;
 
   async function listen(): Promise<void> {
@@ -56,6 +57,8 @@ export function startConfigFeed(options: {
       if (client !== made) return;
       listens = true;
       pauseMs = FIRST_PAUSE_MS;
+      if (isLost) logger.info({}, "config.feed_restored");
+      isLost = false;
       options.onGap();
       beat(made);
     } catch (error) {
@@ -78,6 +81,7 @@ export function startConfigFeed(options: {
     if (client !== lost || ended) return;
     client = null;
     listens = false;
+    isLost = true;
     cancelTimer();
     lost.end().catch(() => undefined);
     logger.warn({ err: String(error), retryInMs: pauseMs }, "config.feed_lost");

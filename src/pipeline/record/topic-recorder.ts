@@ -79,14 +79,19 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
 
   const insertUntilDone = async (batch: Batch<Row>): Promise<boolean> => {
     const token = insertToken(batch.plan, batch.rows.map(options.idOf));
+    let failedSinceMs: number | null = null;
     for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(delayMs * 2, RETRY_MOST_MS)) {
       if (stopped.signal.aborted) return false;
       const startedAt = clock.monotonic();
       try {
         if (batch.rows.length > 0) await options.insert(batch.rows, token, givenUp.signal);
-        metrics.recorded(topic, batch.rows.length, (clock.monotonic() - startedAt) / 1_000);
+        const endedAt = clock.monotonic();
+        metrics.recorded(topic, batch.rows.length, (endedAt - startedAt) / 1_000);
+        if (failedSinceMs !== null)
+          logger.info({ topic, afterMs: Math.round(endedAt - failedSinceMs) }, "record.restored");
         return true;
       } catch (error) {
+        failedSinceMs ??= clock.monotonic();
         metrics.failed(topic);
         const code = error instanceof EventStoreError ? error.code : "unexpected";
         logger.warn(

@@ -19,6 +19,7 @@ import {
   projectRow,
   TEST_BOX_KEY,
 } from "../../support/postgres-rows.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { startPostgres } from "../../support/stores/postgres.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { watchStalls } from "../../support/watch-stalls.ts";
@@ -333,10 +334,11 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       const { store, endpoint } = await makeParents();
       const changes: ConfigChange[] = [];
       let gaps = 0;
+      const lines: string[] = [];
       await using feed = startConfigFeed({
         connection: server.connection,
         clock,
-        logger: silentLogger,
+        logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
         onChange: (change) => changes.push(change),
         onGap: () => (gaps += 1),
       });
@@ -355,6 +357,7 @@ describe.each(servers)("configuration store on %s", (name, start) => {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%config feed'",
       );
       await until(() => gaps === 2, "the second listen");
+      expect(lines).toEqual(["warn config.feed_lost", "info config.feed_restored"]);
       await store.endpoints.update(orgId, endpoint.id, { status: "active" });
       await until(() => changes.length === 3, "the change after it");
     },

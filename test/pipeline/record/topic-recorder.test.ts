@@ -26,6 +26,8 @@ function rig() {
   const clock = new SimClock();
   const inserts: string[][] = [];
   const commits: Commit[] = [];
+  const lines: string[] = [];
+  let failures = 0;
   let held = null as Hold | null;
   let heldInsert = null as Hold | null;
   let onIdle: (() => unknown) | null = null;
@@ -41,11 +43,13 @@ function rig() {
   const recorder = makeTopicRecorder<string>({
     topic: "events",
     clock,
-    logger: makeSilentLogger(),
+    logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
     metrics: { recorded: () => undefined, failed: () => undefined, skipped: () => undefined },
     decode,
     idOf: (row) => row,
     insert: async (rows) => {
+      failures -= 1;
+      if (failures >= 0) throw new Error("the store is away");
       inserts.push([...rows]);
       await heldInsert?.promise;
     },
@@ -67,6 +71,8 @@ function rig() {
     recorder,
     inserts,
     commits,
+    lines,
+    failInserts: (count: number) => (failures = count),
     own,
     holdCommits: () => (held = hold()).release,
     holdInserts: () => (heldInsert = hold()).release,
@@ -114,6 +120,19 @@ test("what comes just when the recorder falls idle is inserted without another p
     expect(inserts).toEqual([["a"], ["b"]]);
     expect(commits.at(-1)).toEqual({ offset: 2, metadata: "" });
   }
+});
+
+test("tells when rows go into the store again: only that they did not was told", async () => {
+  const { clock, recorder, inserts, lines, failInserts, own } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  failInserts(2);
+  for (const [offset, text] of ["a", "b"].entries()) {
+    void recorder.push(partition, [record(offset, text)]);
+    await clock.advance(10 * LINGER_MS);
+  }
+  expect(inserts).toEqual([["a"], ["b"]]);
+  expect(lines).toEqual(["warn record.failed", "warn record.failed", "info record.restored"]);
 });
 
 test("records without rows are committed without an insert", async () => {
