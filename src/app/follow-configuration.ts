@@ -52,18 +52,21 @@ export function followConfiguration(options: {
   readonly cache: ConfigCache;
   readonly box: SecretBox;
   readonly tokens: ReturnType<typeof makeLateTokens>;
+  readonly watchFeed: (listening: () => boolean) => void;
 }): Part {
-  const { store, cache, box, tokens } = options;
+  const { store, cache, box, tokens, watchFeed } = options;
   return {
     name: "configuration",
     start: async () => {
       await store.migrate();
       await refuseOtherKey(makeSealedRows(store.database), box);
       tokens.load(await ensureSetting(store.database, TOKEN_KEY_SETTING, () => randomBytes(32)));
-      return store.follow({
+      const feed = await store.follow({
         onChange: (change) => cache.apply(change),
         onGap: fillAfterGaps(cache),
       });
+      watchFeed(feed.listening);
+      return feed;
     },
   };
 }

@@ -21,11 +21,17 @@ export interface ConfigFeedHandlers {
   readonly onGap: () => void;
 }
 
+/** Made anew for ever when it breaks. */
+export interface ConfigFeed extends AsyncDisposable {
+  /** Whether changes are pushed at present. */
+  readonly listening: () => boolean;
+}
+
 /** PostgreSQL, embedded or not, with its feed of configuration changes. */
 export interface OpenConfigStore extends AsyncDisposable {
   readonly database: Database;
   readonly migrate: () => Promise<readonly string[]>;
-  readonly follow: (handlers: ConfigFeedHandlers) => Promise<AsyncDisposable>;
+  readonly follow: (handlers: ConfigFeedHandlers) => Promise<ConfigFeed>;
 }
 
 export interface ConfigStoreOptions {
@@ -88,10 +94,10 @@ async function remoteConnection(options: ConfigStoreOptions): Promise<Connection
 async function followEmbedded(
   embedded: EmbeddedPostgres,
   handlers: ConfigFeedHandlers,
-): Promise<AsyncDisposable> {
+): Promise<ConfigFeed> {
   const stop = await embedded.listen(CONFIG_CHANNEL, (payload) => {
     const change = readConfigChange(payload);
     if (change !== null) handlers.onChange(change);
   });
-  return { [Symbol.asyncDispose]: async () => stop() };
+  return { listening: () => true, [Symbol.asyncDispose]: async () => stop() };
 }

@@ -21,11 +21,13 @@ export type CoreOptions = Pick<
 > & {
   readonly dataDir: DataDirUse;
   readonly templateFile: string | null;
+  /** Tells `/metrics` whether changes of the configuration are pushed. */
+  readonly watchFeed: (listening: () => boolean) => void;
 };
 
 /** Opens the stores, and what every role stands on, as supervised parts: whoever disposes the supervisor closes them. */
 export async function openCore(options: CoreOptions): Promise<Core> {
-  const { config, clock, logger, supervisor, registry, watchLag } = options;
+  const { config, clock, logger, supervisor, registry, watchLag, watchFeed } = options;
   const key = await loadEncryptionKey(config.encryptionKey, config.dataDir);
   const box = makeSecretBox({ key, randomBytes });
   const { configStore, eventStore, log } = await openStores(options);
@@ -42,7 +44,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     },
     { ttlMs: config.configTtlMs },
   );
-  const configuration = followConfiguration({ store: configStore, cache, box, tokens });
+  const configuration = followConfiguration({ store: configStore, cache, box, tokens, watchFeed });
   await supervisor.add(namingStore(namePostgres(config), configuration), { tolerant: true });
   if (eventStore !== null) {
     const schema = eventSchema(eventStore.writes, config);

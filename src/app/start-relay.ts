@@ -65,12 +65,14 @@ async function startParts(
   const metrics = makeMetricsRegistry();
   const lagWatch = makeLagWatch();
   let hasStarted = false;
+  let isConfigPushed = () => false;
   registerAppMetrics(metrics.registry, {
     parts: () =>
       supervisor
         .status()
         .map(({ name, state, restarts }) => ({ name, up: state === "running", restarts })),
     lags: lagWatch.read,
+    isConfigPushed: () => isConfigPushed(),
   });
   const ops = await startOpsServer({
     ...config.ops,
@@ -95,6 +97,7 @@ async function startParts(
     dataDir,
     registry: metrics.registry,
     watchLag: lagWatch.watch,
+    watchFeed: (listening) => void (isConfigPushed = listening),
   });
   const roles = new Set(config.roles);
   options.signal?.throwIfAborted();

@@ -6,7 +6,11 @@ import { makeLagWatch } from "../../src/app/lag-watch.ts";
 it("a group whose lag cannot be read, or that lost a topic, shows no lag instead of its last one", async () => {
   const registry = new Registry();
   const lags = makeLagWatch();
-  registerAppMetrics(registry, { parts: () => [], lags: lags.read });
+  registerAppMetrics(registry, {
+    parts: () => [],
+    lags: lags.read,
+    isConfigPushed: () => true,
+  });
   const shown = async () =>
     (await registry.metrics()).split("\n").filter((line) => line.startsWith("relay_log_lag"));
   let delivery: ReadonlyMap<string, number> | Error = new Map([

@@ -82,9 +82,14 @@ describe("relay start", () => {
       expect(relay.output()).not.toContain("relay.ready");
       const readyz = `http://127.0.0.1:${relay.ports.ops}/readyz`;
       expect((await fetch(readyz)).status).toBe(503);
+      const metrics = `http://127.0.0.1:${relay.ports.ops}/metrics`;
+      const isPushed = async (): Promise<boolean> =>
+        (await (await fetch(metrics)).text()).includes("\nrelay_config_feed_up 1\n");
+      expect(await isPushed()).toBe(false);
       proxy.setMode("pass");
       await waitFor("all parts", () => relay.output().includes('"relay.ready"'), 30_000);
       expect((await fetch(readyz)).status).toBe(200);
+      await waitFor("the feed", isPushed, 10_000);
       await waitFor(
         "the key",
         () =>
@@ -94,6 +99,10 @@ describe("relay start", () => {
           ),
         30_000,
       );
+      // Away again it stays ready, and only this tells of it.
+      proxy.setMode("cut");
+      await waitFor("the feed's end", async () => !(await isPushed()), 10_000);
+      expect((await fetch(readyz)).status).toBe(200);
       expect(await relay.kill("SIGTERM")).toBe(0);
     },
     120_000,

@@ -11,6 +11,7 @@ export interface AppMetricSources {
   readonly lags: () => Promise<
     readonly { readonly group: string; readonly topic: string; readonly records: number }[]
   >;
+  readonly isConfigPushed: () => boolean;
 }
 
 export function registerAppMetrics(registry: Registry, sources: AppMetricSources): void {
@@ -32,6 +33,14 @@ export function registerAppMetrics(registry: Registry, sources: AppMetricSources
     collect() {
       this.reset();
       for (const part of sources.parts()) this.inc({ part: part.name }, part.restarts);
+    },
+  });
+  void new Gauge({
+    name: "relay_config_feed_up",
+    help: "1 while PostgreSQL pushes changes of the configuration to the process, 0 while it is away",
+    registers,
+    collect() {
+      this.set(sources.isConfigPushed() ? 1 : 0);
     },
   });
   void new Gauge({

@@ -107,6 +107,7 @@ it("restarts of parts are a counter, which shows the increase also where the pro
   registerAppMetrics(registry, {
     parts: () => [{ name: "recorder", up: true, restarts }],
     lags: async () => [],
+    isConfigPushed: () => true,
   });
   await registry.metrics();
   restarts = 3;
