@@ -1,3 +1,4 @@
+import { nearestName } from "../config/nearest-name.ts";
 import { PROVIDERS, VERIFICATION_METHODS } from "../domain/enums.ts";
 import type { VerificationMethod, Provider } from "../domain/enums.ts";
 import type { HeaderList } from "../domain/event.ts";
@@ -19,6 +20,24 @@ class RequestLineError extends Error {}
 
 type Fields = Readonly<Record<string, unknown>>;
 
+const REQUEST_FIELDS = [
+  "id",
+  "provider",
+  "verification_method",
+  "secret",
+  "config",
+  "verification_config",
+  "url",
+  "method",
+  "headers",
+  "body_base64",
+  "now",
+  "remote_addr",
+  "trusted_proxies",
+];
+/** What else an entry of the vectors holds: its origin, and what is expected of it. `body` has an answer of its own. */
+const OTHER_FIELDS = new Set(["kind", "origin", "source", "note", "expect", "body"]);
+
 /**
  * Answers one line of `relay verify`: a JSON request in, a JSON verdict out. Never rejects: a line that cannot be read
  * is answered with the reason `malformed_request`.
@@ -36,6 +55,7 @@ async function answerLine(line: string, ports: VerifyPorts, nowMs: () => number)
   try {
     const fields = parseObject(line);
     id = fields["id"] ?? null;
+    refuseUnknown(fields);
     const result = await verifyRequest(readRequest(fields, nowMs), ports);
     return { id, valid: result.valid, reason: result.reason, message: result.message };
   } catch (error) {
@@ -53,6 +73,14 @@ function parseObject(line: string): Fields {
   }
   if (isObject(value)) return value;
   throw new RequestLineError("the line must be a JSON object");
+}
+
+function refuseUnknown(fields: Fields): void {
+  for (const name of Object.keys(fields))
+    if (!REQUEST_FIELDS.includes(name) && !OTHER_FIELDS.has(name))
+      throw new RequestLineError(
+        `${name}: unknown field, did you mean ${nearestName(name, REQUEST_FIELDS)}?`,
+      );
 }
 
 function readRequest(fields: Fields, nowMs: () => number): VerificationRequest {

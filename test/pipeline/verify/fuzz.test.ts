@@ -240,6 +240,11 @@ describe("relay verify", () => {
   it.each([
     ["no JSON at all", "nope", /not JSON/],
     ["a list", "[]", /object/],
+    [
+      "a mistyped field, which was ignored",
+      '{"provider":"github","secrett":"x"}',
+      /^secrett: unknown field, did you mean secret\?$/,
+    ],
     ["an unknown provider", '{"id":1,"provider":"acme"}', /provider/],
     ["an unknown method", '{"verification_method":"md5"}', /verification_method/],
     ["custom without a method", "{}", /verification_method/],
