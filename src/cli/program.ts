@@ -29,11 +29,17 @@ export async function runProgram(io: CommandIo): Promise<number> {
     exitCode = code;
   });
   try {
-    await program.parseAsync([...io.argv], { from: "user" });
+    await program.parseAsync(withDeepHelp(io.argv), { from: "user" });
     return exitCode;
   } catch (error) {
     return report(error, io);
   }
+}
+
+/** Of `help keys create` the library would show `keys` only. */
+function withDeepHelp(argv: readonly string[]): string[] {
+  const [first, ...command] = argv;
+  return first === "help" && command.length > 1 ? [...command, "--help"] : [...argv];
 }
 
 function addCommands(program: Command, io: CommandIo, setExitCode: (code: number) => void): void {

@@ -9,7 +9,7 @@ import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
 import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { ROLES } from "../config/value-types.ts";
+import { roleList, ROLES } from "../config/value-types.ts";
 import { summarizeConfig } from "../config/summarize-config.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { UsageError } from "../domain/errors.ts";
@@ -21,11 +21,10 @@ const KEY_RETRY_MS = 2_000;
 
 /** `relay start`: runs until SIGTERM or SIGINT. */
 export async function start(io: CommandIo, options: { readonly roles?: string }): Promise<number> {
-  // An empty variable is as good as none; an option that is given has a value.
-  if (options.roles?.trim() === "")
-    throw new UsageError(`--roles must name at least one of ${ROLES.join(", ")}`);
   const config = loadConfig(
-    options.roles === undefined ? io.env : { ...io.env, RELAY_ROLES: options.roles },
+    options.roles === undefined
+      ? io.env
+      : { ...io.env, RELAY_ROLES: refuseWrongRoles(options.roles) },
   );
   const logger = makeLogger({
     level: config.logLevel,
@@ -46,6 +45,14 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
   await aborted(io.signal);
   logger.info({}, "relay.stopping");
   return running.stop();
+}
+
+/** An empty variable is as good as none; an option that is given has a value, and its name is not the variable's. */
+function refuseWrongRoles(list: string): string {
+  const { error } = roleList.safeParse(list);
+  if (error !== undefined)
+    throw new UsageError(`--roles ${error.issues[0]?.message ?? "is wrong"}`);
+  return list;
 }
 
 /** `ended`: told to stop meanwhile, and what was begun is stopped again; `late`: a step of the start hung until the limit. */

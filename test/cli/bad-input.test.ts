@@ -30,7 +30,7 @@ describe("bad input to the program", () => {
     [
       ["start", "--roles", "queue"],
       {},
-      "RELAY_ROLES must be a comma-separated list of api, ingest, delivery",
+      "relay: --roles must be a comma-separated list of api, ingest, delivery",
     ],
     [["start", "--roles", ""], {}, "--roles must name at least one of api, ingest, delivery"],
     [
@@ -97,6 +97,15 @@ describe("bad input to the program", () => {
     for (const command of ["start", "migrate", "keys", "demo", "verify"])
       expect(help.stdout).toContain(command);
     expect(await runRelay(["--version"])).toMatchObject({ code: 0, stdout: "0.1.0\n" });
+  });
+
+  it("help of a command with two words is that command's: it was the one of the first word", async () => {
+    const [asked, own] = [
+      await runRelay(["help", "keys", "create"]),
+      await runRelay(["keys", "create", "--help"]),
+    ];
+    expect(asked).toMatchObject({ code: 0, stdout: own.stdout });
+    expect(asked.stdout).toContain("--scope");
   });
 
   it.each(["18.20.0", "21.7.3", "24.1.0"])(
