@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-const KAFKA_VERSION = "4.1.0";
+export const KAFKA_VERSION = "4.1.0";
 const LOG4J_VERSION = "2.24.3";
 
 const POM = `<project xmlns="http://maven.apache.org/POM/4.0.0">

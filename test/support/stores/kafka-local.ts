@@ -123,7 +123,10 @@ export async function startLocalKafka(
         javaArgs("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", configOf(id)),
       ),
     ),
-  );
+  ).catch((error: unknown) => {
+    rmSync(dir, { recursive: true, force: true });
+    throw explainNoJava(java, error);
+  });
 
   const start = async (id: number) => {
     const server = startProcess(java, javaArgs("kafka.Kafka", configOf(id)), {});
@@ -172,4 +175,12 @@ function accepts(port: number): Promise<boolean> {
     });
     socket.once("error", () => resolve(false));
   });
+}
+
+function explainNoJava(java: string, error: unknown): unknown {
+  if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) return error;
+  return new Error(
+    `${java} was not found: install Java 17 or newer (apt-get install default-jre-headless), or set JAVA_HOME to it`,
+    { cause: error },
+  );
 }
