@@ -9,7 +9,7 @@ export function makeRecordMetrics(registry: Registry) {
   const labelNames = ["topic"] as const;
   const rows = new Counter({
     name: "relay_record_rows_total",
-    help: "Rows inserted into the event store",
+    help: "Rows inserted into the event store; of the topic attempts those of fan-outs, too",
     labelNames,
     registers,
   });

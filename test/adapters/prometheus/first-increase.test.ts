@@ -115,3 +115,9 @@ it("restarts of parts are a counter, which shows the increase also where the pro
   expect(text).toContain("# TYPE relay_part_restarts_total counter\n");
   expect(text).toContain('relay_part_restarts_total{part="recorder"} 3\n');
 });
+
+it("rows of fan-outs are counted with the attempts, and the help says so", async () => {
+  const registry = new Registry();
+  makeRecordMetrics(registry);
+  expect(await registry.metrics()).toMatch(/^# HELP relay_record_rows_total .*fan-outs/m);
+});
