@@ -1,6 +1,5 @@
 import { pause } from "../../domain/clock.ts";
-import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
-import { encodeOutcome } from "../log/outcome-codec.ts";
+import type { LogRecord, OwnedPartition } from "../../domain/log.ts";
 import { encodeClaim } from "./claim.ts";
 import type { Claim } from "./claim.ts";
 import { partitionOf } from "../log/partition.ts";
@@ -10,6 +9,7 @@ import { LiveTries } from "./live-tries.ts";
 import { RECOVERY_TOPICS } from "./log-positions.ts";
 import { PartitionIntake } from "./partition-intake.ts";
 import { PartitionLanes } from "./partition-lanes.ts";
+import { releasedRecord } from "./partition-records.ts";
 import { PartitionPositions } from "./partition-positions.ts";
 import type { SourceTopic } from "./partition-positions.ts";
 import { inOrder, makePartitionWriter } from "./partition-writer.ts";
@@ -177,17 +177,7 @@ export class PartitionOwner {
     this.#commits.close();
     this.#lanes.held.uncount();
     if (!idle || !this.#isOpened) return;
-    const { partition } = this.#partition;
-    const released: NewRecord = {
-      topic: "attempts",
-      key: this.#assignmentId,
-      partition,
-      value: encodeOutcome({
-        kind: "released",
-        ownerId: this.#assignmentId,
-        atMs: clock.now(),
-      }),
-    };
+    const released = releasedRecord(this.#partition, this.#assignmentId, clock.now());
     const untilMs = clock.monotonic() + LAST_WORD_MS;
     // Limits written after a next owner's would stand in their place.
     const mayWrite = () => this.#partition.exclusive() && clock.monotonic() < untilMs;

@@ -43,3 +43,13 @@ export function taskRecord(task: DeliveryTask, nowMs: number): NewRecord {
     value: encodeTask(task),
   };
 }
+
+/** An owner's last word: nothing of it is underway any more. */
+export function releasedRecord(
+  { partition }: OwnedPartition,
+  ownerId: string,
+  atMs: number,
+): NewRecord {
+  const value = encodeOutcome({ kind: "released", ownerId, atMs });
+  return { topic: "attempts", key: ownerId, partition, value };
+}
