@@ -1,4 +1,4 @@
-import { hasRoomFor } from "../../domain/append-room.ts";
+import { countedBytes } from "../../domain/counted-bytes.ts";
 import { LogError, type Position, type Topic } from "../../domain/log.ts";
 
 /** A record whose partition is decided. */
@@ -69,8 +69,10 @@ export class Accumulator {
 
   /** The records of one call travel in one batch, so they must fit: see `chunk`. @throws {LogError} */
   append(records: readonly PlacedRecord[]): Promise<readonly Appended[]> {
-    const sizeBytes = records.reduce((sum, record) => sum + sizeOf(record), 0);
-    if (!hasRoomFor(sizeBytes, this.queuedBytes, this.#options.maxQueuedBytes))
+    const { maxQueuedBytes } = this.#options;
+    const wholeBytes = records.reduce((sum, record) => sum + sizeOf(record), 0);
+    const sizeBytes = countedBytes(wholeBytes, maxQueuedBytes);
+    if (this.queuedBytes + sizeBytes > maxQueuedBytes)
       return Promise.reject(
         new LogError("log_full", `${this.queuedBytes} bytes already wait for the log`),
       );

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createConnection } from "node:net";
 import type { Socket } from "node:net";
-import { hasRoomFor } from "../../domain/append-room.ts";
+import { countedBytes } from "../../domain/counted-bytes.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { LogError } from "../../domain/log.ts";
 import type { Log, LogConsumer, NewRecord, Position } from "../../domain/log.ts";
@@ -89,9 +89,9 @@ class AttachedLog implements Log {
     const id = this.#nextId;
     this.#nextId = id === 0xffff_ffff ? 1 : id + 1;
     const frame = encodeAppend(id, records);
-    const sizeBytes = frame.length;
     const most = this.#options.maxPendingBytes ?? 64 * 1024 * 1024;
-    if (!hasRoomFor(sizeBytes, this.#pendingBytes, most))
+    const sizeBytes = countedBytes(frame.length, most);
+    if (this.#pendingBytes + sizeBytes > most)
       throw new LogError("log_full", "the embedded log has too many appends under way: try again");
     this.#pendingBytes += sizeBytes;
     return new Promise((resolve, reject) => {

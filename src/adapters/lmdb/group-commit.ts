@@ -1,4 +1,4 @@
-import { hasRoomFor } from "../../domain/append-room.ts";
+import { countedBytes } from "../../domain/counted-bytes.ts";
 import { LogError } from "../../domain/log.ts";
 import type { NewRecord, Position, Topic } from "../../domain/log.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -82,8 +82,10 @@ export class GroupCommit implements AsyncDisposable {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
     if (records.length === 0) return [];
     const prepared = records.map((record) => this.#prepare(record));
-    const sizeBytes = prepared.reduce((sum, record) => sum + sizeOf(record), 0);
-    if (!hasRoomFor(sizeBytes, this.#pendingBytes, this.#options.maxPendingBytes)) {
+    const { maxPendingBytes } = this.#options;
+    const wholeBytes = prepared.reduce((sum, record) => sum + sizeOf(record), 0);
+    const sizeBytes = countedBytes(wholeBytes, maxPendingBytes);
+    if (this.#pendingBytes + sizeBytes > maxPendingBytes) {
       this.#options.metrics.refused("log_full");
       throw new LogError("log_full", "the embedded log has too many appends under way: try again");
     }

@@ -90,19 +90,23 @@ describe("accumulator", () => {
     await Promise.all(appends);
   });
 
-  test("regression: one that is larger than the bound is taken beside others, and then nothing until it is through: it was taken only when nothing was under way", async () => {
+  test("regression: one that is larger than the bound is taken beside others, and others beside it: it was taken only when nothing was under way", async () => {
     const { accumulator, batches } = makeTarget();
     const first = accumulator.append([rec("x".repeat(2_000))]);
     const large = accumulator.append([rec("y".repeat(6_000))]);
-    await expect(accumulator.append([rec("z")])).rejects.toMatchObject({ code: "log_full" });
-    await until(() => batches.length === 1, "both are sent");
+    const last = accumulator.append([rec("z")]);
+    const another = accumulator.append([rec("y".repeat(6_000))]);
+    await expect(another).rejects.toMatchObject({ code: "log_full" });
+    await until(() => batches.length === 1, "they are sent");
     batches[0]?.succeed();
-    await Promise.all([first, large]);
+    await Promise.all([first, large, last]);
   });
 
   test("beyond its bytes it refuses with log_full, and takes again when bytes are free", async () => {
     const { accumulator, batches } = makeTarget();
-    const first = accumulator.append([rec("x".repeat(4_900))]);
+    const first = Promise.all(
+      [2_400, 2_400].map((size) => accumulator.append([rec("x".repeat(size))])),
+    );
     await expect(accumulator.append([rec("y".repeat(200))])).rejects.toMatchObject({
       code: "log_full",
       retryable: true,
