@@ -126,7 +126,7 @@ async function main(): Promise<void> {
     const clock = { ...makeSystemClock(), now: () => endMs };
     const store = makeEventStoreReader(client, undefined, clock);
     const questions = makeQuestions(
-      makeEventQueries({ store, clock }),
+      makeEventQueries({ store, clock, destinationsOf: () => ({ kind: "missing" }) }),
       {
         page: (filter, offset) =>
           store.page(

@@ -25,6 +25,7 @@ export async function runApi(
   const queries = makeEventQueries({
     store: makeEventStoreReader(reads, { mostAtOnce: mostReads }, clock),
     clock,
+    destinationsOf: (endpointId) => core.cache.destinationsOf(endpointId),
     retentionMs: retentionMsOf(config),
   });
   const management = makeManagement(

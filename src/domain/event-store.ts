@@ -78,6 +78,8 @@ export interface EventStoreReader {
   event(orgId: string, key: EventKey): Promise<EventRecord | null>;
   /** The ids of those that are stored. @param keys at most a few hundred */
   existing(orgId: string, keys: readonly EventKey[]): Promise<ReadonlySet<string>>;
+  /** The ids of those that a fan-out is stored of. @param keys at most a few hundred */
+  fannedOut(orgId: string, keys: readonly EventKey[]): Promise<ReadonlySet<string>>;
   attempts(orgId: string, key: EventKey): Promise<readonly StoredAttempt[]>;
   /** Whom the event was fanned out to, replays included; null when it never was. */
   destinations(orgId: string, key: EventKey): Promise<readonly string[] | null>;

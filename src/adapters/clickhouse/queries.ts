@@ -23,6 +23,7 @@ import {
   SELECT_ATTEMPTS,
   SELECT_EVENT,
   SELECT_EXISTING,
+  SELECT_FANNED_OUT,
   SELECT_FANOUTS,
   SELECT_SUMMARIES,
   type Count,
@@ -153,6 +154,15 @@ export function makeEventStoreReader(
     );
     return row?.count ?? 0;
   };
+  const idsOf = async (
+    query: string,
+    orgId: string,
+    keys: readonly EventKey[],
+  ): Promise<ReadonlySet<string>> => {
+    if (keys.length === 0) return new Set();
+    const rows = await select<{ id: string }>(query, pageParameters(orgId, keys));
+    return new Set(rows.map(({ id }) => id));
+  };
   return {
     page: makePage({ select, count, now: () => clock.now() }),
     count,
@@ -170,11 +180,8 @@ export function makeEventStoreReader(
       const [row] = await select<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
       return row === undefined ? null : toEvent(row, orgId, key);
     },
-    async existing(orgId, keys) {
-      if (keys.length === 0) return new Set();
-      const rows = await select<{ id: string }>(SELECT_EXISTING, pageParameters(orgId, keys));
-      return new Set(rows.map(({ id }) => id));
-    },
+    existing: (orgId, keys) => idsOf(SELECT_EXISTING, orgId, keys),
+    fannedOut: (orgId, keys) => idsOf(SELECT_FANNED_OUT, orgId, keys),
     async attempts(orgId, key) {
       const rows = await select<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
       return rows.sort(inOrderOfTries).map((row) => toAttempt(row, orgId, key));

@@ -137,6 +137,8 @@ const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}
     AND event_received_at >= ${timeOf("from_ms")}
     AND event_received_at <= ${timeOf("to_ms")}`;
 
+export const SELECT_FANNED_OUT = `SELECT DISTINCT event_id AS id FROM fanouts WHERE ${OF_PAGE}`;
+
 /**
  * Per destination the latest attempt that is not a deferral decides. A destination counts once it was fanned out
  * to; one that is only known from attempts (its fan-out record is still on its way) counts as well.

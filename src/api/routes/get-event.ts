@@ -11,7 +11,7 @@ export const getEvent = defineOperation({
   tag: "Events",
   summary: "Get an event",
   description:
-    "The event with its raw payload and every delivery attempt. An event younger than 10 s is waited for, up to 2 s.",
+    "The event with its raw payload and every delivery attempt. An event younger than 10 s is waited for, up to 2 s; so is its fan-out, within the same time, when it is younger than 5 s.",
   scope: "read",
   ids: { eventId: "event" },
   query: noQuery,

@@ -117,7 +117,8 @@ export const EventsQuery = z
     ...paging,
     ...filters,
     delivery_summary: flag.optional().openapi({
-      description: "`true` fills `delivery_summary` of each item; otherwise it is left out.",
+      description:
+        "`true` fills `delivery_summary` of each item; otherwise it is left out. It may still be null for an event of the last seconds that is being fanned out.",
     }),
   })
   .superRefine(checkPair);

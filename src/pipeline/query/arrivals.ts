@@ -13,16 +13,17 @@ interface Waiting {
 }
 
 /**
- * Waits for events that are on their way into the store. All that one organization waits for is asked for in one statement, and again
- * 50 ms after its answer: however many unknown ids it reads at once, it leaves the store to the others.
+ * Waits for what is on its way into the store: events, or their fan-outs, as `existing` finds them. All that one organization
+ * waits for is asked for in one statement, and again 50 ms after its answer: however many unknown ids it reads at once, it
+ * leaves the store to the others.
  */
 export class Arrivals {
-  readonly #store: Pick<EventStoreReader, "existing">;
+  readonly #existing: EventStoreReader["existing"];
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Waiting[]>();
 
-  constructor(store: Pick<EventStoreReader, "existing">, clock: Clock) {
-    this.#store = store;
+  constructor(existing: EventStoreReader["existing"], clock: Clock) {
+    this.#existing = existing;
     this.#clock = clock;
   }
 
@@ -71,7 +72,7 @@ export class Arrivals {
     const stored = new Set<string>();
     for (let from = 0; from < keys.length; from += MOST_IN_A_STATEMENT) {
       const some = keys.slice(from, from + MOST_IN_A_STATEMENT);
-      for (const id of await this.#store.existing(orgId, some)) stored.add(id);
+      for (const id of await this.#existing(orgId, some)) stored.add(id);
     }
     return stored;
   }

@@ -11,6 +11,7 @@ import {
 import { timeOfId } from "../../domain/ids.ts";
 import { tokenOfField } from "../../domain/searchable-leaf.ts";
 import { Arrivals } from "./arrivals.ts";
+import { FanoutArrivals, type FanoutPorts } from "./fanout-arrivals.ts";
 import { numberAttempts } from "./number-attempts.ts";
 import { searchTerms } from "./search-terms.ts";
 import { summarizeDeliveries } from "./summarize-deliveries.ts";
@@ -18,8 +19,16 @@ import { summarizeDeliveries } from "./summarize-deliveries.ts";
 /** An event this young, or by another node's clock this early, may still be on its way into the store. */
 const YOUNG_MS = 10_000;
 const WAIT_MS = 2_000;
+/** Where an older event has no fan-out, the delivery role lags or is down, and a wait would be in vain. */
+const FANOUT_YOUNG_MS = 5_000;
+/**
+ * The first page of a busy organization always has events whose fan-out is on its way. It waits for the newest alone, for as
+ * long as two batches of a quiet recorder take, and not for a busy one, which gathers its batches for a second.
+ */
+const LIST_YOUNG_MS = 1_000;
+const LIST_WAIT_MS = 400;
 
-export interface EventQueryPorts {
+export interface EventQueryPorts extends Pick<FanoutPorts, "destinationsOf"> {
   readonly store: EventStoreReader;
   readonly clock: Clock;
   /** How long events are answered with, however long the store has them. */
@@ -28,14 +37,16 @@ export interface EventQueryPorts {
 
 /**
  * The read side of the API over an event store. An event id younger than 10 s is waited for up to 2 s, so that
- * what was just answered can be read. The store drops what is older than the retention table by table, in parts of up to a day:
- * an event would be shown without the attempts that it had.
+ * what was just answered can be read; its fan-out, which is recorded apart from it, within the same 2 s. A list with
+ * summaries waits for fan-outs up to 0.4 s. The store drops what is older than the retention table by table, in parts of
+ * up to a day: an event would be shown without the attempts that it had.
  * @throws {RelayError} `unavailable` from every call when the store is down or a query hits its limit;
  *   `validation_error` for a `q` of white space
  */
 export function makeEventQueries({
   store,
   clock,
+  destinationsOf,
   retentionMs = Infinity,
 }: EventQueryPorts): EventQueries {
   const oldestMs = (): number => Math.ceil(clock.now() - retentionMs);
@@ -43,22 +54,23 @@ export function makeEventQueries({
     const fromMs = Math.max(filter.fromMs ?? -Infinity, oldestMs());
     return { ...toStoreFilter(filter), ...(fromMs === -Infinity ? {} : { fromMs }) };
   };
-  const arrivals = new Arrivals(store, clock);
+  const arrivals = new Arrivals((orgId, keys) => store.existing(orgId, keys), clock);
+  const fanouts = new FanoutArrivals({ store, clock, destinationsOf });
   /** Reads at once, and only what is young and not there yet is waited for and read again. */
   const readOne = async <T>(
     orgId: string,
     id: string,
-    read: (key: EventKey) => Promise<T | null>,
+    read: (key: EventKey, endAtMs: number) => Promise<T | null>,
   ): Promise<T | null> => {
     const receivedAtMs = timeOfId("event", id);
     if (receivedAtMs === null || receivedAtMs < oldestMs()) return null;
     const key = { id, receivedAtMs };
-    const endAt = clock.monotonic() + WAIT_MS;
-    let found = await read(key);
+    const endAtMs = clock.monotonic() + WAIT_MS;
+    let found = await read(key, endAtMs);
     while (found === null) {
       const isYoung = Math.abs(clock.now() - receivedAtMs) < YOUNG_MS;
-      if (!isYoung || clock.monotonic() >= endAt) return null;
-      if (await arrivals.wait(orgId, key, endAt)) found = await read(key);
+      if (!isYoung || clock.monotonic() >= endAtMs) return null;
+      if (await arrivals.wait(orgId, key, endAtMs)) found = await read(key, endAtMs);
     }
     return found;
   };
@@ -66,11 +78,24 @@ export function makeEventQueries({
     orgId: string,
     items: readonly EventListItem[],
   ): Promise<EventListItem[]> => {
+    const endAtMs = clock.monotonic() + LIST_WAIT_MS;
     const summaries = await store.summaries(orgId, items);
+    const missing = items.filter(({ id }) => !summaries.has(id));
+    const came = await fanouts.wait(orgId, missing, { youngMs: LIST_YOUNG_MS, endAtMs });
+    const late = came.length > 0 ? await store.summaries(orgId, came) : summaries;
     const withSummaries: EventListItem[] = [];
-    for (const item of items)
-      withSummaries.push({ ...item, deliverySummary: summaries.get(item.id) ?? null });
+    for (const item of items) {
+      const deliverySummary = summaries.get(item.id) ?? late.get(item.id) ?? null;
+      withSummaries.push({ ...item, deliverySummary });
+    }
     return withSummaries;
+  };
+  const outcomes = async (orgId: string, key: EventKey) => {
+    const [attempts, destinationIds] = await Promise.all([
+      store.attempts(orgId, key),
+      store.destinations(orgId, key),
+    ]);
+    return { attempts, destinationIds };
   };
   return {
     list: (orgId, filter, range, withSummary) =>
@@ -95,13 +120,12 @@ export function makeEventQueries({
     facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toKept(filter))),
     detail: (orgId, id) =>
       answer({}, () =>
-        readOne(orgId, id, async (key) => {
-          const [event, attempts, destinationIds] = await Promise.all([
-            store.event(orgId, key),
-            store.attempts(orgId, key),
-            store.destinations(orgId, key),
-          ]);
+        readOne(orgId, id, async (key, endAtMs) => {
+          const [event, found] = await Promise.all([store.event(orgId, key), outcomes(orgId, key)]);
           if (event === null) return null;
+          const missing = found.destinationIds === null ? [event] : [];
+          const came = await fanouts.wait(orgId, missing, { youngMs: FANOUT_YOUNG_MS, endAtMs });
+          const { attempts, destinationIds } = came.length > 0 ? await outcomes(orgId, key) : found;
           return {
             event,
             attempts: numberAttempts(attempts),

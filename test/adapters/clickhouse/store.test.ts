@@ -371,6 +371,10 @@ describe("the event store", () => {
       [event.id]: { delivered: 1, failed: 1, pending: 2, total: 4 },
       [nobody.id]: { delivered: 0, failed: 0, pending: 0, total: 0 },
     });
+    const fannedOut = await reader.fannedOut("org_sum", [event, never, nobody]);
+    expect(fannedOut).toEqual(new Set([event.id, nobody.id]));
+    expect(await reader.fannedOut("org_a", [event])).toEqual(new Set());
+    expect(await reader.fannedOut("org_sum", [])).toEqual(new Set());
   });
 
   test("tells a limit that was hit from a refusal and from a store that is away", async () => {

@@ -1,7 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { EventFilter } from "../../../src/domain/event-query.ts";
 import { EventStoreError, type EventStoreReader } from "../../../src/domain/event-store.ts";
-import { makeEventQueries } from "../../../src/pipeline/query/make-event-queries.ts";
+import type { EventRecord } from "../../../src/domain/event.ts";
+import {
+  makeEventQueries,
+  type EventQueryPorts,
+} from "../../../src/pipeline/query/make-event-queries.ts";
 import { searchTerms } from "../../../src/pipeline/query/search-terms.ts";
 import { BASE_TIME_MS, makeEvent } from "../../support/clickhouse-events.ts";
 
@@ -31,12 +35,19 @@ function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
     }),
     event: async () => null,
     existing: async () => new Set(),
+    fannedOut: async () => new Set(),
     attempts: async () => [],
     destinations: async () => null,
     summaries: async () => new Map(),
     ...over,
   };
 }
+
+type Ports = Omit<EventQueryPorts, "destinationsOf"> & Partial<EventQueryPorts>;
+
+/** Over endpoints without destinations, unless told otherwise. */
+const eventQueries = (ports: Ports) =>
+  makeEventQueries({ destinationsOf: () => ({ kind: "missing" }), ...ports });
 
 describe("reading one event", () => {
   const event = makeEvent(1);
@@ -47,7 +58,7 @@ describe("reading one event", () => {
       existing: async () => new Set(clock.now() >= BASE_TIME_MS + 1_000 ? [event.id] : []),
       event: async () => (clock.now() >= BASE_TIME_MS + 1_000 ? event : null),
     });
-    const queries = makeEventQueries({ store, clock });
+    const queries = eventQueries({ store, clock });
     expect(await queries.event("org_a", event.id)).toBe(event);
     expect((await queries.detail("org_a", event.id))?.deliverySummary).toBeNull();
   });
@@ -72,7 +83,7 @@ describe("reading one event", () => {
         return { totalEvents: 0, byProvider: [], bySignatureValid: [], byAttemptStatus: [] };
       },
     });
-    const queries = makeEventQueries({ store, clock, retentionMs });
+    const queries = eventQueries({ store, clock, retentionMs });
     const oldestMs = event.receivedAtMs + 1;
     const range = { offset: 0, limit: 1 };
     expect(await queries.event("org_a", event.id)).toBeNull();
@@ -83,7 +94,7 @@ describe("reading one event", () => {
     expect(asked).toEqual([oldestMs, oldestMs, oldestMs]);
     await queries.facets("org_a", { fromMs: oldestMs + 1_000 });
     expect(asked.at(-1)).toBe(oldestMs + 1_000);
-    const longer = makeEventQueries({ store, clock, retentionMs: retentionMs + 1 });
+    const longer = eventQueries({ store, clock, retentionMs: retentionMs + 1 });
     expect(await longer.event("org_a", event.id)).toBe(event);
   });
 
@@ -102,7 +113,7 @@ describe("reading one event", () => {
       event: async (_, { id }) =>
         asked.length === 0 ? null : (stored.find((one) => one.id === id) ?? null),
     });
-    const queries = makeEventQueries({ store, clock });
+    const queries = eventQueries({ store, clock });
     const twice = [...events, ...events];
     const found = await Promise.all(twice.map(({ id }) => queries.event("org_a", id)));
     expect(found).toEqual(twice.map((one) => (stored.includes(one) ? one : null)));
@@ -120,7 +131,7 @@ describe("reading one event", () => {
       },
       event: async () => (isDown ? null : event),
     });
-    const queries = makeEventQueries({ store, clock });
+    const queries = eventQueries({ store, clock });
     const both = await Promise.allSettled([1, 2].map(() => queries.event("org_a", event.id)));
     expect(both).toMatchObject([
       { status: "rejected", reason: { code: "unavailable" } },
@@ -133,11 +144,11 @@ describe("reading one event", () => {
 
   test("gives a young one up after two seconds, and an old or malformed id at once", async () => {
     const clock = makeJumpingClock(BASE_TIME_MS + 100);
-    const queries = makeEventQueries({ store: makeStore({}), clock });
+    const queries = eventQueries({ store: makeStore({}), clock });
     expect(await queries.attempts("org_a", event.id)).toBeNull();
     expect(clock.now()).toBeGreaterThanOrEqual(BASE_TIME_MS + 2_100);
     const late = makeJumpingClock(BASE_TIME_MS + 20_000);
-    const lateQueries = makeEventQueries({ store: makeStore({}), clock: late });
+    const lateQueries = eventQueries({ store: makeStore({}), clock: late });
     expect(await lateQueries.detail("org_a", event.id)).toBeNull();
     expect(await lateQueries.event("org_a", "evt_nonsense")).toBeNull();
     expect(late.now()).toBe(BASE_TIME_MS + 20_000);
@@ -145,12 +156,124 @@ describe("reading one event", () => {
 
   test("gives one up at once that is far ahead of the clock, and waits for one that is a little", async () => {
     const clock = makeJumpingClock(BASE_TIME_MS - 3_600_000);
-    const queries = makeEventQueries({ store: makeStore({}), clock });
+    const queries = eventQueries({ store: makeStore({}), clock });
     expect(await queries.detail("org_a", event.id)).toBeNull();
     expect(clock.now()).toBe(BASE_TIME_MS - 3_600_000);
     const behind = makeJumpingClock(BASE_TIME_MS - 5_000);
-    await makeEventQueries({ store: makeStore({}), clock: behind }).event("org_a", event.id);
+    await eventQueries({ store: makeStore({}), clock: behind }).event("org_a", event.id);
     expect(behind.now()).toBeGreaterThanOrEqual(BASE_TIME_MS - 3_000);
+  });
+});
+
+describe("the fan-out of what was just received", () => {
+  const event = makeEvent(1);
+  const pending = { delivered: 0, failed: 0, pending: 2, total: 2 };
+  const active = { kind: "found", value: [{ status: "paused" }, { status: "active" }] } as const;
+  const range = { offset: 0, limit: 50 };
+  /** Events of `items` are there at once, their fan-outs at `fannedOutAtMs`. */
+  const reading = (
+    fannedOutAtMs: number,
+    {
+      atMs = BASE_TIME_MS + 200,
+      items = [event],
+      destinationsOf = () => active,
+    }: {
+      readonly atMs?: number;
+      readonly items?: readonly EventRecord[];
+      readonly destinationsOf?: EventQueryPorts["destinationsOf"];
+    } = {},
+  ) => {
+    const clock = makeJumpingClock(atMs);
+    const asked: string[] = [];
+    const isThere = () => clock.now() >= fannedOutAtMs;
+    const looked = (endpointId: string) => {
+      asked.push(endpointId);
+      return destinationsOf(endpointId);
+    };
+    const store = makeStore({
+      page: async () => ({ items, total: items.length }),
+      event: async (_, { id }) => items.find((one) => one.id === id) ?? null,
+      existing: async (_, keys) => new Set(keys.map(({ id }) => id)),
+      fannedOut: async (_, keys) => {
+        asked.push(`${keys.length}`);
+        return new Set(isThere() ? keys.map(({ id }) => id) : []);
+      },
+      destinations: async () => (isThere() ? ["dst_1", "dst_2"] : null),
+      summaries: async (_, keys) =>
+        new Map(isThere() ? keys.map(({ id }) => [id, pending] as const) : []),
+    });
+    const queries = eventQueries({ store, clock, destinationsOf: looked });
+    const summaryOf = async (id = event.id) => (await queries.detail("org_a", id))?.deliverySummary;
+    const summaries = async () => {
+      const { items: listed } = await queries.list("org_a", {}, range, true);
+      return listed.map(({ deliverySummary }) => deliverySummary);
+    };
+    return { queries, asked, summaryOf, summaries, tookMs: () => clock.now() - atMs };
+  };
+
+  test("is waited for: the summary of an accepted event was null until the other recorder had come as far", async () => {
+    const { summaryOf, tookMs } = reading(BASE_TIME_MS + 900);
+    expect(await summaryOf()).toEqual(pending);
+    expect(tookMs()).toBeLessThan(800);
+  });
+
+  test("is waited for within the same two seconds as the event itself, then the summary is null", async () => {
+    const { summaryOf, tookMs } = reading(Infinity);
+    expect(await summaryOf()).toBeNull();
+    expect(tookMs()).toBeGreaterThanOrEqual(2_000);
+    expect(tookMs()).toBeLessThan(2_100);
+  });
+
+  test("costs nothing where it is there, and where none is to come: an old event, a rejected one, no active destination", async () => {
+    const there = reading(0);
+    expect(await there.summaryOf()).toEqual(pending);
+    expect(await there.summaries()).toEqual([pending]);
+    const old = reading(Infinity, { atMs: BASE_TIME_MS + 6_000 });
+    const rejected = reading(Infinity, { items: [makeEvent(1, { signatureValid: false })] });
+    for (const none of [there, old, rejected]) {
+      if (none !== there) {
+        expect(await none.summaryOf()).toBeNull();
+        expect(await none.summaries()).toEqual([null]);
+      }
+      expect([none.asked, none.tookMs()]).toEqual([[], 0]);
+    }
+    for (const lookup of [
+      { kind: "found", value: [{ status: "paused" }, { status: "disabled" }] },
+      { kind: "missing" },
+      { kind: "unavailable" },
+    ] as const) {
+      const inactive = reading(Infinity, { destinationsOf: () => lookup });
+      expect(await inactive.summaryOf()).toBeNull();
+      expect([inactive.asked, inactive.tookMs()]).toEqual([["ep_1"], 0]);
+    }
+  });
+
+  test("is given up in time where the configuration hangs", async () => {
+    const hanging = reading(Infinity, { destinationsOf: () => new Promise(() => undefined) });
+    expect(await hanging.summaryOf()).toBeNull();
+    expect(hanging.tookMs()).toBe(2_000);
+    const late = reading(BASE_TIME_MS + 300, { destinationsOf: async () => active });
+    expect(await late.summaryOf()).toEqual(pending);
+  });
+
+  test("of a list is waited for once for all its young ones: their summaries were null", async () => {
+    const items = [1, 2, 3].map((seed) => makeEvent(seed, { endpointId: `ep_${seed % 2}` }));
+    const old = makeEvent(4, { receivedAtMs: BASE_TIME_MS - 60_000 });
+    const { asked, summaries } = reading(BASE_TIME_MS + 240, { items: [...items, old] });
+    expect(await summaries()).toEqual([pending, pending, pending, null]);
+    expect(asked).toEqual(["ep_1", "ep_0", "3"]);
+  });
+
+  test("of a list is waited for no longer than 0.4 s, and not without summaries: there are always newer ones", async () => {
+    const busy = reading(Infinity);
+    await busy.queries.list("org_a", {}, range, false);
+    expect([busy.asked, busy.tookMs()]).toEqual([[], 0]);
+    expect(await busy.summaries()).toEqual([null]);
+    expect(busy.tookMs()).toBeGreaterThanOrEqual(400);
+    expect(busy.tookMs()).toBeLessThan(500);
+    const older = reading(Infinity, { atMs: BASE_TIME_MS + 1_100 });
+    expect(await older.summaries()).toEqual([null]);
+    expect([older.asked, older.tookMs()]).toEqual([[], 0]);
   });
 });
 
@@ -165,7 +288,7 @@ describe("a page and how many match in all", () => {
         return 7;
       },
     });
-    const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+    const queries = eventQueries({ store, clock: makeJumpingClock(0) });
     const list = await queries.list("org_a", filter, { offset: 0, limit: 50 }, false);
     return { total: list.total, counted };
   };
@@ -185,7 +308,7 @@ describe("a page and how many match in all", () => {
   test("the total is what the page shows, whatever came before its count or after: while events came, a page of 11 said 23 in all", async () => {
     expect((await listing({}, 1)).total).toBe(1);
     const store = makeStore({ page: async () => ({ items, total: null }), count: async () => 2 });
-    const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+    const queries = eventQueries({ store, clock: makeJumpingClock(0) });
     const { total } = await queries.list("org_a", {}, { offset: 2, limit: 1 }, false);
     expect(total).toBe(3);
   });
@@ -197,7 +320,7 @@ describe("a page and how many match in all", () => {
         page: async () => ({ items, total: null }),
         count: async () => counts.shift()!,
       });
-      const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+      const queries = eventQueries({ store, clock: makeJumpingClock(0) });
       return (await queries.list("org_a", {}, { offset, limit: 1 }, false)).total;
     };
     expect(await totalAt(1)).toBe(5);
@@ -224,7 +347,7 @@ describe("a page and how many match in all", () => {
         return new Map(keys.map(({ id }) => [id, summary]));
       },
     });
-    const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+    const queries = eventQueries({ store, clock: makeJumpingClock(0) });
     for (const filter of [{}, { q: "abc" }]) {
       const list = await queries.list("org_a", filter, { offset: 0, limit: 50 }, true);
       expect(list).toMatchObject({ total: 7, items: [{ deliverySummary: summary }] });
@@ -240,7 +363,7 @@ describe("a page and how many match in all", () => {
         throw new EventStoreError("query_limit", "too long");
       },
     });
-    const queries = makeEventQueries({ store, clock: makeJumpingClock(0) });
+    const queries = eventQueries({ store, clock: makeJumpingClock(0) });
     for (const filter of [{}, { q: "abc" }])
       await expect(
         queries.list("org_a", filter, { offset: 0, limit: 50 }, true),
@@ -250,7 +373,7 @@ describe("a page and how many match in all", () => {
 
 describe("failures", () => {
   const failing = (code: EventStoreError["code"]) =>
-    makeEventQueries({
+    eventQueries({
       clock: makeJumpingClock(0),
       store: makeStore({
         facets: async () => {
@@ -280,7 +403,7 @@ describe("failures", () => {
   });
 
   test("q of white space alone is refused", async () => {
-    const queries = makeEventQueries({ store: makeStore({}), clock: makeJumpingClock(0) });
+    const queries = eventQueries({ store: makeStore({}), clock: makeJumpingClock(0) });
     await expect(queries.facets("org_a", { q: " \t" })).rejects.toMatchObject({
       code: "validation_error",
       field: "q",

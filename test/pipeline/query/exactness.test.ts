@@ -123,6 +123,7 @@ test(
     const queries = makeEventQueries({
       store: makeEventStoreReader(clickhouse.client),
       clock: realClock,
+      destinationsOf: () => ({ kind: "missing" }),
     });
     const decoder = new TextDecoder("utf-8", { fatal: true });
     let compared = 0;
