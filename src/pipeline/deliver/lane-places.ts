@@ -39,8 +39,8 @@ export class LanePlaces {
   }
 
   /**
-   * No more bytes shall wait in the lane: what a receiver that hangs has in flight counts as well. Nor does a large body wait for
-   * others' at receivers that may hang while the budget is short: it is better off in a delay tier.
+   * No more bytes shall wait in the lane: what a receiver that hangs has in flight counts as well. While the budget is short such a
+   * receiver gets one large body, and only what can be sent at once: all else is better off in a delay tier.
    */
   isFull(queuedBytes: number, more: Uint8Array): boolean {
     const { proven } = this.#lane;
@@ -48,7 +48,7 @@ export class LanePlaces {
     if (bytes > 0 && bytes + more.length > this.#host.options.laneBytes) return true;
     const { inFlight, isTight } = this.#host.budget;
     if (proven || !isTight || !inFlight.isLarge(more)) return false;
-    return !inFlight.hasRoom(this.#lane, more);
+    return bytes > 0 || !inFlight.hasRoom(this.#lane, more);
   }
 
   forget(): void {

@@ -26,7 +26,6 @@ export class Lane implements GateLane {
   readonly destinationId: string;
   readonly #host: LaneHost;
   readonly #queue = new LaneQueue();
-  readonly #early = new Map<DeliveryTask, () => void>();
   readonly #health: LaneHealth;
   readonly #rateLimit: LaneRateLimit;
   readonly #deferrals: LaneDeferrals;
@@ -53,7 +52,7 @@ export class Lane implements GateLane {
   }
 
   get queued(): number {
-    return this.#queue.length + this.#early.size;
+    return this.#queue.waiting;
   }
 
   get isCircuitOpen(): boolean {
@@ -131,10 +130,8 @@ export class Lane implements GateLane {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    for (const cancel of this.#early.values()) cancel();
     this.#host.onQueued(-this.queued);
-    this.#early.clear();
-    this.#queue.takeAll();
+    this.#queue.clear();
     for (const cancel of [this.#cancelRateTimer, this.#cancelEviction]) cancel?.();
     this.#places.forget();
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
@@ -142,10 +139,10 @@ export class Lane implements GateLane {
 
   #waitFor(task: DeliveryTask, delayMs: number): void {
     const cancel = this.#host.clock.schedule(delayMs, () => {
-      this.#early.delete(task);
+      this.#queue.removeEarly(task);
       this.#enqueue(task);
     });
-    this.#early.set(task, cancel);
+    this.#queue.pushEarly(task, cancel);
   }
 
   #enqueue(task: DeliveryTask): void {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BytesInFlight } from "../../../src/pipeline/deliver/bytes-in-flight.ts";
 import type { GateLane } from "../../../src/pipeline/deliver/send-gate.ts";
+import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { partitionOf } from "../../../src/pipeline/log/partition.ts";
 import { answer, HANG, OK, SimWorld } from "../../support/sim-world.ts";
 
@@ -80,6 +81,36 @@ describe("large bodies", () => {
       world.ingest({ endpointId: "ep_hung_0", body: TEN_MB });
     await world.clock.advance(10);
     expect(Math.max(...(await waitsOf(world, ["ep_1", "ep_2", "ep_3"])))).toBeLessThan(SMALL_MS);
+  });
+
+  it("regression: that are not due yet count as well: four that came out of a delay tier a second early kept their partition until then", async () => {
+    const world = hangingWorld(1);
+    world.behave("dst_hung_0", OK);
+    await world.start();
+    const dueAtMs = world.clock.now() + 1_800;
+    for (let count = 0; count < 4; count += 1)
+      world.store.write([
+        {
+          topic: "tasks",
+          key: "ep_hung_0",
+          value: encodeTask({
+            event: world.makeEvent({ endpointId: "ep_hung_0", body: TEN_MB }),
+            destinationId: "dst_hung_0",
+            run: "event",
+            trigger: "event",
+            tryNumber: 1,
+            deferrals: 1,
+            dueAtMs,
+            runStartedAtMs: world.clock.now(),
+          }),
+        },
+      ]);
+    await world.clock.advance(10);
+    // The log asks for room when it has given something.
+    world.ingest({ endpointId: "ep_none" });
+    await world.clock.advance(10);
+    expect(Math.max(...(await waitsOf(world, ["ep_1", "ep_2", "ep_3"])))).toBeLessThan(SMALL_MS);
+    await world.clock.until(() => world.ended().size === 7, 60_000, 100);
   });
 
   it("regression: larger than the budget of a partition are delivered, and delay nobody while their receiver hangs: it stood still", async () => {
