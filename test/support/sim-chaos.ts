@@ -119,7 +119,10 @@ class Chaos {
       const isFast = index === 0 && plan.kind !== "limits";
       const receiver = isFast ? "ok" : this.#pick(plan.receivers);
       const drawn = isFast ? 0 : this.#int(plan.endpoints);
-      const endpointId = `ep_${plan.kind === "crowd" && !isFast ? 1 : drawn}`;
+      let endpoint = drawn;
+      if (plan.kind === "crowd" && !isFast) endpoint = 1;
+      if (plan.kind === "large" && !isFast) endpoint = Math.max(1, drawn);
+      const endpointId = `ep_${endpoint}`;
       this.#histories.set(id, {
         id,
         endpointId,
@@ -249,13 +252,17 @@ class Chaos {
   }
 
   #ingest(): void {
-    for (let left = 1 + this.#int(this.#plan.burst); left > 0; left -= 1)
+    for (let left = 1 + this.#int(this.#plan.burst); left > 0; left -= 1) {
+      const endpoint = this.#int(this.#plan.endpoints);
+      const isLarge = this.#plan.largeBytes > 0 && endpoint > 0;
       this.#events.push(
         this.#world.ingest({
-          endpointId: `ep_${this.#int(this.#plan.endpoints)}`,
+          endpointId: `ep_${endpoint}`,
           signatureValid: this.#random() > 0.1,
+          ...(isLarge ? { body: Buffer.alloc(this.#int(this.#plan.largeBytes), "x") } : {}),
         }),
       );
+    }
   }
 
   #change(action: "pause" | "limit" | "remove" | "behave"): void {

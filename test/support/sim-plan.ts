@@ -22,7 +22,15 @@ export type Action =
 export type ReceiverKind = "ok" | "hang" | "fail" | "slow" | "retry_after" | "gone" | "mixed";
 
 /** Each kind of world is small and sharp on one promise; `mixed` has a little of everything. */
-export type WorldKind = "mixed" | "calm" | "limits" | "holds" | "retries" | "crowd" | "skew";
+export type WorldKind =
+  | "mixed"
+  | "calm"
+  | "limits"
+  | "holds"
+  | "retries"
+  | "crowd"
+  | "large"
+  | "skew";
 
 /** What one seed draws before it begins. */
 export interface Plan {
@@ -36,6 +44,8 @@ export interface Plan {
   readonly destinations: number;
   /** Most events of one step. */
   readonly burst: number;
+  /** Bodies at all endpoints but the first are up to this long; 0: all are small. */
+  readonly largeBytes: number;
   readonly actions: readonly (readonly [Action, weight: number])[];
   readonly receivers: readonly ReceiverKind[];
   /** Drawn from when a destination gets a limit. */
@@ -115,6 +125,7 @@ export function drawPlan(seed: number): Plan {
     endpoints: 2,
     destinations: 2 + int(3),
     burst: 4,
+    largeBytes: 0,
     actions: [],
     receivers: ["ok", "ok", "fail", "hang", "slow", "retry_after", "gone", "mixed", "mixed"],
     windows: some(0.05) ? ["hour", "minute"] : ["second", "second", "minute"],
@@ -245,6 +256,31 @@ export function drawPlan(seed: number): Plan {
         // More hung lanes than places: their first tries alone would fill it.
         delivery: { ...base.delivery, maxInFlight: 4 },
       };
+    case "large":
+      return {
+        ...base,
+        processes: 1,
+        endpoints: 4,
+        chaosMs: 8_000,
+        destinations: 4 + int(4),
+        receivers: ["hang", "hang", "ok"],
+        limitedShare: 0,
+        // A quarter of the budget is a partition's: some are larger than that.
+        largeBytes: some(0.2) ? 96_000 : 20_000,
+        actions: [
+          ["ingest", 50],
+          ["replay", 5],
+        ],
+        stepMs: 400,
+        timeoutMs: 15_000,
+        delivery: {
+          ...base.delivery,
+          deliveryTimeoutMs: 15_000,
+          takeoverWaitMs: 15_000 + LATE_END_MS,
+          maxPendingBytes: 256_000,
+          laneBytes: 32_000,
+        },
+      };
     case "skew":
       return {
         ...base,
@@ -270,7 +306,8 @@ function drawKind(draw: number): WorldKind {
   if (draw < 0.64) return "limits";
   if (draw < 0.78) return "holds";
   if (draw < 0.92) return "retries";
-  return draw < 0.96 ? "crowd" : "skew";
+  if (draw < 0.95) return "crowd";
+  return draw < 0.97 ? "large" : "skew";
 }
 
 /** A backlog against a limit, while its owner dies, moves or stands still. Embedded there is one owner and no wait. */
