@@ -6,7 +6,8 @@ import type { LimitsHost } from "../../../src/pipeline/deliver/lane-rate-limit.t
 
 const MAX_WAIT_MS = 2_000;
 const PUT_OFF = 400_000;
-const MEASURED = 10_000;
+const MEASURED = 2_000;
+const ROUNDS = 5;
 
 it("regression: a deferral costs the same when a part of a long backlog has come back: it walked past all that had", () => {
   let nowMs = Date.UTC(2026, 0, 1);
@@ -22,16 +23,20 @@ it("regression: a deferral costs the same when a part of a long backlog has come
   limit.configure({ rateLimitMax: 10, rateLimitWindow: "second" } as DestinationConfig);
   const plan = (deferrals: number, dueAtMs: number): number =>
     limit.plan({ deferrals, dueAtMs } as DeliveryTask, dueAtMs, nowMs + MAX_WAIT_MS);
+  /** CPU µs of the cheapest round: others' work on the machine does not count. */
   const costOfMore = (): number => {
-    const startedAt = performance.now();
-    for (let count = 0; count < MEASURED; count += 1) plan(0, nowMs);
-    return performance.now() - startedAt;
+    const costs = Array.from({ length: ROUNDS }, () => {
+      const before = process.cpuUsage();
+      for (let count = 0; count < MEASURED; count += 1) plan(0, nowMs);
+      return process.cpuUsage(before).user;
+    });
+    return Math.min(...costs);
   };
   const slots: number[] = [];
   for (let count = 0; count < PUT_OFF; count += 1) slots.push(plan(0, nowMs));
-  const beforeMs = costOfMore();
+  const beforeMicros = costOfMore();
   // Time stands still: none of them is forgotten for its age.
   const back = slots.slice(0, PUT_OFF * 0.45).filter((slotMs) => slotMs > nowMs + MAX_WAIT_MS);
   expect(back.filter((slotMs) => plan(1, slotMs) !== slotMs)).toEqual([]);
-  expect(costOfMore()).toBeLessThan(5 * beforeMs + 20);
+  expect(costOfMore()).toBeLessThan(5 * beforeMicros + 20_000);
 });
