@@ -33,7 +33,7 @@ export class PartitionLanes implements LaneHost {
   readonly assignedAtMs: number;
   readonly limitsCompleteAtMs: number;
   readonly held: HeldTasks;
-  readonly pending = new PendingWork();
+  readonly pending: PendingWork;
   limits = new KnownLimits();
   readonly #shared: SharedDelivery;
   readonly #partition: OwnedPartition;
@@ -50,6 +50,10 @@ export class PartitionLanes implements LaneHost {
     write: WriteRecords,
     budget: IntakeBudget,
   ) {
+    // What it was about stays open for the next owner.
+    this.pending = new PendingWork((error) =>
+      shared.ports.logger.error({ err: error }, "delivery.work_failed"),
+    );
     this.budget = budget;
     this.clock = shared.ports.clock;
     this.gate = shared.gate;

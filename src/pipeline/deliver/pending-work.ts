@@ -4,16 +4,19 @@ import type { Clock } from "../../domain/clock.ts";
 export class PendingWork {
   #count = 0;
   #waiting: (() => void)[] = [];
+  readonly #onError: (error: unknown) => void;
 
-  /** The work must not reject. */
+  constructor(onError: (error: unknown) => void) {
+    this.#onError = onError;
+  }
+
+  /** Work that fails is told of: an error that nobody waits for would end the process. */
   track(work: Promise<unknown>): void {
     this.#count += 1;
-    void work.then(() => {
-      this.#count -= 1;
-      if (this.#count > 0) return;
-      const waiting = this.#waiting;
-      this.#waiting = [];
-      for (const resolve of waiting) resolve();
+    const ended = (): void => this.#ended();
+    void work.then(ended, (error: unknown) => {
+      this.#onError(error);
+      ended();
     });
   }
 
@@ -28,5 +31,13 @@ export class PendingWork {
     });
     cancel();
     return this.#count === 0;
+  }
+
+  #ended(): void {
+    this.#count -= 1;
+    if (this.#count > 0) return;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
   }
 }

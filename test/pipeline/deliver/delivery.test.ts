@@ -66,6 +66,27 @@ describe("delivery", () => {
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(3);
   });
 
+  it("regression: an error in routing after the configuration was waited for leaves the record open as well: it ended the process", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    const first = await world.start();
+    world.configKind = "async";
+    const broken = vi.spyOn(PartitionLanes.prototype, "route").mockImplementationOnce(() => {
+      throw new Error("a bug");
+    });
+    world.ingest();
+    await world.clock.advance(60_000);
+    broken.mockRestore();
+    expect(world.errors).toMatchObject([
+      { message: "delivery.work_failed", fields: { err: { message: "a bug" } } },
+    ]);
+    expect(world.requestsTo("dst_1")).toHaveLength(0);
+    await world.stop(first);
+    await world.start("b");
+    await world.clock.advance(60_000);
+    expect(world.requestsTo("dst_1")).toHaveLength(1);
+  });
+
   it("only deferrals and steps between tiers wait for others to share their commit: a fan-out that a crash forgets leaves tries without a row", async () => {
     const world = new SimWorld({ delivery: { breaker: QUICK_BREAKER } });
     const urgencies = new Map<string, Set<Urgency>>();
