@@ -1,3 +1,4 @@
+import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
@@ -27,7 +28,9 @@ export interface RecallPorts {
 }
 
 /** By then the other processes have heard of it as well; and a try that was in flight may have put the next one off meanwhile. */
-const AFTER_MS = [1_000, 30_000];
+const AFTER_MS = [500, 30_000];
+/** Deletions often come many at a time. */
+const GATHER_MS = 500;
 
 /**
  * Lets tasks of deleted destinations go on soon: they would wait for their time, up to a day, only to end `dead`. What is
@@ -47,7 +50,11 @@ export class Recall {
 
   start(): void {
     this.#stopListening = this.#ports.destinations.onChange(({ endpointId, destinationId }) => {
-      void this.#isGone(endpointId, destinationId).then((isGone) => {
+      const lookup =
+        destinationId === null
+          ? this.#isEndpointDeleted(endpointId)
+          : this.#isDeleted(destinationId);
+      void lookup.then((isGone) => {
         if (isGone && !this.#isStopped)
           for (const afterMs of AFTER_MS) this.#recallAfter(afterMs, endpointId);
       });
@@ -70,27 +77,34 @@ export class Recall {
     this.#timers.add(cancel);
   }
 
-  /** One after the other: each reads all that waits in the tiers of a partition. */
+  /** All that wait together: each tier is read once for them, with all that waits in it. */
   async #run(): Promise<void> {
     this.#isRunning = true;
-    for (const endpointId of this.#endpoints) {
-      this.#endpoints.delete(endpointId);
-      for (const tier of this.#ports.tiersOf(endpointId))
+    while (this.#endpoints.size > 0 && !this.#isStopped) {
+      await pause(this.#ports.clock, GATHER_MS);
+      const byTier = new Map<TierForwarder, Set<string>>();
+      for (const endpointId of this.#endpoints)
+        for (const tier of this.#ports.tiersOf(endpointId))
+          byTier.set(tier, (byTier.get(tier) ?? new Set()).add(endpointId));
+      this.#endpoints.clear();
+      for (const [tier, endpointIds] of byTier)
         try {
-          await tier.recall(endpointId, (destinationId) => this.#isGone(endpointId, destinationId));
+          await tier.recall(endpointIds, (destinationId) => this.#isDeleted(destinationId));
         } catch (error) {
-          this.#ports.logger.warn({ endpointId, err: error }, "delay.recall_failed");
+          this.#ports.logger.warn(
+            { endpoints: endpointIds.size, err: error },
+            "delay.recall_failed",
+          );
         }
     }
     this.#isRunning = false;
   }
 
-  async #isGone(endpointId: string, destinationId: string | null): Promise<boolean> {
-    const { destinations } = this.#ports;
-    const lookup =
-      destinationId === null
-        ? await destinations.destinationsOf(endpointId)
-        : await destinations.destination(destinationId);
-    return lookup.kind === "missing";
+  async #isEndpointDeleted(endpointId: string): Promise<boolean> {
+    return (await this.#ports.destinations.destinationsOf(endpointId)).kind === "missing";
+  }
+
+  async #isDeleted(destinationId: string): Promise<boolean> {
+    return (await this.#ports.destinations.destination(destinationId)).kind === "missing";
   }
 }

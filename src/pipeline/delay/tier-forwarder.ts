@@ -102,17 +102,17 @@ export class TierForwarder {
   }
 
   /**
-   * Lets tasks of the endpoint go on now whose destination is gone. Where they lie they are passed over when their time has come;
+   * Lets tasks of these endpoints go on now whose destination is gone. Where they lie they are passed over when their time has come;
    * an owner after this one publishes them once more, for which the delivery is prepared. @throws {LogError}
    */
   async recall(
-    endpointId: string,
+    endpointIds: ReadonlySet<string>,
     isGone: (destinationId: string) => Promise<boolean>,
   ): Promise<void> {
     for await (const batch of this.#partition.read(this.#topic, this.#goneBefore)) {
       const found: LogRecord[] = [];
       for (const record of batch) {
-        const destinationId = record.key === endpointId ? destinationOf(record) : null;
+        const destinationId = endpointIds.has(record.key) ? destinationOf(record) : null;
         if (destinationId !== null && (await isGone(destinationId))) found.push(record);
       }
       const left = found.filter(

@@ -160,6 +160,8 @@ export class HeldTasks {
 
   async #publishNext(destinationId: string): Promise<"now" | "later" | "no"> {
     const chunk = await this.#read(this.index.next(destinationId, CHUNK_TASKS));
+    // Lost with the log they were in: the sweep looks again.
+    if (chunk.size === 0) return "no";
     const comesBack = [...chunk.values()].some((task) => this.#isAtHome(task));
     if (comesBack) this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
     const records = [...chunk.values()].map((task): NewRecord => ({

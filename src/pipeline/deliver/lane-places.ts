@@ -51,8 +51,13 @@ export class LanePlaces {
     return bytes > 0 || !inFlight.hasRoom(this.#lane, more);
   }
 
+  /** Nothing waits in the lane any more: a body that is not sent from here must not be kept, nor stand before others. */
+  stopWaiting(): void {
+    this.#host.budget.inFlight.forget(this.#lane);
+  }
+
   forget(): void {
     this.#host.gate.forget(this.#lane);
-    this.#host.budget.inFlight.forget(this.#lane);
+    this.stopWaiting();
   }
 }

@@ -265,6 +265,7 @@ export class Lane implements GateLane {
 
   #takeAll(): QueuedTry[] {
     const all = this.#queue.takeAll();
+    this.#places.stopWaiting();
     this.#host.onQueued(-all.length);
     return all;
   }
@@ -293,5 +294,6 @@ export class Lane implements GateLane {
           this.#deferrals.laneFull(task, config, this.inFlight > 0);
       }
     this.pump(); // What waited behind it may be smaller.
+    if (this.#queue.length === 0) this.#places.stopWaiting();
   }
 }

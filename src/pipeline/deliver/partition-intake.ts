@@ -18,7 +18,7 @@ import type { RecoveredPartition } from "./recovery.ts";
 import { RunLedger, runKeyOf } from "./run-ledger.ts";
 import type { Verdict } from "./run-ledger.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
-import { contentOf, FAN_OUT_LATER } from "./source-content.ts";
+import { contentOf, fanOutLaterKey, FAN_OUT_LATER, FIRST_STEP } from "./source-content.ts";
 import type { SourceContent } from "./source-content.ts";
 
 const CONFIG_RETRY_MS = 5_000;
@@ -62,8 +62,9 @@ export class PartitionIntake {
   /**
    * `complete` is called once the record is complete. One that cannot be read is logged and passed over; one that cannot be routed
    * stays open for the next owner. Thrown, that error would cost this one its partition, time and again, and all others there.
+   * @returns false for that one: nobody works on it
    */
-  take(record: LogRecord, complete: () => void): void {
+  take(record: LogRecord, complete: () => void): boolean {
     const { topic, offset } = record;
     const { logger } = this.#shared.ports;
     let content: SourceContent;
@@ -71,12 +72,15 @@ export class PartitionIntake {
       content = contentOf(record);
     } catch (error) {
       logger.error({ topic, offset, err: error }, "log.record_unreadable");
-      return complete();
+      complete();
+      return true;
     }
     try {
       this.#route(record, content, complete);
+      return true;
     } catch (error) {
       logger.error({ topic, offset, err: error }, "delivery.record_not_routed");
+      return false;
     }
   }
 
@@ -283,18 +287,4 @@ export class PartitionIntake {
       return onError(error);
     }
   }
-}
-
-const FIRST_STEP = { tryNumber: 1, deferrals: 0 };
-
-function fanOutLaterKey(event: EventRecord): string {
-  return runKeyOf({
-    event,
-    destinationId: FAN_OUT_LATER,
-    run: EVENT_RUN,
-    trigger: "event",
-    dueAtMs: 0,
-    runStartedAtMs: 0,
-    ...FIRST_STEP,
-  });
 }

@@ -190,15 +190,21 @@ export class PartitionOwner {
     const { offset } = record;
     const sizeBytes = record.value.length;
     this.#budget.add(sizeBytes);
+    let counts = true;
+    const release = (): void => {
+      if (counts) this.#budget.release(sizeBytes);
+      counts = false;
+    };
     let done = false;
-    this.#intake.take(record, () => {
+    const isRouted = this.#intake.take(record, () => {
       if (done) return;
       done = true;
-      this.#budget.release(sizeBytes);
+      release();
       this.#positions.complete(topic, offset);
       this.#noteCaughtUp();
       this.#commits.touch();
     });
+    if (!isRouted) release();
   }
 
   #noteCaughtUp(): void {

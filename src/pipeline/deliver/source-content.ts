@@ -1,8 +1,10 @@
+import { EVENT_RUN } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { LogRecord } from "../../domain/log.ts";
 import { decodeEvent } from "../log/event-codec.ts";
 import { decodeTask } from "../log/task-codec.ts";
+import { runKeyOf } from "./run-ledger.ts";
 
 /** A task of this destination is a fan-out that is still to be made: the configuration could not be had. */
 export const FAN_OUT_LATER = "";
@@ -19,4 +21,20 @@ export function contentOf({ topic, value }: LogRecord): SourceContent {
   return task.destinationId === FAN_OUT_LATER
     ? { kind: "fanout", event: task.event, delayed: task }
     : { kind: "try", task };
+}
+
+/** Of a fan-out that waits for nothing yet. */
+export const FIRST_STEP = { tryNumber: 1, deferrals: 0 };
+
+/** Under which a fan-out that is still to be made stands in a ledger. */
+export function fanOutLaterKey(event: EventRecord): string {
+  return runKeyOf({
+    event,
+    destinationId: FAN_OUT_LATER,
+    run: EVENT_RUN,
+    trigger: "event",
+    dueAtMs: 0,
+    runStartedAtMs: 0,
+    ...FIRST_STEP,
+  });
 }

@@ -63,6 +63,11 @@ describe("tasks that wait for a destination that is deleted", () => {
     const recalled: string[] = [];
     const deleted = new Set<string>();
     const listeners: Parameters<RecallPorts["destinations"]["onChange"]>[0][] = [];
+    const tier = {
+      recall: async (of: ReadonlySet<string>, isGone: (id: string) => Promise<boolean>) => {
+        recalled.push(`${[...of].join(" ")} ${await isGone("dst_1")}`);
+      },
+    } as unknown as TierForwarder;
     const recall = new Recall({
       clock,
       logger: makeSilentLogger(),
@@ -75,22 +80,19 @@ describe("tasks that wait for a destination that is deleted", () => {
           deleted.has(id) ? { kind: "missing" } : { kind: "found", value: [] },
         destination: async () => ({ kind: "missing" }),
       },
-      tiersOf: (endpointId) => [
-        {
-          recall: async (of: string, isGone: (id: string) => Promise<boolean>) => {
-            recalled.push(`${endpointId} ${of} ${await isGone("dst_1")}`);
-          },
-        } as unknown as TierForwarder,
-      ],
+      tiersOf: () => [tier],
     });
     recall.start();
     listeners[0]!({ endpointId: "ep_1", destinationId: null });
     await clock.advance(60_000);
     expect(recalled).toEqual([]);
-    deleted.add("ep_1");
-    listeners[0]!({ endpointId: "ep_1", destinationId: null });
+    for (const endpointId of ["ep_1", "ep_2"]) {
+      deleted.add(endpointId);
+      listeners[0]!({ endpointId, destinationId: null });
+    }
     await clock.advance(10_000);
-    expect(recalled).toEqual(["ep_1 ep_1 true"]);
+    // Once for both: it reads all that waits.
+    expect(recalled).toEqual(["ep_1 ep_2 true"]);
     recall.stop();
     await clock.advance(60_000);
     expect(recalled).toHaveLength(1);

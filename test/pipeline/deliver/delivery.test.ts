@@ -66,6 +66,28 @@ describe("delivery", () => {
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(3);
   });
 
+  it("regression: records that cannot be routed leave the others of their partition their room", async () => {
+    const world = new SimWorld({ partitions: 1, delivery: { maxPendingBytes: 4 * 1_048_576 } });
+    for (const id of ["dst_1", "dst_2"]) world.configure(id, { endpointId: `ep_${id}` });
+    await world.start();
+    const { route } = PartitionLanes.prototype;
+    const broken = vi.spyOn(PartitionLanes.prototype, "route").mockImplementation(function one(
+      this: PartitionLanes,
+      task,
+    ) {
+      if (task.destinationId === "dst_1") throw new Error("a bug");
+      return route.call(this, task);
+    });
+    for (let count = 0; count < 20; count += 1)
+      world.ingest({ endpointId: "ep_dst_1", body: Buffer.alloc(100 * 1_024) });
+    await world.clock.advance(1_000);
+    world.ingest({ endpointId: "ep_dst_2" });
+    await world.clock.advance(1_000);
+    broken.mockRestore();
+    expect(world.requestsTo("dst_2")).toHaveLength(1);
+    expect(world.errors).toHaveLength(20);
+  });
+
   it("regression: an error in routing after the configuration was waited for leaves the record open as well: it ended the process", async () => {
     const world = new SimWorld();
     world.configure("dst_1");

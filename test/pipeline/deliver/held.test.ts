@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
+import type { DestinationConfig } from "../../../src/domain/destination.ts";
+import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { HeldIndex } from "../../../src/pipeline/deliver/held-index.ts";
+import { HeldTasks } from "../../../src/pipeline/deliver/held-tasks.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { SimClock } from "../../support/sim-clock.ts";
 import { FAIL, OK, QUICK_BREAKER, SimWorld } from "../../support/sim-world.ts";
 
 const HOUR = 3_600_000;
@@ -246,4 +251,34 @@ describe("the index of held tasks", () => {
     expect(index.begunBefore("dst_1", 50, 4)).toEqual([11]);
     expect(index.begunBefore("dst_2", 50, 4)).toEqual([]);
   });
+});
+
+it("regression: held tasks whose records are gone with the log are left to the sweep: their marks were written five times a second", async () => {
+  let writes = 0;
+  const clock = new SimClock();
+  const task = firstTry(new SimWorld().makeEvent(), "dst_1", clock.now());
+  const held = new HeldTasks({
+    clock,
+    logger: makeSilentLogger(),
+    partition: { partition: 0, read: async function* () {} } as unknown as OwnedPartition,
+    retentionMs: DAY,
+    log: { writesWhole: true, partitions: 1 },
+    mayStart: () => true,
+    lookUp: () => ({ kind: "found", value: { status: "active" } as DestinationConfig }),
+    hasRoom: () => true,
+    write: async () => {
+      writes += 1;
+      return [];
+    },
+    deadRecord: () => {
+      throw new Error("nothing ends");
+    },
+    onHeld: () => undefined,
+    onDead: () => undefined,
+  });
+  held.index.note(5, { kind: "task", task });
+  held.release("dst_1");
+  await clock.advance(20_000);
+  expect(writes).toBe(0);
+  expect(held.index.has("dst_1")).toBe(true);
 });

@@ -1,5 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { BytesInFlight } from "../../../src/pipeline/deliver/bytes-in-flight.ts";
+import type { Lane } from "../../../src/pipeline/deliver/lane.ts";
 import type { GateLane } from "../../../src/pipeline/deliver/send-gate.ts";
 import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { partitionOf } from "../../../src/pipeline/log/partition.ts";
@@ -46,6 +47,40 @@ describe("large bodies", () => {
     expect(world.requestsTo("dst_hung_0")).toHaveLength(1);
     world.behave("dst_hung_0", OK);
     await world.clock.until(() => world.ended().size === 7, 300_000, 100);
+  });
+
+  it("regression: that were put off keep no place in front of others: their lanes waited on, with the bodies in memory", async () => {
+    const waiting = new Set<GateLane>();
+    const { wait, forget } = BytesInFlight.prototype;
+    vi.spyOn(BytesInFlight.prototype, "wait").mockImplementation(function waits(
+      this: BytesInFlight,
+      lane,
+      body,
+    ) {
+      wait.call(this, lane, body);
+      waiting.add(lane);
+    });
+    vi.spyOn(BytesInFlight.prototype, "forget").mockImplementation(function forgets(
+      this: BytesInFlight,
+      lane,
+    ) {
+      waiting.delete(lane);
+      return forget.call(this, lane);
+    });
+    const world = hangingWorld(6);
+    await world.start();
+    world.ingest({ endpointId: "ep_hung_0", body: TEN_MB.subarray(0, 200 * 1_024) });
+    await world.clock.advance(50);
+    let most = 0;
+    for (let index = 1; index < 6; index += 1) {
+      world.ingest({ endpointId: `ep_hung_${index}`, body: TEN_MB.subarray(0, 300 * 1_024) });
+      await world.clock.advance(100);
+      most = Math.max(most, waiting.size);
+      await world.clock.advance(2_200);
+    }
+    vi.restoreAllMocks();
+    expect(most).toBeGreaterThan(0);
+    expect([...waiting].map((lane) => (lane as Lane).queued)).toEqual([]);
   });
 
   it("regression: at five receivers that hang delay nobody in the process: all of its partitions stood for the whole timeout", async () => {
