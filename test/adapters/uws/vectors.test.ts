@@ -54,7 +54,7 @@ describe("HTTP on the wire", () => {
       const packets = WAYS[way]!(marked).map((piece) => Buffer.from(piece, "latin1"));
       const answer = await exchangeRaw(rig.server.port, packets, {
         pauseMs: 2,
-        deadlineMs: item.name === "obs-fold" ? 15_000 : 1_500,
+        deadlineMs: item.name === "obs-fold" ? 15_000 : 1_500 + 20 * packets.length,
       });
       const events = rig.log.events.filter((event) => event.query.startsWith(mark));
       if (CLOSED_BUT_NOT_REFUSED.has(item.name)) {
