@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -228,10 +228,13 @@ it("the section that the program names on another version of Node is in the READ
 });
 
 async function commandsOfChildren(pid: number): Promise<string> {
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
-  const commands = children
-    .split(" ")
-    .filter((child) => child !== "")
-    .map((child) => readFile(`/proc/${child}/cmdline`, "utf8").catch(() => ""));
+  const read = (other: string, file: string): Promise<string> =>
+    readFile(`/proc/${other}/${file}`, "utf8").catch(() => "");
+  const all = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const commands = all.map(async (other) => {
+    // proc(5): pid (name) state ppid; the name may hold anything.
+    const [, parent] = /.*\) \S+ (\d+)/s.exec(await read(other, "stat")) ?? [];
+    return Number(parent) === pid ? read(other, "cmdline") : "";
+  });
   return (await Promise.all(commands)).join("\n");
 }
