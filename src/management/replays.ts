@@ -4,6 +4,7 @@ import type { EventRecord } from "../domain/event.ts";
 import { ID_PREFIXES } from "../domain/ids.ts";
 import { LogError, type NewRecord } from "../domain/log.ts";
 import { fanoutOf } from "../domain/outcome.ts";
+import { inOrder } from "../pipeline/log/in-order.ts";
 import { encodeOutcome } from "../pipeline/log/outcome-codec.ts";
 import { encodeTask } from "../pipeline/log/task-codec.ts";
 import { noteWrite } from "./audit.ts";
@@ -60,7 +61,7 @@ export function makeReplays({
       const detail = { destinationIds: part.destinationIds, runs: [part.run] };
       await store.write(async (session) => {
         await noteWrite(session, actor, "event.replay", event.id, atMs, detail);
-        for (const records of log.writesWhole ? [steps.flat()] : steps) await append(records);
+        for (const records of inOrder(log, steps)) await append(records);
       });
     }
   }

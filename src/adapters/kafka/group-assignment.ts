@@ -83,8 +83,7 @@ export class GroupAssignment {
   receive(payload: EachBatchPayload): void {
     const { batch } = payload;
     const topic = this.#settings.topics.get(batch.topic);
-    const flow =
-      topic === undefined ? undefined : this.#owned.get(batch.partition)?.flows.get(topic);
+    const flow = this.#flowOf(topic, batch.partition);
     if (topic === undefined || flow === undefined) return;
     // A fetch that was under way while the group was joined again must not slip into the new generation.
     const fetchedFrom = Number((batch as Batch & { readonly fetchedOffset: string }).fetchedOffset);
@@ -104,7 +103,7 @@ export class GroupAssignment {
   /** The log begins behind where its owner is, since retention has passed it, or ends before. */
   async outOfRange(name: string, partition: number): Promise<void> {
     const topic = this.#settings.topics.get(name);
-    const flow = topic && this.#owned.get(partition)?.flows.get(topic);
+    const flow = this.#flowOf(topic, partition);
     if (topic === undefined || flow === undefined) return;
     try {
       const end = await offsetAt(
@@ -112,7 +111,7 @@ export class GroupAssignment {
         { topic, name, partition },
         "latest",
       );
-      if (this.#owned.get(partition)?.flows.get(topic) !== flow) return;
+      if (this.#flowOf(topic, partition) !== flow) return;
       if (end >= flow.expectedOffset) return await this.#realign(topic, partition, flow);
       this.#options.onError(
         new LogError(
@@ -196,11 +195,16 @@ export class GroupAssignment {
     const address = { topic, name: this.#settings.topicName(topic), partition };
     try {
       flow.moveTo(await offsetAt(this.#settings.session.cluster, address, "earliest"));
-      if (this.#owned.get(partition)?.flows.get(topic) === flow)
+      if (this.#flowOf(topic, partition) === flow)
         this.#seek(topic, partition, flow.expectedOffset);
     } catch (error) {
       this.#options.onError(error as Error);
     }
+  }
+
+  /** Undefined while nobody owns it, or its records are not asked for. */
+  #flowOf(topic: Topic | undefined, partition: number): TopicFlow | undefined {
+    return topic && this.#owned.get(partition)?.flows.get(topic);
   }
 
   #seek(topic: Topic, partition: number, offset: number): void {

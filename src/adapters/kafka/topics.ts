@@ -55,14 +55,11 @@ export function topicSettings(
 
 /** The largest record that one of the topics takes as they are now: those made for a larger limit keep theirs. */
 export async function largestRecordBytes(admin: Admin, names: readonly string[]): Promise<number> {
-  const { resources } = await admin.describeConfigs({
-    includeSynonyms: false,
-    resources: names.map((name) => ({
-      type: ConfigResourceTypes.TOPIC,
-      name,
-      configNames: ["max.message.bytes"],
-    })),
-  });
+  const key = "max.message.bytes";
+  const resources = await describeTopics(
+    admin,
+    names.map((name) => ({ name, keys: [key] })),
+  );
   const limits = resources.flatMap(({ configEntries }) => configEntries);
   return Math.max(0, ...limits.map(({ configValue }) => Number(configValue) - FRAMING_BYTES));
 }
@@ -230,14 +227,10 @@ async function checkSettings(
   }[],
   logger: Logger,
 ): Promise<void> {
-  const { resources } = await admin.describeConfigs({
-    includeSynonyms: false,
-    resources: specs.map(({ name, settings }) => ({
-      type: ConfigResourceTypes.TOPIC,
-      name,
-      configNames: Object.keys(settings),
-    })),
-  });
+  const resources = await describeTopics(
+    admin,
+    specs.map(({ name, settings }) => ({ name, keys: Object.keys(settings) })),
+  );
   const fatal: FatalSetting[] = [];
   for (const { name, settings } of specs) {
     const entries =
@@ -285,4 +278,20 @@ function isMoreGenerous(key: string, actual: string, wanted: string): boolean {
     default:
       return Number(actual) >= Number(wanted);
   }
+}
+
+/** The topics' settings of these keys, as the brokers have them. */
+async function describeTopics(
+  admin: Admin,
+  topics: readonly { readonly name: string; readonly keys: string[] }[],
+) {
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: topics.map(({ name, keys }) => ({
+      type: ConfigResourceTypes.TOPIC,
+      name,
+      configNames: keys,
+    })),
+  });
+  return resources;
 }

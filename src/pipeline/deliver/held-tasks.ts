@@ -4,11 +4,11 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { Log, NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
+import { inOrder } from "../log/in-order.ts";
 import { partitionOf } from "../log/partition.ts";
 import { encodeTask } from "../log/task-codec.ts";
 import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
 import { HeldIndex } from "./held-index.ts";
-import { inOrder } from "./partition-writer.ts";
 
 const CHUNK_TASKS = 200;
 const CHUNK_BYTES = 4 * 1_048_576;

@@ -93,12 +93,7 @@ export function makeDelivery(
   async function stop(): Promise<void> {
     cancelSweep?.();
     stopListening?.();
-    await Promise.all(
-      [...owners.values()].flatMap((owner) => [
-        owner.close(options.stopGraceMs),
-        owner.idle(options.stopGraceMs),
-      ]),
-    );
+    await Promise.all([...owners.values()].map((owner) => owner.close(options.stopGraceMs)));
     cutOff.abort();
     await leave();
     owners.clear();

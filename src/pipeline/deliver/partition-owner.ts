@@ -2,6 +2,7 @@ import { pause } from "../../domain/clock.ts";
 import type { LogRecord, OwnedPartition } from "../../domain/log.ts";
 import { encodeClaim } from "./claim.ts";
 import type { Claim } from "./claim.ts";
+import { inOrder } from "../log/in-order.ts";
 import { partitionOf } from "../log/partition.ts";
 import { CommitLoop } from "../log/commit-loop.ts";
 import { IntakeBudget } from "./intake-budget.ts";
@@ -12,7 +13,7 @@ import { PartitionLanes } from "./partition-lanes.ts";
 import { releasedRecord } from "./partition-records.ts";
 import { PartitionPositions } from "./partition-positions.ts";
 import type { SourceTopic } from "./partition-positions.ts";
-import { inOrder, makePartitionWriter } from "./partition-writer.ts";
+import { makePartitionWriter } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
 import { readEnds, recoverLateEnds, recoverPartition } from "./recovery.ts";
 import type { RecoveredPartition } from "./recovery.ts";
@@ -146,18 +147,14 @@ export class PartitionOwner {
 
   /**
    * Starts nothing more, waits for what is underway, commits, and says so in the log when all is said and done. Asked again (it
-   * stops, and now the partition is taken away), it takes the shorter time.
+   * stops, and now the partition is taken away), it takes the shorter time. Each who asks waits for its own time, or until nothing is
+   * underway, also of what went on after ownership had ended.
    */
   async close(graceMs: number): Promise<void> {
     this.#closing ??= this.#close(graceMs);
-    await this.idle(graceMs);
+    await this.#lanes.pending.idle(this.#shared.ports.clock, graceMs);
     this.#hurry();
     await this.#closing;
-  }
-
-  /** Resolves when nothing is underway any more, also what went on after ownership had ended. */
-  async idle(graceMs: number): Promise<void> {
-    await this.#lanes.pending.idle(this.#shared.ports.clock, graceMs);
   }
 
   async #close(graceMs: number): Promise<void> {
@@ -188,23 +185,20 @@ export class PartitionOwner {
   #takeOne(topic: SourceTopic, record: LogRecord): void {
     if (!this.#positions.begin(topic, record)) return;
     const { offset } = record;
-    const sizeBytes = record.value.length;
-    this.#budget.add(sizeBytes);
-    let counts = true;
-    const release = (): void => {
-      if (counts) this.#budget.release(sizeBytes);
-      counts = false;
-    };
+    let countedBytes = record.value.length;
+    this.#budget.add(countedBytes);
     let done = false;
     const isRouted = this.#intake.take(record, () => {
       if (done) return;
       done = true;
-      release();
+      this.#budget.release(countedBytes);
       this.#positions.complete(topic, offset);
       this.#noteCaughtUp();
       this.#commits.touch();
     });
-    if (!isRouted) release();
+    if (isRouted || done) return;
+    this.#budget.release(countedBytes);
+    countedBytes = 0;
   }
 
   #noteCaughtUp(): void {

@@ -1,6 +1,6 @@
 import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { Log, NewRecord, OwnedPartition, Position, Urgency } from "../../domain/log.ts";
+import type { NewRecord, OwnedPartition, Position, Urgency } from "../../domain/log.ts";
 import type { PartitionPositions } from "./partition-positions.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 
@@ -32,18 +32,6 @@ export function makePartitionWriter(
       return null;
     }
   };
-}
-
-/**
- * The appends that make the steps durable in their order: one where the log writes it whole, else one for each step. What says that
- * something is over must not be found without what came of it: the end of a try stands before its follow-up, which would be made beside
- * the same try made anew; and tasks before the mark that they are no longer held, which would be the last of them.
- */
-export function inOrder(
-  log: Pick<Log, "writesWhole">,
-  steps: readonly (readonly NewRecord[])[],
-): readonly (readonly NewRecord[])[] {
-  return log.writesWhole ? [steps.flat()] : steps.filter(({ length }) => length > 0);
 }
 
 /** What tells whether a partition may still be written for; `isOpen` until its owner closes. */
