@@ -1,5 +1,5 @@
 import type { StoreFilter } from "../../domain/event-store.ts";
-import { INDEXED_TEXT, isIndexed, LEAF_SHARDS, leavesOfShard, SEARCH_TEXT } from "./schema.ts";
+import { INDEXED_TEXT, indexedPart, LEAF_SHARDS, leavesOfShard, SEARCH_TEXT } from "./schema.ts";
 import { sipHash64 } from "./sip-hash.ts";
 
 /** A condition with its bound parameters. Every one begins with the organization: the only place that scopes. */
@@ -20,8 +20,11 @@ export function eventCondition(orgId: string, filter: StoreFilter): Condition {
   for (const [index, term] of filter.terms.entries()) {
     // First the text as it is: to make arbitrary bytes UTF-8 takes several times as long as to look through them.
     parts.push(`${SEARCH_TEXT} LIKE {term${index}:String}`);
-    if (isIndexed(term)) parts.push(`${INDEXED_TEXT} LIKE {term${index}:String}`);
     parameters[`term${index}`] = `%${escapeLike(term)}%`;
+    const indexed = indexedPart(term);
+    if (indexed === null) continue;
+    parts.push(`${INDEXED_TEXT} LIKE {indexed${index}:String}`);
+    parameters[`indexed${index}`] = `%${escapeLike(indexed)}%`;
   }
   if (filter.token !== undefined) {
     const leaf = sipHash64(filter.token);

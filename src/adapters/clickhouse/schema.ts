@@ -45,9 +45,14 @@ export const INDEXED_TEXT =
 const NOT_UTF8 = "\uFFFD";
 const GRAM_CHARACTERS = 4;
 
-/** Whether a text of UTF-8 that is in one of both is in the other, and the indexes can tell. */
-export function isIndexed(term: string): boolean {
-  return Array.from(term).length >= GRAM_CHARACTERS && !term.includes(NOT_UTF8);
+/**
+ * What the indexes can tell of a term: in both texts where the term is in one of them. Null where it is too little. Backslashes at
+ * the end are left out: of a pattern that ends in `\\\\%` the indexes also take grams from the middle of an escape on, and ask for
+ * the 4-gram `\\\%`, which is in no text.
+ */
+export function indexedPart(term: string): string | null {
+  const part = term.replace(/\\+$/, "");
+  return Array.from(part).length >= GRAM_CHARACTERS && !part.includes(NOT_UTF8) ? part : null;
 }
 
 /**
