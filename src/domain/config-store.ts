@@ -98,7 +98,7 @@ export interface StoreSession {
 
 /** @throws {UniqueViolation} and RelayError `unavailable` */
 export interface ConfigStore extends StoreSession {
-  /** All or nothing. */
+  /** All or nothing. Where two writes wait for each other, `work` of one is called again, once the other is done. */
   write<T>(work: (session: StoreSession) => Promise<T>): Promise<T>;
 }
 

@@ -11,7 +11,7 @@ export type RunSql = (text: string, parameters?: readonly unknown[]) => Promise<
 
 export interface Database extends AsyncDisposable {
   readonly run: RunSql;
-  /** Commits when `work` resolves, else rolls back. @throws as `run` */
+  /** Commits when `work` resolves, else rolls back. Where two wait for each other, `work` of one is called again. @throws as `run` */
   transaction<T>(work: (run: RunSql) => Promise<T>): Promise<T>;
   /** @throws {RelayError} `unavailable` with the reason */
   check(): Promise<void>;
@@ -20,6 +20,8 @@ export interface Database extends AsyncDisposable {
 /** Also how long a query waits for a connection of the pool to become free. */
 const CONNECT_TIMEOUT_MS = 8_000;
 const QUERY_TIMEOUT_MS = 15_000;
+/** Of a transaction that the server ended so that others could go on: it is done after them. */
+const MOST_REPEATS = 3;
 
 /**
  * A pool of `pg` connections. Errors: RelayError `unavailable` when PostgreSQL cannot be reached or takes no
@@ -64,38 +66,48 @@ export function openDatabase(options: {
     }
   };
 
+  const transactOnce = async <T>(work: (run: RunSql) => Promise<T>): Promise<T> => {
+    let client: PoolClient;
+    try {
+      client = await pool.connect();
+    } catch (error) {
+      throw translate(error);
+    }
+    let broken: Error | undefined;
+    const onError = (error: Error) => {
+      broken = error;
+    };
+    client.on("error", onError);
+    try {
+      await client.query("BEGIN");
+      const result = await work((text, parameters) => runOn(client, text, parameters));
+      const ended = await client.query("COMMIT");
+      // After a failed statement PostgreSQL answers COMMIT by rolling back, without an error.
+      if (ended.command === "ROLLBACK")
+        throw new Error("a statement of this transaction failed: it was rolled back");
+      return result;
+    } catch (error) {
+      const failure = translate(error);
+      // A server that does not answer would not answer a ROLLBACK either, and one that takes no writes may leave its place to
+      // another: without its connection it rolls back by itself.
+      const isStoreFailure = failure !== error && failure instanceof RelayError;
+      broken = isStoreFailure && !isConflict(failure) ? failure : await rollBack(client);
+      throw failure;
+    } finally {
+      client.off("error", onError);
+      client.release(broken);
+    }
+  };
+
   return {
     run,
     async transaction(work) {
-      let client: PoolClient;
-      try {
-        client = await pool.connect();
-      } catch (error) {
-        throw translate(error);
-      }
-      let broken: Error | undefined;
-      const onError = (error: Error) => {
-        broken = error;
-      };
-      client.on("error", onError);
-      try {
-        await client.query("BEGIN");
-        const result = await work((text, parameters) => runOn(client, text, parameters));
-        const ended = await client.query("COMMIT");
-        // After a failed statement PostgreSQL answers COMMIT by rolling back, without an error.
-        if (ended.command === "ROLLBACK")
-          throw new Error("a statement of this transaction failed: it was rolled back");
-        return result;
-      } catch (error) {
-        const failure = translate(error);
-        // A server that does not answer would not answer a ROLLBACK either, and one that takes no writes may leave its place to
-        // another: without its connection it rolls back by itself.
-        const isStoreFailure = failure !== error && failure instanceof RelayError;
-        broken = isStoreFailure ? failure : await rollBack(client);
-        throw failure;
-      } finally {
-        client.off("error", onError);
-        client.release(broken);
+      for (let repeats = 0; ; repeats += 1) {
+        try {
+          return await transactOnce(work);
+        } catch (error) {
+          if (repeats === MOST_REPEATS || !isConflict(error)) throw error;
+        }
       }
     },
     async check() {
@@ -139,6 +151,20 @@ function makeStatementNames(): (text: string) => string | undefined {
 const NOT_NOW = /^(08|53|57|25006|28|3D000|40001|40P01|55P03)/;
 const NETWORK = /^(ECONN|ENOENT|ENOTFOUND|EAI_|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)/;
 const DRIVER = /timeout|terminated|Connection ended|not queryable|Cannot use a pool/i;
+
+/** Serialization failure and deadlock: nothing is wrong with the server, nor with the connection. */
+const CONFLICT = /^40(001|P01)$/;
+
+function isConflict(error: unknown): boolean {
+  if (!(error instanceof RelayError)) return false;
+  const { cause } = error;
+  return (
+    cause instanceof Error &&
+    "code" in cause &&
+    typeof cause.code === "string" &&
+    CONFLICT.test(cause.code)
+  );
+}
 
 function translate(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof RelayError) return error;

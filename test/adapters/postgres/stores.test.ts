@@ -244,6 +244,37 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
   });
 
+  it.runIf(name === "PostgreSQL")(
+    "does both of two writes that wait for each other: two PATCHes that took each other's slug answered 503 to one",
+    async () => {
+      const { store, project } = await makeParents();
+      const { project: other } = await makeParents();
+      let letGo: () => void = () => undefined;
+      const bothHold = new Promise<void>((resolve) => {
+        letGo = resolve;
+      });
+      let holding = 0;
+      const rename = (first: string, second: string) =>
+        store.write(async (session) => {
+          await session.projects.update(orgId, first, { name: `first of ${second}` });
+          holding += 1;
+          if (holding === 2) letGo();
+          await bothHold;
+          await session.projects.update(orgId, second, { name: `second of ${first}` });
+        });
+      await Promise.all([rename(project.id, other.id), rename(other.id, project.id)]);
+      // One after the other, and the other one begun twice.
+      expect(holding).toBe(3);
+      const names = [project, other].map(
+        async ({ id }) => (await store.projects.find(orgId, id))!.name,
+      );
+      expect([
+        [`first of ${other.id}`, `second of ${project.id}`],
+        [`second of ${other.id}`, `first of ${project.id}`],
+      ]).toContainEqual(await Promise.all(names));
+    },
+  );
+
   it("reads endpoints with their destinations by any of their names", async () => {
     const { store, endpoint } = await makeParents();
     const kept = destinationRow({ id: `dst_${newId()}`, orgId, endpointId: endpoint.id });
