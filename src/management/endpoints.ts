@@ -8,6 +8,7 @@ import { noteWrite } from "./audit.ts";
 import { decideVerification } from "./endpoint-rules.ts";
 import { ingestUrlOf } from "./ingest-url.ts";
 import type { Actor, Endpoint, EndpointInput, Management } from "./management.ts";
+import { isSameJson } from "./is-same-json.ts";
 import { found } from "./not-found.ts";
 import { mapPage, toOffset } from "./pages.ts";
 import type { ManagementOptions, ManagementPorts } from "./ports.ts";
@@ -114,7 +115,10 @@ export function makeEndpoints(
           const { name, ...verification } = input;
           if (Object.values(verification).every((value) => value === undefined))
             return changesOf(row, { name });
-          const settings = decideVerification(settingsOf(box, row), verification);
+          const current = settingsOf(box, row);
+          const settings = decideVerification(current, verification);
+          // Sealed again, equal secrets are other bytes.
+          if (isSameJson(settings, current)) return changesOf(row, { name });
           const { provider, method: verificationMethod, methodIsExplicit } = settings;
           return {
             ...changesOf(row, { name, provider, verificationMethod, methodIsExplicit }),

@@ -247,6 +247,26 @@ describe("endpoints", () => {
     expect(await auditOf(endpoint.id)).toEqual([`${actor.keyId} endpoint.create`]);
   });
 
+  it("changes nothing and audits nothing for what it holds already: the time of the update and the audit told of a change of secrets", async () => {
+    const given = {
+      provider: "custom",
+      verificationMethod: "hmac_sha256",
+      secret: "s",
+      verificationConfig: { header: "X-Signature", prefix: "v1=" },
+    } as const;
+    const endpoint = await makeEndpoint(given);
+    const { endpoints } = harness.management;
+    const { name } = endpoint;
+    const again = { ...given, verificationConfig: { prefix: "v1=", header: "X-Signature" } };
+    for (const same of [{ name, ...given }, again, { provider: given.provider }])
+      expect(await endpoints.update(actor, endpoint.id, same)).toEqual(endpoint);
+    expect(await auditOf(endpoint.id)).toEqual([`${actor.keyId} endpoint.create`]);
+    const longer = { ...given.verificationConfig, encoding: "base64" };
+    await endpoints.update(actor, endpoint.id, { verificationConfig: longer });
+    await endpoints.update(actor, endpoint.id, { secret: "t" });
+    expect(await auditOf(endpoint.id)).toHaveLength(3);
+  });
+
   it("pauses and resumes, each as often as one likes, and resume brings disabled back", async () => {
     const { endpoints } = harness.management;
     const { id, orgId } = await makeEndpoint();
