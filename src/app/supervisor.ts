@@ -129,8 +129,8 @@ class Supervised {
     this.#generation += 1;
     this.#lastError = describe(error);
     if (this.#stopped) return;
-    if (this.#clock.monotonic() - this.#startedAtMs > STABLE_AFTER_MS)
-      this.#delayMs = FIRST_RESTART_DELAY_MS;
+    const ranMs = this.#running === null ? 0 : this.#clock.monotonic() - this.#startedAtMs;
+    if (ranMs > STABLE_AFTER_MS) this.#delayMs = FIRST_RESTART_DELAY_MS;
     this.#logger.error({ err: this.#lastError, restartInMs: this.#delayMs }, "part.failed");
     this.#restarting = this.#restarting.then(() => this.#dispose());
     this.#scheduleRestart();

@@ -140,6 +140,37 @@ describe("the supervisor", () => {
     await supervisor.allRunning();
   });
 
+  it("waits longer from one try to the next for a store that stays away, and starts anew with a short wait after a part has run: it tried five times a second after a minute", async () => {
+    const clock = makeManualClock();
+    await using supervisor = makeSupervisor({ clock, logger: makeSilentLogger() });
+    const tries: number[] = [];
+    let isAway = true;
+    let breakPart: (error: Error) => void = () => {};
+    const start: Part["start"] = async (failed) => {
+      tries.push(clock.monotonic());
+      if (isAway) throw new Error("the store is away");
+      breakPart = failed;
+      return { [Symbol.asyncDispose]: async () => {} };
+    };
+    await supervisor.add({ name: "schema", start }, { tolerant: true });
+    const outage = async (forMs: number): Promise<void> => {
+      for (let passedMs = 0; passedMs < forMs; passedMs += 100) await clock.advance(100);
+    };
+    await outage(120_000);
+    const waits = tries.slice(1).map((atMs, index) => atMs - (tries[index] ?? 0));
+    expect(waits.slice(0, 6)).toEqual([200, 400, 800, 1_600, 3_200, 6_400]);
+    expect(new Set(waits.slice(6))).toEqual(new Set([10_000]));
+    isAway = false;
+    await outage(70_000);
+    expect(supervisor.status()[0]?.state).toBe("running");
+    isAway = true;
+    tries.length = 0;
+    const brokeAtMs = clock.monotonic();
+    breakPart(new Error("the store went away"));
+    await outage(2_000);
+    expect(tries.map((atMs) => atMs - brokeAtMs)).toEqual([200, 600, 1_400]);
+  });
+
   it("throws what the first start throws", async () => {
     const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
     await expect(
