@@ -4,21 +4,33 @@ import type { CircuitState } from "./circuit-breaker.ts";
 import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
 import type { LaneHealth } from "./lane-health.ts";
 import type { LaneHost } from "./lane-host.ts";
+import type { LaneRateLimit } from "./lane-rate-limit.ts";
 import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
 
 /** Longer than this nothing waits in a lane. */
 export const MAX_WAIT_MS = 2_000;
 const CONFIG_RETRY_MS = 5_000;
 
+/** A lane as its deferrals see it. */
+interface DeferringLane {
+  readonly inFlight: number;
+  /** Tasks that wait in it. */
+  readonly queued: number;
+}
+
 /** Where the tasks go that a lane cannot take: each to a slot of its own at the lane's pace, or to its end. */
 export class LaneDeferrals {
+  readonly #lane: DeferringLane;
   readonly #host: LaneHost;
   readonly #health: LaneHealth;
+  readonly #rateLimit: LaneRateLimit;
   readonly #spread = new DeferralSpread();
 
-  constructor(host: LaneHost, health: LaneHealth) {
+  constructor(lane: DeferringLane, host: LaneHost, health: LaneHealth, rateLimit: LaneRateLimit) {
+    this.#lane = lane;
     this.#host = host;
     this.#health = health;
+    this.#rateLimit = rateLimit;
   }
 
   /**
@@ -26,16 +38,16 @@ export class LaneDeferrals {
    * would otherwise cost a deferral every four seconds for each event, until its tries have timed out. One that answered its latest
    * try may just be slow, and that others have all places says nothing of a receiver at which no try is underway.
    */
-  laneFull(task: DeliveryTask, config: DestinationConfig, isTrying: boolean): void {
-    const mayHang = isTrying && !this.#health.proven;
+  laneFull(task: DeliveryTask, config: DestinationConfig): void {
+    const mayHang = this.#lane.inFlight > 0 && !this.#health.proven;
     const isItsOwn = mayHang || this.#host.gate.isFull(config.receiverUrl);
     const stillMs = isItsOwn ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
     const waitMs = Math.max(MAX_WAIT_MS, Math.min(stillMs, this.#host.options.breaker.openMs));
-    this.#host.putOff(task, config, "lane_full", this.#nextSlot(waitMs));
+    this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, waitMs));
   }
 
   configUnavailable(task: DeliveryTask): void {
-    this.#host.putOff(task, null, "config_unavailable", this.#nextSlot(CONFIG_RETRY_MS));
+    this.#host.putOff(task, null, "config_unavailable", this.#nextSlot(task, CONFIG_RETRY_MS));
   }
 
   /** Put off or, past its schedule, ended. */
@@ -49,12 +61,15 @@ export class LaneDeferrals {
       return;
     }
     const waitMs = circuit.kind === "open" ? waitUntilProbed(circuit, steadyMs) : 0;
-    const dueAtMs = this.#nextSlot(Math.max(MAX_WAIT_MS, waitMs));
+    const dueAtMs = this.#nextSlot(task, Math.max(MAX_WAIT_MS, waitMs));
     this.#host.putOff(task, config, "circuit_open", dueAtMs);
   }
 
-  #nextSlot(leastWaitMs: number): number {
+  #nextSlot(task: DeliveryTask, leastWaitMs: number): number {
     const earliestMs = this.#host.clock.now() + leastWaitMs;
-    return this.#spread.next(earliestMs, this.#health.hopedPerSecond(this.#host.steadyNow()));
+    const perSecond = this.#health.hopedPerSecond(this.#host.steadyNow());
+    const slotMs = this.#spread.next(earliestMs, perSecond);
+    this.#rateLimit.keep(task, slotMs, this.#lane.queued);
+    return slotMs;
   }
 }

@@ -27,6 +27,12 @@ export interface LastLimit {
   readonly endpointId: string;
 }
 
+/** Tasks that come back at one time: how many, and the slot (steady) of the first in the plan. */
+interface Expected {
+  count: number;
+  readonly claimMs: number;
+}
+
 const UNLIMITED: UsedToken = { onSent: () => undefined, onAnswered: () => undefined };
 
 export interface LimitsHost {
@@ -55,10 +61,12 @@ export class LaneRateLimit {
   /** What the last limiter knew, for the next one. */
   #known: LimitRecord | null;
   #reserving = false;
-  /** Slots (wall clock) of tasks that were put off and are still to come back, and how many. */
-  readonly #expected = new Map<number, number>();
-  /** The same slots in order. A Map looks for its first one through all that were deleted. */
+  /** Tasks that were put off and are still to come back, by when (wall clock). */
+  readonly #expected = new Map<number, Expected>();
+  /** The same times about in order. A Map looks for its first one through all that were deleted. */
   readonly #slots = new RingQueue<number>();
+  /** Slots (steady) that tasks of the lane have in the plan: the start of none other is planned there. */
+  #claims = new WeakMap<DeliveryTask, number>();
 
   constructor(destinationId: string, host: LimitsHost) {
     this.#destinationId = destinationId;
@@ -85,6 +93,7 @@ export class LaneRateLimit {
     const nowMs = this.#host.steadyNow();
     this.#expected.clear();
     this.#slots.clear();
+    this.#claims = new WeakMap();
     if (current !== null) this.#known = current.snapshot(this.#destinationId, nowMs);
     if (max === null || window === null) {
       this.#limiter = null;
@@ -102,10 +111,12 @@ export class LaneRateLimit {
    */
   plan(task: DeliveryTask, startAtMs: number, putOffAfterMs: number): number {
     const limiter = this.#limiter;
-    if (limiter === null || this.#isIncomplete(limiter) || this.#isExpected(task)) return startAtMs;
-    const aheadMs = this.#host.clock.now() - this.#host.steadyNow();
-    const slotMs = Math.ceil(limiter.plan(startAtMs - aheadMs) + aheadMs);
-    if (slotMs > putOffAfterMs) this.#expect(slotMs);
+    if (limiter === null || this.#isIncomplete(limiter)) return startAtMs;
+    const keptMs = this.#takeExpected(task);
+    const claimMs = keptMs ?? limiter.plan(startAtMs - this.#aheadMs);
+    const slotMs = keptMs === null ? Math.ceil(claimMs + this.#aheadMs) : startAtMs;
+    if (slotMs > putOffAfterMs) this.#expect(slotMs, claimMs);
+    else this.#claims.set(task, claimMs);
     return slotMs;
   }
 
@@ -117,13 +128,34 @@ export class LaneRateLimit {
     );
   }
 
-  /** A new slot, at least `waitMs` ahead, for a task that missed its own. */
-  planAgain(waitMs: number): number {
-    const notBeforeMs = this.#host.steadyNow() + waitMs;
-    const aheadMs = this.#host.clock.now() - this.#host.steadyNow();
-    const slotMs = Math.ceil((this.#limiter?.plan(notBeforeMs) ?? notBeforeMs) + aheadMs);
-    this.#expect(slotMs);
-    return slotMs;
+  /**
+   * Times, at least `waitMs` ahead, for tasks that missed their slots. Each that still has one in the plan takes the place of a start:
+   * with a new slot, after all that wait, nobody would come for it.
+   */
+  *planAgain(
+    missed: readonly { readonly task: DeliveryTask }[],
+    waitMs: number,
+  ): Iterable<[task: DeliveryTask, slotMs: number]> {
+    const limiter = this.#limiter;
+    const nowMs = this.#host.steadyNow();
+    const startsMs = limiter?.nextStarts(nowMs + waitMs, nowMs, missed.length) ?? [];
+    for (const [index, { task }] of missed.entries()) {
+      const keptMs = this.#claimOf(task);
+      const claimMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
+      const startMs = keptMs === null ? claimMs : (startsMs[index] ?? claimMs);
+      const slotMs = Math.ceil(startMs + this.#aheadMs);
+      this.#expect(slotMs, claimMs);
+      yield [task, slotMs];
+    }
+  }
+
+  /** A task is put off until then for another reason: it keeps its slot where so many others and it may have started by then. */
+  keep(task: DeliveryTask, dueAtMs: number, others: number): void {
+    const limiter = this.#limiter;
+    const keptMs = this.#claimOf(task);
+    if (limiter === null || keptMs === null) return;
+    const startMs = limiter.lastOfNextMs(others + 1, this.#host.steadyNow()) + this.#aheadMs;
+    if (startMs <= dueAtMs) this.#expect(dueAtMs, keptMs);
   }
 
   /** How long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is through. */
@@ -187,20 +219,35 @@ export class LaneRateLimit {
     return Math.round((this.#host.clock.now() - this.#host.steadyNow()) / 1_000) * 1_000;
   }
 
-  #expect(slotMs: number): void {
-    const count = this.#expected.get(slotMs) ?? 0;
-    this.#expected.set(slotMs, count + 1);
-    if (count === 0) this.#slots.push(slotMs);
+  /** How far the wall clock is ahead of the steady one. */
+  get #aheadMs(): number {
+    return this.#host.clock.now() - this.#host.steadyNow();
+  }
+
+  #expect(slotMs: number, claimMs: number): void {
+    const known = this.#expected.get(slotMs);
+    if (known === undefined) {
+      this.#expected.set(slotMs, { count: 1, claimMs });
+      this.#slots.push(slotMs);
+    } else known.count += 1;
     this.#dropSlots();
   }
 
-  #isExpected(task: DeliveryTask): boolean {
-    const count = task.deferrals > 0 ? this.#expected.get(task.dueAtMs) : undefined;
-    if (count === undefined) return false;
-    if (count === 1) this.#expected.delete(task.dueAtMs);
-    else this.#expected.set(task.dueAtMs, count - 1);
+  /** The slot that the task has in the plan, if it was put off and comes back now. */
+  #takeExpected(task: DeliveryTask): number | null {
+    const expected = task.deferrals > 0 ? this.#expected.get(task.dueAtMs) : undefined;
+    if (expected === undefined) return null;
+    expected.count -= 1;
+    if (expected.count === 0) this.#expected.delete(task.dueAtMs);
     this.#dropSlots();
-    return true;
+    return expected.claimMs;
+  }
+
+  /** The same, also of a task of the lane; null when the plan counts it no more. */
+  #claimOf(task: DeliveryTask): number | null {
+    const claimMs = this.#claims.get(task) ?? this.#takeExpected(task);
+    if (claimMs === null || this.#limiter === null) return null;
+    return this.#limiter.isPlanned(claimMs, this.#host.steadyNow()) ? claimMs : null;
   }
 
   /** Slots are handed out in order, and come back about so; what never came back (deleted, held) is forgotten. */

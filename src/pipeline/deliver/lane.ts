@@ -41,8 +41,8 @@ export class Lane implements GateLane {
     this.destinationId = destinationId;
     this.#host = host;
     this.#health = new LaneHealth(host.options);
-    this.#deferrals = new LaneDeferrals(host, this.#health);
     this.#rateLimit = new LaneRateLimit(destinationId, host);
+    this.#deferrals = new LaneDeferrals(this, host, this.#health, this.#rateLimit);
     this.#places = new LanePlaces(this, host);
     this.#lastUsedMs = host.clock.monotonic();
   }
@@ -89,7 +89,7 @@ export class Lane implements GateLane {
       return;
     }
     if (this.#isFull(task.event.body)) {
-      this.#deferrals.laneFull(task, config, this.inFlight > 0);
+      this.#deferrals.laneFull(task, config);
       return;
     }
     const latestMs = nowMs + MAX_WAIT_MS;
@@ -222,8 +222,8 @@ export class Lane implements GateLane {
     if (circuit.kind === "half_open" && circuit.probing) return false;
     const waitMs = this.#rateLimit.waitMs(() => this.pump());
     if (waitMs > MAX_WAIT_MS) {
-      for (const { task } of this.#takeAll())
-        this.#host.putOff(task, config, "rate_limit", this.#rateLimit.planAgain(waitMs));
+      for (const [task, slotMs] of this.#rateLimit.planAgain(this.#takeAll(), waitMs))
+        this.#host.putOff(task, config, "rate_limit", slotMs);
       return false;
     }
     if (waitMs > 0) {
@@ -290,8 +290,7 @@ export class Lane implements GateLane {
       while ((this.#queue.first?.enqueuedMs ?? Infinity) + MAX_WAIT_MS <= nowMs) {
         const { task } = this.#queue.shift()!;
         this.#host.onQueued(-1);
-        if (!this.#refusedByCircuit(task, config))
-          this.#deferrals.laneFull(task, config, this.inFlight > 0);
+        if (!this.#refusedByCircuit(task, config)) this.#deferrals.laneFull(task, config);
       }
     this.pump(); // What waited behind it may be smaller.
     if (this.#queue.length === 0) this.#places.stopWaiting();

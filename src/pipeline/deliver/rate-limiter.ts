@@ -94,6 +94,26 @@ export class RateLimiter {
     return this.#planned.claim(notBeforeMs);
   }
 
+  /** A start that was planned for then is counted in the plan, though it was not made. */
+  isPlanned(slotMs: number, nowMs: number): boolean {
+    return slotMs + tokenReturnMs(this.window) > nowMs;
+  }
+
+  /** When so many may start next, beside those that did, if the answers to all tries in flight come now. */
+  nextStarts(notBeforeMs: number, nowMs: number, count: number): number[] {
+    const window = new SlidingWindow(tokenReturnMs(this.window), this.max);
+    for (const [timeMs, starts] of this.#actual.starts(nowMs)) window.add(timeMs, starts);
+    for (const { sentMs } of this.#started)
+      window.add(Math.max(sentMs ?? nowMs, nowMs - this.#slackMs));
+    return Array.from({ length: count }, () => window.claim(notBeforeMs));
+  }
+
+  /** From when on so many more may start; infinity when that depends on tries in flight. */
+  lastOfNextMs(count: number, nowMs: number): number {
+    this.#settle(nowMs);
+    return this.#actual.earliest(nowMs, count, this.#started.length);
+  }
+
   /** The slot that `plan` would give now, without taking it. */
   nextSlotMs(nowMs: number): number {
     return this.#planned.earliest(Math.max(nowMs, this.#planned.lastMs));
@@ -173,9 +193,12 @@ export class RateLimiter {
     return { destinationId, starts, block };
   }
 
+  /** The token's return already grants 5 % or a second beyond the window for what is underway. */
+  get #slackMs(): number {
+    return tokenReturnMs(this.window) - this.#windowMs;
+  }
+
   #settle(nowMs: number): void {
-    // The token's return already grants 5 % or a second beyond the window for what is underway.
-    const slackMs = tokenReturnMs(this.window) - this.#windowMs;
     const open: StartedTry[] = [];
     for (const started of this.#started) {
       const { startedMs, sentMs, seenMs } = started;
@@ -183,7 +206,7 @@ export class RateLimiter {
       if (seenMs === null && nowMs < latestMs) open.push(started);
       else
         this.#actual.add(
-          Math.max(sentMs ?? startedMs, Math.min(seenMs ?? latestMs, latestMs) - slackMs),
+          Math.max(sentMs ?? startedMs, Math.min(seenMs ?? latestMs, latestMs) - this.#slackMs),
         );
     }
     if (open.length < this.#started.length) this.#started = open;

@@ -163,6 +163,29 @@ describe("rate limit", () => {
     expect(300 / ((times.at(-1)! - times[0]!) / 1_000)).toBeGreaterThan(7);
   });
 
+  it.each([
+    [1, 20, 3_000],
+    [10, 200, 3_000],
+    [60, 600, 900],
+    [60, 600, 3_000],
+  ])(
+    "%i a minute are used for nine tenths at least by a backlog of %i where answers take %i ms: half of them were not, since who missed a slot came after all others",
+    async (max, count, afterMs) => {
+      const world = new SimWorld();
+      world.configure("dst_1", { rateLimitMax: max, rateLimitWindow: "minute" });
+      world.behave("dst_1", () => ({ afterMs, reply: answer(200) }));
+      await world.start();
+      for (let made = 0; made < count; made += 1) world.ingest();
+      await world.clock.until(() => world.ended().size === count, HOUR, MINUTE);
+      const times = timesOf(world);
+      expect(mostInAnyWindow(times, MINUTE)).toBe(max);
+      const minutes = (times.at(-1)! - times[0]!) / MINUTE;
+      expect((count - max) / minutes / max).toBeGreaterThanOrEqual(0.9);
+      const rows = world.attempts().filter((row) => row.status === "rate_limited");
+      expect(rows.length).toBeLessThan(3 * count);
+    },
+  );
+
   it("a limited destination delays no other one on its partition", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "day" });
