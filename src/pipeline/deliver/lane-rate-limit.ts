@@ -2,7 +2,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../domain/destination.ts";
 import { rateWindowMs } from "../../domain/rate-limit.ts";
-import { RingQueue } from "../../domain/ring-queue.ts";
+import { ExpectedTasks } from "./expected-tasks.ts";
 import { shiftLimit } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { DeliveryOptions } from "./ports.ts";
@@ -13,7 +13,6 @@ const NO_WAIT_MS = 0;
 /** Retried when the block could not be written yet. */
 const RESERVING_WAIT_MS = 1_000;
 const ROOM_MS = 1_000;
-const FORGET_SLOTS_MS = 600_000;
 
 /** One try under the limit. */
 export interface UsedToken {
@@ -25,12 +24,6 @@ export interface UsedToken {
 export interface LastLimit {
   readonly record: LimitRecord;
   readonly endpointId: string;
-}
-
-/** Tasks that come back at one time: how many, and the slot (steady) of the first in the plan. */
-interface Expected {
-  count: number;
-  readonly claimMs: number;
 }
 
 const UNLIMITED: UsedToken = { onSent: () => undefined, onAnswered: () => undefined };
@@ -61,12 +54,11 @@ export class LaneRateLimit {
   /** What the last limiter knew, for the next one. */
   #known: LimitRecord | null;
   #reserving = false;
-  /** Tasks that were put off and are still to come back, by when (wall clock). */
-  readonly #expected = new Map<number, Expected>();
-  /** The same times about in order. A Map looks for its first one through all that were deleted. */
-  readonly #slots = new RingQueue<number>();
+  readonly #expected = new ExpectedTasks();
   /** Slots (steady) that tasks of the lane have in the plan: the start of none other is planned there. */
   #claims = new WeakMap<DeliveryTask, number>();
+  /** Slots were given since the plan was empty. */
+  #hasPlan = false;
 
   constructor(destinationId: string, host: LimitsHost) {
     this.#destinationId = destinationId;
@@ -91,9 +83,7 @@ export class LaneRateLimit {
     const current = this.#limiter;
     if (max === (current?.max ?? null) && window === (current?.window ?? null)) return;
     const nowMs = this.#host.steadyNow();
-    this.#expected.clear();
-    this.#slots.clear();
-    this.#claims = new WeakMap();
+    this.#forgetSlots();
     if (current !== null) this.#known = current.snapshot(this.#destinationId, nowMs);
     if (max === null || window === null) {
       this.#limiter = null;
@@ -112,10 +102,11 @@ export class LaneRateLimit {
   plan(task: DeliveryTask, startAtMs: number, putOffAfterMs: number): number {
     const limiter = this.#limiter;
     if (limiter === null || this.#isIncomplete(limiter)) return startAtMs;
-    const keptMs = this.#takeExpected(task);
+    const keptMs = this.#expected.take(task, this.#host.clock.now());
+    this.#hasPlan = true;
     const claimMs = keptMs ?? limiter.plan(startAtMs - this.#aheadMs);
     const slotMs = keptMs === null ? Math.ceil(claimMs + this.#aheadMs) : startAtMs;
-    if (slotMs > putOffAfterMs) this.#expect(slotMs, claimMs);
+    if (slotMs > putOffAfterMs) this.#expected.add(slotMs, claimMs, this.#host.clock.now());
     else this.#claims.set(task, claimMs);
     return slotMs;
   }
@@ -129,6 +120,22 @@ export class LaneRateLimit {
   }
 
   /**
+   * Tasks are held, and nobody knows for how long: their slots would stay empty, and those of others are behind them. All get new ones
+   * when they come back.
+   */
+  onHeld(): void {
+    if (!this.#hasPlan) return;
+    this.#forgetSlots();
+    this.#limiter?.dropPlan(this.#host.steadyNow());
+  }
+
+  #forgetSlots(): void {
+    this.#expected.clear();
+    this.#claims = new WeakMap();
+    this.#hasPlan = false;
+  }
+
+  /**
    * Times, at least `waitMs` ahead, for tasks that missed their slots. Each that still has one in the plan takes the place of a start:
    * with a new slot, after all that wait, nobody would come for it.
    */
@@ -138,13 +145,14 @@ export class LaneRateLimit {
   ): Iterable<[task: DeliveryTask, slotMs: number]> {
     const limiter = this.#limiter;
     const nowMs = this.#host.steadyNow();
+    this.#hasPlan = true;
     const startsMs = limiter?.nextStarts(nowMs + waitMs, nowMs, missed.length) ?? [];
     for (const [index, { task }] of missed.entries()) {
       const keptMs = this.#claimOf(task);
       const claimMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
       const startMs = keptMs === null ? claimMs : (startsMs[index] ?? claimMs);
       const slotMs = Math.ceil(startMs + this.#aheadMs);
-      this.#expect(slotMs, claimMs);
+      this.#expected.add(slotMs, claimMs, this.#host.clock.now());
       yield [task, slotMs];
     }
   }
@@ -155,7 +163,7 @@ export class LaneRateLimit {
     const keptMs = this.#claimOf(task);
     if (limiter === null || keptMs === null) return;
     const startMs = limiter.lastOfNextMs(others + 1, this.#host.steadyNow()) + this.#aheadMs;
-    if (startMs <= dueAtMs) this.#expect(dueAtMs, keptMs);
+    if (startMs <= dueAtMs) this.#expected.add(dueAtMs, keptMs, this.#host.clock.now());
   }
 
   /** How long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is through. */
@@ -224,40 +232,11 @@ export class LaneRateLimit {
     return this.#host.clock.now() - this.#host.steadyNow();
   }
 
-  #expect(slotMs: number, claimMs: number): void {
-    const known = this.#expected.get(slotMs);
-    if (known === undefined) {
-      this.#expected.set(slotMs, { count: 1, claimMs });
-      this.#slots.push(slotMs);
-    } else known.count += 1;
-    this.#dropSlots();
-  }
-
-  /** The slot that the task has in the plan, if it was put off and comes back now. */
-  #takeExpected(task: DeliveryTask): number | null {
-    const expected = task.deferrals > 0 ? this.#expected.get(task.dueAtMs) : undefined;
-    if (expected === undefined) return null;
-    expected.count -= 1;
-    if (expected.count === 0) this.#expected.delete(task.dueAtMs);
-    this.#dropSlots();
-    return expected.claimMs;
-  }
-
-  /** The same, also of a task of the lane; null when the plan counts it no more. */
+  /** The slot of a task that comes back or is in the lane; null when the plan counts it no more. */
   #claimOf(task: DeliveryTask): number | null {
-    const claimMs = this.#claims.get(task) ?? this.#takeExpected(task);
+    const claimMs = this.#claims.get(task) ?? this.#expected.take(task, this.#host.clock.now());
     if (claimMs === null || this.#limiter === null) return null;
     return this.#limiter.isPlanned(claimMs, this.#host.steadyNow()) ? claimMs : null;
-  }
-
-  /** Slots are handed out in order, and come back about so; what never came back (deleted, held) is forgotten. */
-  #dropSlots(): void {
-    const longPastMs = this.#host.clock.now() - FORGET_SLOTS_MS;
-    for (let first = this.#slots.at(0); first !== undefined; first = this.#slots.at(0)) {
-      if (first >= longPastMs && this.#expected.has(first)) return;
-      this.#expected.delete(first);
-      this.#slots.shift();
-    }
   }
 
   /** Nothing is known of a destination: it is new here. What it used elsewhere counts from the first token on. */

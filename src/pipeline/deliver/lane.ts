@@ -126,6 +126,11 @@ export class Lane implements GateLane {
     this.pump();
   }
 
+  /** A task of it is held. */
+  onHeld(): void {
+    this.#rateLimit.onHeld();
+  }
+
   /** Ownership ended or the process stops: waiting tasks stay in the log, not complete. */
   close(): void {
     if (this.#isClosed) return;
@@ -250,14 +255,10 @@ export class Lane implements GateLane {
     });
   }
 
-  #learn(
-    startedFor: StartedFor,
-    reply: Reply | null,
-    { tryNumber, runStartedAtMs }: DeliveryTask,
-  ): void {
+  #learn(startedFor: StartedFor, reply: Reply | null, task: DeliveryTask): void {
     this.#lastUsedMs = this.#host.clock.monotonic();
     const wasOpen = this.isCircuitOpen;
-    const newRunMs = tryNumber === 1 ? runStartedAtMs : null;
+    const newRunMs = task.tryNumber === 1 ? task.runStartedAtMs : null;
     const moment = { steadyMs: this.#host.steadyNow(), wallMs: this.#host.clock.now() };
     this.#health.onReply(startedFor, reply, newRunMs, moment);
     if (wasOpen !== this.isCircuitOpen && !this.#isClosed) this.#host.onCircuit(wasOpen ? -1 : 1);

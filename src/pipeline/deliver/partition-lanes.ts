@@ -191,6 +191,7 @@ export class PartitionLanes implements LaneHost {
 
   hold(task: DeliveryTask): void {
     this.#shared.ports.metrics.deferred("paused");
+    this.#lanes.find(task.destinationId)?.onHeld();
     this.pending.track(
       this.held.hold(task).then((waiting) => {
         if (waiting === null) return;

@@ -48,7 +48,7 @@ export class RateLimiter {
   readonly #windowMs: number;
   readonly #unseenMs: number;
   readonly #timeoutMs: number;
-  readonly #planned: SlidingWindow;
+  #planned: SlidingWindow;
   readonly #actual: SlidingWindow;
   #started: StartedTry[] = [];
   #grant: Grant | null = null;
@@ -97,6 +97,13 @@ export class RateLimiter {
   /** A start that was planned for then is counted in the plan, though it was not made. */
   isPlanned(slotMs: number, nowMs: number): boolean {
     return slotMs + tokenReturnMs(this.window) > nowMs;
+  }
+
+  /** Drops the slots that were given: only starts that were made are left in the plan. */
+  dropPlan(nowMs: number): void {
+    this.#planned = new SlidingWindow(tokenReturnMs(this.window), this.max);
+    for (const [timeMs, count] of this.#actual.starts(nowMs)) this.#planned.add(timeMs, count);
+    this.#planned.add(nowMs, this.#started.length);
   }
 
   /** When so many may start next, beside those that did, if the answers to all tries in flight come now. */

@@ -172,6 +172,27 @@ describe("a paused destination", () => {
       expect(times[at]! - times[at - 10]!).toBeGreaterThanOrEqual(1_000);
   });
 
+  it("goes on within 60 s of its resume where its limit has room: it waited for a whole window, as if what was held had been sent", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 10, rateLimitWindow: "hour" });
+    await world.start();
+    await world.clock.advance(3_000);
+    for (let count = 0; count < 30; count += 1) world.ingest();
+    await world.clock.advance(HOUR / 2);
+    expect(world.seen).toHaveLength(10);
+    world.configure("dst_1", { status: "paused" });
+    await world.clock.advance(HOUR);
+    expect(world.held).toBe(10);
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(60_000);
+    expect(world.seen).toHaveLength(20);
+    await world.clock.advance(1.1 * HOUR);
+    expect(world.seen).toHaveLength(30);
+    const times = world.seen.map((seen) => seen.atMs);
+    for (let at = 10; at < times.length; at += 1)
+      expect(times[at]! - times[at - 10]!).toBeGreaterThanOrEqual(HOUR);
+  });
+
   it("that is deleted ends its held tasks dead", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { status: "paused" });
