@@ -15,10 +15,10 @@ const LONGEST_SPREAD_MS = 2 * 60_000;
 export class DeferralSpread {
   #slotMs = 0;
 
-  /** The next slot, not before `earliestMs`, at `perSecond` tasks a second. */
-  next(earliestMs: number, perSecond: number): number {
+  /** The next slot, not before `earliestMs`, at `perSecond` tasks a second, of which this one takes the room of so many. */
+  next(earliestMs: number, perSecond: number, roomOf = 1): number {
     const rate = Math.max(LOWEST_RATE, Math.min(HIGHEST_RATE, perSecond));
-    const slotMs = this.#slotMs < earliestMs ? earliestMs : this.#slotMs + 1000 / rate;
+    const slotMs = this.#slotMs < earliestMs ? earliestMs : this.#slotMs + (1000 * roomOf) / rate;
     this.#slotMs = slotMs > earliestMs + LONGEST_SPREAD_MS ? earliestMs : slotMs;
     return Math.round(this.#slotMs);
   }

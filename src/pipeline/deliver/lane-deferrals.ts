@@ -4,6 +4,7 @@ import type { CircuitState } from "./circuit-breaker.ts";
 import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
 import type { LaneHealth } from "./lane-health.ts";
 import type { LaneHost } from "./lane-host.ts";
+import { mostInFlight } from "./lane-places.ts";
 import type { LaneRateLimit } from "./lane-rate-limit.ts";
 import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
 
@@ -68,7 +69,10 @@ export class LaneDeferrals {
   #nextSlot(task: DeliveryTask, leastWaitMs: number): number {
     const earliestMs = this.#host.clock.now() + leastWaitMs;
     const perSecond = this.#health.hopedPerSecond(this.#host.steadyNow());
-    const slotMs = this.#spread.next(earliestMs, perSecond);
+    // Of large bodies fewer are in flight than the lane has tries: they come back as much further apart.
+    const places = mostInFlight(task.event.body, this.#host.options);
+    const roomOf = Math.max(1, this.#health.concurrency / places);
+    const slotMs = this.#spread.next(earliestMs, perSecond, roomOf);
     this.#rateLimit.keep(task, slotMs, this.#lane.queued);
     return slotMs;
   }

@@ -1,9 +1,18 @@
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { LaneHost } from "./lane-host.ts";
+import type { DeliveryOptions } from "./ports.ts";
 import type { GateLane } from "./send-gate.ts";
 
 /** Of the bytes that may wait in a lane: as many are in flight at most, or one body. */
 const IN_FLIGHT_SHARE = 1 / 2;
+
+/** Most bodies like this one that a lane has in flight, whatever its concurrency. */
+export function mostInFlight(
+  body: Uint8Array,
+  { laneBytes }: Pick<DeliveryOptions, "laneBytes">,
+): number {
+  return Math.max(1, Math.floor((laneBytes * IN_FLIGHT_SHARE) / body.length));
+}
 
 /** What a lane has of all that the lanes of its partition and of its process share: places, and bytes in flight. */
 export class LanePlaces {

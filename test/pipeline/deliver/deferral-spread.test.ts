@@ -8,6 +8,13 @@ test("a backlog gets slots at the lane's pace, at least ten a second", () => {
   expect([0, 1, 2].map(() => slow.next(1_000, 0.1))).toEqual([1_000, 1_100, 1_200]);
 });
 
+test("a task that takes the room of several comes as much later than the one before it", () => {
+  const spread = new DeferralSpread();
+  expect([1, 32, 1].map((roomOf) => spread.next(1_000, 100, roomOf))).toEqual([
+    1_000, 1_320, 1_330,
+  ]);
+});
+
 test("tasks that are put off again and again are never put off for more than two minutes", () => {
   const spread = new DeferralSpread();
   let furthestMs = 0;

@@ -179,6 +179,19 @@ describe("large bodies", () => {
     expect(second! - first!).toBeLessThan(320);
   });
 
+  it("of a backlog at a receiver that takes its time come back as far apart as they can be sent: each was put off thirty times", async () => {
+    const world = new SimWorld({ delivery: BUDGET });
+    world.configure("dst_1");
+    world.behave("dst_1", () => ({ afterMs: 2_500, reply: answer(200) }));
+    await world.start();
+    const count = 120;
+    for (let made = 0; made < count; made += 1)
+      world.ingest({ body: Buffer.alloc(96 * 1_024, "x") });
+    await world.clock.until(() => world.ended().size === count, 300_000, 1_000);
+    expect(world.requestsTo("dst_1")).toHaveLength(count);
+    expect(world.deferrals.length).toBeLessThan(10 * count);
+  });
+
   it("all arrive when many come at once to receivers that are well", async () => {
     const world = new SimWorld({ delivery: BUDGET });
     for (let index = 0; index < 6; index += 1) {
