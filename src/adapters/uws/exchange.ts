@@ -2,8 +2,11 @@ import type { HttpResponse } from "uWebSockets.js";
 import type { Answer, IngestServerMetrics, Reception } from "./handler.ts";
 import { writeAnswer } from "./write-answer.ts";
 
-/** How long a sender may be silent, and how long it may go on, before an early answer closes its connection. */
-const LINGER_IDLE_MS = 100;
+/**
+ * How long a sender may be silent, and how long it may go on, before an early answer closes its connection. One that is far away
+ * is silent for a round trip behind the first 14 KB (RFC 6928), and is reset with what it sends next.
+ */
+const LINGER_IDLE_MS = 400;
 const LINGER_MOST_MS = 2_000;
 
 /** Beyond this many pieces, a body is taken further only while they are of some size: see `Exchange.receive`. */
@@ -181,12 +184,14 @@ export class Exchange {
   }
 
   #linger(untilMs: number): void {
-    this.#lingerTimer = setTimeout(() => {
+    const endsAtMs = Math.min(this.#lastDataAt + LINGER_IDLE_MS, untilMs);
+    const endIfSilent = (): void => {
       if (this.#over || this.#early === null) return;
-      const now = performance.now();
-      if (now >= untilMs || now - this.#lastDataAt >= LINGER_IDLE_MS) this.#send(this.#early);
+      const isSilent = performance.now() - this.#lastDataAt >= LINGER_IDLE_MS;
+      if (isSilent || performance.now() >= untilMs) this.#send(this.#early);
       else this.#linger(untilMs);
-    }, LINGER_IDLE_MS);
+    };
+    this.#lingerTimer = setTimeout(endIfSilent, Math.ceil(endsAtMs - performance.now()));
   }
 
   #resume(): void {

@@ -166,6 +166,26 @@ describe("requests", () => {
     expect(text.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 404", "HTTP/1.1 200"]);
   });
 
+  test("a sender far away, silent for a round trip behind its first packets, is answered and its connection kept: it was reset", async () => {
+    await using rig = await serverRig({ options: { maxPayloadBytes: 20_000 } });
+    for (const [path, status] of [
+      ["/in/nobody", "404"],
+      [`/in/${TOKEN}`, "413"],
+    ] as const) {
+      const { text } = await exchangeRaw(
+        rig.server.port,
+        [
+          `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 30000\r\n\r\n${"a".repeat(14_000)}`,
+          "a".repeat(15_000),
+          "a".repeat(1_000),
+          post("hello"),
+        ],
+        { pauseMs: 250, until: (seen) => seen.includes("event_id") },
+      );
+      expect(text.match(/HTTP\/1\.1 (\d+)/g)).toEqual([`HTTP/1.1 ${status}`, "HTTP/1.1 200"]);
+    }
+  });
+
   test.each([
     ["a method that is refused", `GET /in/${TOKEN}`],
     ["an address of nobody", "POST /in/nobody"],
