@@ -6,8 +6,9 @@ import { explainStoreError, namePostgres } from "../app/explain-store-error.ts";
 import { openConfigStore, type OpenConfigStore } from "../app/open-config-store.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
+import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { UsageError } from "../domain/errors.ts";
+import { RelayError, UsageError } from "../domain/errors.ts";
 import { claimDataDir, type OwnedDataDir } from "../embedded/data-dir.ts";
 import { attachEmbeddedPostgres } from "../embedded/pglite/start.ts";
 import { printLine, type CommandIo } from "./io.ts";
@@ -29,31 +30,80 @@ export async function withConfigStore(
 ): Promise<void> {
   const config = loadConfig(io.env);
   const isMade = config.databaseUrl === null && !existsSync(config.dataDir);
-  await using claim = config.databaseUrl === null ? await claimOrAttach(config.dataDir) : null;
+  await using opened = await openUpToDate(config, { io, ...options });
   if (isMade)
     printLine(
       io.stderr,
       `relay: the data directory ${resolve(config.dataDir)} is new: for a relay that has another one, set RELAY_DATA_DIR to that`,
     );
-  if (config.databaseUrl === null && claim === null && !options.beside)
-    throw new UsageError(
-      `a relay runs on the data directory ${config.dataDir}: stop it before, and start it again after`,
-    );
-  await using store = await openConfigStore({
+  try {
+    await work(opened.store);
+  } catch (error) {
+    throw explain(config, error);
+  }
+}
+
+interface UpToDateStore extends AsyncDisposable {
+  readonly store: OpenConfigStore;
+}
+
+interface OpenOptions {
+  readonly io: CommandIo;
+  readonly beside: boolean;
+}
+
+/** Beside a command that ends meanwhile, and its database with it, tries again: then the data directory can be claimed. */
+async function openUpToDate(config: RelayConfig, options: OpenOptions): Promise<UpToDateStore> {
+  const deadline = Date.now() + WAIT_MS;
+  for (;;) {
+    const claim = config.databaseUrl === null ? await claimOrAttach(config.dataDir) : null;
+    const isBeside = config.databaseUrl === null && claim === null;
+    try {
+      if (isBeside && !options.beside)
+        throw new UsageError(
+          `a relay runs on the data directory ${config.dataDir}: stop it before, and start it again after`,
+        );
+      const store = await openStore(config, options.io, isBeside ? "attach" : "serve");
+      return {
+        store,
+        [Symbol.asyncDispose]: async () => {
+          await store[Symbol.asyncDispose]();
+          await claim?.[Symbol.asyncDispose]();
+        },
+      };
+    } catch (error) {
+      await claim?.[Symbol.asyncDispose]();
+      const isAway = error instanceof RelayError && error.code === "unavailable";
+      if (!isBeside || !isAway || Date.now() > deadline) throw explain(config, error);
+    }
+    await delay(ASK_EVERY_MS);
+  }
+}
+
+async function openStore(
+  config: RelayConfig,
+  io: CommandIo,
+  embeddedMode: "serve" | "attach",
+): Promise<OpenConfigStore> {
+  const store = await openConfigStore({
     databaseUrl: config.databaseUrl,
     dataDir: config.dataDir,
-    embeddedMode: claim === null ? "attach" : "serve",
+    embeddedMode,
     templateFile: templateFile(),
     clock: makeSystemClock(),
     logger: makeLogger({ level: "warn", pretty: false, destination: io.stderr }),
   });
   try {
     await store.migrate();
-    await work(store);
+    return store;
   } catch (error) {
-    if (config.databaseUrl === null) throw error;
-    throw explainStoreError(namePostgres(config), error);
+    await store[Symbol.asyncDispose]();
+    throw error;
   }
+}
+
+function explain(config: RelayConfig, error: unknown): unknown {
+  return config.databaseUrl === null ? error : explainStoreError(namePostgres(config), error);
 }
 
 /**

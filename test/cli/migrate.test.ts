@@ -53,4 +53,17 @@ describe("relay migrate", () => {
     );
     expect(code).toBe(1);
   });
+
+  it("from three places at once on one data directory succeeds in all: one beside another that ended lost its database", async () => {
+    for (let round = 0; round < 3; round += 1) {
+      const shared = await mkdtemp(join(tmpdir(), "relay-migrate-"));
+      const all = await Promise.all(
+        Array.from({ length: 3 }, () => runRelay(["migrate"], { RELAY_DATA_DIR: shared })),
+      );
+      await rm(shared, { recursive: true, force: true });
+      expect(all.map(({ code, stderr }) => ({ code, stderr }))).toEqual(
+        all.map(() => ({ code: 0, stderr: "" })),
+      );
+    }
+  }, 60_000);
 });
