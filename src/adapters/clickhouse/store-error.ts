@@ -31,18 +31,17 @@ export function toStoreError(error: unknown): EventStoreError {
       return new EventStoreError("query_limit", `ClickHouse stopped the query: ${error.type}`, {
         cause: error,
       });
-    if (UNUSABLE.has(error.code))
+    if (PASSING.has(error.code) || UNUSABLE.has(error.code))
       return new EventStoreError(
         "store_unavailable",
         `ClickHouse cannot be used (${error.type ?? error.code}): ${error.message}`,
         { cause: error },
       );
-    if (!PASSING.has(error.code))
-      return new EventStoreError(
-        "store_refused",
-        `ClickHouse refused (${error.type ?? error.code}): ${error.message}`,
-        { cause: error },
-      );
+    return new EventStoreError(
+      "store_refused",
+      `ClickHouse refused (${error.type ?? error.code}): ${error.message}`,
+      { cause: error },
+    );
   }
   const text = error instanceof Error ? error.message : String(error);
   return new EventStoreError("store_unavailable", `ClickHouse does not answer: ${text}`, {

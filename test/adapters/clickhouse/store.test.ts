@@ -422,8 +422,13 @@ describe("the event store", () => {
     expect(await failure("SELECT 1", rotated.href)).toBe("store_unavailable");
   });
 
-  test.each(["AUTHENTICATION_FAILED 516", "ACCESS_DENIED 497", "READONLY 164"])(
-    "a store that answers %s is one that cannot be used: the API called it an error of its own",
+  test.each([
+    "AUTHENTICATION_FAILED 516",
+    "ACCESS_DENIED 497",
+    "READONLY 164",
+    "TOO_MANY_PARTS 252",
+  ])(
+    "a store that answers %s is one that cannot be used: it was an error of the API, or of a store that does not answer",
     (name) => {
       const [type = "", code = ""] = name.split(" ");
       const error = toStoreError(new ClickHouseError({ message: "Told.", code, type }));
