@@ -59,7 +59,7 @@ export class GroupAssignment {
     this.#settings.consumer.pause(
       topics.map(({ topic, partitions }) => ({ topic, partitions: [...partitions] })),
     );
-    void this.#open(topics, revoked);
+    this.#open(topics, revoked).catch((error: unknown) => this.#options.onError(error as Error));
   }
 
   /** Ends ownership of everything; resolves when the owners have made their last commits, or after 5 s. */

@@ -81,7 +81,7 @@ export class TopicFlow {
       this.#fetching = false;
       this.#ports.setFetching(false);
     }
-    void this.#drain();
+    this.#drain();
   }
 
   pause(): void {
@@ -91,7 +91,7 @@ export class TopicFlow {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    void this.#drain();
+    this.#drain();
   }
 
   end(): void {
@@ -100,9 +100,14 @@ export class TopicFlow {
     this.#queuedBytes = 0;
   }
 
-  async #drain(): Promise<void> {
+  /** A consumer that crashed takes no more orders, which it tells of only once it has disconnected. */
+  #drain(): void {
     if (this.#draining) return;
     this.#draining = true;
+    this.#drainQueue().catch((error: unknown) => this.#ports.onError(error as Error));
+  }
+
+  async #drainQueue(): Promise<void> {
     try {
       while (!this.#paused && !this.#ended && this.#queue.length > 0) {
         const { fromOffset, sizeBytes, handedOver } = this.#handOver();

@@ -154,3 +154,26 @@ test("after its end nothing is handed over any more", async () => {
   await new Promise((resolve) => setImmediate(resolve));
   expect(offsets).toEqual([0]);
 });
+
+test("regression: a consumer that crashed and takes no more orders is told of: the error ended the process", async () => {
+  const errors: Error[] = [];
+  let isGone = false;
+  const flow = new TopicFlow(
+    0,
+    { maxBatchBytes: 25, maxQueuedBytes: 20 },
+    {
+      handOver: async () => {
+        isGone = true;
+      },
+      setFetching: () => {
+        if (isGone) throw new Error("Consumer group was not initialized");
+      },
+      seekBack: () => {},
+      onError: (error) => errors.push(error),
+    },
+  );
+  flow.start();
+  flow.push([rec(0, 30)], 1);
+  await until(() => errors.length > 0, "the error is told");
+  expect(errors[0]?.message).toBe("Consumer group was not initialized");
+});
