@@ -86,10 +86,22 @@ export class KafkaProducer implements AsyncDisposable {
     const [only] = chunks;
     if (chunks.length === 1 && only !== undefined)
       return positionsOf(await this.#accumulator.append(only));
+    return positionsOf(await this.#appendInTurn(chunks, placed.length));
+  }
+
+  /** One after the other: batches that fly together may land in another order. What is behind one that failed is not sent. */
+  async #appendInTurn(
+    chunks: readonly (readonly PlacedRecord[])[],
+    recordCount: number,
+  ): Promise<readonly Appended[]> {
     const appended: Appended[] = [];
-    // One after the other: batches that fly together may land in another order.
-    for (const part of chunks) appended.push(...(await this.#accumulator.append(part)));
-    return positionsOf(appended);
+    try {
+      for (const part of chunks) appended.push(...(await this.#accumulator.append(part)));
+    } catch (error) {
+      if (appended.length === 0 || !(error instanceof LogError)) throw error;
+      while (appended.length < recordCount) appended.push(error);
+    }
+    return appended;
   }
 
   /** What was taken when the limit was larger goes on wherever the topics still take it. @throws {LogError} */

@@ -9,6 +9,10 @@ type Send = (batch: ProducerBatch) => Promise<RecordMetadata[]>;
 
 /** A producer whose client is told what to answer, send by send. */
 function aProducer(...sends: Send[]) {
+  return aProducerWith({}, ...sends);
+}
+
+function aProducerWith(options: Partial<KafkaLogOptions>, ...sends: Send[]) {
   const asked: ProducerBatch[] = [];
   const client = {
     sendBatch: (batch: ProducerBatch) => {
@@ -23,7 +27,7 @@ function aProducer(...sends: Send[]) {
   const producer = new KafkaProducer(
     { producer: () => client } as unknown as Kafka,
     wire,
-    { topicPrefix: "p.", maxRecordBytes: 1_000 } as KafkaLogOptions,
+    { topicPrefix: "p.", maxRecordBytes: 1_000, ...options } as KafkaLogOptions,
     { partitions: () => 3, largestRecordBytes: () => Promise.resolve(0) },
     () => performance.now(),
   );
@@ -92,4 +96,25 @@ test("what one leader took and the next one refused, as the client sent it again
   const { producer } = aProducer(async (batch) => [...(await all(batch)), refused]);
   await using _ = producer;
   expect(await producer.append(RECORDS)).toMatchObject([{ offset: 10 }, {}, { offset: 11 }, {}]);
+});
+
+test("regression: what a large append has written is told although the rest failed: its events were answered 503, and sent again", async () => {
+  let answer: (answers: RecordMetadata[]) => void = () => {};
+  const slow = new Promise<RecordMetadata[]>((resolve) => {
+    answer = resolve;
+  });
+  const { producer } = aProducerWith({ appendTimeoutMs: 100 }, taken({ 0: 10 }), () => slow);
+  await using _ = producer;
+  const record: NewRecord = { ...RECORDS[0]!, value: Buffer.alloc(1_000) };
+  const records = Array.from({ length: 600 }, () => record);
+  const error = await producer.append(records).catch((thrown: unknown) => thrown as LogError);
+  answer([]);
+  expect(error).toMatchObject({ code: "log_outcome_unknown" });
+  const appended = (error as LogError).appended ?? [];
+  const written = appended.filter((position) => position !== null);
+  expect(appended).toHaveLength(records.length);
+  expect(written.length).toBeGreaterThan(400);
+  expect(appended.slice(0, written.length)).toEqual(
+    written.map((_position, index) => ({ partition: 0, offset: 10 + index })),
+  );
 });
