@@ -44,6 +44,8 @@ class AttachedLog implements Log {
   readonly #options: AttachLogOptions;
   readonly #waiting = new Map<number, Waiting>();
   #socket: Socket | null = null;
+  /** Not greeted yet: an owner that froze takes connections and says nothing. */
+  #connecting: Socket | null = null;
   #partitions = 0;
   #nextId = 1;
   #pendingBytes = 0;
@@ -60,6 +62,7 @@ class AttachedLog implements Log {
 
   async connect(): Promise<void> {
     const socket = createConnection(this.#options.socketPath);
+    this.#connecting = socket;
     let greeted = () => {};
     const hello = new Promise<void>((resolve) => {
       greeted = resolve;
@@ -75,6 +78,8 @@ class AttachedLog implements Log {
       await Promise.race([hello, once(socket, "close")]);
     } catch (cause) {
       throw away(cause);
+    } finally {
+      this.#connecting = null;
     }
     if (this.#socket !== socket) throw away(null);
     socket.on("error", () => socket.destroy());
@@ -115,7 +120,7 @@ class AttachedLog implements Log {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     this.#cancelReconnect();
-    const socket = this.#socket;
+    const socket = this.#socket ?? this.#connecting;
     if (socket === null || socket.destroyed) return;
     const closed = once(socket, "close");
     socket.destroy();

@@ -1,4 +1,6 @@
 import { stat } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { attachLog } from "../../../src/adapters/lmdb/attach-log.ts";
@@ -106,5 +108,23 @@ describe("a second process on the data directory", () => {
     const settled = expect(pending).rejects.toMatchObject({ code: "log_outcome_unknown" });
     await served[Symbol.asyncDispose]();
     await settled;
+  });
+
+  it("regression: closed while an owner that froze takes connections and says nothing, it keeps none open", async () => {
+    await using dir = await temporaryDir();
+    const socketPath = join(dir.path, "log.sock");
+    const opened: Socket[] = [];
+    const frozen = createServer((socket) => {
+      opened.push(socket.on("error", () => {}).resume());
+    });
+    await using log = await openTestLog(dir.path);
+    const served = await serveLogSocket(log, socketPath, silentLogger);
+    const attached = await attachLog({ socketPath, clock: systemClock });
+    await served[Symbol.asyncDispose]();
+    frozen.listen(socketPath);
+    await until(() => opened.length > 0, "it connects again");
+    await attached[Symbol.asyncDispose]();
+    await until(() => opened.every((socket) => socket.readableEnded), "its connection is closed");
+    frozen.close();
   });
 });
