@@ -98,8 +98,13 @@ export class IncomingWebhook implements Reception, Waiter {
   }
 
   complete(body: Uint8Array): void {
+    this.#orRefuse(() => this.#decide(body));
+  }
+
+  /** What nobody foresaw costs this request alone. */
+  #orRefuse(step: () => void): void {
     try {
-      this.#decide(body);
+      step();
     } catch (error) {
       this.#context.ports.logger.error({ err: error }, "ingest.webhook_not_recorded");
       this.#refuse("internal");
@@ -178,7 +183,7 @@ export class IncomingWebhook implements Reception, Waiter {
       .catch((error: unknown) => this.#verifierFailed(error))
       .then((decided) => {
         cancelDeadline();
-        if (!late) this.#conclude(decided, receivedAtMs, body);
+        if (!late) this.#orRefuse(() => this.#conclude(decided, receivedAtMs, body));
       });
   }
 

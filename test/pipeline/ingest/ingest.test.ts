@@ -41,6 +41,8 @@ function statusOf(answer: Answer): number {
   return Number(answer.status.slice(0, 3));
 }
 
+const ACCEPTED: VerificationResult = { valid: true, reason: "ok", message: null };
+
 const refusal: VerificationResult = {
   valid: false,
   reason: "signature_mismatch",
@@ -479,3 +481,25 @@ describe("batching and admission", () => {
     );
   });
 });
+
+test.each([
+  ["at once", ACCEPTED],
+  ["by a thread", Promise.resolve(ACCEPTED)],
+])(
+  "regression: an error in recording what was verified %s is 503, logged, and frees its room: behind a thread it ended the process",
+  async (_name, verdict) => {
+    const rig = ingestRig({
+      ports: {
+        verify: () => verdict,
+        newEventId: () => {
+          throw new RangeError("no id");
+        },
+      },
+    });
+    const answer = await send(rig);
+    expect(statusOf(answer)).toBe(503);
+    expect(rig.metrics.causes).toEqual(["internal"]);
+    expect(rig.logged.map(({ message }) => message)).toEqual(["ingest.webhook_not_recorded"]);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  },
+);
