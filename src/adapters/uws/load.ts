@@ -21,7 +21,7 @@ export async function loadUws(
   } catch (error) {
     throw new UsageError(
       `uWebSockets.js has no binary for Node ${process.versions.node} on ${process.platform}-${process.arch}: ` +
-        'use Node 20 or 22, or take the official build as the README says under "Other Node versions"',
+        'use Node 20 or 22, or take the official build as the README says under "uWebSockets.js"',
       { cause: error },
     );
   }
