@@ -103,7 +103,12 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
   });
   // Without it nothing is lost: a log that is gone would be made anew in silence.
   await writeFile(mark, "", { flag: "a", mode: 0o600 }).catch(() => {});
-  const socket = await serveLogSocket(log, await makeSocketPath(config), logger);
+  const socket = await makeSocketPath(config)
+    .then((path) => serveLogSocket(log, path, logger))
+    .catch(async (error: unknown) => {
+      await log[Symbol.asyncDispose]();
+      throw error;
+    });
   return {
     partitions: log.partitions,
     writesWhole: log.writesWhole,

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -41,6 +41,19 @@ test("regression: payloads of the largest size that is configured are taken besi
   );
   await expect(Promise.all(appends)).resolves.toHaveLength(3);
 });
+
+test("regression: a log whose socket cannot be served is closed again: its commit thread went on", async () => {
+  await using _claim = (await claimDataDir(dataDir)) as AsyncDisposable;
+  await mkdir(join(dataDir, "run", "log.sock"));
+  const before = commitThreads();
+  await expect(openWith({})).rejects.toMatchObject({ code: "ERR_FS_EISDIR" });
+  expect(commitThreads()).toBe(before);
+});
+
+/** By what keeps this process from ending: the ways to its threads. */
+function commitThreads(): number {
+  return process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
+}
 
 async function warningsOfAStart(): Promise<string[]> {
   const warnings: string[] = [];

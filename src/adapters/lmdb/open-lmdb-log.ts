@@ -58,8 +58,13 @@ export async function openLmdbLog(options: LmdbLogOptions): Promise<LmdbLog> {
   });
   const store = options.wrapStore?.(opened) ?? opened;
   const log = new EmbeddedLog(options, store, keptPartitions(options, store));
-  await log.start();
-  return log;
+  try {
+    await log.start();
+    return log;
+  } catch (error) {
+    await log[Symbol.asyncDispose]();
+    throw error;
+  }
 }
 
 /** Partitions never become fewer: their records would not be read any more. */

@@ -187,3 +187,18 @@ it("splits partitions evenly and moves no more than it must", () => {
     ),
   );
 });
+
+it("regression: a log that cannot write its number of partitions is closed again: its commit thread went on", async () => {
+  await using dir = await temporaryDir();
+  const threads = (): number =>
+    process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
+  const before = threads();
+  const wrapStore = (store: CommitStore): CommitStore =>
+    withOverrides(store, {
+      commit: () => Promise.reject(new LogError("log_unavailable", "the disk is full")),
+    });
+  await expect(openTestLog(dir.path, { wrapStore })).rejects.toMatchObject({
+    message: "the disk is full",
+  });
+  expect(threads()).toBe(before);
+});
