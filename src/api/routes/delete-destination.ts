@@ -8,7 +8,7 @@ export const deleteDestination = defineOperation({
   tag: "Destinations",
   summary: "Delete a destination",
   description:
-    "Soft delete; its pending deliveries end dead, those that wait at the time they were put off to.",
+    "Soft delete; its pending deliveries end dead, normally within a minute, also those that wait for a retry or a rate limit.",
   scope: "write",
   ids: { id: "destination" },
   query: noQuery,
