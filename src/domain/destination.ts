@@ -28,3 +28,6 @@ export type Lookup<T> =
   | { readonly kind: "found"; readonly value: T }
   | { readonly kind: "missing" }
   | { readonly kind: "unavailable" };
+
+/** At once where it is known, a promise where it must be asked for. */
+export type MaybeLater<T> = T | Promise<T>;

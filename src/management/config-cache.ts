@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../domain/clock.ts";
 import type { BundleReader, ConfigChange } from "../domain/config-store.ts";
-import type { DestinationConfig, Lookup } from "../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../domain/destination.ts";
 import type { EndpointConfig } from "../domain/endpoint.ts";
 import type { Logger } from "../domain/logger.ts";
 import { toConfigBundle, type ConfigBundle } from "./bundle-config.ts";
@@ -30,8 +30,6 @@ interface ConfigChanged {
   readonly endpointId: string;
   readonly destinationId: string | null;
 }
-
-type MaybeLater<T> = T | Promise<T>;
 
 /** Lookups answer at once on a hit; a promise otherwise, which never rejects. */
 export interface ConfigCache {

@@ -1,10 +1,8 @@
 import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { TierForwarder } from "./tier-forwarder.ts";
-
-type MaybeLater<T> = T | Promise<T>;
 
 /** What is known of the destinations that tasks wait for. */
 export interface DelayedDestinations {
