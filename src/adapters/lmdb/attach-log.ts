@@ -8,6 +8,8 @@ import type { Log, LogConsumer, NewRecord, Position } from "../../domain/log.ts"
 import { FrameSplitter, decodeAnswer, encodeAppend } from "./socket-frames.ts";
 
 const RECONNECT_MS = 200;
+/** An owner greets as soon as it runs: one that froze takes connections and says nothing. */
+const GREETED_WITHIN_MS = 5_000;
 
 export interface AttachLogOptions {
   /** What `serveLogSocket` listens on. */
@@ -44,7 +46,7 @@ class AttachedLog implements Log {
   readonly #options: AttachLogOptions;
   readonly #waiting = new Map<number, Waiting>();
   #socket: Socket | null = null;
-  /** Not greeted yet: an owner that froze takes connections and says nothing. */
+  /** Not greeted yet. */
   #connecting: Socket | null = null;
   #partitions = 0;
   #nextId = 1;
@@ -74,11 +76,13 @@ class AttachedLog implements Log {
       greeted();
     });
     socket.on("data", (chunk) => splitter.push(chunk));
+    const cancelGivingUp = this.#options.clock.schedule(GREETED_WITHIN_MS, () => socket.destroy());
     try {
       await Promise.race([hello, once(socket, "close")]);
     } catch (cause) {
       throw away(cause);
     } finally {
+      cancelGivingUp();
       this.#connecting = null;
     }
     if (this.#socket !== socket) throw away(null);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { attachLog } from "../../../src/adapters/lmdb/attach-log.ts";
 import { serveLogSocket } from "../../../src/adapters/lmdb/serve-log-socket.ts";
+import type { Clock } from "../../../src/domain/clock.ts";
 import { LogError } from "../../../src/domain/log.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { silentLogger, systemClock } from "../../support/log-fakes.ts";
@@ -125,6 +126,25 @@ describe("a second process on the data directory", () => {
     await until(() => opened.length > 0, "it connects again");
     await attached[Symbol.asyncDispose]();
     await until(() => opened.every((socket) => socket.readableEnded), "its connection is closed");
+    frozen.close();
+  });
+
+  it("regression: beside an owner that froze it says so after five seconds: it waited for ever, without a word", async () => {
+    await using dir = await temporaryDir();
+    const socketPath = join(dir.path, "log.sock");
+    const frozen = createServer((socket) => void socket.on("error", () => {}).resume());
+    await new Promise<void>((resolve) => frozen.listen(socketPath, resolve));
+    const delays: number[] = [];
+    const fastClock: Clock = {
+      ...systemClock,
+      schedule: (delayMs, callback) => {
+        delays.push(delayMs);
+        return systemClock.schedule(delayMs / 100, callback);
+      },
+    };
+    const attached = attachLog({ socketPath, clock: fastClock });
+    await expect(attached).rejects.toThrow("does not answer");
+    expect(delays).toEqual([5_000]);
     frozen.close();
   });
 });
