@@ -2,6 +2,7 @@ import { Client, type ClientConfig } from "pg";
 import type { Clock } from "../../domain/clock.ts";
 import type { ConfigChange } from "../../domain/config-store.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { ClientSockets } from "./client-sockets.ts";
 
 export const CONFIG_CHANNEL = "relay_config";
 
@@ -29,6 +30,7 @@ export function startConfigFeed(options: {
   readonly onGap: () => void;
 }): AsyncDisposable & { readonly listening: () => boolean } {
   const { clock, logger } = options;
+  const sockets = new ClientSockets();
   let client: Client | null = null;
   let cancelTimer: () => void = () => undefined;
   let pauseMs = FIRST_PAUSE_MS;
@@ -43,6 +45,7 @@ export function startConfigFeed(options: {
       keepAlive: true,
       application_name: "webhook-relay config feed",
       ...options.connection,
+      stream: sockets.make,
     });
     client = made;
     made.on("error", (error) => lose(made, error));
@@ -95,7 +98,7 @@ export function startConfigFeed(options: {
     async [Symbol.asyncDispose]() {
       ended = true;
       cancelTimer();
-      await client?.end().catch(() => undefined);
+      await sockets.end(Promise.resolve(client?.end()));
     },
   };
 }

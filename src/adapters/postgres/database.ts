@@ -3,6 +3,7 @@ import { Pool, type PoolClient, type PoolConfig } from "pg";
 import { RelayError } from "../../domain/errors.ts";
 import { UniqueViolation } from "../../domain/config-store.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { ClientSockets } from "./client-sockets.ts";
 import { COLUMN_TYPES } from "./column-types.ts";
 
 export type SqlRow = Readonly<Record<string, unknown>>;
@@ -32,6 +33,7 @@ export function openDatabase(options: {
   readonly maxConnections: number;
   readonly logger: Logger;
 }): Database {
+  const sockets = new ClientSockets();
   const pool = new Pool({
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
@@ -40,6 +42,7 @@ export function openDatabase(options: {
     allowExitOnIdle: true,
     ...options.connection,
     max: options.maxConnections,
+    stream: sockets.make,
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
   pool.on("error", (error) => {
@@ -114,7 +117,7 @@ export function openDatabase(options: {
       await run("SELECT 1");
     },
     async [Symbol.asyncDispose]() {
-      await pool.end();
+      await sockets.end(pool.end());
     },
   };
 }
