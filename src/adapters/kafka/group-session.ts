@@ -47,6 +47,8 @@ const MOVED: ReadonlySet<unknown> = new Set([
 ]);
 const COMMIT_TRIES = 5;
 const COMMIT_RETRY_MS = 200;
+/** Who commits tries again, or is about to end: brokers that are gone are asked for a minute and more. */
+const COMMIT_TIMEOUT_MS = 3_000;
 
 /**
  * Membership of the group, seen from the wire. kafkajs joins again without waiting for anybody and tells neither the
@@ -129,8 +131,22 @@ export class GroupSession {
     return (topic, partition) => found.get(`${topic}/${partition}`) ?? null;
   }
 
-  /** Commits for one generation; those made close together share a request. Fenced ones are ignored. @throws {LogError} */
-  commit(entries: readonly CommitEntry[], generation: number): Promise<void> {
+  /**
+   * Commits for one generation; those made close together share a request. Fenced ones are ignored.
+   * @throws {LogError} also when it is not known to be done in time: it may still be, but never after a later one
+   */
+  async commit(entries: readonly CommitEntry[], generation: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      const error = new LogError("log_unavailable", "offsets could not be committed in time");
+      timer = setTimeout(() => reject(error), COMMIT_TIMEOUT_MS);
+    });
+    await Promise.race([this.#enqueue(entries, generation), late]).finally(() =>
+      clearTimeout(timer),
+    );
+  }
+
+  #enqueue(entries: readonly CommitEntry[], generation: number): Promise<void> {
     if (this.#queued !== null && this.#queued.generation === generation) {
       this.#queued.entries.push(...entries);
       return this.#queued.done;

@@ -7,6 +7,7 @@ import { listenToGroup } from "./consumer-group-guard.ts";
 import { GroupAssignment, REVOKE_TIMEOUT_MS } from "./group-assignment.ts";
 import { groupLag } from "./group-lag.ts";
 import { GroupSession } from "./group-session.ts";
+import { settledWithin } from "./settled-within.ts";
 
 export interface KafkaConsumerSettings {
   readonly kafka: Kafka;
@@ -22,6 +23,8 @@ export interface KafkaConsumerSettings {
 }
 
 const RESTART_MS = 1_000;
+/** Brokers that are well take milliseconds for it; those that are gone, or answer nothing, would be asked for half a minute. */
+const LEAVE_TIMEOUT_MS = 3_000;
 
 /** `consume` of the log port on a kafkajs consumer group. */
 export class KafkaConsumer implements LogConsumer {
@@ -101,8 +104,7 @@ export class KafkaConsumer implements LogConsumer {
     this.#closed = true;
     if (this.#restart !== null) clearTimeout(this.#restart);
     await this.#assignment.end();
-    await this.#consumer.disconnect();
-    await this.#starting;
+    await settledWithin([this.#consumer.disconnect(), this.#starting], LEAVE_TIMEOUT_MS);
     this.#session.end();
   }
 

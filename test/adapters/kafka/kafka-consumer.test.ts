@@ -7,8 +7,11 @@ import { waitFor } from "../../support/wait-for.ts";
 
 const DEADLINE_MS = 5_000;
 
+const silence = new Promise<never>(() => {});
+const found = async (): Promise<object> => ({ offsetFetch: async () => ({ responses: [] }) });
+
 /** A consumer of one topic, whose client does what the test tells it to. */
-function consumerOfFakes() {
+function consumerOfFakes({ disconnect = async () => undefined, findCoordinator = found } = {}) {
   const listeners = new Map<string, (event: object) => void>();
   const client = {
     events: { GROUP_JOIN: "join", REBALANCING: "rebalancing", CRASH: "crash" },
@@ -16,10 +19,10 @@ function consumerOfFakes() {
     pause: () => undefined,
     resume: () => undefined,
     seek: () => undefined,
-    disconnect: async () => undefined,
+    disconnect,
   } as unknown as Consumer;
   const cluster = {
-    findGroupCoordinator: async () => ({ offsetFetch: async () => ({ responses: [] }) }),
+    findGroupCoordinator: async () => findCoordinator(),
     fetchTopicsOffset: async () => [{ topic: "events", partitions: [{ partition: 0, offset: 0 }] }],
   } as unknown as Cluster;
   const kafka = {
@@ -87,4 +90,21 @@ test("regression: of two assignments in a row one is opened: both were, and the 
   await consumer[Symbol.asyncDispose]();
   expect(assigned).toHaveLength(1);
   expect(revoked).toEqual(assigned);
+});
+
+test("regression: a delivery process without brokers took 28 s to stop, and failed, since each of its consumers asked them again and again to let it go", async () => {
+  const { consumer } = consumerOfFakes({ disconnect: () => silence });
+  await consumer[Symbol.asyncDispose]();
+});
+
+test("regression: a commit that no broker takes is told of while its owner still waits: who was to end waited for it a minute", async () => {
+  let isGone = false;
+  const findCoordinator = () => (isGone ? silence : found());
+  const { consumer, join, assigned } = consumerOfFakes({ findCoordinator });
+  join();
+  await waitFor("the owner", () => assigned.length === 1, DEADLINE_MS, 1);
+  isGone = true;
+  const commit = assigned[0]!.commit([{ topic: "events", offset: 1 }]);
+  await expect(commit).rejects.toMatchObject({ code: "log_unavailable" });
+  await consumer[Symbol.asyncDispose]();
 });
