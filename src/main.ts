@@ -3,6 +3,10 @@ import { runProgram } from "./cli/program.ts";
 
 /** Output that nobody takes does not keep a program that failed, or was told to end. */
 const FLUSH_MS = 2_000;
+/** A Ctrl-C under npm comes twice, from the terminal and from npm: what follows within this is the same one. */
+const SAME_SIGNAL_MS = 1_000;
+/** What shells say of a program that SIGINT ended. */
+const INTERRUPTED = 130;
 
 /**
  * The whole program: arguments and environment in, exit code out (0 done, 1 failed, 2 bad usage or configuration).
@@ -12,8 +16,9 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   keepCollectorAside();
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
+  const onInterrupt = endWhenRepeated(onSignal);
   process.on("SIGTERM", onSignal);
-  process.on("SIGINT", onSignal);
+  process.on("SIGINT", onInterrupt);
   const output = watchOutput(onSignal);
   try {
     const exitCode = await runProgram({
@@ -32,8 +37,19 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
     return exitCode === 0 ? 1 : exitCode;
   } finally {
     process.off("SIGTERM", onSignal);
-    process.off("SIGINT", onSignal);
+    process.off("SIGINT", onInterrupt);
   }
+}
+
+/** The first one stops in order, which takes as long as tries in flight; whoever asks again at the keyboard does not wait for them. */
+function endWhenRepeated(stop: () => void): () => void {
+  let firstMs: number | null = null;
+  return () => {
+    const nowMs = performance.now();
+    firstMs ??= nowMs;
+    if (nowMs - firstMs >= SAME_SIGNAL_MS) process.exit(INTERRUPTED);
+    stop();
+  };
 }
 
 /** Output that cannot be written ends the program in order, without a stack. */

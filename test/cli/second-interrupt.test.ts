@@ -1,0 +1,32 @@
+import { once } from "node:events";
+import { createServer, type AddressInfo, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { makeRelayProcess } from "../support/relay-process.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const AGAIN_MS = 1_100;
+
+test("a second Ctrl-C ends at once what the first one is still stopping: it was waited for, up to half a minute, however often it was pressed", async () => {
+  const sockets = new Set<Socket>();
+  // It never answers: a start that waits for it is left behind after 28 s.
+  const silent = createServer((socket) => void sockets.add(socket.on("error", () => {})));
+  silent.listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const { port } = silent.address() as AddressInfo;
+  await using relay = await makeRelayProcess({
+    CLICKHOUSE_URL: `http://127.0.0.1:${port}/relay`,
+  });
+  const started = relay.start().catch(() => "ended");
+  await waitFor("its first question", () => sockets.size > 0);
+  const pid = relay.pid();
+  const ended = relay.kill("SIGINT");
+  // Pressed by npm and the terminal at the same time it is one.
+  process.kill(pid, "SIGINT");
+  while ((await Promise.race([ended, delay(AGAIN_MS, "waits")])) === "waits")
+    process.kill(pid, "SIGINT");
+  expect(await ended).toBe(130);
+  expect(await started).toBe("ended");
+  for (const socket of sockets) socket.destroy();
+  silent.close();
+}, 60_000);
