@@ -132,9 +132,14 @@ async function observe(
   );
 }
 
+/** As nginx has it in its log: the client closed the connection before it was answered, which ended what only read. */
+const CLIENT_GONE = 499;
+
 function answer(options: ApiOptions, context: Context<ApiEnv>, error: unknown): Response {
   const requestId = context.get("requestId");
   const described = describeError(error, requestId);
+  if (described.code === "unavailable" && context.req.raw.signal.aborted)
+    return new Response(null, { status: CLIENT_GONE });
   if (described.status >= 500)
     options.logger.error(
       { requestId, operation: context.get("notes").operation, code: described.code, err: error },

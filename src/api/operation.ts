@@ -14,6 +14,8 @@ interface OperationInput<Ids, Query, Body> {
   readonly ids: Ids;
   readonly query: Query;
   readonly body: Body;
+  /** The client has gone: what only reads is ended. */
+  readonly signal: AbortSignal;
 }
 
 type OperationResult<Data> =

@@ -59,6 +59,7 @@ export async function runOperation(
     ids: readIds(operation.ids, routed.pathParameter),
     query,
     body,
+    signal: request.signal,
   });
   if (result === undefined) return new Response(null, { status: operation.success.status });
   const { data, pagination } = result;

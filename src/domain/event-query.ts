@@ -73,15 +73,19 @@ export interface PageRange {
   readonly limit: number;
 }
 
-/** The read side that the API uses. @throws {RelayError} `unavailable` when the store is down or a query hits its limit. */
+/**
+ * The read side that the API uses. What nobody waits for any more is ended by `signal`, in the store as well.
+ * @throws {RelayError} `unavailable` when the store is down, a query hits its limit, or `signal` ends it
+ */
 export interface EventQueries {
   list(
     orgId: string,
     filter: EventFilter,
     range: PageRange,
     withSummary: boolean,
+    signal?: AbortSignal,
   ): Promise<{ readonly items: readonly EventListItem[]; readonly total: number }>;
-  facets(orgId: string, filter: EventFilter): Promise<FacetCounts>;
+  facets(orgId: string, filter: EventFilter, signal?: AbortSignal): Promise<FacetCounts>;
   /** Waits up to 2 s for an id younger than 10 s. Null when unknown, or another organization's. */
   detail(orgId: string, eventId: string): Promise<EventDetail | null>;
   /** The stored event alone, for replays; same waiting. */

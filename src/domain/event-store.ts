@@ -70,11 +70,19 @@ export interface EventPage {
   readonly total: number | null;
 }
 
-/** What the queries read from; everything is scoped to one organization. @throws {EventStoreError} from every call */
+/**
+ * What the queries read from; everything is scoped to one organization. A read that `signal` ends goes on nowhere.
+ * @throws {EventStoreError} from every call
+ */
 export interface EventStoreReader {
-  page(orgId: string, filter: StoreFilter, range: PageRange): Promise<EventPage>;
-  count(orgId: string, filter: StoreFilter): Promise<number>;
-  facets(orgId: string, filter: StoreFilter): Promise<FacetCounts>;
+  page(
+    orgId: string,
+    filter: StoreFilter,
+    range: PageRange,
+    signal?: AbortSignal,
+  ): Promise<EventPage>;
+  count(orgId: string, filter: StoreFilter, signal?: AbortSignal): Promise<number>;
+  facets(orgId: string, filter: StoreFilter, signal?: AbortSignal): Promise<FacetCounts>;
   event(orgId: string, key: EventKey): Promise<EventRecord | null>;
   /** The ids of those that are stored. @param keys at most a few hundred */
   existing(orgId: string, keys: readonly EventKey[]): Promise<ReadonlySet<string>>;

@@ -3,6 +3,8 @@ import { makeTestClient, startFakeHarness } from "../support/api-harness.ts";
 import type { FakeHarness } from "../support/api-harness.ts";
 import { expectStatus, makeWorld } from "../support/api-world.ts";
 import type { World } from "../support/api-world.ts";
+import { RelayError } from "../../src/domain/errors.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 let harness: FakeHarness;
 let world: World;
@@ -239,4 +241,43 @@ it("a request during which the wall clock is set took no hour: its latency was t
   });
   await fetch(`${other.baseUrl}/projects`);
   expect(seen).toEqual([0.002]);
+});
+
+describe("a client that hangs up", () => {
+  const left = (signal: AbortSignal | undefined): Promise<never> =>
+    new Promise((_, reject) =>
+      signal?.addEventListener("abort", () =>
+        reject(new RelayError("unavailable", "The event store does not answer")),
+      ),
+    );
+
+  it.each(["/events?q=common", "/events/facets?q=common"])(
+    "ends what it asked %s for, which is no error of the service",
+    async (path) => {
+      const asked: string[] = [];
+      const { queries } = harness.fake;
+      const slow = (signal: AbortSignal | undefined): Promise<never> => {
+        asked.push(path);
+        return left(signal);
+      };
+      await using own = await startFakeHarness({
+        management: harness.fake.management,
+        queries: {
+          ...queries,
+          list: async (...[, , , , signal]) => slow(signal),
+          facets: async (...[, , signal]) => slow(signal),
+        },
+      });
+      const gone = new AbortController();
+      const request = fetch(own.baseUrl + path, {
+        headers: { authorization: `Bearer ${world.key}` },
+        signal: gone.signal,
+      }).catch(() => null);
+      await waitFor("the question", () => asked.length === 1);
+      gone.abort();
+      await request;
+      await waitFor("its line", () => own.logs.length > 0);
+      expect(own.logs).toMatchObject([{ message: "api.answered", fields: { status: 499 } }]);
+    },
+  );
 });

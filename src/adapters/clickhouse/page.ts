@@ -81,7 +81,7 @@ export function makePage({
       if (rows.length === range.limit) return { items, total: null };
       if (rows[0] === undefined) {
         // An empty page does not tell whether it is empty because of equal rows before it.
-        const total = range.offset === 0 ? 0 : await count(orgId, filter);
+        const total = range.offset === 0 ? 0 : await count(orgId, filter, signal);
         if (total <= range.offset) return { items, total };
       } else if (rows[0].read < mostRead) return { items, total: range.offset + rows.length };
     }
@@ -92,17 +92,19 @@ export function makePage({
     orgId: string,
     filter: StoreFilter,
     { offset, limit }: PageRange,
+    signal?: AbortSignal,
   ): Promise<EventPage> => {
     const { sql, parameters } = eventCondition(orgId, filter);
     const [minute] = await select<MinuteJson>(
       SELECT_MINUTE.replace("%WHERE%", () => sql),
       { ...parameters, offset },
       { optimize_move_to_prewhere_if_final: 1 },
+      signal,
     );
     if (minute === undefined) return { items: [], total: 0 };
     const { newer, end_ms: endMs } = minute;
     const rest = { ...filter, toMs: Math.min(endMs, filter.toMs ?? Infinity) };
-    const { items, total } = await ofAll(orgId, rest, { offset: offset - newer, limit });
+    const { items, total } = await ofAll(orgId, rest, { offset: offset - newer, limit }, signal);
     return { items, total: total === null ? null : newer + total };
   };
 
@@ -126,16 +128,21 @@ export function makePage({
     offset + limit <= MOST_WANTED &&
     lengthOfAsked(filter, now()) > LONG_SEARCH_MS;
 
-  return async (orgId, filter, range) => {
+  return async (orgId, filter, range, signal) => {
     // Counting what a search finds would look at all events, also behind the page.
-    if (range.offset >= deepOffset && !isSearch(filter)) return ofDeep(orgId, filter, range);
-    if (!isLongSearch(filter, range)) return ofAll(orgId, filter, range);
+    if (range.offset >= deepOffset && !isSearch(filter))
+      return ofDeep(orgId, filter, range, signal);
+    if (!isLongSearch(filter, range)) return ofAll(orgId, filter, range, signal);
     const answered = new AbortController();
+    const giveUp = (): void => answered.abort(signal?.reason);
+    if (signal?.aborted === true) giveUp();
+    signal?.addEventListener("abort", giveUp, { once: true });
     const all = ofAll(orgId, filter, range, answered.signal);
     const newest = ofNewest(orgId, filter, range, answered.signal).catch(() => null);
     try {
       return await Promise.race([all, newest.then((page) => page ?? all)]);
     } finally {
+      signal?.removeEventListener("abort", giveUp);
       answered.abort();
     }
   };

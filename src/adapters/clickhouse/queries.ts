@@ -132,7 +132,7 @@ export function makeEventStoreReader(
   const counted = <Row>(
     count: Count,
     toCondition: (orgId: string, filter: StoreFilter) => Condition,
-    { orgId, filter, readings }: { orgId: string; filter: StoreFilter; readings: Readings },
+    { orgId, filter, readings, signal }: Counted,
   ): Promise<Row[]> => {
     const { fromMs = -Infinity, toMs = Infinity, ...scope } = filter;
     const asked = { fromMs, untilMs: toMs };
@@ -144,13 +144,14 @@ export function makeEventStoreReader(
         .replaceAll("%SCOPE%", () => toCondition(orgId, scope).sql),
       { ...condition.parameters, ...parameters },
       count.table === "events" ? { optimize_move_to_prewhere_if_final: 1 } : {},
+      signal,
     );
   };
   const counting = <T>(filter: StoreFilter, ask: (readings: Readings) => Promise<T>): Promise<T> =>
     gainsByDistinctParts(filter, clock.now()) ? distinctParts.ask(ask) : ask(new Map());
-  const count = async (orgId: string, filter: StoreFilter): Promise<number> => {
+  const count: EventStoreReader["count"] = async (orgId, filter, signal) => {
     const [row] = await counting(filter, (readings) =>
-      counted<{ count: number }>(COUNT_EVENTS, eventCondition, { orgId, filter, readings }),
+      counted<{ count: number }>(COUNT_EVENTS, eventCondition, { orgId, filter, readings, signal }),
     );
     return row?.count ?? 0;
   };
@@ -166,9 +167,9 @@ export function makeEventStoreReader(
   return {
     page: makePage({ select, count, now: () => clock.now() }),
     count,
-    async facets(orgId, filter) {
+    async facets(orgId, filter, signal) {
       const [ofEvents, ofAttempts] = await counting(filter, (readings) => {
-        const asked = { orgId, filter, readings };
+        const asked = { orgId, filter, readings, signal };
         return Promise.all([
           counted<EventFacet>(FACETS_OF_EVENTS, eventCondition, asked),
           counted<AttemptFacet>(FACETS_OF_ATTEMPTS, attemptCondition, asked),
@@ -208,6 +209,12 @@ function gainsByDistinctParts(filter: StoreFilter, nowMs: number): boolean {
   return lengthOfAsked(filter, nowMs) >= LONG_TIME_MS;
 }
 
+interface Counted {
+  readonly orgId: string;
+  readonly filter: StoreFilter;
+  readonly readings: Readings;
+  readonly signal: AbortSignal | undefined;
+}
 interface EventFacet {
   readonly provider: Provider;
   readonly signature_valid: boolean;

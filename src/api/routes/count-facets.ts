@@ -18,7 +18,8 @@ export const countFacets = defineOperation({
   body: noBody,
   success: { status: 200, description: "The counts.", schema: FacetsSchema },
   errors: [],
-  async handle({ actor, queries, query }) {
-    return { data: presentFacets(await queries.facets(actor.orgId, toEventFilter(query))) };
+  async handle({ actor, queries, query, signal }) {
+    const counts = await queries.facets(actor.orgId, toEventFilter(query), signal);
+    return { data: presentFacets(counts) };
   },
 });

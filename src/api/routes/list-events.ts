@@ -26,13 +26,14 @@ export const listEvents = defineOperation({
     paginated: true,
   },
   errors: [],
-  async handle({ actor, queries, query }) {
+  async handle({ actor, queries, query, signal }) {
     const { page, limit } = query;
     const found = await queries.list(
       actor.orgId,
       toEventFilter(query),
       { offset: (boundPage(page, limit) - 1) * limit, limit },
       query.delivery_summary === "true",
+      signal,
     );
     return {
       data: found.items.map(presentEvent),

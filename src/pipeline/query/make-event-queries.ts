@@ -98,26 +98,27 @@ export function makeEventQueries({
     return { attempts, destinationIds };
   };
   return {
-    list: (orgId, filter, range, withSummary) =>
+    list: (orgId, filter, range, withSummary, signal) =>
       answer(filter, async () => {
         const wanted = toKept(filter);
-        const page = store.page(orgId, wanted, range);
+        const page = store.page(orgId, wanted, range, signal);
         const [{ items: onPage, total }, items, counted] = await Promise.all([
           page,
           page.then((found) => (withSummary ? summarized(orgId, found.items) : found.items)),
           // A search reads the indexes of every day: counting beside it would take both twice as long, mostly for nothing.
           isSearch(wanted)
-            ? page.then((found) => found.total ?? store.count(orgId, wanted))
-            : store.count(orgId, wanted),
+            ? page.then((found) => found.total ?? store.count(orgId, wanted, signal))
+            : store.count(orgId, wanted, signal),
         ]);
         // Events may have come between page and count: what the page itself tells goes first.
         if (total !== null) return { items, total };
         const untilHere = range.offset + onPage.length;
         if (counted > untilHere || isSearch(wanted)) return { items, total: counted };
         // A full page is only the last one if a count that began after it says so.
-        return { items, total: Math.max(untilHere, await store.count(orgId, wanted)) };
+        return { items, total: Math.max(untilHere, await store.count(orgId, wanted, signal)) };
       }),
-    facets: (orgId, filter) => answer(filter, () => store.facets(orgId, toKept(filter))),
+    facets: (orgId, filter, signal) =>
+      answer(filter, () => store.facets(orgId, toKept(filter), signal)),
     detail: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key, endAtMs) => {

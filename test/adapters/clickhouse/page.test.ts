@@ -53,6 +53,15 @@ test("a search that the newest five minutes fill a page of is answered from them
   expect(asked[0]!.signal?.aborted).toBe(true);
 });
 
+test("a search whose asker has left is called off", async () => {
+  const { asked, page } = rig({ newest: async () => [], all: never });
+  const left = new AbortController();
+  const failed = expect(page("org_a", search, range, left.signal)).rejects.toThrow("aborted");
+  left.abort();
+  await failed;
+  expect(asked.every(({ signal }) => signal?.aborted === true)).toBe(true);
+});
+
 test("where they do not fill the page, or fail, all events are searched", async () => {
   for (const newest of [
     async () => [row("b")],

@@ -28,7 +28,11 @@ import { readingOf } from "../../../src/adapters/clickhouse/reading.ts";
 import { INDEXED_TEXT, SEARCH_TEXT, TABLES } from "../../../src/adapters/clickhouse/schema.ts";
 import { sipHash64 } from "../../../src/adapters/clickhouse/sip-hash.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
-import type { EventStoreReader, EventStoreWriter } from "../../../src/domain/event-store.ts";
+import type {
+  EventStoreReader,
+  EventStoreWriter,
+  StoreFilter,
+} from "../../../src/domain/event-store.ts";
 import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
 import {
   BASE_TIME_MS,
@@ -37,6 +41,7 @@ import {
   makeFanout,
 } from "../../support/clickhouse-events.ts";
 import { seededRandom } from "../../support/sim-clock.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 let clickhouse: TestClickHouse;
 let reader: EventStoreReader;
@@ -496,6 +501,36 @@ describe("a server in trouble", () => {
       expect(inspect(error)).not.toContain("the payload");
     });
   });
+
+  const sinceReceived: StoreFilter = { terms: [], fromMs: 0 };
+  type Read = (store: EventStoreReader, signal: AbortSignal) => Promise<unknown>;
+  const page = { offset: 0, limit: 10 };
+  test.each<[string, Read]>([
+    ["page", (store, signal) => store.page("org_a", sinceReceived, page, signal)],
+    ["page of a search", (store, signal) => store.page("org_a", { terms: ["word"] }, page, signal)],
+    ["count", (store, signal) => store.count("org_a", { terms: ["word"] }, signal)],
+    ["facets", (store, signal) => store.facets("org_a", { terms: ["word"] }, signal)],
+  ])(
+    "a %s that nobody waits for any more is given up, and its connections closed",
+    async (_, read) => {
+      let closed = 0;
+      let open = 0;
+      const watch = (response: ServerResponse): void => {
+        open += 1;
+        response.once("close", () => (closed += 1));
+      };
+      await withServer(watch, async (client, requested) => {
+        const left = new AbortController();
+        const asked = expect(read(makeEventStoreReader(client), left.signal)).rejects.toMatchObject(
+          { code: "store_unavailable" },
+        );
+        await requested;
+        left.abort("the client has gone");
+        await asked;
+        await waitFor("closed connections", () => open > 0 && closed === open);
+      });
+    },
+  );
 
   test("an insert that was given up is not kept", async () => {
     await withServer(nothing, async (client, requested) => {
