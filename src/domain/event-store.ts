@@ -98,9 +98,12 @@ export interface EventStoreReader {
   ): Promise<ReadonlyMap<string, DeliverySummary>>;
 }
 
-/** `query_limit`: a time, row or memory limit was hit; `store_unavailable`: no answer; `store_refused`: a bug or a wrong schema. */
+/**
+ * `query_limit`: a time, row or memory limit was hit; `store_busy`: its turn did not come in time; `store_unavailable`: no answer;
+ * `store_refused`: a bug or a wrong schema.
+ */
 export class EventStoreError extends Error {
-  readonly code: "query_limit" | "store_unavailable" | "store_refused";
+  readonly code: "query_limit" | "store_busy" | "store_unavailable" | "store_refused";
   readonly retryable: boolean;
   constructor(code: EventStoreError["code"], message: string, options?: ErrorOptions) {
     super(message, options);

@@ -96,9 +96,13 @@ export function makeEventStoreReader(
         ended.addEventListener("abort", () => answer.close());
         return await answer.json<Row>();
       };
-      return await withReadDeadline(limits.maxSeconds, signal, (ended) =>
-        typeof orgId === "string" ? shares.run(orgId, ended, () => ask(ended)) : ask(ended),
-      );
+      return await withReadDeadline(limits.maxSeconds, signal, (ended, began) => {
+        const begin = (): Promise<Row[]> => {
+          began();
+          return ask(ended);
+        };
+        return typeof orgId === "string" ? shares.run(orgId, ended, begin) : begin();
+      });
     } catch (error) {
       throw toStoreError(error);
     }

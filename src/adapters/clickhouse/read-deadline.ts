@@ -5,27 +5,37 @@ const ANSWER_MS = 2_000;
 
 /**
  * Runs a read that is ended by `signal`, or when the server, which may run it for `maxSeconds`, says nothing for longer.
- * @throws {EventStoreError} `store_unavailable` then, without waiting for the read's own end
+ * @param read calls `began` when its turn has come
+ * @throws {EventStoreError} `store_unavailable` then, without waiting for the read's own end; `store_busy` when its turn came too late
  */
 export async function withReadDeadline<T>(
   maxSeconds: number,
   signal: AbortSignal | undefined,
-  read: (signal: AbortSignal) => Promise<T>,
+  read: (signal: AbortSignal, began: () => void) => Promise<T>,
 ): Promise<T> {
   // Not `AbortSignal.any`: Node keeps a combined signal, with all that listens to it, for as long as it has a listener.
   const ended = new AbortController();
   const giveUp = (): void => ended.abort(signal?.reason);
   if (signal?.aborted === true) giveUp();
   signal?.addEventListener("abort", giveUp, { once: true });
+  let beganAtMs = Infinity;
+  const began = (): void => {
+    beganAtMs = performance.now();
+  };
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(
       () => {
         reject(
-          new EventStoreError(
-            "store_unavailable",
-            `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
-          ),
+          performance.now() - beganAtMs >= maxSeconds * 1_000
+            ? new EventStoreError(
+                "store_unavailable",
+                `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
+              )
+            : new EventStoreError(
+                "store_busy",
+                `Of ${maxSeconds + ANSWER_MS / 1_000} s a query has waited too long for its turn`,
+              ),
         );
         ended.abort();
       },
@@ -33,7 +43,7 @@ export async function withReadDeadline<T>(
     );
   });
   try {
-    return await Promise.race([read(ended.signal), late]);
+    return await Promise.race([read(ended.signal, began), late]);
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", giveUp);

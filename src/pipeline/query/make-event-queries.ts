@@ -175,6 +175,12 @@ async function answer<T>(filter: EventFilter, work: () => Promise<T>): Promise<T
         throw new RelayError("unavailable", `The query took too long. ${howToNarrow(filter)}`, {
           cause: error,
         });
+      case "store_busy":
+        throw new RelayError(
+          "unavailable",
+          "The event store is busy with other questions; ask fewer at once, or try again shortly",
+          { cause: error },
+        );
       case "store_unavailable":
         throw new RelayError("unavailable", "The event store does not answer; try again shortly", {
           cause: error,

@@ -484,6 +484,19 @@ describe("a server in trouble", () => {
     },
   );
 
+  test("a read whose turn comes too late tells of a busy store, not of one that is away", async () => {
+    await withServer(nothing, async (client) => {
+      const store = makeEventStoreReader(client, { maxSeconds: 0.1, mostAtOnce: 1 });
+      const counts = await Promise.allSettled(
+        [1, 2].map(() => store.count("org_a", { terms: ["a"] })),
+      );
+      expect(counts).toMatchObject([
+        { reason: { code: "store_unavailable" } },
+        { reason: { code: "store_busy" } },
+      ]);
+    });
+  });
+
   test("an insert's error does not quote the rows that the server does", async () => {
     const refusal = (response: ServerResponse): void => {
       response.writeHead(400, { "x-clickhouse-exception-code": "27" });

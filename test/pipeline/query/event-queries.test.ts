@@ -392,6 +392,13 @@ describe("failures", () => {
     ).rejects.toMatchObject({ message: expect.stringMatching(/shorter time/) });
   });
 
+  test("a store that is busy is told as busy, not as one that does not answer", async () => {
+    await expect(failing("store_busy").facets("org_a", {})).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringMatching(/busy.*ask fewer/),
+    });
+  });
+
   test("a store that is away is unavailable, a refusal is a bug", async () => {
     await expect(failing("store_unavailable").facets("org_a", {})).rejects.toMatchObject({
       code: "unavailable",
