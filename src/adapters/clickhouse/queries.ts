@@ -41,6 +41,8 @@ export interface QueryLimits {
   readonly mostAtOnce: number;
 }
 
+/** Questions by key take milliseconds: however many searches there are, one of them never waits for these to end. */
+const PLACES_OF_LOOKUPS = 1;
 const SYSTEM_TIME = { now: () => Date.now(), monotonic: () => performance.now() };
 const DEFAULT_LIMITS: QueryLimits = {
   maxSeconds: 10,
@@ -71,42 +73,45 @@ export function makeEventStoreReader(
   clock: Pick<Clock, "now" | "monotonic"> = SYSTEM_TIME,
 ): EventStoreReader {
   const limits = { ...DEFAULT_LIMITS, ...given };
-  const shares = new ReadShares(limits.mostAtOnce);
-  const select = async <Row>(
-    query: string,
-    query_params: Readonly<Record<string, unknown>>,
-    settings: Readonly<Record<string, string | number>> = {},
-    signal?: AbortSignal,
-  ): Promise<Row[]> => {
-    try {
-      const { org_id: orgId } = query_params;
-      const ask = async (ended: AbortSignal): Promise<Row[]> => {
-        const answer = await client.query({
-          query,
-          query_params,
-          format: "JSONEachRow",
-          abort_signal: ended,
-          clickhouse_settings: {
-            ...READ_SETTINGS,
-            max_execution_time: limits.maxSeconds,
-            max_memory_usage: String(limits.maxMemoryBytes),
-            ...settings,
-          },
-        });
-        ended.addEventListener("abort", () => answer.close());
-        return await answer.json<Row>();
-      };
-      return await withReadDeadline(limits.maxSeconds, signal, (ended, began) => {
-        const begin = (): Promise<Row[]> => {
-          began();
-          return ask(ended);
+  const selectIn =
+    (shares: ReadShares) =>
+    async <Row>(
+      query: string,
+      query_params: Readonly<Record<string, unknown>>,
+      settings: Readonly<Record<string, string | number>> = {},
+      signal?: AbortSignal,
+    ): Promise<Row[]> => {
+      try {
+        const { org_id: orgId } = query_params;
+        const ask = async (ended: AbortSignal): Promise<Row[]> => {
+          const answer = await client.query({
+            query,
+            query_params,
+            format: "JSONEachRow",
+            abort_signal: ended,
+            clickhouse_settings: {
+              ...READ_SETTINGS,
+              max_execution_time: limits.maxSeconds,
+              max_memory_usage: String(limits.maxMemoryBytes),
+              ...settings,
+            },
+          });
+          ended.addEventListener("abort", () => answer.close());
+          return await answer.json<Row>();
         };
-        return typeof orgId === "string" ? shares.run(orgId, ended, begin) : begin();
-      });
-    } catch (error) {
-      throw toStoreError(error);
-    }
-  };
+        return await withReadDeadline(limits.maxSeconds, signal, (ended, began) => {
+          const begin = (): Promise<Row[]> => {
+            began();
+            return ask(ended);
+          };
+          return typeof orgId === "string" ? shares.run(orgId, ended, begin) : begin();
+        });
+      } catch (error) {
+        throw toStoreError(error);
+      }
+    };
+  const select = selectIn(new ReadShares(Math.max(1, limits.mostAtOnce - PLACES_OF_LOOKUPS)));
+  const lookUp = selectIn(new ReadShares(limits.mostAtOnce));
   /** A server may not let everybody see its parts. */
   const list = async (): Promise<readonly Part[] | null> => {
     try {
@@ -165,7 +170,7 @@ export function makeEventStoreReader(
     keys: readonly EventKey[],
   ): Promise<ReadonlySet<string>> => {
     if (keys.length === 0) return new Set();
-    const rows = await select<{ id: string }>(query, pageParameters(orgId, keys));
+    const rows = await lookUp<{ id: string }>(query, pageParameters(orgId, keys));
     return new Set(rows.map(({ id }) => id));
   };
   return {
@@ -182,22 +187,22 @@ export function makeEventStoreReader(
       return toFacets(ofEvents, ofAttempts);
     },
     async event(orgId, key) {
-      const [row] = await select<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
+      const [row] = await lookUp<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
       return row === undefined ? null : toEvent(row, orgId, key);
     },
     existing: (orgId, keys) => idsOf(SELECT_EXISTING, orgId, keys),
     fannedOut: (orgId, keys) => idsOf(SELECT_FANNED_OUT, orgId, keys),
     async attempts(orgId, key) {
-      const rows = await select<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
+      const rows = await lookUp<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
       return rows.sort(inOrderOfTries).map((row) => toAttempt(row, orgId, key));
     },
     async destinations(orgId, key) {
-      const rows = await select<FanoutJson>(SELECT_FANOUTS, keyParameters(orgId, key));
+      const rows = await lookUp<FanoutJson>(SELECT_FANOUTS, keyParameters(orgId, key));
       return rows.length === 0 ? null : [...new Set(rows.flatMap((row) => row.destination_ids))];
     },
     async summaries(orgId, keys) {
       if (keys.length === 0) return new Map();
-      const rows = await select<SummaryJson>(SELECT_SUMMARIES, pageParameters(orgId, keys));
+      const rows = await lookUp<SummaryJson>(SELECT_SUMMARIES, pageParameters(orgId, keys));
       return new Map(rows.map((row) => [row.event_id, toSummary(row)]));
     },
   };

@@ -1,4 +1,4 @@
-import type { ClickHouseClient } from "@clickhouse/client";
+import type { ClickHouseClient, QueryParams } from "@clickhouse/client";
 import { expect, it } from "vitest";
 import { MOST_CONNECTIONS } from "../../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
@@ -112,4 +112,33 @@ it("the reader's questions of one organization never take all connections", asyn
   await settle();
   expect(await reader.count("org_quick", filter)).toBe(3);
   expect(new Set((await ends).map(({ status }) => status))).toEqual(new Set(["rejected"]));
+});
+
+it("regression: an event by its id is read while searches have all their places: it waited behind them for up to 12 s", async () => {
+  const mostAtOnce = 6;
+  let underWay = 0;
+  const client = {
+    query: async ({ query_params }: QueryParams) => {
+      underWay += 1;
+      const isSearch = query_params !== undefined && "term0" in query_params;
+      if (isSearch || underWay > mostAtOnce) await new Promise(() => {});
+      underWay -= 1;
+      return { json: async () => [], close: () => undefined };
+    },
+  } as unknown as ClickHouseClient;
+  const reader = makeEventStoreReader(client, { maxSeconds: 0, mostAtOnce });
+  const orgIds = Array.from({ length: 20 }, (_, index) => `org_${index}`);
+  const searches = orgIds.flatMap((orgId) =>
+    [1, 2, 3].map(() => reader.count(orgId, { terms: ["needle"] })),
+  );
+  const ends = Promise.allSettled(searches);
+  await settle();
+  expect(underWay).toBe(mostAtOnce - 1);
+  const keys = [1, 2, 3].map((number) => ({ id: `evt_${number}`, receivedAtMs: 1_000 }));
+  expect(await Promise.all(keys.map((key) => reader.event("org_0", key)))).toEqual([
+    null,
+    null,
+    null,
+  ]);
+  await ends;
 });
