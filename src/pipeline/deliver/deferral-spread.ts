@@ -7,6 +7,8 @@ const HIGHEST_RATE = 5_000;
  * again take a new slot each time, so without a bound slots could move ahead faster than time.
  */
 const LONGEST_SPREAD_MS = 2 * 60_000;
+/** What came while a circuit was open comes back within so long. */
+const AFTER_PROBE_MS = 20_000;
 
 /**
  * Gives each task that a lane puts off a slot of its own at the pace the lane is thought to reach,
@@ -24,11 +26,11 @@ export class DeferralSpread {
   }
 }
 
-/** What came while a circuit was open comes back as far apart as it came, not all at once: it may be put off again. */
+/** What came while a circuit was open comes back in the order in which it came, not all at once: it may be put off again. */
 export function waitUntilProbed(
   { sinceMs, untilMs }: Extract<CircuitState, { kind: "open" }>,
   nowMs: number,
 ): number {
-  const share = Math.min(1, LONGEST_SPREAD_MS / (untilMs - sinceMs));
+  const share = Math.min(1, AFTER_PROBE_MS / (untilMs - sinceMs));
   return untilMs - nowMs + (nowMs - sinceMs) * share;
 }

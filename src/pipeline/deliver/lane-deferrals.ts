@@ -11,6 +11,11 @@ import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
 /** Longer than this nothing waits in a lane. */
 export const MAX_WAIT_MS = 2_000;
 const CONFIG_RETRY_MS = 5_000;
+/**
+ * The pace assumed of a receiver once a probe has found it well: at the one it failed with, its backlog would take minutes. Where it
+ * is slower its lane sees that at once, and where it is not well its circuit keeps all away.
+ */
+const WELL_PER_SECOND = 500;
 
 /** A lane as its deferrals see it. */
 interface DeferringLane {
@@ -61,17 +66,22 @@ export class LaneDeferrals {
       this.#host.endDead(task, config, DEADLINE_PASSED);
       return;
     }
-    const waitMs = circuit.kind === "open" ? waitUntilProbed(circuit, steadyMs) : 0;
-    const dueAtMs = this.#nextSlot(task, Math.max(MAX_WAIT_MS, waitMs));
+    // A probe may take all of its time: what came back before that would be put off again and again.
+    const waitMs =
+      circuit.kind === "open"
+        ? waitUntilProbed(circuit, steadyMs)
+        : this.#host.options.deliveryTimeoutMs - this.#health.stillForMs(steadyMs);
+    const dueAtMs = this.#nextSlot(task, Math.max(MAX_WAIT_MS, waitMs), WELL_PER_SECOND);
     this.#host.putOff(task, config, "circuit_open", dueAtMs);
   }
 
-  #nextSlot(task: DeliveryTask, leastWaitMs: number): number {
+  #nextSlot(task: DeliveryTask, leastWaitMs: number, leastPerSecond = 0): number {
     const earliestMs = this.#host.clock.now() + leastWaitMs;
-    const perSecond = this.#health.hopedPerSecond(this.#host.steadyNow());
+    const hoped = this.#health.hopedPerSecond(this.#host.steadyNow());
+    const perSecond = Math.max(hoped, leastPerSecond);
     // Of large bodies fewer are in flight than the lane has tries: they come back as much further apart.
     const places = mostInFlight(task.event.body, this.#host.options);
-    const roomOf = Math.max(1, this.#health.concurrency / places);
+    const roomOf = Math.max(1, this.#health.hopedConcurrency / places);
     const slotMs = this.#spread.next(earliestMs, perSecond, roomOf);
     this.#rateLimit.keep(task, slotMs, this.#lane.queued);
     return slotMs;

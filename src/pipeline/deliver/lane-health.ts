@@ -19,7 +19,7 @@ interface Moment {
 export class LaneHealth {
   readonly #concurrency: ConcurrencyLimit;
   readonly #breaker: CircuitBreaker;
-  readonly #pace = new LanePace();
+  #pace = new LanePace();
   #proven = false;
   #retryAfterMs = 0;
   #changes = 0;
@@ -41,6 +41,11 @@ export class LaneHealth {
     return this.#concurrency.value;
   }
 
+  /** What that may be soon. */
+  get hopedConcurrency(): number {
+    return this.#concurrency.hoped;
+  }
+
   get isCircuitOpen(): boolean {
     return this.#breaker.isOpen;
   }
@@ -51,7 +56,7 @@ export class LaneHealth {
 
   /** For what is put off: see `LanePace`. */
   hopedPerSecond(nowMs: number): number {
-    return this.#pace.hopedPerSecond(this.#concurrency.value, nowMs);
+    return this.#pace.hopedPerSecond(this.hopedConcurrency, nowMs);
   }
 
   circuit(nowMs: number): CircuitState {
@@ -106,6 +111,7 @@ export class LaneHealth {
     if (reply === null) return this.#breaker.onAbandoned();
     this.#proven = isSuccess(reply);
     if (this.#proven) {
+      if (this.#breaker.isOpen) this.#onRecovered();
       this.#concurrency.onSuccess();
       this.#breaker.onSuccess();
       this.#retryAfterMs = 0;
@@ -116,6 +122,12 @@ export class LaneHealth {
       this.#breaker.onFailure(steadyMs, { timedOut: reply.kind === "timeout", newRunMs });
     }
     this.#pace.onReply(reply.latencyMs, this.#concurrency.value, steadyMs);
+  }
+
+  /** Its timeouts would be reckoned with long after, and its backlog come back at their pace. */
+  #onRecovered(): void {
+    this.#concurrency.onRecovered();
+    this.#pace = new LanePace();
   }
 
   #noteRetryAfter(reply: Reply, wallMs: number): void {

@@ -2,7 +2,7 @@ const NEWEST_WEIGHT = 0.1;
 /** What a lane is credited with before its first answer. */
 const UNKNOWN_PER_SECOND = 500;
 /** The pace assumed of a receiver whose first answer was a failure, for when it is well again. */
-const HOPED_PER_SECOND = 50;
+const HOPED_PER_SECOND = 200;
 /** The best pace of late counts for half as much after so long. */
 const BEST_HALF_LIFE_MS = 30_000;
 

@@ -23,8 +23,8 @@ describe("lane pace", () => {
     const pace = new LanePace();
     expect(pace.hopedPerSecond(4, 0)).toBe(500);
     pace.onReply(15_000, 1, 0);
-    expect(pace.hopedPerSecond(1, 0)).toBe(50);
+    expect(pace.hopedPerSecond(1, 0)).toBe(200);
     pace.onReply(15_000, 1, 60_000);
-    expect(pace.hopedPerSecond(1, 60_000)).toBeCloseTo(12.5, 5);
+    expect(pace.hopedPerSecond(1, 60_000)).toBeCloseTo(50, 5);
   });
 });
