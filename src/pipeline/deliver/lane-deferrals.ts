@@ -83,7 +83,7 @@ export class LaneDeferrals {
     const places = mostInFlight(task.event.body, this.#host.options);
     const roomOf = Math.max(1, this.#health.hopedConcurrency / places);
     const slotMs = this.#spread.next(earliestMs, perSecond, roomOf);
-    this.#rateLimit.keep(task, slotMs, this.#lane.queued);
+    this.#rateLimit.keep(task, slotMs);
     return slotMs;
   }
 }

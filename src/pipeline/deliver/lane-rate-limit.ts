@@ -157,13 +157,10 @@ export class LaneRateLimit {
     }
   }
 
-  /** A task is put off until then for another reason: it keeps its slot where so many others and it may have started by then. */
-  keep(task: DeliveryTask, dueAtMs: number, others: number): void {
-    const limiter = this.#limiter;
+  /** A task is put off until then for another reason: it keeps its slot, which none other comes for. */
+  keep(task: DeliveryTask, dueAtMs: number): void {
     const keptMs = this.#claimOf(task);
-    if (limiter === null || keptMs === null) return;
-    const startMs = limiter.lastOfNextMs(others + 1, this.#host.steadyNow()) + this.#aheadMs;
-    if (startMs <= dueAtMs) this.#expected.add(dueAtMs, keptMs, this.#host.clock.now());
+    if (keptMs !== null) this.#expected.add(dueAtMs, keptMs, this.#host.clock.now());
   }
 
   /** How long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is through. */

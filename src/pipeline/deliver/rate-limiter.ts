@@ -115,12 +115,6 @@ export class RateLimiter {
     return Array.from({ length: count }, () => window.claim(notBeforeMs));
   }
 
-  /** From when on so many more may start; infinity when that depends on tries in flight. */
-  lastOfNextMs(count: number, nowMs: number): number {
-    this.#settle(nowMs);
-    return this.#actual.earliest(nowMs, count, this.#started.length);
-  }
-
   /** The slot that `plan` would give now, without taking it. */
   nextSlotMs(nowMs: number): number {
     return this.#planned.earliest(Math.max(nowMs, this.#planned.lastMs));

@@ -186,6 +186,27 @@ describe("rate limit", () => {
     },
   );
 
+  it.each([
+    ["minute", 200, MINUTE],
+    ["minute", 1_000, MINUTE],
+    ["hour", 1_000, HOUR],
+  ] as const)(
+    "regression: 1,000 per %s, more than a lane takes at once, are all used where answers take %i ms: a third of them was not, since the slot of a task for which the lane was full stayed empty",
+    async (window, afterMs, spanMs) => {
+      const world = new SimWorld();
+      world.configure("dst_1", { rateLimitMax: 1_000, rateLimitWindow: window });
+      world.behave("dst_1", () => ({ afterMs, reply: { ...answer(200), latencyMs: afterMs } }));
+      await world.start();
+      for (let made = 0; made < 4_000; made += 1) world.ingest();
+      await world.clock.until(() => world.ended().size === 4_000, 8 * spanMs, spanMs / 60);
+      const times = timesOf(world);
+      expect(mostInAnyWindow(times, spanMs)).toBe(1_000);
+      const burstMs = (1_000 * afterMs) / 64;
+      expect(times.at(-1)! - times[0]!).toBeLessThan((3 * spanMs + burstMs) / 0.9);
+      expect(world.deferrals.length).toBeLessThan(5 * 4_000);
+    },
+  );
+
   it("a limited destination delays no other one on its partition", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "day" });
