@@ -19,9 +19,14 @@ export const DELAY_TIERS: readonly DelayTier[] = [
 
 /** A task that is due sooner than this goes into no tier: its owner waits for the time in memory. */
 export const WAIT_IN_MEMORY_MS = 1_500;
+/** The same for a large one, which is late by less than a second instead: those of a backlog would fill its lane before their time. */
+const LARGE_WAITS_MS = 250;
+const LARGE_BYTES = 256 * 1_024;
 
 /** Where a task that is due in `remainingMs` waits next: the largest tier that still fits, or `tasks` when it is due soon. */
-export function topicForDelay(remainingMs: number): Topic {
-  if (remainingMs < WAIT_IN_MEMORY_MS) return "tasks";
-  return DELAY_TIERS.findLast((tier) => tier.delayMs <= remainingMs)?.topic ?? "tasks";
+export function topicForDelay(remainingMs: number, sizeBytes: number): Topic {
+  const isLarge = sizeBytes > LARGE_BYTES;
+  if (remainingMs < (isLarge ? LARGE_WAITS_MS : WAIT_IN_MEMORY_MS)) return "tasks";
+  const fits = DELAY_TIERS.findLast((tier) => tier.delayMs <= remainingMs);
+  return (fits ?? DELAY_TIERS[0]!).topic;
 }

@@ -7,12 +7,27 @@ it("a task waits in the largest tier that fits and is never late by hopping down
     fc.property(fc.integer({ min: 0, max: 24 * 3_600_000 }), (delayMs) => {
       let remaining = delayMs;
       for (;;) {
-        const topic = topicForDelay(remaining);
+        const topic = topicForDelay(remaining, 1_000);
         if (topic === "tasks") break;
         remaining -= DELAY_TIERS.find((tier) => tier.topic === topic)!.delayMs;
         expect(remaining).toBeGreaterThanOrEqual(0);
       }
       expect(remaining).toBeLessThan(WAIT_IN_MEMORY_MS);
+    }),
+  );
+});
+
+it("a large task is given back at most a quarter of a second before it is due, or within the second after", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 24 * 3_600_000 }), (delayMs) => {
+      let remaining = delayMs;
+      for (;;) {
+        const topic = topicForDelay(remaining, 1_000_000);
+        if (topic === "tasks") break;
+        remaining -= DELAY_TIERS.find((tier) => tier.topic === topic)!.delayMs;
+      }
+      expect(remaining).toBeLessThan(250);
+      expect(remaining).toBeGreaterThan(-1_000);
     }),
   );
 });

@@ -223,7 +223,7 @@ export class TierForwarder {
     const moved = left.map(({ record: { key, value }, dueAtMs, leavesAtMs }): NewRecord => {
       // By when it would have gone on by itself its next tier is chosen, or it would take one more.
       const ownTimeMs = Math.min(Math.max(nowMs, leavesAtMs), nowMs + SHARED_MS);
-      return { topic: topicForDelay(dueAtMs - ownTimeMs), key, value };
+      return { topic: topicForDelay(dueAtMs - ownTimeMs, value.length), key, value };
     });
     const { appender, metrics } = this.#ports;
     const headLeavesAtMs = due[0]!.leavesAtMs;

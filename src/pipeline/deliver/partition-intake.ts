@@ -3,7 +3,7 @@ import { EVENT_RUN } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { EventRecord } from "../../domain/event.ts";
-import type { LogRecord, NewRecord, OwnedPartition, Topic } from "../../domain/log.ts";
+import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
 import { encodeOutcome } from "../log/outcome-codec.ts";
 import { partitionOf } from "../log/partition.ts";
@@ -194,11 +194,13 @@ export class PartitionIntake {
       dueAtMs: nowMs + waitMs,
       runStartedAtMs: event.receivedAtMs,
     };
-    this.#forward(topicForDelay(waitMs), task, complete);
+    this.#forward(task, complete, waitMs);
   }
 
-  #forward(topic: Topic, task: DeliveryTask, complete: () => void): void {
-    const record: NewRecord = { topic, key: task.event.endpointId, value: encodeTask(task) };
+  #forward(task: DeliveryTask, complete: () => void, waitMs = 0): void {
+    const value = encodeTask(task);
+    const topic = topicForDelay(waitMs, value.length);
+    const record: NewRecord = { topic, key: task.event.endpointId, value };
     this.#lanes.pending.track(
       this.#write([record], undefined, "soon").then((written) =>
         written === null ? undefined : complete(),
@@ -270,7 +272,7 @@ export class PartitionIntake {
   }
 
   #sendTaskHome(task: DeliveryTask, complete: () => void): void {
-    this.#unlessDone(task, complete, (left) => this.#forward("tasks", left, complete));
+    this.#unlessDone(task, complete, (left) => this.#forward(left, complete));
   }
 
   #destinationsOf(

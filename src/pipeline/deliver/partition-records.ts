@@ -37,11 +37,9 @@ export function limitRecord(
 
 /** A task in the delay tier that fits it, on its way to the home of its endpoint. */
 export function taskRecord(task: DeliveryTask, nowMs: number): NewRecord {
-  return {
-    topic: topicForDelay(task.dueAtMs - nowMs),
-    key: task.event.endpointId,
-    value: encodeTask(task),
-  };
+  const value = encodeTask(task);
+  const topic = topicForDelay(task.dueAtMs - nowMs, value.length);
+  return { topic, key: task.event.endpointId, value };
 }
 
 /** An owner's last word: nothing of it is underway any more. */

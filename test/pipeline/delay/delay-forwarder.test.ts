@@ -61,7 +61,8 @@ function makeTiers(partitions = 1) {
       ...firstTry(event, "dst_1", event.receivedAtMs),
       dueAtMs: clock.now() + delayMs,
     };
-    store.write([{ topic: topicForDelay(delayMs), key: "ep_1", value: encodeTask(task) }]);
+    const value = encodeTask(task);
+    store.write([{ topic: topicForDelay(delayMs, value.length), key: "ep_1", value }]);
     return task;
   };
   /** How early each task came to `tasks`, by event. */
