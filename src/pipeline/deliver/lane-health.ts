@@ -121,7 +121,8 @@ export class LaneHealth {
       else this.#concurrency.onFailure();
       this.#breaker.onFailure(steadyMs, { timedOut: reply.kind === "timeout", newRunMs });
     }
-    this.#pace.onReply(reply.latencyMs, this.#concurrency.value, steadyMs);
+    const answer = { latencyMs: reply.latencyMs, isSuccess: this.#proven };
+    this.#pace.onReply(answer, this.#concurrency.value, steadyMs);
   }
 
   /** Its timeouts would be reckoned with long after, and its backlog come back at their pace. */

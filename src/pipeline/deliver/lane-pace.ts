@@ -6,6 +6,11 @@ const HOPED_PER_SECOND = 200;
 /** The best pace of late counts for half as much after so long. */
 const BEST_HALF_LIFE_MS = 30_000;
 
+interface Answer {
+  readonly latencyMs: number;
+  readonly isSuccess: boolean;
+}
+
 /** How fast a lane drains, from the latency of its tries. */
 export class LanePace {
   #latencyMs: number | null = null;
@@ -13,9 +18,10 @@ export class LanePace {
   #bestAtMs = 0;
 
   /** `concurrency`: tries in flight that are allowed from here on. Steady time, ms. */
-  onReply(latencyMs: number, concurrency: number, nowMs: number): void {
+  onReply({ latencyMs, isSuccess }: Answer, concurrency: number, nowMs: number): void {
     const floored = Math.max(0.2, latencyMs);
-    const best = this.#latencyMs === null ? HOPED_PER_SECOND : this.#bestBy(nowMs);
+    const isFirstFailure = this.#latencyMs === null && !isSuccess;
+    const best = isFirstFailure ? HOPED_PER_SECOND : this.#bestBy(nowMs);
     this.#latencyMs =
       this.#latencyMs === null
         ? floored
