@@ -30,6 +30,8 @@ export interface ConfigFeed extends AsyncDisposable {
 /** PostgreSQL, embedded or not, with its feed of configuration changes. */
 export interface OpenConfigStore extends AsyncDisposable {
   readonly database: Database;
+  /** For what webhooks and deliveries need to know, on connections of its own: on shared ones it waits behind the management API (20 s behind 200 changes a second). */
+  readonly lookups: Database;
   readonly migrate: () => Promise<readonly string[]>;
   readonly follow: (handlers: ConfigFeedHandlers) => Promise<ConfigFeed>;
 }
@@ -45,6 +47,7 @@ export interface ConfigStoreOptions {
 }
 
 const MAX_CONNECTIONS = 10;
+const MAX_LOOKUP_CONNECTIONS = 2;
 
 type Connection = Parameters<typeof openDatabase>[0]["connection"];
 
@@ -55,15 +58,17 @@ export async function openConfigStore(options: ConfigStoreOptions): Promise<Open
     options.databaseUrl === null && options.embeddedMode === "serve" ? await serve(options) : null;
   const connection = embedded?.connection ?? (await remoteConnection(options));
   const database = openDatabase({ connection, maxConnections: MAX_CONNECTIONS, logger });
+  const lookups = openDatabase({ connection, maxConnections: MAX_LOOKUP_CONNECTIONS, logger });
   return {
     database,
+    lookups,
     migrate: () => migrate(database),
     follow: async (handlers) =>
       embedded === null
         ? startConfigFeed({ connection, clock, logger, ...handlers })
         : followEmbedded(embedded, handlers),
     [Symbol.asyncDispose]: async () => {
-      await database[Symbol.asyncDispose]();
+      await Promise.all([database[Symbol.asyncDispose](), lookups[Symbol.asyncDispose]()]);
       await embedded?.[Symbol.asyncDispose]();
     },
   };

@@ -36,7 +36,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
   const tokens = makeLateTokens();
   const cache = makeConfigCache(
     {
-      reader: makeBundleReader(configStore.database),
+      reader: makeBundleReader(configStore.lookups),
       box,
       clock,
       logger,

@@ -1,8 +1,15 @@
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { openConfigStore } from "../../src/app/open-config-store.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { UsageError } from "../../src/domain/errors.ts";
 import { makeSilentLogger } from "../support/silent-logger.ts";
+import { startPostgres, type TestPostgresServer } from "../support/stores/postgres.ts";
+import { skipOrFail } from "../support/stores/skip-or-fail.ts";
+
+const postgres: TestPostgresServer | Error = await startPostgres().catch((error: Error) => error);
+afterAll(async () => {
+  if (!(postgres instanceof Error)) await postgres[Symbol.asyncDispose]();
+});
 
 test.each(["sslrootcert", "sslcert", "sslkey"])(
   "a %s that cannot be read is named at start: the relay waited for a server that could not be reached",
@@ -20,5 +27,30 @@ test.each(["sslrootcert", "sslcert", "sslkey"])(
     expect((refusal as Error).message).toBe(
       `DATABASE_URL has ${parameter}=/no/such.pem, which cannot be read (ENOENT): name a PEM file that this user may read`,
     );
+  },
+);
+
+const MORE_THAN_CONNECTIONS = 20;
+
+test.skipIf(postgres instanceof Error && skipOrFail("PostgreSQL", postgres))(
+  "what webhooks need to know does not wait behind the management API: a pause took effect 20 s late behind a storm of changes",
+  async () => {
+    if (postgres instanceof Error) return;
+    await using store = await openConfigStore({
+      databaseUrl: postgres.url,
+      dataDir: "/no/such/directory",
+      embeddedMode: "serve",
+      templateFile: null,
+      clock: makeSystemClock(),
+      logger: makeSilentLogger(),
+    });
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const busy = Array.from({ length: MORE_THAN_CONNECTIONS }, () =>
+      store.database.transaction(() => held).catch((error: unknown) => error),
+    );
+    expect(await store.lookups.run("SELECT 1 AS answer")).toEqual([{ answer: 1 }]);
+    release();
+    await Promise.all(busy);
   },
 );
