@@ -66,13 +66,16 @@ export class LaneDeferrals {
       this.#host.endDead(task, config, DEADLINE_PASSED);
       return;
     }
-    // A probe may take all of its time: what came back before that would be put off again and again.
     const waitMs =
-      circuit.kind === "open"
-        ? waitUntilProbed(circuit, steadyMs)
-        : this.#host.options.deliveryTimeoutMs - this.#health.stillForMs(steadyMs);
+      circuit.kind === "open" ? waitUntilProbed(circuit, steadyMs) : this.#probingMs(circuit);
     const dueAtMs = this.#nextSlot(task, Math.max(MAX_WAIT_MS, waitMs), WELL_PER_SECOND);
     this.#host.putOff(task, config, "circuit_open", dueAtMs);
+  }
+
+  /** How long a probe has taken so far: it may hang, and what comes back every other second meanwhile is put off each time. */
+  #probingMs(circuit: CircuitState): number {
+    const isProbing = circuit.kind === "half_open" && circuit.probing;
+    return isProbing ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
   }
 
   #nextSlot(task: DeliveryTask, leastWaitMs: number, leastPerSecond = 0): number {

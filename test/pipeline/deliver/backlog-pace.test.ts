@@ -70,4 +70,19 @@ describe("a backlog", () => {
     expect(await secondsToDrain(world, 5_000)).toBeLessThan(40);
     expect(world.deferrals.length).toBeLessThan(4 * 5_000);
   });
+
+  it("that comes while a probe is underway goes on soon after it, not when it would have timed out", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { retryMaxAttempts: 0 });
+    world.behave("dst_1", answerAfter(50, 500));
+    await world.start();
+    await pour(world, 300, 5);
+    await world.clock.until(() => world.ended().size === 300, 900_000, 1_000);
+    await world.clock.advance(600_000);
+    world.behave("dst_1", answerAfter(500));
+    const before = world.ended().size;
+    for (let one = 0; one < 20; one += 1) world.ingest();
+    await world.clock.advance(6_000);
+    expect(world.ended().size).toBe(before + 20);
+  });
 });
