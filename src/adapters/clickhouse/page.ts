@@ -7,6 +7,7 @@ import {
 } from "../../domain/event-store.ts";
 import { endOfAsked, lengthOfAsked } from "./asked-time.ts";
 import { eventCondition, type Condition } from "./filter-sql.ts";
+import { followSignal } from "./follow-signal.ts";
 import { SELECT_MINUTE, SELECT_PAGE } from "./query-sql.ts";
 import { toItem, type ItemJson } from "./rows.ts";
 
@@ -133,16 +134,13 @@ export function makePage({
     if (range.offset >= deepOffset && !isSearch(filter))
       return ofDeep(orgId, filter, range, signal);
     if (!isLongSearch(filter, range)) return ofAll(orgId, filter, range, signal);
-    const answered = new AbortController();
-    const giveUp = (): void => answered.abort(signal?.reason);
-    if (signal?.aborted === true) giveUp();
-    signal?.addEventListener("abort", giveUp, { once: true });
+    const { follower: answered, unfollow } = followSignal(signal);
     const all = ofAll(orgId, filter, range, answered.signal);
     const newest = ofNewest(orgId, filter, range, answered.signal).catch(() => null);
     try {
       return await Promise.race([all, newest.then((page) => page ?? all)]);
     } finally {
-      signal?.removeEventListener("abort", giveUp);
+      unfollow();
       answered.abort();
     }
   };

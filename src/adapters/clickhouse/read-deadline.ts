@@ -1,4 +1,5 @@
 import { EventStoreError } from "../../domain/event-store.ts";
+import { followSignal } from "./follow-signal.ts";
 
 /** What the server's own clear answer to a query over its limit takes beyond that. */
 const ANSWER_MS = 2_000;
@@ -13,11 +14,7 @@ export async function withReadDeadline<T>(
   signal: AbortSignal | undefined,
   read: (signal: AbortSignal, began: () => void) => Promise<T>,
 ): Promise<T> {
-  // Not `AbortSignal.any`: Node keeps a combined signal, with all that listens to it, for as long as it has a listener.
-  const ended = new AbortController();
-  const giveUp = (): void => ended.abort(signal?.reason);
-  if (signal?.aborted === true) giveUp();
-  signal?.addEventListener("abort", giveUp, { once: true });
+  const { follower: ended, unfollow } = followSignal(signal);
   let beganAtMs = Infinity;
   const began = (): void => {
     beganAtMs = performance.now();
@@ -46,6 +43,6 @@ export async function withReadDeadline<T>(
     return await Promise.race([read(ended.signal, began), late]);
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", giveUp);
+    unfollow();
   }
 }

@@ -1,5 +1,6 @@
 import type { Broker, Cluster, TopicOffsets } from "kafkajs";
 import { LogError } from "../../domain/log.ts";
+import { doneWithin } from "./done-within.ts";
 
 interface JoinRequest {
   readonly groupId: string;
@@ -136,14 +137,8 @@ export class GroupSession {
    * @throws {LogError} also when it is not known to be done in time: it may still be, but never after a later one
    */
   async commit(entries: readonly CommitEntry[], generation: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      const error = new LogError("log_unavailable", "offsets could not be committed in time");
-      timer = setTimeout(() => reject(error), COMMIT_TIMEOUT_MS);
-    });
-    await Promise.race([this.#enqueue(entries, generation), late]).finally(() =>
-      clearTimeout(timer),
-    );
+    const written = this.#enqueue(entries, generation);
+    await doneWithin(written, COMMIT_TIMEOUT_MS, "offsets could not be committed in time");
   }
 
   #enqueue(entries: readonly CommitEntry[], generation: number): Promise<void> {

@@ -18,6 +18,7 @@ import {
 } from "./kafka-options.ts";
 import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./kafka-producer.ts";
+import { doneWithin } from "./done-within.ts";
 import { guardBroker } from "./broker-guard.ts";
 import { guardBrokerPool } from "./broker-pool-guard.ts";
 import { guardConsumerGroup } from "./consumer-group-guard.ts";
@@ -207,15 +208,8 @@ class KafkaBackedLog implements KafkaLog {
 
   async check(): Promise<void> {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
-    let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(
-        () => reject(new LogError("log_unavailable", "the brokers do not answer")),
-        CHECK_TIMEOUT_MS,
-      );
-    });
     try {
-      await Promise.race([this.#refreshPartitions(), timeout]);
+      await doneWithin(this.#refreshPartitions(), CHECK_TIMEOUT_MS, "the brokers do not answer");
     } catch (error) {
       if (error instanceof LogError) throw error;
       throw new LogError(
@@ -225,8 +219,6 @@ class KafkaBackedLog implements KafkaLog {
           cause: error,
         },
       );
-    } finally {
-      clearTimeout(timer);
     }
   }
 

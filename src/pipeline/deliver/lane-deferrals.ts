@@ -20,8 +20,6 @@ const WELL_PER_SECOND = 500;
 /** A lane as its deferrals see it. */
 interface DeferringLane {
   readonly inFlight: number;
-  /** Tasks that wait in it. */
-  readonly queued: number;
 }
 
 /** Where the tasks go that a lane cannot take: each to a slot of its own at the lane's pace, or to its end. */

@@ -101,15 +101,13 @@ export class RateLimiter {
 
   /** Drops the slots that were given: only starts that were made are left in the plan. */
   dropPlan(nowMs: number): void {
-    this.#planned = new SlidingWindow(tokenReturnMs(this.window), this.max);
-    for (const [timeMs, count] of this.#actual.starts(nowMs)) this.#planned.add(timeMs, count);
+    this.#planned = this.#windowOfStarts(nowMs);
     this.#planned.add(nowMs, this.#started.length);
   }
 
   /** When so many may start next, beside those that did, if the answers to all tries in flight come now. */
   nextStarts(notBeforeMs: number, nowMs: number, count: number): number[] {
-    const window = new SlidingWindow(tokenReturnMs(this.window), this.max);
-    for (const [timeMs, starts] of this.#actual.starts(nowMs)) window.add(timeMs, starts);
+    const window = this.#windowOfStarts(nowMs);
     for (const { sentMs } of this.#started)
       window.add(Math.max(sentMs ?? nowMs, nowMs - this.#slackMs));
     return Array.from({ length: count }, () => window.claim(notBeforeMs));
@@ -192,6 +190,13 @@ export class RateLimiter {
       starts.push([sentLatestMs + this.#unseenMs, 1]);
     }
     return { destinationId, starts, block };
+  }
+
+  /** A window of its own that counts what `actual` does. */
+  #windowOfStarts(nowMs: number): SlidingWindow {
+    const window = new SlidingWindow(tokenReturnMs(this.window), this.max);
+    for (const [timeMs, count] of this.#actual.starts(nowMs)) window.add(timeMs, count);
+    return window;
   }
 
   /** The token's return already grants 5 % or a second beyond the window for what is underway. */
