@@ -18,6 +18,8 @@ export interface DeliveryTask {
   readonly tryNumber: number;
   /** How often this very try was put off (rate limit, full lane, open circuit, held). */
   readonly deferrals: number;
+  /** The destination's rate limit put it off, the last time: it may go on sooner where that is raised. */
+  readonly isRateLimited: boolean;
   /** Not before this time. */
   readonly dueAtMs: number;
   /** When the run began: retention counts from here, and the circuit breaker's deadline at the earliest. */

@@ -1,4 +1,5 @@
 import type { Attempt } from "./attempt.ts";
+import type { DeliveryTask } from "./delivery-task.ts";
 import type { Provider } from "./enums.ts";
 import type { EventRecord } from "./event.ts";
 
@@ -7,6 +8,11 @@ export interface FollowUp {
   readonly tryNumber: number;
   readonly deferrals: number;
   readonly dueAtMs: number;
+}
+
+/** The task that follows the end of one. Of all ends only a rate limit's leaves the same try to be made. */
+export function followedBy(task: DeliveryTask, followUp: FollowUp): DeliveryTask {
+  return { ...task, ...followUp, isRateLimited: followUp.deferrals > 0 };
 }
 
 /**

@@ -115,6 +115,7 @@ function stepsOf(
       trigger: "replay",
       tryNumber: 1,
       deferrals: 0,
+      isRateLimited: false,
       dueAtMs: atMs,
       runStartedAtMs: atMs,
     };

@@ -227,6 +227,7 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
                 trigger: "replay",
                 tryNumber: 1,
                 deferrals: 0,
+                isRateLimited: false,
                 dueAtMs: nowMs,
                 runStartedAtMs: nowMs,
               }),

@@ -3,7 +3,7 @@ import { rateWindowMs, tokenReturnMs } from "../../src/domain/rate-limit.ts";
 import { decodeHeld } from "../../src/pipeline/deliver/held-codec.ts";
 import { disturbanceMs, isUndisturbed } from "./sim-plan.ts";
 import { runOf } from "./sim-history.ts";
-import type { Story } from "./sim-history.ts";
+import type { History, Story } from "./sim-history.ts";
 import { DURABLE_MS, NETWORK_MS } from "./sim-facts.ts";
 import type { Facts } from "./sim-facts.ts";
 
@@ -13,6 +13,8 @@ const FAST_MS = 250;
 const SLOW_ANSWER_MS = 1_500 + NETWORK_MS;
 /** A try is not made before it is due. */
 const EARLY_MS = 1;
+/** An owner that stood still puts off by a limit that was changed meanwhile; what waits is looked at a second time after this long. */
+const SECOND_LOOK_MS = 31_000;
 const RESUME_MS = 60_000;
 /** A lane lets nothing wait longer, twice (early, queued); then a try may take its whole time. */
 const LANE_WAIT_MS = 2 * 2_000;
@@ -30,8 +32,11 @@ export function checkTimes(story: Story, facts: Facts, found: string[]): void {
   checkDrained(story, found);
 }
 
-/** A retry, and a try that the limit put off, is made when a row that was durable by then says, not before. */
-function checkEarly({ plan, world }: Story, { requests }: Facts, found: string[]): void {
+/**
+ * A retry, and a try that the limit put off, is made when a row that was durable by then says, not before; what the limit put off may
+ * also go on when the destination changes: at once where the limit leaves room.
+ */
+function checkEarly({ plan, world, histories }: Story, { requests }: Facts, found: string[]): void {
   if (plan.skewMs > 0) return;
   const dues = new Map<string, { readonly knownAtMs: number; readonly dueAtMs: number }[]>();
   for (let partition = 0; partition < world.store.partitions; partition += 1) {
@@ -42,7 +47,10 @@ function checkEarly({ plan, world }: Story, { requests }: Facts, found: string[]
       const next = status === "rate_limited" ? tryNumber : tryNumber + 1;
       const key = `${runOf(eventId, destinationId, run)}|${next}`;
       const list = dues.get(key) ?? [];
-      list.push({ knownAtMs: records[index]!.appendedAtMs, dueAtMs: nextRetryAtMs });
+      const knownAtMs = records[index]!.appendedAtMs;
+      const history = status === "rate_limited" ? histories.get(destinationId) : undefined;
+      const changedAtMs = changesOf(history).filter((atMs) => atMs > knownAtMs - SECOND_LOOK_MS);
+      list.push({ knownAtMs, dueAtMs: Math.min(nextRetryAtMs, ...changedAtMs) });
       dues.set(key, list);
     }
   }
@@ -55,6 +63,11 @@ function checkEarly({ plan, world }: Story, { requests }: Facts, found: string[]
       if (known.length > 0 && known.every(({ dueAtMs }) => atMs < dueAtMs - EARLY_MS))
         found.push(`early: ${run} try ${attempt} at ${atMs}, due at ${known[0]!.dueAtMs}`);
     }
+}
+
+function changesOf(history: History | undefined): number[] {
+  if (history === undefined) return [];
+  return [...history.limits.map(({ fromMs }) => fromMs), ...history.paused.flat()];
 }
 
 /** What others do delays nobody; only a crash or a move of its own owner may. */

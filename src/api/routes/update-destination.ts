@@ -11,7 +11,7 @@ export const updateDestination = defineOperation({
   tag: "Destinations",
   summary: "Change a destination",
   description:
-    "Changes what is given. Takes up to 60 s to affect deliveries; one that already waits for its retry or its rate limit keeps its time.",
+    "Changes what is given. Takes up to 60 s to affect deliveries; one that already waits for its retry keeps its time.",
   scope: "write",
   ids: { id: "destination" },
   query: noQuery,

@@ -10,7 +10,9 @@ import type {
 } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { CommitLoop } from "../log/commit-loop.ts";
-import { destinationOfTask, dueTimeOfTask } from "../log/task-codec.ts";
+import { decodeTaskHead } from "../log/task-codec.ts";
+import { addWaiting, movedOn } from "./waiting-tasks.ts";
+import type { RecalledTasks, WaitingTasks } from "./waiting-tasks.ts";
 
 /** A batch larger than this is not kept in memory while its head is not due: it is read again. */
 const KEEP_BYTES = 128 * 1_024;
@@ -74,8 +76,8 @@ export class TierForwarder {
   #rest: readonly TimedRecord[] = [];
   /** Everything below this offset has gone on. */
   #goneBefore: number;
-  /** Offsets of those that went on before their time. */
-  readonly #recalled = new Set<number>();
+  /** What publishes records does so one after the other: each goes on from where the one before has come to. */
+  #turn: Promise<unknown> = Promise.resolve();
   /** A commit that fails is repeated though no record may follow for hours: a restart would publish all again. */
   readonly #commits: CommitLoop;
 
@@ -101,30 +103,34 @@ export class TierForwarder {
     return this.#underway;
   }
 
-  /**
-   * Lets tasks of these endpoints go on now whose destination is gone. Where they lie they are passed over when their time has come;
-   * an owner after this one publishes them once more, for which the delivery is prepared. @throws {LogError}
-   */
-  async recall(
-    endpointIds: ReadonlySet<string>,
-    isGone: (destinationId: string) => Promise<boolean>,
-  ): Promise<void> {
+  /** What waits for destinations of these endpoints, by destination. @throws {LogError} */
+  async survey(endpointIds: ReadonlySet<string>): Promise<ReadonlyMap<string, WaitingTasks>> {
+    const found = new Map<string, WaitingTasks>();
     for await (const batch of this.#partition.read(this.#topic, this.#goneBefore)) {
-      const found: LogRecord[] = [];
-      for (const record of batch) {
-        const destinationId = endpointIds.has(record.key) ? destinationOf(record) : null;
-        if (destinationId !== null && (await isGone(destinationId))) found.push(record);
-      }
-      const left = found.filter(
-        ({ offset }) => offset >= this.#goneBefore && !this.#recalled.has(offset),
-      );
-      if (this.#closed || !this.#partition.owned()) return;
-      if (left.length === 0) continue;
-      const records = left.map(({ key, value }): NewRecord => ({ topic: "tasks", key, value }));
-      const written = await this.#ports.appender.append(records, () => !this.#closed, "soon");
-      if (written === null) return;
-      for (const { offset } of left) this.#recalled.add(offset);
+      if (this.#closed) break;
+      addWaiting(found, batch, endpointIds);
     }
+    return found;
+  }
+
+  /**
+   * Lets tasks go on before their time, and all others up to `lastOffset` to where they belong: once committed, an owner after this
+   * one finds none of them here again. @throws {LogError}
+   */
+  recall(recalled: RecalledTasks, lastOffset: number): Promise<void> {
+    return this.#inTurn(async () => {
+      for await (const batch of this.#partition.read(this.#topic, this.#goneBefore)) {
+        if (this.#closed || !this.#partition.owned()) return;
+        const left = batch.filter(
+          ({ offset }) => offset >= this.#goneBefore && offset <= lastOffset,
+        );
+        if (left.length === 0) break;
+        const nowMs = this.#ports.clock.now();
+        const moved = left.map((record) => movedOn(record, recalled, nowMs));
+        if (!(await this.#publish(moved, left.at(-1)!.offset + 1, "soon"))) return;
+      }
+      this.#wake?.();
+    });
   }
 
   /** Never rejects: whoever handed the records over was told of a failure. */
@@ -132,6 +138,7 @@ export class TierForwarder {
     this.#closed = true;
     this.#wake?.();
     await this.#underway.catch(() => undefined);
+    await this.#turn;
     this.#commits.close();
   }
 
@@ -141,12 +148,31 @@ export class TierForwarder {
         await this.#pause(DOUBT_MS);
         continue;
       }
-      const nowMs = this.#ports.clock.now();
-      const dueCount = this.#countDue(nowMs);
-      if (dueCount > 0 && !(await this.#moveOn(dueCount, nowMs))) return;
-      this.#rest = this.#rest.slice(dueCount);
+      if (!(await this.#inTurn(() => this.#moveDue()))) return;
       if (this.#rest.length > 0) await this.#waitForHead();
     }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
+  /** False when it was closed meanwhile. */
+  async #moveDue(): Promise<boolean> {
+    const nowMs = this.#ports.clock.now();
+    this.#dropGone();
+    const dueCount = this.#countDue(nowMs);
+    if (dueCount > 0 && !(await this.#moveOn(dueCount, nowMs))) return false;
+    this.#rest = this.#rest.slice(dueCount);
+    return true;
+  }
+
+  /** What was recalled is not handed over a second time. */
+  #dropGone(): void {
+    if ((this.#rest[0]?.record.offset ?? Infinity) < this.#goneBefore)
+      this.#rest = this.#rest.filter(({ record }) => record.offset >= this.#goneBefore);
   }
 
   /** How many go on now: none while the head is not due. */
@@ -168,7 +194,12 @@ export class TierForwarder {
     do {
       await this.#pause(Math.min(leftMs, LONGEST_PAUSE_MS));
       leftMs = leavesAtMs - this.#ports.clock.now();
-    } while (leftMs > 0 && !this.#closed && !this.#isOfLaterClock(leavesAtMs, leavesAtMs - leftMs));
+    } while (
+      leftMs > 0 &&
+      from >= this.#goneBefore &&
+      !this.#closed &&
+      !this.#isOfLaterClock(leavesAtMs, leavesAtMs - leftMs)
+    );
     if (!this.#closed) this.#rest = await this.#readAgain(from, last);
   }
 
@@ -209,7 +240,7 @@ export class TierForwarder {
   /** A record that cannot be read leaves at once. */
   #dueAtMs(record: LogRecord): number {
     try {
-      return dueTimeOfTask(record.value);
+      return decodeTaskHead(record.value).dueAtMs;
     } catch (error) {
       const { topic, offset } = record;
       this.#ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
@@ -219,26 +250,33 @@ export class TierForwarder {
 
   async #moveOn(dueCount: number, nowMs: number): Promise<boolean> {
     const due = this.#rest.slice(0, dueCount);
-    const left = due.filter(({ record }) => !this.#recalled.delete(record.offset));
-    const moved = left.map(({ record: { key, value }, dueAtMs, leavesAtMs }): NewRecord => {
+    const moved = due.map(({ record: { key, value }, dueAtMs, leavesAtMs }): NewRecord => {
       // By when it would have gone on by itself its next tier is chosen, or it would take one more.
       const ownTimeMs = Math.min(Math.max(nowMs, leavesAtMs), nowMs + SHARED_MS);
       return { topic: topicForDelay(dueAtMs - ownTimeMs, value.length), key, value };
     });
-    const { appender, metrics } = this.#ports;
     const headLeavesAtMs = due[0]!.leavesAtMs;
     const lateMs = nowMs - headLeavesAtMs;
     // A backlog of large records, one at a time, must not wait for others with each of them.
     const urgency = lateMs > SHARED_MS ? "now" : "soon";
-    if (moved.length > 0) {
-      const written = await appender.append(moved, () => !this.#closed, urgency);
-      if (written === null) return false;
-    }
-    metrics.forwarded(this.#topic, moved.length);
-    metrics.lateness(Math.max(0, lateMs) / 1000);
-    this.#goneBefore = due.at(-1)!.record.offset + 1;
-    await this.#commits.commit();
+    if (!(await this.#publish(moved, due.at(-1)!.record.offset + 1, urgency))) return false;
+    this.#ports.metrics.lateness(Math.max(0, lateMs) / 1000);
     if (this.#isOfLaterClock(headLeavesAtMs, nowMs)) await this.#pause(SET_BACK_PAUSE_MS);
+    return true;
+  }
+
+  /** False when it was closed before they were durable. */
+  async #publish(
+    records: readonly NewRecord[],
+    goneBefore: number,
+    urgency: Urgency,
+  ): Promise<boolean> {
+    const { appender, metrics } = this.#ports;
+    const written = await appender.append(records, () => !this.#closed, urgency);
+    if (written === null) return false;
+    metrics.forwarded(this.#topic, records.length);
+    this.#goneBefore = goneBefore;
+    await this.#commits.commit();
     return true;
   }
 
@@ -252,14 +290,5 @@ export class TierForwarder {
         resolve();
       };
     });
-  }
-}
-
-/** Null for a fan-out that is still to be made, and for what cannot be read. */
-function destinationOf({ value }: LogRecord): string | null {
-  try {
-    return destinationOfTask(value) || null;
-  } catch {
-    return null;
   }
 }

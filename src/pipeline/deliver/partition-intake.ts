@@ -4,6 +4,7 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
+import { followedBy } from "../../domain/outcome.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
 import { encodeOutcome } from "../log/outcome-codec.ts";
 import { partitionOf } from "../log/partition.ts";
@@ -191,6 +192,7 @@ export class PartitionIntake {
       trigger: "event",
       tryNumber: 1,
       deferrals: (delayed?.deferrals ?? 0) + 1,
+      isRateLimited: false,
       dueAtMs: nowMs + waitMs,
       runStartedAtMs: event.receivedAtMs,
     };
@@ -225,7 +227,7 @@ export class PartitionIntake {
       case "follow_up":
         this.#lanes.pending.track(
           this.#lanes
-            .publishFollowUp({ ...task, ...verdict.followUp })
+            .publishFollowUp(followedBy(task, verdict.followUp))
             .then((published) => (published ? complete() : undefined)),
         );
         return;

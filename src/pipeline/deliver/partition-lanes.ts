@@ -2,6 +2,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { NewRecord, OwnedPartition } from "../../domain/log.ts";
+import { followedBy } from "../../domain/outcome.ts";
 import { inOrder } from "../log/in-order.ts";
 import { concludeDead, concludeRateLimited } from "./conclude.ts";
 import type { Conclusion } from "./conclude.ts";
@@ -185,7 +186,8 @@ export class PartitionLanes implements LaneHost {
       this.pending.track(this.#conclude(task, row));
       return;
     }
-    const waiting = { ...task, deferrals: task.deferrals + 1, dueAtMs };
+    const isRateLimited = reason === "early" && task.isRateLimited;
+    const waiting = { ...task, deferrals: task.deferrals + 1, isRateLimited, dueAtMs };
     this.pending.track(this.#moveOn(task, waiting, [taskRecord(waiting, nowMs)]));
   }
 
@@ -244,7 +246,7 @@ export class PartitionLanes implements LaneHost {
     // Somebody else has brought the run to its end: a row that says it goes on would stand in the place of that one's.
     if (followUp !== null && this.endIfOver(task)) return;
     const records = [endRecord(this.#partition, end)];
-    const next = followUp === null ? null : { ...task, ...followUp };
+    const next = followUp === null ? null : followedBy(task, followUp);
     if (next !== null) records.push(taskRecord(next, this.clock.now()));
     if (!(await this.#moveOn(task, next, records, end))) return;
     const { metrics, logger } = this.#shared.ports;

@@ -33,6 +33,7 @@ export function fanOutLaterKey(event: EventRecord): string {
     destinationId: FAN_OUT_LATER,
     run: EVENT_RUN,
     trigger: "event",
+    isRateLimited: false,
     dueAtMs: 0,
     runStartedAtMs: 0,
     ...FIRST_STEP,

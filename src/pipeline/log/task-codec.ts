@@ -10,7 +10,12 @@ type Head = [
   deferrals: number,
   dueAtMs: number,
   runStartedAtMs: number,
+  /** Not of records that were written before there was one. */
+  isRateLimited?: boolean,
 ];
+
+/** What is read of a task from its head alone: a delay tier need not decode the event. */
+export type TaskHead = Pick<DeliveryTask, "destinationId" | "dueAtMs" | "isRateLimited">;
 
 export function encodeTask(task: DeliveryTask): Buffer {
   const head: Head = [
@@ -21,6 +26,7 @@ export function encodeTask(task: DeliveryTask): Buffer {
     task.deferrals,
     task.dueAtMs,
     task.runStartedAtMs,
+    task.isRateLimited,
   ];
   return encodeRecord(head, encodeEvent(task.event));
 }
@@ -28,7 +34,16 @@ export function encodeTask(task: DeliveryTask): Buffer {
 /** @throws {Error} on a foreign record */
 export function decodeTask(value: Uint8Array): DeliveryTask {
   const { head, rest } = decodeRecord(value);
-  const [destinationId, run, trigger, tryNumber, deferrals, dueAtMs, runStartedAtMs] = head as Head;
+  const [
+    destinationId,
+    run,
+    trigger,
+    tryNumber,
+    deferrals,
+    dueAtMs,
+    runStartedAtMs,
+    isRateLimited,
+  ] = head as Head;
   return {
     event: decodeEvent(rest),
     destinationId,
@@ -38,17 +53,12 @@ export function decodeTask(value: Uint8Array): DeliveryTask {
     deferrals,
     dueAtMs,
     runStartedAtMs,
+    isRateLimited: isRateLimited ?? false,
   };
 }
 
-/** Which destination a task is for, read from its head alone. */
-export function destinationOfTask(value: Uint8Array): string {
-  const { head } = decodeRecord(value);
-  return (head as Head)[0];
-}
-
-/** When a task is due, read from its head alone: a delay tier need not decode the event. */
-export function dueTimeOfTask(value: Uint8Array): number {
-  const { head } = decodeRecord(value);
-  return (head as Head)[5];
+/** @throws {Error} on a foreign record */
+export function decodeTaskHead(value: Uint8Array): TaskHead {
+  const head = decodeRecord(value).head as Head;
+  return { destinationId: head[0], dueAtMs: head[5], isRateLimited: head[7] ?? false };
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Recall } from "../../../src/pipeline/delay/recall.ts";
 import type { RecallPorts } from "../../../src/pipeline/delay/recall.ts";
 import type { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
+import type { RecalledTasks } from "../../../src/pipeline/delay/waiting-tasks.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
@@ -63,9 +64,14 @@ describe("tasks that wait for a destination that is deleted", () => {
     const recalled: string[] = [];
     const deleted = new Set<string>();
     const listeners: Parameters<RecallPorts["destinations"]["onChange"]>[0][] = [];
+    const waiting = { limited: 0, limitedUntilMs: 0, lastOffset: 7 };
     const tier = {
-      recall: async (of: ReadonlySet<string>, isGone: (id: string) => Promise<boolean>) => {
-        recalled.push(`${[...of].join(" ")} ${await isGone("dst_1")}`);
+      survey: async (of: ReadonlySet<string>) => {
+        recalled.push([...of].join(" "));
+        return new Map([["dst_1", waiting]]);
+      },
+      recall: async ({ gone }: RecalledTasks, lastOffset: number) => {
+        recalled.push(`${[...gone].join(" ")} to ${lastOffset}`);
       },
     } as unknown as TierForwarder;
     const recall = new Recall({
@@ -92,10 +98,85 @@ describe("tasks that wait for a destination that is deleted", () => {
     }
     await clock.advance(10_000);
     // Once for both: it reads all that waits.
-    expect(recalled).toEqual(["ep_1 ep_2 true"]);
+    expect(recalled).toEqual(["ep_1 ep_2", "dst_1 to 7"]);
     recall.stop();
     await clock.advance(60_000);
-    expect(recalled).toHaveLength(1);
+    expect(recalled).toHaveLength(2);
     expect(listeners).toEqual([]);
+  });
+});
+
+/** Two destinations of ten a minute, for which a hundred events came: the last of them wait for ten minutes. */
+async function limitedWorld() {
+  const world = new SimWorld();
+  const limit = { rateLimitMax: 10, rateLimitWindow: "minute" } as const;
+  for (const id of ["dst_1", "dst_2"]) world.configure(id, limit);
+  const process = await world.start("first");
+  for (let count = 0; count < 100; count += 1) world.ingest();
+  await world.clock.advance(5_000);
+  const requestsIn = async (waitMs: number): Promise<number[]> => {
+    await world.clock.advance(waitMs);
+    return ["dst_1", "dst_2"].map((id) => world.requestsTo(id).length);
+  };
+  return { world, process, requestsIn };
+}
+
+describe("tasks that a rate limit put off", () => {
+  it.each([
+    ["is raised", 1_000],
+    ["is removed", null],
+  ])(
+    "regression: go on within a minute when the limit %s: they kept the times of the old one, for hours",
+    async (_, max) => {
+      const { world, requestsIn } = await limitedWorld();
+      expect(await requestsIn(0)).toEqual([10, 10]);
+      world.configure("dst_1", {
+        rateLimitMax: max,
+        rateLimitWindow: max === null ? null : "minute",
+      });
+      expect(await requestsIn(55_000)).toEqual([100, 10]);
+      expect(await requestsIn(2 * HOUR_MS)).toEqual([100, 100]);
+      expect(world.errors).toEqual([]);
+    },
+  );
+
+  it("go on at the pace of the new limit", async () => {
+    const { world, requestsIn } = await limitedWorld();
+    world.configure("dst_1", { rateLimitMax: 20 });
+    const [afterOne] = await requestsIn(50_000);
+    expect(afterOne).toBeLessThanOrEqual(20);
+    const [afterFour] = await requestsIn(180_000);
+    expect(afterFour).toBeGreaterThanOrEqual(80);
+    expect(afterFour).toBeLessThanOrEqual(90);
+    expect(await requestsIn(60_000)).toEqual([100, 50]);
+  });
+
+  it("keep their slots when something else of the destination changes", async () => {
+    const { world, requestsIn } = await limitedWorld();
+    const putOff = () => world.deferrals.filter((reason) => reason === "rate_limit").length;
+    const before = putOff();
+    world.configure("dst_1", { retryMaxAttempts: 7 });
+    await requestsIn(50_000);
+    expect(putOff()).toBe(before);
+    expect(await requestsIn(10 * 60_000)).toEqual([100, 100]);
+  });
+
+  it("are sent once, also by an owner that knows nothing of it", async () => {
+    const { world, process, requestsIn } = await limitedWorld();
+    world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
+    expect(await requestsIn(55_000)).toEqual([100, 10]);
+    await world.stop(process);
+    await world.start("second");
+    expect(await requestsIn(2 * HOUR_MS)).toEqual([100, 100]);
+  });
+
+  it("do not take retries with them, which keep their time", async () => {
+    const { world, requestsIn } = await limitedWorld();
+    world.behave("dst_1", () => ({ afterMs: 5, reply: answer(503, "", "3600") }));
+    world.configure("dst_1", { rateLimitMax: 1_000 });
+    expect(await requestsIn(55_000)).toEqual([100, 10]);
+    world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
+    const [afterTwo] = await requestsIn(120_000);
+    expect(afterTwo).toBe(100);
   });
 });

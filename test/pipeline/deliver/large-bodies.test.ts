@@ -135,6 +135,7 @@ describe("large bodies", () => {
             trigger: "event",
             tryNumber: 1,
             deferrals: 1,
+            isRateLimited: false,
             dueAtMs,
             runStartedAtMs: world.clock.now(),
           }),

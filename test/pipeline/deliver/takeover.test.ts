@@ -158,8 +158,9 @@ describe("what an owner writes that stood still until another had begun", () => 
     const event = world.ingest();
     await world.clock.advance(100);
     const putOff = world.attempts().find(({ status }) => status === "rate_limited");
+    // Nobody is told, or what was put off would be recalled.
+    world.tellsChanges = false;
     world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
-    world.notify("dst_1");
     writeTask(world, event, { deferrals: 1 });
     await world.clock.until(() => world.seen.length === 2, 120_000, 100);
     const [, second] = world.seen;

@@ -1,0 +1,82 @@
+import { topicForDelay } from "../../domain/delay-tier.ts";
+import type { LogRecord, NewRecord } from "../../domain/log.ts";
+import { decodeTask, decodeTaskHead, encodeTask } from "../log/task-codec.ts";
+import type { TaskHead } from "../log/task-codec.ts";
+
+/** What a rate limit put off: how many, and when the last of them is due (0 without any). */
+export interface LimitedTasks {
+  readonly limited: number;
+  readonly limitedUntilMs: number;
+}
+
+/** What waits in a tier for one destination. */
+export interface WaitingTasks extends LimitedTasks {
+  readonly lastOffset: number;
+}
+
+/** Destinations whose tasks go on now: all of those in `gone`, as they are, and of `sooner` what a rate limit had put off. */
+export interface RecalledTasks {
+  readonly gone: ReadonlySet<string>;
+  readonly sooner: ReadonlySet<string>;
+}
+
+const NOTHING_WAITS: LimitedTasks = { limited: 0, limitedUntilMs: 0 };
+
+/** What of these records waits for destinations of the endpoints is added, by destination. */
+export function addWaiting(
+  found: Map<string, WaitingTasks>,
+  records: readonly LogRecord[],
+  endpointIds: ReadonlySet<string>,
+): void {
+  for (const { key, value, offset } of records) {
+    const head = endpointIds.has(key) ? headOf(value) : null;
+    // A fan-out that is still to be made has no destination.
+    if (head === null || head.destinationId === "") continue;
+    const limited = head.isRateLimited ? 1 : 0;
+    const own = { limited, limitedUntilMs: head.isRateLimited ? head.dueAtMs : 0 };
+    const sum = sumOf(found.get(head.destinationId) ?? NOTHING_WAITS, own);
+    found.set(head.destinationId, { ...sum, lastOffset: offset });
+  }
+}
+
+/** What waits in any of the tiers, by destination. */
+export function inAllTiers(
+  tiers: Iterable<ReadonlyMap<string, LimitedTasks>>,
+): ReadonlyMap<string, LimitedTasks> {
+  const all = new Map<string, LimitedTasks>();
+  for (const tier of tiers)
+    for (const [id, waiting] of tier) all.set(id, sumOf(all.get(id) ?? NOTHING_WAITS, waiting));
+  return all;
+}
+
+/** A recalled task on its way to its lane, or another on its way to the tier that it belongs to now. */
+export function movedOn(
+  { key, value }: LogRecord,
+  { gone, sooner }: RecalledTasks,
+  nowMs: number,
+): NewRecord {
+  const head = headOf(value);
+  if (head === null || gone.has(head.destinationId)) return { topic: "tasks", key, value };
+  if (!head.isRateLimited || !sooner.has(head.destinationId))
+    return { topic: topicForDelay(head.dueAtMs - nowMs, value.length), key, value };
+  const task = decodeTask(value);
+  // One step on: a copy with the time that it had is known as older.
+  const again = { ...task, deferrals: task.deferrals + 1, dueAtMs: nowMs };
+  return { topic: "tasks", key, value: encodeTask(again) };
+}
+
+function sumOf(one: LimitedTasks, other: LimitedTasks): LimitedTasks {
+  return {
+    limited: one.limited + other.limited,
+    limitedUntilMs: Math.max(one.limitedUntilMs, other.limitedUntilMs),
+  };
+}
+
+/** Null for what cannot be read. */
+function headOf(value: Uint8Array): TaskHead | null {
+  try {
+    return decodeTaskHead(value);
+  } catch {
+    return null;
+  }
+}
