@@ -43,7 +43,7 @@ export class CommitLoop {
     });
   }
 
-  /** Commits now; false when the log did not take it (logged). One commit runs at a time. */
+  /** Commits now; false when it failed (logged): never rejects. One commit runs at a time. */
   async commit(): Promise<boolean> {
     while (this.#running !== null) await this.#running;
     this.#running = this.#commitOnce();
@@ -60,19 +60,18 @@ export class CommitLoop {
   }
 
   async #commitOnce(): Promise<boolean> {
-    const changed = this.#entries().filter(
-      (entry) => this.#committed.get(entry.topic) !== fingerprint(entry),
-    );
-    if (changed.length === 0) return true;
     try {
-      await this.#partition.commit(changed);
+      const changed = this.#entries().filter(
+        (entry) => this.#committed.get(entry.topic) !== fingerprint(entry),
+      );
+      if (changed.length > 0) await this.#partition.commit(changed);
+      for (const entry of changed) this.#committed.set(entry.topic, fingerprint(entry));
+      return true;
     } catch (error) {
       const { partition } = this.#partition;
       this.#logger.warn({ partition, err: error }, "log.commit_failed");
       return false;
     }
-    for (const entry of changed) this.#committed.set(entry.topic, fingerprint(entry));
-    return true;
   }
 }
 
