@@ -82,8 +82,6 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
       entry.fetchedAtMs = options.monotonicMs();
     } catch (error) {
       entry.failure = error instanceof Error ? error.message : "the request failed";
-    } finally {
-      entry.running = null;
     }
     return answerOf(entry);
   };
@@ -92,7 +90,10 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
     options.monotonicMs() - sinceMs >= COOLDOWN_MS;
 
   const fetchOnce = (url: string, entry: Entry): Promise<JwksResult> => {
-    entry.running ??= fetchInto(url, entry);
+    // Not where it ends: one that throws at once would end before it is noted.
+    entry.running ??= fetchInto(url, entry).finally(() => {
+      entry.running = null;
+    });
     return entry.running;
   };
 

@@ -45,6 +45,19 @@ const first = makeKey("k1");
 const second = makeKey("k2");
 
 describe("keys behind a jwks_url", () => {
+  it("regression: are fetched again after a fetcher that threw at once: its failure was the answer for as long as the process ran", async () => {
+    const { server, ports } = makeKeyServer([first.jwk]);
+    const request = await first.request;
+    const { answer } = server;
+    server.answer = () => {
+      throw new Error("not a URL");
+    };
+    expect(await verifyRequest(request, ports)).toMatchObject({ valid: false });
+    server.answer = answer;
+    server.nowMs += 10_000;
+    expect(await verifyRequest(request, ports)).toMatchObject({ valid: true });
+  });
+
   it("are fetched once for many requests at the same time and then cached", async () => {
     const { server, ports } = makeKeyServer([first.jwk]);
     const request = await first.request;
