@@ -32,18 +32,22 @@ export async function serveLogSocket(
     const splitter = new FrameSplitter((id, body) => void answer(log, socket, id, body));
     socket.on("data", (chunk) => splitter.push(chunk));
   });
+  const close = async (): Promise<void> => {
+    const closed = once(server, "close");
+    server.close();
+    for (const socket of sockets) socket.destroy();
+    await closed;
+  };
   await rm(socketPath, { force: true });
   server.listen(socketPath);
   await once(server, "listening");
-  await chmod(socketPath, 0o600);
-  return {
-    [Symbol.asyncDispose]: async () => {
-      const closed = once(server, "close");
-      server.close();
-      for (const socket of sockets) socket.destroy();
-      await closed;
-    },
-  };
+  try {
+    await chmod(socketPath, 0o600);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { [Symbol.asyncDispose]: close };
 }
 
 async function answer(log: LogProducer, socket: Socket, id: number, body: Buffer): Promise<void> {

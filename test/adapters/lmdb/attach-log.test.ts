@@ -1,5 +1,6 @@
-import { stat } from "node:fs/promises";
-import { createServer } from "node:net";
+import { once } from "node:events";
+import { readdir, stat } from "node:fs/promises";
+import { connect, createServer } from "node:net";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -55,6 +56,19 @@ describe("a second process on the data directory", () => {
     ]);
     await expect(refused).rejects.toMatchObject({ code: "log_record_too_large", retryable: false });
     await expect(attached.consume({} as never)).rejects.toBeInstanceOf(LogError);
+  });
+
+  it("regression: is not listened for where the socket cannot be made this user's alone: who found it could append, with the log closed", async () => {
+    await using dir = await temporaryDir();
+    await using log = await openTestLog(dir.path);
+    // Longer than a unix socket's path may be: the system cuts it off, and it is not there under its name.
+    const socketPath = join(dir.path, "s".repeat(150));
+    await expect(serveLogSocket(log, socketPath, silentLogger)).rejects.toThrow();
+    const [cutOff] = await readdir(dir.path).then((names) => names.filter((n) => /^s+$/.test(n)));
+    if (cutOff === undefined) return;
+    const client = connect(join(dir.path, cutOff));
+    const [error] = (await once(client, "error")) as [NodeJS.ErrnoException];
+    expect(error.code).toBe("ECONNREFUSED");
   });
 
   it("refuses at once while the owner is away, and goes on when it is back", async () => {
