@@ -7,13 +7,13 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemReason, UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { cannotStart, comeUp } from "./come-up.ts";
 import { readCredentials, writeCredentials } from "./credentials-file.ts";
 import { waitForFormerChild } from "./former-child.ts";
-import type { FromChild, StartMessage } from "./protocol.ts";
+import type { StartMessage } from "./protocol.ts";
 
 const USER = "relay";
 const DATABASE = "relay";
-const START_TIMEOUT_MS = 60_000;
 const FORMER_CHILD_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5_000;
 /** Sessions run on libuv's threads, one statement each; more threads than sessions leave room for files. */
@@ -139,42 +139,4 @@ async function spawnChild(): Promise<ChildProcess> {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw cannotStart(`its process cannot be made (${reason})`);
   }
-}
-
-function comeUp(child: ChildProcess, start: StartMessage): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () =>
-        settle(() =>
-          reject(cannotStart(`it has not come up within ${START_TIMEOUT_MS / 1_000} s`)),
-        ),
-      START_TIMEOUT_MS,
-    );
-    const onMessage = (message: FromChild): void => {
-      if (message.kind === "ready") settle(() => resolve(message.port));
-      else settle(() => reject(cannotStart(message.message)));
-    };
-    const onExit = (code: number | null, signal: string | null): void =>
-      settle(() =>
-        reject(cannotStart(`it ended (${signal ?? code}) while it opened ${start.storeDir}`)),
-      );
-    const settle = (finish: () => void): void => {
-      clearTimeout(timer);
-      child.removeListener("message", onMessage);
-      child.removeListener("exit", onExit);
-      child.removeListener("error", reject);
-      finish();
-    };
-    child.on("message", onMessage);
-    child.once("exit", onExit);
-    child.once("error", reject);
-    child.send(start, (error) => {
-      if (error !== null)
-        settle(() => reject(cannotStart(`it ended before it could be asked (${error.message})`)));
-    });
-  });
-}
-
-function cannotStart(reason: string): UsageError {
-  return new UsageError(`the embedded ClickHouse does not start: ${reason}`);
 }
