@@ -133,7 +133,12 @@ export function makeConfigCache(
   }
 
   function tell(changed: ConfigChanged): void {
-    for (const listener of listeners) listener(changed);
+    for (const listener of listeners)
+      try {
+        listener(changed);
+      } catch (error) {
+        logger.error({ ...changed, err: error }, "config.change_not_taken");
+      }
   }
 
   /** What the store did not push (or pushed while nobody listened) is noticed when it is loaded. */

@@ -91,6 +91,22 @@ async function settle() {
 const PUSH = { endpointId: "ep_1", token: "token-of-ep_1", destinationId: null } as const;
 
 describe("configuration cache", () => {
+  it("regression: a listener that throws keeps neither the others from being told nor an answer of the store from being taken: it was treated as unreachable", async () => {
+    const told: string[] = [];
+    cache.onChange(() => {
+      throw new Error("not ready");
+    });
+    cache.onChange(({ endpointId }) => told.push(endpointId));
+    const row = endpointRow({ id: "ep_told", token: "token-of-told" });
+    store.bundles.set(row.id, { endpoint: row, destinations: [] });
+    await cache.endpoint(row.id);
+    cache.apply({ endpointId: row.id, token: row.token, destinationId: null });
+    expect(told).toEqual([row.id]);
+    store.bundles.delete(row.id);
+    time.advance(TTL_MS);
+    expect(await cache.endpoint(row.id)).toEqual({ kind: "missing" });
+  });
+
   it("regression: a process that nobody has sent to yet knows its endpoints when the store goes away: it refused them all", async () => {
     for (let n = 1; n <= 250; n += 1)
       save(endpointRow({ id: `ep_${n}`, token: `token-of-ep_${n}` }), [
