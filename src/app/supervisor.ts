@@ -114,15 +114,20 @@ class Supervised {
     await this.#dispose();
   }
 
-  async #start(): Promise<void> {
+  /** False when it failed before it had started. */
+  async #start(): Promise<boolean> {
     this.#generation += 1;
     const generation = this.#generation;
     const running = await this.#part.start((error) => {
       if (generation === this.#generation) this.#onFailure(error);
     });
-    if (generation !== this.#generation) return running[Symbol.asyncDispose]();
+    if (generation !== this.#generation) {
+      await running[Symbol.asyncDispose]();
+      return false;
+    }
     this.#running = running;
     this.#startedAtMs = this.#clock.monotonic();
+    return true;
   }
 
   #onFailure(error: Error): void {
@@ -148,7 +153,7 @@ class Supervised {
     if (this.#stopped) return;
     this.#restarts += 1;
     try {
-      await this.#start();
+      if (!(await this.#start())) return;
       this.#logger.info({ restarts: this.#restarts }, "part.restarted");
       this.#onRestarted();
     } catch (error) {

@@ -171,6 +171,32 @@ describe("the supervisor", () => {
     expect(tries.map((atMs) => atMs - brokeAtMs)).toEqual([200, 600, 1_400]);
   });
 
+  it("regression: does not call a part restarted that broke while it started: the log said so, and that all parts ran", async () => {
+    const clock = makeManualClock();
+    const lines: string[] = [];
+    await using supervisor = makeSupervisor({
+      clock,
+      logger: makeSilentLogger((_level, message) => lines.push(message)),
+    });
+    let breaks = false;
+    let breakPart: (error: Error) => void = () => {};
+    const start: Part["start"] = async (failed) => {
+      breakPart = failed;
+      if (breaks) failed(new Error("its engine died"));
+      return { [Symbol.asyncDispose]: async () => {} };
+    };
+    await supervisor.add({ name: "store", start });
+    breaks = true;
+    breakPart(new Error("its engine died"));
+    await clock.advance(200);
+    expect(lines).toEqual(["part.failed", "part.failed"]);
+    expect(supervisor.status()[0]).toMatchObject({ state: "restarting", restarts: 1 });
+    breaks = false;
+    await clock.advance(400);
+    expect(lines.at(-1)).toBe("part.restarted");
+    expect(supervisor.status()[0]).toMatchObject({ state: "running", restarts: 2 });
+  });
+
   it("throws what the first start throws", async () => {
     const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
     await expect(
