@@ -41,9 +41,9 @@ export function makeReplays({
 
   /**
    * One run of the event at these destinations, or several of many large ones: what is enqueued by an append and what
-   * tells of it become durable together, and a run has one fan-out. Each part has a transaction of its own: one over all of
-   * them would keep the embedded store, which is one session, from everybody else, and not know of those that were made
-   * before one failed.
+   * tells of it become durable together, and a run has one fan-out. Each part is audited once the log has it, outside of any
+   * transaction: a log that is slow or away would keep connections, and the embedded store, which is one session, from
+   * everybody else.
    */
   async function enqueue(
     actor: Actor,
@@ -59,10 +59,8 @@ export function makeReplays({
       };
       const steps = stepsOf(event, part, atMs);
       const detail = { destinationIds: part.destinationIds, runs: [part.run] };
-      await store.write(async (session) => {
-        await noteWrite(session, actor, "event.replay", event.id, atMs, detail);
-        for (const records of inOrder(log, steps)) await append(records);
-      });
+      for (const records of inOrder(log, steps)) await append(records);
+      await noteWrite(store, actor, "event.replay", event.id, atMs, detail);
     }
   }
 

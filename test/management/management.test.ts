@@ -697,6 +697,39 @@ describe("replays", () => {
     expect(appends).toBe(3);
   });
 
+  it("regression: hold no transaction while the log takes them: a log that was away kept every connection, and all of the embedded store, from everybody else", async () => {
+    let open = 0;
+    const openAtAppend: number[] = [];
+    const { management, events } = makeTestManagement(
+      {
+        ...postgres.database,
+        transaction: async (work) => {
+          open += 1;
+          try {
+            return await postgres.database.transaction(work);
+          } finally {
+            open -= 1;
+          }
+        },
+      },
+      {
+        log: {
+          writesWhole: false,
+          async append(records) {
+            openAtAppend.push(open);
+            return records.map((_, offset) => ({ partition: 0, offset }));
+          },
+        },
+      },
+    );
+    const event = await makeEvent();
+    await makeDestination({}, event.endpointId);
+    events.set(event.id, event);
+    await management.replays.toAll(actor, event.id);
+    expect(openAtAppend).toEqual([0, 0]);
+    expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
+  });
+
   it("of large bodies audit what they enqueued before the log was full", async () => {
     let appends = 0;
     const { management, events } = makeTestManagement(postgres.database, {
