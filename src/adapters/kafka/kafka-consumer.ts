@@ -77,8 +77,14 @@ export class KafkaConsumer implements LogConsumer {
     this.#consumer.on(CRASH, ({ payload }) => this.#crashed(payload.error));
   }
 
-  /** Joins the group. @throws {LogError} when the brokers cannot be reached */
-  async start(): Promise<void> {
+  /** Joins the group. @throws {LogError} when the brokers cannot be reached, or it is closed meanwhile */
+  start(): Promise<void> {
+    const starting = this.#join();
+    this.#starting = starting.catch(() => undefined);
+    return starting;
+  }
+
+  async #join(): Promise<void> {
     try {
       await this.#consumer.connect();
       await this.#consumer.subscribe({ topics: [...this.#topics.keys()], fromBeginning: true });
@@ -89,6 +95,10 @@ export class KafkaConsumer implements LogConsumer {
         cause: error,
       });
     }
+    if (!this.#closed) return;
+    // What was joined just now would stay in the group.
+    await this.#consumer.disconnect().catch(() => undefined);
+    throw new LogError("log_closed", "the log is closed");
   }
 
   lag(): Promise<ReadonlyMap<Topic, number>> {
@@ -124,18 +134,8 @@ export class KafkaConsumer implements LogConsumer {
     if (this.#restart !== null) return;
     this.#restart = setTimeout(() => {
       this.#restart = null;
-      this.#starting = this.#startAgain();
+      this.start().catch((cause: Error) => this.#crashed(cause));
     }, RESTART_MS);
     this.#restart.unref();
-  }
-
-  async #startAgain(): Promise<void> {
-    try {
-      await this.start();
-      // Closed meanwhile: what was joined just now would stay in the group.
-      if (this.#closed) await this.#consumer.disconnect();
-    } catch (error) {
-      this.#crashed(error as Error);
-    }
   }
 }

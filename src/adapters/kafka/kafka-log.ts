@@ -201,9 +201,15 @@ class KafkaBackedLog implements KafkaLog {
       },
       options,
     );
-    await consumer.start();
+    // At once: a log that is closed meanwhile closes it as well.
     this.#consumers.add(consumer);
-    return consumer;
+    try {
+      await consumer.start();
+      return consumer;
+    } catch (error) {
+      this.#consumers.delete(consumer);
+      throw error;
+    }
   }
 
   async check(): Promise<void> {

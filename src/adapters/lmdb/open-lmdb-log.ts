@@ -135,11 +135,12 @@ class EmbeddedLog implements LmdbLog {
   }
 
   async consume(options: ConsumerOptions): Promise<LogConsumer> {
-    if (this.#closing !== null) throw new LogError("log_closed", "the log is closed");
+    this.#refuseClosed();
     await this.#states.register(options.group, {
       topics: options.topics,
       sideTopics: options.sideTopics ?? [],
     });
+    this.#refuseClosed();
     let group = this.#groups.get(options.group);
     if (group === undefined) {
       group = new Group({
@@ -157,11 +158,15 @@ class EmbeddedLog implements LmdbLog {
 
   /** After a failed commit it tries a small one, so that it tells when space is back. */
   async check(): Promise<void> {
-    if (this.#closing !== null) throw new LogError("log_closed", "the log is closed");
+    this.#refuseClosed();
     if (this.#writer.failure !== null)
       await this.#writer.change(() => ({
         groups: [["checked", String(this.#options.clock.now())]],
       }));
+  }
+
+  #refuseClosed(): void {
+    if (this.#closing !== null) throw new LogError("log_closed", "the log is closed");
   }
 
   trim(): Promise<number> {

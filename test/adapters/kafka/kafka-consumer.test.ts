@@ -11,15 +11,26 @@ const silence = new Promise<never>(() => {});
 const found = async (): Promise<object> => ({ offsetFetch: async () => ({ responses: [] }) });
 
 /** A consumer of one topic, whose client does what the test tells it to. */
-function consumerOfFakes({ disconnect = async () => undefined, findCoordinator = found } = {}) {
+function consumerOfFakes({
+  connect = async () => undefined,
+  disconnect = async () => undefined,
+  findCoordinator = found,
+} = {}) {
   const listeners = new Map<string, (event: object) => void>();
+  const calls: string[] = [];
   const client = {
     events: { GROUP_JOIN: "join", REBALANCING: "rebalancing", CRASH: "crash" },
     on: (event: string, listener: (event: object) => void) => void listeners.set(event, listener),
     pause: () => undefined,
     resume: () => undefined,
     seek: () => undefined,
-    disconnect,
+    connect,
+    subscribe: async () => undefined,
+    run: async () => void calls.push("run"),
+    disconnect: () => {
+      calls.push("disconnect");
+      return disconnect();
+    },
   } as unknown as Consumer;
   const cluster = {
     findGroupCoordinator: async () => findCoordinator(),
@@ -64,7 +75,7 @@ function consumerOfFakes({ disconnect = async () => undefined, findCoordinator =
   );
   const join = () => listeners.get("join")!({ payload: { memberAssignment: { events: [0] } } });
   const commitUntil = (done: Promise<void>) => void (lastCommits = done);
-  return { consumer, join, assigned, revoked, steps, commitUntil };
+  return { consumer, join, assigned, revoked, steps, calls, commitUntil };
 }
 
 test("regression: an assignment that replaces another ends its owners, and waits for their last commits: the first owner was never told, and both went on", async () => {
@@ -107,4 +118,20 @@ test("regression: a commit that no broker takes is told of while its owner still
   const commit = assigned[0]!.commit([{ topic: "events", offset: 1 }]);
   await expect(commit).rejects.toMatchObject({ code: "log_unavailable" });
   await consumer[Symbol.asyncDispose]();
+});
+
+test("regression: a consumer that is closed while it begins leaves the group that it joins after: it stayed there", async () => {
+  let connected = (): void => undefined;
+  const connecting = new Promise<undefined>((resolve) => (connected = () => resolve(undefined)));
+  const { consumer, calls } = consumerOfFakes({ connect: () => connecting });
+  const begun = consumer.start().then(
+    () => "joined",
+    ({ code }: { readonly code: string }) => code,
+  );
+  const closing = consumer[Symbol.asyncDispose]();
+  await waitFor("the end of what there is", () => calls.length > 0, DEADLINE_MS, 1);
+  connected();
+  await closing;
+  expect(await begun).toBe("log_closed");
+  expect(calls).toEqual(["disconnect", "run", "disconnect"]);
 });

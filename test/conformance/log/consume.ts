@@ -21,6 +21,29 @@ export function consumeConformance(kind: LogHarnessKind): void {
       expect(consumer.records.map(text)).toEqual(Array.from({ length: 10 }, (_, n) => `${n}`));
     });
 
+    it("regression: a consumer that is begun while the log is closed does not come up: it stayed open on a log that was closed", async () => {
+      await using harness = await kind.make();
+      const log = await harness.open();
+      const assigned: number[] = [];
+      const errors: Error[] = [];
+      const beginning = log.consume({
+        group: "g",
+        topics: ["events"],
+        onAssigned: async ({ partition }) => void assigned.push(partition),
+        onRevoked: async () => undefined,
+        onRecords: () => undefined,
+        onError: (error) => errors.push(error),
+      });
+      const begun = beginning.then(
+        () => "open",
+        ({ code }: { readonly code: string }) => code,
+      );
+      await log[Symbol.asyncDispose]();
+      expect(await begun).not.toBe("open");
+      expect(assigned).toEqual([]);
+      expect(errors).toEqual([]);
+    });
+
     it("waits for onAssigned before the first record of a partition", async () => {
       await using harness = await kind.make();
       await using log = await harness.open();
