@@ -6,8 +6,11 @@ import { isSuccess } from "./conclude.ts";
 import { LanePace } from "./lane-pace.ts";
 import type { DeliveryOptions, Reply } from "./ports.ts";
 
-/** How often the destination had been changed when a try started. */
-export type StartedFor = number;
+/** When a try started: how often the destination had been changed, and how many tries were in flight, with it. */
+export interface StartedFor {
+  readonly changes: number;
+  readonly inFlight: number;
+}
 
 /** One moment by both clocks, in ms: spans are measured by the steady one, dates in answers are of the wall clock. */
 interface Moment {
@@ -93,32 +96,32 @@ export class LaneHealth {
   }
 
   /** A try starts. The result is to be given back with its reply. */
-  onStart(nowMs: number): StartedFor {
+  onStart(nowMs: number, inFlight: number): StartedFor {
     this.#movedMs = nowMs;
     this.#breaker.onStart();
-    return this.#changes;
+    return { changes: this.#changes, inFlight };
   }
 
   /** `reply` is null when the try was cut off by us; `newRunMs`: see `Failure`. */
   onReply(
-    started: StartedFor,
+    { changes, inFlight }: StartedFor,
     reply: Reply | null,
     newRunMs: number | null,
     { steadyMs, wallMs }: Moment,
   ): void {
     this.#movedMs = steadyMs;
-    if (started !== this.#changes) return;
+    if (changes !== this.#changes) return;
     if (reply === null) return this.#breaker.onAbandoned();
     this.#proven = isSuccess(reply);
     if (this.#proven) {
       if (this.#breaker.isOpen) this.#onRecovered();
-      this.#concurrency.onSuccess();
+      this.#concurrency.onSuccess(inFlight, steadyMs);
       this.#breaker.onSuccess();
       this.#retryAfterMs = 0;
     } else {
       this.#noteRetryAfter(reply, wallMs);
-      if (reply.kind === "timeout") this.#concurrency.onTimeout();
-      else this.#concurrency.onFailure();
+      if (reply.kind === "timeout") this.#concurrency.onTimeout(inFlight, steadyMs);
+      else this.#concurrency.onFailure(inFlight, steadyMs);
       this.#breaker.onFailure(steadyMs, { timedOut: reply.kind === "timeout", newRunMs });
     }
     const answer = { latencyMs: reply.latencyMs, isSuccess: this.#proven };

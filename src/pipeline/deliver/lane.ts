@@ -246,7 +246,7 @@ export class Lane implements GateLane {
     const next = this.#queue.shift()!;
     this.#host.onQueued(-1);
     const token = this.#rateLimit.start();
-    const startedFor = this.#health.onStart(this.#host.steadyNow());
+    const startedFor = this.#health.onStart(this.#host.steadyNow(), this.inFlight);
     void this.#host.attempt(next.task, config, token.onSent).then((reply) => {
       token.onAnswered();
       this.#learn(startedFor, reply, next.task);

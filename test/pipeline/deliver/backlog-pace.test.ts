@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { seededRandom } from "../../support/sim-clock.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 import type { Behaviour } from "../../support/sim-world.ts";
 
@@ -11,6 +12,35 @@ const HANGS: Behaviour = () => ({
   afterMs: 15_000,
   reply: { kind: "timeout", reason: "no answer within 15 s", latencyMs: 15_000 },
 });
+
+/** Fails this share of all tries, however few are in flight. */
+function failAtRandom(share: number, afterMs: number): Behaviour {
+  const random = seededRandom(7);
+  return () => {
+    const status = random() < share ? 500 : 200;
+    return { afterMs, reply: { ...answer(status), latencyMs: afterMs } };
+  };
+}
+
+/** Fails what comes while more than these are in flight. */
+function failAbove(world: SimWorld, most: number, afterMs: number): Behaviour {
+  let inFlight = 0;
+  return () => {
+    inFlight += 1;
+    world.clock.schedule(afterMs, () => (inFlight -= 1));
+    const status = inFlight > most ? 503 : 200;
+    return { afterMs, reply: { ...answer(status), latencyMs: afterMs } };
+  };
+}
+
+/** What a receiver does that is offered more than it can take: tries a second, and the share that failed. */
+async function underLoad(world: SimWorld, perSecond: number, seconds: number) {
+  await world.start();
+  await pour(world, perSecond * seconds, perSecond);
+  const attempts = world.attempts();
+  const failed = attempts.filter(({ status }) => status !== "delivered").length;
+  return { perSecond: attempts.length / seconds, failed: failed / attempts.length };
+}
 
 /** Ingests at so many a second. */
 async function pour(world: SimWorld, count: number, perSecond: number): Promise<void> {
@@ -84,5 +114,47 @@ describe("a backlog", () => {
     for (let one = 0; one < 20; one += 1) world.ingest();
     await world.clock.advance(6_000);
     expect(world.ended().size).toBe(before + 20);
+  });
+});
+
+describe("a receiver that fails some of its tries", () => {
+  it.each([
+    [0.05, 100, 640],
+    [0.1, 200, 320],
+    [0.3, 200, 320],
+  ])(
+    "regression: %f of them at random, at answers of %i ms, is sent at four fifths of its pace or more: it was a quarter at a tenth",
+    async (share, afterMs, idealPerSecond) => {
+      const world = new SimWorld();
+      world.configure("dst_1", { retryMaxAttempts: 10 });
+      world.behave("dst_1", failAtRandom(share, afterMs));
+      const { perSecond } = await underLoad(world, idealPerSecond, 20);
+      expect(perSecond).toBeGreaterThan(idealPerSecond * 0.8);
+    },
+  );
+
+  it.each([8, 30])(
+    "where more than %i are in flight has nearly as many as it can take, and few fail: it was two thirds of that, and a third failed",
+    async (most) => {
+      const world = new SimWorld();
+      world.configure("dst_1", { retryMaxAttempts: 10 });
+      world.behave("dst_1", failAbove(world, most, 50));
+      const idealPerSecond = most * 20;
+      const { perSecond, failed } = await underLoad(world, idealPerSecond * 1.2, 20);
+      expect(failed).toBeLessThan(0.1);
+      expect(perSecond).toBeGreaterThan(idealPerSecond * 0.85);
+    },
+  );
+
+  it("that was overloaded and has got more room is sent all that it can take within half a minute", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { retryMaxAttempts: 10 });
+    world.behave("dst_1", failAbove(world, 8, 200));
+    await underLoad(world, 60, 20);
+    world.behave("dst_1", answerAfter(200));
+    await pour(world, 8_400, 280);
+    const before = world.seen.length;
+    await pour(world, 1_400, 280);
+    expect(world.seen.length - before).toBeGreaterThan(1_250);
   });
 });

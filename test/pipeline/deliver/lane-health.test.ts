@@ -14,7 +14,7 @@ it.each([
     const health = new LaneHealth({ ...DEFAULT_DELIVERY_OPTIONS, ownerId: "one", version: "0" });
     const retryAfter = new Date(WALL_MS + 600_000).toUTCString();
     health.onReply(
-      health.onStart(WALL_MS + steadyAheadMs),
+      health.onStart(WALL_MS + steadyAheadMs, 1),
       { kind: "response", status: 503, retryAfter, body: "", latencyMs: 5 },
       null,
       { steadyMs: WALL_MS + steadyAheadMs, wallMs: WALL_MS },
