@@ -11,7 +11,7 @@ import type {
 import type { Logger } from "../../domain/logger.ts";
 import { CommitLoop } from "../log/commit-loop.ts";
 import { decodeTaskHead } from "../log/task-codec.ts";
-import { addWaiting, movedOn } from "./waiting-tasks.ts";
+import { addWaiting, inLargeBatches, movedOn } from "./waiting-tasks.ts";
 import type { RecalledTasks, WaitingTasks } from "./waiting-tasks.ts";
 
 /** A batch larger than this is not kept in memory while its head is not due: it is read again. */
@@ -30,6 +30,8 @@ const CLOCKS_APART_MS = 10_000;
 const SET_BACK_PAUSE_MS = 250;
 /** Timers stand still while a machine sleeps, and clocks do not. */
 const LONGEST_PAUSE_MS = 30_000;
+/** Of a recall, in one append: a large record alone would wait for the disk twice. */
+const RECALL_BYTES = 1_048_576;
 /** How often a session in doubt is looked at again. */
 const DOUBT_MS = 250;
 
@@ -119,7 +121,8 @@ export class TierForwarder {
    */
   recall(recalled: RecalledTasks, lastOffset: number): Promise<void> {
     return this.#inTurn(async () => {
-      for await (const batch of this.#partition.read(this.#topic, this.#goneBefore)) {
+      const batches = this.#partition.read(this.#topic, this.#goneBefore);
+      for await (const batch of inLargeBatches(batches, RECALL_BYTES)) {
         if (this.#closed || !this.#partition.owned()) return;
         const left = batch.filter(
           ({ offset }) => offset >= this.#goneBefore && offset <= lastOffset,
@@ -127,7 +130,7 @@ export class TierForwarder {
         if (left.length === 0) break;
         const nowMs = this.#ports.clock.now();
         const moved = left.map((record) => movedOn(record, recalled, nowMs));
-        if (!(await this.#publish(moved, left.at(-1)!.offset + 1, "soon"))) return;
+        if (!(await this.#publish(moved, left.at(-1)!.offset + 1, "now"))) return;
       }
       this.#wake?.();
     });

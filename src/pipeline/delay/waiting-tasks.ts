@@ -39,6 +39,24 @@ export function addWaiting(
   }
 }
 
+/** The same records, at least so many bytes at a time. */
+export async function* inLargeBatches(
+  batches: AsyncIterable<readonly LogRecord[]>,
+  leastBytes: number,
+): AsyncGenerator<readonly LogRecord[]> {
+  let records: LogRecord[] = [];
+  let bytes = 0;
+  for await (const batch of batches) {
+    records.push(...batch);
+    for (const { value } of batch) bytes += value.length;
+    if (bytes < leastBytes) continue;
+    yield records;
+    records = [];
+    bytes = 0;
+  }
+  if (records.length > 0) yield records;
+}
+
 /** What waits in any of the tiers, by destination. */
 export function inAllTiers(
   tiers: Iterable<ReadonlyMap<string, LimitedTasks>>,

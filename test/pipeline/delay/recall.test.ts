@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
+import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { Recall } from "../../../src/pipeline/delay/recall.ts";
 import type { RecallPorts } from "../../../src/pipeline/delay/recall.ts";
 import type { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
@@ -86,6 +88,7 @@ describe("tasks that wait for a destination that is deleted", () => {
           deleted.has(id) ? { kind: "missing" } : { kind: "found", value: [] },
         destination: async () => ({ kind: "missing" }),
       },
+
       tiersOf: () => [tier],
     });
     recall.start();
@@ -168,6 +171,20 @@ describe("tasks that a rate limit put off", () => {
     await world.stop(process);
     await world.start("second");
     expect(await requestsIn(2 * HOUR_MS)).toEqual([100, 100]);
+  });
+
+  it("regression: go on many in one append: two waits for the disk each took minutes where bodies are large", async () => {
+    const { world, requestsIn } = await limitedWorld();
+    let appends = 0;
+    world.onAppend = (records) => {
+      const isRecall = (value: Uint8Array) => decodeTask(value).deferrals === 2;
+      if (records.some(({ topic, value }) => topic === "tasks" && isRecall(value))) appends += 1;
+    };
+    world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
+    expect((await requestsIn(20_000))[0]).toBe(100);
+    const used = DELAY_TIERS.filter(({ topic }) => world.store.records(topic, 0).length > 0);
+    expect(appends).toBeGreaterThan(0);
+    expect(appends).toBeLessThanOrEqual(used.length);
   });
 
   it("do not take retries with them, which keep their time", async () => {
