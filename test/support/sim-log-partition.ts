@@ -90,6 +90,8 @@ export class SimPartition implements OwnedPartition {
   async *read(topic: Topic, fromOffset: number): AsyncIterable<readonly LogRecord[]> {
     const list = this.#store.records(topic, this.partition);
     const end = list.length;
+    if (this.#member.process.readsFail === true)
+      throw new LogError("log_unavailable", "the log is away");
     for (let at = indexAt(list, fromOffset); at < end; at += BATCH_RECORDS) {
       await this.#sleep(0.2);
       yield list.slice(at, Math.min(end, at + BATCH_RECORDS));

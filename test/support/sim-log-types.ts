@@ -28,6 +28,8 @@ export interface MemoryProcess {
   wakesAtMs?: number;
   /** Until then it has to take its session for over, though nobody else owns what it owned: its heartbeats are late. */
   inDoubtUntilMs?: number;
+  /** What it reads on demand fails. */
+  readsFail?: boolean;
 }
 
 export interface CommitEntry {

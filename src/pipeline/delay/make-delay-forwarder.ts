@@ -41,7 +41,11 @@ export interface DelayForwarder extends AsyncDisposable {
 export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
   const delays = new Map(DELAY_TIERS.map((tier) => [tier.topic, tier.delayMs]));
   const owned = new Map<OwnedPartition, Map<Topic, TierForwarder>>();
-  const recall = new Recall({ ...ports, tiersOf });
+  const recall = new Recall({
+    ...ports,
+    partitionOf: (endpointId) => partitionOf(endpointId, ports.log.partitions),
+    tiersOf,
+  });
   let consumer: LogConsumer | null = null;
   let stopping: Promise<void> | null = null;
 
@@ -55,9 +59,8 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
     return tier;
   }
 
-  function tiersOf(endpointId: string): TierForwarder[] {
-    const home = partitionOf(endpointId, ports.log.partitions);
-    const partition = [...owned.keys()].find((one) => one.partition === home);
+  function tiersOf(number: number): TierForwarder[] {
+    const partition = [...owned.keys()].find((one) => one.partition === number);
     if (partition === undefined) return [];
     return [...delays.keys()].flatMap((topic) => tierOf(partition, topic) ?? []);
   }
@@ -83,6 +86,7 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
         maxBatchBytes: BATCH_BYTES,
         async onAssigned(partition) {
           owned.set(partition, new Map());
+          recall.onAssigned(partition.partition);
         },
         onRevoked: release,
         onRecords: (partition, topic, records) => tierOf(partition, topic)?.forward(records),

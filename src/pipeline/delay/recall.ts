@@ -24,12 +24,22 @@ export interface RecallPorts {
   readonly destinations: DelayedDestinations;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Those that tasks of the endpoint wait in, as far as they are owned. */
-  readonly tiersOf: (endpointId: string) => readonly TierForwarder[];
+  readonly partitionOf: (endpointId: string) => number;
+  /** None where it is not owned. */
+  readonly tiersOf: (partition: number) => readonly TierForwarder[];
 }
+
+/** By partition, the endpoints whose tasks are looked at; null: all. */
+type Look = Map<number, ReadonlySet<string> | null>;
+type LookEntries = Iterable<readonly [partition: number, endpointIds: Iterable<string> | null]>;
 
 /** By then the other processes have heard of it as well; and a try that was in flight may have put the next one off meanwhile. */
 const AFTER_MS = [500, 30_000];
+/** So long after the last assignment, for partitions may move many times in a row. */
+const AFTER_ASSIGNMENT_MS = 30_000;
+/** After a look that failed, or could not learn what it needs; twice as long each time. */
+const FIRST_AGAIN_MS = 30_000;
+const LAST_AGAIN_MS = 1_800_000;
 /** Changes often come many at a time. */
 const GATHER_MS = 500;
 /** Between two looks, in times of what the first has taken: each reads all that waits. */
@@ -40,15 +50,18 @@ const SOON_MS = 5_000;
 
 /**
  * Lets tasks go on soon that would wait for nothing: those of deleted destinations, for up to a day, only to end `dead`; and those
- * that a rate limit put off which has been raised or removed since, for as long as it would have taken. What is missed here
- * (nobody owned the partition at that moment, or the configuration was away) goes on at its time.
+ * that a rate limit put off which has been raised or removed since, for as long as it would have taken. An owner that is new looks at
+ * all that waits: nobody may have owned the partition at the change, or the owner may have come half way only.
  */
 export class Recall {
   readonly #ports: RecallPorts;
-  readonly #endpoints = new Set<string>();
+  #look: Look = new Map();
+  readonly #assigned = new Set<number>();
+  #cancelAssigned: (() => void) | null = null;
   readonly #timers = new Set<() => void>();
   #isRunning = false;
   #restsUntilMs = 0;
+  #againMs = FIRST_AGAIN_MS;
   #stopListening: (() => void) | null = null;
   #isStopped = false;
 
@@ -59,45 +72,63 @@ export class Recall {
   start(): void {
     this.#stopListening = this.#ports.destinations.onChange(({ endpointId, destinationId }) => {
       const worthIt =
-        destinationId === null
-          ? this.#isEndpointDeleted(endpointId)
-          : this.#mayRecall(destinationId);
+        destinationId === null ? this.#mayBeDeleted(endpointId) : this.#mayRecall(destinationId);
       void worthIt.then((isWorthIt) => {
         if (isWorthIt && !this.#isStopped)
-          for (const afterMs of AFTER_MS) this.#recallAfter(afterMs, endpointId);
+          for (const afterMs of AFTER_MS)
+            this.#lookAfter(afterMs, [[this.#ports.partitionOf(endpointId), [endpointId]]]);
       });
+    });
+  }
+
+  onAssigned(partition: number): void {
+    if (this.#isStopped) return;
+    this.#assigned.add(partition);
+    this.#cancelAssigned?.();
+    this.#cancelAssigned = this.#ports.clock.schedule(AFTER_ASSIGNMENT_MS, () => {
+      this.#add([...this.#assigned].map((one) => [one, null]));
+      this.#assigned.clear();
     });
   }
 
   stop(): void {
     this.#isStopped = true;
     this.#stopListening?.();
+    this.#cancelAssigned?.();
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
   }
 
-  #recallAfter(afterMs: number, endpointId: string): void {
+  #lookAfter(afterMs: number, more: LookEntries): void {
     const cancel = this.#ports.clock.schedule(afterMs, () => {
       this.#timers.delete(cancel);
-      this.#endpoints.add(endpointId);
-      if (!this.#isRunning) void this.#run();
+      this.#add(more);
     });
     this.#timers.add(cancel);
   }
 
+  #add(more: LookEntries): void {
+    for (const [partition, endpointIds] of more) {
+      const known = this.#look.get(partition);
+      const isOfAll = endpointIds === null || known === null;
+      this.#look.set(partition, isOfAll ? null : new Set([...(known ?? []), ...endpointIds]));
+    }
+    if (!this.#isRunning) void this.#run();
+  }
+
   /** All that wait together: each tier is read once for them, with all that waits in it. */
   async #run(): Promise<void> {
-    const { clock, logger } = this.#ports;
+    const { clock } = this.#ports;
     this.#isRunning = true;
-    while (this.#endpoints.size > 0 && !this.#isStopped) {
+    while (this.#look.size > 0 && !this.#isStopped) {
       await pause(clock, Math.max(GATHER_MS, this.#restsUntilMs - clock.monotonic()));
-      const endpointIds = new Set(this.#endpoints);
-      this.#endpoints.clear();
+      const look = this.#look;
+      this.#look = new Map();
       const startedMs = clock.monotonic();
-      try {
-        await this.#recallOf(endpointIds);
-      } catch (error) {
-        logger.warn({ endpoints: endpointIds.size, err: error }, "delay.recall_failed");
+      if (await this.#isDone(look)) this.#againMs = FIRST_AGAIN_MS;
+      else if (!this.#isStopped) {
+        this.#lookAfter(this.#againMs, look);
+        this.#againMs = Math.min(LAST_AGAIN_MS, 2 * this.#againMs);
       }
       const endedMs = clock.monotonic();
       this.#restsUntilMs = endedMs + REST_FACTOR * (endedMs - startedMs);
@@ -105,14 +136,27 @@ export class Recall {
     this.#isRunning = false;
   }
 
-  async #recallOf(endpointIds: ReadonlySet<string>): Promise<void> {
-    const tiers = new Set([...endpointIds].flatMap((id) => this.#ports.tiersOf(id)));
+  async #isDone(look: Look): Promise<boolean> {
+    try {
+      return await this.#recallOf(look);
+    } catch (error) {
+      this.#ports.logger.warn({ partitions: [...look.keys()], err: error }, "delay.recall_failed");
+      return false;
+    }
+  }
+
+  /** False when the configuration of some could not be learnt. */
+  async #recallOf(look: Look): Promise<boolean> {
     const surveys = new Map<TierForwarder, ReadonlyMap<string, WaitingTasks>>();
-    for (const tier of tiers) surveys.set(tier, await tier.survey(endpointIds));
+    for (const [partition, endpointIds] of look)
+      for (const tier of this.#ports.tiersOf(partition))
+        surveys.set(tier, await tier.survey(endpointIds));
+    let isComplete = true;
     const gone = new Set<string>();
     const sooner = new Set<string>();
     for (const [destinationId, waiting] of inAllTiers(surveys.values())) {
       const lookup = await this.#ports.destinations.destination(destinationId);
+      if (lookup.kind === "unavailable") isComplete = false;
       if (lookup.kind === "missing") gone.add(destinationId);
       if (lookup.kind === "found" && this.#waitsForNothing(lookup.value, waiting))
         sooner.add(destinationId);
@@ -123,6 +167,7 @@ export class Recall {
         .map(([, { lastOffset }]) => lastOffset);
       if (offsets.length > 0) await tier.recall({ gone, sooner }, Math.max(...offsets));
     }
+    return isComplete;
   }
 
   #waitsForNothing(config: DestinationConfig, { limited, limitedUntilMs }: LimitedTasks): boolean {
@@ -133,14 +178,14 @@ export class Recall {
     return waitsMs > FURTHER_THAN_NEEDED * neededMs + windowMs + SOON_MS;
   }
 
-  async #isEndpointDeleted(endpointId: string): Promise<boolean> {
-    return (await this.#ports.destinations.destinationsOf(endpointId)).kind === "missing";
+  async #mayBeDeleted(endpointId: string): Promise<boolean> {
+    return (await this.#ports.destinations.destinationsOf(endpointId)).kind !== "found";
   }
 
-  /** It was deleted, or its limit may have been raised. */
+  /** It was deleted, or its limit may have been raised. Where that cannot be learnt now, the look at what waits asks again. */
   async #mayRecall(destinationId: string): Promise<boolean> {
     const lookup = await this.#ports.destinations.destination(destinationId);
-    return lookup.kind === "missing" || (lookup.kind === "found" && isActive(lookup.value));
+    return lookup.kind !== "found" || isActive(lookup.value);
   }
 }
 

@@ -105,8 +105,10 @@ export class TierForwarder {
     return this.#underway;
   }
 
-  /** What waits for destinations of these endpoints, by destination. @throws {LogError} */
-  async survey(endpointIds: ReadonlySet<string>): Promise<ReadonlyMap<string, WaitingTasks>> {
+  /** What waits for destinations of these endpoints (null: of all), by destination. @throws {LogError} */
+  async survey(
+    endpointIds: ReadonlySet<string> | null,
+  ): Promise<ReadonlyMap<string, WaitingTasks>> {
     const found = new Map<string, WaitingTasks>();
     for await (const batch of this.#partition.read(this.#topic, this.#goneBefore)) {
       if (this.#closed) break;

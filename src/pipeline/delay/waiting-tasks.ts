@@ -22,14 +22,14 @@ export interface RecalledTasks {
 
 const NOTHING_WAITS: LimitedTasks = { limited: 0, limitedUntilMs: 0 };
 
-/** What of these records waits for destinations of the endpoints is added, by destination. */
+/** What of these records waits for destinations of the endpoints (null: of all) is added, by destination. */
 export function addWaiting(
   found: Map<string, WaitingTasks>,
   records: readonly LogRecord[],
-  endpointIds: ReadonlySet<string>,
+  endpointIds: ReadonlySet<string> | null,
 ): void {
   for (const { key, value, offset } of records) {
-    const head = endpointIds.has(key) ? headOf(value) : null;
+    const head = endpointIds?.has(key) === false ? null : headOf(value);
     // A fan-out that is still to be made has no destination.
     if (head === null || head.destinationId === "") continue;
     const limited = head.isRateLimited ? 1 : 0;

@@ -89,6 +89,7 @@ describe("tasks that wait for a destination that is deleted", () => {
         destination: async () => ({ kind: "missing" }),
       },
 
+      partitionOf: () => 0,
       tiersOf: () => [tier],
     });
     recall.start();
@@ -171,6 +172,29 @@ describe("tasks that a rate limit put off", () => {
     await world.stop(process);
     await world.start("second");
     expect(await requestsIn(2 * HOUR_MS)).toEqual([100, 100]);
+  });
+
+  it.each([0, 600])(
+    "regression: go on also where the limit is removed %i ms before a crash: they kept the times of the old one",
+    async (beforeMs) => {
+      const { world, process, requestsIn } = await limitedWorld();
+      world.store.faults = { ...world.store.faults, appendMs: () => 100 };
+      world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
+      await world.clock.advance(beforeMs);
+      void world.store.kill(process, 0);
+      await world.start("second");
+      expect((await requestsIn(60_000))[0]).toBe(100);
+      expect(await requestsIn(2 * HOUR_MS)).toEqual([100, 100]);
+    },
+  );
+
+  it("regression: go on also where the log could not be read at first: they kept the times of the old limit", async () => {
+    const { world, process, requestsIn } = await limitedWorld();
+    world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
+    process.readsFail = true;
+    expect(await requestsIn(40_000)).toEqual([10, 10]);
+    process.readsFail = false;
+    expect((await requestsIn(120_000))[0]).toBe(100);
   });
 
   it("regression: go on many in one append: two waits for the disk each took minutes where bodies are large", async () => {
