@@ -42,8 +42,9 @@ const FIRST_AGAIN_MS = 30_000;
 const LAST_AGAIN_MS = 1_800_000;
 /** Changes often come many at a time. */
 const GATHER_MS = 500;
-/** Between two looks, in times of what the first has taken: each reads all that waits. */
+/** Between two looks, in times of what reading has taken in the first: each reads all that waits. */
 const REST_FACTOR = 9;
+const LONGEST_REST_MS = 30_000;
 /** Tasks of a limit have slots behind one another: those that reach further than this were given by a limit that was lower. */
 const FURTHER_THAN_NEEDED = 1.5;
 const SOON_MS = 5_000;
@@ -124,14 +125,11 @@ export class Recall {
       await pause(clock, Math.max(GATHER_MS, this.#restsUntilMs - clock.monotonic()));
       const look = this.#look;
       this.#look = new Map();
-      const startedMs = clock.monotonic();
       if (await this.#isDone(look)) this.#againMs = FIRST_AGAIN_MS;
       else if (!this.#isStopped) {
         this.#lookAfter(this.#againMs, look);
         this.#againMs = Math.min(LAST_AGAIN_MS, 2 * this.#againMs);
       }
-      const endedMs = clock.monotonic();
-      this.#restsUntilMs = endedMs + REST_FACTOR * (endedMs - startedMs);
     }
     this.#isRunning = false;
   }
@@ -147,10 +145,7 @@ export class Recall {
 
   /** False when the configuration of some could not be learnt. */
   async #recallOf(look: Look): Promise<boolean> {
-    const surveys = new Map<TierForwarder, ReadonlyMap<string, WaitingTasks>>();
-    for (const [partition, endpointIds] of look)
-      for (const tier of this.#ports.tiersOf(partition))
-        surveys.set(tier, await tier.survey(endpointIds));
+    const surveys = await this.#survey(look);
     let isComplete = true;
     const gone = new Set<string>();
     const sooner = new Set<string>();
@@ -168,6 +163,19 @@ export class Recall {
       if (offsets.length > 0) await tier.recall({ gone, sooner }, Math.max(...offsets));
     }
     return isComplete;
+  }
+
+  async #survey(
+    look: Look,
+  ): Promise<ReadonlyMap<TierForwarder, ReadonlyMap<string, WaitingTasks>>> {
+    const { clock, tiersOf } = this.#ports;
+    const startedMs = clock.monotonic();
+    const surveys = new Map<TierForwarder, ReadonlyMap<string, WaitingTasks>>();
+    for (const [partition, endpointIds] of look)
+      for (const tier of tiersOf(partition)) surveys.set(tier, await tier.survey(endpointIds));
+    const readAtMs = clock.monotonic();
+    this.#restsUntilMs = readAtMs + Math.min(LONGEST_REST_MS, REST_FACTOR * (readAtMs - startedMs));
+    return surveys;
   }
 
   #waitsForNothing(config: DestinationConfig, { limited, limitedUntilMs }: LimitedTasks): boolean {

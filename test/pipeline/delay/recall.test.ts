@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { pause } from "../../../src/domain/clock.ts";
 import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { Recall } from "../../../src/pipeline/delay/recall.ts";
@@ -107,6 +108,62 @@ describe("tasks that wait for a destination that is deleted", () => {
     await clock.advance(60_000);
     expect(recalled).toHaveLength(2);
     expect(listeners).toEqual([]);
+  });
+});
+
+describe("a look at what waits", () => {
+  /** A tier that takes so long to read, and to recall, with a task of each endpoint that has been deleted. */
+  function lookingAt(readMs: number, recallMs: number) {
+    const clock = new SimClock();
+    const looks: number[] = [];
+    let change: Parameters<RecallPorts["destinations"]["onChange"]>[0] = () => undefined;
+    const tier = {
+      survey: async (of: ReadonlySet<string>) => {
+        looks.push(clock.now());
+        await pause(clock, readMs);
+        return new Map([...of].map((id) => [id, { limited: 0, limitedUntilMs: 0, lastOffset: 7 }]));
+      },
+      recall: () => pause(clock, recallMs),
+    } as unknown as TierForwarder;
+    new Recall({
+      clock,
+      logger: makeSilentLogger(),
+      destinations: {
+        onChange: (listener) => {
+          change = listener;
+          return () => undefined;
+        },
+        destinationsOf: () => ({ kind: "missing" }),
+        destination: () => Promise.resolve({ kind: "missing" }),
+      },
+      partitionOf: () => 0,
+      tiersOf: () => [tier],
+    }).start();
+    return {
+      clock,
+      looks,
+      remove: (endpointId: string) => change({ endpointId, destinationId: null }),
+    };
+  }
+
+  it("regression: does not wait for as long again as a recall before it took, nine times", async () => {
+    const { clock, looks, remove } = lookingAt(10, 20_000);
+    remove("ep_1");
+    await clock.advance(15_000);
+    remove("ep_2");
+    await clock.advance(15_000);
+    expect(looks).toHaveLength(2);
+  });
+
+  it("waits for half a minute at most after one that read for long", async () => {
+    const { clock, looks, remove } = lookingAt(20_000, 10);
+    remove("ep_1");
+    await clock.advance(15_000);
+    remove("ep_2");
+    await clock.advance(30_000);
+    expect(looks).toHaveLength(1);
+    await clock.advance(10_000);
+    expect(looks).toHaveLength(2);
   });
 });
 
