@@ -158,9 +158,8 @@ describe("what an owner writes that stood still until another had begun", () => 
     const event = world.ingest();
     await world.clock.advance(100);
     const putOff = world.attempts().find(({ status }) => status === "rate_limited");
-    // Nobody is told, or what was put off would be recalled.
-    world.tellsChanges = false;
-    world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
+    // It would let the copy go at once, and is not so much higher that what waits is recalled.
+    world.configure("dst_1", { rateLimitMax: 2 });
     writeTask(world, event, { deferrals: 1 });
     await world.clock.until(() => world.seen.length === 2, 120_000, 100);
     const [, second] = world.seen;
