@@ -10,6 +10,7 @@ import type { WrittenCommit } from "./read-segment.ts";
 import { listSegments } from "./segment-files.ts";
 import { SegmentReader } from "./segment-reader.ts";
 import { RETRY_COMMITS, Segments } from "./segments.ts";
+import type { SegmentSpan } from "./segments.ts";
 import { EARLIER_SEED } from "./stored-commit.ts";
 import type { StoredCommit } from "./stored-commit.ts";
 
@@ -47,8 +48,8 @@ export class CommitWriter implements AsyncDisposable {
     this.#environment = environment;
     this.#segmentsDir = segmentsDir;
     this.#segments = new Segments(segmentsDir, seedOf(environment, segmentsDir));
-    for (const { value } of environment.places.getRange({}))
-      this.#segments.keep(decodePlace(value));
+    for (const { key, value } of environment.places.getRange({}))
+      this.#segments.keep(seqOf(key), decodePlace(value));
     this.#applied = Number(environment.groups.get(APPLIED_KEY) ?? 0);
     this.#waiting = this.#segments.readAfter(this.#applied);
     this.#latest = this.#applied + this.#waiting.length;
@@ -211,12 +212,14 @@ export class CommitWriter implements AsyncDisposable {
     }
   }
 
-  #clearOut(segment: number): void {
+  /** Blobs are numbered as they are written: those of other segments are not looked at, however many there are. */
+  #clearOut({ id, firstSeq, lastSeq }: SegmentSpan): void {
     const { root, places } = this.#environment;
     const moved: { seq: number; place: Place }[] = [];
-    for (const { key, value } of places.getRange({})) {
+    const range = { start: seqKey(firstSeq), end: seqKey(lastSeq + 1) };
+    for (const { key, value } of places.getRange(range)) {
       const place = decodePlace(value);
-      if (place.segment === segment) moved.push({ seq: key.readUIntBE(0, 6), place });
+      if (place.segment === id) moved.push({ seq: seqOf(key), place });
     }
     using reader = new SegmentReader(this.#segmentsDir);
     root.transactionSync(() => {
@@ -237,6 +240,10 @@ function seedOf({ groups }: Environment, segmentsDir: string): number {
   const seed = isNew ? randomBytes(4).readUInt32BE() : EARLIER_SEED;
   groups.putSync(SEED_KEY, String(seed));
   return seed;
+}
+
+function seqOf(key: Buffer): number {
+  return key.readUIntBE(0, 6);
 }
 
 function onlyAdds({ removedBelow, removedBlobs, refs, starts }: CommitRequest): boolean {

@@ -22,11 +22,21 @@ const LEAST_FREE = 4;
 export const RETRY_COMMITS = 100;
 /** Fewer full segments than this are not worth clearing out. */
 const LEAST_SEALED = 8;
+const NOTHING_LIVE = { liveBytes: 0, firstSeq: Infinity, lastSeq: 0 };
 
 interface Sealed {
   readonly sizeBytes: number;
   lastNumber: number;
   liveBytes: number;
+  /** Of the blobs that were needed since it was opened; none: Infinity and 0. */
+  firstSeq: number;
+  lastSeq: number;
+}
+/** A segment, and the blobs that it may hold. */
+export interface SegmentSpan {
+  readonly id: number;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
 }
 interface Current extends Sealed {
   readonly id: number;
@@ -58,18 +68,18 @@ export class Segments implements AsyncDisposable {
     this.#seed = seed;
     for (const id of listSegments(dir)) {
       const sizeBytes = statSync(segmentPath(dir, id)).size;
-      this.#sealed.set(id, { sizeBytes, lastNumber: 0, liveBytes: 0 });
+      this.#sealed.set(id, { sizeBytes, lastNumber: 0, ...NOTHING_LIVE });
       this.#nextId = Math.max(this.#nextId, id + 1);
     }
   }
 
   /** A blob that the index knows of. @throws {Error} when its segment is gone, or ends before it */
-  keep({ segment, positionBytes, lengthBytes }: Place): void {
+  keep(seq: number, { segment, positionBytes, lengthBytes }: Place): void {
     const holder = this.#sealed.get(segment);
     if (holder === undefined) throw damaged(segmentPath(this.#dir, segment), "is missing");
     if (positionBytes + lengthBytes > holder.sizeBytes)
       throw damaged(segmentPath(this.#dir, segment), `is cut off after ${holder.sizeBytes} bytes`);
-    holder.liveBytes += lengthBytes;
+    addBlob(holder, seq, lengthBytes);
   }
 
   /**
@@ -87,7 +97,7 @@ export class Segments implements AsyncDisposable {
       const commit = found.get(next);
       if (commit === undefined) break;
       commits.push(commit);
-      for (const [, place] of commit.places) this.keep(place);
+      for (const [seq, place] of commit.places) this.keep(seq, place);
     }
     const latest = Math.max(number, ...found.keys());
     if (latest > number + commits.length)
@@ -132,7 +142,7 @@ export class Segments implements AsyncDisposable {
     const places = placesOf(commit, segment.id, segment.endBytes + encoded.blobsAt);
     segment.endBytes += encoded.sizeBytes;
     segment.lastNumber = number;
-    for (const [, { lengthBytes }] of places) segment.liveBytes += lengthBytes;
+    for (const [seq, { lengthBytes }] of places) addBlob(segment, seq, lengthBytes);
     if (segment.endBytes > SEGMENT_BYTES / 2) this.#prepareNext(number);
     return { number, places, rows: commit.rows, groups: commit.groups };
   }
@@ -170,13 +180,15 @@ export class Segments implements AsyncDisposable {
   }
 
   /** The one that has least left, when three quarters of all full segments are not needed any more. */
-  sparsest(): number | null {
+  sparsest(): SegmentSpan | null {
     const sealed = [...this.#sealed]
       .filter(([, segment]) => segment.liveBytes > 0)
       .toSorted((a, b) => a[1].liveBytes - b[1].liveBytes);
     if (sealed.length < LEAST_SEALED) return null;
     const liveBytes = sealed.reduce((sum, [, segment]) => sum + segment.liveBytes, 0);
-    return liveBytes * 4 < sealed.length * SEGMENT_BYTES ? sealed[0]![0] : null;
+    if (liveBytes * 4 >= sealed.length * SEGMENT_BYTES) return null;
+    const [id, { firstSeq, lastSeq }] = sealed[0]!;
+    return { id, firstSeq, lastSeq };
   }
 
   /** Makes a segment, so that the first commit need not wait for it. */
@@ -210,7 +222,7 @@ export class Segments implements AsyncDisposable {
       sizeBytes: SEGMENT_BYTES,
       endBytes: 0,
       lastNumber: number,
-      liveBytes: 0,
+      ...NOTHING_LIVE,
     };
     return this.#current;
   }
@@ -247,6 +259,12 @@ export class Segments implements AsyncDisposable {
         this.#preparing = null;
       });
   }
+}
+
+function addBlob(holder: Sealed, seq: number, lengthBytes: number): void {
+  holder.liveBytes += lengthBytes;
+  holder.firstSeq = Math.min(holder.firstSeq, seq);
+  holder.lastSeq = Math.max(holder.lastSeq, seq);
 }
 
 /** What may be whole in the file, but was refused, or is in LMDB now, must not be found when the log is opened again. */

@@ -191,6 +191,24 @@ it("keeps half as many segments for later as are in use, four at least, and remo
   expect(readdirSync(dir.path)).toHaveLength(1 + 4);
 });
 
+it("regression: the segment to be cleared out is told with the span of its blobs: those of all segments were looked at, a second for half a million, while appends waited", async () => {
+  await using dir = await temporaryDir();
+  {
+    const writer = new Segments(dir.path, SEED);
+    for (let number = 1; number <= 40; number += 1)
+      writer.append(number, sized(number, number % 2 === 0 ? MIB / 2 : 3 * MIB));
+    await writer[Symbol.asyncDispose]();
+  }
+  await using writer = new Segments(dir.path, SEED);
+  const blobs = writer.readAfter(0).map(({ places }) => places[0]!);
+  expect(writer.sparsest()).toBeNull();
+  // Of each segment the small ones stay.
+  writer.forget(blobs.filter(([seq]) => seq % 2 === 1).map(([, place]) => place));
+  const sparsest = writer.sparsest()!;
+  const seqs = blobs.filter(([, { segment }]) => segment === sparsest.id).map(([seq]) => seq);
+  expect(sparsest).toMatchObject({ firstSeq: Math.min(...seqs), lastSeq: Math.max(...seqs) });
+});
+
 it("of a number that was written twice the later one counts: the first was refused", async () => {
   await using dir = await temporaryDir();
   const writer = new Segments(dir.path, SEED);
