@@ -39,6 +39,8 @@ export interface RunningRelay extends AsyncDisposable {
   readonly parts: () => readonly PartStatus[];
   /** Resolves once all parts run: then `/readyz` answers 200. */
   readonly allRunning: () => Promise<void>;
+  /** While it is disposed: the part whose end is waited for. */
+  readonly stopping: () => string | null;
 }
 
 /**
@@ -115,6 +117,7 @@ async function startParts(
     configStore: core.configStore,
     parts: () => supervisor.status(),
     allRunning: () => supervisor.allRunning(),
+    stopping: () => supervisor.stopping(),
     [Symbol.asyncDispose]: () => supervisor[Symbol.asyncDispose](),
   };
 }

@@ -25,6 +25,8 @@ export interface Supervisor extends AsyncDisposable {
   status(): readonly PartStatus[];
   /** Resolves once all parts that were added run; never when it is disposed before. */
   allRunning(): Promise<void>;
+  /** While it is disposed: the part whose end is waited for. */
+  stopping(): string | null;
 }
 
 const FIRST_RESTART_DELAY_MS = 200;
@@ -42,6 +44,7 @@ export function makeSupervisor(options: {
 }): Supervisor {
   const supervised: Supervised[] = [];
   const waiting: (() => void)[] = [];
+  let stopping: string | null = null;
   const tellWaiting = (): void => {
     if (supervised.every((entry) => entry.status().state === "running"))
       for (const resolve of waiting.splice(0)) resolve();
@@ -59,8 +62,13 @@ export function makeSupervisor(options: {
         tellWaiting();
       }),
     [Symbol.asyncDispose]: async () => {
-      for (const entry of [...supervised].toReversed()) await entry.stop();
+      for (const entry of [...supervised].toReversed()) {
+        stopping = entry.status().name;
+        await entry.stop();
+      }
+      stopping = null;
     },
+    stopping: () => stopping,
   };
 }
 

@@ -202,14 +202,14 @@ function stopInTime(relay: RunningRelay, limit: StopLimit, logger: Logger): Boun
 
 async function stopOnce(relay: RunningRelay, limit: StopLimit, logger: Logger): Promise<number> {
   limit.begin();
-  return stopped(
-    await limit.race(relay[Symbol.asyncDispose]().then(() => "ended" as const)),
-    logger,
-  );
+  const ended = await limit.race(relay[Symbol.asyncDispose]().then(() => "ended" as const));
+  return stopped(ended, logger, relay.stopping());
 }
 
-function stopped(ended: "ended" | "late", logger: Logger): number {
-  logger.info({ ended }, "relay.stopped");
+/** `waitsFor`: the part that was late. */
+function stopped(ended: "ended" | "late", logger: Logger, waitsFor: string | null = null): number {
+  if (waitsFor === null) logger.info({ ended }, "relay.stopped");
+  else logger.warn({ ended, part: waitsFor }, "relay.stopped");
   return ended === "ended" ? 0 : 1;
 }
 

@@ -205,6 +205,26 @@ describe("the supervisor", () => {
     expect(supervisor.status()).toEqual([]);
   });
 
+  it("regression: names the part whose end it waits for: a stop that was late named none", async () => {
+    let end = (): void => {};
+    const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
+    await supervisor.add(makePart("store", []));
+    await supervisor.add({
+      name: "delivery",
+      start: async () => ({
+        [Symbol.asyncDispose]: () => new Promise<void>((resolve) => (end = resolve)),
+      }),
+    });
+    await supervisor.add(makePart("server", []));
+    expect(supervisor.stopping()).toBeNull();
+    const stopped = supervisor[Symbol.asyncDispose]();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(supervisor.stopping()).toBe("delivery");
+    end();
+    await stopped;
+    expect(supervisor.stopping()).toBeNull();
+  });
+
   it("does not restart after it was stopped", async () => {
     const journal: string[] = [];
     const clock = makeManualClock();
