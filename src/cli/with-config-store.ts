@@ -9,7 +9,7 @@ import { templateFile } from "../app/template-file.ts";
 import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { RelayError, UsageError } from "../domain/errors.ts";
-import { claimDataDir, type OwnedDataDir } from "../embedded/data-dir.ts";
+import { claimDataDir } from "../embedded/data-dir.ts";
 import { attachEmbeddedPostgres } from "../embedded/pglite/start.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
@@ -52,31 +52,54 @@ interface OpenOptions {
   readonly beside: boolean;
 }
 
-/** Beside a command that ends meanwhile, and its database with it, tries again: then the data directory can be claimed. */
+/**
+ * Alone, or beside the process that has the data directory: one that starts serves its database after a few seconds, and where one
+ * ends, its database with it, the directory can be claimed.
+ */
 async function openUpToDate(config: RelayConfig, options: OpenOptions): Promise<UpToDateStore> {
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
-    const claim = config.databaseUrl === null ? await claimOrAttach(config.dataDir) : null;
-    const isBeside = config.databaseUrl === null && claim === null;
-    try {
-      if (isBeside && !options.beside)
-        throw new UsageError(
-          `a relay runs on the data directory ${config.dataDir}: stop it before, and start it again after`,
-        );
-      const store = await openStore(config, options.io, isBeside ? "attach" : "serve");
-      return {
-        store,
-        [Symbol.asyncDispose]: async () => {
-          await store[Symbol.asyncDispose]();
-          await claim?.[Symbol.asyncDispose]();
-        },
-      };
-    } catch (error) {
-      await claim?.[Symbol.asyncDispose]();
-      const isAway = error instanceof RelayError && error.code === "unavailable";
-      if (!isBeside || !isAway || Date.now() > deadline) throw explain(config, error);
-    }
+    const opened = await openOrWait(config, options);
+    if (!("waitsFor" in opened)) return opened;
+    if (Date.now() > deadline) throw opened.waitsFor;
     await delay(ASK_EVERY_MS);
+  }
+}
+
+/** `waitsFor`: what may pass within seconds. */
+async function openOrWait(
+  config: RelayConfig,
+  { io, beside }: OpenOptions,
+): Promise<UpToDateStore | { readonly waitsFor: unknown }> {
+  const { databaseUrl, dataDir } = config;
+  // So that no relay starts on it meanwhile.
+  const claim = databaseUrl === null ? await claimDataDir(dataDir) : null;
+  const isBeside = claim?.kind === "attached";
+  if (isBeside && (await attachEmbeddedPostgres(dataDir)) === null)
+    return {
+      waitsFor: new UsageError(
+        `the process ${claim.ownerPid} has the data directory ${dataDir} and serves no database there: stop it, or set DATABASE_URL as it has`,
+      ),
+    };
+  if (isBeside && !beside)
+    throw new UsageError(
+      `a relay runs on the data directory ${dataDir}: stop it before, and start it again after`,
+    );
+  const owned = claim?.kind === "owner" ? claim : null;
+  try {
+    const store = await openStore(config, io, isBeside ? "attach" : "serve");
+    return {
+      store,
+      [Symbol.asyncDispose]: async () => {
+        await store[Symbol.asyncDispose]();
+        await owned?.[Symbol.asyncDispose]();
+      },
+    };
+  } catch (error) {
+    await owned?.[Symbol.asyncDispose]();
+    const isAway = error instanceof RelayError && error.code === "unavailable";
+    if (isBeside && isAway) return { waitsFor: explain(config, error) };
+    throw explain(config, error);
   }
 }
 
@@ -104,22 +127,4 @@ async function openStore(
 
 function explain(config: RelayConfig, error: unknown): unknown {
   return config.databaseUrl === null ? error : explainStoreError(namePostgres(config), error);
-}
-
-/**
- * Claims the data directory, so that no relay starts on it meanwhile; null when another process serves its database.
- * @throws {UsageError} when one has it and serves none
- */
-async function claimOrAttach(dataDir: string): Promise<OwnedDataDir | null> {
-  const deadline = Date.now() + WAIT_MS;
-  for (;;) {
-    const claim = await claimDataDir(dataDir);
-    if (claim.kind === "owner") return claim;
-    if ((await attachEmbeddedPostgres(dataDir)) !== null) return null;
-    if (Date.now() > deadline)
-      throw new UsageError(
-        `the process ${claim.ownerPid} has the data directory ${dataDir} and serves no database there: stop it, or set DATABASE_URL as it has`,
-      );
-    await delay(ASK_EVERY_MS);
-  }
 }
