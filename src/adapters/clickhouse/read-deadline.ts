@@ -3,10 +3,12 @@ import { followSignal } from "./follow-signal.ts";
 
 /** What the server's own clear answer to a query over its limit takes beyond that. */
 const ANSWER_MS = 2_000;
+/** With less left of a query's limit it is not begun: it would mostly be cut, and keep others from their end until then. */
+const LEAST_LEFT_SHARE = 1 / 4;
 
 /**
  * Runs a read that is ended by `signal`, or when the server, which may run it for `maxSeconds`, says nothing for longer.
- * @param read calls `began` when its turn has come
+ * @param read calls `began` when its turn has come, which throws where that is too late
  * @throws {EventStoreError} `store_unavailable` then, without waiting for the read's own end; `store_busy` when its turn came too late
  */
 export async function withReadDeadline<T>(
@@ -15,29 +17,27 @@ export async function withReadDeadline<T>(
   read: (signal: AbortSignal, began: () => void) => Promise<T>,
 ): Promise<T> {
   const { follower: ended, unfollow } = followSignal(signal);
+  const limitMs = maxSeconds * 1_000;
+  const untilMs = performance.now() + limitMs + ANSWER_MS;
   let beganAtMs = Infinity;
   const began = (): void => {
-    beganAtMs = performance.now();
+    const nowMs = performance.now();
+    if (untilMs - nowMs < limitMs * LEAST_LEFT_SHARE) throw turnTooLate(maxSeconds);
+    beganAtMs = nowMs;
   };
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => {
-        reject(
-          performance.now() - beganAtMs >= maxSeconds * 1_000
-            ? new EventStoreError(
-                "store_unavailable",
-                `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
-              )
-            : new EventStoreError(
-                "store_busy",
-                `Of ${maxSeconds + ANSWER_MS / 1_000} s a query has waited too long for its turn`,
-              ),
-        );
-        ended.abort();
-      },
-      maxSeconds * 1_000 + ANSWER_MS,
-    );
+    timer = setTimeout(() => {
+      reject(
+        performance.now() - beganAtMs >= limitMs
+          ? new EventStoreError(
+              "store_unavailable",
+              `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
+            )
+          : turnTooLate(maxSeconds),
+      );
+      ended.abort();
+    }, limitMs + ANSWER_MS);
   });
   try {
     return await Promise.race([read(ended.signal, began), late]);
@@ -45,4 +45,11 @@ export async function withReadDeadline<T>(
     clearTimeout(timer);
     unfollow();
   }
+}
+
+function turnTooLate(maxSeconds: number): EventStoreError {
+  return new EventStoreError(
+    "store_busy",
+    `Of ${maxSeconds + ANSWER_MS / 1_000} s a query has waited too long for its turn`,
+  );
 }

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { withReadDeadline } from "../../../src/adapters/clickhouse/read-deadline.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 
@@ -30,4 +30,26 @@ test("a read is ended by its request's signal with its reason, also one that was
   request.abort(new Error("nobody waits"));
   await expect(read).rejects.toThrow("nobody waits");
   await expect(withReadDeadline(10, request.signal, untilEnded)).rejects.toThrow("nobody waits");
+});
+
+test("regression: a read whose turn comes with little time left is refused: it was begun and cut, and slowed those that could have ended", async () => {
+  vi.useFakeTimers();
+  try {
+    const asked: string[] = [];
+    const readAfter = (waitMs: number): Promise<void> =>
+      withReadDeadline(8, undefined, async (_signal, began) => {
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
+        began();
+        asked.push(`after ${waitMs} ms`);
+      });
+    const reads = Promise.allSettled([readAfter(7_900), readAfter(8_100)]);
+    await vi.advanceTimersByTimeAsync(8_100);
+    expect(await reads).toMatchObject([
+      { status: "fulfilled" },
+      { status: "rejected", reason: { code: "store_busy" } },
+    ]);
+    expect(asked).toEqual(["after 7900 ms"]);
+  } finally {
+    vi.useRealTimers();
+  }
 });
