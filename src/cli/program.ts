@@ -22,9 +22,9 @@ export async function runProgram(io: CommandIo): Promise<number> {
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
+      outputError: (text, write) => write(inOneLine(`${text}(relay --help lists the commands)`)),
     })
-    .exitOverride()
-    .showHelpAfterError("(relay --help lists the commands)");
+    .exitOverride();
   addCommands(program, io, (code) => {
     exitCode = code;
   });
@@ -34,6 +34,11 @@ export async function runProgram(io: CommandIo): Promise<number> {
   } catch (error) {
     return report(error, io);
   }
+}
+
+/** The library puts what it suggests on a line of its own; what reads the output of a program takes a line for an error. */
+function inOneLine(text: string): string {
+  return `${text.trim().replaceAll(/\s*\n\s*/g, " ")}\n`;
 }
 
 /** Of `help keys create` the library would show `keys` only. */
