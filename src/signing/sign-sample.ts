@@ -69,6 +69,8 @@ export function signSample(sample: SampleToSign): HeaderList {
 }
 
 const DEFAULT_ID = "test";
+/** Of the two names that are taken, the one that receivers of Shopify's webhooks look for. */
+const SHOPIFY_HEADER = "X-Shopify-Hmac-Sha256";
 
 function signHmac(
   sample: SampleToSign,
@@ -76,7 +78,7 @@ function signHmac(
   settings: HmacSettings,
 ): HeaderList {
   const key = readKey(sample.secret, settings.secretEncoding, settings.secretPrefix);
-  const header = settings.headers[0];
+  const header = settings.headers.find((name) => name === SHOPIFY_HEADER) ?? settings.headers[0];
   if (!key.ok || header === undefined) return [];
   const timestamp = timestampOf(sample, settings);
   const id = sample.id ?? DEFAULT_ID;

@@ -208,3 +208,9 @@ describe("a change of one byte is refused", () => {
 function isSameKey(a: string, b: string, encoding: BufferEncoding): boolean {
   return Buffer.from(a, encoding).equals(Buffer.from(b, encoding));
 }
+
+it("a Shopify sample has the header that receivers look for: where the test was passed on with its signature, they found none", () => {
+  const request = signed({ provider: "shopify", config: {}, methodIsExplicit: false });
+  expect(request.headers.map(([name]) => name)).toContain("X-Shopify-Hmac-Sha256");
+  expect(check(request)).toBe("ok");
+});
