@@ -18,8 +18,8 @@ export interface DeliveryTask {
   readonly tryNumber: number;
   /** How often this very try was put off (rate limit, full lane, open circuit, held). */
   readonly deferrals: number;
-  /** The destination's rate limit put it off, the last time: it may go on sooner where that is raised. */
-  readonly isRateLimited: boolean;
+  /** Tries an hour that the destination's rate limit allowed when it put it off, the last time; 0 when something else did. */
+  readonly limitedPerHour: number;
   /** Not before this time. */
   readonly dueAtMs: number;
   /** When the run began: retention counts from here, and the circuit breaker's deadline at the earliest. */

@@ -3,6 +3,9 @@ import type { DeliveryTask } from "./delivery-task.ts";
 import type { Provider } from "./enums.ts";
 import type { EventRecord } from "./event.ts";
 
+/** Below any limit. */
+const UNKNOWN_PER_HOUR = 1e-9;
+
 /** What follows the end of a try: its next try (or the same one, put off), due at a time. */
 export interface FollowUp {
   readonly tryNumber: number;
@@ -12,7 +15,8 @@ export interface FollowUp {
 
 /** The task that follows the end of one. Of all ends only a rate limit's leaves the same try to be made. */
 export function followedBy(task: DeliveryTask, followUp: FollowUp): DeliveryTask {
-  return { ...task, ...followUp, isRateLimited: followUp.deferrals > 0 };
+  const limitedPerHour = followUp.deferrals > 0 ? task.limitedPerHour || UNKNOWN_PER_HOUR : 0;
+  return { ...task, ...followUp, limitedPerHour };
 }
 
 /**

@@ -13,6 +13,18 @@ export function rateWindowMs(window: RateLimitWindow): number {
   return WINDOW_MS[window];
 }
 
+/** Tries an hour that a limit allows; Infinity where there is none. */
+export function triesPerHour({
+  rateLimitMax: max,
+  rateLimitWindow: window,
+}: {
+  readonly rateLimitMax: number | null;
+  readonly rateLimitWindow: RateLimitWindow | null;
+}): number {
+  if (max === null || window === null) return Number.POSITIVE_INFINITY;
+  return (max * WINDOW_MS.hour) / WINDOW_MS[window];
+}
+
 /** How long after its start a token comes back, in ms: the receiver's clock and arrival times count, not ours. */
 export function tokenReturnMs(window: RateLimitWindow): number {
   const windowMs = rateWindowMs(window);

@@ -113,7 +113,7 @@ function stepsOf(
       trigger: "replay",
       tryNumber: 1,
       deferrals: 0,
-      isRateLimited: false,
+      limitedPerHour: 0,
       dueAtMs: atMs,
       runStartedAtMs: atMs,
     };

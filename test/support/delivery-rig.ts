@@ -227,7 +227,7 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
                 trigger: "replay",
                 tryNumber: 1,
                 deferrals: 0,
-                isRateLimited: false,
+                limitedPerHour: 0,
                 dueAtMs: nowMs,
                 runStartedAtMs: nowMs,
               }),

@@ -200,7 +200,7 @@ export class SimWorld {
           trigger: "replay",
           tryNumber: 1,
           deferrals: 0,
-          isRateLimited: false,
+          limitedPerHour: 0,
           dueAtMs: this.clock.now(),
           runStartedAtMs: this.clock.now(),
         }),

@@ -2,10 +2,10 @@ import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
-import { rateWindowMs } from "../../domain/rate-limit.ts";
+import { triesPerHour } from "../../domain/rate-limit.ts";
 import type { TierForwarder } from "./tier-forwarder.ts";
 import { inAllTiers } from "./waiting-tasks.ts";
-import type { LimitedTasks, WaitingTasks } from "./waiting-tasks.ts";
+import type { WaitingTasks } from "./waiting-tasks.ts";
 
 /** What is known of the destinations that tasks wait for. */
 export interface DelayedDestinations {
@@ -45,8 +45,7 @@ const GATHER_MS = 500;
 /** Between two looks, in times of what reading has taken in the first: each reads all that waits. */
 const REST_FACTOR = 9;
 const LONGEST_REST_MS = 30_000;
-/** Tasks of a limit have slots behind one another: those that reach further than this were given by a limit that was lower. */
-const FURTHER_THAN_NEEDED = 1.5;
+/** What is due by then needs no recall. */
 const SOON_MS = 5_000;
 
 /**
@@ -148,17 +147,19 @@ export class Recall {
     const surveys = await this.#survey(look);
     let isComplete = true;
     const gone = new Set<string>();
-    const sooner = new Set<string>();
+    const sooner = new Map<string, number>();
     for (const [destinationId, waiting] of inAllTiers(surveys.values())) {
       const lookup = await this.#ports.destinations.destination(destinationId);
       if (lookup.kind === "unavailable") isComplete = false;
       if (lookup.kind === "missing") gone.add(destinationId);
-      if (lookup.kind === "found" && this.#waitsForNothing(lookup.value, waiting))
-        sooner.add(destinationId);
+      if (lookup.kind !== "found") continue;
+      const perHour = triesPerHour(lookup.value);
+      const isFarOff = waiting.limitedUntilMs > this.#ports.clock.now() + SOON_MS;
+      if (isFarOff && waiting.leastPerHour < perHour) sooner.set(destinationId, perHour);
     }
     for (const [tier, found] of surveys) {
       const offsets = [...found]
-        .filter(([id, { limited }]) => gone.has(id) || (limited > 0 && sooner.has(id)))
+        .filter(([id, { leastPerHour }]) => gone.has(id) || leastPerHour < (sooner.get(id) ?? 0))
         .map(([, { lastOffset }]) => lastOffset);
       if (offsets.length > 0) await tier.recall({ gone, sooner }, Math.max(...offsets));
     }
@@ -176,14 +177,6 @@ export class Recall {
     const readAtMs = clock.monotonic();
     this.#restsUntilMs = readAtMs + Math.min(LONGEST_REST_MS, REST_FACTOR * (readAtMs - startedMs));
     return surveys;
-  }
-
-  #waitsForNothing(config: DestinationConfig, { limited, limitedUntilMs }: LimitedTasks): boolean {
-    const { rateLimitMax: max, rateLimitWindow: window } = config;
-    const windowMs = window === null ? 0 : rateWindowMs(window);
-    const neededMs = max === null ? 0 : (limited / max) * windowMs;
-    const waitsMs = limitedUntilMs - this.#ports.clock.now();
-    return waitsMs > FURTHER_THAN_NEEDED * neededMs + windowMs + SOON_MS;
   }
 
   async #mayBeDeleted(endpointId: string): Promise<boolean> {

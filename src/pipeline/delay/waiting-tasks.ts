@@ -3,9 +3,9 @@ import type { LogRecord, NewRecord } from "../../domain/log.ts";
 import { decodeTask, decodeTaskHead, encodeTask } from "../log/task-codec.ts";
 import type { TaskHead } from "../log/task-codec.ts";
 
-/** What a rate limit put off: how many, and when the last of them is due (0 without any). */
+/** What a rate limit put off: the lowest one in tries an hour (Infinity without any), and when the last task is due (0 without any). */
 export interface LimitedTasks {
-  readonly limited: number;
+  readonly leastPerHour: number;
   readonly limitedUntilMs: number;
 }
 
@@ -14,13 +14,16 @@ export interface WaitingTasks extends LimitedTasks {
   readonly lastOffset: number;
 }
 
-/** Destinations whose tasks go on now: all of those in `gone`, as they are, and of `sooner` what a rate limit had put off. */
+/**
+ * Destinations whose tasks go on now: all of those in `gone`, as they are, and of `sooner` what was put off by a rate limit lower than
+ * so many tries an hour.
+ */
 export interface RecalledTasks {
   readonly gone: ReadonlySet<string>;
-  readonly sooner: ReadonlySet<string>;
+  readonly sooner: ReadonlyMap<string, number>;
 }
 
-const NOTHING_WAITS: LimitedTasks = { limited: 0, limitedUntilMs: 0 };
+const NOTHING_WAITS: LimitedTasks = { leastPerHour: Infinity, limitedUntilMs: 0 };
 
 /** What of these records waits for destinations of the endpoints (null: of all) is added, by destination. */
 export function addWaiting(
@@ -32,8 +35,11 @@ export function addWaiting(
     const head = endpointIds?.has(key) === false ? null : headOf(value);
     // A fan-out that is still to be made has no destination.
     if (head === null || head.destinationId === "") continue;
-    const limited = head.isRateLimited ? 1 : 0;
-    const own = { limited, limitedUntilMs: head.isRateLimited ? head.dueAtMs : 0 };
+    const { limitedPerHour, dueAtMs } = head;
+    const own =
+      limitedPerHour > 0
+        ? { leastPerHour: limitedPerHour, limitedUntilMs: dueAtMs }
+        : NOTHING_WAITS;
     const sum = sumOf(found.get(head.destinationId) ?? NOTHING_WAITS, own);
     found.set(head.destinationId, { ...sum, lastOffset: offset });
   }
@@ -75,7 +81,8 @@ export function movedOn(
 ): NewRecord {
   const head = headOf(value);
   if (head === null || gone.has(head.destinationId)) return { topic: "tasks", key, value };
-  if (!head.isRateLimited || !sooner.has(head.destinationId))
+  const { limitedPerHour } = head;
+  if (limitedPerHour === 0 || limitedPerHour >= (sooner.get(head.destinationId) ?? 0))
     return { topic: topicForDelay(head.dueAtMs - nowMs, value.length), key, value };
   const task = decodeTask(value);
   // One step on: a copy with the time that it had is known as older.
@@ -85,7 +92,7 @@ export function movedOn(
 
 function sumOf(one: LimitedTasks, other: LimitedTasks): LimitedTasks {
   return {
-    limited: one.limited + other.limited,
+    leastPerHour: Math.min(one.leastPerHour, other.leastPerHour),
     limitedUntilMs: Math.max(one.limitedUntilMs, other.limitedUntilMs),
   };
 }

@@ -192,7 +192,7 @@ export class PartitionIntake {
       trigger: "event",
       tryNumber: 1,
       deferrals: (delayed?.deferrals ?? 0) + 1,
-      isRateLimited: false,
+      limitedPerHour: 0,
       dueAtMs: nowMs + waitMs,
       runStartedAtMs: event.receivedAtMs,
     };

@@ -11,11 +11,11 @@ type Head = [
   dueAtMs: number,
   runStartedAtMs: number,
   /** Not of records that were written before there was one. */
-  isRateLimited?: boolean,
+  limitedPerHour?: number,
 ];
 
 /** What is read of a task from its head alone: a delay tier need not decode the event. */
-export type TaskHead = Pick<DeliveryTask, "destinationId" | "dueAtMs" | "isRateLimited">;
+export type TaskHead = Pick<DeliveryTask, "destinationId" | "dueAtMs" | "limitedPerHour">;
 
 export function encodeTask(task: DeliveryTask): Buffer {
   const head: Head = [
@@ -26,7 +26,7 @@ export function encodeTask(task: DeliveryTask): Buffer {
     task.deferrals,
     task.dueAtMs,
     task.runStartedAtMs,
-    task.isRateLimited,
+    task.limitedPerHour,
   ];
   return encodeRecord(head, encodeEvent(task.event));
 }
@@ -42,7 +42,7 @@ export function decodeTask(value: Uint8Array): DeliveryTask {
     deferrals,
     dueAtMs,
     runStartedAtMs,
-    isRateLimited,
+    limitedPerHour,
   ] = head as Head;
   return {
     event: decodeEvent(rest),
@@ -53,12 +53,12 @@ export function decodeTask(value: Uint8Array): DeliveryTask {
     deferrals,
     dueAtMs,
     runStartedAtMs,
-    isRateLimited: isRateLimited ?? false,
+    limitedPerHour: limitedPerHour ?? 0,
   };
 }
 
 /** @throws {Error} on a foreign record */
 export function decodeTaskHead(value: Uint8Array): TaskHead {
   const head = decodeRecord(value).head as Head;
-  return { destinationId: head[0], dueAtMs: head[5], isRateLimited: head[7] ?? false };
+  return { destinationId: head[0], dueAtMs: head[5], limitedPerHour: head[7] ?? 0 };
 }

@@ -67,7 +67,7 @@ describe("tasks that wait for a destination that is deleted", () => {
     const recalled: string[] = [];
     const deleted = new Set<string>();
     const listeners: Parameters<RecallPorts["destinations"]["onChange"]>[0][] = [];
-    const waiting = { limited: 0, limitedUntilMs: 0, lastOffset: 7 };
+    const waiting = { leastPerHour: Infinity, limitedUntilMs: 0, lastOffset: 7 };
     const tier = {
       survey: async (of: ReadonlySet<string>) => {
         recalled.push([...of].join(" "));
@@ -121,7 +121,9 @@ describe("a look at what waits", () => {
       survey: async (of: ReadonlySet<string>) => {
         looks.push(clock.now());
         await pause(clock, readMs);
-        return new Map([...of].map((id) => [id, { limited: 0, limitedUntilMs: 0, lastOffset: 7 }]));
+        return new Map(
+          [...of].map((id) => [id, { leastPerHour: Infinity, limitedUntilMs: 0, lastOffset: 7 }]),
+        );
       },
       recall: () => pause(clock, recallMs),
     } as unknown as TierForwarder;
@@ -198,6 +200,21 @@ describe("tasks that a rate limit put off", () => {
       expect(await requestsIn(55_000)).toEqual([100, 10]);
       expect(await requestsIn(2 * HOUR_MS)).toEqual([100, 100]);
       expect(world.errors).toEqual([]);
+    },
+  );
+
+  it.each(["hour", "day"] as const)(
+    "regression: go on within a minute when the limit of a window of one %s is raised: those of its next window kept their times",
+    async (rateLimitWindow) => {
+      const world = new SimWorld();
+      world.configure("dst_1", { rateLimitMax: 10, rateLimitWindow });
+      await world.start("first");
+      for (let count = 0; count < 18; count += 1) world.ingest();
+      await world.clock.advance(5_000);
+      expect(world.requestsTo("dst_1")).toHaveLength(10);
+      world.configure("dst_1", { rateLimitMax: 1_000 });
+      await world.clock.advance(55_000);
+      expect(world.requestsTo("dst_1")).toHaveLength(18);
     },
   );
 

@@ -135,7 +135,7 @@ describe("large bodies", () => {
             trigger: "event",
             tryNumber: 1,
             deferrals: 1,
-            isRateLimited: false,
+            limitedPerHour: 0,
             dueAtMs,
             runStartedAtMs: world.clock.now(),
           }),
