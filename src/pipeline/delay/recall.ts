@@ -45,6 +45,8 @@ const GATHER_MS = 500;
 /** Between two looks, in times of what reading has taken in the first: each reads all that waits. */
 const REST_FACTOR = 9;
 const LONGEST_REST_MS = 30_000;
+/** Limits that are kept in mind. */
+const MOST_KNOWN = 10_000;
 /** What is due by then needs no recall. */
 const SOON_MS = 5_000;
 
@@ -62,6 +64,8 @@ export class Recall {
   #isRunning = false;
   #restsUntilMs = 0;
   #againMs = FIRST_AGAIN_MS;
+  /** Of active destinations that were changed: tries an hour of the limit that was heard of last. */
+  readonly #perHour = new Map<string, number>();
   #stopListening: (() => void) | null = null;
   #isStopped = false;
 
@@ -186,10 +190,16 @@ export class Recall {
   /** It was deleted, or its limit may have been raised. Where that cannot be learnt now, the look at what waits asks again. */
   async #mayRecall(destinationId: string): Promise<boolean> {
     const lookup = await this.#ports.destinations.destination(destinationId);
-    return lookup.kind !== "found" || isActive(lookup.value);
+    if (lookup.kind !== "found") return true;
+    return lookup.value.status === "active" && this.#mayBeRaised(lookup.value);
   }
-}
 
-function isActive({ status }: DestinationConfig): boolean {
-  return status === "active";
+  /** Whatever else of a destination is changed: what waits is not read for it time and again. */
+  #mayBeRaised(config: DestinationConfig): boolean {
+    const perHour = triesPerHour(config);
+    const knownPerHour = this.#perHour.get(config.id) ?? 0;
+    if (this.#perHour.size >= MOST_KNOWN) this.#perHour.clear();
+    this.#perHour.set(config.id, perHour);
+    return perHour > knownPerHour;
+  }
 }

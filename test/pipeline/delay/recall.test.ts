@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { pause } from "../../../src/domain/clock.ts";
 import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
+import type { DestinationConfig, Lookup } from "../../../src/domain/destination.ts";
 import { Recall } from "../../../src/pipeline/delay/recall.ts";
 import type { RecallPorts } from "../../../src/pipeline/delay/recall.ts";
 import type { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
@@ -89,7 +90,6 @@ describe("tasks that wait for a destination that is deleted", () => {
           deleted.has(id) ? { kind: "missing" } : { kind: "found", value: [] },
         destination: async () => ({ kind: "missing" }),
       },
-
       partitionOf: () => 0,
       tiersOf: () => [tier],
     });
@@ -108,6 +108,60 @@ describe("tasks that wait for a destination that is deleted", () => {
     await clock.advance(60_000);
     expect(recalled).toHaveLength(2);
     expect(listeners).toEqual([]);
+  });
+});
+
+describe("a change of a destination", () => {
+  it("regression: is looked for among what waits only where its limit may have been raised: each new name had all tiers read twice", async () => {
+    const clock = new SimClock();
+    const config = new SimWorld().configure("dst_1", {
+      rateLimitMax: 10,
+      rateLimitWindow: "minute",
+    });
+    let now: Lookup<DestinationConfig> = { kind: "found", value: config };
+    let looks = 0;
+    let change: Parameters<RecallPorts["destinations"]["onChange"]>[0] = () => undefined;
+    const tier = {
+      survey: async () => {
+        looks += 1;
+        return new Map();
+      },
+    } as unknown as TierForwarder;
+    const recall = new Recall({
+      clock,
+      logger: makeSilentLogger(),
+      destinations: {
+        onChange: (listener) => {
+          change = listener;
+          return () => undefined;
+        },
+        destinationsOf: () => ({ kind: "found", value: [] }),
+        destination: async () => now,
+      },
+      partitionOf: () => 0,
+      tiersOf: () => [tier],
+    });
+    recall.start();
+    const looksAfter = async (changes: Partial<DestinationConfig>): Promise<number> => {
+      const before = looks;
+      now = { kind: "found", value: { ...config, ...changes } };
+      change({ endpointId: "ep_1", destinationId: "dst_1" });
+      await clock.advance(60_000);
+      return looks - before;
+    };
+    // Nothing is known of what its limit was.
+    expect(await looksAfter({})).toBe(2);
+    expect(await looksAfter({ retryMaxAttempts: 9 })).toBe(0);
+    expect(await looksAfter({ rateLimitMax: 5 })).toBe(0);
+    expect(await looksAfter({ rateLimitMax: 20, status: "paused" })).toBe(0);
+    expect(await looksAfter({ rateLimitMax: 20 })).toBe(2);
+    expect(await looksAfter({ rateLimitMax: 600, rateLimitWindow: "hour" })).toBe(0);
+    expect(await looksAfter({ rateLimitMax: null, rateLimitWindow: null })).toBe(2);
+    now = { kind: "missing" };
+    change({ endpointId: "ep_1", destinationId: "dst_1" });
+    await clock.advance(60_000);
+    expect(looks).toBe(8);
+    recall.stop();
   });
 });
 
