@@ -1,7 +1,7 @@
 import type { Admin, ITopicConfig } from "kafkajs";
 import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
-import { ConfigResourceTypes } from "./kafkajs.ts";
+import { checkReplicas, checkSettings, describeTopics } from "./check-topics.ts";
 import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
 
 const DAY_MS = 86_400_000;
@@ -11,14 +11,6 @@ const WORK_RETENTION_MS = 7 * DAY_MS;
 const FRAMING_BYTES = 1024 * 1024;
 /** A new owner reads all of `limits`, and what was written to it last is never compacted: by default, a week or 1 GB. */
 const COMPACTED_SEGMENT_BYTES = 16 * 1024 * 1024;
-/** What the client can read; a broker that is set to another one compresses anew whatever it is sent. */
-const READABLE_COMPRESSIONS: ReadonlySet<string> = new Set(["producer", "uncompressed", "gzip"]);
-/** Where another value would lose records, or refuse them. */
-const FATAL_SETTINGS: ReadonlySet<string> = new Set([
-  "max.message.bytes",
-  "cleanup.policy",
-  "compression.type",
-]);
 const REPLICATED_BROKERS = 3;
 const READY_TRIES = 50;
 const READY_RETRY_MS = 200;
@@ -70,8 +62,8 @@ export function maxBatchBytes(maxRecordBytes: number): number {
 }
 
 /**
- * Makes missing topics, grows those with too few partitions, and compares the settings of existing ones: those that
- * would lose or refuse records are an error, others a warning.
+ * Makes missing topics, grows those with too few partitions, and compares the settings of existing ones, for as many
+ * replicas as each has: those that would lose or refuse records are an error, others and too few replicas a warning.
  * @throws {LogError} `log_unavailable` with what to change
  */
 export async function ensureTopics(
@@ -88,29 +80,40 @@ export async function ensureTopics(
     options.replicationFactor ?? (brokerCount >= REPLICATED_BROKERS ? REPLICATED_BROKERS : 1);
   const specs = TOPICS.map((topic) => ({
     name: topicName(options.topicPrefix, topic),
-    settings: topicSettings(topic, replicationFactor, options),
+    settingsOf: (replicas: number) => topicSettings(topic, replicas, options),
   }));
   const missing: ITopicConfig[] = specs
     .filter(({ name }) => !existing.has(name))
-    .map(({ name, settings }) => ({
+    .map(({ name, settingsOf }) => ({
       topic: name,
       numPartitions: options.partitions,
       replicationFactor,
-      configEntries: Object.entries(settings).map(([key, value]) => ({ name: key, value })),
+      configEntries: Object.entries(settingsOf(replicationFactor)).map(([key, value]) => ({
+        name: key,
+        value,
+      })),
     }));
   const names = specs.map(({ name }) => name);
   // Another process may make them at the same moment: that is fine.
   if (missing.length > 0) await makeTopics(admin, missing);
   const found = await waitForPartitions(admin, names, 1);
   // All topics get the same count: partition p of one belongs with p of all.
-  const wanted = Math.max(options.partitions, ...found.values());
-  const small = names.filter((name) => (found.get(name) ?? 0) < wanted);
+  const counts = [...found.values()].map(({ partitions }) => partitions);
+  const wanted = Math.max(options.partitions, ...counts);
+  const small = names.filter((name) => (found.get(name)?.partitions ?? 0) < wanted);
   if (small.length > 0) {
     await growTopics(admin, small, wanted, logger);
     await waitForPartitions(admin, names, wanted);
   }
-  const checked = specs.filter(({ name }) => existing.has(name));
-  if (checked.length > 0) await checkSettings(admin, checked, logger);
+  const checked = specs
+    .filter(({ name }) => existing.has(name))
+    .map(({ name, settingsOf }) => {
+      const replicas = Math.min(replicationFactor, found.get(name)?.replicas ?? replicationFactor);
+      return { name, replicas, settings: settingsOf(replicas) };
+    });
+  if (checked.length === 0) return;
+  checkReplicas(checked, replicationFactor, logger);
+  await checkSettings(admin, checked, logger);
 }
 
 /** The partition count that holds for all topics: the smallest, while some are still being grown. */
@@ -193,8 +196,14 @@ async function growTopics(
   }
 }
 
+interface FoundTopic {
+  readonly partitions: number;
+  /** Of the partition with the fewest. */
+  readonly replicas: number;
+}
+
 /**
- * Partition count of every topic, once all have leaders that answer. New topics are known to some brokers before
+ * Every topic, once all have leaders that answer. New topics are known to some brokers before
  * others, and leaders are named before they are ready: a record sent too early is refused and repeated with its
  * neighbours.
  */
@@ -202,7 +211,7 @@ async function waitForPartitions(
   admin: Admin,
   names: readonly string[],
   atLeast: number,
-): Promise<ReadonlyMap<string, number>> {
+): Promise<ReadonlyMap<string, FoundTopic>> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
@@ -210,88 +219,19 @@ async function waitForPartitions(
       if (small !== undefined)
         throw new Error(`${small.name} has fewer than ${atLeast} partitions`);
       await Promise.all(names.map((name) => admin.fetchTopicOffsets(name)));
-      return new Map(topics.map(({ name, partitions }) => [name, partitions.length]));
+      return new Map(
+        topics.map(({ name, partitions }) => [
+          name,
+          {
+            partitions: partitions.length,
+            replicas: Math.min(...partitions.map(({ replicas }) => replicas.length)),
+          },
+        ]),
+      );
     } catch (error) {
       if (attempt >= READY_TRIES)
         throw new LogError("log_unavailable", "the topics do not become ready", { cause: error });
       await new Promise((resolve) => setTimeout(resolve, READY_RETRY_MS));
     }
   }
-}
-
-async function checkSettings(
-  admin: Admin,
-  specs: readonly {
-    readonly name: string;
-    readonly settings: Readonly<Record<string, string>>;
-  }[],
-  logger: Logger,
-): Promise<void> {
-  const resources = await describeTopics(
-    admin,
-    specs.map(({ name, settings }) => ({ name, keys: Object.keys(settings) })),
-  );
-  const fatal: FatalSetting[] = [];
-  for (const { name, settings } of specs) {
-    const entries =
-      resources.find((resource) => resource.resourceName === name)?.configEntries ?? [];
-    for (const [key, wanted] of Object.entries(settings)) {
-      const actual = entries.find((entry) => entry.configName === key)?.configValue;
-      if (actual === undefined || actual === wanted || isMoreGenerous(key, actual, wanted))
-        continue;
-      if (FATAL_SETTINGS.has(key)) fatal.push({ name, key, actual, wanted });
-      else logger.warn({ topic: name, setting: key, actual, wanted }, "log.topic_setting_differs");
-    }
-  }
-  const [first] = fatal;
-  if (first === undefined) return;
-  // All that are set alike, so that they can be mended in one go.
-  const alike = fatal.filter(
-    ({ name, key, wanted }) => name !== first.name && key === first.key && wanted === first.wanted,
-  );
-  const others =
-    alike.length === 0 ? "" : `, also that of ${alike.map(({ name }) => name).join(", ")}`;
-  throw new LogError(
-    "log_unavailable",
-    `topic ${first.name} has ${first.key}=${first.actual}: set it to ${first.wanted}${others}`,
-  );
-}
-
-interface FatalSetting {
-  readonly name: string;
-  readonly key: string;
-  readonly actual: string;
-  readonly wanted: string;
-}
-
-function isMoreGenerous(key: string, actual: string, wanted: string): boolean {
-  switch (key) {
-    case "retention.ms":
-      return actual === "-1" || Number(actual) >= Number(wanted);
-    case "compression.type":
-      return READABLE_COMPRESSIONS.has(actual);
-    case "segment.bytes":
-      return Number(actual) <= Number(wanted);
-    case "cleanup.policy":
-    case "retention.bytes":
-      return false;
-    default:
-      return Number(actual) >= Number(wanted);
-  }
-}
-
-/** The topics' settings of these keys, as the brokers have them. */
-async function describeTopics(
-  admin: Admin,
-  topics: readonly { readonly name: string; readonly keys: string[] }[],
-) {
-  const { resources } = await admin.describeConfigs({
-    includeSynonyms: false,
-    resources: topics.map(({ name, keys }) => ({
-      type: ConfigResourceTypes.TOPIC,
-      name,
-      configNames: keys,
-    })),
-  });
-  return resources;
 }

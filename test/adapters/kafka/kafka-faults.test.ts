@@ -475,6 +475,27 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       own(await openTestKafkaLog([...kafka.brokers, "127.0.0.1:1"]));
     });
 
+    test("topics made on fewer brokers are told as such, and not to wait for replicas that they do not have: followed, that had every record refused", async () => {
+      const topicPrefix = freshPrefix();
+      await (
+        await openTestKafkaLog(kafka.brokers, { topicPrefix, replicationFactor: 1 })
+      )[Symbol.asyncDispose]();
+      const warnings: unknown[] = [];
+      const logger = makeSilentLogger((level, message, fields) => {
+        if (level === "warn") warnings.push({ ...fields, message });
+      });
+      own(await openTestKafkaLog(kafka.brokers, { topicPrefix, replicationFactor: 3, logger }));
+      expect(warnings).toEqual([
+        {
+          topics: TOPICS.map((topic) => `${topicPrefix}${topic}`),
+          replicas: 1,
+          wanted: 3,
+          mend: "reassign their partitions to 3 brokers each (kafka-reassign-partitions), or set RELAY_REPLICATION_FACTOR to 1",
+          message: "log.topic_replicas_differ",
+        },
+      ]);
+    });
+
     test("a topic that cannot be made is told with the broker's reason", async () => {
       await expect(
         openTestKafkaLog(kafka.brokers, { topicPrefix: `${"x".repeat(245)}.` }),

@@ -1,0 +1,114 @@
+import type { Admin } from "kafkajs";
+import { LogError } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { ConfigResourceTypes } from "./kafkajs.ts";
+
+/** What the client can read; a broker that is set to another one compresses anew whatever it is sent. */
+const READABLE_COMPRESSIONS: ReadonlySet<string> = new Set(["producer", "uncompressed", "gzip"]);
+/** Where another value would lose records, or refuse them. */
+const FATAL_SETTINGS: ReadonlySet<string> = new Set([
+  "max.message.bytes",
+  "cleanup.policy",
+  "compression.type",
+]);
+
+/** Topics keep the replicas that they were made with, however many brokers there are now. */
+export function checkReplicas(
+  topics: readonly { readonly name: string; readonly replicas: number }[],
+  wanted: number,
+  logger: Logger,
+): void {
+  const few = topics.filter(({ replicas }) => replicas < wanted);
+  if (few.length === 0) return;
+  const replicas = Math.min(...few.map((topic) => topic.replicas));
+  logger.warn(
+    {
+      topics: few.map(({ name }) => name),
+      replicas,
+      wanted,
+      mend: `reassign their partitions to ${wanted} brokers each (kafka-reassign-partitions), or set RELAY_REPLICATION_FACTOR to ${replicas}`,
+    },
+    "log.topic_replicas_differ",
+  );
+}
+
+/**
+ * Compares the topics' settings with what they must be.
+ * @throws {LogError} `log_unavailable` with what to change, where records would be lost or refused; others are a warning
+ */
+export async function checkSettings(
+  admin: Admin,
+  specs: readonly {
+    readonly name: string;
+    readonly settings: Readonly<Record<string, string>>;
+  }[],
+  logger: Logger,
+): Promise<void> {
+  const resources = await describeTopics(
+    admin,
+    specs.map(({ name, settings }) => ({ name, keys: Object.keys(settings) })),
+  );
+  const fatal: FatalSetting[] = [];
+  for (const { name, settings } of specs) {
+    const entries =
+      resources.find((resource) => resource.resourceName === name)?.configEntries ?? [];
+    for (const [key, wanted] of Object.entries(settings)) {
+      const actual = entries.find((entry) => entry.configName === key)?.configValue;
+      if (actual === undefined || actual === wanted || isMoreGenerous(key, actual, wanted))
+        continue;
+      if (FATAL_SETTINGS.has(key)) fatal.push({ name, key, actual, wanted });
+      else logger.warn({ topic: name, setting: key, actual, wanted }, "log.topic_setting_differs");
+    }
+  }
+  const [first] = fatal;
+  if (first === undefined) return;
+  // All that are set alike, so that they can be mended in one go.
+  const alike = fatal.filter(
+    ({ name, key, wanted }) => name !== first.name && key === first.key && wanted === first.wanted,
+  );
+  const others =
+    alike.length === 0 ? "" : `, also that of ${alike.map(({ name }) => name).join(", ")}`;
+  throw new LogError(
+    "log_unavailable",
+    `topic ${first.name} has ${first.key}=${first.actual}: set it to ${first.wanted}${others}`,
+  );
+}
+
+interface FatalSetting {
+  readonly name: string;
+  readonly key: string;
+  readonly actual: string;
+  readonly wanted: string;
+}
+
+function isMoreGenerous(key: string, actual: string, wanted: string): boolean {
+  switch (key) {
+    case "retention.ms":
+      return actual === "-1" || Number(actual) >= Number(wanted);
+    case "compression.type":
+      return READABLE_COMPRESSIONS.has(actual);
+    case "segment.bytes":
+      return Number(actual) <= Number(wanted);
+    case "cleanup.policy":
+    case "retention.bytes":
+      return false;
+    default:
+      return Number(actual) >= Number(wanted);
+  }
+}
+
+/** The topics' settings of these keys, as the brokers have them. */
+export async function describeTopics(
+  admin: Admin,
+  topics: readonly { readonly name: string; readonly keys: string[] }[],
+) {
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: topics.map(({ name, keys }) => ({
+      type: ConfigResourceTypes.TOPIC,
+      name,
+      configNames: keys,
+    })),
+  });
+  return resources;
+}
