@@ -23,7 +23,7 @@ export interface WebhookContext {
   /** Where records are encoded. */
   readonly slab: ByteSlab;
   readonly enqueue: (record: NewRecord, waiter: Waiter) => void;
-  /** Wall clock, never running backwards. */
+  /** Wall clock, without its small steps back. */
   readonly receivedAtMs: () => number;
   readonly formatTime: (timeMs: number) => string;
   readonly redactionOf: (endpoint: EndpointConfig) => RedactionRule;

@@ -28,6 +28,9 @@ export interface Ingest {
   readonly inFlight: Admission["inFlight"];
 }
 
+/** A clock that was set back by more had been wrong: what is received now would be shown in the future for as long. */
+const LONGEST_STANDSTILL_MS = 1_000;
+
 /**
  * The way of a request:
  *
@@ -62,9 +65,11 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     slab: new ByteSlab(),
     enqueue,
     formatTime,
-    // Event ids carry this time and must not run backwards when the wall clock does.
+    // Event ids carry this time: it stands still while the wall clock makes up for a small step back.
     receivedAtMs() {
-      lastReceivedAtMs = Math.max(lastReceivedAtMs, clock.now());
+      const nowMs = clock.now();
+      if (nowMs > lastReceivedAtMs || lastReceivedAtMs - nowMs > LONGEST_STANDSTILL_MS)
+        lastReceivedAtMs = nowMs;
       return lastReceivedAtMs;
     },
     redactionOf(endpoint) {

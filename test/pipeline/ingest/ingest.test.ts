@@ -251,20 +251,31 @@ describe("what is answered and what is recorded", () => {
     ]);
   });
 
-  test("received times never run backwards, whatever the wall clock does", async () => {
-    const times = [5_000, 4_000, 6_000];
-    let turn = 0;
-    const rig = ingestRig({
-      ports: {
-        clock: {
-          now: () => times[Math.min(turn, 2)] ?? 0,
-          monotonic: () => 0,
-          schedule: () => () => {},
-        },
-      },
-    });
-    for (; turn < 3; turn += 1) await send(rig);
-    expect(rig.log.events.map((event) => event.receivedAtMs)).toEqual([5_000, 5_000, 6_000]);
+  /** When events that come at these times of the wall clock are received. */
+  async function receivedAt(wallMs: readonly number[]): Promise<readonly number[]> {
+    let nowMs = 0;
+    const clock = { now: () => nowMs, monotonic: () => 0, schedule: () => () => {} };
+    const rig = ingestRig({ ports: { clock } });
+    for (const timeMs of wallMs) {
+      nowMs = timeMs;
+      await send(rig);
+    }
+    return rig.log.events.map((event) => event.receivedAtMs);
+  }
+
+  test("received times do not run backwards when the wall clock makes a small step back", async () => {
+    expect(await receivedAt([5_000, 4_000, 4_999, 6_000])).toEqual([5_000, 5_000, 5_000, 6_000]);
+  });
+
+  test("received times follow a wall clock that was hours ahead and is set right: all events carried the last wrong one until then", async () => {
+    const wrongMs = 7_200_000;
+    expect(await receivedAt([wrongMs, 3_000, 3_500, 3_400, 4_000])).toEqual([
+      wrongMs,
+      3_000,
+      3_500,
+      3_500,
+      4_000,
+    ]);
   });
 
   test("timestamps are compared with the wall clock, also after it was set back", async () => {
