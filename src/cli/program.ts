@@ -29,7 +29,7 @@ export async function runProgram(io: CommandIo): Promise<number> {
     exitCode = code;
   });
   try {
-    await program.parseAsync(withDeepHelp(io.argv), { from: "user" });
+    await program.parseAsync(withDeepHelp(program, io.argv), { from: "user" });
     return exitCode;
   } catch (error) {
     return report(error, io);
@@ -41,10 +41,19 @@ function inOneLine(text: string): string {
   return `${text.trim().replaceAll(/\s*\n\s*/g, " ")}\n`;
 }
 
-/** Of `help keys create` the library would show `keys` only. */
-function withDeepHelp(argv: readonly string[]): string[] {
-  const [first, ...command] = argv;
-  return first === "help" && command.length > 1 ? [...command, "--help"] : [...argv];
+/** Of `help keys create` the library would show `keys` only, and of `help nope` all there is: that is told as `nope` would be. */
+function withDeepHelp(program: Command, argv: readonly string[]): string[] {
+  const [first, ...names] = argv;
+  if (first !== "help") return [...argv];
+  const path: string[] = [];
+  for (let at = program; at.commands.length > 0 && path.length < names.length;) {
+    const name = names[path.length]!;
+    const next = at.commands.find((command) => command.name() === name);
+    path.push(name);
+    if (next === undefined) return path;
+    at = next;
+  }
+  return [...path, "--help"];
 }
 
 function addCommands(program: Command, io: CommandIo, setExitCode: (code: number) => void): void {

@@ -59,11 +59,16 @@ describe("bad input to the program", () => {
     [["start", "--role"], "error: unknown option '--role' (Did you mean --roles?)"],
     [["keys", "create"], "error: required option '--org <name>' not specified"],
     [["keys", "revoke", "--org", "x"], "error: missing required argument 'key'"],
-  ])("relay %j: what is wrong is one line, exit 2; it was two or three", async (args, message) => {
-    const { code, stderr } = await runRelay(args, { RELAY_DATA_DIR: dataDir, ...EPHEMERAL });
-    expect(stderr).toBe(`${message} (relay --help lists the commands)\n`);
-    expect(code).toBe(2);
-  });
+    [["help", "strat"], "error: unknown command 'strat' (Did you mean start?)"],
+    [["help", "keys", "nope"], "error: unknown command 'nope'"],
+  ])(
+    "relay %j: what is wrong is one line, exit 2; it was two or three, or all of the help",
+    async (args, message) => {
+      const { code, stderr } = await runRelay(args, { RELAY_DATA_DIR: dataDir, ...EPHEMERAL });
+      expect(stderr).toBe(`${message} (relay --help lists the commands)\n`);
+      expect(code).toBe(2);
+    },
+  );
 
   it.each([["RELAY_API_PORT"], ["RELAY_INGEST_PORT"], ["RELAY_OPS_PORT"]])(
     "%s in use: one line that names the variable, exit 2",
