@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import type { Attempt } from "../../src/domain/attempt.ts";
 import type { EventRow, EventStoreWriter, FanoutRow } from "../../src/domain/event-store.ts";
-import { eventTokens } from "../../src/pipeline/record/event-tokens.ts";
+import { makeTokenizer } from "../../src/pipeline/record/event-tokens.ts";
 import { generateEvents, type GenerateOptions } from "./generate.ts";
 
 export interface FillResult {
@@ -24,7 +24,7 @@ export async function fill(
   options: GenerateOptions,
   onProgress: (events: number) => void = () => undefined,
 ): Promise<FillResult> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const tokenize = makeTokenizer();
   const startedAt = performance.now();
   let [events, payloadBytes, attempts, batchBytes] = [0, 0, 0, 0];
   let rows: EventRow[] = [];
@@ -38,7 +38,8 @@ export async function fill(
     onProgress(events);
   };
   for (const generated of generateEvents(options)) {
-    rows.push({ event: generated.event, tokens: () => eventTokens(generated.event, decoder) });
+    const { event } = generated;
+    rows.push({ event, addTokens: (tokens) => tokenize(event, tokens) });
     if (generated.fanout !== null) fanouts.push(generated.fanout);
     tries.push(...generated.attempts);
     events += 1;

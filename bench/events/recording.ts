@@ -14,7 +14,7 @@ import type { EventRow } from "../../src/domain/event-store.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
 import { makeIdGenerator } from "../../src/domain/ids.ts";
 import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
-import { eventTokens } from "../../src/pipeline/record/event-tokens.ts";
+import { makeTokenizer } from "../../src/pipeline/record/event-tokens.ts";
 import { makeSilentLogger } from "../../test/support/silent-logger.ts";
 import { generateEvents } from "./generate.ts";
 
@@ -74,7 +74,7 @@ async function record(
   pool: readonly EventRecord[],
   countParts: () => Promise<string>,
 ): Promise<void> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const tokenize = makeTokenizer();
   const newId = makeIdGenerator();
   const startedMs = performance.now();
   const endMs = startedMs + Number(values.seconds) * 1_000;
@@ -87,7 +87,7 @@ async function record(
       const receivedAtMs = Date.now();
       const event = { ...pool[next]!, id: newId("event", receivedAtMs), receivedAtMs };
       next = (next + 1) % pool.length;
-      rows.push({ event, tokens: () => eventTokens(event, decoder) });
+      rows.push({ event, addTokens: (tokens) => tokenize(event, tokens) });
       batchBytes += event.body.length;
     }
     return { rows, batchBytes };

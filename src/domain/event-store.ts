@@ -9,14 +9,15 @@ import type {
   PageRange,
 } from "./event-query.ts";
 import type { FanoutRecord } from "./outcome.ts";
+import type { TokenList } from "./token-list.ts";
 
 /**
- * An event, and how to make the tokens it is found by (see searchable-leaf.ts). They are made when the row is written:
+ * An event, and how to add the tokens it is found by (see searchable-leaf.ts). They are made when the row is written:
  * together they are larger than the payload, and thousands of rows wait for their insert.
  */
 export interface EventRow {
   readonly event: EventRecord;
-  readonly tokens: () => readonly string[];
+  readonly addTokens: (tokens: TokenList) => void;
 }
 
 export type FanoutRow = FanoutRecord;

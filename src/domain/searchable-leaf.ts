@@ -8,6 +8,7 @@
  * NUL inside a key is stored as `\0`, so that the first NUL of a payload token always ends its path.
  */
 const SEPARATOR = "\0";
+export const SEPARATOR_BYTE = 0;
 const HEADER_PATH = /^headers\.(.+)$/s;
 /** `payload.` in front of a path whose first key is `headers` (or again `payload` before such a one). */
 const PAYLOAD_PREFIX = /^payload\.((?:payload\.)*headers\.)/;
@@ -20,9 +21,14 @@ export const MAX_VALUE_LENGTH = 512;
 export function isWithin(text: string, maxCharacters: number): boolean {
   if (text.length <= maxCharacters) return true;
   if (text.length > 2 * maxCharacters) return false;
+  return countCharacters(text) <= maxCharacters;
+}
+
+/** Code points. */
+export function countCharacters(text: string): number {
   let characters = 0;
   for (const _ of text) characters += 1;
-  return characters <= maxCharacters;
+  return characters;
 }
 
 /** One key as it stands in a path. */

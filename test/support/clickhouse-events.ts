@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import type { Attempt } from "../../src/domain/attempt.ts";
 import { ATTEMPT_STATUSES, PROVIDERS } from "../../src/domain/enums.ts";
-import type { FanoutRow } from "../../src/domain/event-store.ts";
+import type { EventRow, FanoutRow } from "../../src/domain/event-store.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
 import { attemptId, encodeTime } from "../../src/domain/ids.ts";
 
@@ -198,6 +198,16 @@ export function eventArbitrary(seed: number): fc.Arbitrary<EventRecord> {
         reason: over.signatureValid ? "ok" : "signature_mismatch",
       }),
     );
+}
+
+/** An event's tokens, as its row adds them. */
+export function adding(...texts: string[]): EventRow["addTokens"] {
+  return (tokens) => {
+    for (const text of texts) {
+      tokens.text(text);
+      tokens.end();
+    }
+  };
 }
 
 /** Attempts of an event: several runs, destinations, statuses and ties in time. */

@@ -3,8 +3,9 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ClickHouseClient } from "@clickhouse/client";
 import type { Attempt } from "../../domain/attempt.ts";
 import type { EventRow, EventStoreWriter, FanoutRow } from "../../domain/event-store.ts";
-import { toHeaderText } from "./header-text.ts";
+import { writeHeaderText } from "./header-text.ts";
 import { COARSE_TEXT_FILTER } from "./schema.ts";
+import { PiecePool } from "./piece-pool.ts";
 import { TabSeparatedWriter } from "./tab-separated.ts";
 import { toInsertError } from "./store-error.ts";
 
@@ -46,6 +47,7 @@ export function makeEventStoreWriter(
   client: ClickHouseClient,
   mostBytes = MOST_BYTES,
 ): EventStoreWriter {
+  const pool = new PiecePool();
   const send = async (
     query: string,
     data: readonly Buffer[],
@@ -74,8 +76,11 @@ export function makeEventStoreWriter(
   ): Promise<void> => {
     let from = 0;
     while (from < rows.length) {
-      const { data, end } = await encodeRows(rows, from, write, mostBytes);
-      await send(query, data, from === 0 ? token : `${token}+${from}`, signal);
+      const out = new TabSeparatedWriter(pool);
+      const end = await encodeRows(out, rows, from, write, mostBytes);
+      await send(query, out.pieces(), from === 0 ? token : `${token}+${from}`, signal);
+      // Not where it failed: the request may still be read from then.
+      out.giveBack();
       from = end;
     }
   };
@@ -89,16 +94,16 @@ export function makeEventStoreWriter(
 }
 
 /**
- * Rows from `from` on, up to `end`: always the same ones for the same batch.
+ * Rows from `from` on, up to the one that is returned: always the same ones for the same batch.
  * Lets other work in between: a full batch would hold the event loop for tens of milliseconds.
  */
 async function encodeRows<T>(
+  out: TabSeparatedWriter,
   rows: readonly T[],
   from: number,
   write: (out: TabSeparatedWriter, row: T) => void,
   mostBytes: number,
-): Promise<{ readonly data: readonly Buffer[]; readonly end: number }> {
-  const out = new TabSeparatedWriter();
+): Promise<number> {
   let restAtBytes = BYTES_PER_TURN;
   let end = from;
   while (end < rows.length && out.sizeBytes < mostBytes) {
@@ -108,10 +113,10 @@ async function encodeRows<T>(
     restAtBytes = out.sizeBytes + BYTES_PER_TURN;
     await nextTurn();
   }
-  return { data: out.pieces(), end };
+  return end;
 }
 
-function writeEvent(out: TabSeparatedWriter, { event, tokens }: EventRow): void {
+function writeEvent(out: TabSeparatedWriter, { event, addTokens }: EventRow): void {
   out.string(event.orgId);
   out.time(event.receivedAtMs);
   out.string(event.id);
@@ -126,9 +131,9 @@ function writeEvent(out: TabSeparatedWriter, { event, tokens }: EventRow): void 
   out.nullableString(event.contentType);
   out.string(event.sourceIp);
   out.bool(event.bodyStored);
-  out.string(toHeaderText(event.headers));
+  writeHeaderText(out, event.headers);
   out.binary(event.body);
-  out.strings(tokens());
+  out.tokens(addTokens);
   out.number(event.payloadSizeBytes);
   out.endRow();
 }

@@ -1,3 +1,7 @@
+import { TokenList } from "../../domain/token-list.ts";
+import { PIECE_BYTES } from "./piece-pool.ts";
+import type { PiecePool } from "./piece-pool.ts";
+
 const TAB = 0x09;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
@@ -5,18 +9,17 @@ const BACKSLASH = 0x5c;
 const QUOTE = 0x27;
 const COMMA = 0x2c;
 const OPENING = 0x5b;
-const SPECIAL = /[\\\t\n\r]/;
 /** The letter that stands for an escaped byte; 0 for bytes that stand for themselves. */
 const ESCAPES = new Uint8Array(256);
 ESCAPES[TAB] = 0x74;
 ESCAPES[LINE_FEED] = 0x6e;
 ESCAPES[CARRIAGE_RETURN] = 0x72;
 ESCAPES[BACKSLASH] = BACKSLASH;
+/** Between quotes. */
+const QUOTED_ESCAPES = ESCAPES.slice();
+QUOTED_ESCAPES[QUOTE] = QUOTE;
 
 const ESCAPED = [TAB, LINE_FEED, CARRIAGE_RETURN, BACKSLASH];
-/** Pieces grow to it: one buffer that grows would be copied over and over. */
-const PIECE_BYTES = 1024 * 1024;
-
 /**
  * Writes rows in ClickHouse's TabSeparated. It holds any bytes, and a line feed never stands inside a row: chDB
  * takes two of them for the end of the rows, and cuts white space off the end, which rules RowBinary out.
@@ -28,9 +31,13 @@ export class TabSeparatedWriter {
   #fullBytes = 0;
   #buffer: Buffer;
   #length = 0;
+  readonly #pool: PiecePool;
+  readonly #taken: Buffer[] = [];
+  readonly #tokens = new TokenList();
 
-  /** @param firstBytes most batches are of a few rows */
-  constructor(firstBytes = 64 * 1024) {
+  /** @param firstBytes most batches are of a few rows; pieces grow, since one buffer that does would be copied over and over */
+  constructor(pool: PiecePool, firstBytes = 64 * 1024) {
+    this.#pool = pool;
     this.#buffer = Buffer.allocUnsafe(firstBytes);
   }
 
@@ -43,37 +50,51 @@ export class TabSeparatedWriter {
     return [...this.#full, this.#buffer.subarray(0, this.#length)];
   }
 
+  /** Nobody reads what was written any more, and nothing more will be written. */
+  giveBack(): void {
+    this.#pool.giveBack(this.#taken);
+  }
+
   string(text: string): void {
-    this.#put(SPECIAL.test(text) ? escapeText(text) : text);
+    this.piece(text);
+    this.endString();
+  }
+
+  /** Part of a string that `endString` ends. */
+  piece(text: string): void {
+    this.#text(text, ESCAPES);
+  }
+
+  endString(): void {
     this.#byte(TAB);
   }
 
   nullableString(text: string | null): void {
-    if (text === null) this.#put("\\N\t");
+    if (text === null) this.#plain("\\N\t");
     else this.string(text);
   }
 
   number(value: number): void {
-    this.#put(`${value}\t`);
+    this.#plain(`${value}\t`);
   }
 
   bool(value: boolean): void {
-    this.#put(value ? "true\t" : "false\t");
+    this.#plain(value ? "true\t" : "false\t");
   }
 
   /** A DateTime64(3). */
   time(timeMs: number): void {
-    this.#put(`${timeText(timeMs)}\t`);
+    this.#plain(`${timeText(timeMs)}\t`);
   }
 
   nullableTime(timeMs: number | null): void {
-    if (timeMs === null) this.#put("\\N\t");
+    if (timeMs === null) this.#plain("\\N\t");
     else this.time(timeMs);
   }
 
   binary(data: Uint8Array): void {
     this.#reserve(data.length * 2 + 1);
-    if (ESCAPED.some((byte) => data.includes(byte))) this.#escaped(data);
+    if (ESCAPED.some((byte) => data.includes(byte))) this.#bytes(data, 0, data.length, ESCAPES);
     else {
       this.#buffer.set(data, this.#length);
       this.#length += data.length;
@@ -83,11 +104,32 @@ export class TabSeparatedWriter {
 
   strings(values: readonly string[]): void {
     this.#byte(OPENING);
-    for (let index = 0; index < values.length; index += 1) {
+    for (const [index, text] of values.entries()) {
       if (index > 0) this.#byte(COMMA);
-      this.#quoted(values[index]!);
+      this.#byte(QUOTE);
+      this.#text(text, QUOTED_ESCAPES);
+      this.#byte(QUOTE);
     }
-    this.#put("]\t");
+    this.#plain("]\t");
+  }
+
+  /** An array of what `add` adds. */
+  tokens(add: (tokens: TokenList) => void): void {
+    const tokens = this.#tokens;
+    tokens.clear();
+    add(tokens);
+    // Escaped, in quotes, with a comma; then there are the brackets.
+    this.#reserve(tokens.sizeBytes * 2 + tokens.ends.length * 3 + 2);
+    this.#byte(OPENING);
+    let from = 0;
+    for (const [index, end] of tokens.ends.entries()) {
+      if (index > 0) this.#byte(COMMA);
+      this.#byte(QUOTE);
+      this.#bytes(tokens.bytes, from, end, QUOTED_ESCAPES);
+      this.#byte(QUOTE);
+      from = end;
+    }
+    this.#plain("]\t");
   }
 
   /** The last field was written: its tab becomes the end of the row. */
@@ -95,33 +137,31 @@ export class TabSeparatedWriter {
     this.#buffer[this.#length - 1] = LINE_FEED;
   }
 
-  /** Byte by byte: an event has a hundred short texts, and joining them first costs more than writing them. */
-  #quoted(text: string): void {
-    // An escape takes two bytes, other UTF-16 units up to three; then there are the quotes.
-    this.#reserve(text.length * 3 + 2);
+  /** By character: going into native code costs as much as a hundred of them, and most texts have fewer. */
+  #text(text: string, escapes: Uint8Array): void {
+    // An escape takes two bytes, other UTF-16 units up to three.
+    this.#reserve(text.length * 3);
     const buffer = this.#buffer;
     let at = this.#length;
-    buffer[at++] = QUOTE;
     for (let index = 0; index < text.length; index += 1) {
       const code = text.charCodeAt(index);
       if (code > 0x7f) {
-        at += buffer.write(escapeText(text.slice(index)).replaceAll("'", "\\'"), at, "utf8");
+        at += buffer.write(escapeText(text.slice(index), escapes), at, "utf8");
         break;
       }
-      const escape = code === QUOTE ? QUOTE : ESCAPES[code]!;
+      const escape = escapes[code]!;
       if (escape !== 0) buffer[at++] = BACKSLASH;
       buffer[at++] = escape === 0 ? code : escape;
     }
-    buffer[at++] = QUOTE;
     this.#length = at;
   }
 
-  #escaped(data: Uint8Array): void {
+  #bytes(data: Uint8Array, from: number, end: number, escapes: Uint8Array): void {
     const buffer = this.#buffer;
     let at = this.#length;
-    for (let index = 0; index < data.length; index += 1) {
+    for (let index = from; index < end; index += 1) {
       const byte = data[index]!;
-      const escape = ESCAPES[byte]!;
+      const escape = escapes[byte]!;
       if (escape !== 0) buffer[at++] = BACKSLASH;
       buffer[at++] = escape === 0 ? byte : escape;
     }
@@ -134,28 +174,38 @@ export class TabSeparatedWriter {
     this.#length += 1;
   }
 
-  #put(text: string): void {
-    // A UTF-16 unit takes at most three bytes.
-    this.#reserve(text.length * 3);
-    this.#length += this.#buffer.write(text, this.#length, "utf8");
+  /** ASCII that needs no escape. */
+  #plain(text: string): void {
+    this.#reserve(text.length);
+    const buffer = this.#buffer;
+    let at = this.#length;
+    for (let index = 0; index < text.length; index += 1) buffer[at++] = text.charCodeAt(index);
+    this.#length = at;
   }
 
   #reserve(sizeBytes: number): void {
     if (this.#length + sizeBytes <= this.#buffer.length) return;
     this.#full.push(this.#buffer.subarray(0, this.#length));
     this.#fullBytes += this.#length;
-    const nextBytes = Math.min(this.#buffer.length * 2, PIECE_BYTES);
-    this.#buffer = Buffer.allocUnsafe(Math.max(nextBytes, sizeBytes));
+    this.#buffer = this.#next(Math.max(Math.min(this.#buffer.length * 2, PIECE_BYTES), sizeBytes));
     this.#length = 0;
+  }
+
+  #next(sizeBytes: number): Buffer {
+    if (sizeBytes !== PIECE_BYTES) return Buffer.allocUnsafe(sizeBytes);
+    const piece = this.#pool.take();
+    this.#taken.push(piece);
+    return piece;
   }
 }
 
-function escapeText(text: string): string {
-  return text
+function escapeText(text: string, escapes: Uint8Array): string {
+  const escaped = text
     .replaceAll("\\", "\\\\")
     .replaceAll("\t", "\\t")
     .replaceAll("\n", "\\n")
     .replaceAll("\r", "\\r");
+  return escapes === QUOTED_ESCAPES ? escaped.replaceAll("'", "\\'") : escaped;
 }
 
 /** Before it (September 2001) seconds have fewer than ten digits, which ClickHouse takes for no time. */

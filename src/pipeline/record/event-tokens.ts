@@ -1,68 +1,78 @@
+import { isUtf8 } from "node:buffer";
 import type { EventRecord } from "../../domain/event.ts";
 import {
   escapeKey,
-  headerToken,
   isWithin,
   MAX_FIELD_LENGTH,
   MAX_VALUE_LENGTH,
-  payloadToken,
+  SEPARATOR_BYTE,
 } from "../../domain/searchable-leaf.ts";
-import { walkJsonLeaves } from "./json-leaves.ts";
-
-/** `TextDecoder` with `fatal`: throws on bytes that are not UTF-8. */
-export interface Utf8Decoder {
-  decode(bytes: Uint8Array): string;
-}
+import type { TokenList } from "../../domain/token-list.ts";
+import { addJsonLeaves } from "./json-leaves.ts";
+import type { LeafTools } from "./json-leaves.ts";
+import { LeafPath } from "./leaf-path.ts";
 
 /** Leaves of a payload that are searchable by field, from its beginning. */
 export const MAX_LEAVES = 2_000;
 
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i;
+const BYTE_ORDER_MARK = Buffer.from("\uFEFF");
+
+/** Adds the tokens that `field` and `value` find an event by. */
+export type Tokenizer = (event: EventRecord, tokens: TokenList) => void;
 
 /**
- * The tokens that `field` and `value` find an event by: its headers, and the leaves of a JSON or form-encoded
- * payload. Bodies that are neither, or not UTF-8, have no leaves; they are still found by free text.
+ * Tokens are made of the headers and of the leaves of a JSON or form-encoded payload. Bodies that are neither, or not UTF-8, have
+ * no leaves; they are still found by free text.
  */
-export function eventTokens(event: EventRecord, decoder: Utf8Decoder): readonly string[] {
-  const tokens: string[] = [];
-  for (const [name, value] of event.headers)
-    if (isWithin(value, MAX_VALUE_LENGTH)) tokens.push(headerToken(name, value));
-  if (event.body.length === 0) return tokens;
-  const text = decode(event.body, decoder);
-  if (text === null) return tokens;
-  // JSON first, also when it is called a form: curl says so of everything.
-  const leaves = jsonTokens(text) ?? (FORM.test(event.contentType ?? "") ? formTokens(text) : []);
-  for (const leaf of leaves) tokens.push(leaf);
-  return tokens;
+export function makeTokenizer(): Tokenizer {
+  const tools: LeafTools = { path: new LeafPath(), decoder: new TextDecoder() };
+  return (event, tokens) => {
+    for (const [name, value] of event.headers)
+      if (isWithin(value, MAX_VALUE_LENGTH)) addHeaderToken(tokens, name, value);
+    const { body } = event;
+    if (body.length === 0 || !isUtf8(body)) return;
+    const ofHeaders = tokens.ends.length;
+    // JSON first, also when it is called a form: curl says so of everything.
+    if (addJsonLeaves(withoutMark(body), MAX_LEAVES, tokens, tools)) return;
+    tokens.keepFirst(ofHeaders);
+    if (FORM.test(event.contentType ?? "")) addFormTokens(tools.decoder.decode(body), tokens);
+  };
 }
 
-/** What cannot be asked for (no path, or too long) is left out, but counts as a leaf. */
-function isAskable(path: string, value: string): boolean {
-  return path !== "" && isWithin(path, MAX_FIELD_LENGTH) && isWithin(value, MAX_VALUE_LENGTH);
+function addHeaderToken(tokens: TokenList, name: string, value: string): void {
+  tokens.byte(SEPARATOR_BYTE);
+  tokens.lowerText(name);
+  tokens.byte(SEPARATOR_BYTE);
+  tokens.text(value);
+  tokens.end();
 }
 
-/** Null for what is no JSON object or array. */
-function jsonTokens(text: string): readonly string[] | null {
-  if (!/^\s*[[{]/.test(text)) return null;
-  const tokens: string[] = [];
-  const isJson = walkJsonLeaves(text, MAX_LEAVES, (path, value) => {
-    if (isAskable(path, value)) tokens.push(payloadToken(path, value));
-  });
-  return isJson ? tokens : null;
+function withoutMark(text: Uint8Array): Uint8Array {
+  const hasMark = BYTE_ORDER_MARK.every((byte, index) => text[index] === byte);
+  return hasMark ? text.subarray(BYTE_ORDER_MARK.length) : text;
 }
 
-function formTokens(text: string): readonly string[] {
-  const tokens: string[] = [];
+function addFormTokens(text: string, tokens: TokenList): void {
   let leaves = 0;
   const first = firstPairs(text);
   // The constructor would take a leading "?" for a URL's.
   for (const [name, value] of new URLSearchParams(first.startsWith("?") ? `&${first}` : first)) {
     const path = escapeKey(name);
-    if (isAskable(path, value)) tokens.push(payloadToken(path, value));
+    if (isAskable(path, value)) {
+      tokens.text(path);
+      tokens.byte(SEPARATOR_BYTE);
+      tokens.text(value);
+      tokens.end();
+    }
     leaves += 1;
     if (leaves >= MAX_LEAVES) break;
   }
-  return tokens;
+}
+
+/** What cannot be asked for (no path, or too long) is left out, but counts as a leaf. */
+function isAskable(path: string, value: string): boolean {
+  return path !== "" && isWithin(path, MAX_FIELD_LENGTH) && isWithin(value, MAX_VALUE_LENGTH);
 }
 
 /** At least as many pairs as there may be leaves, where the text has them: millions of pairs would hold the process for a second. */
@@ -76,12 +86,4 @@ function firstPairs(text: string): string {
     from = end + 1;
   }
   return text;
-}
-
-function decode(body: Uint8Array, decoder: Utf8Decoder): string | null {
-  try {
-    return decoder.decode(body);
-  } catch {
-    return null;
-  }
 }

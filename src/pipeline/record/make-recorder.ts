@@ -5,7 +5,7 @@ import type { Log, LogConsumer, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { decodeEvent } from "../log/event-codec.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
-import { eventTokens } from "./event-tokens.ts";
+import { makeTokenizer } from "./event-tokens.ts";
 import type { RecordMetrics } from "./record-metrics.ts";
 import { makeTopicRecorder } from "./topic-recorder.ts";
 
@@ -34,7 +34,7 @@ export interface Recorder extends AsyncDisposable {
  */
 export function makeRecorder(ports: RecordPorts): Recorder {
   const { log, store, clock, logger, metrics } = ports;
-  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const tokenize = makeTokenizer();
   const events = makeTopicRecorder<EventRow>({
     topic: "events",
     clock,
@@ -42,7 +42,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     metrics,
     decode: (record) => {
       const event = decodeEvent(record.value);
-      return { event, tokens: () => eventTokens(event, decoder) };
+      return { event, addTokens: (tokens) => tokenize(event, tokens) };
     },
     idOf: ({ event }) => event.id,
     insert: (rows, token, signal) => store.insertEvents(rows, token, signal),

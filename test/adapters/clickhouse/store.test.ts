@@ -35,6 +35,7 @@ import type {
 } from "../../../src/domain/event-store.ts";
 import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
 import {
+  adding,
   BASE_TIME_MS,
   makeAttempt,
   makeEvent,
@@ -124,7 +125,7 @@ describe("migrations", () => {
         granularity: 16,
       })),
     );
-    const event = { event: makeEvent(1, { orgId: "org_leaves" }), tokens: () => ["a", "b"] };
+    const event = { event: makeEvent(1, { orgId: "org_leaves" }), addTokens: adding("a", "b") };
     await writer.insertEvents([event], "leaves");
     for (const token of ["a", "b", "c"]) {
       const { sql, parameters } = eventCondition("org_leaves", { terms: [], token });
@@ -162,7 +163,7 @@ describe("migrations", () => {
     for (const index of [1, 2]) {
       const body = Buffer.from(`{"text":"needle-${index}"}`);
       const event = makeEvent(index, { orgId: "org_text", body });
-      await writer.insertEvents([{ event, tokens: () => [] }], `text-${index}`);
+      await writer.insertEvents([{ event, addTokens: adding() }], `text-${index}`);
     }
     expect(await filters()).toEqual({ text_coarse: false, text_fine: true });
     expect(await found()).toEqual([1, 1, 0, 2]);
@@ -178,7 +179,7 @@ describe("migrations", () => {
     const options = { retentionDays: 3_000 };
     for (const query of TABLES.flatMap((table) => createTable(table, options)))
       await client.command({ query });
-    const batch = [1, 2, 3].map((seed) => ({ event: makeEvent(seed), tokens: () => ["a\0b"] }));
+    const batch = [1, 2, 3].map((seed) => ({ event: makeEvent(seed), addTokens: adding("a\0b") }));
     await makeEventStoreWriter(client).insertEvents(batch, "old");
     await client.command({ query: "SYSTEM STOP MERGES old.events" });
     await Promise.all([migrateClickHouse(client, options), migrateClickHouse(client, options)]);
@@ -240,7 +241,7 @@ describe("the event store", () => {
       query: "a=%00&b='",
       payloadSizeBytes: 2 ** 40,
     });
-    await writer.insertEvents([{ event, tokens: () => [] }], "bytes");
+    await writer.insertEvents([{ event, addTokens: adding() }], "bytes");
     const found = await reader.event("org_bytes", event);
     expect({ ...found, body: Buffer.from(found!.body) }).toEqual(event);
     expect(await reader.event("org_other", event)).toBeNull();
@@ -248,7 +249,7 @@ describe("the event store", () => {
 
   test("drops a batch that is repeated under its token, and counts a repeated row once under another", async () => {
     const events = [1, 2, 3].map((seed) => makeEvent(seed, { orgId: "org_dup" }));
-    const batch = events.map((event) => ({ event, tokens: () => [] }));
+    const batch = events.map((event) => ({ event, addTokens: adding() }));
     const before = await rows("events");
     await writer.insertEvents(batch, "same");
     await writer.insertEvents(batch, "same");
@@ -264,7 +265,7 @@ describe("the event store", () => {
     const orgId = "org_pieces";
     const batch = Array.from({ length: 10 }, (_, seed) => ({
       event: makeEvent(seed, { orgId }),
-      tokens: () => ["k".repeat(1_000), `${"k".repeat(999)}${seed}`],
+      addTokens: adding("k".repeat(1_000), `${"k".repeat(999)}${seed}`),
     }));
     let inserts = 0;
     const failing = {
@@ -286,7 +287,7 @@ describe("the event store", () => {
     const times = [0, 1, 44_582_400_000, 999_999_999_999, 1e12, 1_000_000_000_001];
     for (const [index, timeMs] of times.entries()) {
       const event = makeEvent(index, { orgId: "org_clock", receivedAtMs: timeMs });
-      await writer.insertEvents([{ event, tokens: () => [] }], `clock${index}`);
+      await writer.insertEvents([{ event, addTokens: adding() }], `clock${index}`);
       await writer.insertAttempts(
         [makeAttempt(event, { attemptedAtMs: timeMs, nextRetryAtMs: timeMs })],
         `clock${index}`,
@@ -313,7 +314,7 @@ describe("the event store", () => {
     for (const [seed, text] of bodies.entries()) {
       const body = Buffer.from(text, "latin1");
       const event = makeEvent(seed, { orgId, body, headers: [[`X-Zed${seed}`, "end"]] });
-      await writer.insertEvents([{ event, tokens: () => [] }], `latin1 ${seed}`);
+      await writer.insertEvents([{ event, addTokens: adding() }], `latin1 ${seed}`);
     }
     // Merges make the filters of the text.
     await clickhouse.client.command({ query: "OPTIMIZE TABLE events FINAL" });
@@ -340,7 +341,7 @@ describe("the event store", () => {
     const texts = [String.raw`{"dir":"C:\\\\"}`, String.raw`{"share":"\\\\host\\%"}`, "none"];
     for (const [seed, text] of texts.entries()) {
       const event = makeEvent(seed, { orgId, body: Buffer.from(text) });
-      await writer.insertEvents([{ event, tokens: () => [] }], `backslashes ${seed}`);
+      await writer.insertEvents([{ event, addTokens: adding() }], `backslashes ${seed}`);
     }
     // Merges make the filters of the text.
     await clickhouse.client.command({ query: "OPTIMIZE TABLE events FINAL" });
@@ -364,7 +365,7 @@ describe("the event store", () => {
     const orgId = "org_binary";
     const body = Buffer.from([0xff, 0xfe, ...Buffer.from("Needle"), 0x80]);
     const event = makeEvent(1, { orgId, body });
-    await writer.insertEvents([{ event, tokens: () => [] }], "binary");
+    await writer.insertEvents([{ event, addTokens: adding() }], "binary");
     const { sql } = eventCondition(orgId, { terms: ["needle", "dle"] });
     const asItIs = sql.indexOf(`${SEARCH_TEXT} LIKE {term0:String}`);
     const asUtf8 = sql.indexOf(`${INDEXED_TEXT} LIKE {indexed0:String}`);
@@ -505,7 +506,7 @@ describe("a server in trouble", () => {
       );
     };
     await withServer(refusal, async (client) => {
-      const rows = [{ event: makeEvent(1), tokens: () => [] }];
+      const rows = [{ event: makeEvent(1), addTokens: adding() }];
       const error = await makeEventStoreWriter(client)
         .insertEvents(rows, "refused")
         .catch((reason: unknown) => reason);
@@ -549,7 +550,7 @@ describe("a server in trouble", () => {
     await withServer(nothing, async (client, requested) => {
       const stop = new AbortController();
       const insert = makeEventStoreWriter(client).insertEvents(
-        [{ event: makeEvent(1), tokens: () => [] }],
+        [{ event: makeEvent(1), addTokens: adding() }],
         "hanging",
         stop.signal,
       );
@@ -570,7 +571,7 @@ describe("counts of distinct parts", () => {
   const orgId = "org_counted";
   const batch = [1, 2, 3, 4].map((seed) => ({
     event: makeEvent(seed, { orgId }),
-    tokens: () => [],
+    addTokens: adding(),
   }));
   const attempts = batch.map(({ event }) => makeAttempt(event, { status: "delivered" }));
   const counts = async () => {
@@ -594,7 +595,7 @@ describe("counts of distinct parts", () => {
     await writer.insertAttempts(attempts.slice(1), "counted-a2");
     expect(await counts()).toEqual(all);
     const late = makeEvent(5, { orgId });
-    await writer.insertEvents([{ event: late, tokens: () => [] }], "counted-3");
+    await writer.insertEvents([{ event: late, addTokens: adding() }], "counted-3");
     expect(await counts()).toEqual([5, 5, all[2]]);
     expect((await reader.facets("org_nobody", everything)).totalEvents).toBe(0);
   });
@@ -647,7 +648,7 @@ describe("parts", () => {
   const day = Date.UTC(2026, 9, 1);
   const rowAt = (ms: number) => ({
     event: makeEvent(ms, { orgId: `org_${ms % 2}`, receivedAtMs: day + ms }),
-    tokens: () => [],
+    addTokens: adding(),
   });
   const repeated = async (parts: readonly string[], fromMs: number) => {
     const answer = await clickhouse.client.query({
@@ -763,7 +764,7 @@ test("counts are exact while rows come, come again with another status and are m
       progress.sent += fresh.length;
       const batchRows = [...fresh, ...again];
       await writer.insertEvents(
-        batchRows.map((event) => ({ event, tokens: () => [] })),
+        batchRows.map((event) => ({ event, addTokens: adding() })),
         `while-${batch}`,
       );
       await writer.insertAttempts(
@@ -815,7 +816,7 @@ describe("pages", () => {
           receivedAtMs: BASE_TIME_MS + (from + index) * 2_000,
           body: Buffer.from(`{"word":"${(from + index) % 3 === 0 ? "Common" : "other"}"}`),
         }),
-        tokens: () => [],
+        addTokens: adding(),
       }));
     for (const [from, to] of [
       [0, 400],
@@ -846,7 +847,7 @@ describe("pages", () => {
     const rowsOf = (count: number) =>
       Array.from({ length: count }, (_, seed) => ({
         event: makeEvent(seed, { orgId }),
-        tokens: () => [],
+        addTokens: adding(),
       }));
     // Three copies of 150 events, in parts of their own: more than a page reads beyond its end.
     for (const copy of [1, 2, 3]) await writer.insertEvents(rowsOf(150), `copy-${copy}`);
@@ -876,7 +877,7 @@ describe("pages", () => {
         signatureValid: random() < 0.7,
       }),
     );
-    const rowsOf = (some: typeof events) => some.map((event) => ({ event, tokens: () => [] }));
+    const rowsOf = (some: typeof events) => some.map((event) => ({ event, addTokens: adding() }));
     await writer.insertEvents(rowsOf(events), "deep");
     await writer.insertEvents(rowsOf(events.slice(0, 120)), "deep again");
     const deep = makePage({

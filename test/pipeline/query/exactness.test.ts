@@ -6,10 +6,10 @@ import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.t
 import type { Attempt } from "../../../src/domain/attempt.ts";
 import { ATTEMPT_STATUSES, PROVIDERS } from "../../../src/domain/enums.ts";
 import type { EventFilter } from "../../../src/domain/event-query.ts";
-import type { FanoutRow } from "../../../src/domain/event-store.ts";
+import type { EventRow, FanoutRow } from "../../../src/domain/event-store.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
 import { makeEventQueries } from "../../../src/pipeline/query/make-event-queries.ts";
-import { eventTokens } from "../../../src/pipeline/record/event-tokens.ts";
+import { makeTokenizer } from "../../../src/pipeline/record/event-tokens.ts";
 import {
   attemptsArbitrary,
   BASE_TIME_MS,
@@ -125,7 +125,7 @@ test(
       clock: realClock,
       destinationsOf: () => ({ kind: "missing" }),
     });
-    const decoder = new TextDecoder("utf-8", { fatal: true });
+    const tokenize = makeTokenizer();
     let compared = 0;
     let found = 0;
     await fc.assert(
@@ -137,7 +137,10 @@ test(
         });
         const events = world.events.map(own);
         const model = new EventModel(events, world.attempts.map(own), world.fanouts.map(own));
-        const rows = events.map((event) => ({ event, tokens: () => eventTokens(event, decoder) }));
+        const rows = events.map((event): EventRow => ({
+          event,
+          addTokens: (tokens) => tokenize(event, tokens),
+        }));
         for (const [delivery, part] of [rows, rows.slice(3, 9)].entries()) {
           await writer.insertEvents(part, `e${round}.${delivery}`);
           const ids = new Set(part.map((row) => row.event.id));

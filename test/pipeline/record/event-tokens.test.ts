@@ -1,14 +1,23 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { payloadToken, tokenOfField } from "../../../src/domain/searchable-leaf.ts";
-import { eventTokens, MAX_LEAVES } from "../../../src/pipeline/record/event-tokens.ts";
-import { walkJsonLeaves } from "../../../src/pipeline/record/json-leaves.ts";
+import { escapeKey, payloadToken, tokenOfField } from "../../../src/domain/searchable-leaf.ts";
+import type { EventRecord } from "../../../src/domain/event.ts";
+import { TokenList } from "../../../src/domain/token-list.ts";
+import { makeTokenizer, MAX_LEAVES } from "../../../src/pipeline/record/event-tokens.ts";
+import { addJsonLeaves } from "../../../src/pipeline/record/json-leaves.ts";
+import { LeafPath } from "../../../src/pipeline/record/leaf-path.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 
-const decoder = new TextDecoder("utf-8", { fatal: true });
+const tokenize = makeTokenizer();
+const list = new TokenList();
+const eventTokens = (event: EventRecord): string[] => {
+  list.clear();
+  tokenize(event, list);
+  return list.toTexts();
+};
 const tokensOf = (body: string | Uint8Array, contentType: string | null = "application/json") =>
-  eventTokens(makeEvent(1, { body: Buffer.from(body), contentType, headers: [] }), decoder);
+  eventTokens(makeEvent(1, { body: Buffer.from(body), contentType, headers: [] }));
 const finds = (body: string, path: string, value: string, contentType?: string): boolean =>
   tokensOf(body, contentType).includes(tokenOfField(path, value));
 
@@ -80,9 +89,9 @@ describe("leaves", () => {
 
   test("header names are found in lower case, values as sent, however long their name's spelling", () => {
     const event = makeEvent(1, { headers: [["X-GitHub-Event", "Push"]], body: Buffer.alloc(0) });
-    expect(eventTokens(event, decoder)).toEqual([tokenOfField("headers.x-github-EVENT", "Push")]);
+    expect(eventTokens(event)).toEqual([tokenOfField("headers.x-github-EVENT", "Push")]);
     const long = makeEvent(1, { headers: [["a", "x".repeat(513)]], body: Buffer.alloc(0) });
-    expect(eventTokens(long, decoder)).toEqual([]);
+    expect(eventTokens(long)).toEqual([]);
   });
 
   test("the first 2,000 count, and what cannot be asked for is left out", () => {
@@ -114,9 +123,7 @@ describe("leaves", () => {
       [emoji(512), 1],
       [emoji(513), 0],
     ] as const)
-      expect(eventTokens(makeEvent(1, { headers: [["a", value]], body }), decoder)).toHaveLength(
-        count,
-      );
+      expect(eventTokens(makeEvent(1, { headers: [["a", value]], body }))).toHaveLength(count);
   });
 
   test("no depth is too deep", () => {
@@ -130,10 +137,11 @@ describe("leaves", () => {
 
   test("ten million containers, one in the other, take no memory to speak of: they ended the recorder, again and again", () => {
     for (const opening of ["[", '{"":']) {
-      const text = opening.repeat(Math.floor(10_000_000 / opening.length));
+      const bytes = Buffer.from(opening.repeat(Math.floor(10_000_000 / opening.length)));
+      const tools = { path: new LeafPath(), decoder: new TextDecoder() };
       collectGarbage();
       const before = process.memoryUsage();
-      walkJsonLeaves(text, MAX_LEAVES, () => undefined);
+      addJsonLeaves(bytes, MAX_LEAVES, new TokenList(), tools);
       const after = process.memoryUsage();
       const grownBytes =
         after.heapUsed - before.heapUsed + (after.arrayBuffers - before.arrayBuffers);
@@ -150,8 +158,53 @@ describe("leaves", () => {
     expect(tokensOf(`${pairs}a=1&b=1`, form)).toEqual([payloadToken("a", "1")]);
   });
 
+  test("leaves are those that JSON.parse finds, in their order, whatever keys, values and white space are", () => {
+    const text = fc.oneof(
+      fc.string({ unit: "binary" }),
+      fc.string({
+        unit: fc.constantFrom(".", "\\", '"', "\0", "\n", "a", "é", "😀", "\ud800", "/"),
+      }),
+      fc.string({ minLength: 250, maxLength: 260, unit: fc.constantFrom("k", "é", "😀") }),
+      fc.string({ minLength: 510, maxLength: 514, unit: fc.constantFrom("v", ".", "😀") }),
+    );
+    const scalar = fc.oneof(
+      text,
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      fc.boolean(),
+      fc.constant(null),
+    );
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof(
+        { depthSize: "medium" },
+        scalar,
+        fc.array(tie("value"), { maxLength: 4 }),
+        fc.dictionary(text, tie("value"), { maxKeys: 4 }),
+      ),
+    }));
+    const container = fc.oneof(
+      fc.array(value, { maxLength: 5 }),
+      fc.dictionary(text, value, { maxKeys: 5 }),
+    );
+    fc.assert(
+      fc.property(
+        container,
+        fc.constantFrom("", "\t", " "),
+        fc.boolean(),
+        (json, indent, isMarked) => {
+          const body = JSON.stringify(json, null, indent);
+          const expected = expectedLeaves(JSON.parse(body) as unknown, []);
+          expect(tokensOf(isMarked ? `\uFEFF${body}` : body)).toEqual(expected);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
   test("the walk accepts what JSON.parse accepts, and nothing that it refuses", () => {
-    const accepts = (text: string): boolean => walkJsonLeaves(text, Infinity, () => undefined);
+    const tools = { path: new LeafPath(), decoder: new TextDecoder() };
+    // In an array, since a scalar alone has no leaf.
+    const accepts = (text: string): boolean =>
+      addJsonLeaves(Buffer.from(`[${text}]`), Infinity, new TokenList(), tools);
     fc.assert(
       fc.property(fc.json({ maxDepth: 5 }), (text) => {
         expect(accepts(text)).toBe(true);
@@ -167,7 +220,7 @@ describe("leaves", () => {
       fc.property(fc.oneof(structure, string), (text) => {
         let valid = true;
         try {
-          JSON.parse(text);
+          JSON.parse(`[${text}]`);
         } catch {
           valid = false;
         }
@@ -177,3 +230,13 @@ describe("leaves", () => {
     );
   });
 });
+
+/** As simple as can be: what `JSON.parse` has read, path by path. */
+function expectedLeaves(value: unknown, keys: readonly string[]): string[] {
+  if (typeof value === "object" && value !== null)
+    return Object.entries(value).flatMap(([key, inner]) => expectedLeaves(inner, [...keys, key]));
+  const path = keys.map(escapeKey).join(".");
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  if (path === "" || Array.from(path).length > 256 || Array.from(text).length > 512) return [];
+  return [Buffer.from(payloadToken(path, text)).toString()];
+}

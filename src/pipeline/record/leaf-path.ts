@@ -1,0 +1,111 @@
+import { countCharacters, isWithin, MAX_FIELD_LENGTH } from "../../domain/searchable-leaf.ts";
+
+const DOT = 0x2e;
+const MAX_UTF8_BYTES = 4;
+
+/** A container that is being read, whose path can be asked for. */
+interface Frame {
+  readonly isObject: boolean;
+  /** Of its path. */
+  readonly sizeBytes: number;
+  readonly characters: number;
+  index: number;
+}
+
+/**
+ * The containers around a value, and the path to it in UTF-8 (see searchable-leaf.ts). Containers without a path take a byte
+ * each: a payload may be ten million of them, one in the other.
+ */
+export class LeafPath {
+  readonly bytes = Buffer.allocUnsafe(MAX_FIELD_LENGTH * MAX_UTF8_BYTES);
+  sizeBytes = 0;
+  /** False once it is too long to be asked for, and so for all inside it. */
+  isAskable = true;
+  #characters = 0;
+  readonly #frames: Frame[] = [];
+  /** Inside the innermost frame: 1 for an object. */
+  #beyond = new Uint8Array(0);
+  #beyondCount = 0;
+
+  get isAtRoot(): boolean {
+    return this.#frames.length === 0;
+  }
+
+  /** Whether the innermost container is an object. */
+  get isInObject(): boolean {
+    return this.#beyondCount > 0
+      ? this.#beyond[this.#beyondCount - 1] === 1
+      : this.#frames.at(-1)!.isObject;
+  }
+
+  /** To the value that is the whole text. */
+  toRoot(): void {
+    this.sizeBytes = 0;
+    this.#characters = 0;
+    this.isAskable = true;
+    this.#frames.length = 0;
+    this.#beyondCount = 0;
+    // A hostile payload has made megabytes of it.
+    if (this.#beyond.length > 0) this.#beyond = new Uint8Array(0);
+  }
+
+  /** The value at this path is a container. */
+  push(isObject: boolean): void {
+    if (this.isAskable) {
+      const { sizeBytes } = this;
+      this.#frames.push({ isObject, sizeBytes, characters: this.#characters, index: 0 });
+      return;
+    }
+    if (this.#beyondCount === this.#beyond.length) {
+      const longer = new Uint8Array(Math.max(64, this.#beyond.length * 2));
+      longer.set(this.#beyond);
+      this.#beyond = longer;
+    }
+    this.#beyond[this.#beyondCount] = isObject ? 1 : 0;
+    this.#beyondCount += 1;
+  }
+
+  /** The innermost container has ended. */
+  pop(): void {
+    if (this.#beyondCount === 0) this.#frames.pop();
+    else this.#beyondCount -= 1;
+  }
+
+  /** To the key of the innermost container, as it stands in a path. */
+  toKey(key: Uint8Array, from: number, end: number, characters: number): void {
+    if (!this.#begin(characters)) return;
+    for (let index = from; index < end; index += 1) this.bytes[this.sizeBytes++] = key[index]!;
+  }
+
+  /** As `toKey`. */
+  toKeyText(key: string): void {
+    const characters = isWithin(key, MAX_FIELD_LENGTH) ? countCharacters(key) : Infinity;
+    if (this.#begin(characters)) this.sizeBytes += this.bytes.write(key, this.sizeBytes, "utf8");
+  }
+
+  /** To the next element of the innermost container, an array. */
+  toNextIndex(): void {
+    if (this.#beyondCount > 0) return;
+    const frame = this.#frames.at(-1)!;
+    const index = String(frame.index);
+    frame.index += 1;
+    if (!this.#begin(index.length)) return;
+    for (let at = 0; at < index.length; at += 1)
+      this.bytes[this.sizeBytes++] = index.charCodeAt(at);
+  }
+
+  /** Behind the path of the innermost container, for a key of so many characters. False when that makes it too long. */
+  #begin(characters: number): boolean {
+    const frame = this.#beyondCount > 0 ? undefined : this.#frames.at(-1);
+    this.isAskable = false;
+    if (frame === undefined) return false;
+    const isFirst = this.#frames.length === 1;
+    const all = isFirst ? characters : frame.characters + 1 + characters;
+    if (all > MAX_FIELD_LENGTH) return false;
+    this.isAskable = true;
+    this.#characters = all;
+    this.sizeBytes = frame.sizeBytes;
+    if (!isFirst) this.bytes[this.sizeBytes++] = DOT;
+    return true;
+  }
+}
