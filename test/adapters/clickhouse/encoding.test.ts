@@ -1,8 +1,11 @@
+import type { ClickHouseClient } from "@clickhouse/client";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { fromHeaderText, writeHeaderText } from "../../../src/adapters/clickhouse/header-text.ts";
+import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { PIECE_BYTES, PiecePool } from "../../../src/adapters/clickhouse/piece-pool.ts";
 import { TabSeparatedWriter } from "../../../src/adapters/clickhouse/tab-separated.ts";
+import { adding, makeEvent } from "../../support/clickhouse-events.ts";
 
 test("headers come back as they were, in their order, whatever their values hold", () => {
   const name = fc.stringMatching(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,8}$/);
@@ -101,6 +104,30 @@ test("memory is used again once it was given back, and what a burst took does no
   expect([...second].filter((memory) => first.has(memory))).toHaveLength(first.size);
   for (let insert = 0; insert < first.size; insert += 1) write(0);
   expect([...memories(write(20))].some((memory) => second.has(memory))).toBe(false);
+});
+
+test("memory of an insert that failed is not written again: its request may still be under way", async () => {
+  const sent: Set<ArrayBufferLike>[] = [];
+  const exec = async ({ values }: { readonly values: AsyncIterable<Buffer> }) => {
+    const memories = new Set<ArrayBufferLike>();
+    for await (const { buffer } of values)
+      if (buffer.byteLength === PIECE_BYTES) memories.add(buffer);
+    sent.push(memories);
+    if (sent.length === 1) throw new Error("the store is gone");
+    return { stream: [] };
+  };
+  const writer = makeEventStoreWriter({ exec } as unknown as ClickHouseClient);
+  const body = Buffer.alloc(PIECE_BYTES / 4);
+  const rows = Array.from({ length: 20 }, (_, seed) => ({
+    event: makeEvent(seed, { body }),
+    addTokens: adding("a"),
+  }));
+  await expect(writer.insertEvents(rows, "lost")).rejects.toThrow("the store is gone");
+  for (const token of ["kept", "next"]) await writer.insertEvents(rows, token);
+  const [lost, kept, next] = sent;
+  expect([...kept!].some((memory) => lost!.has(memory))).toBe(false);
+  expect([...next!].every((memory) => kept!.has(memory))).toBe(true);
+  expect(next!.size).toBeGreaterThan(3);
 });
 
 const LETTERS: Record<string, string> = { t: "\t", n: "\n", r: "\r", "\\": "\\" };
