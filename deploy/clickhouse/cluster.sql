@@ -132,3 +132,5 @@ KILL MUTATION ON CLUSTER 'relay' WHERE database = currentDatabase() AND table = 
        AND NOT is_done AND match(command, 'MATERIALIZE INDEX search_fine\\b') SYNC;
 
 ALTER TABLE events_local ON CLUSTER 'relay' DROP INDEX IF EXISTS search_fine SETTINGS mutations_sync = 0, alter_sync = 0;
+
+ALTER TABLE events_local ON CLUSTER 'relay' MODIFY SETTING merge_selector_base = 10;

@@ -1,6 +1,14 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
-import { createTable, keepCounts, localName, onCluster, replaceIndex, retention } from "./ddl.ts";
+import {
+  createTable,
+  keepCounts,
+  localName,
+  mergeSeldom,
+  onCluster,
+  replaceIndex,
+  retention,
+} from "./ddl.ts";
 import {
   COARSE_TEXT_FILTER,
   EVENTS,
@@ -53,6 +61,11 @@ const MIGRATIONS: readonly Migration[] = [
       ...replaceIndex(EVENTS, FORMER_TEXT_FILTERS.coarse.name, [COARSE_TEXT_FILTER], options),
       ...replaceIndex(EVENTS, FORMER_TEXT_FILTERS.fine.name, [FINE_TEXT_FILTER], options),
     ],
+  },
+  {
+    version: 6,
+    name: "events are merged less often",
+    statements: (options) => mergeSeldom(EVENTS, options),
   },
 ];
 

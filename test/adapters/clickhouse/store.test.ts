@@ -95,6 +95,17 @@ describe("migrations", () => {
     expect(await migrateClickHouse(clickhouse.client, options)).toEqual({ applied: [] });
   });
 
+  test("events are merged less often than by default: each merge makes all filters anew", async () => {
+    const [table] = await clickhouse.client
+      .query({
+        query:
+          "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = 'events'",
+        format: "JSONEachRow",
+      })
+      .then((answer) => answer.json<{ engine_full: string }>());
+    expect(table!.engine_full).toContain("merge_selector_base = 10");
+  });
+
   test("the statements for a cluster are well-formed, replicated and distributed", async () => {
     const statements = schemaStatements({ retentionDays: 30, cluster: "relay" });
     const formatted: string[] = [];
@@ -106,7 +117,7 @@ describe("migrations", () => {
       });
       formatted.push(...(await answer.json<{ text: string }>()).map((row) => row.text));
     }
-    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(28);
+    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(29);
     expect(formatted.filter((text) => text.includes("ReplicatedReplacingMergeTree"))).toHaveLength(
       3,
     );
