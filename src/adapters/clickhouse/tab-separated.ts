@@ -20,6 +20,7 @@ const QUOTED_ESCAPES = ESCAPES.slice();
 QUOTED_ESCAPES[QUOTE] = QUOTE;
 
 const ESCAPED = [TAB, LINE_FEED, CARRIAGE_RETURN, BACKSLASH];
+
 /**
  * Writes rows in ClickHouse's TabSeparated. It holds any bytes, and a line feed never stands inside a row: chDB
  * takes two of them for the end of the rows, and cuts white space off the end, which rules RowBinary out.
