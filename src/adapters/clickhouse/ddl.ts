@@ -45,7 +45,7 @@ export function createTable(table: Table, options: SchemaOptions): readonly stri
 export function keepCounts(table: Table, options: SchemaOptions): readonly string[] {
   if (table.countedBy === null) return [];
   const columns = table.countedBy.join(", ");
-  const alter = `ALTER TABLE ${localName(table, options)}${onCluster(options)}`;
+  const alter = alterTable(table, options);
   return [
     `${alter} MODIFY SETTING deduplicate_merge_projection_mode = 'rebuild'`,
     `${alter} ADD PROJECTION IF NOT EXISTS facets (SELECT ${columns}, count() GROUP BY ${columns})`,
@@ -61,8 +61,7 @@ const MERGE_WIDTH = 10;
 
 /** Statements that have rows merged less often. */
 export function mergeSeldom(table: Table, options: SchemaOptions): readonly string[] {
-  const alter = `ALTER TABLE ${localName(table, options)}${onCluster(options)}`;
-  return [`${alter} MODIFY SETTING merge_selector_base = ${MERGE_WIDTH}`];
+  return [`${alterTable(table, options)} MODIFY SETTING merge_selector_base = ${MERGE_WIDTH}`];
 }
 
 /**
@@ -76,7 +75,7 @@ export function replaceIndex(
   options: SchemaOptions,
 ): readonly string[] {
   const name = localName(table, options);
-  const alter = `ALTER TABLE ${name}${onCluster(options)}`;
+  const alter = alterTable(table, options);
   const added = indexes.map(
     ({ name, definition }) => `ADD INDEX IF NOT EXISTS ${name} ${definition}`,
   );
@@ -93,6 +92,10 @@ export function replaceIndex(
 /** Parts of a day are dropped whole, once their last row is older than the retention. */
 export function retention(table: Table, options: SchemaOptions): string {
   return `toDateTime(${table.day}) + toIntervalDay(${options.retentionDays})`;
+}
+
+function alterTable(table: Table, options: SchemaOptions): string {
+  return `ALTER TABLE ${localName(table, options)}${onCluster(options)}`;
 }
 
 export function localName(table: Table, options: SchemaOptions): string {
