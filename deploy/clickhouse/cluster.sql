@@ -134,3 +134,15 @@ KILL MUTATION ON CLUSTER 'relay' WHERE database = currentDatabase() AND table = 
 ALTER TABLE events_local ON CLUSTER 'relay' DROP INDEX IF EXISTS search_fine SETTINGS mutations_sync = 0, alter_sync = 0;
 
 ALTER TABLE events_local ON CLUSTER 'relay' MODIFY SETTING merge_selector_base = 10;
+
+ALTER TABLE events_local ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS details Array(Nullable(String)) DEFAULT [toString(endpoint_id), toString(provider), toString(method), path, query, content_type, source_ip, toString(signature_valid), verification_error, toString(reason), toString(body_stored), toString(payload_size)] CODEC(ZSTD(1));
+
+ALTER TABLE events_local ON CLUSTER 'relay' MATERIALIZE COLUMN details SETTINGS mutations_sync = 0;
+
+ALTER TABLE events ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS details Array(Nullable(String)) DEFAULT [toString(endpoint_id), toString(provider), toString(method), path, query, content_type, source_ip, toString(signature_valid), verification_error, toString(reason), toString(body_stored), toString(payload_size)] CODEC(ZSTD(1));
+
+ALTER TABLE attempts_local ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS details Array(Nullable(String)) DEFAULT [toString(destination_id), toString(endpoint_id), toString(toUnixTimestamp64Milli(attempted_at)), toString(run), toString(try_number), toString(deferral), toString(receiver_url), toString(http_status), toString(latency_ms), toString(status), toString(toUnixTimestamp64Milli(next_retry_at))] CODEC(ZSTD(1));
+
+ALTER TABLE attempts_local ON CLUSTER 'relay' MATERIALIZE COLUMN details SETTINGS mutations_sync = 0;
+
+ALTER TABLE attempts ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS details Array(Nullable(String)) DEFAULT [toString(destination_id), toString(endpoint_id), toString(toUnixTimestamp64Milli(attempted_at)), toString(run), toString(try_number), toString(deferral), toString(receiver_url), toString(http_status), toString(latency_ms), toString(status), toString(toUnixTimestamp64Milli(next_retry_at))] CODEC(ZSTD(1));

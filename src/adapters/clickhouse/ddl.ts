@@ -65,6 +65,24 @@ export function mergeSeldom(table: Table, options: SchemaOptions): readonly stri
 }
 
 /**
+ * Statements that keep the details of each row in one column; parts that exist already get it in the background, and give it from the
+ * other columns until then. A distributed table makes what an insert leaves out by itself, so it knows the column as well.
+ */
+export function keepDetails(table: Table, options: SchemaOptions): readonly string[] {
+  if (table.details === null) return [];
+  const texts = Object.values(table.details).join(", ");
+  const add = `ADD COLUMN IF NOT EXISTS details Array(Nullable(String)) DEFAULT [${texts}] CODEC(ZSTD(1))`;
+  const alter = alterTable(table, options);
+  const statements = [
+    `${alter} ${add}`,
+    `${alter} MATERIALIZE COLUMN details SETTINGS mutations_sync = 0`,
+  ];
+  if (options.cluster !== undefined)
+    statements.push(`ALTER TABLE ${table.name}${onCluster(options)} ${add}`);
+  return statements;
+}
+
+/**
  * Statements that replace the skip index `former` by others; parts that exist already get these in the background. The former one
  * cannot be dropped while it is still being made for such parts, so that work is ended first.
  */

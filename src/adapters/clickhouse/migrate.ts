@@ -3,6 +3,7 @@ import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
 import {
   createTable,
   keepCounts,
+  keepDetails,
   localName,
   mergeSeldom,
   onCluster,
@@ -66,6 +67,11 @@ const MIGRATIONS: readonly Migration[] = [
     version: 6,
     name: "events are merged less often",
     statements: (options) => mergeSeldom(EVENTS, options),
+  },
+  {
+    version: 7,
+    name: "what is shown of one row in one column",
+    statements: (options) => TABLES.flatMap((table) => keepDetails(table, options)),
   },
 ];
 

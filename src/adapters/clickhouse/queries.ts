@@ -30,7 +30,7 @@ import {
 } from "./query-sql.ts";
 import { withReadDeadline } from "./read-deadline.ts";
 import { ReadShares } from "./read-shares.ts";
-import { inOrderOfTries, toAttempt, toEvent, type AttemptJson, type EventJson } from "./rows.ts";
+import { toAttempts, toEvent, type AttemptJson, type EventJson } from "./rows.ts";
 import { isAccessDenied, toStoreError } from "./store-error.ts";
 
 export interface QueryLimits {
@@ -194,7 +194,7 @@ export function makeEventStoreReader(
     fannedOut: (orgId, keys) => idsOf(SELECT_FANNED_OUT, orgId, keys),
     async attempts(orgId, key) {
       const rows = await lookUp<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
-      return rows.sort(inOrderOfTries).map((row) => toAttempt(row, orgId, key));
+      return toAttempts(rows, orgId, key);
     },
     async destinations(orgId, key) {
       const rows = await lookUp<FanoutJson>(SELECT_FANOUTS, keyParameters(orgId, key));

@@ -3,50 +3,35 @@ import type { EventListItem } from "../../domain/event-query.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { EventKey, StoredAttempt } from "../../domain/event-store.ts";
 import { fromHeaderText } from "./header-text.ts";
+import { ATTEMPT_DETAILS, EVENT_DETAILS } from "./schema.ts";
 
 /** Rows as ClickHouse writes them in JSONEachRow. */
-export interface ItemJson extends EventColumns {
+export interface ItemJson {
   readonly id: string;
   readonly org_id: string;
-  readonly received_at_ms: number;
-}
-
-interface EventColumns {
   readonly endpoint_id: string;
   readonly provider: Provider;
+  readonly received_at_ms: number;
   readonly signature_valid: boolean;
   readonly verification_error: string | null;
   readonly payload_size: number;
 }
 
 /** Without the columns that its key tells. */
-export interface EventJson extends EventColumns {
-  readonly method: string;
-  readonly path: string;
-  readonly query: string;
+export interface EventJson {
+  readonly details: DetailsJson;
   readonly headers: string;
-  readonly content_type: string | null;
-  readonly source_ip: string;
-  readonly reason: string;
-  readonly body_stored: boolean;
   readonly payload_base64: string;
 }
 
 export interface AttemptJson {
   readonly id: string;
-  readonly destination_id: string;
-  readonly endpoint_id: string;
-  readonly attempted_at_ms: number;
-  readonly run: string;
-  readonly try_number: number;
-  readonly deferral: number;
-  readonly receiver_url: string;
-  readonly http_status: number;
+  readonly details: DetailsJson;
   readonly response_body: string;
-  readonly latency_ms: number;
-  readonly status: AttemptStatus;
-  readonly next_retry_at_ms: number | null;
 }
+
+/** In the order of `EVENT_DETAILS` and `ATTEMPT_DETAILS`. */
+type DetailsJson = readonly (string | null)[];
 
 export function toItem(row: ItemJson): EventListItem {
   return {
@@ -62,45 +47,109 @@ export function toItem(row: ItemJson): EventListItem {
 }
 
 export function toEvent(row: EventJson, orgId: string, key: EventKey): EventRecord {
+  const details = readDetails(EVENT_DETAILS, row.details);
   return {
-    ...toItem({ ...row, id: key.id, org_id: orgId, received_at_ms: key.receivedAtMs }),
-    method: row.method,
-    path: row.path,
-    query: row.query,
+    id: key.id,
+    orgId,
+    receivedAtMs: key.receivedAtMs,
+    endpointId: details.text("endpoint_id"),
+    provider: details.text("provider") as Provider,
+    signatureValid: details.bool("signature_valid"),
+    verificationError: details.nullable("verification_error"),
+    payloadSizeBytes: details.number("payload_size"),
+    method: details.text("method"),
+    path: details.text("path"),
+    query: details.text("query"),
     headers: fromHeaderText(row.headers),
-    contentType: row.content_type,
-    sourceIp: row.source_ip,
-    reason: row.reason,
-    bodyStored: row.body_stored,
+    contentType: details.nullable("content_type"),
+    sourceIp: details.text("source_ip"),
+    reason: details.text("reason"),
+    bodyStored: details.bool("body_stored"),
     body: Buffer.from(row.payload_base64, "base64"),
   };
 }
 
-/** Oldest first; the same order as `position` in the summaries' statement. */
-export function inOrderOfTries(a: AttemptJson, b: AttemptJson): number {
+/** Oldest first: the same order as `position` in the summaries' statement. */
+export function toAttempts(
+  rows: readonly AttemptJson[],
+  orgId: string,
+  key: EventKey,
+): readonly StoredAttempt[] {
+  return rows
+    .map((row) => {
+      const details = readDetails(ATTEMPT_DETAILS, row.details);
+      return {
+        deferral: details.number("deferral"),
+        attempt: toAttempt(row, details, orgId, key),
+      };
+    })
+    .sort(inOrderOfTries)
+    .map(({ attempt }) => attempt);
+}
+
+interface PlacedAttempt {
+  readonly deferral: number;
+  readonly attempt: StoredAttempt;
+}
+
+function inOrderOfTries(one: PlacedAttempt, other: PlacedAttempt): number {
+  const [a, b] = [one.attempt, other.attempt];
   return (
-    a.attempted_at_ms - b.attempted_at_ms ||
-    a.try_number - b.try_number ||
-    a.deferral - b.deferral ||
+    a.attemptedAtMs - b.attemptedAtMs ||
+    a.tryNumber - b.tryNumber ||
+    one.deferral - other.deferral ||
     (a.id < b.id ? -1 : 1)
   );
 }
 
-export function toAttempt(row: AttemptJson, orgId: string, key: EventKey): StoredAttempt {
+function toAttempt(
+  row: AttemptJson,
+  details: DetailsReader<keyof typeof ATTEMPT_DETAILS>,
+  orgId: string,
+  key: EventKey,
+): StoredAttempt {
+  const nextRetryAt = details.nullable("next_retry_at_ms");
   return {
     id: row.id,
     eventId: key.id,
-    destinationId: row.destination_id,
-    endpointId: row.endpoint_id,
+    destinationId: details.text("destination_id"),
+    endpointId: details.text("endpoint_id"),
     orgId,
-    run: row.run,
-    tryNumber: row.try_number,
-    attemptedAtMs: row.attempted_at_ms,
-    receiverUrl: row.receiver_url,
-    httpStatus: row.http_status,
+    run: details.text("run"),
+    tryNumber: details.number("try_number"),
+    attemptedAtMs: details.number("attempted_at_ms"),
+    receiverUrl: details.text("receiver_url"),
+    httpStatus: details.number("http_status"),
     responseBody: row.response_body,
-    latencyMs: row.latency_ms,
-    status: row.status,
-    nextRetryAtMs: row.next_retry_at_ms,
+    latencyMs: details.number("latency_ms"),
+    status: details.text("status") as AttemptStatus,
+    nextRetryAtMs: nextRetryAt === null ? null : Number(nextRetryAt),
+  };
+}
+
+interface DetailsReader<Name extends string> {
+  nullable(name: Name): string | null;
+  text(name: Name): string;
+  number(name: Name): number;
+  bool(name: Name): boolean;
+}
+
+/** Gives details by their names. @throws {RangeError} for one that must be there and is not */
+function readDetails<Name extends string>(
+  names: Readonly<Record<Name, string>>,
+  values: DetailsJson,
+): DetailsReader<Name> {
+  const order = Object.keys(names);
+  const nullable = (name: Name): string | null => values[order.indexOf(name)] ?? null;
+  const text = (name: Name): string => {
+    const value = nullable(name);
+    if (value === null) throw new RangeError(`the event store gave no ${name}`);
+    return value;
+  };
+  return {
+    nullable,
+    text,
+    number: (name) => Number(text(name)),
+    bool: (name) => text(name) === "true",
   };
 }

@@ -26,7 +26,44 @@ export interface Table {
   readonly settings: string;
   /** Rows are counted by these columns as they are written and merged; null where nobody asks for counts. */
   readonly countedBy: readonly string[] | null;
+  /** What is shown of one row by itself, as texts in one column; null where that is not asked for. */
+  readonly details: Details | null;
 }
+
+/**
+ * The expression of each, in the order of the texts in the column `details`. A statement pays a quarter of a millisecond for each
+ * column that it reads, however few rows: an event with its attempts took 16 ms of the engine, and takes 12 from these.
+ */
+export type Details = Readonly<Record<string, string>>;
+
+export const EVENT_DETAILS = {
+  endpoint_id: "toString(endpoint_id)",
+  provider: "toString(provider)",
+  method: "toString(method)",
+  path: "path",
+  query: "query",
+  content_type: "content_type",
+  source_ip: "source_ip",
+  signature_valid: "toString(signature_valid)",
+  verification_error: "verification_error",
+  reason: "toString(reason)",
+  body_stored: "toString(body_stored)",
+  payload_size: "toString(payload_size)",
+} as const satisfies Details;
+
+export const ATTEMPT_DETAILS = {
+  destination_id: "toString(destination_id)",
+  endpoint_id: "toString(endpoint_id)",
+  attempted_at_ms: "toString(toUnixTimestamp64Milli(attempted_at))",
+  run: "toString(run)",
+  try_number: "toString(try_number)",
+  deferral: "toString(deferral)",
+  receiver_url: "toString(receiver_url)",
+  http_status: "toString(http_status)",
+  latency_ms: "toString(latency_ms)",
+  status: "toString(status)",
+  next_retry_at_ms: "toString(toUnixTimestamp64Milli(next_retry_at))",
+} as const satisfies Details;
 
 /**
  * What free text is searched in, payload and header lines.
@@ -148,6 +185,7 @@ export const EVENTS: Table = {
   shardBy: "cityHash64(id)",
   settings: "index_granularity = 2048, index_granularity_bytes = 1048576",
   countedBy: ["org_id", "endpoint_id", "provider", "signature_valid"],
+  details: EVENT_DETAILS,
 };
 
 export const ATTEMPTS: Table = {
@@ -178,6 +216,7 @@ export const ATTEMPTS: Table = {
   shardBy: "cityHash64(event_id)",
   settings: "index_granularity = 2048",
   countedBy: ["org_id", "endpoint_id", "provider", "signature_valid", "status"],
+  details: ATTEMPT_DETAILS,
 };
 
 export const FANOUTS: Table = {
@@ -195,6 +234,7 @@ export const FANOUTS: Table = {
   shardBy: "cityHash64(event_id)",
   settings: "index_granularity = 2048",
   countedBy: null,
+  details: null,
 };
 
 export const TABLES = [EVENTS, ATTEMPTS, FANOUTS] as const;

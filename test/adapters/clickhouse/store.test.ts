@@ -28,6 +28,7 @@ import { readingOf } from "../../../src/adapters/clickhouse/reading.ts";
 import { INDEXED_TEXT, SEARCH_TEXT, TABLES } from "../../../src/adapters/clickhouse/schema.ts";
 import { sipHash64 } from "../../../src/adapters/clickhouse/sip-hash.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
+import type { Attempt } from "../../../src/domain/attempt.ts";
 import type {
   EventStoreReader,
   EventStoreWriter,
@@ -76,6 +77,18 @@ const withDisposal = (client: ClickHouseClient) => ({
   [Symbol.asyncDispose]: () => client.close(),
 });
 
+const shownOf = (attempt: Attempt) => {
+  const {
+    provider: _,
+    signatureValid: _2,
+    eventReceivedAtMs: _3,
+    trigger: _4,
+    deferral: _5,
+    ...shown
+  } = attempt;
+  return shown;
+};
+
 const rows = async (table: string): Promise<number> => {
   const answer = await clickhouse.client.query({
     query: `SELECT count() AS count FROM ${table}`,
@@ -117,7 +130,7 @@ describe("migrations", () => {
       });
       formatted.push(...(await answer.json<{ text: string }>()).map((row) => row.text));
     }
-    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(29);
+    expect(formatted.filter((text) => text.includes("ON CLUSTER relay"))).toHaveLength(35);
     expect(formatted.filter((text) => text.includes("ReplicatedReplacingMergeTree"))).toHaveLength(
       3,
     );
@@ -197,6 +210,64 @@ describe("migrations", () => {
     expect(await migrateClickHouse(client, options)).toEqual({ applied: [] });
     await client.command({ query: "SYSTEM START MERGES old.events" });
     expect(await makeEventStoreReader(client).count("org_a", { terms: [], token: "a\0b" })).toBe(3);
+  });
+
+  test("an event of an older schema and its attempts read the same before their details are gathered, after it, and as a new one", async () => {
+    await clickhouse.client.command({ query: "CREATE DATABASE IF NOT EXISTS apart" });
+    await using apart = withDisposal(connectClickHouse(clickhouse.url.replace(/\w+$/, "apart")));
+    const { client } = apart;
+    const options = { retentionDays: 3_000 };
+    for (const query of TABLES.flatMap((table) => createTable(table, options)))
+      await client.command({ query });
+    const rejected = {
+      signatureValid: false,
+      verificationError: "no \"header\",\n\tor '\\' \u{1f642}",
+      reason: "signature_missing",
+      contentType: null,
+      query: "a=%F0&b='",
+      body: Buffer.from([0, 0xff, 0x0a]),
+    };
+    const stored = [makeEvent(1), makeEvent(2, rejected)];
+    const tries = [
+      makeAttempt(stored[0]!, { id: "att_a", status: "failed", nextRetryAtMs: BASE_TIME_MS + 1 }),
+      makeAttempt(stored[0]!, { id: "att_b", attemptedAtMs: BASE_TIME_MS + 5_000, httpStatus: 0 }),
+    ];
+    const record = async (token: string): Promise<void> => {
+      const rows = stored.map((event) => ({ event, addTokens: adding() }));
+      await makeEventStoreWriter(client).insertEvents(rows, token);
+      await makeEventStoreWriter(client).insertAttempts(tries, token);
+    };
+    const read = (): Promise<unknown> =>
+      Promise.all(
+        stored.map(async (event) => ({
+          event: await makeEventStoreReader(client).event(event.orgId, event),
+          attempts: await makeEventStoreReader(client).attempts(event.orgId, event),
+        })),
+      );
+    const expected = [
+      { event: stored[0], attempts: tries.map(shownOf) },
+      { event: stored[1], attempts: [] },
+    ];
+    await record("former");
+    await client.command({ query: "SYSTEM STOP MERGES apart.events" });
+    await client.command({ query: "SYSTEM STOP MERGES apart.attempts" });
+    await migrateClickHouse(client, options);
+    expect(await read()).toEqual(expected);
+    await client.command({ query: "SYSTEM START MERGES apart.events" });
+    await client.command({ query: "SYSTEM START MERGES apart.attempts" });
+    await waitFor("the details of former parts", async () => {
+      const answer = await client.query({
+        query:
+          "SELECT count() AS left FROM system.mutations WHERE database = 'apart' AND NOT is_done",
+        format: "JSONEachRow",
+      });
+      return (await answer.json<{ left: number }>())[0]!.left === 0;
+    });
+    expect(await read()).toEqual(expected);
+    for (const table of ["events", "attempts"])
+      await client.command({ query: `TRUNCATE TABLE ${table}` });
+    await record("new");
+    expect(await read()).toEqual(expected);
   });
 
   test("leaves are hashed here as ClickHouse hashes them", async () => {
