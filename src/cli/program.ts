@@ -1,9 +1,11 @@
 import { Command, CommanderError, Option } from "commander";
+import { ApiError } from "../client/api-error.ts";
 import { LogError } from "../domain/log.ts";
 import { RelayError, UsageError } from "../domain/errors.ts";
 import { ROLES } from "../config/value-types.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { printLine, type CommandIo } from "./io.ts";
+import type { ReplayOptions } from "./replay.ts";
 
 const VERIFY_HELP = `
 A line, with the endpoint's settings and the request as it came:
@@ -98,6 +100,24 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
       await reencryptSecrets(io, options);
     });
   program
+    .command("replay")
+    .description(
+      "deliver again what died at a destination, through the management API; prints the events, oldest first",
+    )
+    .requiredOption("--destination <id>", "destination (dst_…) whose receiver was down")
+    .option("--from <time>", "events received at this time or later, such as 2026-11-24T09:00:00Z")
+    .option("--to <time>", "events received before this time (default: now)")
+    .option("--url <url>", "management API (default: http://localhost:<RELAY_API_PORT>)")
+    .option(
+      "--key-file <path>",
+      "file with an API key (default: RELAY_BOOTSTRAP_API_KEY, or first-api-key in RELAY_DATA_DIR)",
+    )
+    .option("--dry-run", "only print what would be replayed")
+    .action(async (options: ReplayOptions) => {
+      const { replay } = await import("./replay.ts");
+      setExitCode(await replay(io, options));
+    });
+  program
     .command("demo")
     .description(
       "run a whole relay in a temporary directory, send it good and forged webhooks, and show what became of them",
@@ -167,7 +187,7 @@ function report(error: unknown, io: CommandIo): number {
     printLine(io.stderr, `relay: ${error.message}`);
     return EXIT.badUsage;
   }
-  if (error instanceof RelayError || error instanceof LogError)
+  if (error instanceof RelayError || error instanceof LogError || error instanceof ApiError)
     printLine(io.stderr, `relay: ${error.message}`);
   else printLine(io.stderr, `relay: ${describe(error)}`);
   return EXIT.failed;

@@ -1,0 +1,148 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { ApiError } from "../client/api-error.ts";
+import { makeClient, type Client } from "../client/client.ts";
+import type { Attempt } from "../client/types.ts";
+import { loadConfig } from "../config/load-config.ts";
+import { systemReason, UsageError } from "../domain/errors.ts";
+import { printLine, type CommandIo } from "./io.ts";
+
+export interface ReplayOptions {
+  readonly destination: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly url?: string;
+  readonly keyFile?: string;
+  readonly dryRun?: boolean;
+}
+
+const PAGE_LIMIT = 100;
+const AT_ONCE = 4;
+/** A busy relay is asked again so often, after what its `Retry-After` says. */
+const MOST_TRIES = 10;
+const DEFAULT_RETRY_AFTER_SECONDS = 1;
+
+/**
+ * `relay replay`: what ended `dead` at one destination, and was not delivered by a later replay, is enqueued again, oldest first.
+ * Prints the id of each such event, and at the end how many there were. 1 when it was interrupted.
+ * @throws {UsageError} when there is no API key
+ * @throws {ApiError} what the management API refuses
+ */
+export async function replay(io: CommandIo, options: ReplayOptions): Promise<number> {
+  const client = await openClient(io, options);
+  await client.destinations.get(options.destination);
+  try {
+    await replayAll(io, client, options, await findDeadEvents(client, options, io.signal));
+    return 0;
+  } catch (error) {
+    if (!io.signal.aborted) throw error;
+    printLine(io.stderr, "relay: interrupted; run it again for the rest once these have ended");
+    return 1;
+  }
+}
+
+async function replayAll(
+  { stdout, stderr, signal }: CommandIo,
+  client: Client,
+  { destination, dryRun = false }: ReplayOptions,
+  eventIds: readonly string[],
+): Promise<void> {
+  const replayOne = async (eventId: string): Promise<boolean> => {
+    const attempts = await patiently(signal, () => client.events.attempts(eventId));
+    if (!isDeadAt(destination, attempts)) return false;
+    if (!dryRun) await patiently(signal, () => client.events.replayTo(eventId, destination));
+    return true;
+  };
+  let replayed = 0;
+  let passed = 0;
+  try {
+    for (let from = 0; from < eventIds.length; from += AT_ONCE) {
+      signal.throwIfAborted();
+      const group = eventIds.slice(from, from + AT_ONCE);
+      const results = await Promise.allSettled(group.map(replayOne));
+      for (const [index, result] of results.entries()) {
+        if (result.status === "rejected") continue;
+        if (result.value) {
+          printLine(stdout, group[index]);
+          replayed += 1;
+        } else passed += 1;
+      }
+      const failed = results.find((result) => result.status === "rejected");
+      if (failed !== undefined) throw failed.reason;
+    }
+  } finally {
+    const what = dryRun ? "would be replayed" : "enqueued again";
+    printLine(
+      stderr,
+      `${destination}: ${replayed} dead deliveries ${what}, ${passed} were delivered or are tried again since`,
+    );
+  }
+}
+
+async function openClient(
+  { env }: CommandIo,
+  { url, keyFile }: Pick<ReplayOptions, "url" | "keyFile">,
+): Promise<Client> {
+  const { api, bootstrap, dataDir } = loadConfig(env);
+  const baseUrl = url ?? `http://localhost:${api.port}`;
+  if (!URL.canParse(baseUrl))
+    throw new UsageError("--url must be the management API's, such as http://localhost:8080");
+  if (keyFile === undefined && bootstrap.apiKey !== null)
+    return makeClient({ baseUrl, apiKey: bootstrap.apiKey });
+  const path = keyFile ?? join(dataDir, "first-api-key");
+  try {
+    return makeClient({ baseUrl, apiKey: (await readFile(path, "utf8")).trim() });
+  } catch (cause) {
+    throw new UsageError(
+      `no API key can be read from ${path} (${systemReason(cause)}): name a file that holds one by --key-file (relay keys create prints one)`,
+      { cause },
+    );
+  }
+}
+
+/** Oldest first. What dies from now on is left out, so that pages do not move. */
+async function findDeadEvents(
+  client: Client,
+  { destination, from, to = new Date().toISOString() }: ReplayOptions,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const ids: string[] = [];
+  const search = {
+    destination_id: destination,
+    attempt_status: "dead",
+    to,
+    ...(from === undefined ? {} : { from }),
+    limit: PAGE_LIMIT,
+  } as const;
+  for (let page = 1; ; page += 1) {
+    signal.throwIfAborted();
+    const { data, pagination } = await patiently(signal, () =>
+      client.events.search({ ...search, page }),
+    );
+    ids.push(...data.map(({ id }) => id));
+    if (!pagination.has_next) return ids.reverse();
+  }
+}
+
+/** @param attempts oldest first */
+function isDeadAt(destination: string, attempts: readonly Attempt[]): boolean {
+  const latest = attempts.findLast(
+    ({ destination_id, status }) => destination_id === destination && status !== "rate_limited",
+  );
+  return latest?.status === "dead";
+}
+
+/** Asks again where the relay is busy, or one of its stores is away. @throws {ApiError} what it says in the end */
+async function patiently<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1)
+    try {
+      return await ask();
+    } catch (error) {
+      const isBusy = error instanceof ApiError && (error.status === 429 || error.status === 503);
+      if (!isBusy || tries === MOST_TRIES || signal.aborted) throw error;
+      await pause((error.retryAfterSeconds ?? DEFAULT_RETRY_AFTER_SECONDS) * 1_000, null, {
+        signal,
+      });
+    }
+}

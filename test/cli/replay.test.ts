@@ -1,0 +1,197 @@
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { replay } from "../../src/cli/replay.ts";
+import { startReceiver, type Receiver } from "../support/receiver.ts";
+import { makeRelayProcess, runRelay, type RelayProcess } from "../support/relay-process.ts";
+import { freePorts } from "../support/stores/free-port.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+describe("relay replay", () => {
+  let relay: RelayProcess;
+  let receiver: Receiver;
+  let isDown = true;
+  let destination = "";
+  let url = "";
+
+  beforeAll(async () => {
+    receiver = await startReceiver(({ path }) => (isDown || path === "/dead" ? 500 : 200));
+    relay = await makeRelayProcess();
+    await relay.start();
+    const project = await relay.client.projects.create({ name: "Replay" });
+    const endpoint = await relay.client.endpoints.create(project.id, {
+      name: "Replay",
+      provider: "custom",
+      verification_method: "none",
+    });
+    url = endpoint.url;
+    const make = async (path: string): Promise<string> => {
+      const body = { name: path, receiver_url: receiver.url + path, retry_max_attempts: 0 };
+      return (await relay.client.destinations.create(endpoint.id, body)).id;
+    };
+    destination = await make("/hook");
+    await make("/dead");
+  }, 60_000);
+  afterAll(async () => {
+    await relay[Symbol.asyncDispose]();
+    await receiver[Symbol.asyncDispose]();
+  });
+
+  const send = async (body: string): Promise<string> => {
+    const answer = await fetch(url, { method: "POST", body });
+    return ((await answer.json()) as { data: { event_id: string } }).data.event_id;
+  };
+  const statusesOf = async (eventId: string): Promise<string[]> =>
+    (await relay.client.events.attempts(eventId))
+      .filter((attempt) => attempt.destination_id === destination)
+      .map(({ status }) => status);
+  const run = (...args: string[]) => runRelay(["replay", ...args], relay.env);
+
+  it("delivers again what died at the destination, oldest first, and nothing twice once it was delivered", async () => {
+    const died: string[] = [];
+    for (const body of ["one", "two", "three"]) died.push(await send(body));
+    for (const id of died)
+      await waitFor("a dead delivery", async () => (await statusesOf(id)).includes("dead"));
+    isDown = false;
+    const delivered = await send("four");
+    await waitFor("a delivery", async () => (await statusesOf(delivered)).includes("delivered"));
+
+    const planned = await run("--destination", destination, "--dry-run");
+    expect(planned.stdout.trim().split("\n")).toEqual(died);
+    expect(planned.stderr).toBe(
+      `${destination}: 3 dead deliveries would be replayed, 0 were delivered or are tried again since\n`,
+    );
+    expect(await statusesOf(died[0]!)).toEqual(["dead"]);
+
+    const { receivedAt } = await relay.client.events
+      .get(died[1]!)
+      .then((event) => ({ receivedAt: event.received_at }));
+    const later = await run("--destination", destination, "--from", receivedAt);
+    expect({ code: later.code, ids: later.stdout.trim().split("\n") }).toEqual({
+      code: 0,
+      ids: died.slice(1),
+    });
+    for (const id of died.slice(1))
+      await waitFor("a replay", async () => (await statusesOf(id)).includes("delivered"));
+
+    const all = await run("--destination", destination);
+    expect(all.stdout.trim().split("\n")).toEqual([died[0]]);
+    expect(all.stderr).toContain("1 dead deliveries enqueued again, 2 were delivered");
+    await waitFor("a replay", async () => (await statusesOf(died[0]!)).includes("delivered"));
+    expect(await statusesOf(died[0]!)).toEqual(["dead", "delivered"]);
+    const replays = receiver.requests.filter(
+      ({ headers }) => headers["x-relay-trigger"] === "replay",
+    );
+    expect(replays.map(({ path }) => path)).toEqual(["/hook", "/hook", "/hook"]);
+  }, 60_000);
+
+  it("says in one line what is wrong: an unknown destination, a wrong key or time, no key, nobody there", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "relay-replay-"));
+    const keyFile = join(dir, "key");
+    await writeFile(keyFile, "rk_unknown0_0123456789abcdefghijklmnop\n");
+    const [port = 0] = await freePorts(1);
+    try {
+      for (const { args, env = relay.env, code, says } of [
+        { args: ["--destination", "dst_01HZZZZZZZZZZZZZZZZZZZZZZZ"], code: 1, says: /^relay: .+$/ },
+        { args: ["--destination", destination, "--key-file", keyFile], code: 1, says: /key/ },
+        { args: ["--destination", destination, "--from", "yesterday"], code: 1, says: /from/ },
+        {
+          args: ["--destination", destination],
+          env: { RELAY_DATA_DIR: dir },
+          code: 2,
+          says: /first-api-key \(ENOENT\): name a file that holds one by --key-file/,
+        },
+        {
+          args: ["--destination", destination, "--url", "localhost"],
+          code: 2,
+          says: /--url must be the management API's/,
+        },
+        {
+          args: ["--destination", destination, "--url", `http://127.0.0.1:${port}`],
+          code: 1,
+          says: /does not answer: is it running\?/,
+        },
+        { args: [], code: 2, says: /--destination/ },
+      ] as const) {
+        const ended = await runRelay(["replay", ...args], env);
+        expect({ args, code: ended.code, stdout: ended.stdout }).toEqual({
+          args,
+          code,
+          stdout: "",
+        });
+        expect(ended.stderr.trim().split("\n")).toEqual([expect.stringMatching(says)]);
+      }
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  }, 60_000);
+
+  it("asks a busy relay again, and tells what is done when it stays busy or is interrupted", async () => {
+    const stop = new AbortController();
+    let stopAt = "";
+    const asked: string[] = [];
+    /** Answers left to be 503, by the end of the path. */
+    const busy = new Map([["events", 1]]);
+    const server = createServer((request, response) => {
+      const [path = ""] = (request.url ?? "").split("?");
+      const name = path.split("/").at(-1)!;
+      asked.push(`${request.method} ${path}`);
+      if (path === stopAt) stop.abort();
+      const left = busy.get(name) ?? 0;
+      busy.set(name, left - 1);
+      const pagination = { page: 1, limit: 100, total: 6, total_pages: 1, has_next: false };
+      const dead = [{ destination_id: "dst_1", status: "dead" }];
+      const events = [6, 5, 4, 3, 2, 1].map((n) => ({ id: `evt_${n}` }));
+      const data = name === "events" ? events : name === "attempts" ? dead : {};
+      response.writeHead(left > 0 ? 503 : 200, { "retry-after": "0" });
+      response.end(
+        JSON.stringify(
+          left > 0 ? { error: { code: "unavailable", message: "away" } } : { data, pagination },
+        ),
+      );
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const replayed = async (signal: AbortSignal) => {
+      const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+      const env = { RELAY_BOOTSTRAP_API_KEY: "rk_testtest_0123456789abcdefghijklmnop" };
+      const io = { argv: [], env, signal, stdin: new PassThrough(), stdout, stderr };
+      const code = await replay(io, { destination: "dst_1", url }).catch((error: Error) => error);
+      const read = (stream: PassThrough): string => String(stream.read() ?? "");
+      return { code, stdout: read(stdout), stderr: read(stderr) };
+    };
+    try {
+      busy.set("replay", 40);
+      const gaveUp = await replayed(new AbortController().signal);
+      expect(gaveUp).toEqual({
+        code: expect.objectContaining({ status: 503, message: "away" }),
+        stdout: "",
+        stderr:
+          "dst_1: 0 dead deliveries enqueued again, 0 were delivered or are tried again since\n",
+      });
+      expect(asked.filter((one) => one === "GET /events")).toHaveLength(2);
+      expect(
+        asked.filter((one) => one === "POST /events/evt_1/destinations/dst_1/replay"),
+      ).toHaveLength(10);
+
+      busy.set("replay", 0);
+      stopAt = "/events/evt_2/attempts";
+      const interrupted = await replayed(stop.signal);
+      expect(interrupted).toEqual({
+        code: 1,
+        stdout: "evt_1\nevt_2\nevt_3\nevt_4\n",
+        stderr:
+          "dst_1: 4 dead deliveries enqueued again, 0 were delivered or are tried again since\n" +
+          "relay: interrupted; run it again for the rest once these have ended\n",
+      });
+    } finally {
+      server.close();
+    }
+  });
+});
