@@ -1,4 +1,4 @@
-import { Buffer } from "node:buffer";
+import { headerBytes } from "../adapters/undici/header-bytes.ts";
 import type { TestAnswer, TestRequest } from "../management/ports.ts";
 
 /** Longer than ingest takes at most. */
@@ -10,7 +10,7 @@ export async function postTest(request: TestRequest): Promise<TestAnswer> {
   try {
     const response = await fetch(request.url, {
       method: request.method,
-      headers: request.headers.map(([name, value]): [string, string] => [name, asUtf8(value)]),
+      headers: request.headers.map(([name, value]): [string, string] => [name, headerBytes(value)]),
       body: new Uint8Array(request.body),
       redirect: "manual",
       signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -24,11 +24,6 @@ export async function postTest(request: TestRequest): Promise<TestAnswer> {
   } catch (error) {
     return { kind: "unreachable", reason: reasonOf(error) };
   }
-}
-
-/** One character for each byte: `fetch` would write é as one byte, which ingest cannot read. */
-function asUtf8(value: string): string {
-  return Buffer.from(value, "utf8").toString("latin1");
 }
 
 /** In fixed words and the error's code: messages of the HTTP client quote headers, which hold the secret. */

@@ -2,6 +2,7 @@ import type { CidrList } from "../../domain/ip.ts";
 import { boundedText } from "./bounded-text.ts";
 import { DeadlineError, Exchange, type RequestToSend } from "./exchange.ts";
 import { ConnectFailedError, failureReason } from "./failure-reason.ts";
+import { headerBytes } from "./header-bytes.ts";
 import { PoolCache } from "./pool-cache.ts";
 import { ReceiverGuard, ReceiverRefusedError, type ReceiverCheck } from "./receiver-guard.ts";
 import { makeSystemResolver, type ResolveHost } from "./resolve-host.ts";
@@ -95,7 +96,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
         const toSend: RequestToSend = {
           method: "POST",
           path: url.pathname + url.search,
-          headers: request.headers.flat(),
+          headers: request.headers.flatMap(([name, value]) => [name, headerBytes(value)]),
           body: request.body,
         };
         const answer = await pools.use(request.url, receiver, (pool) =>

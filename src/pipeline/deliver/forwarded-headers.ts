@@ -28,7 +28,8 @@ const PROOF = /signature|hmac|token|secret|auth|password|passwd|api-?key|credent
 const NEVER =
   /^(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|authorization|cookie|proxy-.*|forwarded|via|x-real-ip|x-forwarded-.*|webhook-(?:id|timestamp|signature)|user-agent|x-relay-.*)$/;
 const SAFE_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
-const SAFE_VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
+/** Of U+FFFD nobody knows which bytes came. */
+const SAFE_VALUE = /^[\t\u0020-\u007e\u0080-\ufffc\ufffe\uffff]*$/;
 
 /**
  * The original headers that a delivery carries. `signatureHeaders` (lower case) are added unchanged

@@ -71,6 +71,21 @@ describe("answers", () => {
     ]);
   });
 
+  test("a header's value goes out as its UTF-8, as it came", async () => {
+    let seen = "";
+    const receiver = own(
+      await startReceiver((req, res) => {
+        seen = String(req.headers["x-github-event"]);
+        res.end();
+      }),
+    );
+    const value = "caf\u00e9 \u4f60\u{1f980} push";
+    const headers = [["x-github-event", value]] as const;
+    const reply = await newSender().send({ ...request(receiver.url), headers }, never);
+    expect(reply).toMatchObject({ kind: "response", status: 200 });
+    expect(Buffer.from(seen, "latin1").toString("utf8")).toBe(value);
+  });
+
   test("redirects are not followed", async () => {
     const receiver = own(
       await startReceiver((_req, res) => {

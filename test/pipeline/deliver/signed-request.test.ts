@@ -93,9 +93,17 @@ describe("forwarded headers", () => {
     const original = [
       ["X-GitHub-Event", "a\r\nb"],
       ["X-GitHub-\u0000", "a"],
-      ["X-GitHub-Name", "\u4f60"],
+      ["X-GitHub-Name", "caf\ufffd"],
     ] as const;
     expect(forwardedHeaders(original, [], false)).toEqual([]);
+  });
+
+  it("a value beyond ASCII travels on, and does not cost a delivery its content type", () => {
+    const original = [
+      ["Content-Type", 'text/plain; name="\u4f60\u{1f980}.txt"'],
+      ["X-GitHub-Event", "caf\u00e9 push"],
+    ] as const;
+    expect(forwardedHeaders(original, [], false)).toEqual(original);
   });
 });
 
