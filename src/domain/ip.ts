@@ -44,9 +44,24 @@ const SPECIAL_IPV6 = parseCidrs(["2001::/23", "2001:db8::/32", "2002::/16", "3ff
  */
 function parseIp(text: string): Ip | null {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
-  if (!text.includes(":") || text.includes("%") || !ipaddr.IPv6.isValid(text)) return null;
-  const address = ipaddr.IPv6.parse(text);
+  if (!text.includes(":") || text.includes("%")) return null;
+  const groups = withoutDottedQuad(text);
+  if (groups === null || !ipaddr.IPv6.isValid(groups)) return null;
+  const address = ipaddr.IPv6.parse(groups);
   return address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
+}
+
+/**
+ * IPv6 with a dotted quad at its end, in groups only (RFC 4291 §2.2); null when the quad is none. The library would take octal and hex
+ * there, and `::192.0.2.1`, which is no mapped address, for one.
+ */
+function withoutDottedQuad(text: string): string | null {
+  if (!text.includes(".")) return text;
+  const start = text.lastIndexOf(":") + 1;
+  const quad = text.slice(start);
+  if (!ipaddr.IPv4.isValidFourPartDecimal(quad)) return null;
+  const [a = 0, b = 0, c = 0, d = 0] = ipaddr.IPv4.parse(quad).octets;
+  return `${text.slice(0, start)}${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
 }
 
 export function isIpAddress(text: string): boolean {

@@ -32,6 +32,8 @@ describe("isPublicAddress", () => {
     "::ffff:10.0.0.1",
     "::ffff:7f00:1",
     "::127.0.0.1",
+    // IPv4-compatible (RFC 4291 §2.5.5.1), which is not mapped: it is no address of the IPv4 internet.
+    "::8.8.8.8",
     "64:ff9b::808:808",
     "64:ff9b:1::1",
     "100::1",
@@ -89,6 +91,11 @@ describe("isPublicAddress", () => {
     "[2a00::1]",
     " 8.8.8.8",
     "8.8.8.8/32",
+    "::ffff:010.8.8.8",
+    "::ffff:0x8.8.8.8",
+    "2a00::08.8.8.8",
+    "2a00::8.8.8",
+    "2a00::8.8.8.8:1",
   ])("%j is no address, hence not public", (text) => {
     expect(isPublicAddress(text)).toBe(false);
   });
@@ -117,6 +124,10 @@ describe("CIDR lists", () => {
     ["10.0.0.0/8", "::ffff:10.1.1.1", true],
     ["::ffff:10.0.0.0/104", "10.1.1.1", true],
     ["::ffff:10.0.0.0/104", "11.1.1.1", false],
+    ["10.0.0.0/8", "::10.1.1.1", false],
+    ["::10.0.0.0/104", "10.1.1.1", false],
+    ["::10.0.0.0/104", "::a01:101", true],
+    ["2001:db8::10.1.1.1", "2001:db8::a01:101", true],
     ["10.0.0.0/8", "not an address", false],
   ])("%s holds %s: %s", (cidr, address, expected) => {
     expect(matchesCidr(address, parseCidrs([cidr]))).toBe(expected);
@@ -135,6 +146,7 @@ describe("CIDR lists", () => {
     "010.0.0.1",
     "10.0.0.0/8/8",
     "fe80::%1/10",
+    "::ffff:010.0.0.0/104",
   ])("%j is refused by name", (text) => {
     expect(() => parseCidrs(["10.0.0.0/8", text])).toThrow(`"${text}" is neither`);
   });
