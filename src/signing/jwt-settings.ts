@@ -117,7 +117,7 @@ function readKeySource(reader: SettingsReader, algorithms: readonly JwtAlgorithm
     }
     default: {
       const url = reader.text("jwks_url", "");
-      if (!/^https?:\/\/[^/?#\s]+\S*$/i.test(url)) {
+      if (!/^https?:\/\/[^/?#\s]\S*$/i.test(url)) {
         reader.fail("jwks_url", "must be an https URL");
       }
       return { kind: "url", url };
