@@ -76,12 +76,10 @@ const fields = {
   forward_original_signature: z
     .boolean()
     .openapi({ description: "Adds the provider's own signature headers. Default: false." }),
-  retry_max_attempts: z
-    .number()
-    .int()
-    .min(0)
-    .max(10)
-    .openapi({ description: "Retries after the first try. Default: 5." }),
+  retry_max_attempts: z.number().int().min(0).max(10).openapi({
+    description:
+      "Retries after the first try. Default: 5. A delivery gets fewer tries, or none, where the receiver fails all of them: it is then tried now and again, and what waits ends `dead` when the time of its retries is over, a minute at least.",
+  }),
   retry_backoff: z.enum(RETRY_BACKOFFS).openapi({
     description:
       "Delay before retry n: 30 s (RELAY_RETRY_BASE_MS) times 3^(n−1) for exponential, times n for linear, the same each time for fixed; at most 6 h, ±20 %, and not earlier than a `Retry-After` (at most 24 h) asks for. Default: exponential.",
