@@ -73,9 +73,10 @@ const fields = {
     description:
       "https and public, without user information; private and link-local hosts are refused. Characters that a URI cannot hold are answered and dialled percent-encoded, and count so.",
   }),
-  forward_original_signature: z
-    .boolean()
-    .openapi({ description: "Adds the provider's own signature headers. Default: false." }),
+  forward_original_signature: z.boolean().openapi({
+    description:
+      "Adds the provider's own signature headers, but for `webhook-id`, `webhook-timestamp` and `webhook-signature`: in a delivery these are the relay's. Default: false.",
+  }),
   retry_max_attempts: z.number().int().min(0).max(10).openapi({
     description:
       "Retries after the first try. Default: 5. A delivery gets fewer tries, or none, where the receiver fails all of them: it is then tried now and again, and what waits ends `dead` when the time of its retries is over, a minute at least.",
