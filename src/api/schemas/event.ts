@@ -84,7 +84,9 @@ export const AttemptSchema = z
       description:
         "Counts tries per event and destination, in order of time; a row that puts a try off has that try's number.",
     }),
-    receiver_url: z.string(),
+    receiver_url: z
+      .string()
+      .openapi({ description: "Empty where the destination was deleted before the try." }),
     http_status: z
       .number()
       .int()
