@@ -1,6 +1,9 @@
 import { parseHmac } from "./hmac-settings.ts";
+import type { HmacSettings } from "./hmac-settings.ts";
 import { effectiveConfig } from "./presets.ts";
 import type { Config } from "./settings-reader.ts";
+import { templateNames } from "./signed-payload.ts";
+import { mayStandIn } from "./strict-bytes.ts";
 import type { VerificationSettings } from "./verification-settings.ts";
 
 /** A setting that no request can carry; `message` never shows its value. */
@@ -57,8 +60,8 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
     if (typeof text === "string" && NOT_IN_A_HEADER.test(text))
       return unfit(key, "must be characters that a header can carry");
   }
-  const cut = method === "hmac_sha256" || method === "hmac_sha1" ? findCutText(config) : null;
-  if (cut !== null) return cut;
+  const ofHmac = method === "hmac_sha256" || method === "hmac_sha1" ? findUnfitHmac(config) : null;
+  if (ofHmac !== null) return ofHmac;
   const scheme = config["scheme"];
   const hasScheme = method === "bearer_token" || method === "jwt";
   if (hasScheme && typeof scheme === "string" && losesAnEnd(scheme)) {
@@ -80,14 +83,34 @@ export function findUnfitSetting(settings: VerificationSettings): UnfitSetting |
     : null;
 }
 
-/** Texts that are not there any more once the signature header is taken apart: no signature would be found behind them. */
-function findCutText(config: Config): UnfitSetting | null {
+function findUnfitHmac(config: Config): UnfitSetting | null {
   const parsed = parseHmac(config);
-  if (!parsed.ok) return null;
-  const { headerFormat, listSeparator, prefix, signatureKey, timestampKey } = parsed.settings;
+  return parsed.ok ? (findSharedHeader(parsed.settings) ?? findCutText(parsed.settings)) : null;
+}
+
+/** A signature is no time, and none can be of what it is itself in. */
+function findSharedHeader(settings: HmacSettings): UnfitSetting | null {
+  const { headers, timestampHeader, idHeader, template } = settings;
+  const isOnlyHeader = (name: string | null): boolean =>
+    headers.every((header) => header.toLowerCase() === name?.toLowerCase());
+  const message = "must be another one than header, which carries the signature";
+  if (isOnlyHeader(timestampHeader)) return unfit("timestamp_header", message);
+  return templateNames(template, "id") && isOnlyHeader(idHeader)
+    ? unfit("id_header", message)
+    : null;
+}
+
+/** Texts that are not there any more once the signature header is taken apart: no signature would be found behind them. */
+function findCutText(settings: HmacSettings): UnfitSetting | null {
+  const { headerFormat, listSeparator, prefix, signatureKey, timestampKey, encoding } = settings;
   if (headerFormat !== "key_value" && STARTS_LOST.test(prefix))
     return unfit("prefix", "must not begin with white space or beyond ASCII: a header loses it");
   if (headerFormat === "plain") return null;
+  if (mayStandIn(encoding, listSeparator))
+    return unfit(
+      "list_separator",
+      `must hold a character that no ${encoding} has: a signature would be cut at it`,
+    );
   if (prefix.includes(listSeparator))
     return unfit("prefix", "must not hold the list_separator, which would cut it");
   if (headerFormat === "list") return null;

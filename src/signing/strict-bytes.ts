@@ -33,6 +33,17 @@ export function decodeStrict(text: string, encoding: ByteEncoding): Buffer | nul
   }
 }
 
+const DIGITS: Readonly<Record<ByteEncoding, RegExp>> = {
+  hex: /^[0-9a-fA-F]+$/,
+  base64: /^[A-Za-z0-9+/=]+$/,
+  base64url: /^[A-Za-z0-9_=-]+$/,
+};
+
+/** Whether a text may stand anywhere in what is encoded so, padding included. */
+export function mayStandIn(encoding: ByteEncoding, text: string): boolean {
+  return DIGITS[encoding].test(text);
+}
+
 export const SECRET_ENCODINGS = ["utf8", "hex", "base64", "base64url"] as const;
 export type SecretEncoding = (typeof SECRET_ENCODINGS)[number];
 

@@ -176,6 +176,8 @@ describe("a configuration that is written", () => {
   );
 
   const keyValue = { header: "a", header_format: "key_value" };
+  const base64 = { header: "a", encoding: "base64" };
+  const base64url = { header: "a", encoding: "base64url" };
   it.each<[string, unknown]>([
     ["vc.signature_key", { ...keyValue, signature_key: "v1=" }],
     ["vc.signature_key", { ...keyValue, signature_key: "t,v1" }],
@@ -195,8 +197,30 @@ describe("a configuration that is written", () => {
     ["vc.prefix", { header: "a", prefix: " sha256=" }],
     ["vc.prefix", { header: "a", prefix: "é=" }],
     ["ok", { header: "a", prefix: "sha256= " }],
+    ["vc.list_separator", { ...keyValue, signature_key: "v1", list_separator: "a" }],
+    ["vc.list_separator", { header: "a", header_format: "list", list_separator: "00" }],
+    ["vc.list_separator", { ...base64, header_format: "list", list_separator: "/" }],
+    ["vc.list_separator", { ...base64, header_format: "list", list_separator: "=" }],
+    ["vc.list_separator", { ...base64url, header_format: "list", list_separator: "_" }],
+    ["ok", { ...base64, header_format: "list", list_separator: "_" }],
+    ["ok", { ...base64url, header_format: "list", list_separator: "/" }],
+    ["ok", { ...keyValue, signature_key: "v1", list_separator: "a " }],
   ])(
     "is answered with %s for the texts around a signature in %j: ones that the header's format cuts were taken, and every webhook refused",
+    (expected, config) => {
+      expect(validate("hmac_sha256", config)).toBe(expected);
+    },
+  );
+
+  it.each<[string, unknown]>([
+    ["vc.timestamp_header", { header: "X-Signature", timestamp_header: "x-signature" }],
+    ["vc.timestamp_header", { header: ["a", "A"], timestamp_header: "a" }],
+    ["vc.id_header", { header: "a", id_header: "A", signed_payload: "{id}.{body}" }],
+    ["ok", { header: "a", id_header: "a" }],
+    ["ok", { header: ["a", "b"], timestamp_header: "b", id_header: "b" }],
+    ["ok", { header: "a", timestamp_header: "b", id_header: "c" }],
+  ])(
+    "is answered with %s for the headers in %j: one for the signature and for what is signed was taken, and no webhook could have both",
     (expected, config) => {
       expect(validate("hmac_sha256", config)).toBe(expected);
     },
