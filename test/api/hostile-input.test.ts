@@ -102,6 +102,19 @@ describe("a body", () => {
     expect((await post("/projects", '\uFEFF{"name":"bom"}\r\n')).status).toBe(201);
   });
 
+  it("beyond exact integers is told the bound of its field: it was told that of all integers", async () => {
+    const path = `/destinations/${world.destinationId}`;
+    for (const [field, value, bound] of [
+      ["retry_max_attempts", 1e21, "must be at most 10."],
+      ["retry_max_attempts", -1e21, "must be at least 0."],
+      ["rate_limit_max", 2 ** 53, "must be at most 2147483647."],
+    ] as const) {
+      const json = { [field]: value };
+      const answer = await world.client.send({ method: "PATCH", path, json, key: world.key });
+      expect(answer.json.error.message).toBe(`${field}: ${bound}`);
+    }
+  });
+
   const destinationCases: [field: string, value: unknown][] = [
     ["retry_max_attempts", 11],
     ["retry_max_attempts", -1],

@@ -77,7 +77,7 @@ const fields = {
     description:
       "Adds the provider's own signature headers, but for `webhook-id`, `webhook-timestamp` and `webhook-signature`: in a delivery these are the relay's. Default: false.",
   }),
-  retry_max_attempts: z.number().int().min(0).max(10).openapi({
+  retry_max_attempts: z.number().min(0).max(10).int().openapi({
     description:
       "Retries after the first try. Default: 5. A delivery gets fewer tries, or none, where the receiver fails all of them: it is then tried now and again, and what waits ends `dead` when the time of its retries is over, a minute at least.",
   }),
@@ -85,7 +85,7 @@ const fields = {
     description:
       "Delay before retry n: 30 s (RELAY_RETRY_BASE_MS) times 3^(n−1) for exponential, times n for linear, the same each time for fixed; at most 6 h, ±20 %, and not earlier than a `Retry-After` (at most 24 h) asks for. Default: exponential.",
   }),
-  rate_limit_max: z.number().int().min(1).max(MAX_RATE_LIMIT).nullable().openapi({
+  rate_limit_max: z.number().min(1).max(MAX_RATE_LIMIT).int().nullable().openapi({
     description: "Most tries per window, null: unlimited. Goes together with rate_limit_window.",
   }),
   rate_limit_window: z.enum(RATE_LIMIT_WINDOWS).nullable(),
