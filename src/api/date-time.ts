@@ -1,6 +1,7 @@
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?([Zz]|[+-]\d{2}:\d{2})$/;
 const MS_PER_MINUTE = 60_000;
+const MS_DIGITS = 3;
 
 /**
  * Milliseconds of an RFC 3339 date-time; null when it is not one, or no such day or time exists.
@@ -25,8 +26,13 @@ export function parseDateTime(text: string): number | null {
   if (offsetMinutes === null) return null;
   // 60 is a leap second; it counts as the first moment of the next minute.
   date.setUTCHours(hour, minute, second, 0);
-  const fractionMs = Math.ceil(Number(`0.${match[7] ?? "0"}`) * 1_000 - 1e-9);
-  return date.getTime() + fractionMs - offsetMinutes * MS_PER_MINUTE;
+  return date.getTime() + fractionMs(match[7] ?? "") - offsetMinutes * MS_PER_MINUTE;
+}
+
+/** Of the digits behind the point, however many: as a floating-point number they would not be exact. */
+function fractionMs(digits: string): number {
+  const wholeMs = Number(digits.slice(0, MS_DIGITS).padEnd(MS_DIGITS, "0"));
+  return /[1-9]/.test(digits.slice(MS_DIGITS)) ? wholeMs + 1 : wholeMs;
 }
 
 function parseOffset(text: string): number | null {

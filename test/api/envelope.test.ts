@@ -85,6 +85,11 @@ describe("a payload", () => {
 });
 
 describe("a date-time", () => {
+  it("is later than its millisecond however fine the rest is: what is below 10^-12 s was cut off", () => {
+    const nearly = `2026-01-01T00:00:00.123${"0".repeat(40)}1Z`;
+    expect(parseDateTime(nearly)).toBe(Date.UTC(2026, 0, 1) + 124);
+  });
+
   it("of any moment in RFC 3339 is read back as that moment", () => {
     fc.assert(
       fc.property(
@@ -110,6 +115,8 @@ describe("a date-time", () => {
     ["0001-01-01T00:00:00Z", Date.parse("0001-01-01T00:00:00Z")],
     ["2026-01-01T00:00:00.123Z", Date.UTC(2026, 0, 1) + 123],
     ["2026-01-01T00:00:00.1230000001Z", Date.UTC(2026, 0, 1) + 124],
+    ["2026-01-01T00:00:00.1230000000000Z", Date.UTC(2026, 0, 1) + 123],
+    ["2026-01-01T00:00:00.5Z", Date.UTC(2026, 0, 1) + 500],
     ["2026-01-01T00:00:00.9999Z", Date.UTC(2026, 0, 1) + 1_000],
     ["2026-01-01T00:00:00.Z", null],
     ["2026-01-01 00:00:00Z", null],
