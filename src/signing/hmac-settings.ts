@@ -106,7 +106,8 @@ function readHeaders(reader: SettingsReader): readonly string[] {
 function readTemplate(reader: SettingsReader): readonly TemplatePart[] {
   const template = parseTemplate(reader.text("signed_payload", "{body}"));
   if (template !== null) return template;
-  const message = "must contain {body}, and no other than {timestamp}, {id}, {method} and {path}";
+  const message =
+    "must contain {body}, and no other than {timestamp}, {id}, {method} and {path}, each of them once";
   reader.fail("signed_payload", message);
   return [];
 }

@@ -12,10 +12,12 @@ export type TemplatePart =
   | { readonly kind: "literal"; readonly bytes: Uint8Array }
   | { readonly kind: "placeholder"; readonly name: Placeholder };
 
-/** Null when the template names an unknown placeholder or leaves out the body, which would then be unsigned. */
+/**
+ * Null when the template names an unknown placeholder, one of them twice, or leaves out the body, which would then be unsigned.
+ * No sender signs its body twice, and hashing it a thousand times would keep a thread from all other endpoints.
+ */
 export function parseTemplate(template: string): readonly TemplatePart[] | null {
   const parts: TemplatePart[] = [];
-  let isBodySigned = false;
   for (const piece of template.split(/(\{[a-z_]*\})/)) {
     if (piece === "") continue;
     if (!piece.startsWith("{") || !piece.endsWith("}")) {
@@ -23,11 +25,10 @@ export function parseTemplate(template: string): readonly TemplatePart[] | null 
       continue;
     }
     const name = PLACEHOLDERS.find((known) => `{${known}}` === piece);
-    if (name === undefined) return null;
-    if (name === "body") isBodySigned = true;
+    if (name === undefined || templateNames(parts, name)) return null;
     parts.push({ kind: "placeholder", name });
   }
-  return isBodySigned ? parts : null;
+  return templateNames(parts, "body") ? parts : null;
 }
 
 export function templateNames(parts: readonly TemplatePart[], name: Placeholder): boolean {
