@@ -4,41 +4,54 @@ const MAX_DEPTH = 32;
 /** Half of a UTF-16 pair alone: no Unicode text, so no store can keep it. */
 const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
 
+/** Where a value stands: keys and indexes from the outside. */
+type Path = (string | number)[];
+
 /**
  * Refuses what JSON allows and the stores do not: NUL characters, lone surrogates, numbers beyond
  * double precision's range, keys that would reach a prototype, and nesting without end.
  * @throws {ApiFailure} `validation_error` that names the field
  */
 export function checkJson(value: unknown): void {
-  const pending: { value: unknown; path: string; depth: number }[] = [
-    { value, path: "", depth: 0 },
-  ];
-  for (let item = pending.pop(); item !== undefined; item = pending.pop()) {
-    const { value, path, depth } = item;
-    if (typeof value === "string") checkText(value, path || "body");
-    else if (typeof value === "number" && !Number.isFinite(value))
-      throw invalid(path || "body", "the number is out of range.");
-    else if (typeof value === "object" && value !== null) {
-      if (depth >= MAX_DEPTH)
-        throw invalid(path.split(".")[0] || "body", `nested deeper than ${MAX_DEPTH} levels.`);
-      for (const [key, child] of Object.entries(value)) {
-        checkKey(key, path);
-        pending.push({
-          value: child,
-          path: path === "" ? key : `${path}.${key}`,
-          depth: depth + 1,
-        });
-      }
-    }
+  checkValue(value, []);
+}
+
+/** One path for all, which is put into words only for an error: a body of 1 MB may hold half a million values. */
+function checkValue(value: unknown, path: Path): void {
+  if (typeof value === "string") checkText(value, path);
+  else if (typeof value === "number" && !Number.isFinite(value))
+    throw invalid(nameOf(path), "the number is out of range.");
+  else if (typeof value === "object" && value !== null) {
+    if (path.length >= MAX_DEPTH)
+      throw invalid(nameOf(path.slice(0, 1)), `nested deeper than ${MAX_DEPTH} levels.`);
+    if (Array.isArray(value)) checkList(value, path);
+    else checkObject(value, path);
   }
 }
 
-function checkKey(key: string, path: string): void {
-  if (key === "__proto__") throw invalid(path === "" ? key : `${path}.${key}`, "unknown field.");
-  checkText(key, path || "body");
+function checkList(list: readonly unknown[], path: Path): void {
+  for (let index = 0; index < list.length; index += 1) {
+    path.push(index);
+    checkValue(list[index], path);
+    path.pop();
+  }
 }
 
-function checkText(text: string, field: string): void {
-  if (text.includes("\0")) throw invalid(field, "must not contain NUL characters.");
-  if (LONE_SURROGATE.test(text)) throw invalid(field, "must be well-formed Unicode text.");
+function checkObject(object: object, path: Path): void {
+  for (const [key, child] of Object.entries(object)) {
+    if (key === "__proto__") throw invalid(nameOf([...path, key]), "unknown field.");
+    checkText(key, path);
+    path.push(key);
+    checkValue(child, path);
+    path.pop();
+  }
+}
+
+function checkText(text: string, path: Path): void {
+  if (text.includes("\0")) throw invalid(nameOf(path), "must not contain NUL characters.");
+  if (LONE_SURROGATE.test(text)) throw invalid(nameOf(path), "must be well-formed Unicode text.");
+}
+
+function nameOf(path: Path): string {
+  return path.join(".") || "body";
 }
