@@ -93,10 +93,9 @@ export class ReceiverGuard {
     if (addresses.length === 0) throw new ReceiverRefusedError(`host ${host} has no address`);
     for (const address of addresses) {
       if (!isAllowedAddress(address, privateOnly, allowPrivate))
+        // Not which one: whoever may write a receiver URL could look up the names of this network.
         throw new ReceiverRefusedError(
-          privateOnly
-            ? `receiver address ${address} is not one where plain http and private names are allowed`
-            : `receiver address ${address} is not public`,
+          `receiver host ${host} resolves to an address ${privateOnly ? "where plain http and private names are not allowed" : "that is not public"}`,
         );
     }
     return addresses;

@@ -118,6 +118,18 @@ describe("resolution at write", () => {
     throw Object.assign(new Error(code), { code });
   };
 
+  test("a name that resolves to a private address is refused without that address: whoever writes URLs could look up this network's names", async () => {
+    await using sender = makeHttpSender({
+      allowPrivate: NO_CIDRS,
+      timeoutMs: 1_000,
+      resolve: async () => ["10.1.2.3"],
+    });
+    const reason = "receiver host db.example.com resolves to an address that is not public";
+    expect(await sender.checkReceiver("https://db.example.com/")).toEqual({ ok: false, reason });
+    const reply = await sender.send(post("https://db.example.com/"), never);
+    expect(reply.kind === "error" && reply.reason).toContain(reason);
+  });
+
   test("a public name that does not resolve yet is accepted; a private one, or plain http, is not", async () => {
     await using sender = makeHttpSender({
       allowPrivate: loopback,
