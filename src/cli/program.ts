@@ -11,7 +11,8 @@ const VERIFY_HELP = `
 A line, with the endpoint's settings and the request as it came:
   {"provider":"github","secret":"it-is-a-secret","headers":{"X-Hub-Signature-256":"sha256=841ff210487dcba4788662e42a3f53fdef997dc35fcaa2183ff78edc13f0ca1f"},"body_base64":"eyJoZWxsbyI6InJlbGF5In0="}
 Also: id, verification_method (required for custom), config (as verification_config), url (the endpoint's, for
-Twilio and JWT), method (POST), now (ISO time of arrival; default: the clock), remote_addr, trusted_proxies.`;
+Twilio and JWT), method (POST), now (ISO time of arrival; default: the clock), remote_addr, trusted_proxies
+(default: RELAY_TRUSTED_PROXIES).`;
 
 const EXIT = { done: 0, failed: 1, badUsage: 2 } as const;
 

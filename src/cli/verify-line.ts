@@ -2,6 +2,7 @@ import { nearestName } from "../config/nearest-name.ts";
 import { PROVIDERS, VERIFICATION_METHODS } from "../domain/enums.ts";
 import type { VerificationMethod, Provider } from "../domain/enums.ts";
 import type { HeaderList } from "../domain/event.ts";
+import { parseCidrs } from "../domain/ip.ts";
 import type { VerificationRequest } from "../domain/verification.ts";
 import { verifyRequest } from "../pipeline/verify/verify-request.ts";
 import type { VerifyPorts } from "../pipeline/verify/verify-request.ts";
@@ -38,6 +39,12 @@ const REQUEST_FIELDS = [
 /** What else an entry of the vectors holds: its origin, and what is expected of it. `body` has an answer of its own. */
 const OTHER_FIELDS = new Set(["kind", "origin", "source", "note", "expect", "body"]);
 
+/** What a line may leave out. */
+interface LineDefaults {
+  readonly nowMs: () => number;
+  readonly trustedProxies: readonly string[];
+}
+
 /**
  * Answers one line of `relay verify`: a JSON request in, a JSON verdict out. Never rejects: a line that cannot be read
  * is answered with the reason `malformed_request`.
@@ -46,17 +53,22 @@ export async function verifyLine(
   line: string,
   ports: VerifyPorts,
   nowMs: () => number,
+  trustedProxies: readonly string[] = [],
 ): Promise<string> {
-  return JSON.stringify(await answerLine(line, ports, nowMs));
+  return JSON.stringify(await answerLine(line, ports, { nowMs, trustedProxies }));
 }
 
-async function answerLine(line: string, ports: VerifyPorts, nowMs: () => number): Promise<Answer> {
+async function answerLine(
+  line: string,
+  ports: VerifyPorts,
+  defaults: LineDefaults,
+): Promise<Answer> {
   let id: unknown = null;
   try {
     const fields = parseObject(line);
     id = fields["id"] ?? null;
     refuseUnknown(fields);
-    const result = await verifyRequest(readRequest(fields, nowMs), ports);
+    const result = await verifyRequest(readRequest(fields, defaults), ports);
     return { id, valid: result.valid, reason: result.reason, message: result.message };
   } catch (error) {
     const message = error instanceof RequestLineError ? error.message : "the line cannot be read";
@@ -67,7 +79,8 @@ async function answerLine(line: string, ports: VerifyPorts, nowMs: () => number)
 function parseObject(line: string): Fields {
   let value: unknown;
   try {
-    value = JSON.parse(line);
+    // Files may begin with a byte order mark.
+    value = JSON.parse(line.replace(/^\uFEFF/, ""));
   } catch {
     throw new RequestLineError("the line is not JSON");
   }
@@ -83,7 +96,7 @@ function refuseUnknown(fields: Fields): void {
       );
 }
 
-function readRequest(fields: Fields, nowMs: () => number): VerificationRequest {
+function readRequest(fields: Fields, defaults: LineDefaults): VerificationRequest {
   const provider = PROVIDERS.find((known) => known === (fields["provider"] ?? "custom"));
   if (provider === undefined)
     throw new RequestLineError(`provider: one of ${PROVIDERS.join(", ")}`);
@@ -102,9 +115,9 @@ function readRequest(fields: Fields, nowMs: () => number): VerificationRequest {
     httpMethod: readText(fields, "method", "POST"),
     headers: readHeaders(fields["headers"] ?? {}),
     body: readBody(fields["body_base64"] ?? ""),
-    nowMs: readNow(fields["now"] ?? null, nowMs),
+    nowMs: readNow(fields["now"] ?? null, defaults.nowMs),
     remoteAddress: readText(fields, "remote_addr", ""),
-    trustedProxies: readTexts(fields["trusted_proxies"] ?? [], "trusted_proxies"),
+    trustedProxies: readProxies(fields["trusted_proxies"] ?? defaults.trustedProxies),
   };
 }
 
@@ -160,9 +173,23 @@ function readBody(value: unknown): Uint8Array {
   throw new RequestLineError("body_base64: must be base64");
 }
 
+function readProxies(value: unknown): readonly string[] {
+  const cidrs = readTexts(value, "trusted_proxies");
+  try {
+    parseCidrs(cidrs);
+    return cidrs;
+  } catch (error) {
+    throw new RequestLineError(`trusted_proxies: ${(error as Error).message}`);
+  }
+}
+
+const WITH_ZONE = /(?:Z|[+-]\d\d:?\d\d)$/i;
+
+/** A time without a zone is UTC, wherever this runs. */
 function readNow(value: unknown, nowMs: () => number): number {
   if (value === null) return nowMs();
-  const parsed = typeof value === "string" ? Date.parse(value) : Number.NaN;
+  const text = typeof value === "string" ? value : "";
+  const parsed = Date.parse(WITH_ZONE.test(text) ? text : `${text}Z`);
   if (Number.isFinite(parsed)) return parsed;
   throw new RequestLineError("now: must be an ISO 8601 time, or null for the clock");
 }

@@ -18,6 +18,8 @@ export async function verify(io: CommandIo): Promise<void> {
     signal: io.signal,
   })) {
     if (io.signal.aborted) return;
-    if (line.trim() !== "") printLine(io.stdout, await verifyLine(line, ports, () => clock.now()));
+    if (line.trim() === "") continue;
+    const now = (): number => clock.now();
+    printLine(io.stdout, await verifyLine(line, ports, now, config.trustedProxies));
   }
 }

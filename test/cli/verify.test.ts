@@ -1,7 +1,9 @@
 import { spawn } from "node:child_process";
+import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
+import { runRelay } from "../support/relay-process.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../bin/relay.js", import.meta.url));
 
@@ -22,3 +24,55 @@ it.each(["SIGINT", "SIGTERM"] as const)(
     clearTimeout(timer);
   },
 );
+
+const IP_LIST = {
+  provider: "custom",
+  verification_method: "ip_allowlist",
+  config: { allowed_ips: ["192.0.2.7"] },
+  headers: { "X-Forwarded-For": "192.0.2.7" },
+  remote_addr: "10.0.0.1",
+};
+const verify = async (lines: string, env: Record<string, string> = {}) => {
+  const { stdout } = await runRelay(["verify"], env, lines);
+  return stdout
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+};
+
+it("relay verify trusts the proxies of RELAY_TRUSTED_PROXIES where a line names none, and refuses a list that cannot be read: it trusted nobody, in silence", async () => {
+  const lines = [
+    IP_LIST,
+    { ...IP_LIST, trusted_proxies: [] },
+    { ...IP_LIST, trusted_proxies: ["10.0.0.0/40"] },
+  ];
+  const text = lines.map((line) => JSON.stringify(line)).join("\n");
+  const answers = await verify(text, { RELAY_TRUSTED_PROXIES: "10.0.0.0/8" });
+  expect(answers).toMatchObject([
+    { valid: true },
+    { valid: false, reason: "ip_not_allowed" },
+    {
+      valid: false,
+      reason: "malformed_request",
+      message: expect.stringMatching(/^trusted_proxies: "10.0.0.0\/40" is neither/),
+    },
+  ]);
+});
+
+it("relay verify takes a time without a zone as UTC, and a byte order mark before the first line", async () => {
+  const body = Buffer.from("{}");
+  const atSeconds = Date.UTC(2026, 10, 20, 12) / 1_000;
+  const signature = createHmac("sha256", "whsec_x").update(`${atSeconds}.{}`).digest("hex");
+  const line = {
+    provider: "stripe",
+    secret: "whsec_x",
+    headers: { "Stripe-Signature": `t=${atSeconds},v1=${signature}` },
+    body_base64: body.toString("base64"),
+    now: "2026-11-20T12:00:00",
+  };
+  const text = `\uFEFF${JSON.stringify(line)}\n${JSON.stringify({ ...line, now: "noon" })}`;
+  expect(await verify(text, { TZ: "America/New_York" })).toMatchObject([
+    { valid: true },
+    { valid: false, reason: "malformed_request", message: expect.stringMatching(/^now: /) },
+  ]);
+});
