@@ -32,7 +32,8 @@ export interface Table {
 
 /**
  * The expression of each, in the order of the texts in the column `details`. A statement pays a quarter of a millisecond for each
- * column that it reads, however few rows: an event with its attempts took 16 ms of the engine, and takes 12 from these.
+ * column that it reads, however few rows: an event with its attempts took 16 ms of the engine's CPU, and takes 12 from these
+ * ("Questions to ten million events" in bench/what-was-tried.md). A list that has landed stays as it is: its column is filled.
  */
 export type Details = Readonly<Record<string, string>>;
 
