@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import type { RelayConfig } from "../config/config.ts";
 import { makeClient } from "../client/client.ts";
+import { firstKeyFile } from "./first-key-file.ts";
 import { openApiKeys } from "./open-api-keys.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
 
@@ -30,7 +30,7 @@ export async function ensureFirstKey(
       ? { kind: "revoked", source: "RELAY_BOOTSTRAP_API_KEY" }
       : { kind: "usable", key: apiKey };
   if (config.databaseUrl !== null) return { kind: "none" };
-  const file = join(config.dataDir, "first-api-key");
+  const file = firstKeyFile(config.dataDir);
   const known = (await readFile(file, "utf8").catch(() => "")).trim();
   const state = known === "" ? "unknown" : await keys.stateOf(known);
   if (state === "usable") return { kind: "usable", key: known };

@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { firstKeyFile } from "../app/first-key-file.ts";
 import { ApiError } from "../client/api-error.ts";
 import { makeClient, type Client } from "../client/client.ts";
 import type { Attempt } from "../client/types.ts";
 import { loadConfig } from "../config/load-config.ts";
+import { baseUrl } from "../config/value-types.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
@@ -85,14 +86,14 @@ async function openClient(
   { url, keyFile }: Pick<ReplayOptions, "url" | "keyFile">,
 ): Promise<Client> {
   const { api, bootstrap, dataDir } = loadConfig(env);
-  const baseUrl = url ?? `http://localhost:${api.port}`;
-  if (!URL.canParse(baseUrl))
+  const apiUrl = url ?? `http://localhost:${api.port}`;
+  if (!baseUrl.safeParse(apiUrl).success)
     throw new UsageError("--url must be the management API's, such as http://localhost:8080");
   if (keyFile === undefined && bootstrap.apiKey !== null)
-    return makeClient({ baseUrl, apiKey: bootstrap.apiKey });
-  const path = keyFile ?? join(dataDir, "first-api-key");
+    return makeClient({ baseUrl: apiUrl, apiKey: bootstrap.apiKey });
+  const path = keyFile ?? firstKeyFile(dataDir);
   try {
-    return makeClient({ baseUrl, apiKey: (await readFile(path, "utf8")).trim() });
+    return makeClient({ baseUrl: apiUrl, apiKey: (await readFile(path, "utf8")).trim() });
   } catch (cause) {
     throw new UsageError(
       `no API key can be read from ${path} (${systemReason(cause)}): name a file that holds one by --key-file (relay keys create prints one)`,

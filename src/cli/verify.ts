@@ -10,6 +10,7 @@ import { verifyLine } from "./verify-line.ts";
 export async function verify(io: CommandIo): Promise<void> {
   const config = loadConfig(io.env);
   const clock = makeSystemClock();
+  const now = (): number => clock.now();
   await using sender = openSender(config);
   const ports = makeVerifyPorts(openJwks(sender, clock));
   for await (const line of createInterface({
@@ -19,7 +20,6 @@ export async function verify(io: CommandIo): Promise<void> {
   })) {
     if (io.signal.aborted) return;
     if (line.trim() === "") continue;
-    const now = (): number => clock.now();
     printLine(io.stdout, await verifyLine(line, ports, now, config.trustedProxies));
   }
 }

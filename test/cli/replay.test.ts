@@ -68,9 +68,7 @@ describe("relay replay", () => {
     );
     expect(await statusesOf(died[0]!)).toEqual(["dead"]);
 
-    const { receivedAt } = await relay.client.events
-      .get(died[1]!)
-      .then((event) => ({ receivedAt: event.received_at }));
+    const { received_at: receivedAt } = await relay.client.events.get(died[1]!);
     const later = await run("--destination", destination, "--from", receivedAt);
     expect({ code: later.code, ids: later.stdout.trim().split("\n") }).toEqual({
       code: 0,
@@ -108,6 +106,11 @@ describe("relay replay", () => {
         },
         {
           args: ["--destination", destination, "--url", "localhost"],
+          code: 2,
+          says: /--url must be the management API's/,
+        },
+        {
+          args: ["--destination", destination, "--url", "localhost:8080"],
           code: 2,
           says: /--url must be the management API's/,
         },

@@ -47,7 +47,7 @@ export function toItem(row: ItemJson): EventListItem {
 }
 
 export function toEvent(row: EventJson, orgId: string, key: EventKey): EventRecord {
-  const details = readDetails(EVENT_DETAILS, row.details);
+  const details = readEventDetails(row.details);
   return {
     id: key.id,
     orgId,
@@ -77,7 +77,7 @@ export function toAttempts(
 ): readonly StoredAttempt[] {
   return rows
     .map((row) => {
-      const details = readDetails(ATTEMPT_DETAILS, row.details);
+      const details = readAttemptDetails(row.details);
       return {
         deferral: details.number("deferral"),
         attempt: toAttempt(row, details, orgId, key),
@@ -135,21 +135,25 @@ interface DetailsReader<Name extends string> {
 }
 
 /** Gives details by their names. @throws {RangeError} for one that must be there and is not */
-function readDetails<Name extends string>(
+function makeDetailsReader<Name extends string>(
   names: Readonly<Record<Name, string>>,
-  values: DetailsJson,
-): DetailsReader<Name> {
+): (values: DetailsJson) => DetailsReader<Name> {
   const order = Object.keys(names);
-  const nullable = (name: Name): string | null => values[order.indexOf(name)] ?? null;
-  const text = (name: Name): string => {
-    const value = nullable(name);
-    if (value === null) throw new RangeError(`the event store gave no ${name}`);
-    return value;
-  };
-  return {
-    nullable,
-    text,
-    number: (name) => Number(text(name)),
-    bool: (name) => text(name) === "true",
+  return (values) => {
+    const nullable = (name: Name): string | null => values[order.indexOf(name)] ?? null;
+    const text = (name: Name): string => {
+      const value = nullable(name);
+      if (value === null) throw new RangeError(`the event store gave no ${name}`);
+      return value;
+    };
+    return {
+      nullable,
+      text,
+      number: (name) => Number(text(name)),
+      bool: (name) => text(name) === "true",
+    };
   };
 }
+
+const readEventDetails = makeDetailsReader(EVENT_DETAILS);
+const readAttemptDetails = makeDetailsReader(ATTEMPT_DETAILS);
