@@ -21,16 +21,23 @@ import {
   FACETS_OF_EVENTS,
   repeatedRowsStatement,
   SELECT_ATTEMPTS,
+  SELECT_DETAIL,
   SELECT_EVENT,
   SELECT_EXISTING,
   SELECT_FANNED_OUT,
-  SELECT_FANOUTS,
   SELECT_SUMMARIES,
   type Count,
 } from "./query-sql.ts";
 import { withReadDeadline } from "./read-deadline.ts";
 import { ReadShares } from "./read-shares.ts";
-import { toAttempts, toEvent, type AttemptJson, type EventJson } from "./rows.ts";
+import {
+  toAttempts,
+  toDetail,
+  toEvent,
+  type AttemptJson,
+  type DetailJson,
+  type EventJson,
+} from "./rows.ts";
 import { isAccessDenied, toStoreError } from "./store-error.ts";
 
 export interface QueryLimits {
@@ -190,15 +197,15 @@ export function makeEventStoreReader(
       const [row] = await lookUp<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
       return row === undefined ? null : toEvent(row, orgId, key);
     },
+    async detail(orgId, key) {
+      const rows = await lookUp<DetailJson>(SELECT_DETAIL, keyParameters(orgId, key));
+      return toDetail(rows, orgId, key);
+    },
     existing: (orgId, keys) => idsOf(SELECT_EXISTING, orgId, keys),
     fannedOut: (orgId, keys) => idsOf(SELECT_FANNED_OUT, orgId, keys),
     async attempts(orgId, key) {
       const rows = await lookUp<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
       return toAttempts(rows, orgId, key);
-    },
-    async destinations(orgId, key) {
-      const rows = await lookUp<FanoutJson>(SELECT_FANOUTS, keyParameters(orgId, key));
-      return rows.length === 0 ? null : [...new Set(rows.flatMap((row) => row.destination_ids))];
     },
     async summaries(orgId, keys) {
       if (keys.length === 0) return new Map();
@@ -237,9 +244,6 @@ interface RepeatedJson {
   readonly stored: number;
   readonly parts: number;
   readonly different: number;
-}
-interface FanoutJson {
-  readonly destination_ids: readonly string[];
 }
 interface SummaryJson {
   readonly event_id: string;

@@ -1,7 +1,7 @@
 import type { AttemptStatus, Provider } from "../../domain/enums.ts";
 import type { EventListItem } from "../../domain/event-query.ts";
 import type { EventRecord } from "../../domain/event.ts";
-import type { EventKey, StoredAttempt } from "../../domain/event-store.ts";
+import type { EventKey, StoredAttempt, StoredDetail } from "../../domain/event-store.ts";
 import { fromHeaderText } from "./header-text.ts";
 import { ATTEMPT_DETAILS, EVENT_DETAILS } from "./schema.ts";
 
@@ -28,6 +28,16 @@ export interface AttemptJson {
   readonly id: string;
   readonly details: DetailsJson;
   readonly response_body: string;
+}
+
+/** A row of the event itself, of an attempt, or of a fan-out, whose `details` are the ids of its destinations. */
+export interface DetailJson {
+  readonly kind: "event" | "attempt" | "fanout";
+  readonly attempt_id: string;
+  readonly details: DetailsJson;
+  readonly headers: string;
+  /** The payload in Base64, or the body of the response. */
+  readonly text: string;
 }
 
 /** In the order of `EVENT_DETAILS` and `ATTEMPT_DETAILS`. */
@@ -66,6 +76,38 @@ export function toEvent(row: EventJson, orgId: string, key: EventKey): EventReco
     reason: details.text("reason"),
     bodyStored: details.bool("body_stored"),
     body: Buffer.from(row.payload_base64, "base64"),
+  };
+}
+
+/** Null without a row of the event itself. */
+export function toDetail(
+  rows: readonly DetailJson[],
+  orgId: string,
+  key: EventKey,
+): StoredDetail | null {
+  const attempts: AttemptJson[] = [];
+  let event: EventRecord | null = null;
+  let destinationIds: Set<string> | null = null;
+  for (const { kind, attempt_id: id, details, headers, text } of rows)
+    switch (kind) {
+      case "event":
+        event = toEvent({ details, headers, payload_base64: text }, orgId, key);
+        break;
+      case "attempt":
+        attempts.push({ id, details, response_body: text });
+        break;
+      case "fanout":
+        destinationIds ??= new Set();
+        for (const destinationId of details) destinationIds.add(destinationId!);
+        break;
+      default:
+        kind satisfies never;
+    }
+  if (event === null) return null;
+  return {
+    event,
+    attempts: toAttempts(attempts, orgId, key),
+    destinationIds: destinationIds === null ? null : [...destinationIds],
   };
 }
 

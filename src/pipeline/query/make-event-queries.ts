@@ -90,13 +90,6 @@ export function makeEventQueries({
     }
     return withSummaries;
   };
-  const outcomes = async (orgId: string, key: EventKey) => {
-    const [attempts, destinationIds] = await Promise.all([
-      store.attempts(orgId, key),
-      store.destinations(orgId, key),
-    ]);
-    return { attempts, destinationIds };
-  };
   return {
     list: (orgId, filter, range, withSummary, signal) =>
       answer(filter, async () => {
@@ -122,11 +115,12 @@ export function makeEventQueries({
     detail: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key, endAtMs) => {
-          const [event, found] = await Promise.all([store.event(orgId, key), outcomes(orgId, key)]);
-          if (event === null) return null;
-          const missing = found.destinationIds === null ? [event] : [];
+          const found = await store.detail(orgId, key);
+          if (found === null) return null;
+          const missing = found.destinationIds === null ? [found.event] : [];
           const came = await fanouts.wait(orgId, missing, { youngMs: FANOUT_YOUNG_MS, endAtMs });
-          const { attempts, destinationIds } = came.length > 0 ? await outcomes(orgId, key) : found;
+          const late = came.length > 0 ? await store.detail(orgId, key) : null;
+          const { event, attempts, destinationIds } = late ?? found;
           return {
             event,
             attempts: numberAttempts(attempts),

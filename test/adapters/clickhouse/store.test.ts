@@ -237,17 +237,19 @@ describe("migrations", () => {
       await makeEventStoreWriter(client).insertEvents(rows, token);
       await makeEventStoreWriter(client).insertAttempts(tries, token);
     };
+    const own = makeEventStoreReader(client);
     const read = (): Promise<unknown> =>
       Promise.all(
         stored.map(async (event) => ({
-          event: await makeEventStoreReader(client).event(event.orgId, event),
-          attempts: await makeEventStoreReader(client).attempts(event.orgId, event),
+          event: await own.event(event.orgId, event),
+          attempts: await own.attempts(event.orgId, event),
+          detail: await own.detail(event.orgId, event),
         })),
       );
-    const expected = [
-      { event: stored[0], attempts: tries.map(shownOf) },
-      { event: stored[1], attempts: [] },
-    ];
+    const expected = [tries.map(shownOf), []].map((attempts, index) => {
+      const event = stored[index];
+      return { event, attempts, detail: { event, attempts, destinationIds: null } };
+    });
     await record("former");
     await client.command({ query: "SYSTEM STOP MERGES apart.events" });
     await client.command({ query: "SYSTEM STOP MERGES apart.attempts" });
@@ -327,6 +329,40 @@ describe("the event store", () => {
     const found = await reader.event("org_bytes", event);
     expect({ ...found, body: Buffer.from(found!.body) }).toEqual(event);
     expect(await reader.event("org_other", event)).toBeNull();
+  });
+
+  test("an event comes with its attempts and all destinations of its fan-outs, each once however often it is stored", async () => {
+    const event = makeEvent(1, { orgId: "org_detail" });
+    const alone = makeEvent(2, { orgId: "org_detail" });
+    const tries = [
+      makeAttempt(event, { id: "att_a", status: "failed", nextRetryAtMs: BASE_TIME_MS + 1 }),
+      makeAttempt(event, { id: "att_b", attemptedAtMs: BASE_TIME_MS + 5_000 }),
+    ];
+    for (const token of ["first", "again"]) {
+      await writer.insertEvents(
+        [event, alone].map((one) => ({ event: one, addTokens: adding() })),
+        `detail-${token}`,
+      );
+      await writer.insertAttempts(tries, `detail-${token}`);
+      await writer.insertFanouts(
+        [
+          makeFanout(event, { destinationIds: ["dst_1", "dst_2"] }),
+          makeFanout(event, { run: "01REPLAY", destinationIds: ["dst_2", "dst_3"] }),
+        ],
+        `detail-${token}`,
+      );
+    }
+    const { event: found, attempts, destinationIds } = (await reader.detail("org_detail", event))!;
+    expect({ ...found, body: Buffer.from(found.body) }).toEqual(event);
+    expect(attempts).toEqual(tries.map(shownOf));
+    expect(destinationIds!.toSorted()).toEqual(["dst_1", "dst_2", "dst_3"]);
+    expect(await reader.detail("org_detail", alone)).toMatchObject({
+      attempts: [],
+      destinationIds: null,
+    });
+    expect(await reader.detail("org_other", event)).toBeNull();
+    const unknown = { id: "evt_01M80FPM80ZZZZZZZZZZZZZZZZ", receivedAtMs: BASE_TIME_MS };
+    expect(await reader.detail("org_detail", unknown)).toBeNull();
   });
 
   test("drops a batch that is repeated under its token, and counts a repeated row once under another", async () => {

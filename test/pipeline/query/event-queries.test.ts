@@ -23,8 +23,9 @@ function makeJumpingClock(startMs: number) {
   };
 }
 
+/** Of an event nothing has come, unless told otherwise. */
 function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
-  return {
+  const store: EventStoreReader = {
     page: async () => ({ items: [], total: 0 }),
     count: async () => 0,
     facets: async () => ({
@@ -36,11 +37,15 @@ function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
     event: async () => null,
     existing: async () => new Set(),
     fannedOut: async () => new Set(),
+    async detail(orgId, key) {
+      const event = await store.event(orgId, key);
+      return event === null ? null : { event, attempts: [], destinationIds: null };
+    },
     attempts: async () => [],
-    destinations: async () => null,
     summaries: async () => new Map(),
     ...over,
   };
+  return store;
 }
 
 type Ports = Omit<EventQueryPorts, "destinationsOf"> & Partial<EventQueryPorts>;
@@ -192,13 +197,16 @@ describe("the fan-out of what was just received", () => {
     };
     const store = makeStore({
       page: async () => ({ items, total: items.length }),
-      event: async (_, { id }) => items.find((one) => one.id === id) ?? null,
+      async detail(_, { id }) {
+        const destinationIds = isThere() ? ["dst_1", "dst_2"] : null;
+        const found = items.find((one) => one.id === id);
+        return found === undefined ? null : { event: found, attempts: [], destinationIds };
+      },
       existing: async (_, keys) => new Set(keys.map(({ id }) => id)),
       fannedOut: async (_, keys) => {
         asked.push(`${keys.length}`);
         return new Set(isThere() ? keys.map(({ id }) => id) : []);
       },
-      destinations: async () => (isThere() ? ["dst_1", "dst_2"] : null),
       summaries: async (_, keys) =>
         new Map(isThere() ? keys.map(({ id }) => [id, pending] as const) : []),
     });
