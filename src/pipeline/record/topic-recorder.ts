@@ -13,6 +13,8 @@ const MAX_BYTES = 32 * 1024 * 1024;
 /** How long the first record waits for others: a little when it is quiet, up to a second under load. */
 const QUIET_LINGER_MS = 100;
 const BUSY_LINGER_MS = 1_000;
+/** From one insert to the next, however few rows come: each costs the store a part of the table, its indexes and a merge. */
+const SPACING_MS = 300;
 const BUSY_ROWS = 1_000;
 /** Above this, partitions wait before they hand over more. */
 const HIGH_WATER_BYTES = 64 * 1024 * 1024;
@@ -55,6 +57,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
   let wake: () => void = () => undefined;
   let lingering = false;
   let busy = false;
+  let insertedAtMs = Number.NEGATIVE_INFINITY;
   let plansUntilMs = 0;
 
   /** Resolves after `delayMs`, when `wake` is called, or at the stop. */
@@ -140,8 +143,10 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
       }
       if (next === null) {
         if (buffer.rows === 0) break;
-        const lingerMs = busy ? BUSY_LINGER_MS : QUIET_LINGER_MS;
-        const lateAt = clock.monotonic() + lingerMs;
+        const nowMs = clock.monotonic();
+        const lateAt = busy
+          ? nowMs + BUSY_LINGER_MS
+          : Math.max(nowMs + QUIET_LINGER_MS, insertedAtMs + SPACING_MS);
         lingering = true;
         while (buffer.rows < FULL_ROWS && !stopped.signal.aborted) {
           const leftMs = lateAt - clock.monotonic();
@@ -159,6 +164,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
       busy = next.rows.length >= BUSY_ROWS;
       await commit(done, next);
       inFlight = next;
+      insertedAtMs = clock.monotonic();
       done = (await insertUntilDone(next)) ? next : null;
       if (buffer.bytes < HIGH_WATER_BYTES) for (const resume of waiting.splice(0)) resume();
       if (stopped.signal.aborted) break;

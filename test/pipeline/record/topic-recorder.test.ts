@@ -188,3 +188,20 @@ test("a batch that an earlier owner announced is waited for ten seconds, then it
   await clock.advance(2_000);
   expect(inserts).toEqual([["a", "b"]]);
 });
+
+test("a trickle is inserted every 0.3 s, and what comes after a pause within 100 ms: each insert costs the store as much as hundreds of rows", async () => {
+  const { clock, recorder, inserts, own } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  for (let offset = 0; offset < 100; offset += 1) {
+    void recorder.push(partition, [record(offset, `${offset}`)]);
+    await clock.advance(25);
+  }
+  await clock.advance(LINGER_MS);
+  expect(inserts.flat()).toEqual(Array.from({ length: 100 }, (_, offset) => `${offset}`));
+  expect(inserts.length).toBeLessThanOrEqual(10);
+  const before = inserts.length;
+  void recorder.push(partition, [record(100, "later")]);
+  await clock.advance(100);
+  expect(inserts.slice(before)).toEqual([["later"]]);
+});
