@@ -16,7 +16,7 @@ export function clientAddressOf(
 ): string | null {
   const peer = canonicalIp(remoteAddress.split("%", 1)[0] ?? "");
   if (peer === null) return null;
-  const trusted = parseTrusted(trustedProxies);
+  const trusted = trustedOf(trustedProxies);
   if (!matchesCidr(peer, trusted)) return peer;
   const hops = allHeaderValues(headers, "x-forwarded-for").join(",").split(",").reverse();
   if (hops.length > MAX_HOPS) return null;
@@ -40,6 +40,18 @@ function withoutPort(text: string): string {
   const bracketed = /^\[([^\]]+)\](?::\d{1,5})?$/.exec(text);
   if (bracketed !== null) return bracketed[1] ?? "";
   return /^(\d{1,3}(?:\.\d{1,3}){3}):\d{1,5}$/.exec(text)?.[1] ?? text;
+}
+
+/** Reading a list costs more than all the rest of a request, and the configured one is the same array for each of them. */
+const knownLists = new WeakMap<readonly string[], CidrList>();
+
+function trustedOf(cidrs: readonly string[]): CidrList {
+  let list = knownLists.get(cidrs);
+  if (list === undefined) {
+    list = parseTrusted(cidrs);
+    knownLists.set(cidrs, list);
+  }
+  return list;
 }
 
 /** The configuration was checked at start; a list that cannot be read trusts nobody. */

@@ -330,4 +330,18 @@ describe("source addresses", () => {
       expect(clientAddressOf(peer, headers, trusted)).toBe(expected);
     },
   );
+
+  it("come from a list of proxies that is read once, and not again for each request", () => {
+    let reads = 0;
+    const trusted = new Proxy(["10.0.0.0/8"], {
+      get(list, key) {
+        if (key === "0") reads += 1;
+        return Reflect.get(list, key) as unknown;
+      },
+    });
+    for (const client of ["1.1.1.1", "2.2.2.2", "3.3.3.3"]) {
+      expect(clientAddressOf("10.0.0.1", forwarded(client), trusted)).toBe(client);
+    }
+    expect(reads).toBe(1);
+  });
 });
