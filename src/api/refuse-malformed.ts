@@ -1,5 +1,6 @@
 import { STATUS_CODES, type ServerResponse } from "node:http";
 import { RequestError } from "@hono/node-server";
+import type { Logger } from "../domain/logger.ts";
 import { ApiFailure } from "./api-failure.ts";
 import { describeError, errorBody, errorResponse } from "./envelope.ts";
 
@@ -13,6 +14,12 @@ const REFUSALS: Readonly<Record<string, readonly [status: number, message: strin
   ERR_HTTP_REQUEST_TIMEOUT: [408, "The request did not arrive in time."],
 };
 
+/** Refusals are named as the app names its answers, in the answer and in the log. */
+export interface RefusalPorts {
+  readonly newRequestId: () => string;
+  readonly logger?: Pick<Logger, "info" | "error"> | undefined;
+}
+
 interface Connection {
   readonly writable: boolean;
   end(text: string, flushed: () => void): unknown;
@@ -24,10 +31,15 @@ interface Connection {
  * before it go first: a client would take the refusal for theirs, though what they asked for is done.
  */
 export class MalformedRequests {
+  readonly #ports: RefusalPorts;
   /** Of each connection, in the order of the requests. */
   readonly #unsent = new WeakMap<object, ServerResponse[]>();
   /** The parser reports each further packet of such a connection, too. */
   readonly #refused = new WeakSet<object>();
+
+  constructor(ports: RefusalPorts) {
+    this.#ports = ports;
+  }
 
   /** A request was read, whose answer is to come. */
   note(response: ServerResponse): void {
@@ -51,25 +63,34 @@ export class MalformedRequests {
     const before = unsent.find((response) => response.req.complete);
     if (before !== undefined) before.once("close", () => this.#refuseInTurn(error, socket));
     else if (unsent.some((response) => response.headersSent)) socket.destroy(error);
-    else if (socket.writable) answer(error, socket);
+    else if (socket.writable) answer(error, socket, this.#ports);
   }
 }
 
-function answer(error: NodeJS.ErrnoException, socket: Connection): void {
+function answer(error: NodeJS.ErrnoException, socket: Connection, ports: RefusalPorts): void {
   const [status, message] = REFUSALS[error.code ?? ""] ?? NO_HTTP;
+  const requestId = ports.newRequestId();
   const body = JSON.stringify(errorBody({ code: "validation_error", message }, Date.now()));
+  ports.logger?.info({ requestId, operation: "none", status }, "api.answered");
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: application/json\r\n` +
-      `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+      `X-Request-Id: ${requestId}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
     () => socket.destroy(),
   );
 }
 
 /** The answer to a request whose target and Host header make no URL; the app answers all other errors itself. */
-export function refuseUrl(error: unknown): Response {
-  const failure =
-    error instanceof RequestError
-      ? new ApiFailure("validation_error", "The Host header or the URL is malformed.")
-      : error;
-  return errorResponse(describeError(failure, "none"), Date.now());
+export function refuseUrl(error: unknown, { newRequestId, logger }: RefusalPorts): Response {
+  const requestId = newRequestId();
+  const isUrl = error instanceof RequestError;
+  const described = describeError(
+    isUrl ? new ApiFailure("validation_error", "The Host header or the URL is malformed.") : error,
+    requestId,
+  );
+  const { status, code } = described;
+  if (isUrl) logger?.info({ requestId, operation: "none", status }, "api.answered");
+  else logger?.error({ requestId, operation: "none", code, err: error }, "api.failed");
+  const response = errorResponse(described, Date.now());
+  response.headers.set("x-request-id", requestId);
+  return response;
 }

@@ -1,7 +1,9 @@
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
-import type { Server } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { UsageError } from "../domain/errors.ts";
+import type { Logger } from "../domain/logger.ts";
 import type { Api } from "./api.ts";
 import { keepDotSegments } from "./dot-segments.ts";
 import { MalformedRequests, refuseUrl } from "./refuse-malformed.ts";
@@ -27,6 +29,8 @@ export interface ApiServerOptions {
   /** A connection on which nothing moves for so long is closed. */
   readonly stalledMs?: number;
   readonly mostUnsentBytes?: number;
+  /** Told what never came to the app. */
+  readonly logger?: Pick<Logger, "info" | "error">;
 }
 
 export interface ApiServer extends AsyncDisposable {
@@ -38,9 +42,23 @@ export interface ApiServer extends AsyncDisposable {
  * @throws {UsageError} when the port cannot be had
  */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const listener = getRequestListener(options.app.fetch, { errorHandler: refuseUrl });
-  const malformed = new MalformedRequests();
+  const refusals = { newRequestId: randomUUID, logger: options.logger };
+  const listener = getRequestListener(options.app.fetch, {
+    errorHandler: (error) => refuseUrl(error, refusals),
+  });
+  const malformed = new MalformedRequests(refusals);
   const unsent = new UnsentAnswers(options.mostUnsentBytes ?? MOST_UNSENT_BYTES);
+  const onRequest: RequestListener = (request, response) => {
+    malformed.note(response);
+    // A keep-alive connection that ends its request while the server closes must go, too.
+    response.once("close", () => {
+      if (!server.listening) setImmediate(() => server.closeIdleConnections());
+    });
+    request.url = keepDotSegments(request.url ?? "/");
+    void Promise.resolve(listener(request, response)).then(() =>
+      unsent.note(response, request.headers.authorization ?? ""),
+    );
+  };
   const server = createServer(
     {
       requestTimeout: REQUEST_TIMEOUT_MS,
@@ -51,19 +69,11 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       requireHostHeader: false,
       joinDuplicateHeaders: true,
     },
-    (request, response) => {
-      malformed.note(response);
-      // A keep-alive connection that ends its request while the server closes must go, too.
-      response.once("close", () => {
-        if (!server.listening) setImmediate(() => server.closeIdleConnections());
-      });
-      request.url = keepDotSegments(request.url ?? "/");
-      void Promise.resolve(listener(request, response)).then(() =>
-        unsent.note(response, request.headers.authorization ?? ""),
-      );
-    },
+    onRequest,
   );
   server.timeout = options.stalledMs ?? STALLED_MS;
+  // What else than 100-continue is expected may be ignored (RFC 9110, 10.1.1); node:http would answer 417 by itself, without a body.
+  server.on("checkExpectation", onRequest);
   server.on("clientError", (error, socket) => malformed.refuse(error, socket));
   if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
   await listen(server, options);

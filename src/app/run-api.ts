@@ -66,6 +66,7 @@ export async function runApi(
   });
   const server = await startApiServer({
     app,
+    logger,
     maxConnections: connectionLimit("api"),
     ...config.api,
   });

@@ -102,12 +102,32 @@ for (const [name, request, status] of malformed)
     socket.on("data", (chunk: Buffer) => (text += chunk.toString()));
     await once(socket, "close");
     expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status}`));
+    expect(text).toMatch(/^x-request-id: [0-9a-f-]{36}\r$/im);
     expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n")))).toEqual({
       error: { code: "validation_error", message: expect.any(String) },
       timestamp: expect.stringMatching(/Z$/),
     });
     expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe("hello");
   });
+
+it("a refusal of what is no request is logged under the id that its answer names", async () => {
+  const logged: any[] = [];
+  const logger = { info: (fields: object) => void logged.push(fields), error: () => undefined };
+  await using server = await startApiServer({ app: hello, logger, ...local });
+  for (const request of ["hello\r\n\r\n", "GET / HTTP/1.1\r\nConnection: close\r\n\r\n"]) {
+    const socket = connect(server.port, "127.0.0.1");
+    socket.write(request);
+    const [, requestId] = /^x-request-id: (.+)\r$/im.exec(await readToClose(socket)) ?? [];
+    expect(logged.pop()).toEqual({ requestId, operation: "none", status: 400 });
+  }
+});
+
+it("a request that expects what nobody knows is answered by the app, and not a bare 417", async () => {
+  await using server = await startApiServer({ app: hello, ...local });
+  const socket = connect(server.port, "127.0.0.1");
+  socket.write("GET / HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\nConnection: close\r\n\r\n");
+  expect(await readToClose(socket)).toMatch(/^HTTP\/1\.1 200[^]*hello$/);
+});
 
 /** What a connection gets until the server closes it. */
 async function readToClose(socket: Socket): Promise<string> {
