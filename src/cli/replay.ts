@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
+import { parseDateTime } from "../api/date-time.ts";
 import { firstKeyFile } from "../app/first-key-file.ts";
 import { ApiError } from "../client/api-error.ts";
 import { makeClient, type Client } from "../client/client.ts";
@@ -27,12 +28,15 @@ const DEFAULT_RETRY_AFTER_SECONDS = 1;
 /**
  * `relay replay`: what ended `dead` at one destination, and was not delivered by a later replay, is enqueued again, oldest first.
  * Prints the id of each such event, and at the end how many there were. 1 when it was interrupted.
- * @throws {UsageError} when there is no API key
+ * @throws {UsageError} for a time that is none, and when there is no API key
  * @throws {ApiError} what the management API refuses
  */
 export async function replay(io: CommandIo, options: ReplayOptions): Promise<number> {
+  for (const name of ["from", "to"] as const) refuseNoTime(name, options[name]);
   const client = await openClient(io, options);
-  await client.destinations.get(options.destination);
+  const { id, status } = await client.destinations.get(options.destination);
+  if (status === "paused" || status === "disabled")
+    printLine(io.stderr, `relay: ${id} is ${status}: what is enqueued waits until it is resumed`);
   try {
     await replayAll(io, client, options, await findDeadEvents(client, options, io.signal));
     return 0;
@@ -81,6 +85,11 @@ async function replayAll(
   }
 }
 
+function refuseNoTime(name: string, time: string | undefined): void {
+  if (time === undefined || parseDateTime(time) !== null) return;
+  throw new UsageError(`--${name} must be a time with its zone, such as 2026-11-24T09:00:00Z`);
+}
+
 async function openClient(
   { env }: CommandIo,
   { url, keyFile }: Pick<ReplayOptions, "url" | "keyFile">,
@@ -126,12 +135,16 @@ async function findDeadEvents(
   }
 }
 
-/** @param attempts oldest first */
+/**
+ * Whether the last try at the destination ended there, and no other is put off by its rate limit: such a row has the number of the
+ * try that it puts off, and tries are numbered without gaps.
+ * @param attempts oldest first
+ */
 function isDeadAt(destination: string, attempts: readonly Attempt[]): boolean {
-  const latest = attempts.findLast(
-    ({ destination_id, status }) => destination_id === destination && status !== "rate_limited",
-  );
-  return latest?.status === "dead";
+  const rows = attempts.filter(({ destination_id }) => destination_id === destination);
+  const tries = rows.filter(({ status }) => status !== "rate_limited");
+  const isPutOff = rows.some(({ attempt_number }) => attempt_number > tries.length);
+  return tries.at(-1)?.status === "dead" && !isPutOff;
 }
 
 /** Asks again where the relay is busy, or one of its stores is away. @throws {ApiError} what it says in the end */

@@ -1,3 +1,4 @@
+import { parseDateTime } from "../api/date-time.ts";
 import { nearestName } from "../config/nearest-name.ts";
 import { PROVIDERS, VERIFICATION_METHODS } from "../domain/enums.ts";
 import type { VerificationMethod, Provider } from "../domain/enums.ts";
@@ -183,15 +184,17 @@ function readProxies(value: unknown): readonly string[] {
   }
 }
 
-const WITH_ZONE = /(?:Z|[+-]\d\d:?\d\d)$/i;
+const WITH_ZONE = /(?:Z|[+-]\d\d:\d\d)$/i;
 
 /** A time without a zone is UTC, wherever this runs. */
 function readNow(value: unknown, nowMs: () => number): number {
   if (value === null) return nowMs();
   const text = typeof value === "string" ? value : "";
-  const parsed = Date.parse(WITH_ZONE.test(text) ? text : `${text}Z`);
-  if (Number.isFinite(parsed)) return parsed;
-  throw new RequestLineError("now: must be an ISO 8601 time, or null for the clock");
+  const parsed = parseDateTime(WITH_ZONE.test(text) ? text : `${text}Z`);
+  if (parsed !== null) return parsed;
+  throw new RequestLineError(
+    "now: must be a time such as 2026-11-20T12:00:00Z, or null for the clock",
+  );
 }
 
 function isObject(value: unknown): value is Fields {

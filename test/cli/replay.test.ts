@@ -88,6 +88,37 @@ describe("relay replay", () => {
     expect(replays.map(({ path }) => path)).toEqual(["/hook", "/hook", "/hook"]);
   }, 60_000);
 
+  it("passes over what waits for the rate limit since a replay: run again, it enqueued that twice", async () => {
+    isDown = true;
+    const died = [await send("five"), await send("six")];
+    for (const id of died)
+      await waitFor("a dead delivery", async () => (await statusesOf(id)).includes("dead"));
+    isDown = false;
+    const limit = { rate_limit_max: 1, rate_limit_window: "hour" } as const;
+    await relay.client.destinations.update(destination, limit);
+    const { received_at: from } = await relay.client.events.get(died[0]!);
+    const args = ["--destination", destination, "--from", from];
+    expect((await run(...args)).stdout.trim().split("\n")).toEqual(died);
+    await waitFor("a replay that is put off", async () =>
+      (await Promise.all(died.map(statusesOf))).flat().includes("rate_limited"),
+    );
+    await waitFor("a replay", async () =>
+      (await Promise.all(died.map(statusesOf))).flat().includes("delivered"),
+    );
+    expect(await run(...args)).toMatchObject({
+      stdout: "",
+      stderr: `${destination}: 0 dead deliveries enqueued again, 2 were delivered or are tried again since\n`,
+    });
+    await relay.client.destinations.update(destination, {
+      rate_limit_max: null,
+      rate_limit_window: null,
+    });
+    await relay.client.destinations.pause(destination);
+    expect((await run(...args)).stderr).toContain(
+      `${destination} is paused: what is enqueued waits until it is resumed`,
+    );
+  }, 60_000);
+
   it("says in one line what is wrong: an unknown destination, a wrong key or time, no key, nobody there", async () => {
     const dir = await mkdtemp(join(tmpdir(), "relay-replay-"));
     const keyFile = join(dir, "key");
@@ -97,7 +128,16 @@ describe("relay replay", () => {
       for (const { args, env = relay.env, code, says } of [
         { args: ["--destination", "dst_01HZZZZZZZZZZZZZZZZZZZZZZZ"], code: 1, says: /^relay: .+$/ },
         { args: ["--destination", destination, "--key-file", keyFile], code: 1, says: /key/ },
-        { args: ["--destination", destination, "--from", "yesterday"], code: 1, says: /from/ },
+        {
+          args: ["--destination", destination, "--from", "yesterday"],
+          code: 2,
+          says: /^relay: --from must be a time with its zone, such as/,
+        },
+        {
+          args: ["--destination", destination, "--to", "2026-02-30T00:00:00Z"],
+          code: 2,
+          says: /^relay: --to must be a time with its zone, such as/,
+        },
         {
           args: ["--destination", destination],
           env: { RELAY_DATA_DIR: dir },

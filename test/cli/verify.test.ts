@@ -76,3 +76,12 @@ it("relay verify takes a time without a zone as UTC, and a byte order mark befor
     { valid: false, reason: "malformed_request", message: expect.stringMatching(/^now: /) },
   ]);
 });
+
+it("relay verify refuses a day that there is not, and what is no time in RFC 3339: 30 February was read as 2 March", async () => {
+  const times = ["2026-02-30T12:00:00Z", "2026-02-30T12:00:00", "20 Nov 2026 12:00", "", 0];
+  const lines = times.map((now) => JSON.stringify({ provider: "github", secret: "s", now }));
+  const message = "now: must be a time such as 2026-11-20T12:00:00Z, or null for the clock";
+  expect(await verify(lines.join("\n"))).toEqual(
+    times.map(() => ({ id: null, valid: false, reason: "malformed_request", message })),
+  );
+});
