@@ -7,6 +7,7 @@ import { makeClient, type Client } from "../client/client.ts";
 import type { Attempt } from "../client/types.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { baseUrl } from "../config/value-types.ts";
+import { looksLikeApiKey } from "../domain/api-key.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
@@ -98,17 +99,28 @@ async function openClient(
   const apiUrl = url ?? `http://localhost:${api.port}`;
   if (!baseUrl.safeParse(apiUrl).success)
     throw new UsageError("--url must be the management API's, such as http://localhost:8080");
-  if (keyFile === undefined && bootstrap.apiKey !== null)
-    return makeClient({ baseUrl: apiUrl, apiKey: bootstrap.apiKey });
-  const path = keyFile ?? firstKeyFile(dataDir);
+  const configured = keyFile === undefined ? bootstrap.apiKey : null;
+  return makeClient({
+    baseUrl: apiUrl,
+    apiKey: configured ?? (await readApiKey(keyFile ?? firstKeyFile(dataDir))),
+  });
+}
+
+async function readApiKey(path: string): Promise<string> {
+  let text: string;
   try {
-    return makeClient({ baseUrl: apiUrl, apiKey: (await readFile(path, "utf8")).trim() });
+    text = await readFile(path, "utf8");
   } catch (cause) {
     throw new UsageError(
       `no API key can be read from ${path} (${systemReason(cause)}): name a file that holds one by --key-file (relay keys create prints one)`,
       { cause },
     );
   }
+  const apiKey = text.trim();
+  if (looksLikeApiKey(apiKey)) return apiKey;
+  throw new UsageError(
+    `${path} holds no API key, or more than one: it must hold nothing but the line that relay keys create prints to stdout`,
+  );
 }
 
 /** Oldest first. What dies from now on is left out, so that pages do not move. */

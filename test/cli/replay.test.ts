@@ -123,11 +123,18 @@ describe("relay replay", () => {
     const dir = await mkdtemp(join(tmpdir(), "relay-replay-"));
     const keyFile = join(dir, "key");
     await writeFile(keyFile, "rk_unknown0_0123456789abcdefghijklmnop\n");
+    const twoLines = join(dir, "two-lines");
+    await writeFile(twoLines, "rk_twolines_0123456789abcdefghijklmnop\nkey_1 for organization\n");
     const [port = 0] = await freePorts(1);
     try {
       for (const { args, env = relay.env, code, says } of [
         { args: ["--destination", "dst_01HZZZZZZZZZZZZZZZZZZZZZZZ"], code: 1, says: /^relay: .+$/ },
         { args: ["--destination", destination, "--key-file", keyFile], code: 1, says: /key/ },
+        {
+          args: ["--destination", destination, "--key-file", twoLines],
+          code: 2,
+          says: /two-lines holds no API key, or more than one/,
+        },
         {
           args: ["--destination", destination, "--from", "yesterday"],
           code: 2,

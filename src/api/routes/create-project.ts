@@ -10,7 +10,7 @@ export const createProject = defineOperation({
   tag: "Projects",
   summary: "Create a project",
   description:
-    "The slug derives from the name: lower case, anything but a-z and 0-9 becomes a hyphen.",
+    "The slug derives from the name: lower case, each run of characters other than a-z and 0-9 becomes one hyphen, none at the ends; `project-` and six random characters where nothing is left. 409 where that slug is taken.",
   scope: "write",
   ids: {},
   query: noQuery,

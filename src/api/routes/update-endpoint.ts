@@ -10,7 +10,8 @@ export const updateEndpoint = defineOperation({
   path: "/endpoints/{id}",
   tag: "Endpoints",
   summary: "Change an endpoint",
-  description: "Changes what is given. Takes up to 60 s to affect incoming webhooks.",
+  description:
+    "Changes what is given; verification_config is replaced as a whole. A change to a known provider without a verification_method takes that provider's scheme. Where the scheme changes and no verification_config is given, settings that do not fit the new one are dropped. Takes up to 60 s to affect incoming webhooks.",
   scope: "write",
   ids: { id: "endpoint" },
   query: noQuery,
