@@ -3,7 +3,7 @@ import { nearestName } from "../config/nearest-name.ts";
 import { PROVIDERS, VERIFICATION_METHODS } from "../domain/enums.ts";
 import type { VerificationMethod, Provider } from "../domain/enums.ts";
 import type { HeaderList } from "../domain/event.ts";
-import { parseCidrs } from "../domain/ip.ts";
+import { isIpAddress, parseCidrs } from "../domain/ip.ts";
 import type { VerificationRequest } from "../domain/verification.ts";
 import { verifyRequest } from "../pipeline/verify/verify-request.ts";
 import type { VerifyPorts } from "../pipeline/verify/verify-request.ts";
@@ -117,7 +117,7 @@ function readRequest(fields: Fields, defaults: LineDefaults): VerificationReques
     headers: readHeaders(fields["headers"] ?? {}),
     body: readBody(fields["body_base64"] ?? ""),
     nowMs: readNow(fields["now"] ?? null, defaults.nowMs),
-    remoteAddress: readText(fields, "remote_addr", ""),
+    remoteAddress: readAddress(fields, method),
     trustedProxies: readProxies(fields["trusted_proxies"] ?? defaults.trustedProxies),
   };
 }
@@ -172,6 +172,13 @@ function readBody(value: unknown): Uint8Array {
   const bytes = typeof value === "string" ? decodeStrict(value, "base64") : null;
   if (bytes !== null) return bytes;
   throw new RequestLineError("body_base64: must be base64");
+}
+
+/** A server always knows who connected: without it, verification would blame the proxies. */
+function readAddress(fields: Fields, method: VerificationMethod): string {
+  const address = readText(fields, "remote_addr", "");
+  if (method !== "ip_allowlist" || isIpAddress(address)) return address;
+  throw new RequestLineError("remote_addr: must be the IP address that the request came from");
 }
 
 function readProxies(value: unknown): readonly string[] {

@@ -85,3 +85,13 @@ it("relay verify refuses a day that there is not, and what is no time in RFC 333
     times.map(() => ({ id: null, valid: false, reason: "malformed_request", message })),
   );
 });
+
+it("relay verify asks for the address that an IP list needs: where it was missing, X-Forwarded-For and the proxies were blamed", async () => {
+  const lines = [undefined, "localhost"].map((remote_addr) =>
+    JSON.stringify({ ...IP_LIST, headers: {}, remote_addr }),
+  );
+  const message = "remote_addr: must be the IP address that the request came from";
+  expect(await verify(lines.join("\n"))).toEqual(
+    lines.map(() => ({ id: null, valid: false, reason: "malformed_request", message })),
+  );
+});
