@@ -63,9 +63,17 @@ export function renderType(schema: SchemaNode): string {
   if (schema.items !== undefined) return `list of ${renderType(schema.items)}`;
   if (schema.enum !== undefined)
     return schema.enum.map((value) => `<code>${escapeHtml(String(value))}</code>`).join(" ");
+  if (schema.properties !== undefined) return `object of ${renderFields(schema.properties)}`;
   const types = [schema.type ?? "any"].flat().join(" or ");
   const format = schema.format === undefined ? "" : ` (${escapeHtml(schema.format)})`;
   return `${escapeHtml(types)}${format}${escapeHtml(renderBounds(schema))}`;
+}
+
+/** Of an object that has no name of its own. */
+function renderFields(fields: NonNullable<SchemaNode["properties"]>): string {
+  return Object.entries(fields)
+    .map(([name, field]) => `<code>${escapeHtml(name)}</code> (${renderType(field)})`)
+    .join(", ");
 }
 
 function renderBounds(schema: SchemaNode): string {

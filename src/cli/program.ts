@@ -89,7 +89,7 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
   addKeyCommands(program, io);
   program
     .command("secrets")
-    .description("stored secrets")
+    .description("change the key that stored secrets are encrypted under")
     .command("reencrypt")
     .description(
       "encrypt all stored secrets anew under RELAY_ENCRYPTION_KEY; stop the relay before, start it with the new key after",

@@ -141,6 +141,11 @@ describe("the documentation page", () => {
     }
   });
 
+  it("shows the fields of what stands inside a schema without a name: an error was only an object", () => {
+    expect(page).toMatch(/object of <code>code<\/code> \([^)]*\), <code>message<\/code>/);
+    expect(page).toContain("list of object of <code>value</code>");
+  });
+
   it("underlines links in text, and needs no sideways scrolling on a narrow screen: descriptions were cut off", () => {
     const style = /<style>(.*?)<\/style>/s.exec(page)?.[1] ?? "";
     expect(style).toMatch(/main a\s*\{ text-decoration:underline; \}/);

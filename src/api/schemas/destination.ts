@@ -79,7 +79,7 @@ const fields = {
   }),
   retry_max_attempts: z.number().min(0).max(10).int().openapi({
     description:
-      "Retries after the first try. Default: 5. A delivery gets fewer tries, or none, where the receiver fails all of them: it is then tried now and again, and what waits ends `dead` when the time of its retries is over, a minute at least.",
+      "Retries after the first try. Default: 5. A receiver that fails everything is tried only now and then: a delivery that waits meanwhile ends `dead` once all its retries would have been over (a minute at least), with fewer tries, or none.",
   }),
   retry_backoff: z.enum(RETRY_BACKOFFS).openapi({
     description:

@@ -36,7 +36,7 @@ export const EndpointSchema = z
   });
 export type EndpointView = z.infer<typeof EndpointSchema>;
 
-const VERIFICATION_CONFIG = `Per-method settings; unknown keys and wrong values are refused by name. A header is none that HTTP itself uses (Connection, Content-Length, Host …). Write-only.
+const VERIFICATION_CONFIG = `Per-method settings; unknown keys and wrong values are refused by name, and so are header names that HTTP itself uses (Connection, Content-Length, Host …). May be given later: until what is required is there, webhooks are refused, and their verification_error names it. Write-only.
 
 | method | fields (default) |
 | --- | --- |

@@ -42,7 +42,7 @@ const DeliverySummarySchema = z
   .object({ delivered: count, failed: count, pending: count, total: count })
   .openapi("DeliverySummary", {
     description:
-      "Destinations the event was fanned out or replayed to, by what their latest attempt (other than `rate_limited`) says.",
+      "Destinations the event was fanned out or replayed to, by their latest attempt that is not `rate_limited`: `delivered`, `failed` (it is `dead`), or else `pending`. Null for an event that was never fanned out.",
     example: summaryExample,
   });
 
@@ -91,9 +91,12 @@ export const AttemptSchema = z
       .number()
       .int()
       .openapi({ description: "0 without a response; `response_body` then says why." }),
-    response_body: z.string(),
+    response_body: z.string().openapi({ description: "At most the first 16 KiB." }),
     latency_ms: z.number().openapi({ minimum: 0 }),
-    status: z.enum(ATTEMPT_STATUSES),
+    status: z.enum(ATTEMPT_STATUSES).openapi({
+      description:
+        "`failed` and `timeout`: a retry follows at next_retry_at. `dead`: the last try failed, nothing follows. `rate_limited`: put off to next_retry_at without a request.",
+    }),
     next_retry_at: nullableTimestamp,
   })
   .openapi("DeliveryAttempt", { example: attemptExample });
