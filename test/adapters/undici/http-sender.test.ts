@@ -158,6 +158,17 @@ describe("answers", () => {
     expect(reply.body).toBe(`a${"€".repeat(Math.floor((16 * 1024 - 1) / 3))}`);
   });
 
+  test("a long answer that is no UTF-8 is kept: of one whose bytes all look like the inside of a character nothing was left", async () => {
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        res.end(Buffer.alloc(20_000, 0x80));
+      }),
+    );
+    const reply = await newSender().send(request(receiver.url), never);
+    if (reply.kind !== "response") throw new Error(JSON.stringify(reply));
+    expect(reply.body).toBe("\ufffd".repeat(16 * 1024));
+  });
+
   test.each([
     ["100 Continue that nobody asked for", "HTTP/1.1 100 Continue\r\n\r\n"],
     [
