@@ -1,9 +1,10 @@
 import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../domain/destination.ts";
-import { rateWindowMs } from "../../domain/rate-limit.ts";
+import { rateWindowMs, tokenReturnMs } from "../../domain/rate-limit.ts";
+import type { Starts } from "../../domain/rate-limit.ts";
 import { ExpectedTasks } from "./expected-tasks.ts";
-import { shiftLimit } from "./limits-codec.ts";
+import { shiftLimit, startsOf } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { DeliveryOptions } from "./ports.ts";
 import { RateLimiter } from "./rate-limiter.ts";
@@ -51,8 +52,10 @@ export class LaneRateLimit {
   readonly #host: LimitsHost;
   #config: DestinationConfig | null = null;
   #limiter: RateLimiter | null = null;
-  /** What the last limiter knew, for the next one. */
+  /** What the limiters before knew, for the next one. */
   #known: LimitRecord | null;
+  /** The longest that a start has counted so far, ms: a limit may come back that was changed for a while. */
+  #longestMs = 0;
   #reserving = false;
   readonly #expected = new ExpectedTasks();
   /** Slots (steady) that tasks of the lane have in the plan: the start of none other is planned there. */
@@ -66,8 +69,9 @@ export class LaneRateLimit {
     this.#known = this.#fromLog(host.knownLimit(destinationId));
   }
 
-  /** How long back its state reaches, ms. */
+  /** How long back its state reaches, ms; Infinity while starts may count again. */
   get memoryMs(): number {
+    if (this.#earlierStarts(this.#host.steadyNow()).length > 0) return Number.POSITIVE_INFINITY;
     return this.#limiter === null ? 0 : 2 * rateWindowMs(this.#limiter.window);
   }
 
@@ -84,13 +88,17 @@ export class LaneRateLimit {
     if (max === (current?.max ?? null) && window === (current?.window ?? null)) return;
     const nowMs = this.#host.steadyNow();
     this.#forgetSlots();
-    if (current !== null) this.#known = current.snapshot(this.#destinationId, nowMs);
+    if (window !== null) this.#longestMs = Math.max(this.#longestMs, tokenReturnMs(window));
+    const earlier = this.#earlierStarts(nowMs);
+    if (current !== null)
+      this.#known = withEarlier(earlier, current.snapshot(this.#destinationId, nowMs));
     if (max === null || window === null) {
       this.#limiter = null;
       return;
     }
     const limit = { max, window, timeoutMs: this.#host.options.deliveryTimeoutMs };
-    this.#limiter = current?.successor(limit, nowMs) ?? new RateLimiter(limit, this.#known, nowMs);
+    this.#limiter =
+      current?.successor(limit, earlier, nowMs) ?? new RateLimiter(limit, this.#known, nowMs);
     if (window === "second" && nowMs - this.#host.assignedAtMs < 2_000)
       this.#limiter.useUp(Math.min(nowMs, this.#host.assignedAtMs));
   }
@@ -210,9 +218,19 @@ export class LaneRateLimit {
     return { record: this.#forLog(record), endpointId: this.#config.endpointId };
   }
 
+  /** Starts that the limit of now does not count, and one that comes back would. */
+  #earlierStarts(nowMs: number): Starts[] {
+    if (this.#known === null) return [];
+    return startsOf(this.#known).filter(
+      ([timeMs]) =>
+        timeMs + this.#longestMs > nowMs && this.#limiter?.isCounted(timeMs, nowMs) !== true,
+    );
+  }
+
   /** By the wall clock, all that a next owner shares with this one: the steady clock stays behind where the wall clock was set. */
   #forLog(record: LimitRecord): LimitRecord {
-    return shiftLimit(record, this.#wallAheadMs());
+    const whole = withEarlier(this.#earlierStarts(this.#host.steadyNow()), record);
+    return shiftLimit(whole, this.#wallAheadMs());
   }
 
   #fromLog(record: LimitRecord | null): LimitRecord | null {
@@ -233,7 +251,7 @@ export class LaneRateLimit {
   #claimOf(task: DeliveryTask): number | null {
     const claimMs = this.#claims.get(task) ?? this.#expected.take(task, this.#host.clock.now());
     if (claimMs === null || this.#limiter === null) return null;
-    return this.#limiter.isPlanned(claimMs, this.#host.steadyNow()) ? claimMs : null;
+    return this.#limiter.isCounted(claimMs, this.#host.steadyNow()) ? claimMs : null;
   }
 
   /** Nothing is known of a destination: it is new here. What it used elsewhere counts from the first token on. */
@@ -257,4 +275,8 @@ export class LaneRateLimit {
     limiter.grant(grant);
     retry();
   }
+}
+
+function withEarlier(earlier: readonly Starts[], record: LimitRecord): LimitRecord {
+  return { ...record, starts: [...earlier, ...record.starts] };
 }

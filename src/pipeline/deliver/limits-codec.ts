@@ -13,6 +13,11 @@ export interface LimitRecord {
   readonly block: Block | null;
 }
 
+/** All starts that it counts, in no order: what may have started since is taken for as late as it can be. */
+export function startsOf({ starts, block }: Pick<LimitRecord, "starts" | "block">): Starts[] {
+  return block === null ? [...starts] : [...starts, [block.untilMs, block.count]];
+}
+
 /** What it says by a clock that is ahead of its own by so much. */
 export function shiftLimit(record: LimitRecord, aheadMs: number): LimitRecord {
   const { destinationId, starts, block } = record;

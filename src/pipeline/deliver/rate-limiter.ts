@@ -1,5 +1,7 @@
 import type { RateLimitWindow } from "../../domain/enums.ts";
 import { rateWindowMs, SlidingWindow, tokenReturnMs } from "../../domain/rate-limit.ts";
+import type { Starts } from "../../domain/rate-limit.ts";
+import { startsOf } from "./limits-codec.ts";
 import type { Block, LimitRecord } from "./limits-codec.ts";
 
 const BLOCKS_PER_WINDOW = 20;
@@ -68,9 +70,7 @@ export class RateLimiter {
 
   /** Counts starts that were made elsewhere; only before the first one here. */
   learn(known: KnownStarts, nowMs: number): void {
-    const starts = [...known.starts];
-    if (known.block !== null) starts.push([known.block.untilMs, known.block.count]);
-    for (const [timeMs, count] of starts.toSorted(([one], [other]) => one - other)) {
+    for (const [timeMs, count] of startsOf(known).toSorted(([one], [other]) => one - other)) {
       // Not later than now: whoever knew of it sends nothing any more.
       const atMs = Math.min(timeMs, nowMs);
       if (atMs + tokenReturnMs(this.window) <= nowMs) continue;
@@ -94,9 +94,9 @@ export class RateLimiter {
     return this.#planned.claim(notBeforeMs);
   }
 
-  /** A start that was planned for then is counted in the plan, though it was not made. */
-  isPlanned(slotMs: number, nowMs: number): boolean {
-    return slotMs + tokenReturnMs(this.window) > nowMs;
+  /** A start of then is counted, and in the plan one that was planned for then, though it was not made. */
+  isCounted(timeMs: number, nowMs: number): boolean {
+    return timeMs + tokenReturnMs(this.window) > nowMs;
   }
 
   /** Drops the slots that were given: only starts that were made are left in the plan. */
@@ -168,9 +168,12 @@ export class RateLimiter {
     this.#left = grant.count;
   }
 
-  /** The limiter after a change of the limit: tries in flight count there as they go out. */
-  successor(limit: Limit, nowMs: number): RateLimiter {
-    const known = { starts: this.#actual.starts(nowMs), block: null };
+  /**
+   * The limiter after a change of the limit: tries in flight count there as they go out, and `earlier` starts, which this one counts
+   * no more, where its window is longer.
+   */
+  successor(limit: Limit, earlier: readonly Starts[], nowMs: number): RateLimiter {
+    const known = { starts: [...earlier, ...this.#actual.starts(nowMs)], block: null };
     const successor = new RateLimiter(limit, known, nowMs);
     successor.#planned.add(nowMs, this.#started.length);
     successor.#started = [...this.#started];

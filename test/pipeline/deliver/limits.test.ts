@@ -151,6 +151,58 @@ describe("rate limit", () => {
     expect(mostInAnyWindow(timesOf(world).slice(1), 1_000)).toBeLessThanOrEqual(5);
   });
 
+  it.each([
+    ["lifted", null, null],
+    ["one a second", 1, "second"],
+    ["one a minute", 1, "minute"],
+  ] as const)(
+    "regression: a limit of an hour that was %s for some minutes holds when it comes back: it began with none used",
+    async (_name, rateLimitMax, rateLimitWindow) => {
+      const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+      const ingest = (count: number): void => {
+        for (let n = 0; n < count; n += 1) world.ingest();
+      };
+      world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "hour" });
+      const first = await world.start("first");
+      ingest(1);
+      await world.clock.advance(5_000);
+      await world.stop(first);
+      await world.start("second");
+      ingest(99);
+      await world.clock.advance(MINUTE);
+      expect(timesOf(world)).toHaveLength(100);
+      world.configure("dst_1", { rateLimitMax, rateLimitWindow });
+      ingest(3);
+      // Nothing is to be done for some minutes.
+      await world.clock.advance(9 * MINUTE);
+      expect(timesOf(world)).toHaveLength(103);
+      world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "hour" });
+      ingest(100);
+      await world.clock.advance(40 * MINUTE);
+      expect(timesOf(world)).toHaveLength(103);
+      await world.clock.advance(30 * MINUTE);
+      expect(timesOf(world)).toHaveLength(203);
+    },
+  );
+
+  it("an hour's limit that comes back when its process has changed meanwhile, under a limit of a minute, holds as well", async () => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+    world.configure("dst_1", { rateLimitMax: 20, rateLimitWindow: "hour" });
+    const first = await world.start("first");
+    for (let count = 0; count < 20; count += 1) world.ingest();
+    await world.clock.advance(MINUTE);
+    world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "minute" });
+    world.ingest();
+    await world.clock.advance(5 * MINUTE);
+    void world.store.kill(first, 5);
+    await world.clock.advance(1_000);
+    await world.start("second");
+    world.configure("dst_1", { rateLimitMax: 20, rateLimitWindow: "hour" });
+    for (let count = 0; count < 20; count += 1) world.ingest();
+    await world.clock.advance(45 * MINUTE);
+    expect(timesOf(world)).toHaveLength(21);
+  });
+
   it("slow answers do not shrink the rate to one window per answer", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { rateLimitMax: 10, rateLimitWindow: "second" });
