@@ -1,4 +1,5 @@
 import type { EventRecord } from "./event.ts";
+import type { LimitPace } from "./rate-limit.ts";
 
 export type Trigger = "event" | "replay";
 
@@ -18,8 +19,8 @@ export interface DeliveryTask {
   readonly tryNumber: number;
   /** How often this very try was put off (rate limit, full lane, open circuit, held). */
   readonly deferrals: number;
-  /** Tries an hour that the destination's rate limit allowed when it put it off, the last time; 0 when something else did. */
-  readonly limitedPerHour: number;
+  /** The destination's rate limit when that put it off, the last time; null when something else did. */
+  readonly limitedBy: LimitPace | null;
   /** Not before this time. */
   readonly dueAtMs: number;
   /** When the run began: retention counts from here, and the circuit breaker's deadline at the earliest. */

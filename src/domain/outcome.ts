@@ -2,9 +2,10 @@ import type { Attempt } from "./attempt.ts";
 import type { DeliveryTask } from "./delivery-task.ts";
 import type { Provider } from "./enums.ts";
 import type { EventRecord } from "./event.ts";
+import type { LimitPace } from "./rate-limit.ts";
 
 /** Below any limit. */
-const UNKNOWN_PER_HOUR = 1e-9;
+const UNKNOWN_PACE: LimitPace = { perHour: 1e-9, windowMs: 0 };
 
 /** What follows the end of a try: its next try (or the same one, put off), due at a time. */
 export interface FollowUp {
@@ -15,8 +16,8 @@ export interface FollowUp {
 
 /** The task that follows the end of one. Of all ends only a rate limit's leaves the same try to be made. */
 export function followedBy(task: DeliveryTask, followUp: FollowUp): DeliveryTask {
-  const limitedPerHour = followUp.deferrals > 0 ? task.limitedPerHour || UNKNOWN_PER_HOUR : 0;
-  return { ...task, ...followUp, limitedPerHour };
+  const limitedBy = followUp.deferrals > 0 ? (task.limitedBy ?? UNKNOWN_PACE) : null;
+  return { ...task, ...followUp, limitedBy };
 }
 
 /**

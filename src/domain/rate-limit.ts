@@ -13,16 +13,29 @@ export function rateWindowMs(window: RateLimitWindow): number {
   return WINDOW_MS[window];
 }
 
-/** Tries an hour that a limit allows; Infinity where there is none. */
-export function triesPerHour({
+/** How soon a limit lets tries go: so many an hour, and those of one window may all have to wait for its end. */
+export interface LimitPace {
+  readonly perHour: number;
+  /** Its length, ms. */
+  readonly windowMs: number;
+}
+
+export const UNLIMITED: LimitPace = { perHour: Number.POSITIVE_INFINITY, windowMs: 0 };
+
+export function paceOf({
   rateLimitMax: max,
   rateLimitWindow: window,
 }: {
   readonly rateLimitMax: number | null;
   readonly rateLimitWindow: RateLimitWindow | null;
-}): number {
-  if (max === null || window === null) return Number.POSITIVE_INFINITY;
-  return (max * WINDOW_MS.hour) / WINDOW_MS[window];
+}): LimitPace {
+  if (max === null || window === null) return UNLIMITED;
+  return { perHour: (max * WINDOW_MS.hour) / WINDOW_MS[window], windowMs: WINDOW_MS[window] };
+}
+
+/** What another limit put off may go sooner: more are allowed in the long run, or the next of them need not wait for as long. */
+export function mayGoSooner(pace: LimitPace, other: LimitPace): boolean {
+  return pace.perHour > other.perHour || pace.windowMs < other.windowMs;
 }
 
 /** How long after its start a token comes back, in ms: the receiver's clock and arrival times count, not ours. */

@@ -113,7 +113,7 @@ function stepsOf(
       trigger: "replay",
       tryNumber: 1,
       deferrals: 0,
-      limitedPerHour: 0,
+      limitedBy: null,
       dueAtMs: atMs,
       runStartedAtMs: atMs,
     };

@@ -227,7 +227,7 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
                 trigger: "replay",
                 tryNumber: 1,
                 deferrals: 0,
-                limitedPerHour: 0,
+                limitedBy: null,
                 dueAtMs: nowMs,
                 runStartedAtMs: nowMs,
               }),

@@ -200,7 +200,7 @@ export class SimWorld {
           trigger: "replay",
           tryNumber: 1,
           deferrals: 0,
-          limitedPerHour: 0,
+          limitedBy: null,
           dueAtMs: this.clock.now(),
           runStartedAtMs: this.clock.now(),
         }),

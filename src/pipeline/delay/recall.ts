@@ -2,7 +2,8 @@ import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
-import { triesPerHour } from "../../domain/rate-limit.ts";
+import { mayGoSooner, paceOf } from "../../domain/rate-limit.ts";
+import type { LimitPace } from "../../domain/rate-limit.ts";
 import type { TierForwarder } from "./tier-forwarder.ts";
 import { inAllTiers } from "./waiting-tasks.ts";
 import type { WaitingTasks } from "./waiting-tasks.ts";
@@ -47,13 +48,16 @@ const REST_FACTOR = 9;
 const LONGEST_REST_MS = 30_000;
 /** Limits that are kept in mind. */
 const MOST_KNOWN = 10_000;
+/** Any limit may let go sooner than this one. */
+const SLOWEST: LimitPace = { perHour: 0, windowMs: Number.POSITIVE_INFINITY };
 /** What is due by then needs no recall. */
 const SOON_MS = 5_000;
 
 /**
  * Lets tasks go on soon that would wait for nothing: those of deleted destinations, for up to a day, only to end `dead`; and those
- * that a rate limit put off which has been raised or removed since, for as long as it would have taken. An owner that is new looks at
- * all that waits: nobody may have owned the partition at the change, or the owner may have come half way only.
+ * that a rate limit put off which has been raised, removed or given a shorter window since, for as long as it would have taken. An
+ * owner that is new looks at all that waits: nobody may have owned the partition at the change, or the owner may have come half way
+ * only.
  */
 export class Recall {
   readonly #ports: RecallPorts;
@@ -64,8 +68,8 @@ export class Recall {
   #isRunning = false;
   #restsUntilMs = 0;
   #againMs = FIRST_AGAIN_MS;
-  /** Of active destinations that were changed: tries an hour of the limit that was heard of last. */
-  readonly #perHour = new Map<string, number>();
+  /** Of active destinations that were changed: the limit that was heard of last. */
+  readonly #paces = new Map<string, LimitPace>();
   #stopListening: (() => void) | null = null;
   #isStopped = false;
 
@@ -151,19 +155,21 @@ export class Recall {
     const surveys = await this.#survey(look);
     let isComplete = true;
     const gone = new Set<string>();
-    const sooner = new Map<string, number>();
+    const sooner = new Map<string, LimitPace>();
     for (const [destinationId, waiting] of inAllTiers(surveys.values())) {
       const lookup = await this.#ports.destinations.destination(destinationId);
       if (lookup.kind === "unavailable") isComplete = false;
       if (lookup.kind === "missing") gone.add(destinationId);
       if (lookup.kind !== "found") continue;
-      const perHour = triesPerHour(lookup.value);
+      const pace = paceOf(lookup.value);
       const isFarOff = waiting.limitedUntilMs > this.#ports.clock.now() + SOON_MS;
-      if (isFarOff && waiting.leastPerHour < perHour) sooner.set(destinationId, perHour);
+      if (isFarOff && mayGoSooner(pace, waiting.slowest)) sooner.set(destinationId, pace);
     }
     for (const [tier, found] of surveys) {
       const offsets = [...found]
-        .filter(([id, { leastPerHour }]) => gone.has(id) || leastPerHour < (sooner.get(id) ?? 0))
+        .filter(
+          ([id, { slowest }]) => gone.has(id) || mayGoSooner(sooner.get(id) ?? SLOWEST, slowest),
+        )
         .map(([, { lastOffset }]) => lastOffset);
       if (offsets.length > 0) await tier.recall({ gone, sooner }, Math.max(...offsets));
     }
@@ -187,19 +193,19 @@ export class Recall {
     return (await this.#ports.destinations.destinationsOf(endpointId)).kind !== "found";
   }
 
-  /** It was deleted, or its limit may have been raised. Where that cannot be learnt now, the look at what waits asks again. */
+  /** It was deleted, or its limit may let tasks go sooner than before. Where that cannot be learnt now, the look at what waits asks again. */
   async #mayRecall(destinationId: string): Promise<boolean> {
     const lookup = await this.#ports.destinations.destination(destinationId);
     if (lookup.kind !== "found") return true;
-    return lookup.value.status === "active" && this.#mayBeRaised(lookup.value);
+    return lookup.value.status === "active" && this.#mayLetGoSooner(lookup.value);
   }
 
   /** Whatever else of a destination is changed: what waits is not read for it time and again. */
-  #mayBeRaised(config: DestinationConfig): boolean {
-    const perHour = triesPerHour(config);
-    const knownPerHour = this.#perHour.get(config.id) ?? 0;
-    if (this.#perHour.size >= MOST_KNOWN) this.#perHour.clear();
-    this.#perHour.set(config.id, perHour);
-    return perHour > knownPerHour;
+  #mayLetGoSooner(config: DestinationConfig): boolean {
+    const pace = paceOf(config);
+    const known = this.#paces.get(config.id) ?? SLOWEST;
+    if (this.#paces.size >= MOST_KNOWN) this.#paces.clear();
+    this.#paces.set(config.id, pace);
+    return mayGoSooner(pace, known);
   }
 }

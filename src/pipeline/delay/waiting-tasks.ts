@@ -1,11 +1,13 @@
 import { topicForDelay } from "../../domain/delay-tier.ts";
 import type { LogRecord, NewRecord } from "../../domain/log.ts";
+import { mayGoSooner, UNLIMITED } from "../../domain/rate-limit.ts";
+import type { LimitPace } from "../../domain/rate-limit.ts";
 import { decodeTask, decodeTaskHead, encodeTask } from "../log/task-codec.ts";
 import type { TaskHead } from "../log/task-codec.ts";
 
-/** What a rate limit put off: the lowest one in tries an hour (Infinity without any), and when the last task is due (0 without any). */
+/** What rate limits put off: the fewest an hour and the longest window of them, and when the last task is due (0 without any). */
 export interface LimitedTasks {
-  readonly leastPerHour: number;
+  readonly slowest: LimitPace;
   readonly limitedUntilMs: number;
 }
 
@@ -15,15 +17,15 @@ export interface WaitingTasks extends LimitedTasks {
 }
 
 /**
- * Destinations whose tasks go on now: all of those in `gone`, as they are, and of `sooner` what was put off by a rate limit lower than
- * so many tries an hour.
+ * Destinations whose tasks go on now: all of those in `gone`, as they are, and of `sooner` what was put off by a rate limit where that
+ * of now may let it go sooner.
  */
 export interface RecalledTasks {
   readonly gone: ReadonlySet<string>;
-  readonly sooner: ReadonlyMap<string, number>;
+  readonly sooner: ReadonlyMap<string, LimitPace>;
 }
 
-const NOTHING_WAITS: LimitedTasks = { leastPerHour: Infinity, limitedUntilMs: 0 };
+const NOTHING_WAITS: LimitedTasks = { slowest: UNLIMITED, limitedUntilMs: 0 };
 
 /** What of these records waits for destinations of the endpoints (null: of all) is added, by destination. */
 export function addWaiting(
@@ -35,11 +37,9 @@ export function addWaiting(
     const head = endpointIds?.has(key) === false ? null : headOf(value);
     // A fan-out that is still to be made has no destination.
     if (head === null || head.destinationId === "") continue;
-    const { limitedPerHour, dueAtMs } = head;
+    const { limitedBy, dueAtMs } = head;
     const own =
-      limitedPerHour > 0
-        ? { leastPerHour: limitedPerHour, limitedUntilMs: dueAtMs }
-        : NOTHING_WAITS;
+      limitedBy === null ? NOTHING_WAITS : { slowest: limitedBy, limitedUntilMs: dueAtMs };
     const sum = sumOf(found.get(head.destinationId) ?? NOTHING_WAITS, own);
     found.set(head.destinationId, { ...sum, lastOffset: offset });
   }
@@ -81,8 +81,8 @@ export function movedOn(
 ): NewRecord {
   const head = headOf(value);
   if (head === null || gone.has(head.destinationId)) return { topic: "tasks", key, value };
-  const { limitedPerHour } = head;
-  if (limitedPerHour === 0 || limitedPerHour >= (sooner.get(head.destinationId) ?? 0))
+  const pace = sooner.get(head.destinationId);
+  if (head.limitedBy === null || pace === undefined || !mayGoSooner(pace, head.limitedBy))
     return { topic: topicForDelay(head.dueAtMs - nowMs, value.length), key, value };
   const task = decodeTask(value);
   // One step on: a copy with the time that it had is known as older.
@@ -92,7 +92,10 @@ export function movedOn(
 
 function sumOf(one: LimitedTasks, other: LimitedTasks): LimitedTasks {
   return {
-    leastPerHour: Math.min(one.leastPerHour, other.leastPerHour),
+    slowest: {
+      perHour: Math.min(one.slowest.perHour, other.slowest.perHour),
+      windowMs: Math.max(one.slowest.windowMs, other.slowest.windowMs),
+    },
     limitedUntilMs: Math.max(one.limitedUntilMs, other.limitedUntilMs),
   };
 }

@@ -192,7 +192,7 @@ export class PartitionIntake {
       trigger: "event",
       tryNumber: 1,
       deferrals: (delayed?.deferrals ?? 0) + 1,
-      limitedPerHour: 0,
+      limitedBy: null,
       dueAtMs: nowMs + waitMs,
       runStartedAtMs: event.receivedAtMs,
     };

@@ -3,7 +3,7 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { followedBy } from "../../domain/outcome.ts";
-import { triesPerHour } from "../../domain/rate-limit.ts";
+import { paceOf } from "../../domain/rate-limit.ts";
 import { inOrder } from "../log/in-order.ts";
 import { concludeDead, concludeRateLimited } from "./conclude.ts";
 import type { Conclusion } from "./conclude.ts";
@@ -184,12 +184,12 @@ export class PartitionLanes implements LaneHost {
     const nowMs = this.clock.now();
     if (reason === "rate_limit") {
       const row = concludeRateLimited(task, config?.receiverUrl ?? "", dueAtMs, nowMs);
-      const limitedPerHour = config === null ? 0 : triesPerHour(config);
-      this.pending.track(this.#conclude({ ...task, limitedPerHour }, row));
+      const limitedBy = config === null ? null : paceOf(config);
+      this.pending.track(this.#conclude({ ...task, limitedBy }, row));
       return;
     }
-    const limitedPerHour = reason === "early" ? task.limitedPerHour : 0;
-    const waiting = { ...task, deferrals: task.deferrals + 1, limitedPerHour, dueAtMs };
+    const limitedBy = reason === "early" ? task.limitedBy : null;
+    const waiting = { ...task, deferrals: task.deferrals + 1, limitedBy, dueAtMs };
     this.pending.track(this.#moveOn(task, waiting, [taskRecord(waiting, nowMs)]));
   }
 

@@ -33,7 +33,7 @@ export function fanOutLaterKey(event: EventRecord): string {
     destinationId: FAN_OUT_LATER,
     run: EVENT_RUN,
     trigger: "event",
-    limitedPerHour: 0,
+    limitedBy: null,
     dueAtMs: 0,
     runStartedAtMs: 0,
     ...FIRST_STEP,

@@ -37,7 +37,7 @@ export function firstTry(event: EventRecord, destinationId: string, nowMs: numbe
     trigger: "event",
     tryNumber: 1,
     deferrals: 0,
-    limitedPerHour: 0,
+    limitedBy: null,
     dueAtMs: Math.min(event.receivedAtMs, nowMs),
     runStartedAtMs: event.receivedAtMs,
   };

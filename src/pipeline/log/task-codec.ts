@@ -1,4 +1,5 @@
 import type { DeliveryTask, Trigger } from "../../domain/delivery-task.ts";
+import type { LimitPace } from "../../domain/rate-limit.ts";
 import { decodeRecord, encodeRecord } from "./codec.ts";
 import { decodeEvent, encodeEvent } from "./event-codec.ts";
 
@@ -10,12 +11,13 @@ type Head = [
   deferrals: number,
   dueAtMs: number,
   runStartedAtMs: number,
-  /** Not of records that were written before there was one. */
+  /** 0: no limit put it off. This and the next not of records that were written before there was one. */
   limitedPerHour?: number,
+  limitedWindowMs?: number,
 ];
 
 /** What is read of a task from its head alone: a delay tier need not decode the event. */
-export type TaskHead = Pick<DeliveryTask, "destinationId" | "dueAtMs" | "limitedPerHour">;
+export type TaskHead = Pick<DeliveryTask, "destinationId" | "dueAtMs" | "limitedBy">;
 
 export function encodeTask(task: DeliveryTask): Buffer {
   const head: Head = [
@@ -26,7 +28,8 @@ export function encodeTask(task: DeliveryTask): Buffer {
     task.deferrals,
     task.dueAtMs,
     task.runStartedAtMs,
-    task.limitedPerHour,
+    task.limitedBy?.perHour ?? 0,
+    task.limitedBy?.windowMs ?? 0,
   ];
   return encodeRecord(head, encodeEvent(task.event));
 }
@@ -34,16 +37,7 @@ export function encodeTask(task: DeliveryTask): Buffer {
 /** @throws {Error} on a foreign record */
 export function decodeTask(value: Uint8Array): DeliveryTask {
   const { head, rest } = decodeRecord(value);
-  const [
-    destinationId,
-    run,
-    trigger,
-    tryNumber,
-    deferrals,
-    dueAtMs,
-    runStartedAtMs,
-    limitedPerHour,
-  ] = head as Head;
+  const [destinationId, run, trigger, tryNumber, deferrals, dueAtMs, runStartedAtMs] = head as Head;
   return {
     event: decodeEvent(rest),
     destinationId,
@@ -53,12 +47,17 @@ export function decodeTask(value: Uint8Array): DeliveryTask {
     deferrals,
     dueAtMs,
     runStartedAtMs,
-    limitedPerHour: limitedPerHour ?? 0,
+    limitedBy: limitOf(head as Head),
   };
 }
 
 /** @throws {Error} on a foreign record */
 export function decodeTaskHead(value: Uint8Array): TaskHead {
   const head = decodeRecord(value).head as Head;
-  return { destinationId: head[0], dueAtMs: head[5], limitedPerHour: head[7] ?? 0 };
+  return { destinationId: head[0], dueAtMs: head[5], limitedBy: limitOf(head) };
+}
+
+function limitOf(head: Head): LimitPace | null {
+  const [perHour = 0, windowMs = 0] = [head[7], head[8]];
+  return perHour === 0 ? null : { perHour, windowMs };
 }

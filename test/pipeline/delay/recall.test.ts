@@ -3,6 +3,7 @@ import { pause } from "../../../src/domain/clock.ts";
 import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import type { DestinationConfig, Lookup } from "../../../src/domain/destination.ts";
+import { UNLIMITED } from "../../../src/domain/rate-limit.ts";
 import { Recall } from "../../../src/pipeline/delay/recall.ts";
 import type { RecallPorts } from "../../../src/pipeline/delay/recall.ts";
 import type { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
@@ -68,7 +69,7 @@ describe("tasks that wait for a destination that is deleted", () => {
     const recalled: string[] = [];
     const deleted = new Set<string>();
     const listeners: Parameters<RecallPorts["destinations"]["onChange"]>[0][] = [];
-    const waiting = { leastPerHour: Infinity, limitedUntilMs: 0, lastOffset: 7 };
+    const waiting = { slowest: UNLIMITED, limitedUntilMs: 0, lastOffset: 7 };
     const tier = {
       survey: async (of: ReadonlySet<string>) => {
         recalled.push([...of].join(" "));
@@ -176,7 +177,7 @@ describe("a look at what waits", () => {
         looks.push(clock.now());
         await pause(clock, readMs);
         return new Map(
-          [...of].map((id) => [id, { leastPerHour: Infinity, limitedUntilMs: 0, lastOffset: 7 }]),
+          [...of].map((id) => [id, { slowest: UNLIMITED, limitedUntilMs: 0, lastOffset: 7 }]),
         );
       },
       recall: () => pause(clock, recallMs),
@@ -269,6 +270,26 @@ describe("tasks that a rate limit put off", () => {
       world.configure("dst_1", { rateLimitMax: 1_000 });
       await world.clock.advance(55_000);
       expect(world.requestsTo("dst_1")).toHaveLength(18);
+    },
+  );
+
+  it.each([
+    ["60 an hour become one a minute", 60, "hour", 1, "minute", 50],
+    ["500 a day become one a minute", 500, "day", 1, "minute", 50],
+    ["500 a day become 20 an hour", 500, "day", 20, "hour", 70],
+  ] as const)(
+    "regression: go on within a minute when %s: they kept the times of the long window, since no more an hour were allowed",
+    async (_name, beforeMax, beforeWindow, max, window, afterMinutes) => {
+      const world = new SimWorld();
+      world.configure("dst_1", { rateLimitMax: beforeMax, rateLimitWindow: beforeWindow });
+      await world.start("first");
+      for (let count = 0; count < beforeMax + 5; count += 1) world.ingest();
+      await world.clock.advance(afterMinutes * 60_000);
+      expect(world.requestsTo("dst_1")).toHaveLength(beforeMax);
+      world.configure("dst_1", { rateLimitMax: max, rateLimitWindow: window });
+      await world.clock.advance(65_000);
+      expect(world.requestsTo("dst_1").length).toBeGreaterThan(beforeMax);
+      expect(world.errors).toEqual([]);
     },
   );
 

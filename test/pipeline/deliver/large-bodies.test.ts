@@ -135,7 +135,7 @@ describe("large bodies", () => {
             trigger: "event",
             tryNumber: 1,
             deferrals: 1,
-            limitedPerHour: 0,
+            limitedBy: null,
             dueAtMs,
             runStartedAtMs: world.clock.now(),
           }),
