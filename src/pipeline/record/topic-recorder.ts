@@ -13,8 +13,13 @@ const MAX_BYTES = 32 * 1024 * 1024;
 /** How long the first record waits for others: a little when it is quiet, up to a second under load. */
 const QUIET_LINGER_MS = 100;
 const BUSY_LINGER_MS = 1_000;
-/** From one insert to the next, however few rows come: each costs the store a part of the table, its indexes and a merge. */
-const SPACING_MS = 300;
+/**
+ * From the begin of one insert to the next, however few rows come: each costs the store a part of the table, its indexes and a merge.
+ * Ten times as long as the last one took, so that a store on a busy machine is left the most of its time.
+ */
+const LEAST_SPACING_MS = 300;
+const MOST_SPACING_MS = 900;
+const SPACING_FACTOR = 10;
 const BUSY_ROWS = 1_000;
 /** Above this, partitions wait before they hand over more. */
 const HIGH_WATER_BYTES = 64 * 1024 * 1024;
@@ -45,6 +50,10 @@ export interface TopicRecorder extends AsyncDisposable {
   push(partition: OwnedPartition, records: readonly LogRecord[]): void | Promise<void>;
 }
 
+function spacingMs(insertMs: number): number {
+  return Math.min(MOST_SPACING_MS, Math.max(LEAST_SPACING_MS, insertMs * SPACING_FACTOR));
+}
+
 export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): TopicRecorder {
   const { topic, clock, logger, metrics } = options;
   const buffer = new BatchBuffer<Row>(topic);
@@ -57,7 +66,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
   let wake: () => void = () => undefined;
   let lingering = false;
   let busy = false;
-  let insertedAtMs = Number.NEGATIVE_INFINITY;
+  let spacedUntilMs = Number.NEGATIVE_INFINITY;
   let plansUntilMs = 0;
 
   /** Resolves after `delayMs`, when `wake` is called, or at the stop. */
@@ -90,6 +99,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
         if (batch.rows.length > 0) await options.insert(batch.rows, token, givenUp.signal);
         const endedAt = clock.monotonic();
         metrics.recorded(topic, batch.rows.length, (endedAt - startedAt) / 1_000);
+        spacedUntilMs = startedAt + spacingMs(endedAt - startedAt);
         if (failedSinceMs !== null)
           logger.info({ topic, afterMs: Math.round(endedAt - failedSinceMs) }, "record.restored");
         return true;
@@ -146,7 +156,7 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
         const nowMs = clock.monotonic();
         const lateAt = busy
           ? nowMs + BUSY_LINGER_MS
-          : Math.max(nowMs + QUIET_LINGER_MS, insertedAtMs + SPACING_MS);
+          : Math.max(nowMs + QUIET_LINGER_MS, spacedUntilMs);
         lingering = true;
         while (buffer.rows < FULL_ROWS && !stopped.signal.aborted) {
           const leftMs = lateAt - clock.monotonic();
@@ -164,7 +174,6 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
       busy = next.rows.length >= BUSY_ROWS;
       await commit(done, next);
       inFlight = next;
-      insertedAtMs = clock.monotonic();
       done = (await insertUntilDone(next)) ? next : null;
       if (buffer.bytes < HIGH_WATER_BYTES) for (const resume of waiting.splice(0)) resume();
       if (stopped.signal.aborted) break;

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { pause } from "../../../src/domain/clock.ts";
 import type { LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
 import {
   makeTopicRecorder,
@@ -30,6 +31,7 @@ function rig() {
   let failures = 0;
   let held = null as Hold | null;
   let heldInsert = null as Hold | null;
+  let insertMs = 0;
   let onIdle: (() => unknown) | null = null;
   const hold = (): Hold => {
     let release = (): void => undefined;
@@ -52,6 +54,7 @@ function rig() {
       if (failures >= 0) throw new Error("the store is away");
       inserts.push([...rows]);
       await heldInsert?.promise;
+      if (insertMs > 0) await pause(clock, insertMs);
     },
   });
   const own = (partition: number, metadata = ""): OwnedPartition =>
@@ -74,6 +77,8 @@ function rig() {
     lines,
     failInserts: (count: number) => (failures = count),
     own,
+    /** How long an insert takes. */
+    takeMs: (ms: number) => (insertMs = ms),
     holdCommits: () => (held = hold()).release,
     holdInserts: () => (heldInsert = hold()).release,
     /** At the commit of a batch that no other follows. */
@@ -187,6 +192,25 @@ test("a batch that an earlier owner announced is waited for ten seconds, then it
   expect(inserts).toEqual([]);
   await clock.advance(2_000);
   expect(inserts).toEqual([["a", "b"]]);
+});
+
+test("a trickle is inserted at most every 0.3 s, ten times as far apart as an insert takes, but visible within a second", async () => {
+  for (const [insertMs, most] of [
+    [0, 1_000 / 300],
+    [50, 1_000 / 500],
+    [200, 1_000 / 900],
+  ] as const) {
+    const { clock, recorder, inserts, own, takeMs } = rig();
+    takeMs(insertMs);
+    const partition = own(0);
+    recorder.assigned(partition);
+    for (let offset = 0; offset < 400; offset += 1) {
+      void recorder.push(partition, [record(offset, `${offset}`)]);
+      await clock.advance(25);
+    }
+    expect(inserts.length).toBeLessThanOrEqual(10 * most + 1);
+    expect(inserts.length).toBeGreaterThanOrEqual(10);
+  }
 });
 
 test("a trickle is inserted every 0.3 s, and what comes after a pause within 100 ms: each insert costs the store as much as hundreds of rows", async () => {
