@@ -64,9 +64,8 @@ export interface EventKey {
 /** An attempt as stored; numbers are counted from the order of time and from which try of which run it is. */
 export type StoredAttempt = Omit<AttemptView, "attemptNumber"> & Pick<Attempt, "run" | "tryNumber">;
 
-/** An event, and all that came of it. */
-export interface StoredDetail {
-  readonly event: EventRecord;
+/** What came of an event. */
+export interface EventOutcomes {
   readonly attempts: readonly StoredAttempt[];
   /** Whom the event was fanned out to, replays included; null when it never was. */
   readonly destinationIds: readonly string[] | null;
@@ -93,13 +92,12 @@ export interface EventStoreReader {
   count(orgId: string, filter: StoreFilter, signal?: AbortSignal): Promise<number>;
   facets(orgId: string, filter: StoreFilter, signal?: AbortSignal): Promise<FacetCounts>;
   event(orgId: string, key: EventKey): Promise<EventRecord | null>;
-  /** Null when the event is not stored. */
-  detail(orgId: string, key: EventKey): Promise<StoredDetail | null>;
   /** The ids of those that are stored. @param keys at most a few hundred */
   existing(orgId: string, keys: readonly EventKey[]): Promise<ReadonlySet<string>>;
   /** The ids of those that a fan-out is stored of. @param keys at most a few hundred */
   fannedOut(orgId: string, keys: readonly EventKey[]): Promise<ReadonlySet<string>>;
   attempts(orgId: string, key: EventKey): Promise<readonly StoredAttempt[]>;
+  outcomes(orgId: string, key: EventKey): Promise<EventOutcomes>;
   /** No entry for an event that was never fanned out. */
   summaries(
     orgId: string,

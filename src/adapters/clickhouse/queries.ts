@@ -21,10 +21,10 @@ import {
   FACETS_OF_EVENTS,
   repeatedRowsStatement,
   SELECT_ATTEMPTS,
-  SELECT_DETAIL,
   SELECT_EVENT,
   SELECT_EXISTING,
   SELECT_FANNED_OUT,
+  SELECT_OUTCOMES,
   SELECT_SUMMARIES,
   type Count,
 } from "./query-sql.ts";
@@ -32,11 +32,11 @@ import { withReadDeadline } from "./read-deadline.ts";
 import { ReadShares } from "./read-shares.ts";
 import {
   toAttempts,
-  toDetail,
   toEvent,
+  toOutcomes,
   type AttemptJson,
-  type DetailJson,
   type EventJson,
+  type OutcomeJson,
 } from "./rows.ts";
 import { isAccessDenied, toStoreError } from "./store-error.ts";
 
@@ -197,15 +197,15 @@ export function makeEventStoreReader(
       const [row] = await lookUp<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
       return row === undefined ? null : toEvent(row, orgId, key);
     },
-    async detail(orgId, key) {
-      const rows = await lookUp<DetailJson>(SELECT_DETAIL, keyParameters(orgId, key));
-      return toDetail(rows, orgId, key);
-    },
     existing: (orgId, keys) => idsOf(SELECT_EXISTING, orgId, keys),
     fannedOut: (orgId, keys) => idsOf(SELECT_FANNED_OUT, orgId, keys),
     async attempts(orgId, key) {
       const rows = await lookUp<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
       return toAttempts(rows, orgId, key);
+    },
+    async outcomes(orgId, key) {
+      const rows = await lookUp<OutcomeJson>(SELECT_OUTCOMES, keyParameters(orgId, key));
+      return toOutcomes(rows, orgId, key);
     },
     async summaries(orgId, keys) {
       if (keys.length === 0) return new Map();

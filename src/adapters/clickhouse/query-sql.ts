@@ -125,15 +125,13 @@ const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_
 export const SELECT_ATTEMPTS = `SELECT id, details, response_body FROM attempts FINAL WHERE ${OF_EVENT}`;
 
 /**
- * An event with all that came of it. In three statements at once, it cost their driver, their sessions and their plans half as much
- * again ("Questions to ten million events" in bench/what-was-tried.md).
+ * All that came of an event, in one statement: two cost their driver, their session and their plan as much again as the reading. The
+ * event itself is read beside it, on another core ("Questions to ten million events" in bench/what-was-tried.md).
  */
-export const SELECT_DETAIL = `
-  SELECT 'event' AS kind, '' AS attempt_id, details, headers, base64Encode(payload) AS text FROM events WHERE ${KEY} LIMIT 1
+export const SELECT_OUTCOMES = `
+  SELECT 'attempt' AS kind, id, details, response_body FROM attempts FINAL WHERE ${OF_EVENT}
   UNION ALL
-  SELECT 'attempt', id, details, '', response_body FROM attempts FINAL WHERE ${OF_EVENT}
-  UNION ALL
-  SELECT 'fanout', '', CAST(destination_ids, 'Array(Nullable(String))'), '', '' FROM fanouts WHERE ${OF_EVENT}`;
+  SELECT 'fanout', '', CAST(destination_ids, 'Array(Nullable(String))'), '' FROM fanouts WHERE ${OF_EVENT}`;
 
 /** Only for the events of one page: the latest attempt per destination costs too much over all of them. */
 const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}

@@ -1,7 +1,7 @@
 import type { AttemptStatus, Provider } from "../../domain/enums.ts";
 import type { EventListItem } from "../../domain/event-query.ts";
 import type { EventRecord } from "../../domain/event.ts";
-import type { EventKey, StoredAttempt, StoredDetail } from "../../domain/event-store.ts";
+import type { EventKey, EventOutcomes, StoredAttempt } from "../../domain/event-store.ts";
 import { fromHeaderText } from "./header-text.ts";
 import { ATTEMPT_DETAILS, EVENT_DETAILS } from "./schema.ts";
 
@@ -30,14 +30,9 @@ export interface AttemptJson {
   readonly response_body: string;
 }
 
-/** A row of the event itself, of an attempt, or of a fan-out, whose `details` are the ids of its destinations. */
-export interface DetailJson {
-  readonly kind: "event" | "attempt" | "fanout";
-  readonly attempt_id: string;
-  readonly details: DetailsJson;
-  readonly headers: string;
-  /** The payload in Base64, or the body of the response. */
-  readonly text: string;
+/** An attempt, or a fan-out, whose `details` are the ids of its destinations. */
+export interface OutcomeJson extends AttemptJson {
+  readonly kind: "attempt" | "fanout";
 }
 
 /** In the order of `EVENT_DETAILS` and `ATTEMPT_DETAILS`. */
@@ -79,35 +74,17 @@ export function toEvent(row: EventJson, orgId: string, key: EventKey): EventReco
   };
 }
 
-/** Null without a row of the event itself. */
-export function toDetail(
-  rows: readonly DetailJson[],
+export function toOutcomes(
+  rows: readonly OutcomeJson[],
   orgId: string,
   key: EventKey,
-): StoredDetail | null {
-  const attempts: AttemptJson[] = [];
-  let event: EventRecord | null = null;
-  let destinationIds: Set<string> | null = null;
-  for (const { kind, attempt_id: id, details, headers, text } of rows)
-    switch (kind) {
-      case "event":
-        event = toEvent({ details, headers, payload_base64: text }, orgId, key);
-        break;
-      case "attempt":
-        attempts.push({ id, details, response_body: text });
-        break;
-      case "fanout":
-        destinationIds ??= new Set();
-        for (const destinationId of details) destinationIds.add(destinationId!);
-        break;
-      default:
-        kind satisfies never;
-    }
-  if (event === null) return null;
+): EventOutcomes {
+  const fanouts = rows.filter(({ kind }) => kind === "fanout");
+  const attempts = rows.filter(({ kind }) => kind === "attempt");
+  const destinationIds = new Set(fanouts.flatMap(({ details }) => details.map((id) => id!)));
   return {
-    event,
     attempts: toAttempts(attempts, orgId, key),
-    destinationIds: destinationIds === null ? null : [...destinationIds],
+    destinationIds: fanouts.length === 0 ? null : [...destinationIds],
   };
 }
 

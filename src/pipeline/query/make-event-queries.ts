@@ -115,12 +115,15 @@ export function makeEventQueries({
     detail: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key, endAtMs) => {
-          const found = await store.detail(orgId, key);
-          if (found === null) return null;
-          const missing = found.destinationIds === null ? [found.event] : [];
+          const [event, found] = await Promise.all([
+            store.event(orgId, key),
+            store.outcomes(orgId, key),
+          ]);
+          if (event === null) return null;
+          const missing = found.destinationIds === null ? [event] : [];
           const came = await fanouts.wait(orgId, missing, { youngMs: FANOUT_YOUNG_MS, endAtMs });
-          const late = came.length > 0 ? await store.detail(orgId, key) : null;
-          const { event, attempts, destinationIds } = late ?? found;
+          const late = came.length > 0 ? await store.outcomes(orgId, key) : null;
+          const { attempts, destinationIds } = late ?? found;
           return {
             event,
             attempts: numberAttempts(attempts),

@@ -23,9 +23,8 @@ function makeJumpingClock(startMs: number) {
   };
 }
 
-/** Of an event nothing has come, unless told otherwise. */
 function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
-  const store: EventStoreReader = {
+  return {
     page: async () => ({ items: [], total: 0 }),
     count: async () => 0,
     facets: async () => ({
@@ -37,15 +36,11 @@ function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
     event: async () => null,
     existing: async () => new Set(),
     fannedOut: async () => new Set(),
-    async detail(orgId, key) {
-      const event = await store.event(orgId, key);
-      return event === null ? null : { event, attempts: [], destinationIds: null };
-    },
     attempts: async () => [],
+    outcomes: async () => ({ attempts: [], destinationIds: null }),
     summaries: async () => new Map(),
     ...over,
   };
-  return store;
 }
 
 type Ports = Omit<EventQueryPorts, "destinationsOf"> & Partial<EventQueryPorts>;
@@ -197,11 +192,11 @@ describe("the fan-out of what was just received", () => {
     };
     const store = makeStore({
       page: async () => ({ items, total: items.length }),
-      async detail(_, { id }) {
-        const destinationIds = isThere() ? ["dst_1", "dst_2"] : null;
-        const found = items.find((one) => one.id === id);
-        return found === undefined ? null : { event: found, attempts: [], destinationIds };
-      },
+      event: async (_, { id }) => items.find((one) => one.id === id) ?? null,
+      outcomes: async () => ({
+        attempts: [],
+        destinationIds: isThere() ? ["dst_1", "dst_2"] : null,
+      }),
       existing: async (_, keys) => new Set(keys.map(({ id }) => id)),
       fannedOut: async (_, keys) => {
         asked.push(`${keys.length}`);
