@@ -18,7 +18,7 @@ const INSERT_ATTEMPTS = `INSERT INTO attempts (org_id, event_received_at, event_
 const INSERT_FANOUTS = `INSERT INTO fanouts (org_id, event_received_at, event_id, run, destination_ids, fanned_out_at)
   FORMAT TabSeparated`;
 
-const BYTES_PER_TURN = 512 * 1024;
+const BYTES_PER_TURN = 128 * 1024;
 /**
  * A batch that is longer, as it is written, goes in several inserts. Tokens repeat the path of each leaf: of payloads of 5 KB they
  * may be 2 MB each, so that a batch would fill the memory here, or exceed what the store takes, whenever it is tried.
