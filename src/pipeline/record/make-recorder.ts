@@ -10,6 +10,10 @@ import type { RecordMetrics } from "./record-metrics.ts";
 import { makeTopicRecorder } from "./topic-recorder.ts";
 
 const GROUP = "recorder";
+/** Events are visible within a second. */
+const EVENTS_SPACING_MS = 900;
+/** A list waits 0.4 s for the fan-outs of the events that it shows (`make-event-queries.ts`). */
+const OUTCOMES_SPACING_MS = 300;
 /** Small enough that decoding one hand-over does not hold the loop for long. */
 const HAND_OVER_BYTES = 256 * 1024;
 
@@ -45,6 +49,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
       return { event, addTokens: (tokens) => tokenize(event, tokens) };
     },
     idOf: ({ event }) => event.id,
+    mostSpacingMs: EVENTS_SPACING_MS,
     insert: (rows, token, signal) => store.insertEvents(rows, token, signal),
   });
   const outcomes = makeTopicRecorder<FanoutRow | Attempt>({
@@ -66,6 +71,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
       }
     },
     idOf: (row) => ("kind" in row ? `${row.eventId}|${row.run}` : row.id),
+    mostSpacingMs: OUTCOMES_SPACING_MS,
     insert: async (rows, token, signal) => {
       const fanouts = rows.filter((row): row is FanoutRow => "kind" in row);
       const attempts = rows.filter((row): row is Attempt => !("kind" in row));

@@ -15,10 +15,9 @@ const QUIET_LINGER_MS = 100;
 const BUSY_LINGER_MS = 1_000;
 /**
  * From the begin of one insert to the next, however few rows come: each costs the store a part of the table, its indexes and a merge.
- * Ten times as long as the last one took, so that a store on a busy machine is left the most of its time.
+ * Ten times as long as the last one took, up to `mostSpacingMs`, so that a store on a busy machine is left the most of its time.
  */
 const LEAST_SPACING_MS = 300;
-const MOST_SPACING_MS = 900;
 const SPACING_FACTOR = 10;
 const BUSY_ROWS = 1_000;
 /** Above this, partitions wait before they hand over more. */
@@ -40,6 +39,8 @@ export interface TopicRecorderOptions<Row> {
   readonly decode: (record: LogRecord) => Row | null;
   /** What a row is known by, in every log. */
   readonly idOf: (row: Row) => string;
+  /** How far apart inserts of few rows may be, ms; not below 300. */
+  readonly mostSpacingMs: number;
   readonly insert: (rows: readonly Row[], batchToken: string, signal: AbortSignal) => Promise<void>;
 }
 
@@ -48,10 +49,6 @@ export interface TopicRecorder extends AsyncDisposable {
   assigned(partition: OwnedPartition): void;
   revoked(partition: OwnedPartition): Promise<void>;
   push(partition: OwnedPartition, records: readonly LogRecord[]): void | Promise<void>;
-}
-
-function spacingMs(insertMs: number): number {
-  return Math.min(MOST_SPACING_MS, Math.max(LEAST_SPACING_MS, insertMs * SPACING_FACTOR));
 }
 
 export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): TopicRecorder {
@@ -99,7 +96,8 @@ export function makeTopicRecorder<Row>(options: TopicRecorderOptions<Row>): Topi
         if (batch.rows.length > 0) await options.insert(batch.rows, token, givenUp.signal);
         const endedAt = clock.monotonic();
         metrics.recorded(topic, batch.rows.length, (endedAt - startedAt) / 1_000);
-        spacedUntilMs = startedAt + spacingMs(endedAt - startedAt);
+        const spacingMs = Math.max(LEAST_SPACING_MS, (endedAt - startedAt) * SPACING_FACTOR);
+        spacedUntilMs = startedAt + Math.min(options.mostSpacingMs, spacingMs);
         if (failedSinceMs !== null)
           logger.info({ topic, afterMs: Math.round(endedAt - failedSinceMs) }, "record.restored");
         return true;

@@ -49,6 +49,7 @@ function rig() {
     metrics: { recorded: () => undefined, failed: () => undefined, skipped: () => undefined },
     decode,
     idOf: (row) => row,
+    mostSpacingMs: 900,
     insert: async (rows) => {
       failures -= 1;
       if (failures >= 0) throw new Error("the store is away");
