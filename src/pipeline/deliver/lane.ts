@@ -67,8 +67,9 @@ export class Lane implements GateLane {
   /** It is empty, and nothing is known that a new lane would miss. */
   isIdle(idleMs: number): boolean {
     const unusedMs = this.#host.clock.monotonic() - this.#lastUsedMs;
-    const knowsMs = Math.max(idleMs, this.#rateLimit.memoryMs);
-    return this.isEmpty && unusedMs > knowsMs && !this.isCircuitOpen;
+    if (!this.isEmpty || unusedMs <= idleMs || this.isCircuitOpen) return false;
+    // Last: it looks through all starts that are known.
+    return unusedMs > this.#rateLimit.memoryMs;
   }
 
   hasRoom(): boolean {

@@ -13,13 +13,13 @@ const MAX_BYTES = 32 * 1024 * 1024;
 /** How long the first record waits for others: a little when it is quiet, up to a second under load. */
 const QUIET_LINGER_MS = 100;
 const BUSY_LINGER_MS = 1_000;
+const BUSY_ROWS = 1_000;
 /**
  * From the begin of one insert to the next, however few rows come: each costs the store a part of the table, its indexes and a merge.
  * Ten times as long as the last one took, up to `mostSpacingMs`, so that a store on a busy machine is left the most of its time.
  */
 const LEAST_SPACING_MS = 300;
 const SPACING_FACTOR = 10;
-const BUSY_ROWS = 1_000;
 /** Above this, partitions wait before they hand over more. */
 const HIGH_WATER_BYTES = 64 * 1024 * 1024;
 const RETRY_FIRST_MS = 250;
@@ -39,7 +39,7 @@ export interface TopicRecorderOptions<Row> {
   readonly decode: (record: LogRecord) => Row | null;
   /** What a row is known by, in every log. */
   readonly idOf: (row: Row) => string;
-  /** How far apart inserts of few rows may be, ms; not below 300. */
+  /** How far apart inserts of few rows may be, ms; 300 at least. */
   readonly mostSpacingMs: number;
   readonly insert: (rows: readonly Row[], batchToken: string, signal: AbortSignal) => Promise<void>;
 }
