@@ -3,6 +3,7 @@ import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreWriter } from "../../src/adapters/clickhouse/insert.ts";
+import { connectLookups } from "../../src/adapters/clickhouse/lookups.ts";
 import { migrateClickHouse } from "../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../src/adapters/clickhouse/queries.ts";
 import {
@@ -47,6 +48,7 @@ async function main(): Promise<void> {
   await using embedded = await startEmbeddedClickHouse({ dataDir: values.dir, logger });
   // Merging a day of a million events takes minutes.
   const client = connectClickHouse(`${embedded.url}?request_timeout=3600000`);
+  const lookups = connectLookups(embedded.url);
   const rows = async <T>(query: string): Promise<T[]> =>
     (await client.query({ query, format: "JSONEachRow" })).json<T>();
   try {
@@ -124,7 +126,7 @@ async function main(): Promise<void> {
     );
     // Asked as in the moment of its last event.
     const clock = { ...makeSystemClock(), now: () => endMs };
-    const store = makeEventStoreReader(client, undefined, clock);
+    const store = makeEventStoreReader(client, undefined, clock, lookups.ask);
     const questions = makeQuestions(
       makeEventQueries({ store, clock, destinationsOf: () => ({ kind: "missing" }) }),
       {
@@ -166,7 +168,7 @@ async function main(): Promise<void> {
     );
     await writeFile(values.out.replace(/\.json$/, ".svg"), chart);
   } finally {
-    await client.close();
+    await Promise.all([client.close(), lookups.close()]);
   }
 }
 

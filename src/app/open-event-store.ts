@@ -1,4 +1,5 @@
 import { connectClickHouse, MOST_CONNECTIONS } from "../adapters/clickhouse/connect.ts";
+import { connectLookups, type Lookups } from "../adapters/clickhouse/lookups.ts";
 import { READ_SESSIONS } from "../embedded/chdb/protocol.ts";
 import { startEmbeddedClickHouse } from "../embedded/chdb/start-embedded-clickhouse.ts";
 import type { Logger } from "../domain/logger.ts";
@@ -10,6 +11,7 @@ type EventStoreClient = ReturnType<typeof connectClickHouse>;
 export interface EventStoreClients {
   readonly reads: EventStoreClient;
   readonly writes: EventStoreClient;
+  readonly lookups: Lookups;
   /** Reads that are answered at once. */
   readonly mostReads: number;
 }
@@ -26,15 +28,16 @@ export interface EventStoreOptions {
 export async function openEventStore(options: EventStoreOptions): Promise<EventStoreClients> {
   const url = options.clickhouseUrl ?? (await superviseEmbedded(options));
   const [reads, writes] = [connectClickHouse(url), connectClickHouse(url)];
+  const lookups = connectLookups(url);
   const close = async (): Promise<void> => {
-    await Promise.all([reads.close(), writes.close()]);
+    await Promise.all([reads.close(), writes.close(), lookups.close()]);
   };
   await options.supervisor.add({
     name: "clickhouse-client",
     start: async () => ({ [Symbol.asyncDispose]: close }),
   });
   const mostReads = options.clickhouseUrl === null ? READ_SESSIONS : MOST_CONNECTIONS;
-  return { reads, writes, mostReads };
+  return { reads, writes, lookups, mostReads };
 }
 
 async function superviseEmbedded({

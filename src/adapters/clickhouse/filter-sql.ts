@@ -1,11 +1,12 @@
 import type { StoreFilter } from "../../domain/event-store.ts";
+import type { QueryParameter, QueryParameters } from "./ask.ts";
 import { INDEXED_TEXT, indexedPart, LEAF_SHARDS, leavesOfShard, SEARCH_TEXT } from "./schema.ts";
 import { sipHash64 } from "./sip-hash.ts";
 
 /** A condition with its bound parameters. Every one begins with the organization: the only place that scopes. */
 export interface Condition {
   readonly sql: string;
-  readonly parameters: Readonly<Record<string, unknown>>;
+  readonly parameters: QueryParameters;
 }
 
 /** The time that a bound parameter tells in ms since the epoch. */
@@ -77,7 +78,7 @@ function common(filter: StoreFilter, time: string): string[] {
   return parts;
 }
 
-function commonParameters(orgId: string, filter: StoreFilter): Record<string, unknown> {
+function commonParameters(orgId: string, filter: StoreFilter): Record<string, QueryParameter> {
   return {
     org_id: orgId,
     ...(filter.endpointId === undefined ? {} : { endpoint_id: filter.endpointId }),
@@ -88,7 +89,7 @@ function commonParameters(orgId: string, filter: StoreFilter): Record<string, un
   };
 }
 
-function attemptParameters(filter: StoreFilter): Record<string, unknown> {
+function attemptParameters(filter: StoreFilter): QueryParameters {
   return {
     ...(filter.attemptStatus === undefined ? {} : { attempt_status: filter.attemptStatus }),
     ...(filter.destinationId === undefined ? {} : { destination_id: filter.destinationId }),

@@ -5,6 +5,7 @@ import {
   type EventStoreReader,
   type StoreFilter,
 } from "../../domain/event-store.ts";
+import type { QueryParameters, QuerySettings } from "./ask.ts";
 import { endOfAsked, lengthOfAsked } from "./asked-time.ts";
 import { eventCondition, type Condition } from "./filter-sql.ts";
 import { followSignal } from "./follow-signal.ts";
@@ -14,8 +15,8 @@ import { toItem, type ItemJson } from "./rows.ts";
 export interface PagePorts {
   readonly select: <Row>(
     query: string,
-    parameters: Readonly<Record<string, unknown>>,
-    settings: Readonly<Record<string, string | number>>,
+    parameters: QueryParameters,
+    settings: QuerySettings,
     signal?: AbortSignal,
   ) => Promise<Row[]>;
   readonly count: EventStoreReader["count"];
@@ -59,7 +60,7 @@ export function makePage({
     { sql, parameters }: Condition,
     range: PageRange,
     mostRead: number,
-    settings: Readonly<Record<string, string | number>>,
+    settings: QuerySettings,
     signal?: AbortSignal,
   ): Promise<PageJson[]> =>
     select<PageJson>(

@@ -8,6 +8,7 @@ import {
   type EventStoreReader,
   type StoreFilter,
 } from "../../domain/event-store.ts";
+import { askByDriver, type Ask, type QueryParameters, type QuerySettings } from "./ask.ts";
 import { lengthOfAsked } from "./asked-time.ts";
 import { MOST_CONNECTIONS } from "./connect.ts";
 import { DistinctParts, type Readings } from "./distinct-parts.ts";
@@ -73,43 +74,37 @@ const READ_SETTINGS = {
   cancel_http_readonly_queries_on_client_close: 1,
 } as const;
 
-/** @throws {EventStoreError} from every call */
+/**
+ * @param lookUpBy how it asks for rows by key, where not as for all else
+ * @throws {EventStoreError} from every call
+ */
 export function makeEventStoreReader(
   client: ClickHouseClient,
   given: Partial<QueryLimits> = {},
   clock: Pick<Clock, "now" | "monotonic"> = SYSTEM_TIME,
+  lookUpBy: Ask = askByDriver(client),
 ): EventStoreReader {
   const limits = { ...DEFAULT_LIMITS, ...given };
   const selectIn =
-    (shares: ReadShares) =>
+    (shares: ReadShares, ask: Ask) =>
     async <Row>(
       query: string,
-      query_params: Readonly<Record<string, unknown>>,
-      settings: Readonly<Record<string, string | number>> = {},
+      parameters: QueryParameters,
+      settings: QuerySettings = {},
       signal?: AbortSignal,
     ): Promise<Row[]> => {
       try {
-        const { org_id: orgId } = query_params;
-        const ask = async (ended: AbortSignal): Promise<Row[]> => {
-          const answer = await client.query({
-            query,
-            query_params,
-            format: "JSONEachRow",
-            abort_signal: ended,
-            clickhouse_settings: {
-              ...READ_SETTINGS,
-              max_execution_time: limits.maxSeconds,
-              max_memory_usage: String(limits.maxMemoryBytes),
-              ...settings,
-            },
-          });
-          ended.addEventListener("abort", () => answer.close());
-          return await answer.json<Row>();
+        const { org_id: orgId } = parameters;
+        const all = {
+          ...READ_SETTINGS,
+          max_execution_time: limits.maxSeconds,
+          max_memory_usage: limits.maxMemoryBytes,
+          ...settings,
         };
         return await withReadDeadline(limits.maxSeconds, signal, (ended, began) => {
           const begin = (): Promise<Row[]> => {
             began();
-            return ask(ended);
+            return ask<Row>(query, parameters, all, ended);
           };
           return typeof orgId === "string" ? shares.run(orgId, ended, begin) : begin();
         });
@@ -117,8 +112,11 @@ export function makeEventStoreReader(
         throw toStoreError(error);
       }
     };
-  const select = selectIn(new ReadShares(Math.max(1, limits.mostAtOnce - PLACES_OF_LOOKUPS)));
-  const lookUp = selectIn(new ReadShares(limits.mostAtOnce));
+  const select = selectIn(
+    new ReadShares(Math.max(1, limits.mostAtOnce - PLACES_OF_LOOKUPS)),
+    askByDriver(client),
+  );
+  const lookUp = selectIn(new ReadShares(limits.mostAtOnce), lookUpBy);
   /** A server may not let everybody see its parts. */
   const list = async (): Promise<readonly Part[] | null> => {
     try {

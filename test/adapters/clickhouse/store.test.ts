@@ -34,7 +34,7 @@ import type {
   EventStoreWriter,
   StoreFilter,
 } from "../../../src/domain/event-store.ts";
-import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
+import { readerOf, startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
 import {
   adding,
   BASE_TIME_MS,
@@ -54,7 +54,7 @@ const ALL_TIME = { fromMs: -Infinity, untilMs: Infinity };
 beforeAll(async () => {
   clickhouse = await startTestClickHouse();
   await migrateClickHouse(clickhouse.client, { retentionDays: 3_000 });
-  reader = makeEventStoreReader(clickhouse.client);
+  reader = readerOf(clickhouse);
   writer = makeEventStoreWriter(clickhouse.client);
 });
 afterAll(async () => {
@@ -866,7 +866,7 @@ describe("parts", () => {
 
 test("counts are exact while rows come, come again with another status and are merged", async () => {
   const orgId = "org_while";
-  const own = makeEventStoreReader(clickhouse.client);
+  const own = readerOf(clickhouse);
   const random = seededRandom(7);
   const day = Date.UTC(2026, 9, 5);
   // An event each two seconds, so that what comes is in the last minute and before it.

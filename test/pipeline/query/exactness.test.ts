@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
-import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import type { Attempt } from "../../../src/domain/attempt.ts";
 import { ATTEMPT_STATUSES, PROVIDERS } from "../../../src/domain/enums.ts";
 import type { EventFilter } from "../../../src/domain/event-query.ts";
@@ -21,7 +20,12 @@ import {
   WORDS,
 } from "../../support/clickhouse-events.ts";
 import { EventModel, leaves } from "../../support/clickhouse-model.ts";
-import { realClock, startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
+import {
+  readerOf,
+  realClock,
+  startTestClickHouse,
+  type TestClickHouse,
+} from "../../support/clickhouse.ts";
 
 const RUNS = Number(process.env["EXACTNESS_RUNS"] ?? 6);
 let clickhouse: TestClickHouse;
@@ -121,7 +125,7 @@ test(
   async () => {
     const writer = makeEventStoreWriter(clickhouse.client);
     const queries = makeEventQueries({
-      store: makeEventStoreReader(clickhouse.client),
+      store: readerOf(clickhouse),
       clock: realClock,
       destinationsOf: () => ({ kind: "missing" }),
     });

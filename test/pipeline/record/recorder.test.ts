@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
-import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import type { Clock } from "../../../src/domain/clock.ts";
 import { EventStoreError, type EventStoreWriter } from "../../../src/domain/event-store.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
@@ -10,6 +9,7 @@ import { encodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
 import { makeRecorder, type Recorder } from "../../../src/pipeline/record/make-recorder.ts";
 import type { RecordMetrics } from "../../../src/pipeline/record/record-metrics.ts";
 import {
+  readerOf,
   realClock,
   startTestClickHouse,
   until,
@@ -51,7 +51,7 @@ function fill(log: MemoryLog, count: number, over: Partial<EventRecord>): void {
 
 test("an event, its fan-out and its attempt are visible within a second when it is quiet", async () => {
   const log = new MemoryLog(4);
-  const reader = makeEventStoreReader(clickhouse.client);
+  const reader = readerOf(clickhouse);
   await using recorder = record(log, makeEventStoreWriter(clickhouse.client));
   await recorder.start();
   const delays: number[] = [];
@@ -84,9 +84,7 @@ test("a backlog goes in large batches", { timeout: 90_000 }, async () => {
   });
   await recorder.start();
   await until(() => log.committedOffset("events") === 24_000, 60_000);
-  expect(await makeEventStoreReader(clickhouse.client).count("org_backlog", everything)).toBe(
-    24_000,
-  );
+  expect(await readerOf(clickhouse).count("org_backlog", everything)).toBe(24_000);
   expect(batches.length).toBeLessThanOrEqual(4);
 });
 
@@ -178,7 +176,7 @@ test("a crash between insert and commit repeats exactly the same batch, which th
 });
 
 test("events of a new log are stored, though one with the same offsets has been recorded to this store before", async () => {
-  const reader = makeEventStoreReader(clickhouse.client);
+  const reader = readerOf(clickhouse);
   for (const seed of [1, 2]) {
     const log = new MemoryLog(1);
     const event = makeEvent(seed, { orgId: "org_new_log" });
@@ -235,5 +233,5 @@ test("a record that cannot be read is counted and passed over", async () => {
   await recorder.start();
   await until(() => log.committedOffset("events") === 2);
   expect(skipped).toBe(1);
-  expect(await makeEventStoreReader(clickhouse.client).count("org_junk", everything)).toBe(1);
+  expect(await readerOf(clickhouse).count("org_junk", everything)).toBe(1);
 });

@@ -1,0 +1,36 @@
+import type { ClickHouseClient } from "@clickhouse/client";
+
+/** By name, of what a statement names as `{name:Type}`. */
+export type QueryParameters = Readonly<Record<string, QueryParameter>>;
+export type QueryParameter = string | number | boolean | readonly string[];
+export type QuerySettings = Readonly<Record<string, string | number>>;
+
+/**
+ * Sends a statement that reads. Its rows come when all of them are there.
+ * @throws {ClickHouseError} when the server refuses; another error when it does not answer
+ */
+export type Ask = <Row>(
+  query: string,
+  parameters: QueryParameters,
+  settings: QuerySettings,
+  signal: AbortSignal,
+) => Promise<Row[]>;
+
+export function askByDriver(client: ClickHouseClient): Ask {
+  return async <Row>(
+    query: string,
+    parameters: QueryParameters,
+    settings: QuerySettings,
+    signal: AbortSignal,
+  ) => {
+    const answer = await client.query({
+      query,
+      query_params: parameters,
+      format: "JSONEachRow",
+      abort_signal: signal,
+      clickhouse_settings: settings,
+    });
+    signal.addEventListener("abort", () => answer.close());
+    return await answer.json<Row>();
+  };
+}
