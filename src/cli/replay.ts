@@ -123,13 +123,16 @@ async function readApiKey(path: string): Promise<string> {
   );
 }
 
-/** Oldest first. What dies from now on is left out, so that pages do not move. */
+/**
+ * Oldest first, each once. Events from now on are left out; what dies of earlier ones meanwhile moves those behind it, so that a page
+ * may begin with what the page before has ended with.
+ */
 async function findDeadEvents(
   client: Client,
   { destination, from, to = new Date().toISOString() }: ReplayOptions,
   signal: AbortSignal,
 ): Promise<string[]> {
-  const ids: string[] = [];
+  const ids = new Set<string>();
   const search = {
     destination_id: destination,
     attempt_status: "dead",
@@ -142,8 +145,8 @@ async function findDeadEvents(
     const { data, pagination } = await patiently(signal, () =>
       client.events.search({ ...search, page }),
     );
-    ids.push(...data.map(({ id }) => id));
-    if (!pagination.has_next) return ids.reverse();
+    for (const { id } of data) ids.add(id);
+    if (!pagination.has_next) return [...ids].reverse();
   }
 }
 

@@ -244,4 +244,38 @@ describe("relay replay", () => {
       server.close();
     }
   });
+
+  it("enqueues each event once though pages move while more deliveries end dead: one that two pages held was enqueued twice", async () => {
+    const replays: string[] = [];
+    /** What died between the two questions, and is newer, has moved evt_2 to the second page. */
+    const pages = [["evt_3", "evt_2"], ["evt_2", "evt_1"]] as const;
+    const server = createServer((request, response) => {
+      const { pathname, searchParams } = new URL(request.url ?? "", "http://localhost");
+      const page = Number(searchParams.get("page") ?? 1);
+      const events = (pages[page - 1] ?? []).map((id) => ({ id }));
+      const dead = [{ destination_id: "dst_1", status: "dead" }];
+      const data = { events, attempts: dead }[pathname.split("/").at(-1)!] ?? {};
+      if (request.method === "POST") replays.push(pathname.split("/")[2]!);
+      response.end(JSON.stringify({ data, pagination: { has_next: page < pages.length } }));
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    try {
+      const stdout = new PassThrough();
+      const io = {
+        argv: [],
+        env: { RELAY_BOOTSTRAP_API_KEY: "rk_testtest_0123456789abcdefghijklmnop" },
+        signal: new AbortController().signal,
+        stdin: new PassThrough(),
+        stdout,
+        stderr: new PassThrough(),
+      };
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      expect(await replay(io, { destination: "dst_1", url })).toBe(0);
+      expect(String(stdout.read())).toBe("evt_1\nevt_2\nevt_3\n");
+      expect(replays.toSorted()).toEqual(["evt_1", "evt_2", "evt_3"]);
+    } finally {
+      server.close();
+    }
+  });
 });
