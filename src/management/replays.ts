@@ -50,6 +50,8 @@ export function makeReplays({
     event: EventRecord,
     destinationIds: readonly string[],
   ): Promise<void> {
+    // Refused by a store that takes no writes (a standby, a full disk): what is enqueued must not fail by its audit row and be asked for again.
+    await store.write((session) => session.endpoints.hold(actor.orgId, event.endpointId));
     const atMs = now();
     const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
     for (let from = 0; from < destinationIds.length; from += perAppend) {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Database } from "../../src/adapters/postgres/database.ts";
 import { LogError } from "../../src/domain/log.ts";
 import type { NewRecord } from "../../src/domain/log.ts";
 import type { Actor, Endpoint } from "../../src/management/management.ts";
@@ -787,6 +788,40 @@ describe("replays", () => {
     refuses = null;
     await replay();
     expect(topics()).toEqual(["tasks", "attempts"]);
+  });
+
+  it("regression: enqueue nothing while the store takes no writes: each was answered 503, try again, and delivered as often as it was tried", async () => {
+    let appends = 0;
+    const readOnly = <T>(work: (run: Database["run"]) => Promise<T>): Promise<T> =>
+      postgres.database.transaction(async (run) => {
+        await run("SET TRANSACTION READ ONLY", []);
+        return work(run);
+      });
+    const { management, events } = makeTestManagement(
+      {
+        ...postgres.database,
+        transaction: readOnly,
+        run: (text, parameters) => readOnly((run) => run(text, parameters)),
+      },
+      {
+        log: {
+          writesWhole: true,
+          async append(records) {
+            appends += 1;
+            return records.map((_, offset) => ({ partition: 0, offset }));
+          },
+        },
+      },
+    );
+    const event = await makeEvent();
+    const { destination } = await makeDestination({}, event.endpointId);
+    events.set(event.id, event);
+    for (const replaying of [
+      management.replays.toAll(actor, event.id),
+      management.replays.toOne(actor, event.id, destination.id),
+    ])
+      await expect(replaying).rejects.toMatchObject({ code: "unavailable" });
+    expect(appends).toBe(0);
   });
 
   it("say unavailable, and leave no audit row, when the log cannot take them", async () => {
