@@ -52,7 +52,8 @@ function pidExists(pid: number): boolean {
   }
 }
 
-function startTime(pid: number): string | null {
+/** Differs between processes that get the same pid one after the other. Null where neither /proc nor ps can tell. */
+export function startTime(pid: number): string | null {
   return startTimeFromProc(pid) ?? startTimeFromPs(pid);
 }
 

@@ -248,7 +248,10 @@ describe("relay replay", () => {
   it("enqueues each event once though pages move while more deliveries end dead: one that two pages held was enqueued twice", async () => {
     const replays: string[] = [];
     /** What died between the two questions, and is newer, has moved evt_2 to the second page. */
-    const pages = [["evt_3", "evt_2"], ["evt_2", "evt_1"]] as const;
+    const pages = [
+      ["evt_3", "evt_2"],
+      ["evt_2", "evt_1"],
+    ] as const;
     const server = createServer((request, response) => {
       const { pathname, searchParams } = new URL(request.url ?? "", "http://localhost");
       const page = Number(searchParams.get("page") ?? 1);

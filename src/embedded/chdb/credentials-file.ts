@@ -6,6 +6,8 @@ export interface Credentials {
   /** Empty while the child is starting. */
   readonly url: string;
   readonly pid: number;
+  /** Tells it from a later process that got its pid. Null where that cannot be told; files of an earlier version lack it. */
+  readonly startedAt: string | null;
 }
 
 export function credentialsPath(dataDir: string): string {
@@ -16,8 +18,8 @@ export function credentialsPath(dataDir: string): string {
 export async function readCredentials(dataDir: string): Promise<Credentials | null> {
   try {
     const parsed: unknown = JSON.parse(await readFile(credentialsPath(dataDir), "utf8"));
-    const { url, pid } = parsed as Partial<Credentials>;
-    return typeof url === "string" && typeof pid === "number" ? { url, pid } : null;
+    const { url, pid, startedAt = null } = parsed as Partial<Credentials>;
+    return typeof url === "string" && typeof pid === "number" ? { url, pid, startedAt } : null;
   } catch {
     return null;
   }

@@ -1,17 +1,22 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../../domain/errors.ts";
+import { startTime } from "../data-dir-process.ts";
+import type { Credentials } from "./credentials-file.ts";
 
 const POLL_MS = 25;
+
+type Child = Pick<Credentials, "pid" | "startedAt">;
 
 /**
  * Waits until the chDB child of an earlier owner is gone: two engines in one directory would destroy it.
  * It ends by itself once its owner's channel has closed.
  * @throws {UsageError} when it is still there after `timeoutMs`
  */
-export async function waitForFormerChild(pid: number, timeoutMs: number): Promise<void> {
+export async function waitForFormerChild(former: Child, timeoutMs: number): Promise<void> {
+  const { pid } = former;
   const endAt = performance.now() + timeoutMs;
-  while (await isChdbChild(pid)) {
+  while (await isChdbChild(former)) {
     if (performance.now() > endAt)
       throw new UsageError(
         `the embedded ClickHouse of an earlier run (process ${pid}) is still alive: end it (kill -9 ${pid}), then start again`,
@@ -20,13 +25,15 @@ export async function waitForFormerChild(pid: number, timeoutMs: number): Promis
   }
 }
 
-/** A number may have been given to another program since: where /proc tells, only a chDB child counts. */
-async function isChdbChild(pid: number): Promise<boolean> {
+/** A number may have been given to another program since, or to another relay's child: only the one that was started then counts. */
+async function isChdbChild({ pid, startedAt }: Child): Promise<boolean> {
   try {
     process.kill(pid, 0);
   } catch {
     return false;
   }
+  const now = startTime(pid);
+  if (startedAt !== null && now !== null && now !== startedAt) return false;
   if (process.platform !== "linux") return true;
   const [commandLine, status] = await Promise.all([
     readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""),

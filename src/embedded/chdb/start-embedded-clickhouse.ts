@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemReason, UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { startTime } from "../data-dir-process.ts";
 import { cannotStart, comeUp } from "./come-up.ts";
 import { readCredentials, writeCredentials } from "./credentials-file.ts";
 import { waitForFormerChild } from "./former-child.ts";
@@ -55,7 +56,7 @@ export async function startEmbeddedClickHouse(
   const startedAt = performance.now();
   const dataDir = resolve(options.dataDir);
   const former = await readCredentials(dataDir);
-  if (former !== null) await waitForFormerChild(former.pid, FORMER_CHILD_TIMEOUT_MS);
+  if (former !== null) await waitForFormerChild(former, FORMER_CHILD_TIMEOUT_MS);
   const storeDir = join(dataDir, "clickhouse");
   const isNew = await makeDirectory(storeDir);
   if (isNew && former !== null)
@@ -75,6 +76,7 @@ export async function startEmbeddedClickHouse(
   };
   const child = await spawnChild();
   const pid = child.pid ?? -1;
+  const identity = { pid, startedAt: startTime(pid) };
   let expected = false;
   const closed = new Promise<EmbeddedClickHouseEnd>((done) => {
     child.once("exit", (code, signal) => {
@@ -91,10 +93,10 @@ export async function startEmbeddedClickHouse(
   };
   try {
     // Its number is on disk before it touches the store: an owner that dies now must not be followed too soon.
-    await writeCredentials(dataDir, { url: "", pid });
+    await writeCredentials(dataDir, { url: "", ...identity });
     const port = await comeUp(child, start);
     const url = `http://${USER}:${start.password}@127.0.0.1:${port}/${DATABASE}`;
-    await writeCredentials(dataDir, { url, pid });
+    await writeCredentials(dataDir, { url, ...identity });
     options.logger.info(
       { pid, port, startedInMs: Math.round(performance.now() - startedAt) },
       "clickhouse.embedded.started",

@@ -13,6 +13,7 @@ import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts
 import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import { startEmbeddedClickHouse } from "../../../src/embedded/chdb/start-embedded-clickhouse.ts";
+import { startTime } from "../../../src/embedded/data-dir-process.ts";
 import { encodeEvent } from "../../../src/pipeline/log/event-codec.ts";
 import { makeRecorder } from "../../../src/pipeline/record/make-recorder.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
@@ -63,6 +64,7 @@ test("starts fast, keeps its data over a restart, and publishes its address for 
     expect(JSON.parse(await readFile(path, "utf8"))).toEqual({
       url: embedded.url,
       pid: embedded.pid,
+      startedAt: startTime(embedded.pid),
     });
     const client = connectClickHouse(embedded.url);
     await client.command({ query: "CREATE TABLE kept (n UInt8) ENGINE = MergeTree ORDER BY n" });

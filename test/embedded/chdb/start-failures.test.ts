@@ -7,8 +7,10 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import type * as EngineModule from "../../../src/embedded/chdb/engine.ts";
+import { readCredentials, writeCredentials } from "../../../src/embedded/chdb/credentials-file.ts";
 import { waitForFormerChild } from "../../../src/embedded/chdb/former-child.ts";
 import { startEmbeddedClickHouse } from "../../../src/embedded/chdb/start-embedded-clickhouse.ts";
+import { startTime } from "../../../src/embedded/data-dir-process.ts";
 import { runRelay } from "../../support/relay-process.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 
@@ -87,12 +89,30 @@ test("an earlier owner's child that does not end is told in one line with its nu
   const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "chdb-worker"]);
   try {
     await once(child, "spawn");
-    expect(await toldOf(waitForFormerChild(child.pid!, 200))).toContain(`kill -9 ${child.pid}`);
+    for (const startedAt of [startTime(child.pid!), null]) {
+      const told = await toldOf(waitForFormerChild({ pid: child.pid!, startedAt }, 200));
+      expect(told).toContain(`kill -9 ${child.pid}`);
+    }
   } finally {
     child.kill("SIGKILL");
     await once(child, "exit");
   }
 });
+
+test("the number of an earlier child that another relay's has by now keeps nobody from starting: after a reboot it was to be killed", async () => {
+  await (await startEmbeddedClickHouse({ dataDir, logger }))[Symbol.asyncDispose]();
+  const other = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "chdb-worker"]);
+  try {
+    await once(other, "spawn");
+    const former = await readCredentials(dataDir);
+    await writeCredentials(dataDir, { ...former!, pid: other.pid! });
+    await using again = await startEmbeddedClickHouse({ dataDir, logger });
+    expect(again.pid).not.toBe(other.pid);
+  } finally {
+    other.kill("SIGKILL");
+    await once(other, "exit");
+  }
+}, 40_000);
 
 test("a store that a newer relay has migrated ends the start with what to do: it was tried again for ever", async () => {
   {
