@@ -32,8 +32,11 @@ export function keepSending(options: {
         const answered = status;
         status = "";
         options.onAnswer(answered, performance.now() - sentAtMs);
-        // Not from when it was sent: connections that were late together once would come together ever after.
-        dueAtMs = Math.max(dueAtMs + intervalMs, sentAtMs);
+        // What was missed is left out, and not the time of the next one moved: connections that were late together once would come
+        // together ever after.
+        const lateMs = Math.max(0, sentAtMs - dueAtMs);
+        const missed = intervalMs === 0 ? 0 : Math.floor(lateMs / intervalMs);
+        dueAtMs += intervalMs * (1 + missed);
         const waitMs = dueAtMs - performance.now();
         if (waitMs > 0) setTimeout(send, waitMs);
         else send();
