@@ -12,7 +12,7 @@ export interface Lookups {
 
 /**
  * Asks over connections of its own, by ClickHouse's HTTP interface. Before each request the driver waits for a timer, a millisecond at
- * least, and takes 0.6 ms of CPU more for one: a third of what the first event by its id may take ("Questions to ten million events" in
+ * least, and takes 0.6 ms of CPU more for one: both are a sixth of what an event by its id takes ("Questions to ten million events" in
  * bench/what-was-tried.md). An answer is sent when it is whole, so that an error never comes in the middle of its rows.
  * Follows https://clickhouse.com/docs/interfaces/http
  *
