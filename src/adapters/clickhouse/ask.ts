@@ -17,12 +17,7 @@ export type Ask = <Row>(
 ) => Promise<Row[]>;
 
 export function askByDriver(client: ClickHouseClient): Ask {
-  return async <Row>(
-    query: string,
-    parameters: QueryParameters,
-    settings: QuerySettings,
-    signal: AbortSignal,
-  ) => {
+  return async (query, parameters, settings, signal) => {
     const answer = await client.query({
       query,
       query_params: parameters,
@@ -31,6 +26,6 @@ export function askByDriver(client: ClickHouseClient): Ask {
       clickhouse_settings: settings,
     });
     signal.addEventListener("abort", () => answer.close());
-    return await answer.json<Row>();
+    return await answer.json();
   };
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { parseError } from "@clickhouse/client";
 import { Pool } from "undici";
-import type { Ask, QueryParameter, QueryParameters, QuerySettings } from "./ask.ts";
+import type { Ask, QueryParameter } from "./ask.ts";
 import { ANSWER_SETTINGS, IDLE_CONNECTION_MS, MOST_CONNECTIONS } from "./connect.ts";
+import { escapeText } from "./tab-separated.ts";
 
 /** Statements that read some rows by key. */
 export interface Lookups {
@@ -31,12 +32,7 @@ export function connectLookups(url: string): Lookups {
   };
   const database = pathname.slice(1) || "default";
   return {
-    ask: async <Row>(
-      query: string,
-      parameters: QueryParameters,
-      settings: QuerySettings,
-      signal: AbortSignal,
-    ) => {
+    ask: async (query, parameters, settings, signal) => {
       const search = new URLSearchParams({
         database,
         query_id: randomUUID(),
@@ -60,7 +56,7 @@ export function connectLookups(url: string): Lookups {
       const text = await body.text();
       if (statusCode !== 200 || told["x-clickhouse-exception-code"] !== undefined)
         throw parseError(text);
-      return rowsOf<Row>(text);
+      return rowsOf(text);
     },
     close: () => pool.destroy(),
   };
@@ -71,21 +67,8 @@ function rowsOf<Row>(text: string): Row[] {
   return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Row);
 }
 
-/** As the server reads it: escaped, and in quotes within an array. */
 function parameterText(value: QueryParameter): string {
   if (typeof value === "number" || typeof value === "boolean") return String(value);
-  if (typeof value === "string") return escaped(value);
-  return `[${value.map((one) => `'${escaped(one)}'`).join(",")}]`;
-}
-
-const ESCAPES: Readonly<Record<string, string>> = {
-  "\t": "\\t",
-  "\n": "\\n",
-  "\r": "\\r",
-  "'": "\\'",
-  "\\": "\\\\",
-};
-
-function escaped(text: string): string {
-  return text.replace(/[\t\n\r'\\]/g, (character) => ESCAPES[character]!);
+  if (typeof value === "string") return escapeText(value, false);
+  return `[${value.map((one) => `'${escapeText(one, true)}'`).join(",")}]`;
 }

@@ -147,7 +147,7 @@ export class TabSeparatedWriter {
     for (let index = 0; index < text.length; index += 1) {
       const code = text.charCodeAt(index);
       if (code > 0x7f) {
-        at += buffer.write(escapeText(text.slice(index), escapes), at, "utf8");
+        at += buffer.write(escapeText(text.slice(index), escapes === QUOTED_ESCAPES), at, "utf8");
         break;
       }
       const escape = escapes[code]!;
@@ -200,13 +200,14 @@ export class TabSeparatedWriter {
   }
 }
 
-function escapeText(text: string, escapes: Uint8Array): string {
+/** As TabSeparated holds it, and parameters of a statement too. @param isQuoted in an array, between quotes */
+export function escapeText(text: string, isQuoted: boolean): string {
   const escaped = text
     .replaceAll("\\", "\\\\")
     .replaceAll("\t", "\\t")
     .replaceAll("\n", "\\n")
     .replaceAll("\r", "\\r");
-  return escapes === QUOTED_ESCAPES ? escaped.replaceAll("'", "\\'") : escaped;
+  return isQuoted ? escaped.replaceAll("'", "\\'") : escaped;
 }
 
 /** Before it (September 2001) seconds have fewer than ten digits, which ClickHouse takes for no time. */
