@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import type { Attempt } from "../../src/domain/attempt.ts";
-import type { EventRow, EventStoreWriter, FanoutRow } from "../../src/domain/event-store.ts";
+import type { EventRow, EventStoreWriter, OutcomeRow } from "../../src/domain/event-store.ts";
 import { makeTokenizer } from "../../src/pipeline/record/event-tokens.ts";
 import { generateEvents, type GenerateOptions } from "./generate.ts";
 
@@ -28,20 +27,19 @@ export async function fill(
   const startedAt = performance.now();
   let [events, payloadBytes, attempts, batchBytes] = [0, 0, 0, 0];
   let rows: EventRow[] = [];
-  let fanouts: FanoutRow[] = [];
-  let tries: Attempt[] = [];
+  let outcomes: OutcomeRow[] = [];
   let inserting: Promise<void> = Promise.resolve();
   const flush = async (): Promise<void> => {
     await inserting;
-    inserting = insertBatch(writer, { rows, fanouts, tries, token: `${options.seed}-${events}` });
-    [rows, fanouts, tries, batchBytes] = [[], [], [], 0];
+    inserting = insertBatch(writer, { rows, outcomes, token: `${options.seed}-${events}` });
+    [rows, outcomes, batchBytes] = [[], [], 0];
     onProgress(events);
   };
   for (const generated of generateEvents(options)) {
     const { event } = generated;
     rows.push({ event, addTokens: (tokens) => tokenize(event, tokens) });
-    if (generated.fanout !== null) fanouts.push(generated.fanout);
-    tries.push(...generated.attempts);
+    if (generated.fanout !== null) outcomes.push(generated.fanout);
+    outcomes.push(...generated.attempts);
     events += 1;
     attempts += generated.attempts.length;
     payloadBytes += generated.event.body.length;
@@ -63,15 +61,13 @@ async function insertBatch(
   writer: EventStoreWriter,
   batch: {
     readonly rows: readonly EventRow[];
-    readonly fanouts: readonly FanoutRow[];
-    readonly tries: readonly Attempt[];
+    readonly outcomes: readonly OutcomeRow[];
     readonly token: string;
   },
 ): Promise<void> {
-  const { rows, fanouts, tries, token } = batch;
+  const { rows, outcomes, token } = batch;
   if (rows.length > 0) await again(() => writer.insertEvents(rows, token));
-  if (fanouts.length > 0) await again(() => writer.insertFanouts(fanouts, token));
-  if (tries.length > 0) await again(() => writer.insertAttempts(tries, token));
+  if (outcomes.length > 0) await again(() => writer.insertOutcomes(outcomes, token));
 }
 
 /** A fill takes an hour and may be stopped and continued meanwhile, which its requests take for a timeout. */

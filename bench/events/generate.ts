@@ -1,6 +1,6 @@
 import type { Attempt } from "../../src/domain/attempt.ts";
 import type { Provider } from "../../src/domain/enums.ts";
-import type { FanoutRow } from "../../src/domain/event-store.ts";
+import type { FanoutRecord } from "../../src/domain/outcome.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
 import { attemptId, encodeTime } from "../../src/domain/ids.ts";
 import { makePayload } from "./payloads.ts";
@@ -15,7 +15,7 @@ const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 export interface Generated {
   readonly event: EventRecord;
-  readonly fanout: FanoutRow | null;
+  readonly fanout: FanoutRecord | null;
   readonly attempts: readonly Attempt[];
 }
 

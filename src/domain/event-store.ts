@@ -20,7 +20,12 @@ export interface EventRow {
   readonly addTokens: (tokens: TokenList) => void;
 }
 
-export type FanoutRow = FanoutRecord;
+/** What came of an event: an attempt to deliver it, or to whom a run of it goes. */
+export type OutcomeRow = Attempt | FanoutRecord;
+
+export function isFanout(row: OutcomeRow): row is FanoutRecord {
+  return "kind" in row;
+}
 
 /**
  * What the recorder writes to. A batch is stored once per `batchToken` (as far as the store remembers tokens), also when it is
@@ -29,12 +34,11 @@ export type FanoutRow = FanoutRecord;
  */
 export interface EventStoreWriter {
   insertEvents(rows: readonly EventRow[], batchToken: string, signal?: AbortSignal): Promise<void>;
-  insertFanouts(
-    rows: readonly FanoutRow[],
+  insertOutcomes(
+    rows: readonly OutcomeRow[],
     batchToken: string,
     signal?: AbortSignal,
   ): Promise<void>;
-  insertAttempts(rows: readonly Attempt[], batchToken: string, signal?: AbortSignal): Promise<void>;
 }
 
 /** Filters as the store knows them: `terms` in ASCII lower case, all of them occur; `token` is one leaf. */

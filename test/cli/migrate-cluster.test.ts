@@ -28,7 +28,7 @@ it("relay migrate makes replicated and distributed tables on the cluster that CL
     });
     expect({ code, stderr }).toMatchObject({ code: 0 });
     expect(stdout).toContain(
-      "ClickHouse: up to date (applied: events, attempts, fanouts; counts for facets; leaf filters of sixteen granules; leaf filters in eight shards; text filters that know what is no UTF-8; events are merged less often; what is shown of one row in one column)",
+      "ClickHouse: up to date (applied: events, attempts, fanouts; counts for facets; leaf filters of sixteen granules; leaf filters in eight shards; text filters that know what is no UTF-8; events are merged less often; what is shown of one row in one column; fan-outs stand among the attempts)",
     );
   } finally {
     server.close();

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import type { Attempt } from "../../src/domain/attempt.ts";
 import { ATTEMPT_STATUSES, PROVIDERS } from "../../src/domain/enums.ts";
-import type { EventRow, FanoutRow } from "../../src/domain/event-store.ts";
+import type { EventRow } from "../../src/domain/event-store.ts";
+import type { FanoutRecord } from "../../src/domain/outcome.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
 import { attemptId, encodeTime } from "../../src/domain/ids.ts";
 
@@ -72,7 +73,7 @@ export function makeAttempt(event: EventRecord, over: Partial<Attempt> = {}): At
   };
 }
 
-export function makeFanout(event: EventRecord, over: Partial<FanoutRow> = {}): FanoutRow {
+export function makeFanout(event: EventRecord, over: Partial<FanoutRecord> = {}): FanoutRecord {
   return {
     kind: "fanout",
     eventId: event.id,

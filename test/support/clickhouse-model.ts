@@ -5,19 +5,19 @@ import type {
   EventFilter,
   FacetCounts,
 } from "../../src/domain/event-query.ts";
-import type { FanoutRow } from "../../src/domain/event-store.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
+import type { FanoutRecord } from "../../src/domain/outcome.ts";
 
 /** What the store must answer, computed the plain way from lists; shares no code with the product. */
 export class EventModel {
   readonly events: readonly EventRecord[];
   readonly attempts: readonly Attempt[];
-  readonly fanouts: readonly FanoutRow[];
+  readonly fanouts: readonly FanoutRecord[];
 
   constructor(
     events: readonly EventRecord[],
     attempts: readonly Attempt[],
-    fanouts: readonly FanoutRow[],
+    fanouts: readonly FanoutRecord[],
   ) {
     this.events = events;
     this.attempts = attempts;

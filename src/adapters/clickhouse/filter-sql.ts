@@ -1,6 +1,13 @@
 import type { StoreFilter } from "../../domain/event-store.ts";
 import type { QueryParameter, QueryParameters } from "./ask.ts";
-import { INDEXED_TEXT, indexedPart, LEAF_SHARDS, leavesOfShard, SEARCH_TEXT } from "./schema.ts";
+import {
+  FANOUT_STATUS,
+  INDEXED_TEXT,
+  indexedPart,
+  LEAF_SHARDS,
+  leavesOfShard,
+  SEARCH_TEXT,
+} from "./schema.ts";
 import { sipHash64 } from "./sip-hash.ts";
 
 /** A condition with its bound parameters. Every one begins with the organization: the only place that scopes. */
@@ -41,7 +48,7 @@ export function eventCondition(orgId: string, filter: StoreFilter): Condition {
 
 /** All attempts of the matching events: direct where the attempts carry the filter's columns. */
 export function attemptCondition(orgId: string, filter: StoreFilter): Condition {
-  const parts = common(filter, "event_received_at");
+  const parts = [...common(filter, "event_received_at"), `status != '${FANOUT_STATUS}'`];
   if (filter.terms.length > 0 || filter.token !== undefined) {
     const events = eventCondition(orgId, filter);
     parts.push(`event_id IN (SELECT id FROM events WHERE ${events.sql})`);

@@ -2,9 +2,15 @@ import { Readable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ClickHouseClient } from "@clickhouse/client";
 import type { Attempt } from "../../domain/attempt.ts";
-import type { EventRow, EventStoreWriter, FanoutRow } from "../../domain/event-store.ts";
+import {
+  isFanout,
+  type EventRow,
+  type EventStoreWriter,
+  type OutcomeRow,
+} from "../../domain/event-store.ts";
+import type { FanoutRecord } from "../../domain/outcome.ts";
 import { writeHeaderText } from "./header-text.ts";
-import { COARSE_TEXT_FILTER } from "./schema.ts";
+import { COARSE_TEXT_FILTER, fanoutId, FANOUT_STATUS } from "./schema.ts";
 import { PiecePool } from "./piece-pool.ts";
 import { TabSeparatedWriter } from "./tab-separated.ts";
 import { toInsertError } from "./store-error.ts";
@@ -12,11 +18,9 @@ import { toInsertError } from "./store-error.ts";
 const INSERT_EVENTS = `INSERT INTO events (org_id, received_at, id, endpoint_id, provider, signature_valid,
   verification_error, reason, method, path, query, content_type, source_ip, body_stored, headers, payload,
   tokens, payload_size) FORMAT TabSeparated`;
-const INSERT_ATTEMPTS = `INSERT INTO attempts (org_id, event_received_at, event_id, id, destination_id, endpoint_id,
+const INSERT_OUTCOMES = `INSERT INTO attempts (org_id, event_received_at, event_id, id, destination_id, endpoint_id,
   provider, signature_valid, run, cause, try_number, deferral, attempted_at, receiver_url, http_status, response_body,
-  latency_ms, status, next_retry_at) FORMAT TabSeparated`;
-const INSERT_FANOUTS = `INSERT INTO fanouts (org_id, event_received_at, event_id, run, destination_ids, fanned_out_at)
-  FORMAT TabSeparated`;
+  latency_ms, status, details, next_retry_at) FORMAT TabSeparated`;
 
 const BYTES_PER_TURN = 128 * 1024;
 /**
@@ -34,6 +38,8 @@ const INSERT_SETTINGS = {
   insert_deduplicate: 1,
   distributed_foreground_insert: 1,
   input_format_parallel_parsing: 0,
+  // The details of an attempt follow from its other columns, those of a fan-out do not.
+  input_format_null_as_default: 1,
   max_insert_block_size: "1000000",
   max_partitions_per_insert_block: "1000",
   exclude_materialize_skip_indexes_on_insert: COARSE_TEXT_FILTER.name,
@@ -86,10 +92,8 @@ export function makeEventStoreWriter(
   };
   return {
     insertEvents: (rows, token, signal) => insert(INSERT_EVENTS, rows, writeEvent, token, signal),
-    insertFanouts: (rows, token, signal) =>
-      insert(INSERT_FANOUTS, rows, writeFanout, token, signal),
-    insertAttempts: (rows, token, signal) =>
-      insert(INSERT_ATTEMPTS, rows, writeAttempt, token, signal),
+    insertOutcomes: (rows, token, signal) =>
+      insert(INSERT_OUTCOMES, rows, writeOutcome, token, signal),
   };
 }
 
@@ -138,6 +142,11 @@ function writeEvent(out: TabSeparatedWriter, { event, addTokens }: EventRow): vo
   out.endRow();
 }
 
+function writeOutcome(out: TabSeparatedWriter, row: OutcomeRow): void {
+  if (isFanout(row)) writeFanout(out, row);
+  else writeAttempt(out, row);
+}
+
 function writeAttempt(out: TabSeparatedWriter, attempt: Attempt): void {
   out.string(attempt.orgId);
   out.time(attempt.eventReceivedAtMs);
@@ -157,16 +166,31 @@ function writeAttempt(out: TabSeparatedWriter, attempt: Attempt): void {
   out.string(attempt.responseBody);
   out.number(Math.min(0xffff_ffff, Math.max(0, Math.round(attempt.latencyMs))));
   out.string(attempt.status);
+  out.byDefault();
   out.nullableTime(attempt.nextRetryAtMs);
   out.endRow();
 }
 
-function writeFanout(out: TabSeparatedWriter, row: FanoutRow): void {
-  out.string(row.orgId);
-  out.time(row.eventReceivedAtMs);
-  out.string(row.eventId);
-  out.string(row.run);
-  out.strings(row.destinationIds);
-  out.time(row.atMs);
+function writeFanout(out: TabSeparatedWriter, fanout: FanoutRecord): void {
+  out.string(fanout.orgId);
+  out.time(fanout.eventReceivedAtMs);
+  out.string(fanout.eventId);
+  out.string(fanoutId(fanout.run));
+  out.string("");
+  out.string(fanout.endpointId);
+  out.string(fanout.provider);
+  out.bool(fanout.signatureValid);
+  out.string(fanout.run);
+  out.string("");
+  out.number(0);
+  out.number(0);
+  out.time(fanout.atMs);
+  out.string("");
+  out.number(0);
+  out.string("");
+  out.number(0);
+  out.string(FANOUT_STATUS);
+  out.strings(fanout.destinationIds);
+  out.nullableTime(null);
   out.endRow();
 }

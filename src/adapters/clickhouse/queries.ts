@@ -12,6 +12,7 @@ import { askByDriver, type Ask, type QueryParameters, type QuerySettings } from 
 import { lengthOfAsked } from "./asked-time.ts";
 import { MOST_CONNECTIONS } from "./connect.ts";
 import { DistinctParts, type Readings } from "./distinct-parts.ts";
+import { FormerFanouts } from "./former-fanouts.ts";
 import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
 import { makePage } from "./page.ts";
 import { SELECT_PARTS, toPart, type Part, type PartJson } from "./parts.ts";
@@ -20,25 +21,19 @@ import {
   countStatement,
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
+  fannedOutStatement,
   repeatedRowsStatement,
-  SELECT_ATTEMPTS,
   SELECT_EVENT,
   SELECT_EXISTING,
-  SELECT_FANNED_OUT,
+  SELECT_FORMER_OUTCOMES,
+  SELECT_NEWEST_FORMER_FANOUT,
   SELECT_OUTCOMES,
-  SELECT_SUMMARIES,
+  summariesStatement,
   type Count,
 } from "./query-sql.ts";
 import { withReadDeadline } from "./read-deadline.ts";
 import { ReadShares } from "./read-shares.ts";
-import {
-  toAttempts,
-  toEvent,
-  toOutcomes,
-  type AttemptJson,
-  type EventJson,
-  type OutcomeJson,
-} from "./rows.ts";
+import { toEvent, toOutcomes, type EventJson, type OutcomeJson } from "./rows.ts";
 import { isAccessDenied, toStoreError } from "./store-error.ts";
 
 export interface QueryLimits {
@@ -143,6 +138,20 @@ export function makeEventStoreReader(
     areDistinct,
     monotonic: () => clock.monotonic(),
   });
+  const formerFanouts = new FormerFanouts({
+    newest: async () => {
+      const [found] = await lookUp<{ newest_ms: number }>(SELECT_NEWEST_FORMER_FANOUT, {});
+      return found!.newest_ms;
+    },
+    monotonic: () => clock.monotonic(),
+  });
+  const hasFormer = (keys: readonly EventKey[]): Promise<boolean> =>
+    formerFanouts.mayHave(Math.min(...keys.map(({ receivedAtMs }) => receivedAtMs)));
+  const outcomes: EventStoreReader["outcomes"] = async (orgId, key) => {
+    const statement = (await hasFormer([key])) ? SELECT_FORMER_OUTCOMES : SELECT_OUTCOMES;
+    const rows = await lookUp<OutcomeJson>(statement, keyParameters(orgId, key));
+    return toOutcomes(rows, orgId, key);
+  };
   const counted = <Row>(
     count: Count,
     toCondition: (orgId: string, filter: StoreFilter) => Condition,
@@ -196,18 +205,13 @@ export function makeEventStoreReader(
       return row === undefined ? null : toEvent(row, orgId, key);
     },
     existing: (orgId, keys) => idsOf(SELECT_EXISTING, orgId, keys),
-    fannedOut: (orgId, keys) => idsOf(SELECT_FANNED_OUT, orgId, keys),
-    async attempts(orgId, key) {
-      const rows = await lookUp<AttemptJson>(SELECT_ATTEMPTS, keyParameters(orgId, key));
-      return toAttempts(rows, orgId, key);
-    },
-    async outcomes(orgId, key) {
-      const rows = await lookUp<OutcomeJson>(SELECT_OUTCOMES, keyParameters(orgId, key));
-      return toOutcomes(rows, orgId, key);
-    },
+    fannedOut: async (orgId, keys) => idsOf(fannedOutStatement(await hasFormer(keys)), orgId, keys),
+    attempts: async (orgId, key) => (await outcomes(orgId, key)).attempts,
+    outcomes,
     async summaries(orgId, keys) {
       if (keys.length === 0) return new Map();
-      const rows = await lookUp<SummaryJson>(SELECT_SUMMARIES, pageParameters(orgId, keys));
+      const statement = summariesStatement(await hasFormer(keys));
+      const rows = await lookUp<SummaryJson>(statement, pageParameters(orgId, keys));
       return new Map(rows.map((row) => [row.event_id, toSummary(row)]));
     },
   };

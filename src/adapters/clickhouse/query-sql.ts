@@ -1,6 +1,6 @@
 import { timeOf, type Condition } from "./filter-sql.ts";
 import type { Reading, TimeSpan } from "./reading.ts";
-import { ATTEMPTS, EVENTS } from "./schema.ts";
+import { ATTEMPTS, EVENTS, fanoutId, FANOUT_STATUS } from "./schema.ts";
 
 /** The statements of the read side; `%WHERE%` and `%SCOPE%` are scoped conditions of filter-sql.ts. */
 
@@ -111,10 +111,15 @@ export function repeatedRowsStatement(table: Count["table"]): string {
     FROM ${table} WHERE ${those}`;
 }
 
-const KEY = `org_id = {org_id:String} AND received_at = ${timeOf("at_ms")} AND id = {id:String}`;
+/**
+ * For rows by their whole key, which is all that is filtered by: what the plan's optimizations would find out is said here, and
+ * they cost a tenth of such a statement ("Questions to ten million events" in bench/what-was-tried.md).
+ */
+const AS_WRITTEN = "SETTINGS query_plan_enable_optimizations = 0";
 
 export const SELECT_EVENT = `
-  SELECT details, headers, base64Encode(payload) AS payload_base64 FROM events WHERE ${KEY} LIMIT 1`;
+  SELECT details, headers, base64Encode(payload) AS payload_base64 FROM events
+  PREWHERE org_id = {org_id:String} AND received_at = ${timeOf("at_ms")} AND id = {id:String} LIMIT 1 ${AS_WRITTEN}`;
 
 export const SELECT_EXISTING = `
   SELECT DISTINCT id FROM events
@@ -122,42 +127,57 @@ export const SELECT_EXISTING = `
 
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 
-export const SELECT_ATTEMPTS = `SELECT id, details, response_body FROM attempts FINAL WHERE ${OF_EVENT}`;
-
-/**
- * All that came of an event, in one statement: two cost their driver, their session and their plan as much again as the reading. The
- * event itself is read beside it, on another core ("Questions to ten million events" in bench/what-was-tried.md).
- */
+/** All that came of an event, its attempts and fan-outs. */
 export const SELECT_OUTCOMES = `
-  SELECT 'attempt' AS kind, id, details, response_body FROM attempts FINAL WHERE ${OF_EVENT}
+  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT} ${AS_WRITTEN}`;
+
+/** Also where its fan-outs may still stand in the former table. */
+export const SELECT_FORMER_OUTCOMES = `
+  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT}
   UNION ALL
-  SELECT 'fanout', '', CAST(destination_ids, 'Array(Nullable(String))'), '' FROM fanouts WHERE ${OF_EVENT}`;
+  SELECT '${fanoutId("")}' || run, CAST(destination_ids, 'Array(Nullable(String))'), '' FROM fanouts PREWHERE ${OF_EVENT} ${AS_WRITTEN}`;
+
+/** The newest event with a fan-out in the former table, 0 where there is none. Parts know it, so none is read. */
+export const SELECT_NEWEST_FORMER_FANOUT =
+  "SELECT toUnixTimestamp64Milli(max(event_received_at)) AS newest_ms FROM fanouts";
 
 /** Only for the events of one page: the latest attempt per destination costs too much over all of them. */
 const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}
     AND event_received_at >= ${timeOf("from_ms")}
     AND event_received_at <= ${timeOf("to_ms")}`;
 
-export const SELECT_FANNED_OUT = `SELECT DISTINCT event_id AS id FROM fanouts WHERE ${OF_PAGE}`;
+export function fannedOutStatement(withFormer: boolean): string {
+  const former = `UNION DISTINCT SELECT event_id AS id FROM fanouts WHERE ${OF_PAGE}`;
+  return `
+    SELECT DISTINCT event_id AS id FROM attempts WHERE ${OF_PAGE} AND status = '${FANOUT_STATUS}'
+    ${withFormer ? former : ""}`;
+}
 
 /**
  * Per destination the latest attempt that is not a deferral decides. A destination counts once it was fanned out
  * to; one that is only known from attempts (its fan-out record is still on its way) counts as well.
  */
-export const SELECT_SUMMARIES = `
+export function summariesStatement(withFormer: boolean): string {
+  // An event that was fanned out to nobody has a row, too.
+  const each = (destinationIds: string): string =>
+    `arrayJoin(if(empty(${destinationIds}), [''], ${destinationIds}))`;
+  const former = `
+      UNION ALL
+      SELECT event_id, ${each("CAST(destination_ids, 'Array(String)')")} AS destination_id, '${FANOUT_STATUS}' AS status,
+        (toDateTime64(0, 3, 'UTC'), 0, 0, '') AS position
+      FROM fanouts WHERE ${OF_PAGE}`;
+  return `
   SELECT event_id, countIf(decisive = 'delivered') AS delivered, countIf(decisive = 'dead') AS failed,
     countIf(destination_id != '') AS total
   FROM (
-    SELECT event_id, destination_id, argMaxIf(status, position, status NOT IN ('', 'rate_limited')) AS decisive
+    SELECT event_id, destination_id, argMaxIf(status, position, status NOT IN ('${FANOUT_STATUS}', 'rate_limited')) AS decisive
     FROM (
-      SELECT event_id, CAST(destination_id, 'String') AS destination_id, CAST(status, 'String') AS status,
-        (attempted_at, try_number, deferral, id) AS position
-      FROM attempts FINAL WHERE ${OF_PAGE}
-      UNION ALL
-      SELECT event_id, CAST(arrayJoin(if(empty(destination_ids), [''], destination_ids)), 'String') AS destination_id, '' AS status,
-        (toDateTime64(0, 3, 'UTC'), 0, 0, '') AS position
-      FROM fanouts WHERE ${OF_PAGE}
+      SELECT event_id,
+        ${each(`if(status = '${FANOUT_STATUS}', CAST(details, 'Array(String)'), [CAST(destination_id, 'String')])`)} AS destination_id,
+        CAST(status, 'String') AS status, (attempted_at, try_number, deferral, id) AS position
+      FROM attempts FINAL WHERE ${OF_PAGE}${withFormer ? former : ""}
     )
     GROUP BY event_id, destination_id
   )
   GROUP BY event_id`;
+}

@@ -3,7 +3,7 @@ import type { EventListItem } from "../../domain/event-query.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { EventKey, EventOutcomes, StoredAttempt } from "../../domain/event-store.ts";
 import { fromHeaderText } from "./header-text.ts";
-import { ATTEMPT_DETAILS, EVENT_DETAILS } from "./schema.ts";
+import { ATTEMPT_DETAILS, EVENT_DETAILS, isFanoutId } from "./schema.ts";
 
 /** Rows as ClickHouse writes them in JSONEachRow. */
 export interface ItemJson {
@@ -24,15 +24,11 @@ export interface EventJson {
   readonly payload_base64: string;
 }
 
-export interface AttemptJson {
+/** An attempt, or a fan-out, whose `details` are the ids of its destinations. */
+export interface OutcomeJson {
   readonly id: string;
   readonly details: DetailsJson;
   readonly response_body: string;
-}
-
-/** An attempt, or a fan-out, whose `details` are the ids of its destinations. */
-export interface OutcomeJson extends AttemptJson {
-  readonly kind: "attempt" | "fanout";
 }
 
 /** In the order of `EVENT_DETAILS` and `ATTEMPT_DETAILS`. */
@@ -79,8 +75,8 @@ export function toOutcomes(
   orgId: string,
   key: EventKey,
 ): EventOutcomes {
-  const fanouts = rows.filter(({ kind }) => kind === "fanout");
-  const attempts = rows.filter(({ kind }) => kind === "attempt");
+  const fanouts = rows.filter(({ id }) => isFanoutId(id));
+  const attempts = rows.filter(({ id }) => !isFanoutId(id));
   const destinationIds = new Set(fanouts.flatMap(({ details }) => details.map((id) => id!)));
   return {
     attempts: toAttempts(attempts, orgId, key),
@@ -89,8 +85,8 @@ export function toOutcomes(
 }
 
 /** Oldest first: the same order as `position` in the summaries' statement. */
-export function toAttempts(
-  rows: readonly AttemptJson[],
+function toAttempts(
+  rows: readonly OutcomeJson[],
   orgId: string,
   key: EventKey,
 ): readonly StoredAttempt[] {
@@ -122,7 +118,7 @@ function inOrderOfTries(one: PlacedAttempt, other: PlacedAttempt): number {
 }
 
 function toAttempt(
-  row: AttemptJson,
+  row: OutcomeJson,
   details: DetailsReader<keyof typeof ATTEMPT_DETAILS>,
   orgId: string,
   key: EventKey,

@@ -1,6 +1,8 @@
 /**
  * The tables. `events` is read by organization and time; `received_at` is the time inside the id, so an id alone
- * finds its row by the primary key. `attempts` carries what facets filter by, so that they need no join.
+ * finds its row by the primary key. `attempts` carries what facets filter by, so that they need no join, and fan-outs besides:
+ * what came of an event is read from one table, since a second one costs a quarter of an event by its id ("Questions to ten
+ * million events" in bench/what-was-tried.md).
  *
  * The same row may be stored twice (redelivery after a crash): rows with equal keys collapse when parts are
  * merged, and queries either read FINAL or drop equal neighbours.
@@ -220,7 +222,21 @@ export const ATTEMPTS: Table = {
   details: ATTEMPT_DETAILS,
 };
 
-export const FANOUTS: Table = {
+/** A fan-out is the row among an event's attempts that has this status; its details are the ids of its destinations. */
+export const FANOUT_STATUS = "";
+const FANOUT_PREFIX = "fan_";
+
+/** Of one event there is one fan-out for each run. */
+export function fanoutId(run: string): string {
+  return FANOUT_PREFIX + run;
+}
+
+export function isFanoutId(id: string): boolean {
+  return id.startsWith(FANOUT_PREFIX);
+}
+
+/** Where fan-outs stood before version 8 of the schema. It is empty once the retention is over, and still read until then. */
+export const FORMER_FANOUTS: Table = {
   name: "fanouts",
   columns: `
     org_id LowCardinality(String),
@@ -238,4 +254,4 @@ export const FANOUTS: Table = {
   details: null,
 };
 
-export const TABLES = [EVENTS, ATTEMPTS, FANOUTS] as const;
+export const TABLES = [EVENTS, ATTEMPTS, FORMER_FANOUTS] as const;

@@ -75,6 +75,11 @@ export class TabSeparatedWriter {
     else this.string(text);
   }
 
+  /** What the column's default expression gives, where the column takes no null. */
+  byDefault(): void {
+    this.#plain("\\N\t");
+  }
+
   number(value: number): void {
     this.#plain(`${value}\t`);
   }

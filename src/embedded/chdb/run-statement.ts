@@ -1,4 +1,5 @@
 import type { ChdbResult } from "chdb";
+import { bindParameters } from "./bind-parameters.ts";
 import type { Engine } from "./engine.ts";
 import type { PooledSession, SessionPool } from "./session-pool.ts";
 import { sqlLiteral, type Statement } from "./statement.ts";
@@ -28,8 +29,9 @@ const FORGET_FAILED = "SELECT 1";
 const NO_BYTES = new Uint8Array(0);
 
 /**
- * Runs statements on pooled sessions. Parameters and settings are `SET` in the session first: chDB's own
- * parameter binding is not isolated between connections, and would queue all reads behind each other.
+ * Runs statements on pooled sessions. Settings are `SET` in the session first where they do not stand in it, and parameters are
+ * put into the statement: chDB's own parameter binding is not isolated between connections, and would queue all reads behind
+ * each other.
  */
 export function makeStatementRunner(engine: Engine, pools: Pools): StatementRunner {
   return {
@@ -50,7 +52,7 @@ export function makeStatementRunner(engine: Engine, pools: Pools): StatementRunn
       await pools.control.use((pooled) =>
         engine.query(
           pooled.session,
-          `KILL QUERY WHERE Settings['log_comment'] = ${sqlLiteral(queryId)} ASYNC`,
+          `KILL QUERY WHERE startsWith(query, ${sqlLiteral(markOf(queryId))}) ASYNC`,
         ),
       );
     },
@@ -60,13 +62,14 @@ export function makeStatementRunner(engine: Engine, pools: Pools): StatementRunn
 async function execute(
   engine: Engine,
   { session }: PooledSession,
-  { sql, data }: Statement,
+  { sql, data, parameters, queryId, reads }: Statement,
 ): Promise<StatementResult> {
   if (data !== null) {
     const { rowsWritten, bytesWritten } = await engine.insertRaw(session, sql, data);
     return { bytes: NO_BYTES, rowsRead: 0, bytesRead: 0, rowsWritten, bytesWritten };
   }
-  const result: ChdbResult = await engine.query(session, sql);
+  const bound = bindParameters(sql, parameters);
+  const result: ChdbResult = await engine.query(session, reads ? markOf(queryId) + bound : bound);
   return {
     bytes: result.bytes(),
     rowsRead: result.rowsRead,
@@ -76,7 +79,12 @@ async function execute(
   };
 }
 
-/** Brings the session's database, settings and parameters to what the statement wants. */
+/** chDB gives statements ids of its own: a comment in front is how one is found among those that run. */
+function markOf(queryId: string): string {
+  return `/* ${queryId.replaceAll("*/", "")} */ `;
+}
+
+/** Brings the session's database and settings to what the statement wants. */
 async function prepare(engine: Engine, pooled: PooledSession, statement: Statement): Promise<void> {
   if (pooled.database !== statement.database) {
     await engine.query(pooled.session, `USE \`${statement.database.replaceAll("`", "")}\``);
@@ -87,9 +95,6 @@ async function prepare(engine: Engine, pooled: PooledSession, statement: Stateme
   for (const name of pooled.settings.keys()) if (!statement.settings.has(name)) resets.push(name);
   for (const [name, value] of statement.settings)
     if (pooled.settings.get(name) !== value) changes.push(`${name} = ${sqlLiteral(value)}`);
-  if (statement.reads) changes.push(`log_comment = ${sqlLiteral(statement.queryId)}`);
-  for (const [name, value] of statement.parameters)
-    changes.push(`param_${name} = ${sqlLiteral(value)}`);
   if (resets.length > 0) {
     for (const name of resets) pooled.settings.delete(name);
     await engine.query(

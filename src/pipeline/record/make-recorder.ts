@@ -1,6 +1,10 @@
-import type { Attempt } from "../../domain/attempt.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { EventRow, EventStoreWriter, FanoutRow } from "../../domain/event-store.ts";
+import {
+  isFanout,
+  type EventRow,
+  type EventStoreWriter,
+  type OutcomeRow,
+} from "../../domain/event-store.ts";
 import type { Log, LogConsumer, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { decodeEvent } from "../log/event-codec.ts";
@@ -52,7 +56,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     mostSpacingMs: EVENTS_SPACING_MS,
     insert: (rows, token, signal) => store.insertEvents(rows, token, signal),
   });
-  const outcomes = makeTopicRecorder<FanoutRow | Attempt>({
+  const outcomes = makeTopicRecorder<OutcomeRow>({
     topic: "attempts",
     clock,
     logger,
@@ -70,14 +74,9 @@ export function makeRecorder(ports: RecordPorts): Recorder {
           return outcome satisfies never;
       }
     },
-    idOf: (row) => ("kind" in row ? `${row.eventId}|${row.run}` : row.id),
+    idOf: (row) => (isFanout(row) ? `${row.eventId}|${row.run}` : row.id),
     mostSpacingMs: OUTCOMES_SPACING_MS,
-    insert: async (rows, token, signal) => {
-      const fanouts = rows.filter((row): row is FanoutRow => "kind" in row);
-      const attempts = rows.filter((row): row is Attempt => !("kind" in row));
-      if (fanouts.length > 0) await store.insertFanouts(fanouts, token, signal);
-      if (attempts.length > 0) await store.insertAttempts(attempts, token, signal);
-    },
+    insert: (rows, token, signal) => store.insertOutcomes(rows, token, signal),
   });
   const recorders = [events, outcomes];
   let consumer: LogConsumer | null = null;

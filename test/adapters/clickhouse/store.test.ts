@@ -235,7 +235,7 @@ describe("migrations", () => {
     const record = async (token: string): Promise<void> => {
       const rows = stored.map((event) => ({ event, addTokens: adding() }));
       await makeEventStoreWriter(client).insertEvents(rows, token);
-      await makeEventStoreWriter(client).insertAttempts(tries, token);
+      await makeEventStoreWriter(client).insertOutcomes(tries, token);
     };
     const own = makeEventStoreReader(client);
     const read = (): Promise<unknown> =>
@@ -250,7 +250,12 @@ describe("migrations", () => {
       const event = stored[index];
       return { event, attempts, outcomes: { attempts, destinationIds: null } };
     });
+    // Takes what the writer of today says of the column, and keeps none of it.
+    await client.command({
+      query: "ALTER TABLE attempts ADD COLUMN details Array(Nullable(String)) EPHEMERAL",
+    });
     await record("former");
+    await client.command({ query: "ALTER TABLE attempts DROP COLUMN details" });
     await client.command({ query: "SYSTEM STOP MERGES apart.events" });
     await client.command({ query: "SYSTEM STOP MERGES apart.attempts" });
     await migrateClickHouse(client, options);
@@ -338,10 +343,10 @@ describe("the event store", () => {
       makeAttempt(event, { id: "att_b", attemptedAtMs: BASE_TIME_MS + 5_000 }),
     ];
     for (const token of ["outcomes", "outcomes again"]) {
-      await writer.insertAttempts(tries, token);
-      await writer.insertFanouts(
+      await writer.insertOutcomes(
         [
           makeFanout(event, { destinationIds: ["dst_1", "dst_2"] }),
+          ...tries,
           makeFanout(event, { run: "01REPLAY", destinationIds: ["dst_2", "dst_3"] }),
         ],
         token,
@@ -351,7 +356,7 @@ describe("the event store", () => {
     expect(attempts).toEqual(tries.map(shownOf));
     expect(destinationIds!.toSorted()).toEqual(["dst_1", "dst_2", "dst_3"]);
     const nobody = makeEvent(2, { orgId: "org_outcomes" });
-    await writer.insertFanouts([makeFanout(nobody, { destinationIds: [] })], "to nobody");
+    await writer.insertOutcomes([makeFanout(nobody, { destinationIds: [] })], "to nobody");
     expect(await reader.outcomes("org_outcomes", nobody)).toEqual({
       attempts: [],
       destinationIds: [],
@@ -361,6 +366,42 @@ describe("the event store", () => {
       reader.outcomes("org_outcomes", makeEvent(3)),
     ])
       expect(await none).toEqual({ attempts: [], destinationIds: null });
+  });
+
+  test("fan-outs that an earlier version wrote into a table of their own count with those among the attempts", async () => {
+    const orgId = "org_former";
+    const [both, former, later] = [1, 2, 3].map((seed) => makeEvent(seed, { orgId }));
+    const former1 = { org_id: orgId, event_received_at: both!.receivedAtMs, event_id: both!.id };
+    const former2 = {
+      org_id: orgId,
+      event_received_at: former!.receivedAtMs,
+      event_id: former!.id,
+    };
+    const lineOf = (row: typeof former1, destinations: string) =>
+      `('${row.org_id}', fromUnixTimestamp64Milli(${row.event_received_at}), '${row.event_id}', 'event', ${destinations}, now64(3))`;
+    const rowsOfFormer = [lineOf(former1, "['dst_1', 'dst_2']"), lineOf(former2, "[]")].join(", ");
+    await clickhouse.client.command({ query: `INSERT INTO fanouts VALUES ${rowsOfFormer}` });
+    await writer.insertOutcomes(
+      [
+        makeFanout(both!, { run: "01REPLAY", destinationIds: ["dst_2", "dst_3"] }),
+        makeAttempt(both!, { destinationId: "dst_2", status: "delivered" }),
+        makeFanout(later!, { destinationIds: ["dst_1"] }),
+      ],
+      "beside former fan-outs",
+    );
+    const fresh = readerOf(clickhouse);
+    const ofBoth = await fresh.outcomes(orgId, both!);
+    expect(ofBoth.destinationIds!.toSorted()).toEqual(["dst_1", "dst_2", "dst_3"]);
+    expect(ofBoth.attempts).toHaveLength(1);
+    expect(await fresh.attempts(orgId, both!)).toEqual(ofBoth.attempts);
+    expect((await fresh.outcomes(orgId, former!)).destinationIds).toEqual([]);
+    const all = [both!, former!, later!];
+    expect(await fresh.fannedOut(orgId, all)).toEqual(new Set(all.map(({ id }) => id)));
+    expect(Object.fromEntries(await fresh.summaries(orgId, all))).toEqual({
+      [both!.id]: { delivered: 1, failed: 0, pending: 2, total: 3 },
+      [former!.id]: { delivered: 0, failed: 0, pending: 0, total: 0 },
+      [later!.id]: { delivered: 0, failed: 0, pending: 1, total: 1 },
+    });
   });
 
   test("drops a batch that is repeated under its token, and counts a repeated row once under another", async () => {
@@ -404,7 +445,7 @@ describe("the event store", () => {
     for (const [index, timeMs] of times.entries()) {
       const event = makeEvent(index, { orgId: "org_clock", receivedAtMs: timeMs });
       await writer.insertEvents([{ event, addTokens: adding() }], `clock${index}`);
-      await writer.insertAttempts(
+      await writer.insertOutcomes(
         [makeAttempt(event, { attemptedAtMs: timeMs, nextRetryAtMs: timeMs })],
         `clock${index}`,
       );
@@ -413,7 +454,7 @@ describe("the event store", () => {
     const tries = times.map((attemptedAtMs, index) =>
       makeAttempt(young, { attemptedAtMs, nextRetryAtMs: attemptedAtMs, tryNumber: index + 1 }),
     );
-    await writer.insertAttempts(tries, "clock");
+    await writer.insertOutcomes(tries, "clock");
     const found = await reader.attempts("org_clock", young);
     expect(found.map(({ attemptedAtMs }) => attemptedAtMs)).toEqual(times);
     expect(found.map(({ nextRetryAtMs }) => nextRetryAtMs)).toEqual(times);
@@ -496,14 +537,14 @@ describe("the event store", () => {
     const event = makeEvent(7, { orgId: "org_sum" });
     const never = makeEvent(8, { orgId: "org_sum" });
     const nobody = makeEvent(9, { orgId: "org_sum" });
-    await writer.insertFanouts(
+    await writer.insertOutcomes(
       [
         makeFanout(event, { destinationIds: ["dst_1", "dst_2", "dst_3", "dst_4"] }),
         makeFanout(nobody, { destinationIds: [] }),
       ],
       "fanouts",
     );
-    await writer.insertAttempts(
+    await writer.insertOutcomes(
       [
         makeAttempt(event, { destinationId: "dst_1", status: "failed" }),
         makeAttempt(event, { destinationId: "dst_1", tryNumber: 2, status: "delivered" }),
@@ -702,13 +743,14 @@ describe("counts of distinct parts", () => {
   test("are exact before and after a merge, and when rows come again or anew", async () => {
     const all = [4, 4, [{ value: "delivered", count: 4 }]] as const;
     await writer.insertEvents(batch, "counted-1");
-    await writer.insertAttempts(attempts, "counted-a1");
+    const fanouts = batch.map(({ event }) => makeFanout(event, { destinationIds: ["dst_1"] }));
+    await writer.insertOutcomes([...fanouts, ...attempts], "counted-a1");
     expect(await counts()).toEqual(all);
     for (const table of ["events", "attempts"])
       await clickhouse.client.command({ query: `OPTIMIZE TABLE ${table} FINAL` });
     expect(await counts()).toEqual(all);
     await writer.insertEvents(batch.slice(1), "counted-2");
-    await writer.insertAttempts(attempts.slice(1), "counted-a2");
+    await writer.insertOutcomes(attempts.slice(1), "counted-a2");
     expect(await counts()).toEqual(all);
     const late = makeEvent(5, { orgId });
     await writer.insertEvents([{ event: late, addTokens: adding() }], "counted-3");
@@ -883,7 +925,7 @@ test("counts are exact while rows come, come again with another status and are m
         batchRows.map((event) => ({ event, addTokens: adding() })),
         `while-${batch}`,
       );
-      await writer.insertAttempts(
+      await writer.insertOutcomes(
         batchRows.map((event) =>
           makeAttempt(event, { status: again.includes(event) ? "dead" : "delivered" }),
         ),

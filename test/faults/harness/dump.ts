@@ -10,7 +10,7 @@ const READERS = 4;
 const SELECT_ATTEMPTS = `
   SELECT event_id, destination_id, run, try_number, status, http_status
   FROM attempts FINAL
-  WHERE event_received_at >= fromUnixTimestamp64Milli({from:Int64})
+  WHERE status != '' AND event_received_at >= fromUnixTimestamp64Milli({from:Int64})
   ORDER BY event_id, attempted_at, try_number, deferral, id`;
 
 /** Reads every event since a moment from the API's list, with its summary. */

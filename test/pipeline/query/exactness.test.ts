@@ -5,7 +5,8 @@ import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
 import type { Attempt } from "../../../src/domain/attempt.ts";
 import { ATTEMPT_STATUSES, PROVIDERS } from "../../../src/domain/enums.ts";
 import type { EventFilter } from "../../../src/domain/event-query.ts";
-import type { EventRow, FanoutRow } from "../../../src/domain/event-store.ts";
+import type { EventRow } from "../../../src/domain/event-store.ts";
+import type { FanoutRecord } from "../../../src/domain/outcome.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
 import { makeEventQueries } from "../../../src/pipeline/query/make-event-queries.ts";
 import { makeTokenizer } from "../../../src/pipeline/record/event-tokens.ts";
@@ -47,7 +48,7 @@ async function mergeDays(): Promise<void> {
 interface World {
   readonly events: EventRecord[];
   readonly attempts: Attempt[];
-  readonly fanouts: FanoutRow[];
+  readonly fanouts: FanoutRecord[];
   readonly filters: EventFilter[];
 }
 
@@ -150,8 +151,8 @@ test(
           const ids = new Set(part.map((row) => row.event.id));
           const attempts = model.attempts.filter((attempt) => ids.has(attempt.eventId));
           const fanouts = model.fanouts.filter((fanout) => ids.has(fanout.eventId));
-          if (attempts.length > 0) await writer.insertAttempts(attempts, `a${round}.${delivery}`);
-          if (fanouts.length > 0) await writer.insertFanouts(fanouts, `f${round}.${delivery}`);
+          const outcomes = [...fanouts, ...attempts];
+          if (outcomes.length > 0) await writer.insertOutcomes(outcomes, `o${round}.${delivery}`);
           // Closed days are merged in some rounds, before or after the redelivery: then they are counted otherwise.
           if ((round + delivery) % 3 === 0) await mergeDays();
         }
