@@ -177,7 +177,8 @@ function readBody(value: unknown): Uint8Array {
 /** A server always knows who connected: without it, verification would blame the proxies. */
 function readAddress(fields: Fields, method: VerificationMethod): string {
   const address = readText(fields, "remote_addr", "");
-  if (method !== "ip_allowlist" || isIpAddress(address)) return address;
+  const [withoutZone = ""] = address.split("%", 1);
+  if (method !== "ip_allowlist" || isIpAddress(withoutZone)) return address;
   throw new RequestLineError("remote_addr: must be the IP address that the request came from");
 }
 

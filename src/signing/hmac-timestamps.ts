@@ -47,6 +47,10 @@ export function readTimestamps(
       settings.timestampBodyField,
       readBody === "verified",
     );
+    if (field.kind === "costly") {
+      const message = `${where} is not read, since it is part of what was signed and the body is larger than 1 MiB or nested deeper than 256: let the sender put the time into a header (verification_config.timestamp_header).`;
+      return { kind: "refused", refusal: refuse("malformed_timestamp", message) };
+    }
     if (field.kind === "malformed") return refuseMalformed(where, settings);
     if (field.kind === "found" && !collect(found, field.text, where))
       return refuseMalformed(where, settings);

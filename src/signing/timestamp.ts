@@ -49,7 +49,8 @@ export function refuseStale(
 export type BodyTimestamp =
   | { readonly kind: "found"; readonly text: string }
   | { readonly kind: "none" }
-  | { readonly kind: "malformed" };
+  | { readonly kind: "malformed" }
+  | { readonly kind: "costly" };
 
 /** Before the signature is checked anybody may have sent the body: what is costly to parse is not parsed. */
 const MAX_UNVERIFIED_BYTES = 1024 * 1024;
@@ -62,7 +63,7 @@ export function readBodyTimestamp(
   field: string,
   isVerified: boolean,
 ): BodyTimestamp {
-  if (!isVerified && isCostly(body)) return { kind: "malformed" };
+  if (!isVerified && isCostly(body)) return { kind: "costly" };
   const value = valueAt(parseJson(body), field);
   if (value === undefined || value === null) return { kind: "none" };
   if (typeof value === "number" && Number.isFinite(value) && value >= 0) {

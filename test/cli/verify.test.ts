@@ -86,6 +86,12 @@ it("relay verify refuses a day that there is not, and what is no time in RFC 333
   );
 });
 
+it("relay verify reads an address with its zone, as ingest does", async () => {
+  const line = { ...IP_LIST, config: { allowed_ips: ["fe80::/10"] }, headers: {} };
+  const [verdict] = await verify(JSON.stringify({ ...line, remote_addr: "fe80::1%eth0" }));
+  expect(verdict).toMatchObject({ valid: true, reason: "ok" });
+});
+
 it("relay verify asks for the address that an IP list needs: where it was missing, X-Forwarded-For and the proxies were blamed", async () => {
   const lines = [undefined, "localhost"].map((remote_addr) =>
     JSON.stringify({ ...IP_LIST, headers: {}, remote_addr }),

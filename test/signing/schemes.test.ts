@@ -125,6 +125,11 @@ describe("HMAC", () => {
     expect(reason({ config, body: text, headers: sign(text, at) })).toBe("ok");
     const deep = Buffer.from("[".repeat(1000));
     expect(reason({ config, body: deep, headers: sign(deep, "") })).toBe("malformed_timestamp");
+    const large = Buffer.from(JSON.stringify({ meta: { at }, text: "x".repeat(1024 * 1024) }));
+    expect(verdict({ config, body: large, headers: sign(large, at) })).toMatchObject({
+      reason: "malformed_timestamp",
+      message: expect.stringContaining("larger than 1 MiB") as string,
+    });
     const none = Buffer.from("[]");
     expect(reason({ config, body: none, headers: sign(none, "") })).toBe("missing_timestamp");
   });

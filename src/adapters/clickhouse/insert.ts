@@ -40,6 +40,7 @@ const INSERT_SETTINGS = {
   input_format_parallel_parsing: 0,
   // The details of an attempt follow from its other columns, those of a fan-out do not.
   input_format_null_as_default: 1,
+  input_format_defaults_for_omitted_fields: 1,
   max_insert_block_size: "1000000",
   max_partitions_per_insert_block: "1000",
   exclude_materialize_skip_indexes_on_insert: COARSE_TEXT_FILTER.name,

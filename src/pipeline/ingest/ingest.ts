@@ -109,13 +109,13 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     const share = admission.enter(endpoint.id);
     if (share === null) return refuse(reply, "overloaded", startedAt);
     const webhook = new IncomingWebhook(context, endpoint, head, reply, share, startedAt);
-    if (head.declaredBytes !== null && head.declaredBytes > options.maxPayloadBytes) {
-      webhook.rejectTooLarge(head.declaredBytes);
-      return null;
-    }
     const waitSeconds = limiter.take(endpoint.id, startedAt);
     if (waitSeconds > 0) {
       webhook.rejectRateLimited(waitSeconds);
+      return null;
+    }
+    if (head.declaredBytes !== null && head.declaredBytes > options.maxPayloadBytes) {
+      webhook.rejectTooLarge(head.declaredBytes);
       return null;
     }
     return webhook;

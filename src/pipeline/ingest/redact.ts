@@ -1,10 +1,11 @@
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
 import { REDACTED } from "../../domain/redacted.ts";
+import { readToken } from "../../signing/jwt-token.ts";
 
 const ALWAYS = ["authorization", "proxy-authorization", "cookie"];
 /** Anchored at both ends: a pattern that is looked for at every character of a long value takes half a second. */
-const ONE_JWT = /^((?:[\w-]+ +)?[\w-]+\.[\w-]*\.)[\w-]*$/;
+const ONE_JWT = /^((?:[\w-]+ +)?([\w-]+\.[\w-]*\.))[\w-]*$/;
 
 /** Which headers of an endpoint's requests carry credentials (names in lower case). */
 export interface RedactionRule {
@@ -45,8 +46,11 @@ function redactHeader(header: HeaderList[number], rule: RedactionRule): HeaderLi
   return [header[0], name === rule.jwtHeader ? cutSignature(header[1]) : REDACTED];
 }
 
-/** `Bearer a.b.c` becomes `Bearer a.b.[redacted]`; whatever is not one JWT with an optional scheme is hidden whole. */
+/**
+ * `Bearer a.b.c` becomes `Bearer a.b.[redacted]`; whatever is not one JWT with an optional scheme is hidden whole, such as an API key
+ * with two dots in it.
+ */
 function cutSignature(value: string): string {
-  const unsigned = ONE_JWT.exec(value)?.[1];
-  return unsigned === undefined ? REDACTED : unsigned + REDACTED;
+  const [, unsigned = "", token = ""] = ONE_JWT.exec(value) ?? [];
+  return readToken(token) === null ? REDACTED : unsigned + REDACTED;
 }

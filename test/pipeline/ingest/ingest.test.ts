@@ -168,6 +168,17 @@ describe("what is answered and what is recorded", () => {
     expect(answers[2]?.eventId).toBe(rig.log.events[2]?.id);
   });
 
+  test("bodies that are announced too large count for the rate limit: as many as could connect were recorded", async () => {
+    const rig = ingestRig({ options: { rateLimitPerSecond: 2 } });
+    const statuses: number[] = [];
+    const head = headOf({ declaredBytes: 104_857_600 });
+    for (let sent = 0; sent < 4; sent += 1)
+      await rig.ingest.handle(head, (answer) => statuses.push(statusOf(answer)));
+    await rig.ingest.handle(headOf(), (answer) => statuses.push(statusOf(answer)));
+    await waitFor(() => statuses.length === 5);
+    expect(statuses).toEqual([413, 413, 429, 429, 429]);
+  });
+
   test.each(["/in/unknown", "/in/", "/in", "/", `/in/${TOKEN}/`, `/in/${TOKEN}/x`, `/IN/${TOKEN}`])(
     "%s is 404 and not recorded",
     async (path) => {

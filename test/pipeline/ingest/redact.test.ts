@@ -2,6 +2,11 @@ import { describe, expect, test } from "vitest";
 import type { VerificationMethod } from "../../../src/domain/enums.ts";
 import { makeRedactionRule, redactHeaders } from "../../../src/pipeline/ingest/redact.ts";
 
+/** Header and claims. */
+const TOKEN = ['{"alg":"HS256"}', '{"sub":"acme"}']
+  .map((part) => Buffer.from(part).toString("base64url"))
+  .join(".");
+
 function redact(
   method: VerificationMethod,
   config: Record<string, unknown>,
@@ -23,14 +28,18 @@ describe("redaction before the log", () => {
     ["jwt", {}, "authorization", "Bearer not-a-jwt"],
     ["jwt", {}, "authorization", "Bearer a.b.c d.e.f"],
     ["jwt", {}, "authorization", "Bearer a.b.c.secret"],
-    ["jwt", { header: "x-token" }, "authorization", "Bearer a.b.c"],
+    ["jwt", {}, "authorization", "Bearer SG.keypart.secretpart"],
+    ["jwt", {}, "authorization", `Bearer ${TOKEN}.d.e`],
+    ["jwt", { header: "x-token" }, "authorization", `Bearer ${TOKEN}.c`],
   ] as const)("%s %j hides %s: %s", (method, config, name, value) => {
     expect(redact(method, config, name, value)).toBe("[redacted]");
   });
 
   test("a JWT keeps header and claims, its signature is cut", () => {
-    expect(redact("jwt", {}, "Authorization", "Bearer aa.bb.cc-_")).toBe("Bearer aa.bb.[redacted]");
-    expect(redact("jwt", { header: "X-Token" }, "x-token", "aa.bb.cc")).toBe("aa.bb.[redacted]");
+    const shown = `${TOKEN}.[redacted]`;
+    expect(redact("jwt", {}, "Authorization", `Bearer ${TOKEN}.cc-_`)).toBe(`Bearer ${shown}`);
+    expect(redact("jwt", { header: "X-Token" }, "x-token", `${TOKEN}.cc`)).toBe(shown);
+    expect(redact("jwt", {}, "Authorization", `Bearer ${TOKEN}.`)).toBe(`Bearer ${shown}`);
   });
 
   test.each([
