@@ -1,12 +1,18 @@
 import type { HeldEntry } from "./held-codec.ts";
 
 interface HeldLane {
-  /** When the run of each held task began, ms since the epoch, by its offset, ascending. */
-  runs: Map<number, number>;
-  lastOffset: number;
+  /** When the run of each held task began, ms since the epoch, by its offset. */
+  readonly runs: Map<number, number>;
+  /** Ascending. Those that were released meanwhile are taken out from time to time. */
+  offsets: number[];
+  /** Before this place none is held any more. */
+  head: number;
   /** No run that is held here began earlier, ms since the epoch. */
   oldestRunMs: number;
 }
+
+/** So many released offsets may stand among those of a lane, and as many again as are held. */
+const MOST_RELEASED = 1_024;
 
 /** Where the held tasks of each destination are, and how old: two numbers each, the bodies stay in the log. */
 export class HeldIndex {
@@ -34,7 +40,8 @@ export class HeldIndex {
     const offsets: number[] = [];
     if (lane === undefined || lane.oldestRunMs >= timeMs) return offsets;
     let oldestRunMs = Number.POSITIVE_INFINITY;
-    for (const [offset, runStartedAtMs] of lane.runs) {
+    for (const offset of heldOffsets(lane)) {
+      const runStartedAtMs = lane.runs.get(offset)!;
       if (runStartedAtMs < timeMs && offsets.push(offset) === count) return offsets;
       oldestRunMs = Math.min(oldestRunMs, runStartedAtMs);
     }
@@ -48,7 +55,8 @@ export class HeldIndex {
     const { destinationId, runStartedAtMs } = entry.task;
     const lane = this.#lanes.get(destinationId) ?? {
       runs: new Map<number, number>(),
-      lastOffset: -1,
+      offsets: [],
+      head: 0,
       oldestRunMs: runStartedAtMs,
     };
     this.#lanes.set(destinationId, lane);
@@ -56,15 +64,15 @@ export class HeldIndex {
     this.#size += 1;
     lane.runs.set(offset, runStartedAtMs);
     lane.oldestRunMs = Math.min(lane.oldestRunMs, runStartedAtMs);
-    // Appends may resolve in another order than they were written in.
-    if (offset < lane.lastOffset) lane.runs = ascending(lane.runs);
-    lane.lastOffset = Math.max(lane.lastOffset, offset);
+    insert(lane, offset);
   }
 
   /** The next offsets of a destination, at most `count`, ascending. */
   next(destinationId: string, count: number): number[] {
     const offsets: number[] = [];
-    for (const offset of this.#lanes.get(destinationId)?.runs.keys() ?? []) {
+    const lane = this.#lanes.get(destinationId);
+    if (lane === undefined) return offsets;
+    for (const offset of heldOffsets(lane)) {
       if (offsets.length === count) break;
       offsets.push(offset);
     }
@@ -76,13 +84,14 @@ export class HeldIndex {
     if (lane === undefined) return;
     for (const offset of offsets) if (lane.runs.delete(offset)) this.#size -= 1;
     if (lane.runs.size === 0) this.#lanes.delete(destinationId);
+    else forgetReleased(lane);
   }
 
   /** The lowest offset that is still needed; undefined when nothing is held. */
   lowest(): number | undefined {
     let lowest: number | undefined;
-    for (const { runs } of this.#lanes.values())
-      for (const offset of runs.keys()) {
+    for (const lane of this.#lanes.values())
+      for (const offset of heldOffsets(lane)) {
         if (lowest === undefined || offset < lowest) lowest = offset;
         break;
       }
@@ -90,9 +99,35 @@ export class HeldIndex {
   }
 }
 
-function ascending(runs: ReadonlyMap<number, number>): Map<number, number> {
-  const sorted = new Map<number, number>();
-  for (const offset of [...runs.keys()].sort((one, other) => one - other))
-    sorted.set(offset, runs.get(offset)!);
-  return sorted;
+/**
+ * Appends may resolve in another order than they were written in, and in a burst most of them do: of two batches that are written
+ * piece by piece, the pieces take turns. Such an offset is not far from the last one, so few have to move.
+ */
+function insert(lane: HeldLane, offset: number): void {
+  const { offsets } = lane;
+  let at = offsets.length;
+  if (at > 0 && offsets[at - 1]! >= offset) {
+    let low = 0;
+    while (low < at) {
+      const middle = (low + at) >>> 1;
+      if (offsets[middle]! < offset) low = middle + 1;
+      else at = middle;
+    }
+  }
+  if (offsets[at] !== offset) offsets.splice(at, 0, offset);
+  lane.head = Math.min(lane.head, at);
+}
+
+/** Ascending. */
+function* heldOffsets(lane: HeldLane): Generator<number> {
+  const { offsets, runs } = lane;
+  while (lane.head < offsets.length && !runs.has(offsets[lane.head]!)) lane.head += 1;
+  for (let at = lane.head; at < offsets.length; at += 1)
+    if (runs.has(offsets[at]!)) yield offsets[at]!;
+}
+
+function forgetReleased(lane: HeldLane): void {
+  if (lane.offsets.length <= 2 * lane.runs.size + MOST_RELEASED) return;
+  lane.offsets = lane.offsets.filter((offset) => lane.runs.has(offset));
+  lane.head = 0;
 }

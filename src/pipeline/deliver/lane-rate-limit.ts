@@ -36,9 +36,9 @@ export interface LimitsHost {
   steadyNow(): number;
   /** The last record of the destination in the `limits` log at the assignment. */
   knownLimit(destinationId: string): LimitRecord | null;
-  /** From this time on, what was kept at a former home of the endpoint is known here. Steady, ms. */
-  readonly limitsCompleteAtMs: number;
-  /** As `knownLimit`, but waits until `limitsCompleteAtMs`, so that what was kept at a former home counts as well. */
+  /** What was kept at a former home of the endpoint has been written here. */
+  readonly areLimitsComplete: boolean;
+  /** As `knownLimit`, but waits for `areLimitsComplete`, so that what was kept at a former home counts as well. */
   lateLimit(destinationId: string): Promise<LimitRecord | null>;
   /** When this owner began: a window of a second counts as used up then. Steady, ms. */
   readonly assignedAtMs: number;
@@ -54,6 +54,8 @@ export class LaneRateLimit {
   #limiter: RateLimiter | null = null;
   /** What the limiters before knew, for the next one. */
   #known: LimitRecord | null;
+  /** Something was known here from the start, or was asked for since: before that, a former home may have used more. */
+  #hasLearned: boolean;
   /** The longest that a start has counted so far, ms: a limit may come back that was changed for a while. */
   #longestMs = 0;
   #reserving = false;
@@ -67,6 +69,7 @@ export class LaneRateLimit {
     this.#destinationId = destinationId;
     this.#host = host;
     this.#known = this.#fromLog(host.knownLimit(destinationId));
+    this.#hasLearned = this.#known !== null;
   }
 
   /** How long back its state reaches, ms; Infinity while starts may count again. */
@@ -121,10 +124,7 @@ export class LaneRateLimit {
 
   /** Slots given now would have to be given again. */
   #isIncomplete(limiter: RateLimiter): boolean {
-    const { limitsCompleteAtMs } = this.#host;
-    return (
-      this.#known === null && limiter.isPersistent && this.#host.steadyNow() < limitsCompleteAtMs
-    );
+    return !this.#hasLearned && limiter.isPersistent && !this.#host.areLimitsComplete;
   }
 
   /**
@@ -254,17 +254,27 @@ export class LaneRateLimit {
     return this.#limiter.isCounted(claimMs, this.#host.steadyNow()) ? claimMs : null;
   }
 
-  /** Nothing is known of a destination: it is new here. What it used elsewhere counts from the first token on. */
-  async #learnLate(limiter: RateLimiter): Promise<void> {
-    this.#known = this.#fromLog(await this.#host.lateLimit(this.#destinationId));
-    if (this.#known === null)
-      this.#known = { destinationId: this.#destinationId, starts: [], block: null };
-    else limiter.learn(this.#known, this.#host.steadyNow());
+  /**
+   * Nothing is known of a destination: it is new here. What it used elsewhere counts from the first token on, under whichever limit it
+   * has by then.
+   */
+  async #learnLate(): Promise<void> {
+    const late = this.#fromLog(await this.#host.lateLimit(this.#destinationId));
+    this.#hasLearned = true;
+    if (late === null) return;
+    this.#known = this.#known === null ? late : withEarlier(startsOf(late), this.#known);
+    this.#limiter?.learn(late, this.#host.steadyNow());
   }
 
   async #reserve(limiter: RateLimiter, retry: () => void): Promise<void> {
     this.#reserving = true;
-    if (this.#known === null) await this.#learnLate(limiter);
+    if (!this.#hasLearned) await this.#learnLate();
+    if (limiter !== this.#limiter) {
+      // Its limit was changed meanwhile: the next one makes its own reservation.
+      this.#reserving = false;
+      retry();
+      return;
+    }
     const nowMs = this.#host.steadyNow();
     const { record, grant } = limiter.nextBlock(this.#destinationId, nowMs);
     const endpointId = this.#config?.endpointId ?? "";

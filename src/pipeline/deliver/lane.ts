@@ -84,11 +84,12 @@ export class Lane implements GateLane {
     const nowMs = this.#host.clock.now();
     this.#lastUsedMs = this.#host.clock.monotonic();
     this.#rateLimit.configure(config);
-    if (this.#refusedByCircuit(task, config)) return;
+    // Before all that would put it off until another time, which may be sooner.
     if (task.dueAtMs > nowMs + MAX_WAIT_MS) {
       this.#host.putOff(task, config, "early", task.dueAtMs);
       return;
     }
+    if (this.#refusedByCircuit(task, config)) return;
     if (this.#isFull(task.event.body)) {
       this.#deferrals.laneFull(task, config);
       return;

@@ -7,6 +7,7 @@ import { SOURCE_TOPICS } from "./partition-positions.ts";
 import type { SourceTopic } from "./partition-positions.ts";
 import { DEFAULT_DELIVERY_OPTIONS } from "./ports.ts";
 import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
+import { Recoveries } from "./recoveries.ts";
 import { REMEMBERED_RUNS, RunLedger } from "./run-ledger.ts";
 import { SendGate } from "./send-gate.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
@@ -61,7 +62,7 @@ export function makeDelivery(
         const owner = new PartitionOwner(shared, partition, assignmentId);
         // Before it has recovered: ownership may end meanwhile, and then somebody must tell it.
         owners.set(partition, owner);
-        await owner.recover();
+        await shared.recoveries.track(owner.recover());
       },
       async onRevoked(partition) {
         const owner = owners.get(partition);
@@ -135,6 +136,7 @@ function makeShared(
     ),
     steadyNow: makeSteadyClock(ports.clock),
     recent: new RunLedger(REMEMBERED_RUNS),
+    recoveries: new Recoveries(),
     lookUp(destinationId) {
       try {
         const found = ports.destination(destinationId);

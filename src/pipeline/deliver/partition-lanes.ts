@@ -34,7 +34,6 @@ export class PartitionLanes implements LaneHost {
   readonly options: DeliveryOptions;
   readonly steadyNow: () => number;
   readonly assignedAtMs: number;
-  readonly limitsCompleteAtMs: number;
   readonly held: HeldTasks;
   readonly pending: PendingWork;
   limits = new KnownLimits();
@@ -44,6 +43,10 @@ export class PartitionLanes implements LaneHost {
   readonly #write: WriteRecords;
   readonly ownership: Ownership;
   readonly #lanes = new LaneSet(this);
+  /** The first owner of a partition may be the new home of what others limited until now, and hear of it late. */
+  readonly #isFirst: boolean;
+  /** Steady, ms. */
+  readonly #limitsCompleteAtMs: number;
   #isOpen = false;
 
   constructor(
@@ -63,9 +66,8 @@ export class PartitionLanes implements LaneHost {
     this.options = shared.options;
     this.steadyNow = shared.steadyNow;
     this.assignedAtMs = shared.steadyNow();
-    // The first owner of a partition may be the new home of what others limited until now, and hear of it late.
-    const isFirst = partition.committed("attempts") === null;
-    this.limitsCompleteAtMs = this.assignedAtMs + (isFirst ? this.options.takeoverWaitMs : 0);
+    this.#isFirst = partition.committed("attempts") === null;
+    this.#limitsCompleteAtMs = this.assignedAtMs + this.options.takeoverWaitMs;
     this.#shared = shared;
     this.#partition = partition;
     this.#live = live;
@@ -142,9 +144,15 @@ export class PartitionLanes implements LaneHost {
     return this.limits.get(destinationId);
   }
 
+  get areLimitsComplete(): boolean {
+    if (!this.#isFirst) return true;
+    return this.steadyNow() >= this.#limitsCompleteAtMs && !this.#shared.recoveries.areUnderWay;
+  }
+
   async lateLimit(destinationId: string): Promise<LimitRecord | null> {
     const { logger } = this.#shared.ports;
-    const waitMs = this.limitsCompleteAtMs - this.steadyNow();
+    if (this.#isFirst) await this.#shared.recoveries.ended();
+    const waitMs = this.#isFirst ? this.#limitsCompleteAtMs - this.steadyNow() : 0;
     await this.limits.readOn({ partition: this.#partition, clock: this.clock, logger, waitMs });
     return this.limits.get(destinationId);
   }
@@ -231,7 +239,8 @@ export class PartitionLanes implements LaneHost {
         return this.endDead(task, null, "the destination was deleted");
       case "unavailable": {
         const spreadMs = CONFIG_RETRY_MS * (1 + this.#shared.ports.random());
-        return this.putOff(task, null, "config_unavailable", this.clock.now() + spreadMs);
+        const dueAtMs = Math.max(task.dueAtMs, this.clock.now() + spreadMs);
+        return this.putOff(task, null, "config_unavailable", dueAtMs);
       }
       case "found":
         if (task.runStartedAtMs + this.options.retentionMs < this.clock.now())

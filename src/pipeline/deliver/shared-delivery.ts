@@ -1,6 +1,7 @@
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
 import type { IntakeBudget } from "./intake-budget.ts";
+import type { Recoveries } from "./recoveries.ts";
 import type { RunLedger } from "./run-ledger.ts";
 import type { SendGate } from "./send-gate.ts";
 
@@ -14,6 +15,7 @@ export interface SharedDelivery {
   readonly steadyNow: () => number;
   /** Runs that went on lately, whichever partition: copies may come late. */
   readonly recent: RunLedger;
+  readonly recoveries: Recoveries;
   readonly lookUp: (
     destinationId: string,
   ) => Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;

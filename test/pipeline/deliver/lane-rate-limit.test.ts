@@ -3,6 +3,7 @@ import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
 import { LaneRateLimit } from "../../../src/pipeline/deliver/lane-rate-limit.ts";
 import type { LimitsHost } from "../../../src/pipeline/deliver/lane-rate-limit.ts";
+import type { LimitRecord } from "../../../src/pipeline/deliver/limits-codec.ts";
 
 const MAX_WAIT_MS = 2_000;
 const PUT_OFF = 400_000;
@@ -16,7 +17,7 @@ it("regression: a deferral costs the same when a part of a long backlog has come
     options: { deliveryTimeoutMs: 15_000 },
     steadyNow: () => nowMs,
     knownLimit: () => null,
-    limitsCompleteAtMs: 0,
+    areLimitsComplete: true,
     assignedAtMs: nowMs - 60_000,
   } as unknown as LimitsHost;
   const limit = new LaneRateLimit("dst_1", host);
@@ -40,3 +41,45 @@ it("regression: a deferral costs the same when a part of a long backlog has come
   expect(back.filter((slotMs) => plan(1, slotMs) !== slotMs)).toEqual([]);
   expect(costOfMore()).toBeLessThan(5 * beforeMicros + 20_000);
 });
+
+it.each([
+  ["that is asked for", true],
+  ["that nobody has asked for yet", false],
+])(
+  "regression: a change of the limit threw away what a former home had used, and %s",
+  async (_, isAsked) => {
+    const nowMs = Date.UTC(2026, 0, 1);
+    let learn: (record: LimitRecord) => void = () => undefined;
+    const late = new Promise<LimitRecord>((resolve) => {
+      learn = resolve;
+    });
+    const host = {
+      clock: { now: () => nowMs },
+      options: { deliveryTimeoutMs: 15_000 },
+      steadyNow: () => nowMs,
+      knownLimit: () => null,
+      areLimitsComplete: false,
+      lateLimit: () => late,
+      assignedAtMs: nowMs,
+      writeLimit: async () => true,
+    } as unknown as LimitsHost;
+    const limit = new LaneRateLimit("dst_1", host);
+    const configure = (max: number): void =>
+      limit.configure({ rateLimitMax: max, rateLimitWindow: "hour" } as DestinationConfig);
+    const nothing = (): void => undefined;
+    configure(10);
+    if (isAsked) limit.waitMs(nothing);
+    configure(12);
+    limit.waitMs(nothing);
+    learn({ destinationId: "dst_1", starts: [[nowMs - 60_000, 10]], block: null });
+    let started = 0;
+    for (let asked = 0; asked < 100; asked += 1) {
+      if (limit.waitMs(nothing) === 0) {
+        limit.start().onSent();
+        started += 1;
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(started).toBe(2);
+  },
+);

@@ -239,6 +239,37 @@ describe("of one try the last row stands, and the row of a run that has ended sa
 });
 
 /** Seed 534190 of the simulation: the summary of the event said for ever that `dst_1` is waited for. */
+it.each(["the configuration is away", "the circuit is open"])(
+  "regression: a copy of a retry that has to wait went out before its Retry-After where %s",
+  async (why) => {
+    const breaker = { failures: 5, minStreakMs: 1_000, minNewRunsMs: 1_000, openMs: 10_000 };
+    const world = new SimWorld({ delivery: { breaker: { ...breaker, maxOpenMs: 60_000 } } });
+    world.configure("dst_1", { retryMaxAttempts: 5 });
+    world.behave("dst_1", () => ({ afterMs: 5, reply: answer(503, "busy", "3600") }));
+    await world.start("a");
+    const event = world.ingest();
+    await world.clock.advance(2_000);
+    if (why === "the circuit is open")
+      for (let count = 0; count < 12; count += 1) {
+        world.ingest();
+        await world.clock.advance(300);
+      }
+    // What another owner's own first try left, whose answer had no Retry-After.
+    const copy = { ...firstTry(event, "dst_1", event.receivedAtMs), tryNumber: 2 };
+    const value = encodeTask({ ...copy, dueAtMs: world.clock.now() });
+    world.store.write([{ topic: "tasks", key: event.endpointId, value }]);
+    if (why === "the configuration is away") world.configKind = "unavailable";
+    await world.clock.advance(100);
+    world.configKind = "sync";
+    const retries = () =>
+      world.requestsTo("dst_1").filter((one) => one.eventId === event.id && one.attempt === 2);
+    await world.clock.advance(3_500_000);
+    expect(retries()).toEqual([]);
+    await world.clock.advance(600_000);
+    expect(retries()).toHaveLength(1);
+  },
+);
+
 it("an owner that wakes does not fan out anew what another has fanned out meanwhile", async () => {
   const world = new SimWorld({ delivery: { takeoverWaitMs: 500 } });
   const fanouts = () =>
