@@ -12,8 +12,9 @@ type VerificationInput = Partial<
  * How an endpoint verifies after a create (`current` null) or a PATCH.
  *
  * A known provider without a method has its own scheme; `custom` must name one. A PATCH that changes the
- * provider to a known one and names no method takes that provider's scheme. Settings belong to a scheme: where a
- * PATCH changes it without new settings, the old ones stay only if they fit, between methods chosen explicitly.
+ * provider to a known one and names no method takes that provider's scheme; one that names what is there already
+ * changes nothing. Settings belong to a scheme: where a PATCH changes it without new settings, the old ones stay only if they
+ * fit, between methods chosen explicitly.
  * @throws {RelayError} `validation_error` with the field's name as in the API
  */
 export function decideVerification(
@@ -51,9 +52,12 @@ function chooseScheme(
   input: VerificationInput,
   provider: VerificationSettings["provider"],
 ): Pick<VerificationSettings, "method" | "methodIsExplicit"> {
+  const isSameProvider = current !== null && current.provider === provider;
+  // Who reads an endpoint, changes it and writes it back names the method that its provider brought.
+  const isSameMethod = isSameProvider && current.method === input.verificationMethod;
+  if (isSameMethod && input.verificationConfig === undefined) return current;
   if (input.verificationMethod !== undefined)
     return { method: input.verificationMethod, methodIsExplicit: true };
-  const isSameProvider = current !== null && current.provider === provider;
   if (isSameProvider) return current;
   const preset = presetOf(provider);
   if (preset !== null) return { method: preset.method, methodIsExplicit: false };

@@ -219,6 +219,26 @@ describe("endpoints", () => {
     });
   });
 
+  it("stays with its provider's scheme where a PATCH says again what was answered: all webhooks were rejected from then on", async () => {
+    const endpoint = await makeEndpoint({
+      provider: "stripe",
+      verificationMethod: undefined,
+      secret: "s",
+    });
+    const { provider, verificationMethod } = endpoint;
+    const { endpoints } = harness.management;
+    const stored = async () => {
+      const row = await harness.store.endpoints.find(actor.orgId, endpoint.id);
+      return { ...row, ...openEndpoint(testBox, row!) };
+    };
+    await endpoints.update(actor, endpoint.id, { name: "renamed", provider, verificationMethod });
+    expect(await stored()).toMatchObject({ name: "renamed", methodIsExplicit: false, config: {} });
+    // With settings it is a choice.
+    const verificationConfig = HMAC_CONFIG;
+    await endpoints.update(actor, endpoint.id, { verificationMethod, verificationConfig });
+    expect(await stored()).toMatchObject({ methodIsExplicit: true, config: HMAC_CONFIG });
+  });
+
   it("refuses to become a known provider's without a secret", async () => {
     const endpoint = await makeEndpoint();
     await expect(
