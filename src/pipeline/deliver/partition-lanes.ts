@@ -146,12 +146,19 @@ export class PartitionLanes implements LaneHost {
 
   get areLimitsComplete(): boolean {
     if (!this.#isFirst) return true;
-    return this.steadyNow() >= this.#limitsCompleteAtMs && !this.#shared.recoveries.areUnderWay;
+    return this.#isAlone
+      ? !this.#shared.recoveries.areUnderWay
+      : this.steadyNow() >= this.#limitsCompleteAtMs;
+  }
+
+  /** No other process has partitions: what there is to hear of comes from this one's own recoveries, however long they take. */
+  get #isAlone(): boolean {
+    return this.options.takeoverWaitMs === 0;
   }
 
   async lateLimit(destinationId: string): Promise<LimitRecord | null> {
     const { logger } = this.#shared.ports;
-    if (this.#isFirst) await this.#shared.recoveries.ended();
+    if (this.#isFirst && this.#isAlone) await this.#shared.recoveries.ended();
     const waitMs = this.#isFirst ? this.#limitsCompleteAtMs - this.steadyNow() : 0;
     await this.limits.readOn({ partition: this.#partition, clock: this.clock, logger, waitMs });
     return this.limits.get(destinationId);
