@@ -1,21 +1,27 @@
-/**
- * Other processes of an older version may write into the former table while all are restarted, one after the other: what was
- * found out holds for so long, and for events that came so much later.
- */
+/** What was found out holds for so long. */
 const HOLDS_MS = 60_000;
+/** Events came so long before their fan-outs at most, which may be on their way into the table. */
 const MARGIN_MS = 10 * 60_000;
+/** Processes of an older version may write there until all are restarted. */
+const UPGRADE_MS = 24 * 3_600_000;
+
+export interface FormerFanoutsState {
+  /** Time of the newest event that has a fan-out in the former table; 0 where none has. */
+  readonly newestMs: number;
+  /** When an older schema was migrated to the one without that table; 0 where the database began with it. */
+  readonly upgradedMs: number;
+}
 
 export interface FormerFanoutsPorts {
-  /** Time of the newest event that has a fan-out in the former table, in ms since the epoch; 0 where none has. */
-  readonly newest: () => Promise<number>;
+  readonly ask: () => Promise<FormerFanoutsState>;
   readonly monotonic: () => number;
 }
 
 /** Knows of which events fan-outs may stand in the table that they had for themselves (`FORMER_FANOUTS` in schema.ts). */
 export class FormerFanouts {
   readonly #ports: FormerFanoutsPorts;
-  #newest: Promise<number> | null = null;
-  #untilMs = -Infinity;
+  #state: Promise<FormerFanoutsState> | null = null;
+  #holdsUntilMs = -Infinity;
 
   constructor(ports: FormerFanoutsPorts) {
     this.#ports = ports;
@@ -23,16 +29,17 @@ export class FormerFanouts {
 
   /** @throws {EventStoreError} when it cannot be found out */
   async mayHave(receivedAtMs: number): Promise<boolean> {
-    const { monotonic, newest } = this.#ports;
-    if (this.#newest === null || monotonic() >= this.#untilMs) {
-      this.#untilMs = monotonic() + HOLDS_MS;
-      const asked = newest();
-      this.#newest = asked;
+    const { monotonic, ask } = this.#ports;
+    if (this.#state === null || monotonic() >= this.#holdsUntilMs) {
+      this.#holdsUntilMs = monotonic() + HOLDS_MS;
+      const asked = ask();
+      this.#state = asked;
       asked.catch(() => {
-        if (this.#newest === asked) this.#newest = null;
+        if (this.#state === asked) this.#state = null;
       });
     }
-    const newestMs = await this.#newest;
-    return newestMs > 0 && receivedAtMs <= newestMs + MARGIN_MS;
+    const { newestMs, upgradedMs } = await this.#state;
+    const lateMs = newestMs === 0 ? 0 : newestMs + MARGIN_MS;
+    return receivedAtMs <= Math.max(lateMs, upgradedMs === 0 ? 0 : upgradedMs + UPGRADE_MS);
   }
 }

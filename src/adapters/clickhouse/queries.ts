@@ -26,7 +26,7 @@ import {
   SELECT_EVENT,
   SELECT_EXISTING,
   SELECT_FORMER_OUTCOMES,
-  SELECT_NEWEST_FORMER_FANOUT,
+  SELECT_FORMER_FANOUTS,
   SELECT_OUTCOMES,
   summariesStatement,
   type Count,
@@ -139,9 +139,9 @@ export function makeEventStoreReader(
     monotonic: () => clock.monotonic(),
   });
   const formerFanouts = new FormerFanouts({
-    newest: async () => {
-      const [found] = await lookUp<{ newest_ms: number }>(SELECT_NEWEST_FORMER_FANOUT, {});
-      return found!.newest_ms;
+    ask: async () => {
+      const [found] = await lookUp<FormerJson>(SELECT_FORMER_FANOUTS, {});
+      return { newestMs: found!.newest_ms, upgradedMs: found!.upgraded_ms };
     },
     monotonic: () => clock.monotonic(),
   });
@@ -246,6 +246,10 @@ interface RepeatedJson {
   readonly stored: number;
   readonly parts: number;
   readonly different: number;
+}
+interface FormerJson {
+  readonly newest_ms: number;
+  readonly upgraded_ms: number;
 }
 interface SummaryJson {
   readonly event_id: string;

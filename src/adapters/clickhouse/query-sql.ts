@@ -137,9 +137,13 @@ export const SELECT_FORMER_OUTCOMES = `
   UNION ALL
   SELECT '${fanoutId("")}' || run, CAST(destination_ids, 'Array(Nullable(String))'), '' FROM fanouts PREWHERE ${OF_EVENT} ${AS_WRITTEN}`;
 
-/** The newest event with a fan-out in the former table, 0 where there is none. Parts know it, so none is read. */
-export const SELECT_NEWEST_FORMER_FANOUT =
-  "SELECT toUnixTimestamp64Milli(max(event_received_at)) AS newest_ms FROM fanouts";
+/** See `FormerFanoutsState`. Parts know their newest event, so none is read. A database that began with version 8 got all at once. */
+export const SELECT_FORMER_FANOUTS = `
+  SELECT toUnixTimestamp64Milli(max(event_received_at)) AS newest_ms, (
+    SELECT if(maxIf(applied_at, version = 8) > minIf(applied_at, version = 1) + INTERVAL 10 MINUTE,
+      toUnixTimestamp64Milli(maxIf(applied_at, version = 8)), 0) FROM schema_migrations
+  ) AS upgraded_ms
+  FROM fanouts`;
 
 /** Only for the events of one page: the latest attempt per destination costs too much over all of them. */
 const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}
