@@ -12,7 +12,7 @@ import { askByDriver, type Ask, type QueryParameters, type QuerySettings } from 
 import { lengthOfAsked } from "./asked-time.ts";
 import { MOST_CONNECTIONS } from "./connect.ts";
 import { DistinctParts, type Readings } from "./distinct-parts.ts";
-import { FormerFanouts } from "./former-fanouts.ts";
+import { FormerFanouts, type FormerFanoutsState } from "./former-fanouts.ts";
 import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
 import { makePage } from "./page.ts";
 import { SELECT_PARTS, toPart, type Part, type PartJson } from "./parts.ts";
@@ -140,8 +140,8 @@ export function makeEventStoreReader(
   });
   const formerFanouts = new FormerFanouts({
     ask: async () => {
-      const [found] = await lookUp<FormerJson>(SELECT_FORMER_FANOUTS, {});
-      return { newestMs: found!.newest_ms, upgradedMs: found!.upgraded_ms };
+      const [found] = await lookUp<FormerFanoutsState>(SELECT_FORMER_FANOUTS, {});
+      return found!;
     },
     monotonic: () => clock.monotonic(),
   });
@@ -246,10 +246,6 @@ interface RepeatedJson {
   readonly stored: number;
   readonly parts: number;
   readonly different: number;
-}
-interface FormerJson {
-  readonly newest_ms: number;
-  readonly upgraded_ms: number;
 }
 interface SummaryJson {
   readonly event_id: string;

@@ -139,10 +139,10 @@ export const SELECT_FORMER_OUTCOMES = `
 
 /** See `FormerFanoutsState`. Parts know their newest event, so none is read. A database that began with version 8 got all at once. */
 export const SELECT_FORMER_FANOUTS = `
-  SELECT toUnixTimestamp64Milli(max(event_received_at)) AS newest_ms, (
+  SELECT toUnixTimestamp64Milli(max(event_received_at)) AS newestMs, (
     SELECT if(maxIf(applied_at, version = 8) > minIf(applied_at, version = 1) + INTERVAL 10 MINUTE,
       toUnixTimestamp64Milli(maxIf(applied_at, version = 8)), 0) FROM schema_migrations
-  ) AS upgraded_ms
+  ) AS upgradedMs
   FROM fanouts`;
 
 /** Only for the events of one page: the latest attempt per destination costs too much over all of them. */

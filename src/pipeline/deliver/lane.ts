@@ -85,10 +85,8 @@ export class Lane implements GateLane {
     this.#lastUsedMs = this.#host.clock.monotonic();
     this.#rateLimit.configure(config);
     // Before all that would put it off until another time, which may be sooner.
-    if (task.dueAtMs > nowMs + MAX_WAIT_MS) {
-      this.#host.putOff(task, config, "early", task.dueAtMs);
-      return;
-    }
+    if (task.dueAtMs > nowMs + MAX_WAIT_MS)
+      return this.#host.putOff(task, config, "early", task.dueAtMs);
     if (this.#refusedByCircuit(task, config)) return;
     if (this.#isFull(task.event.body)) {
       this.#deferrals.laneFull(task, config);

@@ -144,21 +144,16 @@ export class PartitionLanes implements LaneHost {
     return this.limits.get(destinationId);
   }
 
+  /** Where no other process has partitions, what there is to hear of comes from this one's recoveries, however long they take. */
   get areLimitsComplete(): boolean {
     if (!this.#isFirst) return true;
-    return this.#isAlone
-      ? !this.#shared.recoveries.areUnderWay
-      : this.steadyNow() >= this.#limitsCompleteAtMs;
-  }
-
-  /** No other process has partitions: what there is to hear of comes from this one's own recoveries, however long they take. */
-  get #isAlone(): boolean {
-    return this.options.takeoverWaitMs === 0;
+    if (this.options.takeoverWaitMs === 0) return !this.#shared.recoveries.areUnderWay;
+    return this.steadyNow() >= this.#limitsCompleteAtMs;
   }
 
   async lateLimit(destinationId: string): Promise<LimitRecord | null> {
     const { logger } = this.#shared.ports;
-    if (this.#isFirst && this.#isAlone) await this.#shared.recoveries.ended();
+    if (this.#isFirst && this.options.takeoverWaitMs === 0) await this.#shared.recoveries.ended();
     const waitMs = this.#isFirst ? this.#limitsCompleteAtMs - this.steadyNow() : 0;
     await this.limits.readOn({ partition: this.#partition, clock: this.clock, logger, waitMs });
     return this.limits.get(destinationId);

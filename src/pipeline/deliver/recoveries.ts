@@ -20,6 +20,6 @@ export class Recoveries {
 
   /** Resolves when none is under way, however they ended. */
   async ended(): Promise<void> {
-    while (this.areUnderWay) await Promise.allSettled([...this.#underWay]);
+    while (this.areUnderWay) await Promise.allSettled(this.#underWay);
   }
 }

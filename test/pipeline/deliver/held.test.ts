@@ -288,7 +288,7 @@ describe("the index of held tasks", () => {
         index.note(offset, { kind: "task", task });
         index.note(offset, { kind: "task", task });
       }
-      held = [...held, ...batch];
+      held.push(...batch);
       const count = Math.floor(random() * 50);
       expect(index.next("dst_1", count)).toEqual(held.slice(0, count));
       const released = held.filter((_, at) => random() < (at < 60 ? 0.6 : 0.02));
