@@ -8,7 +8,6 @@ import {
   type EventStoreWriter,
   type OutcomeRow,
 } from "../../domain/event-store.ts";
-import type { FanoutRecord } from "../../domain/outcome.ts";
 import { writeHeaderText } from "./header-text.ts";
 import { COARSE_TEXT_FILTER, fanoutId, FANOUT_STATUS } from "./schema.ts";
 import { PiecePool } from "./piece-pool.ts";
@@ -143,55 +142,54 @@ function writeEvent(out: TabSeparatedWriter, { event, addTokens }: EventRow): vo
   out.endRow();
 }
 
+type Columns = Omit<Attempt, "trigger" | "status"> & Record<"trigger" | "status", string>;
+
+/** What a fan-out has in the columns of a try. */
+const NO_TRY = {
+  destinationId: "",
+  trigger: "",
+  tryNumber: 0,
+  deferral: 0,
+  receiverUrl: "",
+  httpStatus: 0,
+  responseBody: "",
+  latencyMs: 0,
+  status: FANOUT_STATUS,
+  nextRetryAtMs: null,
+} as const satisfies Partial<Columns>;
+
 function writeOutcome(out: TabSeparatedWriter, row: OutcomeRow): void {
-  if (isFanout(row)) writeFanout(out, row);
-  else writeAttempt(out, row);
+  if (!isFanout(row)) return writeColumns(out, row, null);
+  const { destinationIds, run, atMs } = row;
+  writeColumns(out, { ...row, ...NO_TRY, id: fanoutId(run), attemptedAtMs: atMs }, destinationIds);
 }
 
-function writeAttempt(out: TabSeparatedWriter, attempt: Attempt): void {
-  out.string(attempt.orgId);
-  out.time(attempt.eventReceivedAtMs);
-  out.string(attempt.eventId);
-  out.string(attempt.id);
-  out.string(attempt.destinationId);
-  out.string(attempt.endpointId);
-  out.string(attempt.provider);
-  out.bool(attempt.signatureValid);
-  out.string(attempt.run);
-  out.string(attempt.trigger);
-  out.number(attempt.tryNumber);
-  out.number(attempt.deferral);
-  out.time(attempt.attemptedAtMs);
-  out.string(attempt.receiverUrl);
-  out.number(attempt.httpStatus);
-  out.string(attempt.responseBody);
-  out.number(Math.min(0xffff_ffff, Math.max(0, Math.round(attempt.latencyMs))));
-  out.string(attempt.status);
-  out.byDefault();
-  out.nullableTime(attempt.nextRetryAtMs);
-  out.endRow();
-}
-
-function writeFanout(out: TabSeparatedWriter, fanout: FanoutRecord): void {
-  out.string(fanout.orgId);
-  out.time(fanout.eventReceivedAtMs);
-  out.string(fanout.eventId);
-  out.string(fanoutId(fanout.run));
-  out.string("");
-  out.string(fanout.endpointId);
-  out.string(fanout.provider);
-  out.bool(fanout.signatureValid);
-  out.string(fanout.run);
-  out.string("");
-  out.number(0);
-  out.number(0);
-  out.time(fanout.atMs);
-  out.string("");
-  out.number(0);
-  out.string("");
-  out.number(0);
-  out.string(FANOUT_STATUS);
-  out.strings(fanout.destinationIds);
-  out.nullableTime(null);
+/** @param details null where they follow from the other columns */
+function writeColumns(
+  out: TabSeparatedWriter,
+  row: Columns,
+  details: readonly string[] | null,
+): void {
+  out.string(row.orgId);
+  out.time(row.eventReceivedAtMs);
+  out.string(row.eventId);
+  out.string(row.id);
+  out.string(row.destinationId);
+  out.string(row.endpointId);
+  out.string(row.provider);
+  out.bool(row.signatureValid);
+  out.string(row.run);
+  out.string(row.trigger);
+  out.number(row.tryNumber);
+  out.number(row.deferral);
+  out.time(row.attemptedAtMs);
+  out.string(row.receiverUrl);
+  out.number(row.httpStatus);
+  out.string(row.responseBody);
+  out.number(Math.min(0xffff_ffff, Math.max(0, Math.round(row.latencyMs))));
+  out.string(row.status);
+  if (details === null) out.byDefault();
+  else out.strings(details);
+  out.nullableTime(row.nextRetryAtMs);
   out.endRow();
 }

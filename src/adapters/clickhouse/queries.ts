@@ -22,12 +22,11 @@ import {
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
   fannedOutStatement,
+  outcomesStatement,
   repeatedRowsStatement,
   SELECT_EVENT,
   SELECT_EXISTING,
-  SELECT_FORMER_OUTCOMES,
   SELECT_FORMER_FANOUTS,
-  SELECT_OUTCOMES,
   summariesStatement,
   type Count,
 } from "./query-sql.ts";
@@ -148,7 +147,7 @@ export function makeEventStoreReader(
   const hasFormer = (keys: readonly EventKey[]): Promise<boolean> =>
     formerFanouts.mayHave(Math.min(...keys.map(({ receivedAtMs }) => receivedAtMs)));
   const outcomes: EventStoreReader["outcomes"] = async (orgId, key) => {
-    const statement = (await hasFormer([key])) ? SELECT_FORMER_OUTCOMES : SELECT_OUTCOMES;
+    const statement = outcomesStatement(await hasFormer([key]));
     const rows = await lookUp<OutcomeJson>(statement, keyParameters(orgId, key));
     return toOutcomes(rows, orgId, key);
   };

@@ -127,15 +127,14 @@ export const SELECT_EXISTING = `
 
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 
-/** All that came of an event, its attempts and fan-outs. */
-export const SELECT_OUTCOMES = `
-  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT} ${AS_WRITTEN}`;
-
-/** Also where its fan-outs may still stand in the former table. */
-export const SELECT_FORMER_OUTCOMES = `
-  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT}
+/** All that came of an event, its attempts and fan-outs; with those that may still stand in the former table. */
+export function outcomesStatement(withFormer: boolean): string {
+  const former = `
   UNION ALL
-  SELECT '${fanoutId("")}' || run, CAST(destination_ids, 'Array(Nullable(String))'), '' FROM fanouts PREWHERE ${OF_EVENT} ${AS_WRITTEN}`;
+  SELECT '${fanoutId("")}' || run, CAST(destination_ids, 'Array(Nullable(String))'), '' FROM fanouts PREWHERE ${OF_EVENT}`;
+  return `
+  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT}${withFormer ? former : ""} ${AS_WRITTEN}`;
+}
 
 /** See `FormerFanoutsState`. Parts know their newest event, so none is read. A database that began with version 8 got all at once. */
 export const SELECT_FORMER_FANOUTS = `

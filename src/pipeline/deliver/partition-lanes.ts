@@ -43,10 +43,9 @@ export class PartitionLanes implements LaneHost {
   readonly #write: WriteRecords;
   readonly ownership: Ownership;
   readonly #lanes = new LaneSet(this);
-  /** The first owner of a partition may be the new home of what others limited until now, and hear of it late. */
-  readonly #isFirst: boolean;
   /** Steady, ms. */
   readonly #limitsCompleteAtMs: number;
+  readonly #awaitsRecoveries: boolean;
   #isOpen = false;
 
   constructor(
@@ -66,8 +65,12 @@ export class PartitionLanes implements LaneHost {
     this.options = shared.options;
     this.steadyNow = shared.steadyNow;
     this.assignedAtMs = shared.steadyNow();
-    this.#isFirst = partition.committed("attempts") === null;
-    this.#limitsCompleteAtMs = this.assignedAtMs + this.options.takeoverWaitMs;
+    // The first owner of a partition may be the new home of what others limited until now, and hear of it late.
+    const isFirst = partition.committed("attempts") === null;
+    const { takeoverWaitMs } = this.options;
+    this.#limitsCompleteAtMs = this.assignedAtMs + (isFirst ? takeoverWaitMs : 0);
+    // Where no other process has partitions it comes from this one's recoveries, however long they take.
+    this.#awaitsRecoveries = isFirst && takeoverWaitMs === 0;
     this.#shared = shared;
     this.#partition = partition;
     this.#live = live;
@@ -144,17 +147,15 @@ export class PartitionLanes implements LaneHost {
     return this.limits.get(destinationId);
   }
 
-  /** Where no other process has partitions, what there is to hear of comes from this one's recoveries, however long they take. */
   get areLimitsComplete(): boolean {
-    if (!this.#isFirst) return true;
-    if (this.options.takeoverWaitMs === 0) return !this.#shared.recoveries.areUnderWay;
+    if (this.#awaitsRecoveries && this.#shared.recoveries.areUnderWay) return false;
     return this.steadyNow() >= this.#limitsCompleteAtMs;
   }
 
   async lateLimit(destinationId: string): Promise<LimitRecord | null> {
     const { logger } = this.#shared.ports;
-    if (this.#isFirst && this.options.takeoverWaitMs === 0) await this.#shared.recoveries.ended();
-    const waitMs = this.#isFirst ? this.#limitsCompleteAtMs - this.steadyNow() : 0;
+    if (this.#awaitsRecoveries) await this.#shared.recoveries.ended();
+    const waitMs = this.#limitsCompleteAtMs - this.steadyNow();
     await this.limits.readOn({ partition: this.#partition, clock: this.clock, logger, waitMs });
     return this.limits.get(destinationId);
   }

@@ -238,7 +238,6 @@ describe("of one try the last row stands, and the row of a run that has ended sa
   });
 });
 
-/** Seed 534190 of the simulation: the summary of the event said for ever that `dst_1` is waited for. */
 it.each(["the configuration is away", "the circuit is open"])(
   "regression: a copy of a retry that has to wait went out before its Retry-After where %s",
   async (why) => {
@@ -270,6 +269,7 @@ it.each(["the configuration is away", "the circuit is open"])(
   },
 );
 
+/** Seed 534190 of the simulation: the summary of the event said for ever that `dst_1` is waited for. */
 it("an owner that wakes does not fan out anew what another has fanned out meanwhile", async () => {
   const world = new SimWorld({ delivery: { takeoverWaitMs: 500 } });
   const fanouts = () =>
