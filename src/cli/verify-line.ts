@@ -109,7 +109,7 @@ function readRequest(fields: Fields, defaults: LineDefaults): VerificationReques
   return {
     provider,
     method,
-    methodIsExplicit: isExplicit(provider, method, config),
+    methodIsExplicit: isExplicit(provider, fields, config),
     secret: readText(fields, "secret", null),
     config,
     url: readText(fields, "url", ""),
@@ -132,19 +132,15 @@ function readMethod(value: unknown, provider: Provider): VerificationMethod {
 }
 
 /**
- * A line always names the method, also where the endpoint left it to the preset. The preset is meant unless
- * the method, or the header to look at, is another than the provider's.
+ * A line may name the method also where the endpoint left it to the preset. The preset is meant unless the method is another
+ * than the provider's, or the configuration names the header to look at, which a preset has and an explicit method needs.
  */
-function isExplicit(provider: Provider, method: VerificationMethod, config: Fields): boolean {
+function isExplicit(provider: Provider, fields: Fields, config: Fields): boolean {
   const preset = presetOf(provider);
-  if (preset === null || preset.method !== method) return true;
-  const usual = headerNames(preset.config["header"]);
-  return headerNames(config["header"]).some((name) => !usual.includes(name));
-}
-
-function headerNames(header: unknown): readonly string[] {
-  const names: readonly unknown[] = Array.isArray(header) ? header : [header];
-  return names.filter((name) => typeof name === "string").map((name) => name.toLowerCase());
+  if (preset === null) return true;
+  const named = fields["verification_method"] ?? null;
+  if (named === null) return false;
+  return named !== preset.method || config["header"] !== undefined;
 }
 
 function readText<Fallback>(fields: Fields, name: string, fallback: Fallback): string | Fallback {

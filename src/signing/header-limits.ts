@@ -88,15 +88,18 @@ function findUnfitHmac(config: Config): UnfitSetting | null {
   return parsed.ok ? (findSharedHeader(parsed.settings) ?? findCutText(parsed.settings)) : null;
 }
 
-/** A signature is no time, and none can be of what it is itself in. */
+/** A signature is no time, none can be of what it is itself in, and what is sent once is not two things. */
 function findSharedHeader(settings: HmacSettings): UnfitSetting | null {
   const { headers, timestampHeader, idHeader, template } = settings;
-  const isOnlyHeader = (name: string | null): boolean =>
-    headers.every((header) => header.toLowerCase() === name?.toLowerCase());
-  const message = "must be another one than header, which carries the signature";
-  if (isOnlyHeader(timestampHeader)) return unfit("timestamp_header", message);
-  return templateNames(template, "id") && isOnlyHeader(idHeader)
-    ? unfit("id_header", message)
+  const isSame = (name: string | null, other: string | null | undefined): boolean =>
+    name !== null && name.toLowerCase() === other?.toLowerCase();
+  // The first of the headers that is there is the signature.
+  const message = "must be another one than the first of header, which carries the signature";
+  if (isSame(timestampHeader, headers[0])) return unfit("timestamp_header", message);
+  if (templateNames(template, "id") && isSame(idHeader, headers[0]))
+    return unfit("id_header", message);
+  return isSame(idHeader, timestampHeader)
+    ? unfit("id_header", "must be another one than timestamp_header")
     : null;
 }
 

@@ -8,7 +8,7 @@ import { parseJwt } from "./jwt-settings.ts";
 import type { JwtSettings } from "./jwt-settings.ts";
 import { readToken } from "./jwt-token.ts";
 import type { JwtToken } from "./jwt-token.ts";
-import { readKey } from "./key-material.ts";
+import { isPublicKey, readKey } from "./key-material.ts";
 import { defineScheme } from "./scheme.ts";
 import { GENUINE, refuse } from "./verdict.ts";
 
@@ -69,8 +69,9 @@ function refuseSignature(
   const algorithm = token.header["alg"] as JwtAlgorithm;
   if (!isHmacAlgorithm(algorithm)) return refuseAsymmetric(token, algorithm, settings);
   // A public key must never become an HMAC key, and a careless list must not make it one.
-  if (settings.keySource.kind !== "secret" || !settings.algorithms.every(isHmacAlgorithm)) {
-    const message = `${algorithm} is not accepted where public keys are configured: remove it from verification_config.algorithms.`;
+  const hasPublicKey = settings.keySource.kind !== "secret" || isPublicKey(request.secret ?? "");
+  if (hasPublicKey || !settings.algorithms.every(isHmacAlgorithm)) {
+    const message = `${algorithm} is not accepted where public keys are configured: remove it from verification_config.algorithms, and give a public key as verification_config.public_key.`;
     return refuse("alg_not_allowed", message);
   }
   const key = readKey(request.secret, settings.secretEncoding, "");

@@ -8,6 +8,13 @@ export type KeyMaterial =
   | { readonly ok: true; readonly key: Buffer }
   | { readonly ok: false; readonly refusal: VerificationResult };
 
+const PUBLIC_KEY = /-----BEGIN (?:[A-Z]+ )?(?:PUBLIC KEY|CERTIFICATE)-----/;
+
+/** In PEM (RFC 7468). Everybody has it, so that it keeps no secret (RFC 8725, section 3.1). */
+export function isPublicKey(secret: string): boolean {
+  return PUBLIC_KEY.test(secret);
+}
+
 /** The key a secret stands for. An HMAC with an empty key is one that anybody can make: it fails closed. */
 export function readKey(
   secret: string | null,
@@ -15,6 +22,11 @@ export function readKey(
   optionalPrefix: string,
 ): KeyMaterial {
   if (secret === null || secret === "") return { ok: false, refusal: missingSecret() };
+  if (isPublicKey(secret)) {
+    const message =
+      "The endpoint's secret is a public key, with which anybody could sign: set its secret to the one that only the sender has.";
+    return { ok: false, refusal: refuse("malformed_secret", message) };
+  }
   const text =
     optionalPrefix !== "" && secret.startsWith(optionalPrefix)
       ? secret.slice(optionalPrefix.length)

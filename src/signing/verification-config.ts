@@ -4,6 +4,7 @@ import type { JwtAlgorithm } from "./jwt-algorithms.ts";
 import { selectKeys } from "./jwt-keys.ts";
 import type { VerificationKey } from "./jwt-keys.ts";
 import { parseJwt } from "./jwt-settings.ts";
+import { isPublicKey } from "./key-material.ts";
 import { effectiveConfig } from "./presets.ts";
 import { SCHEMES } from "./registry.ts";
 import type { Config } from "./settings-reader.ts";
@@ -109,6 +110,11 @@ function refuseSecret(
   if (secret === null) return null;
   const rule = secretRuleOf(method, config);
   if (rule === null) return null;
+  if (isPublicKey(secret))
+    return wrong(
+      "secret",
+      "must not be a public key, with which anybody could sign: with method jwt it is given as verification_config.public_key",
+    );
   const hasPrefix = rule.prefix !== "" && secret.startsWith(rule.prefix);
   const key = decodeSecret(hasPrefix ? secret.slice(rule.prefix.length) : secret, rule.encoding);
   if (key !== null && key.byteLength > 0) return null;

@@ -101,3 +101,37 @@ it("relay verify asks for the address that an IP list needs: where it was missin
     lines.map(() => ({ id: null, valid: false, reason: "malformed_request", message })),
   );
 });
+
+it("relay verify takes the header that a line's config names for a method that was chosen explicitly, which is treated like custom: it took the preset where that was the provider's own", async () => {
+  const mac = (body: string) => createHmac("sha256", "k").update(body).digest("hex");
+  const line = (provider: string, config: object, body: string, headers: object) => ({
+    provider,
+    verification_method: "hmac_sha256",
+    secret: "k",
+    config,
+    now: "2023-11-14T22:13:20Z",
+    headers,
+    body_base64: Buffer.from(body).toString("base64"),
+  });
+  const old = '{"webhookTimestamp":1}';
+  const linear = { header: "Linear-Signature" };
+  const prefixed = { "X-Hub-Signature-256": `sha256=${mac("x")}` };
+  const lines = [
+    line("linear", linear, old, { "Linear-Signature": mac(old) }),
+    line("github", { header: "X-Hub-Signature-256" }, "x", { "X-Hub-Signature-256": mac("x") }),
+    // The preset's: without a header, or without a method.
+    line("linear", {}, old, { "Linear-Signature": mac(old) }),
+    line("github", {}, "x", prefixed),
+    {
+      ...line("github", { header: "X-Hub-Signature-256" }, "x", prefixed),
+      verification_method: null,
+    },
+  ];
+  expect(await verify(lines.map((one) => JSON.stringify(one)).join("\n"))).toMatchObject([
+    { reason: "ok" },
+    { reason: "ok" },
+    { reason: "timestamp_too_old" },
+    { reason: "ok" },
+    { reason: "ok" },
+  ]);
+});

@@ -120,6 +120,15 @@ describe("a token", () => {
     }
   });
 
+  it("regression: made with a public key that stands as the endpoint's secret is refused: anybody could sign", async () => {
+    const secret = await exportSPKI(rsa.publicKey);
+    const token = await new SignJWT({})
+      .setProtectedHeader({ alg: "HS256" })
+      .sign(Buffer.from(secret));
+    const request = bearing(token, { algorithms: ["HS256"] }, { secret });
+    expect(check(request)).toBe("alg_not_allowed");
+  });
+
   it.each([
     ["expires now", { exp: NOW }, { clock_skew_seconds: 0 }, "token_expired"],
     ["expired within the skew", { exp: NOW - 59 }, {}, "ok"],

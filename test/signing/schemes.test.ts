@@ -58,6 +58,12 @@ describe("HMAC", () => {
     });
   });
 
+  it("fails closed with a public key as its secret, with which anybody could sign", () => {
+    const secret = "-----BEGIN RSA PUBLIC KEY-----\nMII";
+    const headers: [string, string][] = [["X-S", mac("{}", secret)]];
+    expect(reason({ config: { header: "X-S" }, secret, body, headers })).toBe("malformed_secret");
+  });
+
   it("refuses signature, timestamp and id headers that were sent twice", () => {
     const t = String(Math.floor(makeRequest().nowMs / 1000));
     const good: [string, string][] = [
@@ -238,10 +244,10 @@ describe("Twilio", () => {
         url: `${url}?${`${broken}&`.repeat(3_700)}`,
         body: Buffer.from("x=1"),
       };
-      const beganAtMs = performance.now();
+      const before = process.cpuUsage();
       for (let index = 0; index < 20; index += 1)
         expect(reason({ ...parts, headers: [form, sign(url)] })).toBe("signature_mismatch");
-      expect(performance.now() - beganAtMs).toBeLessThan(1_000);
+      expect(process.cpuUsage(before).user).toBeLessThan(1_000_000);
     },
   );
 

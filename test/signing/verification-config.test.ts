@@ -230,9 +230,13 @@ describe("a configuration that is written", () => {
   it.each<[string, unknown]>([
     ["vc.timestamp_header", { header: "X-Signature", timestamp_header: "x-signature" }],
     ["vc.timestamp_header", { header: ["a", "A"], timestamp_header: "a" }],
+    ["vc.timestamp_header", { header: ["a", "b"], timestamp_header: "A" }],
+    ["ok", { header: ["b", "a"], timestamp_header: "A" }],
     ["vc.id_header", { header: "a", id_header: "A", signed_payload: "{id}.{body}" }],
+    ["vc.id_header", { header: ["a", "b"], id_header: "a", signed_payload: "{id}.{body}" }],
+    ["vc.id_header", { header: "a", timestamp_header: "b", id_header: "B" }],
     ["ok", { header: "a", id_header: "a" }],
-    ["ok", { header: ["a", "b"], timestamp_header: "b", id_header: "b" }],
+    ["ok", { header: ["a", "b"], timestamp_header: "b", id_header: "c" }],
     ["ok", { header: "a", timestamp_header: "b", id_header: "c" }],
   ])(
     "is answered with %s for the headers in %j: one for the signature and for what is signed was taken, and no webhook could have both",
@@ -255,6 +259,19 @@ describe("a configuration that is written", () => {
     expect(verdictOf(jwk(3072, "7f".repeat(380)))).toBe("vc.jwks");
     expect(verdictOf(jwk(8200, "010001"))).toBe("vc.jwks");
   });
+
+  it.each<[VerificationMethod, unknown]>([
+    ["jwt", { algorithms: ["HS256"] }],
+    ["hmac_sha256", { header: "a" }],
+    ["hmac_sha1", { header: "a" }],
+  ])(
+    "with a public key as the secret of %s is refused: anybody could sign with it",
+    (method, config) => {
+      expect(validate(method, config, pem(2048))).toBe("secret");
+      expect(validate(method, config, "-----BEGIN CERTIFICATE-----\nMII")).toBe("secret");
+      expect(validate(method, config, "PUBLIC KEY")).toBe("ok");
+    },
+  );
 
   it("of HS and other algorithms is told that they do not mix: a public key was asked for first", () => {
     const verdict = validateVerificationConfig({

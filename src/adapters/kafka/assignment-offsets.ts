@@ -11,6 +11,8 @@ export interface AssignmentOffsets {
   committed(topic: string, partition: number): { offset: number; metadata: string } | null;
   /** Where records begin to flow: from what was committed; retention may have passed it, and a lost log may end before it. */
   start(topic: string, partition: number): number;
+  /** Whether its leader answered, without which the others cannot be told. */
+  isKnown(topic: string, partition: number): boolean;
 }
 
 /** Asks once for all partitions of an assignment. */
@@ -26,6 +28,8 @@ export async function lookUpOffsets(
   const endOf = (topic: string, partition: number) =>
     latest(topic, partition) ?? Number.MAX_SAFE_INTEGER;
   return {
+    isKnown: (topic, partition) =>
+      earliest(topic, partition) !== null && latest(topic, partition) !== null,
     committed: (topic, partition) => {
       const done = committed(topic, partition);
       return done && { ...done, offset: Math.min(endOf(topic, partition), done.offset) };

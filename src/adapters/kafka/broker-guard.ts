@@ -1,13 +1,18 @@
 import type { Socket } from "node:net";
 import { classToGuard } from "./guard-class.ts";
 import { KafkaJSConnectionError } from "./kafkajs.ts";
+import { markHandedOver } from "./handed-over.ts";
 import { isAnswerForEach, type ProduceAnswer } from "./produce-answers.ts";
 import { encodedInOnePass, ProduceBlocks, type ProduceRequest } from "./produce-encoder.ts";
 
+interface PartitionMetadata {
+  readonly partitionErrorCode: number;
+  readonly leader: number;
+}
 interface ClusterMetadata {
   readonly topicMetadata: readonly {
     readonly topicErrorCode: number;
-    readonly partitionMetadata: readonly { readonly partitionErrorCode: number }[];
+    readonly partitionMetadata: readonly PartitionMetadata[];
   }[];
 }
 interface Response<Answer> {
@@ -42,11 +47,11 @@ const ANSWER_WITHIN_MS = 3_000;
 /**
  * Three things that kafkajs cannot do on a cluster that is not all well. It begins with the first broker of the list and
  * goes on to the next one only when a connection fails: one that is frozen takes connections and answers nothing, a proxy with
- * nothing behind it closes them when it is asked, so they would be asked for ever. What it asks of the whole cluster fails
- * when one partition of any topic, anybody's, has no leader. And a batch fails as a whole, and is sent again as a whole, when
+ * nothing behind it closes them when it is asked, so they would be asked for ever. What it asks of topics fails when one
+ * partition of any of them has no leader, and what it asks of the whole cluster when one of anybody's has none. And a batch fails as a whole, and is sent again as a whole, when
  * one partition takes nothing: for too few replicas, or by its rights.
- * This takes a seed that does not answer, or closes, for one that does not connect, passes over such partitions where no topic
- * is named, and hands out what was answered for each partition. What is produced is also encoded in one pass.
+ * This takes a seed that does not answer, or closes, for one that does not connect, gives such a partition as one whose leader
+ * is -1, or leaves it out where no topic is named, and hands out what was answered for each partition. What is produced is also encoded in one pass.
  * Safe to call again.
  */
 export function guardBroker(): void {
@@ -68,7 +73,12 @@ export function guardBroker(): void {
     }
   };
   prototype.metadata = function guardedMetadata(this: Broker, topics = []) {
-    return metadata.call(topics.length > 0 ? this : withProtocol(this, passOverFailures), topics);
+    const told = topics.length > 0 ? withLeaderless : withoutFailures;
+    const change = ({ request, response }: ProtocolRequest<ClusterMetadata>) => ({
+      request,
+      response: { ...response, parse: (data: ClusterMetadata) => response.parse(told(data)) },
+    });
+    return metadata.call(withProtocol(this, change), topics);
   };
   const blocks = new ProduceBlocks();
   prototype.produce = async function guardedProduce(this: Broker, request) {
@@ -82,6 +92,7 @@ export function guardBroker(): void {
       request: encodedInOnePass(protocol.request, asked as ProduceRequest, takeBlock),
       response: answerForEach(protocol.response),
     });
+    markHandedOver(request as ProduceRequest);
     const answer = await produce.call(withProtocol(this, change), request);
     // Without an answer its bytes may still be on their way.
     for (const block of taken) blocks.giveBack(block);
@@ -105,14 +116,6 @@ function withProtocol<Answer>(
   return Object.assign(Object.create(broker) as Broker, { lookupRequest });
 }
 
-function passOverFailures({
-  request,
-  response,
-}: ProtocolRequest<ClusterMetadata>): ProtocolRequest<ClusterMetadata> {
-  const parse = (data: ClusterMetadata) => response.parse(withoutFailures(data));
-  return { request, response: { ...response, parse } };
-}
-
 function answerForEach(response: Response<ProduceAnswer>): Response<ProduceAnswer> {
   const parse = async (data: ProduceAnswer) =>
     isAnswerForEach(data) ? data : response.parse(data);
@@ -125,6 +128,17 @@ function withoutFailures(data: ClusterMetadata): ClusterMetadata {
     topicErrorCode: 0,
     partitionMetadata: topic.partitionMetadata.filter(
       ({ partitionErrorCode }) => partitionErrorCode === 0,
+    ),
+  }));
+  return { ...data, topicMetadata };
+}
+
+/** That it has no leader is no failure of the others. */
+function withLeaderless(data: ClusterMetadata): ClusterMetadata {
+  const topicMetadata = data.topicMetadata.map((topic) => ({
+    ...topic,
+    partitionMetadata: topic.partitionMetadata.map((partition) =>
+      partition.leader < 0 ? Object.assign(partition, { partitionErrorCode: 0 }) : partition,
     ),
   }));
   return { ...data, topicMetadata };

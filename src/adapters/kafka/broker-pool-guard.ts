@@ -16,6 +16,9 @@ interface BrokerPool {
   seedBroker: Broker | undefined;
   readonly metadata: {
     readonly brokers: readonly (Address & { readonly nodeId: number })[];
+    readonly topicMetadata: readonly {
+      readonly partitionMetadata: readonly { readonly leader: number }[];
+    }[];
   } | null;
   metadataExpireAt: number | null;
   /** With the next address of the list. Connects nothing yet. */
@@ -26,6 +29,9 @@ interface BrokerPoolMethods {
   removeBroker: (this: BrokerPool, address: Address) => void;
   disconnect: (this: BrokerPool) => Promise<void>;
 }
+
+/** While a partition has no leader, it is looked up so often whether there is one by now. */
+const LEADERLESS_MAX_AGE_MS = 1_000;
 
 /**
  * kafkajs remembers the address of its seed before it asks for the metadata, and the seed itself when the answer is there. When the
@@ -54,6 +60,8 @@ export function guardBrokerPool(): void {
   };
   prototype.refreshMetadata = async function guardedRefreshMetadata(this: BrokerPool, topics) {
     if (await refresh(this, topics)) await refresh(this, topics);
+    if (this.metadataExpireAt !== null && hasLeaderless(this))
+      this.metadataExpireAt = Math.min(this.metadataExpireAt, Date.now() + LEADERLESS_MAX_AGE_MS);
   };
   prototype.removeBroker = function guardedRemoveBroker(this: BrokerPool, address) {
     const { seedBroker } = this;
@@ -66,6 +74,12 @@ export function guardBrokerPool(): void {
     await disconnect.call(this);
     await this.createSeedBroker();
   };
+}
+
+function hasLeaderless({ metadata }: BrokerPool): boolean {
+  return (metadata?.topicMetadata ?? []).some(({ partitionMetadata }) =>
+    partitionMetadata.some(({ leader }) => leader < 0),
+  );
 }
 
 /** @returns whether there was one */

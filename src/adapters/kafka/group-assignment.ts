@@ -137,25 +137,53 @@ export class GroupAssignment {
     const numbers = [...new Set(topics.flatMap(({ partitions }) => partitions))];
     // Whose home a partition is follows from their number: an owner that is behind would serve what is another's by now.
     await this.#settings.learnPartitions(Math.max(...numbers) + 1);
-    const offsets = await this.#retry(isCurrent, () =>
-      lookUpOffsets(this.#settings.session, topics),
-    );
-    if (offsets === null || !isCurrent()) return;
-    const opened = numbers.map((number) => {
-      const entries = new Map(
-        [...this.#settings.topics].flatMap(([name, topic]) => {
-          const entry = offsets.committed(name, number);
-          return entry === null ? [] : [[topic, entry] as const];
-        }),
+    const limits = limitsOf(numbers.length * this.#flowing.size, this.#options.maxBatchBytes);
+    for (let waiting = numbers; waiting.length > 0;) {
+      const wanted = topics.map(({ topic, partitions }) => ({
+        topic,
+        partitions: partitions.filter((partition) => waiting.includes(partition)),
+      }));
+      const offsets = await this.#retry(isCurrent, () =>
+        lookUpOffsets(this.#settings.session, wanted),
       );
-      return new KafkaPartition(number, this.#settings.session, this.#settings.topicName, entries);
-    });
-    this.#owned = new Map(opened.map((partition) => [partition.partition, partition]));
-    const limits = limitsOf(opened.length * this.#flowing.size, this.#options.maxBatchBytes);
-    await Promise.all(opened.map((partition) => this.#openPartition(partition, limits, offsets)));
+      if (offsets === null || !isCurrent()) return;
+      const unknown = wanted.flatMap(({ topic, partitions }) =>
+        partitions
+          .filter((partition) => !offsets.isKnown(topic, partition))
+          .map((partition) => ({ name: `${topic}/${partition}`, partition })),
+      );
+      const without = new Set(unknown.map(({ partition }) => partition));
+      for (const number of waiting)
+        if (!without.has(number)) this.#openPartition(number, limits, offsets);
+      waiting = waiting.filter((number) => without.has(number));
+      if (waiting.length === 0) return;
+      const names = unknown.map(({ name }) => name).join(", ");
+      this.#options.onError(
+        new LogError(
+          "log_unavailable",
+          `no leader that can be reached for ${names}: not read until there is one, and what goes with them neither`,
+        ),
+      );
+      await this.#lookAgain(isCurrent);
+    }
   }
 
-  async #openPartition(
+  #openPartition(number: number, limits: TopicFlowLimits, offsets: AssignmentOffsets): void {
+    const entries = new Map(
+      [...this.#settings.topics].flatMap(([name, topic]) => {
+        const entry = offsets.committed(name, number);
+        return entry === null ? [] : [[topic, entry] as const];
+      }),
+    );
+    const { session, topicName } = this.#settings;
+    const partition = new KafkaPartition(number, session, topicName, entries);
+    this.#owned.set(number, partition);
+    this.#startPartition(partition, limits, offsets).catch((error: unknown) =>
+      this.#options.onError(error as Error),
+    );
+  }
+
+  async #startPartition(
     partition: KafkaPartition,
     limits: TopicFlowLimits,
     offsets: AssignmentOffsets,
@@ -235,12 +263,15 @@ export class GroupAssignment {
       } catch (error) {
         if (!isCurrent()) return null;
         this.#options.onError(error as Error);
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
-        // A leader that has moved would be asked at its old place until the metadata is thirty seconds old.
-        if (isCurrent())
-          await this.#settings.session.cluster.refreshMetadata().catch(() => undefined);
+        await this.#lookAgain(isCurrent);
       }
     }
     return null;
+  }
+
+  /** A leader that has moved would be asked at its old place until the metadata is thirty seconds old. */
+  async #lookAgain(isCurrent: () => boolean): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+    if (isCurrent()) await this.#settings.session.cluster.refreshMetadata().catch(() => undefined);
   }
 }

@@ -2,7 +2,10 @@ import type { Topic } from "../../domain/log.ts";
 import type { GroupSession } from "./group-session.ts";
 import { offsetsAt } from "./partition-reader.ts";
 
-/** Records between what is committed (or the oldest that is left) and the end, by topic; none without partitions. */
+/**
+ * Records between what is committed (or the oldest that is left) and the end, by topic; none without partitions, nor of a topic
+ * of which a leader cannot be reached.
+ */
 export async function groupLag(
   session: GroupSession,
   topics: readonly (readonly [topic: Topic, name: string])[],
@@ -17,13 +20,19 @@ export async function groupLag(
     offsetsAt(session.cluster, wanted, "latest"),
   ]);
   for (const [topic, name] of topics) {
-    let records = 0;
-    for (const partition of partitions) {
+    const behind = partitions.map((partition) => {
+      const end = latest(name, partition);
       const done = committed(name, partition)?.offset ?? 0;
-      const oldest = earliest(name, partition) ?? 0;
-      records += Math.max(0, (latest(name, partition) ?? 0) - Math.max(done, oldest));
-    }
-    lag.set(topic, records);
+      return end === null
+        ? null
+        : Math.max(0, end - Math.max(done, earliest(name, partition) ?? 0));
+    });
+    // One whose leader is away has an unknown end.
+    if (behind.includes(null)) continue;
+    lag.set(
+      topic,
+      behind.reduce<number>((sum, records) => sum + (records ?? 0), 0),
+    );
   }
   return lag;
 }

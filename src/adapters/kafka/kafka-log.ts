@@ -23,10 +23,11 @@ import { guardBroker } from "./broker-guard.ts";
 import { guardBrokerPool } from "./broker-pool-guard.ts";
 import { guardConsumerGroup } from "./consumer-group-guard.ts";
 import { guardConnection } from "./connection-guard.ts";
+import { guardLeaders } from "./leader-guard.ts";
 import { guardEncoder } from "./encoder-guard.ts";
 import { guardRequestQueue } from "./request-queue-guard.ts";
 import { guardStoppedRunner } from "./stopped-runner-guard.ts";
-import { ensureTopics, largestRecordBytes, missingTopics, partitionCount } from "./topics.ts";
+import { ensureTopics, findTopics, largestRecordBytes, missingTopics } from "./topics.ts";
 
 const CHECK_TIMEOUT_MS = 3_000;
 const QUICK = {
@@ -61,6 +62,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
   guardStoppedRunner();
   guardBroker();
   guardBrokerPool();
+  guardLeaders();
   guardConsumerGroup();
   const now = options.monotonic ?? (() => performance.now());
   const untilMs = now() + OPEN_WITHIN_MS;
@@ -111,6 +113,7 @@ class KafkaBackedLog implements KafkaLog {
   readonly #sockets = new OpenSockets();
   #refresher: NodeJS.Timeout | null = null;
   #partitions: number;
+  #toldLeaderless = "";
   #closed = false;
 
   constructor(options: KafkaLogOptions) {
@@ -272,8 +275,22 @@ class KafkaBackedLog implements KafkaLog {
   }
 
   async #refreshPartitions(): Promise<void> {
-    const count = await partitionCount(this.#admin, this.#topicNames());
+    const { partitions, leaderless } = await findTopics(
+      this.#admin,
+      this.#topicNames(),
+      this.#partitions,
+    );
     // Partitions are never taken away; a broker that lags behind may still tell of fewer.
-    this.#partitions = Math.max(this.#partitions, count);
+    this.#partitions = Math.max(this.#partitions, partitions);
+    this.#tellOf(leaderless);
+  }
+
+  #tellOf(leaderless: readonly string[]): void {
+    const told = leaderless.join(" ");
+    if (told === this.#toldLeaderless) return;
+    this.#toldLeaderless = told;
+    const { logger } = this.#options;
+    if (told === "") logger.info({}, "log.leaders_are_back");
+    else logger.error({ partitions: leaderless }, "log.partitions_without_leader");
   }
 }

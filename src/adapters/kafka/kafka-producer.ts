@@ -9,6 +9,7 @@ import {
   topicName,
   type KafkaLogOptions,
 } from "./kafka-options.ts";
+import { wasHandedOver } from "./handed-over.ts";
 import { refusalOf, type PartitionAnswer } from "./produce-answers.ts";
 import { settledWithin } from "./settled-within.ts";
 
@@ -17,8 +18,13 @@ const MAX_BATCH_BYTES = 512 * 1024;
 const MAX_BATCH_RECORDS = 500;
 const DRAIN_TIMEOUT_MS = 5_000;
 
-/** By topic and partition: the offset of the next of its records, or why they are not there. */
-type Answers = Map<string, number | LogError>;
+/** What came of a batch, by topic and partition. */
+interface Outcome {
+  /** The offset of the next of its records, or why they are not there. */
+  readonly answers: Map<string, number | LogError>;
+  /** Those that were in a request. */
+  readonly handedOver: Set<string>;
+}
 type NamedAnswer = PartitionAnswer & { readonly topicName: string };
 
 /** What the brokers have, which may be more than was asked for. */
@@ -89,14 +95,28 @@ export class KafkaProducer implements AsyncDisposable {
     return positionsOf(await this.#appendInTurn(chunks, placed.length));
   }
 
-  /** One after the other: batches that fly together may land in another order. What is behind one that failed is not sent. */
+  /**
+   * One after the other: batches that fly together may land in another order. What is behind one that failed is not sent, nor
+   * what is behind one that its partition did not take, to that partition.
+   */
   async #appendInTurn(
     chunks: readonly (readonly PlacedRecord[])[],
     recordCount: number,
   ): Promise<readonly Appended[]> {
     const appended: Appended[] = [];
+    const refusals = new Map<string, LogError>();
     try {
-      for (const part of chunks) appended.push(...(await this.#accumulator.append(part)));
+      for (const part of chunks) {
+        const before = part.map(({ topic, partition }) => refusals.get(slotOf(topic, partition)));
+        const open = part.filter((_, index) => before[index] === undefined);
+        const answers = (open.length === 0 ? [] : await this.#accumulator.append(open)).values();
+        for (const [index, record] of part.entries()) {
+          const answer = before[index] ?? answers.next().value!;
+          if (answer instanceof LogError)
+            refusals.set(slotOf(record.topic, record.partition), answer);
+          appended.push(answer);
+        }
+      }
     } catch (error) {
       if (appended.length === 0 || !(error instanceof LogError)) throw error;
       while (appended.length < recordCount) appended.push(error);
@@ -130,29 +150,44 @@ export class KafkaProducer implements AsyncDisposable {
     const slots = records.map(({ topic, partition }) =>
       slotOf(topicName(topicPrefix, topic), partition),
     );
-    const answers: Answers = new Map();
-    let failure: unknown = new Error("no broker answered for its partition");
+    const outcome: Outcome = { answers: new Map(), handedOver: new Set() };
+    const { answers, handedOver } = outcome;
+    let failure: unknown = null;
     try {
-      await this.#produce(records, answers);
+      await this.#produce(records, slots, outcome);
       // What has another leader since, one that had answered by then, is in none of the client's own tries.
-      const left = records.filter((_, index) => !answers.has(slots[index]!));
-      if (left.length > 0) await this.#produce(left, answers);
+      const left = [...records.keys()].filter((index) => !answers.has(slots[index]!));
+      if (left.length > 0)
+        await this.#produce(
+          left.map((index) => records[index]!),
+          left.map((index) => slots[index]!),
+          outcome,
+        );
     } catch (error) {
       failure = error;
     }
-    let unanswered: LogError | null = null;
     return records.map(({ partition }, index) => {
       const slot = slots[index]!;
-      const answer = answers.get(slot) ?? (unanswered ??= unconfirmed(maybeSent(), failure));
+      let answer = answers.get(slot);
+      if (answer === undefined) {
+        answer = unanswered(slot, handedOver.has(slot) && maybeSent(), failure);
+        answers.set(slot, answer);
+      }
       if (answer instanceof LogError) return answer;
       answers.set(slot, answer + 1);
       return { partition, offset: answer };
     });
   }
 
-  async #produce(records: readonly PlacedRecord[], answers: Answers): Promise<void> {
+  /** `slots` are those of the records. @throws what the client throws: some may have been answered for before */
+  async #produce(
+    records: readonly PlacedRecord[],
+    slots: readonly string[],
+    { answers, handedOver }: Outcome,
+  ): Promise<void> {
     const messages = new Map<Topic, Message[]>();
-    for (const { topic, key, value, partition } of records) {
+    const firsts = new Map<string, Message>();
+    for (const [index, { topic, key, value, partition }] of records.entries()) {
       const message = {
         key,
         partition,
@@ -161,23 +196,28 @@ export class KafkaProducer implements AsyncDisposable {
       const list = messages.get(topic);
       if (list === undefined) messages.set(topic, [message]);
       else list.push(message);
+      if (!firsts.has(slots[index]!)) firsts.set(slots[index]!, message);
     }
-    const results = await this.#producer.sendBatch({
-      acks: ALL_REPLICAS,
-      timeout: 2_500,
-      topicMessages: [...messages].map(([topic, list]) => ({
-        topic: topicName(this.#options.topicPrefix, topic),
-        messages: list,
-      })),
-    });
-    for (const { topicName: name, ...answer } of results as readonly NamedAnswer[]) {
-      const slot = slotOf(name, answer.partition);
-      // Sent again to a new leader that refuses them, they are with the last one all the same.
-      if (typeof answers.get(slot) === "number") continue;
-      answers.set(
-        slot,
-        answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),
-      );
+    try {
+      const results = await this.#producer.sendBatch({
+        acks: ALL_REPLICAS,
+        timeout: 2_500,
+        topicMessages: [...messages].map(([topic, list]) => ({
+          topic: topicName(this.#options.topicPrefix, topic),
+          messages: list,
+        })),
+      });
+      for (const { topicName: name, ...answer } of results as readonly NamedAnswer[]) {
+        const slot = slotOf(name, answer.partition);
+        // Sent again to a new leader that refuses them, they are with the last one all the same.
+        if (typeof answers.get(slot) === "number") continue;
+        answers.set(
+          slot,
+          answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),
+        );
+      }
+    } finally {
+      for (const [slot, first] of firsts) if (wasHandedOver(first)) handedOver.add(slot);
     }
   }
 
@@ -207,6 +247,16 @@ function unconfirmed(maybeSent: boolean, cause: unknown): LogError {
   return maybeSent
     ? new LogError("log_outcome_unknown", "the log did not confirm the write", { cause })
     : new LogError("log_unavailable", "the log cannot be reached; not written", { cause });
+}
+
+/** Why nobody has answered for a partition. `failure`: what the client gave up for, null where it left the partition out. */
+function unanswered(slot: string, maybeSent: boolean, failure: unknown): LogError {
+  if (failure !== null) return unconfirmed(maybeSent, failure);
+  const cause = new Error(`no broker answered for ${slot}`);
+  if (maybeSent) return unconfirmed(true, cause);
+  return new LogError("log_unavailable", `${slot} has no leader that can be reached; not written`, {
+    cause,
+  });
 }
 
 /** @throws {LogError} that of the first record that is not there, with the positions of the others */

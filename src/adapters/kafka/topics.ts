@@ -1,4 +1,4 @@
-import type { Admin, ITopicConfig } from "kafkajs";
+import type { Admin, ITopicConfig, ITopicMetadata } from "kafkajs";
 import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { checkReplicas, checkSettings, describeTopics } from "./check-topics.ts";
@@ -96,14 +96,14 @@ export async function ensureTopics(
   const names = specs.map(({ name }) => name);
   // Another process may make them at the same moment: that is fine.
   if (missing.length > 0) await makeTopics(admin, missing);
-  const found = await waitForPartitions(admin, names, 1);
+  const found = await waitForPartitions(admin, names, 1, (name) => !existing.has(name));
   // All topics get the same count: partition p of one belongs with p of all.
   const counts = [...found.values()].map(({ partitions }) => partitions);
   const wanted = Math.max(options.partitions, ...counts);
   const small = names.filter((name) => (found.get(name)?.partitions ?? 0) < wanted);
   if (small.length > 0) {
     await growTopics(admin, small, wanted, logger);
-    await waitForPartitions(admin, names, wanted);
+    await waitForPartitions(admin, names, wanted, (name) => small.includes(name));
   }
   const checked = specs
     .filter(({ name }) => existing.has(name))
@@ -116,18 +116,45 @@ export async function ensureTopics(
   await checkSettings(admin, checked, logger);
 }
 
-/** The partition count that holds for all topics: the smallest, while some are still being grown. */
-export async function partitionCount(admin: Admin, names: readonly string[]): Promise<number> {
+export interface TopicsFound {
+  /**
+   * The partition count that holds for all topics: the smallest, while some are still being grown. One beyond `known` counts
+   * once it has a leader, and all before it.
+   */
+  readonly partitions: number;
+  /** `topic/partition`, as brokers name it. */
+  readonly leaderless: readonly string[];
+}
+
+/** @throws {LogError} `log_unavailable` when a topic has no partition with a leader */
+export async function findTopics(
+  admin: Admin,
+  names: readonly string[],
+  known: number,
+): Promise<TopicsFound> {
   const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
-  for (const { name, partitions } of topics) {
-    const leaderless = partitions.find(({ leader }) => leader < 0);
-    if (leaderless !== undefined)
-      throw new LogError(
-        "log_unavailable",
-        `partition ${leaderless.partitionId} of ${name} has no leader`,
-      );
-  }
-  return Math.min(...topics.map(({ partitions }) => partitions.length));
+  for (const { name, partitions } of topics)
+    if (partitions.every(isLeaderless))
+      throw new LogError("log_unavailable", `no partition of ${name} has a leader`);
+  return {
+    partitions: Math.min(
+      ...topics.map(({ partitions }) => {
+        const numbers = partitions.filter(isLeaderless).map(({ partitionId }) => partitionId);
+        return Math.min(partitions.length, ...numbers.filter((number) => number >= known));
+      }),
+    ),
+    leaderless: leaderlessOf(topics),
+  };
+}
+
+function isLeaderless({ leader }: { readonly leader: number }): boolean {
+  return leader < 0;
+}
+
+function leaderlessOf(topics: readonly ITopicMetadata[]): readonly string[] {
+  return topics.flatMap(({ name, partitions }) =>
+    partitions.filter(isLeaderless).map(({ partitionId }) => `${name}/${partitionId}`),
+  );
 }
 
 export async function missingTopics(
@@ -203,14 +230,15 @@ interface FoundTopic {
 }
 
 /**
- * Every topic, once all have leaders that answer. New topics are known to some brokers before
+ * Every topic, once those that are new have leaders that answer. New topics are known to some brokers before
  * others, and leaders are named before they are ready: a record sent too early is refused and repeated with its
- * neighbours.
+ * neighbours. What was there before may have to do without some of its leaders.
  */
 async function waitForPartitions(
   admin: Admin,
   names: readonly string[],
   atLeast: number,
+  isNew: (name: string) => boolean,
 ): Promise<ReadonlyMap<string, FoundTopic>> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -218,7 +246,9 @@ async function waitForPartitions(
       const small = topics.find(({ partitions }) => partitions.length < atLeast);
       if (small !== undefined)
         throw new Error(`${small.name} has fewer than ${atLeast} partitions`);
-      await Promise.all(names.map((name) => admin.fetchTopicOffsets(name)));
+      const [leaderless] = leaderlessOf(topics.filter(({ name }) => isNew(name)));
+      if (leaderless !== undefined) throw new Error(`${leaderless} has no leader`);
+      await Promise.all(names.filter(isNew).map((name) => admin.fetchTopicOffsets(name)));
       return new Map(
         topics.map(({ name, partitions }) => [
           name,

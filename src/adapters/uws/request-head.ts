@@ -15,7 +15,12 @@ export interface ReadHead {
 const WITHOUT_BODY: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 const CLOSE_OPTION = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 
-/** The headers that say where a body ends, as they were met. */
+/** RFC 9110, section 5.6.2. */
+const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
+/** `uri-host [ ":" port ]` of RFC 9112, section 3.2, by the letters that RFC 3986 has for it. */
+const HOST = /^(?:\[[\w.~!$&'()*+,;=:%-]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
+
+/** The headers that say where a body ends and who is asked, as they were met. */
 interface Framing {
   contentLength: string | null;
   transferEncoding: string | null;
@@ -54,7 +59,11 @@ export function readHead(request: HttpRequest, remoteAddress: string): ReadHead 
   };
   const hasLength = contentLength !== null || WITHOUT_BODY.has(method);
   const mustClose = framing.closes || transferEncoding !== null || !hasLength;
-  return { head, mustClose, malformed: framingError(framing) };
+  return {
+    head,
+    mustClose,
+    malformed: TOKEN.test(method) ? framingError(framing) : "invalid method",
+  };
 }
 
 function note(framing: Framing, name: string, value: string): void {
@@ -69,6 +78,7 @@ function note(framing: Framing, name: string, value: string): void {
       break;
     case "host":
       framing.hosts += 1;
+      if (!HOST.test(value)) framing.malformed = "invalid Host";
       break;
     case "connection":
       framing.closes ||= CLOSE_OPTION.test(value);

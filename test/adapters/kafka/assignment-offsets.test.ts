@@ -38,3 +38,9 @@ test("what was committed is handed on as it is, or not at all", async () => {
   expect((await lookUp(7, 5, 10)).committed(topic, 3)).toEqual({ offset: 7, metadata: "" });
   expect((await lookUp(null, 5, 10)).committed(topic, 3)).toBeNull();
 });
+
+test("a partition whose leader did not answer is not known", async () => {
+  const answered = await lookUp(7, 5, 10);
+  expect(answered.isKnown(topic, 3)).toBe(true);
+  expect(answered.isKnown(topic, 4)).toBe(false);
+});

@@ -7,41 +7,58 @@ interface Asked {
 }
 
 const LEADER_NOT_AVAILABLE = 5;
-const partition = (partitionId: number, partitionErrorCode = 0) => ({
+const partition = (partitionId: number, leader = 1) => ({
   partitionId,
-  partitionErrorCode,
+  partitionErrorCode: leader < 0 ? LEADER_NOT_AVAILABLE : 0,
+  leader,
 });
-const ANSWER = {
+const answer = (topicErrorCode: number) => ({
   brokers: [{ nodeId: 1 }],
   topicMetadata: [
     { topic: "ours", topicErrorCode: 0, partitionMetadata: [partition(0)] },
     {
       topic: "another team's",
-      topicErrorCode: LEADER_NOT_AVAILABLE,
-      partitionMetadata: [partition(0, LEADER_NOT_AVAILABLE), partition(1)],
+      topicErrorCode,
+      partitionMetadata: [partition(0, -1), partition(1)],
     },
   ],
-};
+});
 
-test("a topic without a leader that nobody named keeps nobody from starting: not even the brokers could be counted", async () => {
+/** A broker that answers so when it is asked for metadata. */
+function aBroker(told: ReturnType<typeof answer>) {
   guardBroker();
   guardBroker();
   const Broker = createRequire(import.meta.url)("kafkajs/src/broker/index.js");
   const logger = { debug: () => {}, namespace: () => logger };
   const broker = new Broker({
     logger,
-    connectionPool: { send: ({ response }: Asked) => response.parse(ANSWER) },
+    connectionPool: { send: ({ response }: Asked) => response.parse(told) },
   });
   broker.lookupRequest = (_key: number, versions: { protocol: (at: object) => unknown }) =>
     versions.protocol({ version: 6 });
-  expect(await broker.metadata([])).toEqual({
+  return broker;
+}
+
+test("a topic without a leader that nobody named keeps nobody from starting: not even the brokers could be counted", async () => {
+  expect(await aBroker(answer(LEADER_NOT_AVAILABLE)).metadata([])).toEqual({
     brokers: [{ nodeId: 1 }],
     topicMetadata: [
       { topic: "ours", topicErrorCode: 0, partitionMetadata: [partition(0)] },
       { topic: "another team's", topicErrorCode: 0, partitionMetadata: [partition(1)] },
     ],
   });
-  await expect(broker.metadata(["another team's"])).rejects.toMatchObject({
-    type: "LEADER_NOT_AVAILABLE",
-  });
+});
+
+test("regression: a partition without a leader is told of as one beside those that have theirs: nothing was known of any", async () => {
+  const { topicMetadata } = await aBroker(answer(0)).metadata(["ours", "another team's"]);
+  expect(topicMetadata[1].partitionMetadata).toEqual([
+    { partitionId: 0, partitionErrorCode: 0, leader: -1 },
+    partition(1),
+  ]);
+});
+
+test("a topic that is still being made is asked for again", async () => {
+  await expect(
+    aBroker(answer(LEADER_NOT_AVAILABLE)).metadata(["another team's"]),
+  ).rejects.toMatchObject({ type: "LEADER_NOT_AVAILABLE" });
 });

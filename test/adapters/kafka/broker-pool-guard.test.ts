@@ -34,9 +34,10 @@ class FakeBroker {
     this.ended();
   }
 
-  async metadata() {
+  async metadata(topics: readonly string[]) {
     await this.held;
-    return { brokers: NODES, topicMetadata: [] };
+    const partitionMetadata = [{ leader: 1 }, { leader: topics.includes("leaderless") ? -1 : 2 }];
+    return { brokers: NODES, topicMetadata: [{ topic: topics[0], partitionMetadata }] };
   }
 }
 
@@ -46,6 +47,7 @@ function aPool(seedAt = NODES[0]) {
   const pool = new BrokerPool({
     connectionPoolBuilder: { build: async (address = seedAt) => ({ ...address }) },
     logger,
+    metadataMaxAge: 30_000,
   });
   pool.createBroker = (options: ConstructorParameters<typeof FakeBroker>[0]) =>
     new FakeBroker(options);
@@ -139,4 +141,17 @@ test("regression: when all brokers are lost while an answer is on its way, the l
   await refreshed;
   await pool.refreshMetadata(["t"]);
   expect(placedIn(pool)).toEqual(["1 1 one", "2 2 two"]);
+});
+
+test("while a partition has no leader, it is soon looked up again", async () => {
+  guardBrokerPool();
+  const pool = aPool();
+  const expiresInMs = () => pool.metadataExpireAt - Date.now();
+  await pool.connect();
+  await pool.refreshMetadata(["t"]);
+  expect(expiresInMs()).toBeGreaterThan(1_000);
+  await pool.refreshMetadata(["leaderless"]);
+  expect(expiresInMs()).toBeLessThanOrEqual(1_000);
+  await pool.refreshMetadata(["t"]);
+  expect(expiresInMs()).toBeGreaterThan(1_000);
 });

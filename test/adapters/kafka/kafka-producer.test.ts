@@ -1,5 +1,6 @@
 import type { Kafka, ProducerBatch, RecordMetadata } from "kafkajs";
 import { expect, test } from "vitest";
+import { markHandedOver } from "../../../src/adapters/kafka/handed-over.ts";
 import { WireWatch } from "../../../src/adapters/kafka/kafka-client.ts";
 import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
 import { KafkaProducer } from "../../../src/adapters/kafka/kafka-producer.ts";
@@ -68,18 +69,49 @@ test("regression: what the client left out of its requests is sent again, and no
   expect(partitionsAsked()).toEqual([[0, 1, 0, 2], [1]]);
 });
 
-test.each<[string, Send, string]>([
-  ["left out again", taken({}), "no broker answered for its partition"],
-  ["failed by itself", () => Promise.reject(new Error("gone")), "gone"],
+/** As when all of it was in a request whose answer was lost. */
+function handedOver(send: Send): Send {
+  return (batch) => {
+    const partitions = (batch.topicMessages ?? []).flatMap(({ messages }) =>
+      messages.map((message) => ({ messages: [message] })),
+    );
+    markHandedOver({ topicData: [{ partitions }] });
+    return send(batch);
+  };
+}
+const gone: Send = () => Promise.reject(new Error("gone"));
+
+test.each<[string, Send, Pick<LogError, "code" | "message">]>([
+  [
+    "left out again",
+    taken({}),
+    {
+      code: "log_unavailable",
+      message: "p.events/1 has no leader that can be reached; not written",
+    },
+  ],
+  [
+    "left out, and the client gave up",
+    gone,
+    { code: "log_unavailable", message: "the log cannot be reached; not written" },
+  ],
+  [
+    "sent, and the client gave up",
+    handedOver(gone),
+    { code: "log_outcome_unknown", message: "the log did not confirm the write" },
+  ],
+  [
+    "sent, and left out when it was sent again",
+    handedOver(taken({})),
+    { code: "log_outcome_unknown", message: "the log did not confirm the write" },
+  ],
 ])(
   "regression: a partition nobody answers for (%s) fails its own records alone: the whole call failed, for minutes",
-  async (_name, second, cause) => {
+  async (_name, second, error) => {
     const { producer } = aProducer(taken({ 0: 10, 2: 30 }), second);
     await using _ = producer;
-    const error = await producer.append(RECORDS).catch((thrown: unknown) => thrown as LogError);
-    expect(error).toMatchObject({
-      code: "log_outcome_unknown",
-      cause: { message: cause },
+    await expect(producer.append(RECORDS)).rejects.toMatchObject({
+      ...error,
       appended: [
         { partition: 0, offset: 10 },
         null,
@@ -89,6 +121,28 @@ test.each<[string, Send, string]>([
     });
   },
 );
+
+test("regression: what is behind records that their partition did not take is not sent there: the end of a large append was written without its beginning", async () => {
+  const refuses: Send = async () => [
+    { topicName: "p.events", partition: 0, errorCode: 19 },
+    { topicName: "p.events", partition: 1, errorCode: 0, baseOffset: "20" },
+  ];
+  const { producer, partitionsAsked } = aProducerWith(
+    { maxRecordBytes: 300_000 },
+    refuses,
+    taken({ 1: 21 }),
+  );
+  await using _ = producer;
+  const value = Buffer.alloc(250_000);
+  const records = [0, 1, 0, 1].map((partition): NewRecord => {
+    return { topic: "events", key: "k", partition, value };
+  });
+  await expect(producer.append(records)).rejects.toMatchObject({
+    code: "log_unavailable",
+    appended: [null, { partition: 1, offset: 20 }, null, { partition: 1, offset: 21 }],
+  });
+  expect(partitionsAsked()).toEqual([[0, 1], [1]]);
+});
 
 test("what one leader took and the next one refused, as the client sent it again, is taken", async () => {
   const refused = { topicName: "p.events", partition: 0, errorCode: 19 };

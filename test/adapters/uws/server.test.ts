@@ -249,6 +249,50 @@ describe("requests", () => {
   });
 
   test.each([
+    ["a name that nobody can have", "POST", "a b"],
+    ["a path", "POST", "a/b"],
+    ["a user", "POST", "u@x"],
+    ["two ports", "POST", "x:80:80"],
+    ["a port that is no number", "POST", "x:abc"],
+    ["half an address", "POST", "[::1"],
+    ["a broken escape", "POST", "x%zz"],
+    ["letters beyond ASCII", "POST", Buffer.from("é.com").toString("latin1")],
+    ["a method that is no token", "P@ST", "x"],
+    ["no method", "", "x"],
+  ])(
+    "regression: %s is refused with 400 and closed: it was taken as any other",
+    async (_what, method, host) => {
+      await using rig = await serverRig();
+      const answer = await exchangeRaw(rig.server.port, [
+        `${method} /in/${TOKEN} HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 5\r\n\r\nhello`,
+      ]);
+      expect([answer.status, answer.closed]).toEqual([400, true]);
+      expect(rig.serverMetrics.malformedReasons).toEqual([
+        host === "x" ? "invalid method" : "invalid Host",
+      ]);
+      expect(rig.log.records).toHaveLength(0);
+    },
+  );
+
+  test.each([
+    "",
+    "x:",
+    "x:8080",
+    "[::1]:80",
+    "[fe80::1%25eth0]",
+    "a,b;c_d.example.",
+    "%41.example",
+  ])("the Host %j is one", async (host) => {
+    await using rig = await serverRig();
+    const answer = await exchangeRaw(
+      rig.server.port,
+      [`POST /in/${TOKEN} HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 5\r\n\r\nhello`],
+      { until: isWholeAnswer },
+    );
+    expect(answer.status).toBe(200);
+  });
+
+  test.each([
     ["Content-Length: 5\r\nContent-Length: 6", "5, then 6"],
     ["Content-Length: -1", "negative"],
     ["Content-Length: 0x5", "hexadecimal"],

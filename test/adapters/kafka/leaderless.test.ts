@@ -1,0 +1,149 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
+import { TOPICS, type Log, type LogError, type LogRecord } from "../../../src/domain/log.ts";
+import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
+import { freshPrefix, openTestKafkaLog } from "../../support/stores/kafka-harness.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const started: LocalKafka | Error = await startLocalKafka(3).catch((error: Error) => error);
+const PARTITIONS = 6;
+const DEADLINE_MS = 60_000;
+
+/** Numbers of the partitions, by whether all topics' ones have a leader. */
+async function partitionsBy(kafka: LocalKafka, prefix: string, gone: number) {
+  const admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
+  await admin.connect();
+  const { topics } = await admin.fetchTopicMetadata({
+    topics: TOPICS.map((topic) => prefix + topic),
+  });
+  await admin.disconnect();
+  const ledBy = (name: string) =>
+    topics
+      .find((topic) => topic.name === prefix + name)!
+      .partitions.filter(({ leader }) => leader === gone)
+      .map(({ partitionId }) => partitionId);
+  const numbers = Array.from({ length: PARTITIONS }, (_, number) => number);
+  return {
+    events: numbers.filter((number) => ledBy("events").includes(number)),
+    whole: numbers.filter((number) => TOPICS.every((topic) => !ledBy(topic).includes(number))),
+  };
+}
+
+const record = (text: string, partition: number) =>
+  ({ topic: "events", key: "k", partition, value: Buffer.from(text) }) as const;
+
+describe.skipIf(started instanceof Error && skipOrFail("three local Kafka brokers", started))(
+  "regression: partitions whose only broker is gone: all others stood still as well until it was back, writing and reading",
+  { timeout: DEADLINE_MS * 3 },
+  () => {
+    const kafka = started as LocalKafka;
+    afterAll(() => kafka[Symbol.asyncDispose]());
+
+    /** Texts that a group has read. */
+    const reading = async (log: Log) => {
+      const seen: LogRecord[] = [];
+      const errors: Error[] = [];
+      const consumer = await log.consume({
+        group: "g",
+        topics: ["events"],
+        onAssigned: async () => {},
+        onRevoked: async () => {},
+        onRecords: (_partition, _topic, records) => void seen.push(...records),
+        onError: (error) => void errors.push(error),
+      });
+      const texts = () => seen.map(({ value }) => Buffer.from(value).toString());
+      return { consumer, errors, texts };
+    };
+
+    test("the others are written and read, by those that run and by those that start meanwhile, and nothing is lost when it is back", async () => {
+      const topicPrefix = freshPrefix();
+      const options = { topicPrefix, partitions: PARTITIONS, replicationFactor: 1 };
+      await using log = await openTestKafkaLog(kafka.brokers, options);
+      const { texts } = await reading(log);
+      const numbers = Array.from({ length: PARTITIONS }, (_, number) => number);
+      await log.append(numbers.map((number) => record(`before ${number}`, number)));
+      await waitFor("all", () => texts().length === PARTITIONS, DEADLINE_MS);
+      // The first listens for nobody else: it is the one that clients ask first.
+      const gone = 3;
+      const { events, whole } = await partitionsBy(kafka, topicPrefix, gone);
+      const led = numbers.filter((number) => !events.includes(number));
+      expect(events).not.toEqual([]);
+      expect(led).not.toEqual([]);
+
+      await kafka.kill(gone);
+      const mixed = async (text: string) => {
+        const error: LogError | null = await log
+          .append(numbers.map((number) => record(`${text} ${number}`, number)))
+          .then(
+            () => null,
+            (failure: LogError) => failure,
+          );
+        return error;
+      };
+      // Connections that ended in the middle are told of first.
+      await waitFor(
+        "a call of which the partitions with a leader are written",
+        async () => {
+          const error = await mixed("meanwhile");
+          return (
+            error?.code === "log_unavailable" &&
+            error.appended !== undefined &&
+            led.every((number) => error.appended![number] !== null)
+          );
+        },
+        DEADLINE_MS,
+      );
+      // From here on for as long as it is gone, also once the brokers have given it up.
+      const untilMs = performance.now() + 8_000;
+      let calls = 0;
+      while (performance.now() < untilMs) {
+        const error = await mixed(`call ${calls}`);
+        calls += 1;
+        expect(error).toMatchObject({ code: "log_unavailable" });
+        for (const number of numbers)
+          if (events.includes(number)) expect(error!.appended?.[number] ?? null).toBeNull();
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      const last = await mixed("last");
+      expect(led.every((number) => last!.appended![number] !== null)).toBe(true);
+      await waitFor(
+        "what was written",
+        () => led.every((number) => texts().includes(`last ${number}`)),
+        DEADLINE_MS,
+      );
+      await log.check();
+
+      // A process that starts meanwhile.
+      await using second = await openTestKafkaLog(kafka.brokers, options);
+      await second.append(led.map((number) => record(`second ${number}`, number)));
+      const other = await reading(second);
+      const seen = () => [...texts(), ...other.texts()];
+      await second.append(whole.map((number) => record(`third ${number}`, number)));
+      await waitFor(
+        "what was written by the second",
+        () =>
+          whole.every((number) => seen().includes(`third ${number}`)) &&
+          whole.every((number) => seen().includes(`second ${number}`)),
+        DEADLINE_MS,
+      );
+
+      await kafka.restart(gone);
+      await waitFor(
+        "a call of which all is written",
+        async () => (await mixed("after")) === null,
+        DEADLINE_MS,
+      );
+      await waitFor(
+        "all of it",
+        () => numbers.every((number) => seen().includes(`after ${number}`)),
+        DEADLINE_MS,
+      );
+      // What was refused as not written is not there.
+      for (const number of events) {
+        expect(seen()).not.toContain(`last ${number}`);
+        expect(seen()).toContain(`before ${number}`);
+      }
+    });
+  },
+);
