@@ -147,6 +147,8 @@ describe("deliveries through the started service", () => {
     });
     const deferred =
       facets.by_attempt_status.find(({ value }) => value === "rate_limited")?.count ?? 0;
+    // Those for which the limit left room at once have no row but their delivery's.
+    expect(deferred).toBeGreaterThanOrEqual(sent.length / 2);
     expect(deferred).toBeLessThanOrEqual(sent.length * 2);
   });
 

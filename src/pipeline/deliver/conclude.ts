@@ -76,7 +76,7 @@ export function concludeRateLimited(
   receiverUrl: string,
   dueAtMs: number,
   nowMs: number,
-): Conclusion {
+): Conclusion & { readonly followUp: FollowUp } {
   const end = withoutRequest(receiverUrl, "put off by the destination's rate limit", nowMs);
   return {
     attempt: rowOf(task, end, "rate_limited", dueAtMs),

@@ -11,6 +11,8 @@ import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
 /** Longer than this nothing waits in a lane. */
 export const MAX_WAIT_MS = 2_000;
 const CONFIG_RETRY_MS = 5_000;
+/** A shorter wait for the limit is the clock's grain, or that of the window. */
+const LEAST_LIMITED_MS = 10;
 /**
  * The pace assumed of a receiver once a probe has found it well: at the one it failed with, its backlog would take minutes. Where it
  * is slower its lane sees that at once, and where it is not well its circuit keeps all away.
@@ -48,6 +50,18 @@ export class LaneDeferrals {
     const stillMs = isItsOwn ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
     const waitMs = Math.max(MAX_WAIT_MS, Math.min(stillMs, this.#host.options.breaker.openMs));
     this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, waitMs));
+  }
+
+  /**
+   * As what a task goes on in its lane that waits there for the limit until `startAtMs`. It is recorded as the others that the limit
+   * puts off are, once: nothing but its row is written, and a next owner makes of that what would have waited in a delay tier.
+   */
+  limited(task: DeliveryTask, config: DestinationConfig, startAtMs: number): DeliveryTask {
+    const freeAtMs = Math.max(this.#host.clock.now(), task.dueAtMs);
+    if (task.limitedBy !== null || startAtMs - freeAtMs < LEAST_LIMITED_MS) return task;
+    const waiting = this.#host.limited(task, config, startAtMs);
+    this.#rateLimit.goesOnAs(task, waiting);
+    return waiting;
   }
 
   configUnavailable(task: DeliveryTask): void {

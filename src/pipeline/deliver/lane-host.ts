@@ -25,6 +25,8 @@ export interface LaneHost extends LimitsHost {
     reason: DeferralReason,
     dueAtMs: number,
   ): void;
+  /** Records that the limit keeps a task waiting in its lane; the answer is what waits. */
+  limited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask;
   hold(task: DeliveryTask): void;
   endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void;
   onCircuit(change: 1 | -1): void;

@@ -7,6 +7,7 @@ import { ExpectedTasks } from "./expected-tasks.ts";
 import { shiftLimit, startsOf } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { DeliveryOptions } from "./ports.ts";
+import type { PartitionLimits } from "./partition-limits.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 import type { StartedTry } from "./rate-limiter.ts";
 
@@ -34,12 +35,8 @@ export interface LimitsHost {
   readonly options: Pick<DeliveryOptions, "deliveryTimeoutMs">;
   /** Never goes back and never jumps, ms: what windows are measured by. */
   steadyNow(): number;
-  /** The last record of the destination in the `limits` log at the assignment. */
-  knownLimit(destinationId: string): LimitRecord | null;
-  /** What was kept at a former home of the endpoint has been written here. */
-  readonly areLimitsComplete: boolean;
-  /** As `knownLimit`, but waits for `areLimitsComplete`, so that what was kept at a former home counts as well. */
-  lateLimit(destinationId: string): Promise<LimitRecord | null>;
+  /** What the `limits` log knew at the assignment, and what has come there since from former homes. */
+  readonly limits: Pick<PartitionLimits, "get" | "areComplete" | "late">;
   /** When this owner began: a window of a second counts as used up then. Steady, ms. */
   readonly assignedAtMs: number;
   /** True once durable. */
@@ -68,7 +65,7 @@ export class LaneRateLimit {
   constructor(destinationId: string, host: LimitsHost) {
     this.#destinationId = destinationId;
     this.#host = host;
-    this.#known = this.#fromLog(host.knownLimit(destinationId));
+    this.#known = this.#fromLog(host.limits.get(destinationId));
     this.#hasLearned = this.#known !== null;
   }
 
@@ -122,9 +119,15 @@ export class LaneRateLimit {
     return slotMs;
   }
 
+  /** The task goes on as another: its slot is that one's. */
+  goesOnAs(task: DeliveryTask, next: DeliveryTask): void {
+    const claimMs = this.#claims.get(task);
+    if (claimMs !== undefined) this.#claims.set(next, claimMs);
+  }
+
   /** Slots given now would have to be given again. */
   #isIncomplete(limiter: RateLimiter): boolean {
-    return !this.#hasLearned && limiter.isPersistent && !this.#host.areLimitsComplete;
+    return !this.#hasLearned && limiter.isPersistent && !this.#host.limits.areComplete;
   }
 
   /**
@@ -259,7 +262,7 @@ export class LaneRateLimit {
    * has by then.
    */
   async #learnLate(): Promise<void> {
-    const late = this.#fromLog(await this.#host.lateLimit(this.#destinationId));
+    const late = this.#fromLog(await this.#host.limits.late(this.#destinationId));
     this.#hasLearned = true;
     if (late === null) return;
     this.#known = this.#known === null ? late : withEarlier(startsOf(late), this.#known);

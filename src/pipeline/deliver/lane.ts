@@ -99,8 +99,8 @@ export class Lane implements GateLane {
       return;
     }
     this.#host.onQueued(1);
-    if (startAtMs > nowMs) this.#waitFor(task, startAtMs - nowMs);
-    else this.#enqueue(task);
+    if (startAtMs <= nowMs) this.#enqueue(task);
+    else this.#waitFor(this.#deferrals.limited(task, config, startAtMs), startAtMs - nowMs);
   }
 
   /** The state of a persistent limit, for the next owner: once it is closed and no try is in flight any more. */

@@ -11,12 +11,12 @@ import { HeldTasks } from "./held-tasks.ts";
 import type { IntakeBudget } from "./intake-budget.ts";
 import { LaneSet } from "./lane-set.ts";
 import type { LaneHost } from "./lane-host.ts";
-import { KnownLimits } from "./known-limits.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
 import { writeOwned } from "./partition-writer.ts";
 import type { Ownership, WriteRecords } from "./partition-writer.ts";
 import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
+import { PartitionLimits } from "./partition-limits.ts";
 import { PendingWork } from "./pending-work.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
 import { runKeyOf } from "./run-ledger.ts";
@@ -36,16 +36,13 @@ export class PartitionLanes implements LaneHost {
   readonly assignedAtMs: number;
   readonly held: HeldTasks;
   readonly pending: PendingWork;
-  limits = new KnownLimits();
+  readonly limits: PartitionLimits;
   readonly #shared: SharedDelivery;
   readonly #partition: OwnedPartition;
   readonly #live: LiveTries;
   readonly #write: WriteRecords;
   readonly ownership: Ownership;
   readonly #lanes = new LaneSet(this);
-  /** Steady, ms. */
-  readonly #limitsCompleteAtMs: number;
-  readonly #awaitsRecoveries: boolean;
   #isOpen = false;
 
   constructor(
@@ -65,12 +62,7 @@ export class PartitionLanes implements LaneHost {
     this.options = shared.options;
     this.steadyNow = shared.steadyNow;
     this.assignedAtMs = shared.steadyNow();
-    // The first owner of a partition may be the new home of what others limited until now, and hear of it late.
-    const isFirst = partition.committed("attempts") === null;
-    const { takeoverWaitMs } = this.options;
-    this.#limitsCompleteAtMs = this.assignedAtMs + (isFirst ? takeoverWaitMs : 0);
-    // Where no other process has partitions it comes from this one's recoveries, however long they take.
-    this.#awaitsRecoveries = isFirst && takeoverWaitMs === 0;
+    this.limits = new PartitionLimits(shared, partition, this.assignedAtMs);
     this.#shared = shared;
     this.#partition = partition;
     this.#live = live;
@@ -143,23 +135,6 @@ export class PartitionLanes implements LaneHost {
     return this.#shared.lookUp(destinationId);
   }
 
-  knownLimit(destinationId: string): LimitRecord | null {
-    return this.limits.get(destinationId);
-  }
-
-  get areLimitsComplete(): boolean {
-    if (this.#awaitsRecoveries && this.#shared.recoveries.areUnderWay) return false;
-    return this.steadyNow() >= this.#limitsCompleteAtMs;
-  }
-
-  async lateLimit(destinationId: string): Promise<LimitRecord | null> {
-    const { logger } = this.#shared.ports;
-    if (this.#awaitsRecoveries) await this.#shared.recoveries.ended();
-    const waitMs = this.#limitsCompleteAtMs - this.steadyNow();
-    await this.limits.readOn({ partition: this.#partition, clock: this.clock, logger, waitMs });
-    return this.limits.get(destinationId);
-  }
-
   async writeLimit(record: LimitRecord, endpointId: string): Promise<boolean> {
     if (!this.mayStart()) return false;
     const records = [limitRecord(this.#partition, record, endpointId)];
@@ -202,6 +177,20 @@ export class PartitionLanes implements LaneHost {
     const limitedBy = reason === "early" ? task.limitedBy : null;
     const waiting = { ...task, deferrals: task.deferrals + 1, limitedBy, dueAtMs };
     this.pending.track(this.#moveOn(task, waiting, [taskRecord(waiting, nowMs)]));
+  }
+
+  limited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask {
+    const { metrics } = this.#shared.ports;
+    metrics.deferred("rate_limit");
+    const end = concludeRateLimited(task, config.receiverUrl, dueAtMs, this.clock.now());
+    const written = writeOwned(
+      this.#write,
+      this.ownership,
+      [endRecord(this.#partition, end)],
+      "soon",
+    ).then((positions) => positions !== null && metrics.attempted("rate_limited", null));
+    this.pending.track(written);
+    return followedBy({ ...task, limitedBy: paceOf(config) }, end.followUp);
   }
 
   hold(task: DeliveryTask): void {

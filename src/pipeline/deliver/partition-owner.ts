@@ -107,7 +107,7 @@ export class PartitionOwner {
     this.#isRecovered = true;
     this.#intake.fanouts = recovered.fanouts;
     this.#intake.tried = recovered.tried;
-    this.#lanes.limits = recovered.limits;
+    this.#lanes.limits.known = recovered.limits;
     await this.#moveLimits(recovered);
     if (!this.#closed) this.#lanes.held.count();
     void this.#openAfter(recovered);

@@ -16,8 +16,7 @@ it("regression: a deferral costs the same when a part of a long backlog has come
     clock: { now: () => nowMs },
     options: { deliveryTimeoutMs: 15_000 },
     steadyNow: () => nowMs,
-    knownLimit: () => null,
-    areLimitsComplete: true,
+    limits: { get: () => null, areComplete: true },
     assignedAtMs: nowMs - 60_000,
   } as unknown as LimitsHost;
   const limit = new LaneRateLimit("dst_1", host);
@@ -57,9 +56,7 @@ it.each([
       clock: { now: () => nowMs },
       options: { deliveryTimeoutMs: 15_000 },
       steadyNow: () => nowMs,
-      knownLimit: () => null,
-      areLimitsComplete: false,
-      lateLimit: () => late,
+      limits: { get: () => null, areComplete: false, late: () => late },
       assignedAtMs: nowMs,
       writeLimit: async () => true,
     } as unknown as LimitsHost;

@@ -53,6 +53,52 @@ describe("rate limit", () => {
     expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(2);
   });
 
+  it("regression: records also what waits for less than two seconds, once, and makes that try then: it waited in its lane without a row", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 2, rateLimitWindow: "second" });
+    await world.start();
+    await world.clock.advance(5_000);
+    for (let count = 0; count < 4; count += 1) world.ingest();
+    await world.clock.advance(10_000);
+    const limited = world.attempts().filter((row) => row.status === "rate_limited");
+    expect(limited).toHaveLength(2);
+    for (const row of limited) {
+      const tried = world.ended().get(`${row.eventId}|dst_1|event`)!;
+      expect(tried.attemptedAtMs - row.nextRetryAtMs!).toBeGreaterThanOrEqual(0);
+      expect(tried.attemptedAtMs - row.nextRetryAtMs!).toBeLessThan(100);
+      expect([tried.status, tried.tryNumber]).toEqual(["delivered", 1]);
+    }
+    // Nothing of them went through a delay tier: they had no other copy than the event.
+    expect(world.store.all("tasks")).toHaveLength(0);
+    expect(mostInAnyWindow(timesOf(world), 1_000)).toBe(2);
+    // Where the limit leaves room, nothing is recorded but the try.
+    for (let count = 0; count < 5; count += 1) {
+      world.ingest();
+      await world.clock.advance(600);
+    }
+    expect(world.attempts().filter((row) => row.status === "rate_limited")).toHaveLength(2);
+  });
+
+  it("what waits in its lane when its owner dies is made by the next one, at the time that its row said", async () => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+    world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "second" });
+    const first = await world.start("first");
+    await world.clock.advance(5_000);
+    for (let count = 0; count < 2; count += 1) world.ingest();
+    await world.clock.advance(200);
+    const limited = world.attempts().find((row) => row.status === "rate_limited");
+    expect(limited).toBeDefined();
+    void world.store.kill(first, 5);
+    await world.clock.advance(20);
+    await world.start("second");
+    await world.clock.until(() => world.ended().size === 2, MINUTE, 500);
+    const tried = world.ended().get(`${limited!.eventId}|dst_1|event`)!;
+    expect(tried.attemptedAtMs).toBeGreaterThanOrEqual(limited!.nextRetryAtMs! - 1);
+    expect([tried.status, tried.tryNumber]).toEqual(["delivered", 1]);
+    expect(mostInAnyWindow(timesOf(world), 1_000)).toBe(1);
+    expect(timesOf(world)).toHaveLength(2);
+  });
+
   it.each([
     ["second", 5, 1_000],
     ["minute", 20, MINUTE],
