@@ -5,6 +5,10 @@ interface PartitionMetadata {
   readonly leader: number;
 }
 type ByLeader = Readonly<Record<string, readonly number[]>>;
+interface TopicOffsets {
+  readonly topic: string;
+  readonly partitions: readonly unknown[];
+}
 interface Cluster {
   findTopicPartitionMetadata(topic: string): readonly PartitionMetadata[];
   findLeaderForPartitions: (
@@ -12,6 +16,10 @@ interface Cluster {
     topic: string,
     partitions: readonly (number | string)[],
   ) => ByLeader;
+  fetchTopicsOffset: (
+    this: Cluster,
+    topics: readonly { readonly topic: string }[],
+  ) => Promise<readonly TopicOffsets[]>;
   findBroker: (this: Cluster, wanted: { readonly nodeId: string | number }) => Promise<unknown>;
 }
 
@@ -25,12 +33,12 @@ const unreachable = new WeakMap<Cluster, Map<string, number>>();
  * kafkajs asks all leaders of what is to be written, or none: while one of them cannot be reached nothing is written, also
  * not to the partitions of the others, and a partition without a leader is asked for at a broker of the number -1. This
  * leaves both out, as kafkajs itself leaves out a partition that it does not know: callers see that they have no answer
- * for it. Safe to call again.
+ * for it. A topic of which all that was asked is left out stays in the answer, where kafkajs looks for it. Safe to call again.
  */
 export function guardLeaders(): void {
   const prototype = classToGuard("cluster/index.js") as Cluster | null;
   if (prototype === null) return;
-  const { findLeaderForPartitions, findBroker } = prototype;
+  const { findLeaderForPartitions, fetchTopicsOffset, findBroker } = prototype;
   prototype.findLeaderForPartitions = function guardedFindLeader(topic, partitions) {
     const leaders = new Map(
       this.findTopicPartitionMetadata(topic).map(({ partitionId, leader }) => [
@@ -45,6 +53,12 @@ export function guardLeaders(): void {
     const found = findLeaderForPartitions.call(this, topic, led);
     for (const leader of Object.keys(found)) probe(this, leader);
     return found;
+  };
+  prototype.fetchTopicsOffset = async function guardedFetchOffsets(topics) {
+    const found = await fetchTopicsOffset.call(this, topics);
+    const answered = new Set(found.map(({ topic }) => topic));
+    const without = new Set(topics.map(({ topic }) => topic).filter((name) => !answered.has(name)));
+    return [...found, ...[...without].map((topic) => ({ topic, partitions: [] }))];
   };
   prototype.findBroker = async function guardedFindBroker(wanted) {
     try {

@@ -62,3 +62,12 @@ test("a broker that can be reached, and fails otherwise, is asked on", async () 
   await expect(cluster.findBroker({ nodeId: "1" })).rejects.toThrow();
   expect(cluster.findLeaderForPartitions("t", [0])).toEqual({ 1: [0] });
 });
+
+test("regression: a topic of which no leader is known has no offsets: a consumer that had committed none there crashed time and again", async () => {
+  const cluster = aCluster(() => {});
+  expect(
+    await cluster.fetchTopicsOffset([
+      { topic: "t", partitions: [{ partition: 2 }], fromBeginning: true },
+    ]),
+  ).toEqual([{ topic: "t", partitions: [] }]);
+});
