@@ -17,28 +17,14 @@ const WARM_UP_MS = 3_000;
 const BUDGET_MS = 20_000;
 
 export async function measure(question: Question, repeat: number): Promise<Measured> {
-  const times: number[] = [];
-  let refused: string | null = null;
-  const ask = async (): Promise<number> => {
-    const askedAt = performance.now();
-    try {
-      await question.ask();
-    } catch (error) {
-      refused = error instanceof Error ? error.message : String(error);
-    }
-    return performance.now() - askedAt;
-  };
-  const warmUntil = performance.now() + WARM_UP_MS;
-  for (let run = 0; refused === null; run += 1) {
-    if (run >= WARM_UP_TIMES && performance.now() >= warmUntil) break;
-    const ms = await ask();
-    if (refused !== null) times.push(ms);
-  }
-  const startedAt = performance.now();
-  while (refused === null && times.length < repeat) {
-    times.push(await ask());
-    if (performance.now() - startedAt > BUDGET_MS) break;
-  }
+  const warmUp = await askAgain(
+    question,
+    (times, elapsedMs) => times >= WARM_UP_TIMES && elapsedMs >= WARM_UP_MS,
+  );
+  const { times, refused } =
+    warmUp.refused === null
+      ? await askAgain(question, (count, elapsedMs) => count >= repeat || elapsedMs > BUDGET_MS)
+      : warmUp;
   times.sort((a, b) => a - b);
   const at = (share: number): number =>
     times[Math.min(times.length - 1, Math.ceil(share * times.length) - 1)] ?? 0;
@@ -50,6 +36,26 @@ export async function measure(question: Question, repeat: number): Promise<Measu
     p99Ms: at(0.99),
     refused,
   };
+}
+
+/** Until it `isEnough`, or is refused; the times in ms. */
+async function askAgain(
+  question: Question,
+  isEnough: (times: number, elapsedMs: number) => boolean,
+): Promise<{ readonly times: number[]; readonly refused: string | null }> {
+  const times: number[] = [];
+  const startedAt = performance.now();
+  while (!isEnough(times.length, performance.now() - startedAt)) {
+    const askedAt = performance.now();
+    try {
+      await question.ask();
+    } catch (error) {
+      const refused = error instanceof Error ? error.message : String(error);
+      return { times: [performance.now() - askedAt], refused };
+    }
+    times.push(performance.now() - askedAt);
+  }
+  return { times, refused: null };
 }
 
 export function formatRow(result: Measured): string {
