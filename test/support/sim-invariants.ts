@@ -171,9 +171,9 @@ function checkDuplicates(story: Story, { requests, endedAt }: Facts, found: stri
       const first = firstOf.get(attempt);
       firstOf.set(attempt, atMs);
       if (first === undefined) continue;
-      const explained = story.disturbedAt.some(
-        (time) => time >= first - CROSSING_MS && time <= atMs,
-      );
+      // What the receiver saw then may have waited for its connection before.
+      const startedMs = first - CROSSING_MS - (story.plan.slowConnects ? SLOW_CONNECT_MS : 0);
+      const explained = story.disturbedAt.some((time) => time >= startedMs && time <= atMs);
       if (!explained) found.push(`I8: ${key} sent at ${first} and ${atMs}, undisturbed`);
     }
   }

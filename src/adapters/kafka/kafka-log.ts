@@ -275,11 +275,7 @@ class KafkaBackedLog implements KafkaLog {
   }
 
   async #refreshPartitions(): Promise<void> {
-    const { partitions, leaderless } = await findTopics(
-      this.#admin,
-      this.#topicNames(),
-      this.#partitions,
-    );
+    const { partitions, leaderless } = await findTopics(this.#admin, this.#topicNames());
     // Partitions are never taken away; a broker that lags behind may still tell of fewer.
     this.#partitions = Math.max(this.#partitions, partitions);
     this.#tellOf(leaderless);

@@ -259,9 +259,13 @@ function unanswered(slot: string, maybeSent: boolean, failure: unknown): LogErro
   });
 }
 
-/** @throws {LogError} that of the first record that is not there, with the positions of the others */
+/**
+ * @throws {LogError} that of the first record of which nobody knows whether it is there, else of the first that is not; with the
+ * positions of the others
+ */
 function positionsOf(appended: readonly Appended[]): readonly Position[] {
-  const refusal = appended.find((one) => one instanceof LogError);
+  const refusals = appended.filter((one) => one instanceof LogError);
+  const refusal = refusals.find(({ code }) => code === "log_outcome_unknown") ?? refusals[0];
   if (refusal === undefined) return appended as readonly Position[];
   throw new LogError(refusal.code, refusal.message, {
     cause: refusal.cause,

@@ -96,14 +96,16 @@ export async function ensureTopics(
   const names = specs.map(({ name }) => name);
   // Another process may make them at the same moment: that is fine.
   if (missing.length > 0) await makeTopics(admin, missing);
-  const found = await waitForPartitions(admin, names, 1, (name) => !existing.has(name));
+  const found = await waitForPartitions(admin, names, 1, (name) =>
+    existing.has(name) ? Infinity : 0,
+  );
   // All topics get the same count: partition p of one belongs with p of all.
   const counts = [...found.values()].map(({ partitions }) => partitions);
   const wanted = Math.max(options.partitions, ...counts);
   const small = names.filter((name) => (found.get(name)?.partitions ?? 0) < wanted);
   if (small.length > 0) {
     await growTopics(admin, small, wanted, logger);
-    await waitForPartitions(admin, names, wanted, (name) => small.includes(name));
+    await waitForPartitions(admin, names, wanted, (name) => found.get(name)?.partitions ?? 0);
   }
   const checked = specs
     .filter(({ name }) => existing.has(name))
@@ -117,33 +119,21 @@ export async function ensureTopics(
 }
 
 export interface TopicsFound {
-  /**
-   * The partition count that holds for all topics: the smallest, while some are still being grown. One beyond `known` counts
-   * once it has a leader, and all before it.
-   */
+  /** The partition count that holds for all topics: the smallest, while some are still being grown. */
   readonly partitions: number;
   /** `topic/partition`, as brokers name it. */
   readonly leaderless: readonly string[];
 }
 
 /** @throws {LogError} `log_unavailable` when a topic has no partition with a leader */
-export async function findTopics(
-  admin: Admin,
-  names: readonly string[],
-  known: number,
-): Promise<TopicsFound> {
+export async function findTopics(admin: Admin, names: readonly string[]): Promise<TopicsFound> {
   const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
   for (const { name, partitions } of topics)
     if (partitions.every(isLeaderless))
       throw new LogError("log_unavailable", `no partition of ${name} has a leader`);
   return {
-    partitions: Math.min(
-      ...topics.map(({ partitions }) => {
-        const numbers = partitions.filter(isLeaderless).map(({ partitionId }) => partitionId);
-        return Math.min(partitions.length, ...numbers.filter((number) => number >= known));
-      }),
-    ),
-    leaderless: leaderlessOf(topics),
+    partitions: Math.min(...topics.map(({ partitions }) => partitions.length)),
+    leaderless: topics.flatMap((topic) => leaderlessOf(topic)),
   };
 }
 
@@ -151,10 +141,11 @@ function isLeaderless({ leader }: { readonly leader: number }): boolean {
   return leader < 0;
 }
 
-function leaderlessOf(topics: readonly ITopicMetadata[]): readonly string[] {
-  return topics.flatMap(({ name, partitions }) =>
-    partitions.filter(isLeaderless).map(({ partitionId }) => `${name}/${partitionId}`),
-  );
+/** Those from this number on. */
+function leaderlessOf({ name, partitions }: ITopicMetadata, from = 0): readonly string[] {
+  return partitions
+    .filter((partition) => partition.partitionId >= from && isLeaderless(partition))
+    .map(({ partitionId }) => `${name}/${partitionId}`);
 }
 
 export async function missingTopics(
@@ -230,7 +221,7 @@ interface FoundTopic {
 }
 
 /**
- * Every topic, once those that are new have leaders that answer. New topics are known to some brokers before
+ * Every topic, once the partitions that are new have leaders that answer: those from `newFrom` on. New topics are known to some brokers before
  * others, and leaders are named before they are ready: a record sent too early is refused and repeated with its
  * neighbours. What was there before may have to do without some of its leaders.
  */
@@ -238,7 +229,7 @@ async function waitForPartitions(
   admin: Admin,
   names: readonly string[],
   atLeast: number,
-  isNew: (name: string) => boolean,
+  newFrom: (name: string) => number,
 ): Promise<ReadonlyMap<string, FoundTopic>> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -246,9 +237,10 @@ async function waitForPartitions(
       const small = topics.find(({ partitions }) => partitions.length < atLeast);
       if (small !== undefined)
         throw new Error(`${small.name} has fewer than ${atLeast} partitions`);
-      const [leaderless] = leaderlessOf(topics.filter(({ name }) => isNew(name)));
+      const [leaderless] = topics.flatMap((topic) => leaderlessOf(topic, newFrom(topic.name)));
       if (leaderless !== undefined) throw new Error(`${leaderless} has no leader`);
-      await Promise.all(names.filter(isNew).map((name) => admin.fetchTopicOffsets(name)));
+      const grown = topics.filter(({ name, partitions }) => newFrom(name) < partitions.length);
+      await Promise.all(grown.map(({ name }) => admin.fetchTopicOffsets(name)));
       return new Map(
         topics.map(({ name, partitions }) => [
           name,

@@ -24,6 +24,11 @@ export class ExpectedTasks {
     this.#forgetOld(nowMs);
   }
 
+  /** Whether it is one of them. */
+  has({ deferrals, dueAtMs }: DeliveryTask): boolean {
+    return deferrals > 0 && this.#expected.has(dueAtMs);
+  }
+
   /** The slot that the task has in the plan; null when it is not one of them. */
   take(task: DeliveryTask, nowMs: number): number | null {
     const expected = task.deferrals > 0 ? this.#expected.get(task.dueAtMs) : undefined;

@@ -2,14 +2,13 @@ import type { DestinationConfig } from "../../domain/destination.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { CircuitState } from "./circuit-breaker.ts";
 import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
+import { MAX_WAIT_MS } from "./lane-health.ts";
 import type { LaneHealth } from "./lane-health.ts";
 import type { LaneHost } from "./lane-host.ts";
 import { mostInFlight } from "./lane-places.ts";
 import type { LaneRateLimit } from "./lane-rate-limit.ts";
 import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
 
-/** Longer than this nothing waits in a lane. */
-export const MAX_WAIT_MS = 2_000;
 const CONFIG_RETRY_MS = 5_000;
 /** A shorter wait for the limit is the clock's grain, or that of the window. */
 const LEAST_LIMITED_MS = 10;

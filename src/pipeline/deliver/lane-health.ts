@@ -6,6 +6,11 @@ import { isSuccess } from "./conclude.ts";
 import { LanePace } from "./lane-pace.ts";
 import type { DeliveryOptions, Reply } from "./ports.ts";
 
+/** Longer than this nothing waits in a lane. */
+export const MAX_WAIT_MS = 2_000;
+/** However slow the lane is thought to be. */
+const ALWAYS_TAKEN = 500;
+
 /** When a try started: how often the destination had been changed, and how many tries were in flight, with it. */
 export interface StartedFor {
   readonly changes: number;
@@ -53,8 +58,10 @@ export class LaneHealth {
     return this.#breaker.isOpen;
   }
 
-  get perSecond(): number {
-    return this.#pace.perSecond(this.#concurrency.value);
+  /** Tries that may wait for their turn: those of two seconds at its pace. */
+  get mostWaiting(): number {
+    const perSecond = this.#pace.perSecond(this.#concurrency.value);
+    return Math.max(ALWAYS_TAKEN, (perSecond * MAX_WAIT_MS) / 1_000);
   }
 
   /** For what is put off: see `LanePace`. */

@@ -119,6 +119,11 @@ export class LaneRateLimit {
     return slotMs;
   }
 
+  /** Not due yet, and without a slot that is kept for it. */
+  isTooEarly(task: DeliveryTask, nowMs: number): boolean {
+    return this.#limiter !== null && task.dueAtMs > nowMs && !this.#expected.has(task);
+  }
+
   /** The task goes on as another: its slot is that one's. */
   goesOnAs(task: DeliveryTask, next: DeliveryTask): void {
     const claimMs = this.#claims.get(task);

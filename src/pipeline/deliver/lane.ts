@@ -1,7 +1,7 @@
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import { LaneDeferrals, MAX_WAIT_MS } from "./lane-deferrals.ts";
-import { LaneHealth } from "./lane-health.ts";
+import { LaneDeferrals } from "./lane-deferrals.ts";
+import { LaneHealth, MAX_WAIT_MS } from "./lane-health.ts";
 import type { StartedFor } from "./lane-health.ts";
 import { LanePlaces } from "./lane-places.ts";
 import { LaneQueue } from "./lane-queue.ts";
@@ -14,7 +14,6 @@ import { scheduleAwake } from "./schedule-awake.ts";
 import type { GateLane } from "./send-gate.ts";
 
 const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
-const ALWAYS_TAKEN = 500; // However slow the lane is thought to be.
 const NOTHING = new Uint8Array(0);
 
 /**
@@ -59,7 +58,6 @@ export class Lane implements GateLane {
     return this.#health.isCircuitOpen;
   }
 
-  /** Nothing waits, and nothing is underway. */
   get isEmpty(): boolean {
     return this.queued === 0 && this.inFlight === 0;
   }
@@ -88,19 +86,15 @@ export class Lane implements GateLane {
     if (task.dueAtMs > nowMs + MAX_WAIT_MS)
       return this.#host.putOff(task, config, "early", task.dueAtMs);
     if (this.#refusedByCircuit(task, config)) return;
-    if (this.#isFull(task.event.body)) {
-      this.#deferrals.laneFull(task, config);
-      return;
-    }
+    if (this.#isFull(task.event.body)) return this.#deferrals.laneFull(task, config);
+    if (this.#rateLimit.isTooEarly(task, nowMs)) return this.#offerWhenDue(task, config, nowMs);
     const latestMs = nowMs + MAX_WAIT_MS;
     const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs), latestMs);
-    if (startAtMs > latestMs) {
-      this.#host.putOff(task, config, "rate_limit", startAtMs);
-      return;
-    }
+    if (startAtMs > latestMs) return this.#host.putOff(task, config, "rate_limit", startAtMs);
     this.#host.onQueued(1);
-    if (startAtMs <= nowMs) this.#enqueue(task);
-    else this.#waitFor(this.#deferrals.limited(task, config, startAtMs), startAtMs - nowMs);
+    if (startAtMs <= nowMs) return this.#enqueue(task);
+    const waiting = this.#deferrals.limited(task, config, startAtMs);
+    this.#waitFor(waiting, startAtMs - nowMs, () => this.#enqueue(waiting));
   }
 
   /** The state of a persistent limit, for the next owner: once it is closed and no try is in flight any more. */
@@ -108,7 +102,6 @@ export class Lane implements GateLane {
     return this.#rateLimit.last();
   }
 
-  /** Starts what may start. */
   pump(): void {
     if (this.#pumping) return;
     this.#pumping = true;
@@ -142,10 +135,19 @@ export class Lane implements GateLane {
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
   }
 
-  #waitFor(task: DeliveryTask, delayMs: number): void {
+  /** The limit is asked at its time: a start that was claimed ahead would hold back all that comes before it. */
+  #offerWhenDue(task: DeliveryTask, config: DestinationConfig, nowMs: number): void {
+    this.#host.onQueued(1);
+    this.#waitFor(task, task.dueAtMs - nowMs, () => {
+      this.#host.onQueued(-1);
+      this.offer(task, this.#rateLimit.config ?? config);
+    });
+  }
+
+  #waitFor(task: DeliveryTask, delayMs: number, then: () => void): void {
     const cancel = this.#host.clock.schedule(delayMs, () => {
       this.#queue.removeEarly(task);
-      this.#enqueue(task);
+      then();
     });
     this.#queue.pushEarly(task, cancel);
   }
@@ -158,9 +160,8 @@ export class Lane implements GateLane {
   }
 
   #isFull(more: Uint8Array = NOTHING): boolean {
-    if (this.#places.isFull(this.#queue.bytes, more)) return true;
-    const drainable = (this.#health.perSecond * MAX_WAIT_MS) / 1000;
-    return this.queued >= Math.max(ALWAYS_TAKEN, drainable);
+    const { mostWaiting } = this.#health;
+    return this.#places.isFull(this.#queue.bytes, more) || this.queued >= mostWaiting;
   }
 
   /** True when the circuit lets the task not through: it is then put off or, past its schedule, ended. */

@@ -144,6 +144,25 @@ test("regression: what is behind records that their partition did not take is no
   expect(partitionsAsked()).toEqual([[0, 1], [1]]);
 });
 
+test("regression: of a call of which one record is not written and another may be, that is told: it was called not written", async () => {
+  const answers: Send = async (batch) => {
+    await handedOver(taken({}))({
+      ...batch,
+      topicMessages: (batch.topicMessages ?? []).map(({ topic, messages }) => ({
+        topic,
+        messages: messages.filter(({ partition }) => partition === 1),
+      })),
+    });
+    return taken({ 2: 30 })(batch);
+  };
+  const { producer } = aProducer(answers, taken({}));
+  await using _ = producer;
+  await expect(producer.append(RECORDS)).rejects.toMatchObject({
+    code: "log_outcome_unknown",
+    appended: [null, null, null, { partition: 2, offset: 30 }],
+  });
+});
+
 test("what one leader took and the next one refused, as the client sent it again, is taken", async () => {
   const refused = { topicName: "p.events", partition: 0, errorCode: 19 };
   const all = taken({ 0: 10, 1: 20, 2: 30 });

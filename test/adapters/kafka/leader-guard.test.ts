@@ -1,20 +1,22 @@
 import { createRequire } from "node:module";
 import { afterEach, expect, test, vi } from "vitest";
 import { guardLeaders } from "../../../src/adapters/kafka/leader-guard.ts";
-import { protocolError, unreachableError } from "../../support/group-fake.ts";
+import { closedError, protocolError, unreachableError } from "../../support/group-fake.ts";
 
 afterEach(() => void vi.useRealTimers());
 
 /** Partition 0 is led by broker 1, partition 1 by broker 2, partition 2 by nobody, partition 3 by broker 2. */
 const LEADERS = [1, 2, -1, 2];
 
-function aCluster(connect: (nodeId: string) => void) {
-  vi.useFakeTimers({ toFake: ["performance"] });
+function aCluster(connect: (nodeId: string) => unknown) {
+  vi.useFakeTimers({ toFake: ["performance", "setTimeout", "clearTimeout"] });
   guardLeaders();
   guardLeaders();
   const Cluster = createRequire(import.meta.url)("kafkajs/src/cluster/index.js");
   const cluster = Object.create(Cluster.prototype);
   cluster.brokerPool = {
+    brokers: { 1: {}, 2: {} },
+    metadataExpireAt: 1,
     metadata: {
       topicMetadata: [
         {
@@ -37,22 +39,66 @@ test("a partition without a leader is left out, as one that is not known is", ()
   });
 });
 
-test("regression: what a broker leads that cannot be reached is left out, but for one try a second: nothing was written while it was away", async () => {
+test("regression: what a broker leads that cannot be reached is left out, and it is tried once a second until it can be: nothing was written while it was away", async () => {
   let isAway = true;
+  const tried: string[] = [];
   const cluster = aCluster((nodeId) => {
+    tried.push(nodeId);
     if (isAway && nodeId === "2") throw unreachableError("b2");
   });
   const found = () => cluster.findLeaderForPartitions("t", [0, 1, 2, 3]);
   await cluster.findBroker({ nodeId: "1" });
   await expect(cluster.findBroker({ nodeId: "2" })).rejects.toThrow("ECONNREFUSED");
   expect(found()).toEqual({ 1: [0] });
-  vi.advanceTimersByTime(1_000);
-  expect(found()).toEqual({ 1: [0], 2: [1, 3] });
-  // That was the one that tries.
+  await vi.advanceTimersByTimeAsync(3_500);
+  expect(tried).toEqual(["1", "2", "2", "2", "2"]);
   expect(found()).toEqual({ 1: [0] });
   isAway = false;
-  await cluster.findBroker({ nodeId: "2" });
+  await vi.advanceTimersByTimeAsync(1_000);
   expect(found()).toEqual({ 1: [0], 2: [1, 3] });
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(tried).toHaveLength(6);
+});
+
+test("a broker that the cluster has no more is not tried any more", async () => {
+  const tried: string[] = [];
+  const cluster = aCluster((nodeId) => {
+    tried.push(nodeId);
+    throw closedError();
+  });
+  await expect(cluster.findBroker({ nodeId: "2" })).rejects.toThrow("Closed connection");
+  delete cluster.brokerPool.brokers[2];
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(tried).toEqual(["2"]);
+});
+
+test("regression: offsets are told of those whose leaders answer: a new owner waited for all of them until the last was back", async () => {
+  const asked: unknown[] = [];
+  const listOffsets = async ({ topics }: { topics: readonly object[] }) => {
+    asked.push(topics);
+    return { responses: [{ topic: "t", partitions: [{ partition: 0, offset: "7" }] }] };
+  };
+  const cluster = aCluster((nodeId) => {
+    if (nodeId === "2") throw unreachableError("b2");
+    return { listOffsets };
+  });
+  const partitions = [0, 1, 2].map((partition) => ({ partition }));
+  expect(
+    await cluster.fetchTopicsOffset([{ topic: "t", partitions, fromBeginning: true }]),
+  ).toEqual([{ topic: "t", partitions: [{ partition: 0, offset: "7" }] }]);
+});
+
+test("regression: a partition that is not known makes the metadata old, once a second: records for one that another process had made were refused for half a minute", () => {
+  const cluster = aCluster(() => {});
+  const isOld = () => {
+    cluster.findLeaderForPartitions("t", [0, 7]);
+    const { metadataExpireAt } = cluster.brokerPool;
+    cluster.brokerPool.metadataExpireAt = 1;
+    return metadataExpireAt === null;
+  };
+  expect([isOld(), isOld()]).toEqual([true, false]);
+  vi.advanceTimersByTime(1_000);
+  expect(isOld()).toBe(true);
 });
 
 test("a broker that can be reached, and fails otherwise, is asked on", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { answer, OK, SimWorld } from "../../support/sim-world.ts";
+import { answer, FAIL, OK, SimWorld } from "../../support/sim-world.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -77,6 +77,33 @@ describe("rate limit", () => {
       await world.clock.advance(600);
     }
     expect(world.attempts().filter((row) => row.status === "rate_limited")).toHaveLength(2);
+  });
+
+  it("regression: a retry that is soon due keeps nothing waiting for which the limit has room: what came in between was made after it, up to one and a half seconds late", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 1_000, rateLimitWindow: "minute" });
+    const replies = [FAIL];
+    world.behaviours.set("dst_1", (request, nth) => (replies.shift() ?? OK)(request, nth));
+    await world.start();
+    await world.clock.advance(5_000);
+    world.ingest();
+    await world.clock.advance(100);
+    const [failed] = world.attempts();
+    const dueAtMs = failed!.nextRetryAtMs!;
+    // Its owner has it, and waits for its time.
+    await world.clock.advance(dueAtMs - world.clock.now() - 1_000);
+    for (let count = 0; count < 3; count += 1) {
+      world.ingest();
+      await world.clock.advance(100);
+    }
+    const rows = world.attempts().filter(({ eventId }) => eventId !== failed!.eventId);
+    expect(rows.map(({ status }) => status)).toEqual(["delivered", "delivered", "delivered"]);
+    for (const row of rows) expect(row.attemptedAtMs).toBeLessThan(dueAtMs - 500);
+    await world.clock.advance(5_000);
+    const last = world.ended().get(`${failed!.eventId}|dst_1|event`)!;
+    expect([last.status, last.tryNumber]).toEqual(["delivered", 2]);
+    expect(last.attemptedAtMs).toBeGreaterThanOrEqual(dueAtMs);
+    expect(last.attemptedAtMs).toBeLessThan(dueAtMs + 100);
   });
 
   it("what waits in its lane when its owner dies is made by the next one, at the time that its row said", async () => {
