@@ -18,15 +18,15 @@ import { makeSilentLogger } from "../../test/support/silent-logger.ts";
 import { drawLatencies } from "../lib/svg-rows.ts";
 import { fill } from "./fill.ts";
 import { ASKED_ORG } from "./generate.ts";
-import { makeQuestions } from "./questions.ts";
+import { makeQuestions, makeSearches } from "./questions.ts";
 import { formatRow, measure, type Measured } from "./measure.ts";
 import { recordBeside } from "./record-beside.ts";
 
 const USAGE = `tsx bench/events/main.ts [--events 1000000] [--days 10] [--dir DIR] [--skip-fill] [--bulk] [--repeat 20]
-  [--payload-bytes 400] [--beside 0] [--out bench/results/events.json]
+  [--payload-bytes 400] [--beside 0] [--by-match-count] [--out bench/results/events.json]
 Fills an embedded ClickHouse in DIR (kept) and asks every kind of question. --bulk leaves the indexes to the merge of
 the closed days at the end: the same store in half of the time. --beside records so many events a second into the last day
-while the questions are asked.`;
+while the questions are asked. --by-match-count asks for totals and facets of free texts that find more and more, instead.`;
 
 const { values } = parseArgs({
   options: {
@@ -37,6 +37,7 @@ const { values } = parseArgs({
     "payload-bytes": { type: "string" },
     beside: { type: "string", default: "0" },
     "skip-fill": { type: "boolean", default: false },
+    "by-match-count": { type: "boolean", default: false },
     bulk: { type: "boolean", default: false },
     out: { type: "string", default: "bench/results/events.json" },
     help: { type: "boolean", default: false },
@@ -127,22 +128,25 @@ async function main(): Promise<void> {
     // Asked as in the moment of its last event.
     const clock = { ...makeSystemClock(), now: () => endMs };
     const store = makeEventStoreReader(client, undefined, clock, lookups.ask);
-    const questions = makeQuestions(
-      makeEventQueries({ store, clock, destinationsOf: () => ({ kind: "missing" }) }),
-      {
-        page: (filter, offset) =>
-          store.page(
-            ASKED_ORG,
-            { ...filter, terms: filter.q === undefined ? [] : [filter.q] },
-            { offset, limit: 50 },
-          ),
-      },
-      {
-        eventIds: ids.map((row) => row.id),
-        field: { path: "id", value: sample?.value ?? "none" },
-        endMs,
-      },
-    );
+    const queries = makeEventQueries({ store, clock, destinationsOf: () => ({ kind: "missing" }) });
+    const questions = values["by-match-count"]
+      ? makeSearches(queries, endMs)
+      : makeQuestions(
+          queries,
+          {
+            page: (filter, offset) =>
+              store.page(
+                ASKED_ORG,
+                { ...filter, terms: filter.q === undefined ? [] : [filter.q] },
+                { offset, limit: 50 },
+              ),
+          },
+          {
+            eventIds: ids.map((row) => row.id),
+            field: { path: "id", value: sample?.value ?? "none" },
+            endMs,
+          },
+        );
     const measured: Measured[] = [];
     const perSecond = Number(values.beside);
     await using _recording =

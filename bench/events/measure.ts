@@ -8,6 +8,8 @@ export interface Measured {
   readonly p99Ms: number;
   /** Null, or how the question was refused (a time limit). */
   readonly refused: string | null;
+  /** Events that the answer counts; null where it counts none. */
+  readonly found: number | null;
 }
 
 const WARM_UP_TIMES = 2;
@@ -21,7 +23,7 @@ export async function measure(question: Question, repeat: number): Promise<Measu
     question,
     (times, elapsedMs) => times >= WARM_UP_TIMES && elapsedMs >= WARM_UP_MS,
   );
-  const { times, refused } =
+  const { times, refused, found } =
     warmUp.refused === null
       ? await askAgain(question, (count, elapsedMs) => count >= repeat || elapsedMs > BUDGET_MS)
       : warmUp;
@@ -35,6 +37,7 @@ export async function measure(question: Question, repeat: number): Promise<Measu
     p95Ms: at(0.95),
     p99Ms: at(0.99),
     refused,
+    found,
   };
 }
 
@@ -42,20 +45,29 @@ export async function measure(question: Question, repeat: number): Promise<Measu
 async function askAgain(
   question: Question,
   isEnough: (times: number, elapsedMs: number) => boolean,
-): Promise<{ readonly times: number[]; readonly refused: string | null }> {
+): Promise<{ readonly times: number[] } & Pick<Measured, "refused" | "found">> {
   const times: number[] = [];
+  let found: number | null = null;
   const startedAt = performance.now();
   while (!isEnough(times.length, performance.now() - startedAt)) {
     const askedAt = performance.now();
     try {
-      await question.ask();
+      found = foundBy(await question.ask());
     } catch (error) {
       const refused = error instanceof Error ? error.message : String(error);
-      return { times: [performance.now() - askedAt], refused };
+      return { times: [performance.now() - askedAt], refused, found: null };
     }
     times.push(performance.now() - askedAt);
   }
-  return { times, refused: null };
+  return { times, refused: null, found };
+}
+
+function foundBy(answer: unknown): number | null {
+  const { total, totalEvents } = (answer ?? {}) as {
+    readonly total?: number;
+    readonly totalEvents?: number;
+  };
+  return total ?? totalEvents ?? null;
 }
 
 export function formatRow(result: Measured): string {
@@ -63,5 +75,7 @@ export function formatRow(result: Measured): string {
     .map((ms) => ms.toFixed(1).padStart(9))
     .join("");
   const target = result.targetMs === null ? "" : `  target ${result.targetMs}`;
-  return `${result.name.padEnd(34)}${numbers} ms (p50 p95 p99)${target}${result.refused === null ? "" : `  refused: ${result.refused}`}`;
+  const found = result.found === null ? "" : `  ${result.found} events`;
+  const refused = result.refused === null ? "" : `  refused: ${result.refused}`;
+  return `${result.name.padEnd(34)}${numbers} ms (p50 p95 p99)${target}${found}${refused}`;
 }

@@ -64,3 +64,29 @@ export function makeQuestions(
     { name: "common q facets", targetMs: null, ask: () => facets({ q: COMMON_WORD }) },
   ];
 }
+
+/** Totals and facets of free texts by how much they find: from some ten thousand events to all of the organization. */
+export function makeSearches(queries: EventQueries, endMs: number): readonly Question[] {
+  const last = (hours: number) => ({ fromMs: endMs - hours * 3_600_000, toMs: endMs });
+  const searches: readonly (readonly [name: string, filter: EventFilter])[] = [
+    ["seldom q", { q: SELDOM_WORD }],
+    ["common q, an hour", { q: COMMON_WORD, ...last(1) }],
+    ["common q, ten hours", { q: COMMON_WORD, ...last(10) }],
+    ["common q, two days", { q: COMMON_WORD, ...last(48) }],
+    ["common q, four days", { q: COMMON_WORD, ...last(96) }],
+    ["common q, all days", { q: COMMON_WORD }],
+    ["q that all have, an hour", { q: "e", ...last(1) }],
+    ["q that all have, five hours", { q: "e", ...last(5) }],
+    ["q that all have, two days", { q: "e", ...last(48) }],
+    ["q that all have, all days", { q: "e" }],
+  ];
+  const page = { offset: 0, limit: 50 };
+  return searches.flatMap(([name, filter]) => [
+    {
+      name: `${name}: total`,
+      targetMs: null,
+      ask: () => queries.list(ASKED_ORG, filter, page, false),
+    },
+    { name: `${name}: facets`, targetMs: null, ask: () => queries.facets(ASKED_ORG, filter) },
+  ]);
+}
