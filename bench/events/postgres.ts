@@ -41,6 +41,8 @@ const INDEXES = [
 
 await using server = await startPostgres({ durable: true });
 const pool = new Pool({ connectionString: server.url });
+// The server is stopped at the end, and says so on connections that are being closed.
+pool.on("error", () => {});
 await pool.query("DROP TABLE IF EXISTS events, attempts");
 await pool.query(TABLES);
 
