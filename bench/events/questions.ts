@@ -22,8 +22,8 @@ export function makeQuestions(
   store: { readonly page: (filter: EventFilter, offset: number) => Promise<unknown> },
   known: Known,
 ): readonly Question[] {
-  const hour = { fromMs: known.endMs - 3_600_000, toMs: known.endMs };
-  const halfWeek = { fromMs: known.endMs - 3.5 * 86_400_000, toMs: known.endMs };
+  const hour = lastHours(known.endMs, 1);
+  const halfWeek = lastHours(known.endMs, 3.5 * 24);
   const page = { offset: 0, limit: 50 };
   let turn = 0;
   const someId = (): string => known.eventIds[(turn += 1) % known.eventIds.length]!;
@@ -67,7 +67,7 @@ export function makeQuestions(
 
 /** Totals and facets of free texts by how much they find: from some ten thousand events to all of the organization. */
 export function makeSearches(queries: EventQueries, endMs: number): readonly Question[] {
-  const last = (hours: number) => ({ fromMs: endMs - hours * 3_600_000, toMs: endMs });
+  const last = (hours: number) => lastHours(endMs, hours);
   const searches: readonly (readonly [name: string, filter: EventFilter])[] = [
     ["seldom q", { q: SELDOM_WORD }],
     ["common q, an hour", { q: COMMON_WORD, ...last(1) }],
@@ -89,4 +89,8 @@ export function makeSearches(queries: EventQueries, endMs: number): readonly Que
     },
     { name: `${name}: facets`, targetMs: null, ask: () => queries.facets(ASKED_ORG, filter) },
   ]);
+}
+
+function lastHours(endMs: number, hours: number): Pick<EventFilter, "fromMs" | "toMs"> {
+  return { fromMs: endMs - hours * 3_600_000, toMs: endMs };
 }

@@ -48,11 +48,11 @@ const ANSWER_WITHIN_MS = 3_000;
  * Three things that kafkajs cannot do on a cluster that is not all well. It begins with the first broker of the list and
  * goes on to the next one only when a connection fails: one that is frozen takes connections and answers nothing, a proxy with
  * nothing behind it closes them when it is asked, so they would be asked for ever. What it asks of topics fails when one
- * partition of any of them has no leader, and what it asks of the whole cluster when one of anybody's has none. And a batch fails as a whole, and is sent again as a whole, when
- * one partition takes nothing: for too few replicas, or by its rights.
+ * partition of any of them has no leader, and what it asks of the whole cluster when one of anybody's has none. And a batch
+ * fails as a whole, and is sent again as a whole, when one partition takes nothing: for too few replicas, or by its rights.
  * This takes a seed that does not answer, or closes, for one that does not connect, gives such a partition as one whose leader
- * is -1, or leaves it out where no topic is named, and hands out what was answered for each partition. What is produced is also encoded in one pass.
- * Safe to call again.
+ * is -1, or leaves it out where no topic is named, and hands out what was answered for each partition. What is produced is
+ * also encoded in one pass. Safe to call again.
  */
 export function guardBroker(): void {
   const prototype = classToGuard("broker/index.js") as BrokerMethods | null;

@@ -95,9 +95,8 @@ export function guardLeaders(): void {
       const awayBefore = stateOf(this).away.size;
       try {
         const found = await fetchTopicsOffset.call(this, topics);
-        const answered = new Set(found.map(({ topic }) => topic));
         const without = new Set(topics.map(({ topic }) => topic));
-        for (const topic of answered) without.delete(topic);
+        for (const { topic } of found) without.delete(topic);
         return [...found, ...[...without].map((topic) => ({ topic, partitions: [] }))];
       } catch (error) {
         // Those of the others are worth having.

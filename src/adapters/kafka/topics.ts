@@ -221,9 +221,9 @@ interface FoundTopic {
 }
 
 /**
- * Every topic, once the partitions that are new have leaders that answer: those from `newFrom` on. New topics are known to some brokers before
- * others, and leaders are named before they are ready: a record sent too early is refused and repeated with its
- * neighbours. What was there before may have to do without some of its leaders.
+ * Every topic, once the partitions that are new have leaders that answer: those from `newFrom` on. New topics are known to
+ * some brokers before others, and leaders are named before they are ready: a record sent too early is refused and repeated
+ * with its neighbours. What was there before may have to do without some of its leaders.
  */
 async function waitForPartitions(
   admin: Admin,
