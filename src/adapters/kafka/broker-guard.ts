@@ -36,7 +36,9 @@ interface ConnectionClosed extends Error {
   readonly broker: string;
 }
 interface BrokerMethods {
+  isConnected: (this: Broker) => boolean;
   connect: (this: Broker) => Promise<void>;
+  disconnect: (this: Broker) => Promise<void>;
   metadata: (this: Broker, topics?: readonly string[]) => Promise<unknown>;
   produce: (this: Broker, request: object) => Promise<unknown>;
 }
@@ -50,14 +52,15 @@ const ANSWER_WITHIN_MS = 3_000;
  * nothing behind it closes them when it is asked, so they would be asked for ever. What it asks of topics fails when one
  * partition of any of them has no leader, and what it asks of the whole cluster when one of anybody's has none. And a batch
  * fails as a whole, and is sent again as a whole, when one partition takes nothing: for too few replicas, or by its rights.
- * This takes a seed that does not answer, or closes, for one that does not connect, gives such a partition as one whose leader
+ * This takes one of which it is not known what it can do for one that is not connected, and one that does not answer that, or
+ * closes, for one that does not connect, gives such a partition as one whose leader
  * is -1, or leaves it out where no topic is named, and hands out what was answered for each partition. What is produced is
  * also encoded in one pass. Safe to call again.
  */
 export function guardBroker(): void {
   const prototype = classToGuard("broker/index.js") as BrokerMethods | null;
   if (prototype === null) return;
-  const { connect, metadata, produce } = prototype;
+  const { connect, disconnect, isConnected, metadata, produce } = prototype;
   prototype.connect = async function guardedConnect(this: Broker) {
     const isStranger = this.versions === null;
     const timer = setTimeout(() => {
@@ -71,6 +74,16 @@ export function guardBroker(): void {
     } finally {
       clearTimeout(timer);
     }
+  };
+  prototype.isConnected = function guardedIsConnected(this: Broker) {
+    return this.versions !== null && isConnected.call(this);
+  };
+  prototype.disconnect = function guardedDisconnect(this: Broker) {
+    // Whoever ends it waits for what is under way, the look-up of all metadata too: not for this question.
+    if (this.versions === null)
+      for (const { socket } of this.connectionPool.pool)
+        socket?.destroy(new Error("ended before it said what it can do"));
+    return disconnect.call(this);
   };
   prototype.metadata = function guardedMetadata(this: Broker, topics = []) {
     const told = topics.length > 0 ? withLeaderless : withoutFailures;

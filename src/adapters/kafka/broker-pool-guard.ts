@@ -1,3 +1,4 @@
+import { rememberAwayBrokers } from "./away-brokers.ts";
 import { classToGuard } from "./guard-class.ts";
 
 interface Address {
@@ -43,7 +44,8 @@ const LEADERLESS_MAX_AGE_MS = 1_000;
  * It also has no seed any more when all brokers were removed: if some come back with an answer that was on its way, nothing
  * can be asked ever after. And it begins again with the seed it ended with, however often: one that is frozen is not even
  * asked what it can do, which is known, so that nobody notices that it does not answer. Here the last one removed
- * remains the seed, and is asked anew; what was disconnected begins with the next of the list. Safe to call again.
+ * remains the seed, and is asked anew; what was disconnected begins with the next of the list. Brokers that are away are
+ * remembered. Safe to call again.
  */
 export function guardBrokerPool(): void {
   const prototype = classToGuard("cluster/brokerPool.js") as BrokerPoolMethods | null;
@@ -74,6 +76,7 @@ export function guardBrokerPool(): void {
     await disconnect.call(this);
     await this.createSeedBroker();
   };
+  rememberAwayBrokers(prototype);
 }
 
 function hasLeaderless({ metadata }: BrokerPool): boolean {

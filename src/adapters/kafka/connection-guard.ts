@@ -38,6 +38,9 @@ interface KafkaErrors {
   ) => Error;
 }
 
+/** Those that left a request unanswered for its whole time, until they have answered one. */
+const silent = new WeakSet<object>();
+
 const SIZE_BYTES = 4;
 const LISTENED_TO = ["data", "end", "error", "timeout"] as const;
 
@@ -89,13 +92,20 @@ export function guardConnection(): void {
   prototype.send = async function guardedSend(this: Connection, request) {
     const { socket } = this;
     try {
-      return await send.call(this, request);
+      const answer = await send.call(this, request);
+      silent.delete(this);
+      return answer;
     } catch (error) {
       // Of a connection that was made anew meanwhile it says nothing.
       if (this.socket !== socket || !isSilence(this, error)) throw error;
       throw close(this, error);
     }
   };
+}
+
+/** Whether the broker at its other end left a request unanswered for its whole time, and has answered none since. */
+export function hasFallenSilent(connection: object): boolean {
+  return silent.has(connection);
 }
 
 /** A broker answers in order: what waits behind a request that may take long (joining a group) says nothing of the broker. */
@@ -109,6 +119,7 @@ function isSilence({ requestQueue }: Connection, error: unknown): error is Reque
 function close(connection: Connection, { message }: RequestTimeout): Error {
   const { KafkaJSConnectionClosedError } = loadInternal("errors.js") as KafkaErrors;
   const closed = new KafkaJSConnectionClosedError(message, connection);
+  silent.add(connection);
   connection.rejectRequests(closed);
   connection.socket?.destroy();
   void connection.disconnect();

@@ -1,4 +1,4 @@
-import { ByteSlab } from "../../pipeline/log/byte-slab.ts";
+import { ByteSlab } from "../../domain/byte-slab.ts";
 import { classToGuard } from "./guard-class.ts";
 
 interface Encoder {

@@ -66,6 +66,8 @@ export function makeKafkaClient(
               { host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...ssl },
               opened,
             );
+      // Each write of one that still connects, and each end of one that was closed, leaves one: no leak to warn of.
+      socket.setMaxListeners(0);
       socket.setKeepAlive(true, KEEP_ALIVE_DELAY_MS);
       sockets.add(socket);
       socket.once("close", () => {

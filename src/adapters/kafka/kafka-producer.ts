@@ -1,6 +1,6 @@
 import type { Kafka, Message, Producer } from "kafkajs";
 import { LogError, type NewRecord, type Position, type Topic } from "../../domain/log.ts";
-import { partitionOf } from "../../pipeline/log/partition.ts";
+import { partitionOf } from "../../domain/partition.ts";
 import { Accumulator, chunk, type Appended, type PlacedRecord } from "./accumulator.ts";
 import type { WireWatch } from "./kafka-client.ts";
 import {

@@ -1,6 +1,6 @@
 import type { Provider } from "../../domain/enums.ts";
 import type { EventRecord, HeaderList } from "../../domain/event.ts";
-import type { ByteSlab } from "./byte-slab.ts";
+import type { ByteSlab } from "../../domain/byte-slab.ts";
 import { decodeRecord, RECORD_PREFIX_BYTES, writeRecordPrefix } from "./codec.ts";
 import { maxTextBytes, MessagePackWriter } from "./message-pack-writer.ts";
 

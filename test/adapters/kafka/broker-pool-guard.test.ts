@@ -45,7 +45,7 @@ function aPool(seedAt = NODES[0]) {
   const BrokerPool = createRequire(import.meta.url)("kafkajs/src/cluster/brokerPool.js");
   const logger = { namespace: () => logger, debug() {}, error() {} };
   const pool = new BrokerPool({
-    connectionPoolBuilder: { build: async (address = seedAt) => ({ ...address }) },
+    connectionPoolBuilder: { build: async (address = seedAt) => ({ ...address, pool: [] }) },
     logger,
     metadataMaxAge: 30_000,
   });

@@ -1,0 +1,108 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
+import type { LogError } from "../../../src/domain/log.ts";
+import { makeSeededRandom } from "../../faults/harness/random.ts";
+import { startTcpProxy } from "../../faults/harness/tcp-proxy.ts";
+import { freePorts } from "../../support/stores/free-port.ts";
+import { startLocalKafka } from "../../support/stores/kafka-local.ts";
+import { freshPrefix, openTestKafkaLog } from "../../support/stores/kafka-harness.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const PARTITIONS = 6;
+const numbers = Array.from({ length: PARTITIONS }, (_, number) => number);
+const DEADLINE_MS = 60_000;
+/** Behind a proxy that stalls: clients reach it and get no answer, the other brokers talk past it and keep it as a leader. */
+const MUTE = 3;
+
+async function startBehindProxies() {
+  const advertisedPorts = await freePorts(3);
+  const kafka = await startLocalKafka(3, {}, { advertisedPorts });
+  const proxies = await Promise.all(
+    advertisedPorts.map((port, index) =>
+      startTcpProxy({
+        target: { host: "127.0.0.1", port: kafka.ports[index]! },
+        port,
+        random: makeSeededRandom(index),
+      }),
+    ),
+  );
+  return { kafka, proxies, brokers: advertisedPorts.map((port) => `127.0.0.1:${port}`) };
+}
+
+const started = await startBehindProxies().catch((error: Error) => error);
+
+describe.skipIf(started instanceof Error && skipOrFail("three local Kafka brokers", started))(
+  "regression: a leader that takes connections and answers nothing: each append took three seconds and failed, those for the others too, for as long as the cluster kept it",
+  { timeout: DEADLINE_MS * 3 },
+  () => {
+    const { kafka, proxies, brokers } = started as Awaited<ReturnType<typeof startBehindProxies>>;
+    afterAll(async () => {
+      for (const proxy of proxies) await proxy[Symbol.asyncDispose]();
+      await kafka[Symbol.asyncDispose]();
+    });
+
+    const partitionsOfMute = async (topic: string) => {
+      const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin();
+      await admin.connect();
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+      await admin.disconnect();
+      return topics[0]!.partitions
+        .filter(({ leader }) => leader === MUTE)
+        .map(({ partitionId }) => partitionId);
+    };
+
+    test("those of the others are written meanwhile, and all when it answers again", async () => {
+      const topicPrefix = freshPrefix();
+      const options = { topicPrefix, partitions: PARTITIONS, replicationFactor: 1 };
+      await using log = await openTestKafkaLog(brokers, options);
+      const append = (text: string): Promise<LogError | null> =>
+        log
+          .append(
+            numbers.map((partition) => ({
+              topic: "events" as const,
+              key: "k",
+              partition,
+              value: Buffer.from(`${text} ${partition}`),
+            })),
+          )
+          .then(
+            () => null,
+            (failure: LogError) => failure,
+          );
+      expect(await append("before")).toBeNull();
+      const mute = await partitionsOfMute(`${topicPrefix}events`);
+      const others = numbers.filter((number) => !mute.includes(number));
+      expect(mute).not.toEqual([]);
+      expect(others).not.toEqual([]);
+
+      proxies[MUTE - 1]!.setMode("stall");
+      const isOthersWritten = (failure: LogError | null) =>
+        others.every((number) => (failure?.appended?.[number] ?? null) !== null);
+      await waitFor(
+        "a call of which the others' are written",
+        async () => isOthersWritten(await append("meanwhile")),
+        DEADLINE_MS,
+      );
+      const untilMs = performance.now() + 8_000;
+      let calls = 0;
+      while (performance.now() < untilMs) {
+        const failure = await append("meanwhile");
+        calls += 1;
+        expect(failure).toMatchObject({ code: "log_unavailable" });
+        expect(isOthersWritten(failure)).toBe(true);
+        for (const number of mute) expect(failure!.appended![number]).toBeNull();
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      // Each of them took three seconds.
+      expect(calls).toBeGreaterThan(5);
+
+      proxies[MUTE - 1]!.setMode("pass");
+      await waitFor(
+        "a call of which all is written",
+        async () => (await append("after")) === null,
+        DEADLINE_MS,
+      );
+    });
+  },
+);

@@ -1,0 +1,36 @@
+import { createRequire } from "node:module";
+import { guardBrokerPool } from "../../src/adapters/kafka/broker-pool-guard.ts";
+
+export interface FakeBroker {
+  readonly nodeId: number;
+  readonly connectionPool: {
+    readonly host: string;
+    readonly port: number;
+    readonly pool: readonly object[];
+  };
+  versions: object | null;
+  isConnected: () => boolean;
+  listOffsets?: (asked: { readonly topics: readonly object[] }) => Promise<object>;
+}
+
+/** kafkajs's own pool of the brokers 1 and 2; `connect` throws what comes of connecting, and is called by number. */
+export function fakeBrokerPool(connect: (nodeId: string) => void) {
+  guardBrokerPool();
+  const BrokerPool = createRequire(import.meta.url)("kafkajs/src/cluster/brokerPool.js");
+  const pool = Object.create(BrokerPool.prototype);
+  const brokers: Record<string, FakeBroker> = {};
+  for (const nodeId of [1, 2])
+    brokers[nodeId] = {
+      nodeId,
+      connectionPool: { host: `b${nodeId}`, port: 9_092, pool: [{}, {}] },
+      versions: {},
+      isConnected: () => false,
+    };
+  return Object.assign(pool, {
+    brokers,
+    seedBroker: { nodeId: null, versions: {} },
+    metadata: { brokers: [{ nodeId: 1 }, { nodeId: 2 }] },
+    metadataExpireAt: 1,
+    connectBroker: async ({ nodeId }: FakeBroker) => connect(String(nodeId)),
+  });
+}
