@@ -11,9 +11,18 @@ export interface Clock {
 /** Uniform in [0, 1). */
 export type Random = () => number;
 
-/** Resolves after so long by the clock; it cannot be called off. */
-export function pause(clock: Clock, delayMs: number): Promise<void> {
+/** Resolves after so long by the clock, or as soon as `until` is aborted. */
+export function pause(clock: Clock, delayMs: number, until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    clock.schedule(delayMs, resolve);
+    if (until?.aborted === true) return resolve();
+    const cancel = clock.schedule(delayMs, () => {
+      until?.removeEventListener("abort", onAbort);
+      resolve();
+    });
+    const onAbort = (): void => {
+      cancel();
+      resolve();
+    };
+    until?.addEventListener("abort", onAbort, { once: true });
   });
 }

@@ -1,5 +1,8 @@
 import type { RateLimitWindow, ResourceStatus, RetryBackoff } from "./enums.ts";
 
+/** At most so many secrets sign a delivery. */
+export const MAX_SIGNING_SECRETS = 3;
+
 /** One delivery-signing secret (`whsec_…`). The current one has `signsUntilMs` null. */
 export interface SigningSecret {
   readonly secret: string;

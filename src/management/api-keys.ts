@@ -27,7 +27,7 @@ export interface ApiKeys {
    * @throws {UsageError} for an unknown organization
    */
   find(org: string, text: string): Promise<ApiKeyRow | null>;
-  /** Effective everywhere within 30 s. @throws {UsageError} for an unknown organization or key */
+  /** Effective everywhere within 60 s. @throws {UsageError} for an unknown organization or key */
   revoke(org: string, keyId: string): Promise<void>;
   /** Whether this very key opens anything, of whatever organization. */
   stateOf(key: string): Promise<"usable" | "revoked" | "unknown">;

@@ -1,9 +1,6 @@
-import type { SigningSecret } from "../domain/destination.ts";
+import { MAX_SIGNING_SECRETS, type SigningSecret } from "../domain/destination.ts";
 import type { DestinationRow } from "../domain/config-store.ts";
 import { RelayError } from "../domain/errors.ts";
-
-/** At most so many secrets sign a delivery. */
-const MAX_SIGNING_SECRETS = 3;
 
 /** @throws {RelayError} `validation_error` unless both are set or both are null */
 export function refuseHalfRateLimit(

@@ -71,7 +71,7 @@ export class Recall {
   /** Of active destinations that were changed: the limit that was heard of last. */
   readonly #paces = new Map<string, LimitPace>();
   #stopListening: (() => void) | null = null;
-  #isStopped = false;
+  readonly #stopped = new AbortController();
 
   constructor(ports: RecallPorts) {
     this.#ports = ports;
@@ -100,11 +100,15 @@ export class Recall {
   }
 
   stop(): void {
-    this.#isStopped = true;
+    this.#stopped.abort();
     this.#stopListening?.();
     this.#cancelAssigned?.();
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
+  }
+
+  get #isStopped(): boolean {
+    return this.#stopped.signal.aborted;
   }
 
   #lookAfter(afterMs: number, more: LookEntries): void {
@@ -129,7 +133,9 @@ export class Recall {
     const { clock } = this.#ports;
     this.#isRunning = true;
     while (this.#look.size > 0 && !this.#isStopped) {
-      await pause(clock, Math.max(GATHER_MS, this.#restsUntilMs - clock.monotonic()));
+      const restMs = Math.max(GATHER_MS, this.#restsUntilMs - clock.monotonic());
+      await pause(clock, restMs, this.#stopped.signal);
+      if (this.#isStopped) break;
       const look = this.#look;
       this.#look = new Map();
       if (await this.#isDone(look)) this.#againMs = FIRST_AGAIN_MS;

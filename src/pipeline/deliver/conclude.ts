@@ -111,7 +111,9 @@ function rowOf(
   nextRetryAtMs: number | null,
 ): Attempt {
   const { event, destinationId, run, tryNumber, deferrals } = task;
-  const identity = `${event.id}|${destinationId}|${run}|${tryNumber}|${deferrals}`;
+  // The last owner may still make the try that the next one puts off: neither row may stand in the other's place.
+  const kind = status === "rate_limited" ? "|put off" : "";
+  const identity = `${event.id}|${destinationId}|${run}|${tryNumber}|${deferrals}${kind}`;
   return {
     id: attemptId(event.receivedAtMs, identity),
     eventId: event.id,

@@ -5,7 +5,7 @@ import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { Log, NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import { inOrder } from "../log/in-order.ts";
-import { partitionOf } from "../log/partition.ts";
+import { partitionOf } from "../../domain/partition.ts";
 import { encodeTask } from "../log/task-codec.ts";
 import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
 import { HeldIndex } from "./held-index.ts";

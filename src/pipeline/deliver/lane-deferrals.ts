@@ -7,9 +7,9 @@ import type { LaneHealth } from "./lane-health.ts";
 import type { LaneHost } from "./lane-host.ts";
 import { mostInFlight } from "./lane-places.ts";
 import type { LaneRateLimit } from "./lane-rate-limit.ts";
+import { CONFIG_RETRY_MS } from "./ports.ts";
 import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
 
-const CONFIG_RETRY_MS = 5_000;
 /** A shorter wait for the limit is the clock's grain, or that of the window. */
 const LEAST_LIMITED_MS = 10;
 /**

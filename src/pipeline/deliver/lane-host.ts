@@ -18,7 +18,7 @@ export interface LaneHost extends LimitsHost {
   /** Synchronous on a cache hit. */
   lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
   /** Makes the request and records its end in the background; the promise is the answer alone. */
-  attempt(task: DeliveryTask, config: DestinationConfig, onSent: () => void): Promise<Reply | null>;
+  makeTry(task: DeliveryTask, config: DestinationConfig, onSent: () => void): Promise<Reply | null>;
   putOff(
     task: DeliveryTask,
     config: DestinationConfig | null,

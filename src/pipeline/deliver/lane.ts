@@ -77,9 +77,10 @@ export class Lane implements GateLane {
     return !this.#isFull() && this.#rateLimit.hasRoom();
   }
 
-  /** Takes the task in, puts it off, or ends it. */
-  offer(task: DeliveryTask, config: DestinationConfig): void {
+  /** Takes the task in, puts it off, or ends it: what may start by then (wall clock; default: in two seconds), or now, stays. */
+  offer(task: DeliveryTask, config: DestinationConfig, byMs?: number): void {
     const nowMs = this.#host.clock.now();
+    const latestMs = Math.max(nowMs, byMs ?? nowMs + MAX_WAIT_MS);
     this.#lastUsedMs = this.#host.clock.monotonic();
     this.#rateLimit.configure(config);
     // Before all that would put it off until another time, which may be sooner.
@@ -87,8 +88,7 @@ export class Lane implements GateLane {
       return this.#host.putOff(task, config, "early", task.dueAtMs);
     if (this.#refusedByCircuit(task, config)) return;
     if (this.#isFull(task.event.body)) return this.#deferrals.laneFull(task, config);
-    if (this.#rateLimit.isTooEarly(task, nowMs)) return this.#offerWhenDue(task, config, nowMs);
-    const latestMs = nowMs + MAX_WAIT_MS;
+    if (this.#rateLimit.isTooEarly(task, nowMs)) return this.#offerWhenDue(task, config, latestMs);
     const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs), latestMs);
     if (startAtMs > latestMs) return this.#host.putOff(task, config, "rate_limit", startAtMs);
     this.#host.onQueued(1);
@@ -136,11 +136,11 @@ export class Lane implements GateLane {
   }
 
   /** The limit is asked at its time: a start that was claimed ahead would hold back all that comes before it. */
-  #offerWhenDue(task: DeliveryTask, config: DestinationConfig, nowMs: number): void {
+  #offerWhenDue(task: DeliveryTask, config: DestinationConfig, latestMs: number): void {
     this.#host.onQueued(1);
-    this.#waitFor(task, task.dueAtMs - nowMs, () => {
+    this.#waitFor(task, task.dueAtMs - this.#host.clock.now(), () => {
       this.#host.onQueued(-1);
-      this.offer(task, this.#rateLimit.config ?? config);
+      this.offer(task, this.#rateLimit.config ?? config, latestMs);
     });
   }
 
@@ -248,7 +248,7 @@ export class Lane implements GateLane {
     this.#host.onQueued(-1);
     const token = this.#rateLimit.start();
     const startedFor = this.#health.onStart(this.#host.steadyNow(), this.inFlight);
-    void this.#host.attempt(next.task, config, token.onSent).then((reply) => {
+    void this.#host.makeTry(next.task, config, token.onSent).then((reply) => {
       token.onAnswered();
       this.#learn(startedFor, reply, next.task);
       leave();

@@ -7,12 +7,13 @@ import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { followedBy } from "../../domain/outcome.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
 import { encodeOutcome } from "../log/outcome-codec.ts";
-import { partitionOf } from "../log/partition.ts";
+import { partitionOf } from "../../domain/partition.ts";
 import { encodeTask } from "../log/task-codec.ts";
 import type { LiveTries } from "./live-tries.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
 import { DOUBT_CHECK_MS } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
+import { CONFIG_RETRY_MS } from "./ports.ts";
 import type { FanoutPlan } from "./ports.ts";
 import { fanoutKey } from "./recovery.ts";
 import type { RecoveredPartition } from "./recovery.ts";
@@ -21,8 +22,6 @@ import type { Verdict } from "./run-ledger.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 import { contentOf, fanOutLaterKey, FAN_OUT_LATER, FIRST_STEP } from "./source-content.ts";
 import type { SourceContent } from "./source-content.ts";
-
-const CONFIG_RETRY_MS = 5_000;
 
 /** Turns records of `events` and `tasks` into live tries; drops what the log says is complete. */
 export class PartitionIntake {

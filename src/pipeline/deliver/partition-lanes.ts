@@ -18,13 +18,12 @@ import type { Ownership, WriteRecords } from "./partition-writer.ts";
 import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
 import { PartitionLimits } from "./partition-limits.ts";
 import { PendingWork } from "./pending-work.ts";
+import { CONFIG_RETRY_MS } from "./ports.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
 import { runKeyOf } from "./run-ledger.ts";
 import { sendTry } from "./send-try.ts";
 import type { SendGate } from "./send-gate.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
-
-const CONFIG_RETRY_MS = 5_000;
 
 /** The lanes of one partition, and everything that can become of a task. */
 export class PartitionLanes implements LaneHost {
@@ -148,7 +147,7 @@ export class PartitionLanes implements LaneHost {
     return true;
   }
 
-  attempt(
+  makeTry(
     task: DeliveryTask,
     config: DestinationConfig,
     onSent: () => void,

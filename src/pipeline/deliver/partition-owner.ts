@@ -3,7 +3,7 @@ import type { LogRecord, OwnedPartition } from "../../domain/log.ts";
 import { encodeClaim } from "./claim.ts";
 import type { Claim } from "./claim.ts";
 import { inOrder } from "../log/in-order.ts";
-import { partitionOf } from "../log/partition.ts";
+import { partitionOf } from "../../domain/partition.ts";
 import { CommitLoop } from "../log/commit-loop.ts";
 import { IntakeBudget } from "./intake-budget.ts";
 import { LiveTries } from "./live-tries.ts";
@@ -45,6 +45,7 @@ export class PartitionOwner {
   readonly #commits: CommitLoop;
   readonly #budget: IntakeBudget;
   readonly #opened: Promise<void>;
+  readonly #ended = new AbortController();
   readonly #assignedMs: number;
   readonly #hurried: Promise<void>;
   #open: () => void = () => undefined;
@@ -52,7 +53,6 @@ export class PartitionOwner {
   #closing: Promise<void> | null = null;
   #isRecovered = false;
   #isOpened = false;
-  #closed = false;
   #caughtUp = false;
 
   constructor(shared: SharedDelivery, partition: OwnedPartition, assignmentId: string) {
@@ -158,7 +158,7 @@ export class PartitionOwner {
   }
 
   async #close(graceMs: number): Promise<void> {
-    this.#closed = true;
+    this.#ended.abort();
     if (!this.#isRecovered) {
       // Nothing was begun, and a commit would claim what was never known.
       this.#commits.close();
@@ -215,6 +215,7 @@ export class PartitionOwner {
       await this.#pause(waitMs);
       await this.#readLateEnds(recovered);
     }
+    if (this.#closed) return;
     await this.#commitClaim({ ownerId: this.#assignmentId, waitsUntilMs: null });
     if (this.#closed) return;
     this.#isOpened = true;
@@ -286,7 +287,11 @@ export class PartitionOwner {
     return this.#positions.openCount > maxOpen || this.#positions.spanCount > MAX_SPAN_RECORDS;
   }
 
+  get #closed(): boolean {
+    return this.#ended.signal.aborted;
+  }
+
   #pause(delayMs: number): Promise<void> {
-    return pause(this.#shared.ports.clock, delayMs);
+    return pause(this.#shared.ports.clock, delayMs, this.#ended.signal);
   }
 }

@@ -154,6 +154,9 @@ export interface BreakerOptions {
   readonly maxOpenMs: number;
 }
 
+/** What waits for the configuration store asks again after so long: each task of a lane in a slot of its own, others up to twice as long. */
+export const CONFIG_RETRY_MS = 5_000;
+
 export const DEFAULT_DELIVERY_OPTIONS = {
   retryBaseMs: 30_000,
   deliveryTimeoutMs: 15_000,

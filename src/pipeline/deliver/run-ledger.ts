@@ -39,6 +39,11 @@ export function compareSteps(a: Step, b: Step): number {
   return a.tryNumber - b.tryNumber || a.deferrals - b.deferrals;
 }
 
+/** The step ended with another time for the same try. */
+function isPutOff({ tryNumber }: Step, followUp: FollowUp | null): boolean {
+  return followUp?.tryNumber === tryNumber;
+}
+
 /**
  * What is durable of each run. Facts only ever grow, so a stale one does no harm.
  * With `maxRuns` the runs first noted longest ago are forgotten first.
@@ -61,8 +66,16 @@ export class RunLedger {
     const facts = this.#facts(key);
     const { ended } = facts;
     const order = ended === null ? 1 : compareSteps(step, ended);
-    // The end of the run itself stands, whatever a second copy came to; of one step the last row stands, as in the store.
+    // The end of the run itself stands, whatever a second copy came to; of one step the last try stands, as in the store, where that
+    // it was put off stands in a row of its own and does not decide.
     if (ended?.followUp === null && order !== 0) return;
+    if (
+      ended !== null &&
+      order === 0 &&
+      isPutOff(step, followUp) &&
+      !isPutOff(ended, ended.followUp)
+    )
+      return;
     if (followUp === null || order >= 0)
       facts.ended = { tryNumber: step.tryNumber, deferrals: step.deferrals, followUp };
   }
@@ -70,7 +83,8 @@ export class RunLedger {
   /** An end that is older than what was noted of the same step stays out. */
   noteEarlierEnd(key: string, step: Step, followUp: FollowUp | null): void {
     const ended = this.#runs.get(key)?.ended ?? null;
-    if (ended === null || compareSteps(step, ended) !== 0) this.noteEnd(key, step, followUp);
+    if (ended === null || compareSteps(step, ended) !== 0 || isPutOff(ended, ended.followUp))
+      this.noteEnd(key, step, followUp);
   }
 
   noteWaiting(key: string, step: Step): void {

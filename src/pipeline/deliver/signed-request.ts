@@ -1,15 +1,14 @@
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import { MAX_SIGNING_SECRETS } from "../../domain/destination.ts";
 import type { DestinationConfig, SigningSecret } from "../../domain/destination.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
 import type { DeliveryPorts, SignedRequest } from "./ports.ts";
-
-const MAX_SECRETS = 3;
 
 /** The secrets that sign at `nowMs`, newest first: the current one, and rotated ones within their overlap. */
 export function activeSecrets(secrets: readonly SigningSecret[], nowMs: number): string[] {
   return secrets
     .filter(({ signsUntilMs }) => signsUntilMs === null || signsUntilMs > nowMs)
-    .slice(0, MAX_SECRETS)
+    .slice(0, MAX_SIGNING_SECRETS)
     .map(({ secret }) => secret);
 }
 

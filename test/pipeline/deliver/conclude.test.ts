@@ -26,3 +26,23 @@ it("tells how long its request took, and null where none was made: ends without 
   expect(concludeDead(task, "", "the destination was deleted", nowMs).tookMs).toBeNull();
   expect(concludeRateLimited(task, "", nowMs + 1, nowMs).tookMs).toBeNull();
 });
+
+it("regression: the row of a put-off try is not that of the try: the last owner's, answered late, was lost behind the next one's", () => {
+  const world = new SimWorld();
+  world.configure("dst_1");
+  const config = world.destinations.get("dst_1")!;
+  const nowMs = world.clock.now();
+  const task = firstTry(world.makeEvent(), "dst_1", nowMs);
+  const tried = concludeTry({
+    task,
+    config,
+    reply: { kind: "error", reason: "refused", latencyMs: 0.4 },
+    startedAtMs: nowMs,
+    nowMs,
+    retryBaseMs: 1_000,
+    random: () => 0.5,
+  });
+  const putOff = () => concludeRateLimited(task, "", nowMs + 1, nowMs).attempt.id;
+  expect(putOff()).toBe(putOff());
+  expect(putOff()).not.toBe(tried.attempt.id);
+});

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { LogPositions } from "../../../src/pipeline/deliver/log-positions.ts";
-import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
 it("what earlier owners delivered is not delivered again from the home that a grown log gives it", async () => {

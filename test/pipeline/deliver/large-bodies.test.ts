@@ -3,7 +3,7 @@ import { BytesInFlight } from "../../../src/pipeline/deliver/bytes-in-flight.ts"
 import type { Lane } from "../../../src/pipeline/deliver/lane.ts";
 import type { GateLane } from "../../../src/pipeline/deliver/send-gate.ts";
 import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
-import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
 import { answer, HANG, OK, SimWorld } from "../../support/sim-world.ts";
 
 /** A 32nd of what it is by default, so that ten megabytes are 320 KiB; a partition has 1 MiB. */

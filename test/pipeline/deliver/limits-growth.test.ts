@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { KnownLimits, limitKey } from "../../../src/pipeline/deliver/known-limits.ts";
 import { encodeLimit } from "../../../src/pipeline/deliver/limits-codec.ts";
 import type { LimitRecord } from "../../../src/pipeline/deliver/limits-codec.ts";
-import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 
 const MINUTE = 60_000;

@@ -106,6 +106,22 @@ describe("rate limit", () => {
     expect(last.attemptedAtMs).toBeLessThan(dueAtMs + 100);
   });
 
+  it("regression: a retry whose time comes while the process stands still is made right after it: the limit had room, and put it off", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 1_000, rateLimitWindow: "minute" });
+    const replies = [FAIL];
+    world.behaviours.set("dst_1", (request, nth) => (replies.shift() ?? OK)(request, nth));
+    await world.start();
+    await world.clock.advance(5_000);
+    world.ingest();
+    await world.clock.advance(100);
+    const dueAtMs = world.attempts()[0]!.nextRetryAtMs!;
+    await world.clock.advance(dueAtMs - world.clock.now() - 500);
+    world.clock.standStill(2_500);
+    await world.clock.advance(1_000);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["failed", "delivered"]);
+  });
+
   it("what waits in its lane when its owner dies is made by the next one, at the time that its row said", async () => {
     const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
     world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "second" });

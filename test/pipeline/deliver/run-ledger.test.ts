@@ -36,6 +36,21 @@ describe("run ledger", () => {
     expect(ledger.judge("other", first).kind).toBe("superseded");
   });
 
+  it("regression: of one step the try stands, in whatever order it is noted beside that the next owner put it off: the run went on though its row says that it was delivered", () => {
+    const putOff = { ...first, deferrals: 1, dueAtMs: 7 };
+    const ledger = new RunLedger();
+    ledger.noteEnd("run", first, null);
+    ledger.noteEnd("run", first, putOff);
+    expect(ledger.judge("run", putOff).kind).toBe("superseded");
+    ledger.noteEnd("late", first, putOff);
+    expect(ledger.judge("late", first)).toEqual({ kind: "follow_up", followUp: putOff });
+    ledger.noteEarlierEnd("late", first, null);
+    expect(ledger.judge("late", putOff).kind).toBe("superseded");
+    ledger.noteEnd("failed", first, retry);
+    ledger.noteEnd("failed", first, putOff);
+    expect(ledger.judge("failed", putOff)).toEqual({ kind: "follow_up", followUp: retry });
+  });
+
   it("takes over what another ledger knows, and empties it", () => {
     const [ledger, other] = [new RunLedger(), new RunLedger()];
     ledger.noteEnd("known", again, retry);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
 const TAKEOVER_MS = 20_000;
