@@ -1,5 +1,5 @@
-import { createHmac } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { createHmac, randomUUID } from "node:crypto";
+import { readFile, rename, writeFile } from "node:fs/promises";
 import type { RelayConfig } from "../config/config.ts";
 import { makeClient } from "../client/client.ts";
 import { firstKeyFile } from "./first-key-file.ts";
@@ -36,27 +36,45 @@ export async function ensureFirstKey(
   if (state === "usable") return { kind: "usable", key: known };
   if (state === "revoked") return { kind: "revoked", source: file };
   const { key } = await keys.create(org, ["read", "write"]);
-  await writeFile(file, `${key}\n`, { mode: 0o600 });
+  // Whoever waits for the file finds all of it. A process attached to the directory may make one at the same moment.
+  const whole = `${file}.${randomUUID()}`;
+  await writeFile(whole, `${key}\n`, { mode: 0o600 });
+  await rename(whole, file);
   return { kind: "usable", key };
+}
+
+/** The project that is listed first, if there is one. @throws what the client throws */
+export async function findProject(apiUrl: string, key: string): Promise<string | null> {
+  const client = makeClient({ baseUrl: apiUrl, apiKey: key });
+  const { data } = await client.projects.list({ limit: 1 });
+  return data[0]?.id ?? null;
 }
 
 /**
  * Three lines for a shell: create an endpoint, send it a signed webhook, list the recorded event.
+ * @param projectId null: the first of them creates one as well
  * @param shownKey what stands for the key in the lines: the key, or the shell variable that holds it
  */
-export async function firstCurlLines(
-  urls: { readonly api: string },
-  key: string,
+export function firstCurlLines(
+  apiUrl: string,
+  projectId: string | null,
   shownKey: string,
-): Promise<readonly string[]> {
-  const client = makeClient({ baseUrl: urls.api, apiKey: key });
-  const { data } = await client.projects.list({ limit: 1 });
-  const project = data[0] ?? (await client.projects.create({ name: "First steps" }));
+): readonly string[] {
   const auth = `-H "Authorization: Bearer ${shownKey}"`;
+  const json = `${auth} -H 'Content-Type: application/json'`;
   const signature = createHmac("sha256", SECRET).update(BODY).digest("hex");
+  const project =
+    projectId === null
+      ? `PROJECT=$(curl -s ${apiUrl}/projects ${json} -d '{"name":"First steps"}' | ${valueOf("id")}); `
+      : `PROJECT=${projectId}; `;
   return [
-    `URL=$(curl -s ${urls.api}/projects/${project.id}/endpoints ${auth} -H 'Content-Type: application/json' -d '{"name":"my first endpoint","provider":"github","secret":"${SECRET}"}' | sed 's/.*"url":"\\([^"]*\\)".*/\\1/'); echo "$URL"`,
+    `${project}URL=$(curl -s ${apiUrl}/projects/$PROJECT/endpoints ${json} -d '{"name":"my first endpoint","provider":"github","secret":"${SECRET}"}' | ${valueOf("url")}); echo "$URL"`,
     `curl -s "$URL" -H 'Content-Type: application/json' -H 'X-Hub-Signature-256: sha256=${signature}' -d '${BODY}'; echo`,
-    `sleep 1; curl -s '${urls.api}/events?limit=1' ${auth}; echo`,
+    `sleep 1; curl -s '${apiUrl}/events?limit=1' ${auth}; echo`,
   ];
+}
+
+/** Takes the value of that field out of a JSON answer which has one such. */
+function valueOf(field: string): string {
+  return `sed 's/.*"${field}":"\\([^"]*\\)".*/\\1/'`;
 }

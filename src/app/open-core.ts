@@ -25,6 +25,8 @@ export type CoreOptions = Pick<
   readonly watchFeed: (listening: () => boolean) => void;
 };
 
+const ANSWERS_WITHIN_MS = 5_000;
+
 /** Opens the stores, and what every role stands on, as supervised parts: whoever disposes the supervisor closes them. */
 export async function openCore(options: CoreOptions): Promise<Core> {
   const { config, clock, logger, supervisor, registry, watchLag, watchFeed } = options;
@@ -122,6 +124,17 @@ function opened(name: string, resource: AsyncDisposable): Part {
   return { name, start: async () => resource };
 }
 
+/** A migration may take its minute, but not one of waiting for a server that hangs: nothing is delivered before this has been tried. */
+async function answersInTime(client: EventStoreClients["writes"]): Promise<void> {
+  const late = AbortSignal.timeout(ANSWERS_WITHIN_MS);
+  try {
+    await client.command({ query: "SELECT 1", abort_signal: late });
+  } catch (error) {
+    if (!late.aborted) throw error;
+    throw new Error(`no answer within ${ANSWERS_WITHIN_MS / 1_000} s`, { cause: error });
+  }
+}
+
 function eventSchema(
   client: EventStoreClients["writes"],
   { retentionDays, clickhouseCluster, clickhouseUrl }: Core["config"],
@@ -129,6 +142,7 @@ function eventSchema(
   return {
     name: "event-schema",
     start: async () => {
+      await answersInTime(client);
       try {
         await migrateClickHouse(client, { retentionDays, cluster: clickhouseCluster ?? undefined });
       } catch (error) {

@@ -26,7 +26,8 @@ export interface OpsServer extends AsyncDisposable {
 }
 
 /**
- * `/metrics`, `/healthz` (the process answers) and `/readyz` (every part works; 503 with the list when one does not).
+ * `/metrics`, `/healthz` (the process answers) and `/readyz` (every part has started and none is being restarted;
+ * 503 with the list when one is not: stores that go away later are told by metrics).
  * @throws {UsageError} naming the variable that is to be changed when the port cannot be had
  */
 export async function startOpsServer(options: OpsOptions): Promise<OpsServer> {

@@ -8,6 +8,7 @@ import { makeIngest } from "../pipeline/ingest/ingest.ts";
 import { makeVerifier } from "../pipeline/verify/verifier.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import type { Core } from "./core.ts";
+import type { Part } from "./supervisor.ts";
 import { openJwks } from "./outbound.ts";
 
 /** How long a stopping ingest lets requests in flight be answered. */
@@ -50,16 +51,26 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
       ...INGEST_DEFAULTS,
     },
   );
-  const server = await startIngestServer({
-    ...config.ingest,
-    maxConnections: connectionLimit("ingest"),
-    handle: (head, reply) => ingest.handle(head, reply),
-    metrics,
-    logger,
-  });
-  await supervisor.add({
+  let { port } = config.ingest;
+  const isConfigured = (): boolean =>
+    supervisor.status().some(({ name, state }) => name === "configuration" && state === "running");
+  const server: Part = {
     name: "ingest",
-    start: async () => ({ [Symbol.asyncDispose]: () => server.stop(STOP_GRACE_MS) }),
-  });
-  return { port: server.port };
+    start: async () => {
+      // The system shares connections out among all that listen, also to one that could only answer 503.
+      if (config.ingest.sharePort && !isConfigured())
+        throw new Error("listens on the shared port once the configuration has been read");
+      const listening = await startIngestServer({
+        ...config.ingest,
+        maxConnections: connectionLimit("ingest"),
+        handle: (head, reply) => ingest.handle(head, reply),
+        metrics,
+        logger,
+      });
+      ({ port } = listening);
+      return { [Symbol.asyncDispose]: () => listening.stop(STOP_GRACE_MS) };
+    },
+  };
+  await supervisor.add(server, { tolerant: config.ingest.sharePort });
+  return { port };
 }

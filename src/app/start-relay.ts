@@ -25,6 +25,8 @@ export interface RelayOptions {
   readonly templateFile: string | null;
   /** Of one API key. Default: what the OpenAPI document says. */
   readonly apiRequestsPerSecond?: number;
+  /** What is done once all serve, before `/readyz` says so. What it throws ends the start. */
+  readonly beforeReady?: (configStore: OpenConfigStore) => Promise<void>;
   /** Aborted: what was begun is stopped, at the end of the step that is under way. */
   readonly signal?: AbortSignal;
 }
@@ -107,6 +109,8 @@ async function startParts(
   options.signal?.throwIfAborted();
   const ingest = roles.has("ingest") ? await runIngest(core) : null;
   const api = roles.has("api") ? await runApi(core, options.apiRequestsPerSecond) : null;
+  options.signal?.throwIfAborted();
+  await options.beforeReady?.(core.configStore);
   options.signal?.throwIfAborted();
   hasStarted = true;
   return {

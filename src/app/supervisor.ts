@@ -11,7 +11,8 @@ export interface Part {
 
 export interface PartStatus {
   readonly name: string;
-  readonly state: "running" | "restarting";
+  /** `starting`: for the first time. */
+  readonly state: "starting" | "running" | "restarting";
   readonly restarts: number;
   readonly lastError: string | null;
 }
@@ -52,8 +53,14 @@ export function makeSupervisor(options: {
   return {
     add: async (part, { tolerant } = { tolerant: false }) => {
       const entry = new Supervised(part, { ...options, onRestarted: tellWaiting });
-      await entry.startFirst(tolerant);
+      // It is shown from the beginning: a store that hangs is what everything waits for.
       supervised.push(entry);
+      try {
+        await entry.startFirst(tolerant);
+      } catch (error) {
+        supervised.splice(supervised.indexOf(entry), 1);
+        throw error;
+      }
     },
     status: () => supervised.map((entry) => entry.status()),
     allRunning: () =>
@@ -107,9 +114,11 @@ class Supervised {
   }
 
   status(): PartStatus {
+    const isUp = this.#running !== null;
+    const isNew = this.#restarts === 0 && this.#lastError === null;
     return {
       name: this.#part.name,
-      state: this.#running === null ? "restarting" : "running",
+      state: isUp ? "running" : isNew ? "starting" : "restarting",
       restarts: this.#restarts,
       lastError: this.#lastError,
     };
@@ -117,6 +126,8 @@ class Supervised {
 
   async stop(): Promise<void> {
     this.#stopped = true;
+    // What is still starting is stopped once it has started.
+    this.#generation += 1;
     this.#cancelRestart?.();
     await this.#restarting;
     await this.#dispose();

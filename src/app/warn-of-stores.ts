@@ -2,14 +2,22 @@ import type { RelayConfig } from "../config/config.ts";
 import type { Logger } from "../domain/logger.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
 
-type Stores = Pick<RelayConfig, "roles" | "kafka" | "databaseUrl" | "clickhouseUrl">;
+type Stores = Pick<RelayConfig, "roles" | "kafka" | "databaseUrl" | "clickhouseUrl" | "unused">;
 
-/** Warns of combinations of stores that work, but lose sight of webhooks. */
+/** Warns of settings that do nothing, and of combinations of stores that work, but lose sight of webhooks. */
 export function warnOfStores(
-  { roles, kafka, databaseUrl, clickhouseUrl }: Stores,
+  { roles, kafka, databaseUrl, clickhouseUrl, unused }: Stores,
   dataDirMode: DataDirUse["mode"],
   logger: Logger,
 ): void {
+  if (unused.length > 0)
+    logger.warn(
+      {
+        unused,
+        mend: "set what they belong to (KAFKA_BROKERS, or RELAY_BOOTSTRAP_API_KEY), or unset them",
+      },
+      "relay.settings_unused",
+    );
   if (dataDirMode !== "serve") return;
   if (kafka === null) {
     // The owner of an embedded log is the only process that can record and deliver what is in it.

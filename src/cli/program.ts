@@ -6,6 +6,7 @@ import { ROLES } from "../config/value-types.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import type { ReplayOptions } from "./replay.ts";
+import { unlessStopped } from "./unless-stopped.ts";
 
 const VERIFY_HELP = `
 A line, with the endpoint's settings and the request as it came:
@@ -84,7 +85,7 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
     )
     .action(async () => {
       const { migrate } = await import("./migrate.ts");
-      await migrate(io);
+      await unlessStopped(io, migrate(io));
     });
   addKeyCommands(program, io);
   program
@@ -102,7 +103,7 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
     )
     .action(async (options: { oldKeyFile: string }) => {
       const { reencryptSecrets } = await import("./secrets.ts");
-      await reencryptSecrets(io, options);
+      await unlessStopped(io, reencryptSecrets(io, options));
     });
   program
     .command("replay")
@@ -157,7 +158,7 @@ function addKeyCommands(program: Command, io: CommandIo): void {
     .addOption(new Option("--scope <scopes>", "read, write or read,write").default("read,write"))
     .action(async (options: { org: string; scope: string }) => {
       const { createKey } = await import("./keys.ts");
-      await createKey(io, options);
+      await unlessStopped(io, createKey(io, options));
     });
   keys
     .command("list")
@@ -165,7 +166,7 @@ function addKeyCommands(program: Command, io: CommandIo): void {
     .addOption(org())
     .action(async (options: { org: string }) => {
       const { listKeys } = await import("./keys.ts");
-      await listKeys(io, options);
+      await unlessStopped(io, listKeys(io, options));
     });
   keys
     .command("revoke <key>")
@@ -175,7 +176,7 @@ function addKeyCommands(program: Command, io: CommandIo): void {
     .addOption(org())
     .action(async (key: string, options: { org: string }) => {
       const { revokeKey } = await import("./keys.ts");
-      await revokeKey(io, key, options);
+      await unlessStopped(io, revokeKey(io, key, options));
     });
 }
 

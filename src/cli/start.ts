@@ -3,7 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import { makeLogger } from "../adapters/pino/logger.ts";
 import { explainStoreError, namePostgres } from "../app/explain-store-error.ts";
-import { ensureFirstKey, firstCurlLines, type FirstKey } from "../app/first-steps.ts";
+import { ensureFirstKey, findProject, firstCurlLines, type FirstKey } from "../app/first-steps.ts";
+import type { OpenConfigStore } from "../app/open-config-store.ts";
 import { startRelay, type RunningRelay } from "../app/start-relay.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
@@ -36,10 +37,13 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
     "relay.starting",
   );
   using limit = new StopLimit(io.signal);
-  const relay = await startUnlessStopped({ config, logger, signal: io.signal, limit });
+  let key: FirstKey = { kind: "none" };
+  const beforeReady = async (store: OpenConfigStore): Promise<void> => {
+    key = await firstKey({ config, store, logger, signal: io.signal });
+  };
+  const relay = await startUnlessStopped({ config, logger, signal: io.signal, limit, beforeReady });
   if (relay === "ended" || relay === "late") return stopped(relay, logger);
   await using running = stopInTime(relay, limit, logger);
-  const key = await firstKey({ config, relay, logger, signal: io.signal });
   tellWhenReady(relay, logger, io.signal);
   await printWelcome(io, { config, relay, key, logger });
   await aborted(io.signal);
@@ -61,8 +65,9 @@ async function startUnlessStopped(options: {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly limit: StopLimit;
+  readonly beforeReady: (store: OpenConfigStore) => Promise<void>;
 }): Promise<RunningRelay | "ended" | "late"> {
-  const { config, logger, signal, limit } = options;
+  const { config, logger, signal, limit, beforeReady } = options;
   try {
     return await limit.race(
       startRelay({
@@ -70,6 +75,7 @@ async function startUnlessStopped(options: {
         clock: makeSystemClock(),
         logger,
         templateFile: templateFile(),
+        beforeReady,
         signal,
       }),
     );
@@ -97,15 +103,15 @@ function tellWhenReady(relay: RunningRelay, logger: Logger, signal: AbortSignal)
 
 interface KeyCheck {
   readonly config: RelayConfig;
-  readonly relay: RunningRelay;
+  readonly store: OpenConfigStore;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
 async function firstKey(check: KeyCheck): Promise<FirstKey> {
-  const { config, relay, logger } = check;
+  const { config, store, logger } = check;
   try {
-    return await ensureFirstKey(config, relay.configStore);
+    return await ensureFirstKey(config, store);
   } catch (error) {
     if (config.databaseUrl === null || error instanceof UsageError) throw error;
     // The store is away: the relay serves what it can.
@@ -117,11 +123,11 @@ async function firstKey(check: KeyCheck): Promise<FirstKey> {
 }
 
 /** Ends when the configured key is there, or with the relay. */
-async function keepMakingSure({ config, relay, logger, signal }: KeyCheck): Promise<void> {
+async function keepMakingSure({ config, store, logger, signal }: KeyCheck): Promise<void> {
   while (!signal.aborted)
     try {
       await delay(KEY_RETRY_MS, undefined, { signal });
-      const { kind } = await ensureFirstKey(config, relay.configStore);
+      const { kind } = await ensureFirstKey(config, store);
       logger.info({ key: kind }, "relay.bootstrap_key_checked");
       return;
     } catch (error) {
@@ -167,7 +173,7 @@ async function printFirstSteps(
 ): Promise<void> {
   let lines: readonly string[];
   try {
-    lines = await firstCurlLines({ api }, key, shownKey);
+    lines = firstCurlLines(api, await findProject(api, key), shownKey);
   } catch (error) {
     // They only help a newcomer: the relay serves without them.
     logger.warn({ err: messageOf(error) }, "relay.first_steps_not_shown");

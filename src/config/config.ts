@@ -10,6 +10,8 @@ export interface RelayConfig {
   /** Name of a cluster in ClickHouse's `remote_servers`; null: one node, plain tables. */
   readonly clickhouseCluster: string | null;
   readonly kafka: KafkaConfig | null;
+  /** Names of variables that are set and do nothing beside the others. */
+  readonly unused: readonly string[];
   readonly partitions: number;
   readonly api: Listener;
   readonly ingest: Listener & { readonly sharePort: boolean };

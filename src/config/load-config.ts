@@ -28,7 +28,16 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): R
       `${String(issue?.path[0] ?? "environment")} ${issue?.message ?? "is wrong"}`,
     );
   }
-  return toConfig(parsed.data);
+  return { ...toConfig(parsed.data), unused: unusedNames(given) };
+}
+
+function unusedNames(given: Readonly<Record<string, string>>): string[] {
+  const names: string[] = [];
+  if (given["KAFKA_BROKERS"] === undefined)
+    names.push("RELAY_TOPIC_PREFIX", "RELAY_REPLICATION_FACTOR");
+  if (given["DATABASE_URL"] !== undefined && given["RELAY_BOOTSTRAP_API_KEY"] === undefined)
+    names.push("RELAY_BOOTSTRAP_ORG");
+  return names.filter((name) => given[name] !== undefined);
 }
 
 /** Kubernetes injects `<SERVICE>_SERVICE_HOST`, `<SERVICE>_PORT=tcp://…` for services: not meant for us. Empty means unset. */
@@ -89,7 +98,7 @@ function withoutPrefix(name: string): string {
   return name.replace(/^RELAY_/, "");
 }
 
-function toConfig(values: Values): RelayConfig {
+function toConfig(values: Values): Omit<RelayConfig, "unused"> {
   const embeddedStores = values.DATABASE_URL === undefined;
   if (!embeddedStores && values.RELAY_ENCRYPTION_KEY === undefined) {
     throw new UsageError(

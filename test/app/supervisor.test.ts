@@ -66,6 +66,27 @@ describe("the supervisor", () => {
     ]);
   });
 
+  it("shows a part from the beginning of its first start, and stops what starts after it was told to end: a store that hung was in no list of what is waited for", async () => {
+    const journal: string[] = [];
+    const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
+    let answer = (): void => {};
+    const hanging = makePart("store", journal);
+    const added = supervisor.add({
+      ...hanging,
+      start: async (failed) => {
+        await new Promise<void>((resolve) => (answer = resolve));
+        return hanging.start(failed);
+      },
+    });
+    expect(supervisor.status()).toEqual([
+      { name: "store", state: "starting", restarts: 0, lastError: null },
+    ]);
+    await supervisor[Symbol.asyncDispose]();
+    answer();
+    await added;
+    expect(journal).toEqual(["start store", "stop store"]);
+  });
+
   it("restarts a part that failed, shows it meanwhile, and leaves the others alone", async () => {
     const journal: string[] = [];
     const clock = makeManualClock();

@@ -27,6 +27,23 @@ it("warns of embedded stores beside a Kafka that others may use: a second proces
   expect(warningsOf({})).toEqual([]);
 });
 
+it("names settings that do nothing: three replicas were asked for of an embedded log, without a word", () => {
+  const unused = (...names: string[]) => [
+    ["relay.settings_unused", expect.objectContaining({ unused: names })],
+  ];
+  expect(warningsOf({ RELAY_REPLICATION_FACTOR: "3", RELAY_TOPIC_PREFIX: "a." })).toEqual(
+    unused("RELAY_TOPIC_PREFIX", "RELAY_REPLICATION_FACTOR"),
+  );
+  const postgres = {
+    DATABASE_URL: "postgresql://relay:relay@127.0.0.1:5432/relay",
+    RELAY_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString("base64"),
+  };
+  expect(warningsOf({ ...postgres, RELAY_BOOTSTRAP_ORG: "acme" })).toEqual(
+    unused("RELAY_BOOTSTRAP_ORG"),
+  );
+  expect(warningsOf({ RELAY_BOOTSTRAP_ORG: "acme" })).toEqual([]);
+});
+
 it("names KAFKA_BROKERS where nobody delivers: whoever had mistyped it was told to add a role", () => {
   expect(warningsOf({ RELAY_ROLES: "ingest" })).toEqual([
     [

@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { createServer, type AddressInfo, type Socket } from "node:net";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
@@ -28,6 +30,11 @@ describe("relay start", () => {
     await relay.start();
     const file = join(relay.dataDir, "first-api-key");
     const key = (await readFile(file, "utf8")).trim();
+    // A relay that is new holds nothing.
+    const projects = await fetch(`http://127.0.0.1:${relay.ports.api}/projects`, {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    expect(await projects.json()).toMatchObject({ data: [], pagination: { total: 0 } });
     await waitFor("the curl lines", () => relay.output().includes("sleep 1; curl"));
     const revoked = await runRelay(["keys", "revoke", key, "--org", "default"], relay.env);
     expect(revoked.stdout).toContain("is revoked");
@@ -55,7 +62,7 @@ describe("relay start", () => {
       RELAY_BOOTSTRAP_ORG: "another",
     });
     expect(stderr).toMatch(/^relay: RELAY_BOOTSTRAP_API_KEY belongs to another organization.*\n$/);
-    expect(stdout).toContain('"relay.stopped"');
+    expect(stdout).not.toContain("relay.ready");
     expect(code).toBe(2);
   }, 120_000);
 
@@ -108,6 +115,37 @@ describe("relay start", () => {
     120_000,
   );
 
+  it.skipIf(postgres instanceof Error && skipOrFail("PostgreSQL", postgres))(
+    "regression: listens on a shared port once it knows the endpoints: a share of the connections went to one that could only answer 503, though others knew them",
+    async () => {
+      const url = new URL((postgres as TestPostgresServer).url);
+      await using proxy = await startTcpProxy({
+        target: { host: url.hostname, port: Number(url.port) },
+        random: makeSeededRandom(1),
+      });
+      proxy.setMode("cut");
+      url.port = String(proxy.port);
+      await using relay = await makeRelayProcess({
+        DATABASE_URL: url.href,
+        RELAY_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString("base64"),
+        RELAY_INGEST_SHARE_PORT: "true",
+      });
+      await relay.start();
+      const ask = () =>
+        fetch(`http://127.0.0.1:${relay.ports.ingest}/in/unknown`).then(
+          ({ status }) => status,
+          () => "refused",
+        );
+      expect(await ask()).toBe("refused");
+      expect(relay.output()).toMatch(/"part":"ingest","err":"listens on the shared port once/);
+      proxy.setMode("pass");
+      await waitFor("all parts", () => relay.output().includes('"relay.ready"'), 30_000);
+      expect(await ask()).toBe(404);
+      expect(await relay.kill("SIGTERM")).toBe(0);
+    },
+    120_000,
+  );
+
   it("told to stop while it starts ends at the next step: it started everything first, and made a key", async () => {
     await using relay = await makeRelayProcess();
     const started = relay.start().catch((error: Error) => error.message);
@@ -144,21 +182,27 @@ describe("relay start", () => {
   );
 
   it("told to stop while a store hangs in its start ends within its 29 s: it went on for as long as the store", async () => {
-    const sockets = new Set<Socket>();
-    const silent = createServer((socket) => void sockets.add(socket.on("error", () => {})));
+    const asked: string[] = [];
+    // It hangs in what it is asked after the first question, which it has five seconds for.
+    const silent = createServer((request, response) => {
+      void text(request).then((statement) => {
+        asked.push(statement);
+        if (statement.startsWith("SELECT 1")) response.end("1\n");
+      });
+    });
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     const { port } = silent.address() as AddressInfo;
     await using relay = await makeRelayProcess({
       CLICKHOUSE_URL: `http://127.0.0.1:${port}/relay`,
     });
     const started = relay.start().catch(() => "ended");
-    await waitFor("its first question", () => sockets.size > 0);
+    await waitFor("a statement that is not answered", () => asked.length > 1);
     const startedMs = performance.now();
     expect(await relay.kill("SIGTERM")).toBe(1);
     expect(performance.now() - startedMs).toBeLessThan(33_000);
     expect(relay.output()).toContain('"ended":"late"');
     expect(await started).toBe("ended");
-    for (const socket of sockets) socket.destroy();
+    silent.closeAllConnections();
     silent.close();
   }, 120_000);
 
