@@ -3,28 +3,59 @@ import { LogError } from "../../domain/log.ts";
 
 const MAGIC = 0xbeefc0de;
 const PAGE_HEAD_BYTES = { fork: 24, original: 16 };
+/** Of a meta page, behind its magic number: `MDB_meta` of lmdb.h, of which the first two pages hold one each. */
+const META = { pageSize: 24, freeRoot: 64, mainRoot: 112, lastPage: 120, transaction: 128 };
+const META_BYTES = 136;
+/** Pages at the end that were taken and let go in one transaction are counted and were never written. */
+const UNWRITTEN_PAGES = 64;
+const LARGEST_PAGE_BYTES = 65_536;
 
 /**
- * lmdb ends the whole process when it is given a file that is none of its own, and makes one that is not there: look first.
- * @throws {LogError} `log_unavailable` when the file is not an LMDB one, or is missing where there are segments
+ * lmdb ends the whole process when it is given a file that is none of its own, or is cut short, and makes one that is not there:
+ * look first.
+ * @throws {LogError} `log_unavailable` when the file is not an LMDB one, ends before its roots or far before its last page, or is
+ * missing where there are segments
  */
 export async function checkLogFile(path: string, segmentsDir: string): Promise<void> {
-  const head = Buffer.alloc(64);
+  const head = Buffer.alloc(LARGEST_PAGE_BYTES + META_BYTES + PAGE_HEAD_BYTES.fork);
   let read = 0;
+  let sizeBytes = 0;
   try {
     await using file = await open(path);
     read = (await file.read(head, 0, head.length, 0)).bytesRead;
+    sizeBytes = (await file.stat()).size;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== "ENOENT")
       throw new LogError("log_unavailable", `the log ${path} cannot be read`, { cause });
   }
   if (read === 0) return refuseSegments(path, segmentsDir);
-  const known = Object.values(PAGE_HEAD_BYTES).some((at) => head.readUInt32LE(at) === MAGIC);
-  if (!known)
+  const at = Object.values(PAGE_HEAD_BYTES).find((offset) => head.readUInt32LE(offset) === MAGIC);
+  if (at === undefined)
     throw new LogError(
       "log_unavailable",
       `${path} is not a log: restore it from a backup, or move it away`,
     );
+  if (isCutShort(head, at, sizeBytes))
+    throw new LogError(
+      "log_unavailable",
+      `${path} is cut short: restore the log's whole directory from a backup, or move it away to begin with an empty log`,
+    );
+}
+
+/** `at`: where the magic number is in a meta page. A page of the tree that is beyond the end of the file ends the process. */
+function isCutShort(head: Buffer, at: number, sizeBytes: number): boolean {
+  const pageBytes = head.readUInt32LE(at + META.pageSize);
+  if (pageBytes > LARGEST_PAGE_BYTES || sizeBytes < 2 * pageBytes) return true;
+  const numberAt = (meta: number, offset: number) => Number(head.readBigUInt64LE(meta + offset));
+  const [first, second] = [at, pageBytes + at];
+  const isSecondNewer = numberAt(second, META.transaction) > numberAt(first, META.transaction);
+  const newest = isSecondNewer ? second : first;
+  const pages = Math.floor(sizeBytes / pageBytes);
+  // An empty tree has no root: a number that no file reaches.
+  const roots = [META.freeRoot, META.mainRoot].map((offset) => numberAt(newest, offset));
+  if (roots.some((root) => root >= pages && root < Number.MAX_SAFE_INTEGER)) return true;
+  const missing = numberAt(newest, META.lastPage) + 1 - pages;
+  return missing > Math.max(UNWRITTEN_PAGES, pages / 4);
 }
 
 /** They are made after the file: without it nothing in them is found, and they would be written anew. */

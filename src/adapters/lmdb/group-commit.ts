@@ -2,7 +2,7 @@ import { countedBytes } from "../../domain/counted-bytes.ts";
 import { LogError } from "../../domain/log.ts";
 import type { NewRecord, Position, Topic } from "../../domain/log.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { partitionOf } from "../../pipeline/log/partition.ts";
+import { partitionOf } from "../../domain/partition.ts";
 import { CommitRefused } from "./commit-thread.ts";
 import { RECORD_HEAD_BYTES } from "./layout.ts";
 import type { LmdbLogMetrics } from "./metrics.ts";

@@ -88,10 +88,14 @@ export class Segments implements AsyncDisposable {
    */
   readAfter(number: number): WrittenCommit[] {
     const found = new Map<number, WrittenCommit>();
+    let latest = number;
     for (const id of this.#segmentsAfter(number))
       for (const commit of readCommits(this.#dir, id, this.#seed))
         // A later segment is right: in the earlier one it failed, and was refused, and its number was given again.
-        if (commit.number > number) found.set(commit.number, commit);
+        if (commit.number > number) {
+          found.set(commit.number, commit);
+          latest = Math.max(latest, commit.number);
+        }
     const commits: WrittenCommit[] = [];
     for (let next = number + 1; ; next += 1) {
       const commit = found.get(next);
@@ -99,7 +103,6 @@ export class Segments implements AsyncDisposable {
       commits.push(commit);
       for (const [seq, place] of commit.places) this.keep(seq, place);
     }
-    const latest = Math.max(number, ...found.keys());
     if (latest > number + commits.length)
       throw damaged(
         this.#dir,

@@ -1,4 +1,4 @@
-import { LogError } from "../../domain/log.ts";
+import { LOG_ERROR_CODES, LogError } from "../../domain/log.ts";
 import type { NewRecord, Position, Topic } from "../../domain/log.ts";
 import { TOPIC_IDS, topicOfId } from "./layout.ts";
 
@@ -14,13 +14,6 @@ import { TOPIC_IDS, topicOfId } from "./layout.ts";
 export const FRAME_HEAD_BYTES = 8;
 const RECORD_HEAD_BYTES = 9;
 const BY_KEY = 0xffff;
-const ERROR_CODES: readonly LogError["code"][] = [
-  "log_full",
-  "log_unavailable",
-  "log_outcome_unknown",
-  "log_record_too_large",
-  "log_closed",
-];
 
 export function encodeHello(partitions: number): Buffer {
   const frame = newFrame(0, 2);
@@ -93,7 +86,7 @@ export function encodeFailure(id: number, error: unknown): Buffer {
 export function decodeAnswer(body: Buffer): readonly Position[] | LogError {
   if (body[0] === 1) {
     const [code, message] = body.toString("utf8", 1).split("\n", 2);
-    const known = ERROR_CODES.find((candidate) => candidate === code);
+    const known = LOG_ERROR_CODES.find((candidate) => candidate === code);
     return new LogError(known ?? "log_unavailable", message ?? "");
   }
   return Array.from({ length: body.readUInt32BE(1) }, (_, index) => ({

@@ -1,5 +1,5 @@
 import type { IngestOutcome } from "./outcome.ts";
-import type { Answer } from "./request.ts";
+import type { Answer } from "../../domain/incoming-request.ts";
 
 /** After how many seconds a sender that got 503 may come back. */
 const RETRY_AFTER_SECONDS = "1";

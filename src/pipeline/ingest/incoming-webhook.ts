@@ -2,7 +2,7 @@ import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
 import type { NewRecord } from "../../domain/log.ts";
 import { clientAddressOf } from "../../signing/client-address.ts";
-import type { ByteSlab } from "../log/byte-slab.ts";
+import type { ByteSlab } from "../../domain/byte-slab.ts";
 import { encodeEvent } from "../log/event-codec.ts";
 import type { Admission, Share } from "./admission.ts";
 import { encodeAnswer } from "./answer.ts";
@@ -11,7 +11,7 @@ import type { IngestOutcome, RecordedKind, UnavailableCause } from "./outcome.ts
 import type { IngestOptions, IngestPorts, Verdict } from "./ports.ts";
 import { redactHeaders } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
-import type { Reception, Reply, RequestHead } from "./request.ts";
+import type { Reception, Reply, RequestHead } from "../../domain/incoming-request.ts";
 
 const NO_BODY = new Uint8Array(0);
 

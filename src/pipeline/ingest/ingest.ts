@@ -1,5 +1,5 @@
 import type { Lookup } from "../../domain/destination.ts";
-import { ByteSlab } from "../log/byte-slab.ts";
+import { ByteSlab } from "../../domain/byte-slab.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import { makeAdmission } from "./admission.ts";
 import type { Admission } from "./admission.ts";
@@ -14,7 +14,7 @@ import { IncomingWebhook } from "./incoming-webhook.ts";
 import type { WebhookContext } from "./incoming-webhook.ts";
 import { makeRedactionRule } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
-import type { Reception, Reply, RequestHead } from "./request.ts";
+import type { Reception, Reply, RequestHead } from "../../domain/incoming-request.ts";
 
 const PATH_PREFIX = "/in/";
 

@@ -2,7 +2,7 @@
 const SWEEP_AT_BUCKETS = 10_000;
 
 export interface RateLimiter {
-  /** 0 when the request may pass; otherwise whole seconds until one may. `nowMs` is monotonic. */
+  /** 0 when the request may pass; otherwise whole seconds until one may. `nowMs` is monotonic, and that of a request that waited may be earlier than the last. */
   take(key: string, nowMs: number): number;
 }
 
@@ -18,7 +18,8 @@ export function makeRateLimiter(perSecond: number): RateLimiter {
   let sweepAt = SWEEP_AT_BUCKETS;
 
   function refill(bucket: Bucket, nowMs: number): void {
-    const elapsedMs = Math.max(0, nowMs - bucket.refilledAtMs);
+    if (nowMs <= bucket.refilledAtMs) return;
+    const elapsedMs = nowMs - bucket.refilledAtMs;
     bucket.tokens = Math.min(capacity, bucket.tokens + (elapsedMs * perSecond) / 1_000);
     bucket.refilledAtMs = nowMs;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { timeOfId } from "../../../src/domain/ids.ts";
 import { LogError } from "../../../src/domain/log.ts";
-import type { Answer, RequestHead } from "../../../src/pipeline/ingest/request.ts";
+import type { Answer, RequestHead } from "../../../src/domain/incoming-request.ts";
 import type { VerificationResult } from "../../../src/domain/verification.ts";
 import { TOKEN, endpointConfig, ingestRig, realClock, waitFor } from "../../support/ingest.ts";
 import type { IngestRig } from "../../support/ingest.ts";
