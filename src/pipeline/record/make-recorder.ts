@@ -11,7 +11,7 @@ import { decodeEvent } from "../log/event-codec.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { makeTokenizer } from "./event-tokens.ts";
 import type { RecordMetrics } from "./record-metrics.ts";
-import { makeTopicRecorder } from "./topic-recorder.ts";
+import { TopicRecorder } from "./topic-recorder.ts";
 
 const GROUP = "recorder";
 /** Events are visible within a second. */
@@ -43,7 +43,7 @@ export interface Recorder extends AsyncDisposable {
 export function makeRecorder(ports: RecordPorts): Recorder {
   const { log, store, clock, logger, metrics } = ports;
   const tokenize = makeTokenizer();
-  const events = makeTopicRecorder<EventRow>({
+  const events = new TopicRecorder<EventRow>({
     topic: "events",
     clock,
     logger,
@@ -56,7 +56,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     mostSpacingMs: EVENTS_SPACING_MS,
     insert: (rows, token, signal) => store.insertEvents(rows, token, signal),
   });
-  const outcomes = makeTopicRecorder<OutcomeRow>({
+  const outcomes = new TopicRecorder<OutcomeRow>({
     topic: "attempts",
     clock,
     logger,

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { pause } from "../../../src/domain/clock.ts";
 import type { LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
 import {
-  makeTopicRecorder,
+  TopicRecorder,
   type TopicRecorderOptions,
 } from "../../../src/pipeline/record/topic-recorder.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
@@ -42,7 +42,7 @@ function rig() {
   };
   const decode: TopicRecorderOptions<string>["decode"] = ({ value }) =>
     value.length === 0 ? null : Buffer.from(value).toString().trim();
-  const recorder = makeTopicRecorder<string>({
+  const recorder = new TopicRecorder<string>({
     topic: "events",
     clock,
     logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),

@@ -1,0 +1,65 @@
+import { pause, type Clock } from "../../domain/clock.ts";
+import { EventStoreError } from "../../domain/event-store.ts";
+import type { Topic } from "../../domain/log.ts";
+import type { Logger } from "../../domain/logger.ts";
+import type { Batch } from "./batch-buffer.ts";
+import { insertToken } from "./batch-plan.ts";
+import type { RecordMetrics } from "./record-metrics.ts";
+
+const RETRY_FIRST_MS = 250;
+const RETRY_MOST_MS = 5_000;
+
+export interface InsertOptions<Row> {
+  readonly topic: Topic;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: RecordMetrics;
+  /** What a row is known by, in every log. */
+  readonly idOf: (row: Row) => string;
+  readonly insert: (rows: readonly Row[], batchToken: string, signal: AbortSignal) => Promise<void>;
+}
+
+/** Monotonic, ms. */
+export interface InsertTimes {
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+}
+
+export interface InsertSignals {
+  /** Nothing is tried again. */
+  readonly stopped: AbortSignal;
+  /** What is under way is broken off. */
+  readonly givenUp: AbortSignal;
+}
+
+/** Tries until the store has the batch: the times of the try that succeeded, or null when it was stopped before. */
+export async function insertUntilDone<Row>(
+  options: InsertOptions<Row>,
+  batch: Batch<Row>,
+  { stopped, givenUp }: InsertSignals,
+): Promise<InsertTimes | null> {
+  const { topic, clock, logger, metrics } = options;
+  const token = insertToken(batch.plan, batch.rows.map(options.idOf));
+  let failedSinceMs: number | null = null;
+  for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(delayMs * 2, RETRY_MOST_MS)) {
+    if (stopped.aborted) return null;
+    const startedAtMs = clock.monotonic();
+    try {
+      if (batch.rows.length > 0) await options.insert(batch.rows, token, givenUp);
+      const endedAtMs = clock.monotonic();
+      metrics.recorded(topic, batch.rows.length, (endedAtMs - startedAtMs) / 1_000);
+      if (failedSinceMs !== null)
+        logger.info({ topic, afterMs: Math.round(endedAtMs - failedSinceMs) }, "record.restored");
+      return { startedAtMs, endedAtMs };
+    } catch (error) {
+      failedSinceMs ??= clock.monotonic();
+      metrics.failed(topic);
+      const code = error instanceof EventStoreError ? error.code : "unexpected";
+      logger.warn(
+        { topic, code, err: error, rows: batch.rows.length, retryInMs: delayMs },
+        "record.failed",
+      );
+      await pause(clock, delayMs, stopped);
+    }
+  }
+}
