@@ -7,7 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { openKafkaLog } from "../src/adapters/kafka/kafka-log.ts";
 import { makeKafkaClient } from "../src/adapters/kafka/kafka-client.ts";
-import { partitionOf } from "../src/pipeline/log/partition.ts";
+import { partitionOf } from "../src/domain/partition.ts";
 import { startKafka } from "../test/support/stores/kafka.ts";
 import { freshPrefix, quietLogger } from "../test/support/stores/kafka-harness.ts";
 

@@ -6,7 +6,7 @@ import type {
   OwnedPartition,
   Topic,
 } from "../../src/domain/log.ts";
-import { partitionOf } from "../../src/pipeline/log/partition.ts";
+import { partitionOf } from "../../src/domain/partition.ts";
 
 interface Committed {
   offset: number;

@@ -9,7 +9,7 @@ import type {
   Topic,
 } from "../../src/domain/log.ts";
 import type { Clock, Random } from "../../src/domain/clock.ts";
-import { partitionOf } from "../../src/pipeline/log/partition.ts";
+import { partitionOf } from "../../src/domain/partition.ts";
 import { SimPartition } from "./sim-log-partition.ts";
 import type { Group, Member } from "./sim-log-partition.ts";
 import type {

@@ -1,5 +1,6 @@
 import type { HttpResponse } from "uWebSockets.js";
-import type { Answer, IngestServerMetrics, Reception } from "./handler.ts";
+import type { Answer, Reception } from "../../domain/incoming-request.ts";
+import type { IngestServerMetrics } from "./handler.ts";
 import { writeAnswer } from "./write-answer.ts";
 
 /**

@@ -1,36 +1,10 @@
-import type { HeaderList } from "../../domain/event.ts";
+import type { Reception, Reply, RequestHead } from "../../domain/incoming-request.ts";
 import type { Logger } from "../../domain/logger.ts";
-
-/** The head of one well-formed request. */
-export interface RequestHead {
-  readonly method: string;
-  readonly path: string;
-  readonly query: string | null;
-  /** Names in lower case: uWebSockets.js does not keep them as sent. */
-  readonly headers: HeaderList;
-  readonly remoteAddress: string;
-  readonly declaredBytes: number | null;
-}
-
-export interface Answer {
-  readonly status: string;
-  readonly eventId: string | null;
-  readonly extraHeader: readonly [name: string, value: string] | null;
-  readonly body: string;
-}
-
-/** Takes in one body; see `pipeline/ingest`. */
-export interface Reception {
-  hold(sizeBytes: number): boolean;
-  /** The whole body; it is the reception's to keep. */
-  complete(body: Uint8Array): void;
-  abandon(): void;
-}
 
 /** What the server needs of the ingest stage. `reply` is called exactly once unless the client goes away first. */
 export type IngestHandler = (
   head: RequestHead,
-  reply: (answer: Answer) => void,
+  reply: Reply,
 ) => Reception | null | Promise<Reception | null>;
 
 export interface IngestServerMetrics {

@@ -1,5 +1,5 @@
 import type { HttpRequest } from "uWebSockets.js";
-import type { RequestHead } from "./handler.ts";
+import type { RequestHead } from "../../domain/incoming-request.ts";
 
 export interface ReadHead {
   readonly head: RequestHead;

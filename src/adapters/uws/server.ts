@@ -2,7 +2,8 @@ import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from "
 import { UsageError } from "../../domain/errors.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeHost } from "./exchange.ts";
-import type { Answer, IngestServerOptions } from "./handler.ts";
+import type { Answer } from "../../domain/incoming-request.ts";
+import type { IngestServerOptions } from "./handler.ts";
 import { loadUws } from "./load.ts";
 import type { UwsModule } from "./load.ts";
 import { makeAddressReader } from "./remote-address.ts";

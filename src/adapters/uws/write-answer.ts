@@ -1,5 +1,5 @@
 import type { HttpResponse } from "uWebSockets.js";
-import type { Answer } from "./handler.ts";
+import type { Answer } from "../../domain/incoming-request.ts";
 
 const CONTENT_TYPE = "application/json";
 const EVENT_ID_AFTER_TYPE = `${CONTENT_TYPE}\r\nx-relay-event-id: `;

@@ -31,7 +31,7 @@ export interface Verifier extends AsyncDisposable {
  */
 const INLINE_MAX_BYTES = 16 * 1024;
 
-/** Together under the four seconds in which ingest must have answered: see PoolQueue and JwksSource. */
+/** Together under the 3.5 s in which ingest must have answered: see PoolQueue and JwksSource. */
 const DEFAULT_LIMITS: PoolQueueLimits = {
   maxQueued: 8192,
   // More than the largest RELAY_MAX_PAYLOAD_BYTES (100 MiB), or its bodies would never be verified.
@@ -142,7 +142,7 @@ function addUpQueued(metrics: VerifyMetrics): readonly [VerifyMetrics, VerifyMet
 }
 
 /** Fetching keys, verifying, and both again for a rotated key, all in the time ingest has. */
-const FETCHED_KEYS_MS = 3500;
+const FETCHED_KEYS_MS = 3_500;
 
 async function inTime(
   verifying: Promise<VerificationResult | "unavailable">,

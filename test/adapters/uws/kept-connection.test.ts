@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, test } from "vitest";
-import type { Answer } from "../../../src/adapters/uws/handler.ts";
+import type { Answer } from "../../../src/domain/incoming-request.ts";
 import { startIngestServer } from "../../../src/adapters/uws/server.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { waitFor } from "../../support/wait-for.ts";

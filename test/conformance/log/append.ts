@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { LogError } from "../../../src/domain/log.ts";
 import type { NewRecord, Topic } from "../../../src/domain/log.ts";
-import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import type { LogHarnessKind } from "./harness.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
-import { partitionOf } from "../../../src/pipeline/log/partition.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { until } from "../../support/log-wait.ts";
 import { named } from "./consume.ts";

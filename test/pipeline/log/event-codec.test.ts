@@ -3,7 +3,7 @@ import { Packr, Unpackr } from "msgpackr";
 import { describe, expect, it } from "vitest";
 import { PROVIDERS } from "../../../src/domain/enums.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
-import { ByteSlab } from "../../../src/pipeline/log/byte-slab.ts";
+import { ByteSlab } from "../../../src/domain/byte-slab.ts";
 import { decodeEvent, encodeEvent } from "../../../src/pipeline/log/event-codec.ts";
 import { MessagePackWriter } from "../../../src/pipeline/log/message-pack-writer.ts";
 
