@@ -6,6 +6,9 @@ export type Trigger = "event" | "replay";
 /** The run of an event's own fan-out; a replay's run is a ULID. */
 export const EVENT_RUN = "event";
 
+/** A task of this destination is a fan-out that is still to be made: the configuration could not be had. */
+export const FAN_OUT_LATER = "";
+
 /**
  * One try that is to be made: self-contained, so that a delay tier needs nothing else.
  * Identity of the try: (event.id, destinationId, run, tryNumber); `deferrals` counts how often it was put off.

@@ -1,5 +1,5 @@
 import { pause } from "../../domain/clock.ts";
-import { EVENT_RUN } from "../../domain/delivery-task.ts";
+import { EVENT_RUN, FAN_OUT_LATER } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { EventRecord } from "../../domain/event.ts";
@@ -20,7 +20,7 @@ import type { RecoveredPartition } from "./recovery.ts";
 import { RunLedger, runKeyOf } from "./run-ledger.ts";
 import type { Verdict } from "./run-ledger.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
-import { contentOf, fanOutLaterKey, FAN_OUT_LATER, FIRST_STEP } from "./source-content.ts";
+import { contentOf, fanOutLaterKey, FIRST_STEP } from "./source-content.ts";
 import type { SourceContent } from "./source-content.ts";
 
 /** Turns records of `events` and `tasks` into live tries; drops what the log says is complete. */

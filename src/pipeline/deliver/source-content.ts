@@ -1,13 +1,10 @@
-import { EVENT_RUN } from "../../domain/delivery-task.ts";
+import { EVENT_RUN, FAN_OUT_LATER } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { LogRecord } from "../../domain/log.ts";
 import { decodeEvent } from "../log/event-codec.ts";
 import { decodeTask } from "../log/task-codec.ts";
 import { runKeyOf } from "./run-ledger.ts";
-
-/** A task of this destination is a fan-out that is still to be made: the configuration could not be had. */
-export const FAN_OUT_LATER = "";
 
 /** What a record of `events` or `tasks` asks for; `delayed` is the task that a fan-out has waited as. */
 export type SourceContent =

@@ -1,0 +1,39 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { ensureFirstKey } from "../../src/app/first-steps.ts";
+import { openConfigStore } from "../../src/app/open-config-store.ts";
+import { makeSystemClock } from "../../src/app/system-clock.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { makeSilentLogger } from "../support/silent-logger.ts";
+
+it("two that make sure of the first key at once both have one that works, and its file is whole: the second failed, and its start with it", async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), "relay-first-key-"));
+  try {
+    const config = loadConfig({ RELAY_DATA_DIR: dataDir });
+    await using store = await openConfigStore({
+      databaseUrl: null,
+      dataDir,
+      embeddedMode: "serve",
+      templateFile: null,
+      clock: makeSystemClock(),
+      logger: makeSilentLogger(),
+    });
+    await store.migrate();
+    for (let round = 0; round < 5; round += 1) {
+      await rm(join(dataDir, "first-api-key"), { force: true });
+      const made = await Promise.all([
+        ensureFirstKey(config, store),
+        ensureFirstKey(config, store),
+      ]);
+      const keys = made.map((key) => (key.kind === "usable" ? key.key : key.kind));
+      const kept = await readFile(join(dataDir, "first-api-key"), "utf8");
+      expect(keys).toContain(kept.trim());
+    }
+    const left = await readdir(dataDir);
+    expect(left.filter((name) => name.startsWith("first-api-key"))).toEqual(["first-api-key"]);
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}, 60_000);
