@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { makeSeededRandom } from "../faults/harness/random.ts";
 import { startTcpProxy } from "../faults/harness/tcp-proxy.ts";
+import { makeCheckedClient } from "../support/checked-client.ts";
 import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
 import { startPostgres, type TestPostgresServer } from "../support/stores/postgres.ts";
 import { skipOrFail } from "../support/stores/skip-or-fail.ts";
@@ -31,10 +32,9 @@ describe("relay start", () => {
     const file = join(relay.dataDir, "first-api-key");
     const key = (await readFile(file, "utf8")).trim();
     // A relay that is new holds nothing.
-    const projects = await fetch(`http://127.0.0.1:${relay.ports.api}/projects`, {
-      headers: { authorization: `Bearer ${key}` },
-    });
-    expect(await projects.json()).toMatchObject({ data: [], pagination: { total: 0 } });
+    const baseUrl = `http://127.0.0.1:${relay.ports.api}`;
+    const client = makeCheckedClient({ baseUrl, apiKey: key });
+    expect(await client.projects.list()).toMatchObject({ data: [], pagination: { total: 0 } });
     await waitFor("the curl lines", () => relay.output().includes("sleep 1; curl"));
     const revoked = await runRelay(["keys", "revoke", key, "--org", "default"], relay.env);
     expect(revoked.stdout).toContain("is revoked");
