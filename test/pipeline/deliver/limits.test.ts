@@ -19,6 +19,20 @@ function timesOf(world: SimWorld, id = "dst_1"): number[] {
   return world.requestsTo(id).map((seen) => seen.atMs);
 }
 
+/** A destination with a wide limit, whose first try has failed: the second is due at `dueAtMs`. */
+async function withRetryWaiting() {
+  const world = new SimWorld();
+  world.configure("dst_1", { rateLimitMax: 1_000, rateLimitWindow: "minute" });
+  const replies = [FAIL];
+  world.behaviours.set("dst_1", (request, nth) => (replies.shift() ?? OK)(request, nth));
+  await world.start();
+  await world.clock.advance(5_000);
+  world.ingest();
+  await world.clock.advance(100);
+  const failed = world.attempts()[0]!;
+  return { world, failed, dueAtMs: failed.nextRetryAtMs! };
+}
+
 describe("rate limit", () => {
   it("holds in every window of a second and drains a backlog at 90 % of it or more", async () => {
     const world = new SimWorld();
@@ -80,42 +94,25 @@ describe("rate limit", () => {
   });
 
   it("regression: a retry that is soon due keeps nothing waiting for which the limit has room: what came in between was made after it, up to one and a half seconds late", async () => {
-    const world = new SimWorld();
-    world.configure("dst_1", { rateLimitMax: 1_000, rateLimitWindow: "minute" });
-    const replies = [FAIL];
-    world.behaviours.set("dst_1", (request, nth) => (replies.shift() ?? OK)(request, nth));
-    await world.start();
-    await world.clock.advance(5_000);
-    world.ingest();
-    await world.clock.advance(100);
-    const [failed] = world.attempts();
-    const dueAtMs = failed!.nextRetryAtMs!;
+    const { world, failed, dueAtMs } = await withRetryWaiting();
     // Its owner has it, and waits for its time.
     await world.clock.advance(dueAtMs - world.clock.now() - 1_000);
     for (let count = 0; count < 3; count += 1) {
       world.ingest();
       await world.clock.advance(100);
     }
-    const rows = world.attempts().filter(({ eventId }) => eventId !== failed!.eventId);
+    const rows = world.attempts().filter(({ eventId }) => eventId !== failed.eventId);
     expect(rows.map(({ status }) => status)).toEqual(["delivered", "delivered", "delivered"]);
     for (const row of rows) expect(row.attemptedAtMs).toBeLessThan(dueAtMs - 500);
     await world.clock.advance(5_000);
-    const last = world.ended().get(`${failed!.eventId}|dst_1|event`)!;
+    const last = world.ended().get(`${failed.eventId}|dst_1|event`)!;
     expect([last.status, last.tryNumber]).toEqual(["delivered", 2]);
     expect(last.attemptedAtMs).toBeGreaterThanOrEqual(dueAtMs);
     expect(last.attemptedAtMs).toBeLessThan(dueAtMs + 100);
   });
 
   it("regression: a retry whose time comes while the process stands still is made right after it: the limit had room, and put it off", async () => {
-    const world = new SimWorld();
-    world.configure("dst_1", { rateLimitMax: 1_000, rateLimitWindow: "minute" });
-    const replies = [FAIL];
-    world.behaviours.set("dst_1", (request, nth) => (replies.shift() ?? OK)(request, nth));
-    await world.start();
-    await world.clock.advance(5_000);
-    world.ingest();
-    await world.clock.advance(100);
-    const dueAtMs = world.attempts()[0]!.nextRetryAtMs!;
+    const { world, dueAtMs } = await withRetryWaiting();
     await world.clock.advance(dueAtMs - world.clock.now() - 500);
     world.clock.standStill(2_500);
     await world.clock.advance(1_000);
