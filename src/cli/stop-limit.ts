@@ -5,9 +5,11 @@ const STOP_TIMEOUT_MS = 28_000;
 export class StopLimit implements Disposable {
   readonly #late: Promise<"late">;
   #isOver: (late: "late") => void = () => {};
+  readonly #limitMs: number;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(signal: AbortSignal) {
+  constructor(signal: AbortSignal, limitMs = STOP_TIMEOUT_MS) {
+    this.#limitMs = limitMs;
     this.#late = new Promise((resolve) => (this.#isOver = resolve));
     if (signal.aborted) this.begin();
     else signal.addEventListener("abort", () => this.begin(), { once: true });
@@ -15,7 +17,7 @@ export class StopLimit implements Disposable {
 
   /** The time runs from the first call. */
   begin(): void {
-    this.#timer ??= setTimeout(() => this.#isOver("late"), STOP_TIMEOUT_MS);
+    this.#timer ??= setTimeout(() => this.#isOver("late"), this.#limitMs);
   }
 
   race<T>(work: PromiseLike<T>): Promise<T | "late"> {
