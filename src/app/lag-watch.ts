@@ -1,3 +1,5 @@
+import { within } from "../domain/within.ts";
+
 type ReadLag = () => Promise<ReadonlyMap<string, number>>;
 
 /** A scrape must not wait for brokers that hang: Prometheus gives up after ten seconds, and then has no metric at all. */
@@ -17,7 +19,7 @@ export function makeLagWatch(withinMs = READ_WITHIN_MS): {
       const readings = await Promise.all(
         [...groups].map(async ([group, lag]) => {
           try {
-            return [...(await inTime(lag(), withinMs))].map(([topic, records]) => ({
+            return [...(await within(lag(), withinMs, refuse))].map(([topic, records]) => ({
               group,
               topic,
               records,
@@ -32,14 +34,6 @@ export function makeLagWatch(withinMs = READ_WITHIN_MS): {
   };
 }
 
-async function inTime<T>(reading: Promise<T>, withinMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error("the lag was not read in time")), withinMs);
-  });
-  try {
-    return await Promise.race([reading, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function refuse(): never {
+  throw new Error("the lag was not read in time");
 }

@@ -8,6 +8,14 @@ export interface Clock {
   schedule(delayMs: number, callback: () => void): () => void;
 }
 
+/** Of the real clock. They keep the process alive: whoever schedules cancels when it stops. */
+export const TIMERS: Pick<Clock, "schedule"> = {
+  schedule: (delayMs, callback) => {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
 /** Uniform in [0, 1). */
 export type Random = () => number;
 

@@ -4,6 +4,7 @@ import type { BundleReader, ConfigChange } from "../domain/config-store.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../domain/destination.ts";
 import type { EndpointConfig } from "../domain/endpoint.ts";
 import type { Logger } from "../domain/logger.ts";
+import { within } from "../domain/within.ts";
 import { toConfigBundle, type ConfigBundle } from "./bundle-config.ts";
 import { makeBundleEntries, storedBytesOf, type BundleEntry } from "./bundle-entries.ts";
 import { makeBundleLoader, type BundleKey, type LoadedBatch } from "./bundle-loader.ts";
@@ -179,11 +180,7 @@ export function makeConfigCache(
 
   /** Whether the store answered. */
   function loadWithin(limitMs: number, key: BundleKey): Promise<boolean | "late"> {
-    let cancel: () => void = () => undefined;
-    const late = new Promise<"late">((resolve) => {
-      cancel = clock.schedule(limitMs, () => resolve("late"));
-    });
-    return Promise.race([loader.load(key), late]).finally(cancel);
+    return within(loader.load(key), limitMs, () => "late" as const, clock);
   }
 
   async function reload<T>(

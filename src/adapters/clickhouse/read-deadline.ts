@@ -1,4 +1,5 @@
 import { EventStoreError } from "../../domain/event-store.ts";
+import { within } from "../../domain/within.ts";
 import { followSignal } from "./follow-signal.ts";
 
 /** What the server's own clear answer to a query over its limit takes beyond that. */
@@ -25,26 +26,16 @@ export async function withReadDeadline<T>(
     if (untilMs - nowMs < limitMs * LEAST_LEFT_SHARE) throw turnTooLate(maxSeconds);
     beganAtMs = nowMs;
   };
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(
-        performance.now() - beganAtMs >= limitMs
-          ? new EventStoreError(
-              "store_unavailable",
-              `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
-            )
-          : turnTooLate(maxSeconds),
-      );
-      ended.abort();
-    }, limitMs + ANSWER_MS);
-  });
-  try {
-    return await Promise.race([read(ended.signal, began), late]);
-  } finally {
-    clearTimeout(timer);
-    unfollow();
-  }
+  const late = (): never => {
+    const wasAsked = performance.now() - beganAtMs >= limitMs;
+    ended.abort();
+    if (!wasAsked) throw turnTooLate(maxSeconds);
+    throw new EventStoreError(
+      "store_unavailable",
+      `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
+    );
+  };
+  return within(read(ended.signal, began), limitMs + ANSWER_MS, late).finally(unfollow);
 }
 
 function turnTooLate(maxSeconds: number): EventStoreError {

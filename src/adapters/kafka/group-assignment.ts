@@ -1,10 +1,10 @@
 import type { Batch, Consumer, EachBatchPayload } from "kafkajs";
 import { LogError, type ConsumerOptions, type Topic } from "../../domain/log.ts";
+import { within } from "../../domain/within.ts";
 import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
 import { offsetAt, toRecord } from "./partition-reader.ts";
-import { settledWithin } from "./settled-within.ts";
 import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
 
 export interface GroupAssignmentSettings {
@@ -251,7 +251,7 @@ export class GroupAssignment {
         this.#options.onError(error as Error);
       }
     });
-    await settledWithin(commits, REVOKE_TIMEOUT_MS);
+    await within(Promise.allSettled(commits), REVOKE_TIMEOUT_MS, () => {});
     for (const partition of revoked) partition.close();
   }
 

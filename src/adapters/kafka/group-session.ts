@@ -1,6 +1,6 @@
 import type { Broker, Cluster, TopicOffsets } from "kafkajs";
 import { LogError } from "../../domain/log.ts";
-import { doneWithin } from "./done-within.ts";
+import { within } from "../../domain/within.ts";
 
 interface JoinRequest {
   readonly groupId: string;
@@ -138,7 +138,9 @@ export class GroupSession {
    */
   async commit(entries: readonly CommitEntry[], generation: number): Promise<void> {
     const written = this.#enqueue(entries, generation);
-    await doneWithin(written, COMMIT_TIMEOUT_MS, "offsets could not be committed in time");
+    await within(written, COMMIT_TIMEOUT_MS, () => {
+      throw new LogError("log_unavailable", "offsets could not be committed in time");
+    });
   }
 
   #enqueue(entries: readonly CommitEntry[], generation: number): Promise<void> {

@@ -1,13 +1,13 @@
 import type { Consumer, Kafka } from "kafkajs";
 import { LogError, type ConsumerOptions, type LogConsumer, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { within } from "../../domain/within.ts";
 import { makeCoPartitionAssigner } from "./co-partition-assigner.ts";
 import { consumerConfig } from "./consumer-config.ts";
 import { listenToGroup } from "./consumer-group-guard.ts";
 import { GroupAssignment, REVOKE_TIMEOUT_MS } from "./group-assignment.ts";
 import { groupLag } from "./group-lag.ts";
 import { GroupSession } from "./group-session.ts";
-import { settledWithin } from "./settled-within.ts";
 
 export interface KafkaConsumerSettings {
   readonly kafka: Kafka;
@@ -114,7 +114,8 @@ export class KafkaConsumer implements LogConsumer {
     this.#closed = true;
     if (this.#restart !== null) clearTimeout(this.#restart);
     await this.#assignment.end();
-    await settledWithin([this.#consumer.disconnect(), this.#starting], LEAVE_TIMEOUT_MS);
+    const left = Promise.allSettled([this.#consumer.disconnect(), this.#starting]);
+    await within(left, LEAVE_TIMEOUT_MS, () => {});
     this.#session.end();
   }
 

@@ -8,6 +8,7 @@ import {
   type NewRecord,
   type Position,
 } from "../../domain/log.ts";
+import { within } from "../../domain/within.ts";
 import { KafkaConsumer } from "./kafka-consumer.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
 import {
@@ -18,7 +19,6 @@ import {
 } from "./kafka-options.ts";
 import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./kafka-producer.ts";
-import { doneWithin } from "./done-within.ts";
 import { guardBroker } from "./broker-guard.ts";
 import { guardBrokerPool } from "./broker-pool-guard.ts";
 import { guardConsumerGroup } from "./consumer-group-guard.ts";
@@ -218,7 +218,9 @@ class KafkaBackedLog implements KafkaLog {
   async check(): Promise<void> {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
     try {
-      await doneWithin(this.#refreshPartitions(), CHECK_TIMEOUT_MS, "the brokers do not answer");
+      await within(this.#refreshPartitions(), CHECK_TIMEOUT_MS, () => {
+        throw new LogError("log_unavailable", "the brokers do not answer");
+      });
     } catch (error) {
       if (error instanceof LogError) throw error;
       throw new LogError(

@@ -1,6 +1,7 @@
 import type { Kafka, Message, Producer } from "kafkajs";
 import { LogError, type NewRecord, type Position, type Topic } from "../../domain/log.ts";
 import { partitionOf } from "../../domain/partition.ts";
+import { within } from "../../domain/within.ts";
 import { Accumulator, chunk, type Appended, type PlacedRecord } from "./accumulator.ts";
 import type { WireWatch } from "./kafka-client.ts";
 import {
@@ -11,7 +12,6 @@ import {
 } from "./kafka-options.ts";
 import { wasHandedOver } from "./handed-over.ts";
 import { refusalOf, type PartitionAnswer } from "./produce-answers.ts";
-import { settledWithin } from "./settled-within.ts";
 
 const ALL_REPLICAS = -1;
 const MAX_BATCH_BYTES = 512 * 1024;
@@ -224,7 +224,7 @@ export class KafkaProducer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await settledWithin([this.#accumulator.drained()], DRAIN_TIMEOUT_MS);
+    await within(Promise.allSettled([this.#accumulator.drained()]), DRAIN_TIMEOUT_MS, () => {});
     this.#accumulator.close();
     await this.#producer.disconnect();
   }

@@ -1,5 +1,6 @@
 import type { Clock } from "../../domain/clock.ts";
 import type { ConsumerOptions, LogConsumer, Topic } from "../../domain/log.ts";
+import { within } from "../../domain/within.ts";
 import { assignPartitions } from "./assign-partitions.ts";
 import { PartitionOwnership } from "./partition-ownership.ts";
 import type { OwnershipDeps } from "./partition-ownership.ts";
@@ -87,15 +88,10 @@ export class Group {
     const { member, ownership } = assignment;
     assignment.ending = true;
     ownership.stop();
-    let cancel = () => {};
-    const deadline = new Promise<void>((resolve) => {
-      cancel = this.#deps.clock.schedule(REVOKE_TIMEOUT_MS, resolve);
-    });
     const revoked = assignment.settled
       .then(() => member.options.onRevoked(ownership))
       .catch((cause: unknown) => member.options.onError(asError(cause)));
-    await Promise.race([revoked, deadline]);
-    cancel();
+    await within(revoked, REVOKE_TIMEOUT_MS, () => {}, this.#deps.clock);
     ownership.end();
     if (this.#assignments.get(partition) === assignment) this.#assignments.delete(partition);
   }

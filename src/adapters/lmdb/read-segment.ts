@@ -16,6 +16,9 @@ export interface WrittenCommit {
   readonly places: readonly (readonly [seq: number, place: Place])[];
   readonly rows: Uint8Array;
   readonly groups: StoredCommit["groups"];
+  readonly segment: number;
+  /** Where the next commit of the segment begins. */
+  readonly endBytes: number;
 }
 
 /**
@@ -36,9 +39,10 @@ export function readCommits(dir: string, segment: number, seed: number): Written
     }
     const { number, commit, sizeBytes, blobsAt } = decoded;
     const { rows, groups } = commit;
-    commits.push({ number, places: placesOf(commit, segment, at + blobsAt), rows, groups });
-    last = number;
+    const places = placesOf(commit, segment, at + blobsAt);
     at += sizeBytes;
+    commits.push({ number, places, rows, groups, segment, endBytes: at });
+    last = number;
   }
   return commits;
 }

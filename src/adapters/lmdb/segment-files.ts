@@ -1,6 +1,7 @@
 import {
   closeSync,
   existsSync,
+  fdatasyncSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -70,6 +71,16 @@ export async function prepareSegment(dir: string, id: number): Promise<void> {
   }
 }
 
+/** What a process wrote that was killed before it had synced it. */
+export function syncSegment(dir: string, id: number): void {
+  const file = openSync(segmentPath(dir, id), "r");
+  try {
+    fdatasyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
 /** False for one that a crash left while it was made. */
 export function isWhole(dir: string, id: number): boolean {
   const stats = statSync(segmentPath(dir, id), { throwIfNoEntry: false });
@@ -79,6 +90,10 @@ export function isWhole(dir: string, id: number): boolean {
 /** Beside the commits of this thread. */
 export async function removeSegment(dir: string, id: number): Promise<void> {
   await rm(segmentPath(dir, id), { force: true });
+}
+
+export function damaged(path: string, what: string): Error {
+  return new Error(`${path} ${what}: restore the log's whole directory from a backup`);
 }
 
 function syncDirectory(dir: string): void {

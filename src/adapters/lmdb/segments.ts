@@ -1,9 +1,12 @@
 import { closeSync, fdatasyncSync, openSync, statSync, writeSync, writevSync } from "node:fs";
 import type { Place } from "./layout.ts";
-import { firstNumber, placesOf, readCommits } from "./read-segment.ts";
+import { placesOf } from "./read-segment.ts";
 import type { WrittenCommit } from "./read-segment.ts";
+import { recoverCommits } from "./recover-commits.ts";
+import type { CommitEnd } from "./recover-commits.ts";
 import {
   createSegment,
+  damaged,
   isWhole,
   listSegments,
   prepareSegment,
@@ -22,10 +25,12 @@ const LEAST_FREE = 4;
 export const RETRY_COMMITS = 100;
 /** Fewer full segments than this are not worth clearing out. */
 const LEAST_SEALED = 8;
-const NOTHING_LIVE = { liveBytes: 0, firstSeq: Infinity, lastSeq: 0 };
+const NOTHING_LIVE = { liveBytes: 0, endBytes: 0, firstSeq: Infinity, lastSeq: 0 };
 
 interface Sealed {
   readonly sizeBytes: number;
+  /** Nothing that is needed lies behind it. */
+  endBytes: number;
   lastNumber: number;
   liveBytes: number;
   /** Of the blobs that were needed since it was opened; none: Infinity and 0. */
@@ -41,7 +46,6 @@ export interface SegmentSpan {
 interface Current extends Sealed {
   readonly id: number;
   readonly file: number;
-  endBytes: number;
 }
 
 /**
@@ -80,52 +84,37 @@ export class Segments implements AsyncDisposable {
     if (positionBytes + lengthBytes > holder.sizeBytes)
       throw damaged(segmentPath(this.#dir, segment), `is cut off after ${holder.sizeBytes} bytes`);
     addBlob(holder, seq, lengthBytes);
+    holder.endBytes = Math.max(holder.endBytes, positionBytes + lengthBytes);
   }
 
   /**
-   * The commits after `number`, in order and without a gap: those that a crash kept from the index.
+   * The commits after `number`, in order and without a gap: those that a crash kept from the index. The segment of the latest
+   * commit is written on: a process that starts again and again takes one for all its starts.
    * @throws {Error} when one of them cannot be read: what a crash cuts short is the last
    */
   readAfter(number: number): WrittenCommit[] {
-    const found = new Map<number, WrittenCommit>();
-    let latest = number;
-    for (const id of this.#segmentsAfter(number))
-      for (const commit of readCommits(this.#dir, id, this.#seed))
-        // A later segment is right: in the earlier one it failed, and was refused, and its number was given again.
-        if (commit.number > number) {
-          found.set(commit.number, commit);
-          latest = Math.max(latest, commit.number);
-        }
-    const commits: WrittenCommit[] = [];
-    for (let next = number + 1; ; next += 1) {
-      const commit = found.get(next);
-      if (commit === undefined) break;
-      commits.push(commit);
-      for (const [seq, place] of commit.places) this.keep(seq, place);
-    }
-    if (latest > number + commits.length)
-      throw damaged(
-        this.#dir,
-        `is damaged (commit ${number + commits.length + 1} cannot be read, commit ${latest} can)`,
-      );
+    const { commits, end } = recoverCommits(
+      this.#dir,
+      [...this.#sealed.keys()],
+      number,
+      this.#seed,
+    );
+    for (const { places } of commits) for (const [seq, place] of places) this.keep(seq, place);
+    if (end !== null) this.#writeOn(end);
     return commits;
   }
 
-  /**
-   * In the order in which they were written: the last that begins with `number` or before it, and all that begin later. First
-   * those that begin with no commit: new, or damaged there.
-   */
-  #segmentsAfter(number: number): number[] {
-    const segments = [...this.#sealed.keys()].map((id) => ({
-      id,
-      first: firstNumber(this.#dir, id),
-    }));
-    const headless = segments.filter(({ first }) => first === null);
-    const byFirst = segments
-      .filter(({ first }) => first !== null)
-      .toSorted((a, b) => a.first! - b.first!);
-    const from = byFirst.findLastIndex(({ first }) => first! <= number);
-    return [...headless, ...byFirst.slice(Math.max(0, from))].map(({ id }) => id);
+  #writeOn({ segment, endBytes, number }: CommitEnd): void {
+    const holder = this.#sealed.get(segment)!;
+    if (holder.liveBytes === 0 || holder.sizeBytes !== SEGMENT_BYTES) return;
+    this.#sealed.delete(segment);
+    this.#current = {
+      ...holder,
+      id: segment,
+      file: openSync(segmentPath(this.#dir, segment), "r+"),
+      endBytes: Math.max(endBytes, holder.endBytes),
+      lastNumber: number,
+    };
   }
 
   /** Durable when it returns. Null, and nothing written, when it is too large or there is no room. @throws {Error} of the file system */
@@ -147,7 +136,8 @@ export class Segments implements AsyncDisposable {
     segment.lastNumber = number;
     for (const [seq, { lengthBytes }] of places) addBlob(segment, seq, lengthBytes);
     if (segment.endBytes > SEGMENT_BYTES / 2) this.#prepareNext(number);
-    return { number, places, rows: commit.rows, groups: commit.groups };
+    const { rows, groups } = commit;
+    return { number, places, rows, groups, segment: segment.id, endBytes: segment.endBytes };
   }
 
   /** These blobs are needed no more. */
@@ -194,8 +184,9 @@ export class Segments implements AsyncDisposable {
     return { id, firstSeq, lastSeq };
   }
 
-  /** Makes a segment, so that the first commit need not wait for it. */
+  /** Makes a segment where the next commits need one, so that the first need not wait for it. */
   makeReady(): void {
+    if (this.#current !== null && this.#current.endBytes <= SEGMENT_BYTES / 2) return;
     try {
       this.#free.push(this.#create());
     } catch {
@@ -223,7 +214,6 @@ export class Segments implements AsyncDisposable {
       id,
       file,
       sizeBytes: SEGMENT_BYTES,
-      endBytes: 0,
       lastNumber: number,
       ...NOTHING_LIVE,
     };
@@ -277,8 +267,4 @@ function blankHead({ file, endBytes }: Current): void {
   } catch {
     // The next commit is written over it.
   }
-}
-
-function damaged(path: string, what: string): Error {
-  return new Error(`${path} ${what}: restore the log's whole directory from a backup`);
 }

@@ -8,6 +8,7 @@ import {
   isLocalhost,
   literalHost,
 } from "../../domain/receiver-url.ts";
+import { within } from "../../domain/within.ts";
 import { codeOf, type ResolveHost } from "./resolve-host.ts";
 
 /** The guard refused: nothing was dialled. `message` is what the customer reads. */
@@ -70,7 +71,13 @@ export class ReceiverGuard {
     const { url, privateOnly } = verdict;
     if (literalHost(url) !== null) return { ok: true };
     try {
-      await withTimeout(this.addresses(url.hostname, privateOnly), this.#options.resolveTimeoutMs);
+      await within(
+        this.addresses(url.hostname, privateOnly),
+        this.#options.resolveTimeoutMs,
+        () => {
+          throw new Error("resolution took too long");
+        },
+      );
       return { ok: true };
     } catch (error) {
       if (error instanceof ReceiverRefusedError) return { ok: false, reason: error.message };
@@ -124,17 +131,4 @@ function asLookupError(error: unknown, host: string): NodeJS.ErrnoException {
     code: codeOf(error) ?? "ENOTFOUND",
     syscall: "getaddrinfo",
   });
-}
-
-async function withTimeout<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error("resolution took too long")), timeoutMs);
-    timer.unref();
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

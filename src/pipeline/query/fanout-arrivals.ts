@@ -2,6 +2,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { EventListItem } from "../../domain/event-query.ts";
 import type { EventStoreReader } from "../../domain/event-store.ts";
+import { within } from "../../domain/within.ts";
 import { Arrivals } from "./arrivals.ts";
 
 type Destinations = Lookup<readonly Pick<DestinationConfig, "status">[]>;
@@ -76,11 +77,8 @@ export class FanoutArrivals {
   /** A configuration store that hangs is not waited for longer than a fan-out is. */
   async #settled(looking: readonly Promise<void>[], endAtMs: number): Promise<void> {
     const { clock } = this.#ports;
-    let cancel: () => void = () => undefined;
-    const late = new Promise<void>((resolve) => {
-      cancel = clock.schedule(Math.max(0, endAtMs - clock.monotonic()), resolve);
-    });
-    await Promise.race([Promise.all(looking), late]).finally(cancel);
+    const leftMs = Math.max(0, endAtMs - clock.monotonic());
+    await within(Promise.all(looking), leftMs, () => {}, clock);
   }
 }
 

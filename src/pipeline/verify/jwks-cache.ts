@@ -1,3 +1,4 @@
+import { within } from "../../domain/within.ts";
 import { importJwks, type VerificationKey } from "../../signing/jwt-keys.ts";
 
 interface JwksLimits {
@@ -78,7 +79,11 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
   const fetchInto = async (url: string, entry: Entry): Promise<JwksResult> => {
     entry.triedAtMs = options.monotonicMs();
     try {
-      entry.jwks = parseJwks(await withinTime(options.fetchJwks(url, LIMITS)));
+      // Also where the fetcher does not hold its limits.
+      const text = await within(options.fetchJwks(url, LIMITS), LIMITS.timeoutMs, () => {
+        throw new Error(`no answer within ${LIMITS.timeoutMs} ms`);
+      });
+      entry.jwks = parseJwks(text);
       entry.fetchedAtMs = options.monotonicMs();
     } catch (error) {
       entry.failure = error instanceof Error ? error.message : "the request failed";
@@ -140,21 +145,4 @@ function toJwk({ key, keyId, algorithm }: VerificationKey): object {
   if (keyId !== null) jwk["kid"] = keyId;
   if (algorithm !== null) jwk["alg"] = algorithm;
   return jwk;
-}
-
-/** Holds the limit even against a fetcher that does not. */
-async function withinTime(fetching: Promise<string>): Promise<string> {
-  let timer: NodeJS.Timeout | undefined;
-  const expiry = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`no answer within ${LIMITS.timeoutMs} ms`)),
-      LIMITS.timeoutMs,
-    );
-    timer.unref();
-  });
-  try {
-    return await Promise.race([fetching, expiry]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

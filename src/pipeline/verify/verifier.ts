@@ -1,4 +1,5 @@
 import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import { within } from "../../domain/within.ts";
 import { jwksUrlOf } from "./inline-jwks.ts";
 import type { JwksSource } from "./jwks-cache.ts";
 import { PoolQueue } from "./pool-queue.ts";
@@ -41,6 +42,8 @@ const DEFAULT_LIMITS: PoolQueueLimits = {
   runMs: 1200,
   waitMs: 1000,
 };
+/** Fetching keys, verifying, and both again for a rotated key, all in the time ingest has. */
+const FETCHED_KEYS_MS = 3_500;
 /** Of tokens of public keys: the costliest (P-521, each key of `jwks` that may be tried) takes 16 ms, and others wait for a batch. */
 const MOST_TOKENS_IN_A_BATCH = 16;
 
@@ -85,7 +88,10 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     verify: (request) =>
       jwksUrlOf(request) === null
         ? verifyPrepared(request)
-        : inTime(withFetchedKeys(request, ports, verifyPrepared), metrics),
+        : within(withFetchedKeys(request, ports, verifyPrepared), FETCHED_KEYS_MS, () => {
+            metrics.unavailable("too_late");
+            return "unavailable";
+          }),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([
         queues?.tokens[Symbol.asyncDispose](),
@@ -139,28 +145,6 @@ function addUpQueued(metrics: VerifyMetrics): readonly [VerifyMetrics, VerifyMet
     },
   });
   return [metricsOf(one), metricsOf(other)];
-}
-
-/** Fetching keys, verifying, and both again for a rotated key, all in the time ingest has. */
-const FETCHED_KEYS_MS = 3_500;
-
-async function inTime(
-  verifying: Promise<VerificationResult | "unavailable">,
-  metrics: VerifyMetrics,
-): Promise<VerificationResult | "unavailable"> {
-  let timer: NodeJS.Timeout | undefined;
-  const expiry = new Promise<"unavailable">((resolve) => {
-    timer = setTimeout(() => {
-      metrics.unavailable("too_late");
-      resolve("unavailable");
-    }, FETCHED_KEYS_MS);
-    timer.unref();
-  });
-  try {
-    return await Promise.race([verifying, expiry]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** Whether a request costs enough that a thread should have it. */

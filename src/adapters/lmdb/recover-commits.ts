@@ -1,0 +1,50 @@
+import { firstNumber, readCommits } from "./read-segment.ts";
+import type { WrittenCommit } from "./read-segment.ts";
+import { damaged, syncSegment } from "./segment-files.ts";
+
+/** The commit that was written last. */
+export type CommitEnd = Pick<WrittenCommit, "segment" | "endBytes" | "number">;
+
+/**
+ * The commits after `number`, in order and without a gap, durable: one that was whole when its process was killed need not be
+ * on the disk yet. And where the latest commit of all ends, whether it is one of these or earlier.
+ * @throws {Error} when one of them cannot be read: what a crash cuts short is the last
+ */
+export function recoverCommits(
+  dir: string,
+  segments: readonly number[],
+  number: number,
+  seed: number,
+): { commits: WrittenCommit[]; end: CommitEnd | null } {
+  const found = new Map<number, WrittenCommit>();
+  let end: CommitEnd | null = null;
+  for (const segment of segmentsAfter(dir, segments, number))
+    for (const commit of readCommits(dir, segment, seed)) {
+      // A later segment is right: in the earlier one it failed, and was refused, and its number was given again.
+      if (commit.number > number) found.set(commit.number, commit);
+      if (end === null || commit.number >= end.number) end = commit;
+    }
+  const commits: WrittenCommit[] = [];
+  for (let next = number + 1; found.has(next); next += 1) commits.push(found.get(next)!);
+  if (end !== null && commits.length < found.size)
+    throw damaged(
+      dir,
+      `is damaged (commit ${number + commits.length + 1} cannot be read, commit ${end.number} can)`,
+    );
+  for (const segment of new Set(commits.map((commit) => commit.segment))) syncSegment(dir, segment);
+  return { commits, end };
+}
+
+/**
+ * In the order in which they were written: the last that begins with `number` or before it, and all that begin later. First
+ * those that begin with no commit: new, or damaged there.
+ */
+function segmentsAfter(dir: string, ids: readonly number[], number: number): number[] {
+  const segments = ids.map((id) => ({ id, first: firstNumber(dir, id) }));
+  const headless = segments.filter(({ first }) => first === null);
+  const byFirst = segments
+    .filter(({ first }) => first !== null)
+    .toSorted((a, b) => a.first! - b.first!);
+  const from = byFirst.findLastIndex(({ first }) => first! <= number);
+  return [...headless, ...byFirst.slice(Math.max(0, from))].map(({ id }) => id);
+}
