@@ -6,6 +6,7 @@
  * "loop" is the CPU time of the main thread per request: what ingest does not have for the rest. It comes from
  * the scheduler (/proc/…/schedstat) and so holds on a busy machine too; the rates are only as quiet as that is.
  */
+import { makeSystemClock } from "../src/app/system-clock.ts";
 import { createHmac, generateKeyPairSync, sign } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -130,15 +131,15 @@ function mainThreadCpuMicros(): number {
 }
 
 const metrics = { verified() {}, unavailable() {}, batchSent() {}, queued() {} };
-const monotonicMs = (): number => performance.now();
+const clock = makeSystemClock();
 
 await using pool = await startVerifyPool({ threads: THREADS });
-await using inline = makeVerifier({ pool: null, jwks: null, metrics, monotonicMs });
+await using inline = makeVerifier({ pool: null, jwks: null, metrics, clock });
 await using pooled = makeVerifier({
   pool,
   jwks: null,
   metrics,
-  monotonicMs,
+  clock,
   limits: { inlineMaxBytes: -1 },
 });
 

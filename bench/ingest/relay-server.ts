@@ -1,5 +1,6 @@
 // The ingest role alone: uWebSockets.js, inline verification and a log, durable before the answer.
 //   [--log embedded|kafka|none] [--dir DIR] [--brokers host:port,…] [--prefix topics.] [--port 0] [--verbose]
+import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -95,7 +96,7 @@ const verifier = makeVerifier({
   pool: null,
   jwks: null,
   metrics: { verified: quiet, unavailable: quiet, batchSent: quiet, queued: quiet },
-  monotonicMs: () => performance.now(),
+  clock: makeSystemClock(),
 });
 const ingest = makeIngest(
   {

@@ -1,3 +1,4 @@
+import { TIMERS } from "../domain/clock.ts";
 import { within } from "../domain/within.ts";
 
 type ReadLag = () => Promise<ReadonlyMap<string, number>>;
@@ -19,7 +20,7 @@ export function makeLagWatch(withinMs = READ_WITHIN_MS): {
       const readings = await Promise.all(
         [...groups].map(async ([group, lag]) => {
           try {
-            return [...(await within(lag(), withinMs, refuse))].map(([topic, records]) => ({
+            return [...(await within(lag(), withinMs, refuse, TIMERS))].map(([topic, records]) => ({
               group,
               topic,
               records,

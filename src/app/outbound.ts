@@ -32,10 +32,10 @@ export function openSender(
 /** The key sets that JWT endpoints name by URL, fetched through the guard and kept. */
 export function openJwks(
   sender: Pick<HttpSender, "fetchGuarded">,
-  clock: Pick<Clock, "monotonic">,
+  clock: Pick<Clock, "monotonic" | "schedule">,
 ): ReturnType<typeof makeJwksCache> {
   return makeJwksCache({
     fetchJwks: (url, limits) => sender.fetchGuarded(url, limits),
-    monotonicMs: () => clock.monotonic(),
+    clock,
   });
 }

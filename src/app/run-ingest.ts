@@ -26,7 +26,7 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
     pool,
     jwks: openJwks(core.sender, clock),
     metrics: makeVerifyMetrics(registry),
-    monotonicMs: () => clock.monotonic(),
+    clock,
   });
   await supervisor.add({ name: "verifier", start: async () => verifier });
 

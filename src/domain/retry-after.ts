@@ -1,32 +1,46 @@
 const MAX_RETRY_AFTER_MS = 24 * 3_600_000;
-const MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec";
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTH = `(?<month>${MONTHS.join("|")})`;
+const TIME = "(?<hour>\\d{2}):(?<minute>\\d{2}):(?<second>\\d{2})";
 /** The three date forms of RFC 9110 section 5.6.7: IMF-fixdate, RFC 850, asctime. */
 const HTTP_DATES = [
-  new RegExp(
-    `^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \\d{2} (?:${MONTHS}) \\d{4} \\d{2}:\\d{2}:\\d{2} GMT$`,
-  ),
-  new RegExp(
-    `^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, \\d{2}-(?:${MONTHS})-\\d{2} \\d{2}:\\d{2}:\\d{2} GMT$`,
-  ),
-  new RegExp(
-    `^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?:${MONTHS}) [ \\d]\\d \\d{2}:\\d{2}:\\d{2} \\d{4}$`,
-  ),
-];
+  `(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?<day>\\d{2}) ${MONTH} (?<year>\\d{4}) ${TIME} GMT`,
+  `(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?<day>\\d{2})-${MONTH}-(?<year>\\d{2}) ${TIME} GMT`,
+  `(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ${MONTH} (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})`,
+].map((form) => new RegExp(`^${form}$`));
+const YEARS_AHEAD = 50;
 
 /**
  * How long a `Retry-After` asks to wait, in ms, at most 24 h; null when it is absent, junk, or not in the future.
  * Seconds, of however many digits, or an HTTP date (RFC 9110 section 10.2.3).
  */
 export function parseRetryAfterMs(header: string | null, nowMs: number): number | null {
-  const text = header?.trim() ?? "";
-  const waitMs = /^\d+$/.test(text) ? Number(text) * 1000 : httpDateMs(text) - nowMs;
+  // Only these are white space of a header (RFC 9110 section 5.6.3).
+  const text = header?.replace(/^[ \t]+|[ \t]+$/g, "") ?? "";
+  const waitMs = /^\d+$/.test(text) ? Number(text) * 1000 : httpDateMs(text, nowMs) - nowMs;
   if (!(waitMs > 0)) return null;
   return Math.min(MAX_RETRY_AFTER_MS, waitMs);
 }
 
-/** NaN when the text is no HTTP date. */
-function httpDateMs(text: string): number {
-  if (!HTTP_DATES.some((form) => form.test(text))) return Number.NaN;
-  // asctime carries no zone and means UTC, which Date.parse would take for local time.
-  return Date.parse(text.endsWith("GMT") ? text : `${text} GMT`);
+/** NaN when the text is no HTTP date, or of a day that there is not. */
+function httpDateMs(text: string, nowMs: number): number {
+  const fields = HTTP_DATES.map((form) => form.exec(text)?.groups).find(Boolean);
+  if (fields === undefined) return Number.NaN;
+  const monthIndex = MONTHS.indexOf(fields["month"] ?? "");
+  const year = fullYear(fields["year"] ?? "", nowMs);
+  const [day, hour, minute, second] = ["day", "hour", "minute", "second"].map((name) =>
+    Number(fields[name]),
+  ) as [number, number, number, number];
+  // A second more where one is inserted.
+  if (hour > 23 || minute > 59 || second > 60) return Number.NaN;
+  const isThere = new Date(Date.UTC(year, monthIndex, day)).getUTCDate() === day;
+  return isThere ? Date.UTC(year, monthIndex, day, hour, minute, second) : Number.NaN;
+}
+
+/** Of two digits that would be more than fifty years ahead, it is the last such year in the past (RFC 9110 section 5.6.7). */
+function fullYear(digits: string, nowMs: number): number {
+  if (digits.length === 4) return Number(digits);
+  const now = new Date(nowMs).getUTCFullYear();
+  const year = now - (now % 100) + Number(digits);
+  return year > now + YEARS_AHEAD ? year - 100 : year;
 }

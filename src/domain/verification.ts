@@ -21,7 +21,61 @@ export interface VerificationRequest {
   readonly trustedProxies: readonly string[];
 }
 
-/** `reason` is the machine word (see vectors), `message` the actionable human text without secrets. */
+/** Machine words of a refusal: logs, metrics and `relay verify` carry them beside the human text. */
+export type RefusalReason =
+  | "missing_config"
+  | "invalid_config"
+  | "missing_secret"
+  | "malformed_secret"
+  | "missing_signature_header"
+  | "duplicate_signature_header"
+  | "malformed_signature_header"
+  | "no_supported_signature"
+  | "signature_mismatch"
+  | "missing_id_header"
+  | "duplicate_id_header"
+  | "missing_timestamp"
+  | "duplicate_timestamp_header"
+  | "malformed_timestamp"
+  | "timestamp_too_old"
+  | "timestamp_too_new"
+  | "empty_body"
+  | "malformed_body"
+  | "body_hash_missing"
+  | "body_hash_mismatch"
+  | "url_hash_missing"
+  | "url_hash_mismatch"
+  | "missing_authorization"
+  | "duplicate_authorization"
+  | "malformed_authorization"
+  | "credentials_mismatch"
+  | "missing_token"
+  | "duplicate_token"
+  | "malformed_token"
+  | "alg_not_allowed"
+  | "unsupported_crit"
+  | "unsupported_header"
+  | "unknown_key_id"
+  | "no_suitable_key"
+  | "jwks_unavailable"
+  | "token_expired"
+  | "token_not_yet_valid"
+  | "token_too_old"
+  | "missing_iat"
+  | "issuer_mismatch"
+  | "audience_mismatch"
+  | "ip_unknown"
+  | "ip_not_allowed"
+  | "ip_allowlist_empty"
+  | "internal_error";
+
+/** `message` tells the operator what to do and holds no secret, credential or expected digest. */
+export interface Refusal {
+  readonly valid: false;
+  readonly reason: RefusalReason;
+  readonly message: string;
+}
+
 export type VerificationResult =
   | { readonly valid: true; readonly reason: "ok"; readonly message: null }
-  | { readonly valid: false; readonly reason: string; readonly message: string };
+  | Refusal;

@@ -1,14 +1,14 @@
-import { TIMERS } from "./clock.ts";
+import type { Clock } from "./clock.ts";
 
 /**
  * What the work comes to; where that takes longer than `ms`, what `late` returns or throws. The work goes on then, and what
- * becomes of it is nobody's any more. What may run under simulated time gives its own clock.
+ * becomes of it is nobody's any more.
  */
 export async function within<T, L>(
   work: Promise<T>,
   ms: number,
   late: () => L,
-  clock = TIMERS,
+  clock: Pick<Clock, "schedule">,
 ): Promise<T | L> {
   let cancel = (): void => {};
   const expiry = new Promise<"late">((resolve) => {

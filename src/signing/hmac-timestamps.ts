@@ -1,6 +1,7 @@
 import type { VerificationRequest, VerificationResult } from "../domain/verification.ts";
 import type { HmacSettings } from "./hmac-settings.ts";
 import { findHeader } from "./request-header.ts";
+import { templateNames } from "./signed-payload.ts";
 import { parseUnixTime, readBodyTimestamp, refuseStale } from "./timestamp.ts";
 import { refuse } from "./verdict.ts";
 
@@ -10,9 +11,22 @@ interface FoundTimestamp {
   readonly where: string;
 }
 
+interface Refused {
+  readonly kind: "refused";
+  readonly refusal: VerificationResult;
+}
+
 export type Timestamps =
   | { readonly kind: "read"; readonly found: readonly FoundTimestamp[] }
-  | { readonly kind: "refused"; readonly refusal: VerificationResult };
+  | Refused;
+
+/** What may hold a timestamp: its text, nothing, or why the request is refused for it. */
+type Source =
+  | { readonly kind: "text"; readonly text: string; readonly where: string }
+  | { readonly kind: "none" }
+  | Refused;
+
+const NONE: Source = { kind: "none" };
 
 /**
  * Collects a request's timestamps: of the signature header, of their own header and, with `readBody`, of
@@ -25,44 +39,48 @@ export function readTimestamps(
   ofSignatureHeader: string | null,
   readBody: "no" | "unverified" | "verified",
 ): Timestamps {
+  const header = readHeader(request, settings);
+  if (header.kind === "refused") return header;
+  const field = readBody === "no" ? NONE : readField(request, settings, readBody === "verified");
+  if (field.kind === "refused") return field;
   const found: FoundTimestamp[] = [];
   if (ofSignatureHeader !== null) {
     const where = "The timestamp in the signature header";
     if (!collect(found, ofSignatureHeader, where)) return refuseMalformed(where, settings);
   }
-  if (settings.timestampHeader !== null) {
-    const where = settings.timestampHeader;
-    const header = findHeader(request.headers, where.toLowerCase());
-    if (header.kind === "many") {
-      const message = `${where} was sent more than once: the sender must send it exactly once.`;
-      return { kind: "refused", refusal: refuse("duplicate_timestamp_header", message) };
-    }
-    if (header.kind === "one" && !collect(found, header.value, where))
-      return refuseMalformed(where, settings);
-  }
-  if (settings.timestampBodyField !== null && readBody !== "no") {
-    const where = `The field ${settings.timestampBodyField} of the body`;
-    const field = readBodyTimestamp(
-      request.body,
-      settings.timestampBodyField,
-      readBody === "verified",
-    );
-    if (field.kind === "costly") {
-      const message = `${where} is not read, since it is part of what was signed and the body is larger than 1 MiB or nested deeper than 256: let the sender put the time into a header (verification_config.timestamp_header).`;
-      return { kind: "refused", refusal: refuse("malformed_timestamp", message) };
-    }
-    if (field.kind === "malformed") return refuseMalformed(where, settings);
-    if (field.kind === "found" && !collect(found, field.text, where))
-      return refuseMalformed(where, settings);
-  }
-  if (
-    found.length === 0 &&
-    !settings.timestampOptional &&
-    isExpected(settings, readBody !== "no")
-  ) {
+  // As Linear's own SDK does: where the signed body tells the time, a header that nobody signed says nothing.
+  const isOverruled = field.kind === "text" && !templateNames(settings.template, "timestamp");
+  if (header.kind === "text" && !isOverruled && !collect(found, header.text, header.where))
+    return refuseMalformed(header.where, settings);
+  if (field.kind === "text" && !collect(found, field.text, field.where))
+    return refuseMalformed(field.where, settings);
+  if (found.length === 0 && !settings.timestampOptional && isExpected(settings, readBody !== "no"))
     return { kind: "refused", refusal: refuseMissing(settings) };
-  }
   return { kind: "read", found };
+}
+
+function readHeader(request: VerificationRequest, { timestampHeader }: HmacSettings): Source {
+  if (timestampHeader === null) return NONE;
+  const header = findHeader(request.headers, timestampHeader.toLowerCase());
+  if (header.kind === "one") return { kind: "text", text: header.value, where: timestampHeader };
+  if (header.kind !== "many") return NONE;
+  const message = `${timestampHeader} was sent more than once: the sender must send it exactly once.`;
+  return { kind: "refused", refusal: refuse("duplicate_timestamp_header", message) };
+}
+
+function readField(
+  request: VerificationRequest,
+  settings: HmacSettings,
+  isVerified: boolean,
+): Source {
+  if (settings.timestampBodyField === null) return NONE;
+  const where = `The field ${settings.timestampBodyField} of the body`;
+  const field = readBodyTimestamp(request.body, settings.timestampBodyField, isVerified);
+  if (field.kind === "found") return { kind: "text", text: field.text, where };
+  if (field.kind === "none") return NONE;
+  if (field.kind === "malformed") return refuseMalformed(where, settings);
+  const message = `${where} is not read, since it is part of what was signed and the body is larger than 1 MiB or nested deeper than 256: let the sender put the time into a header (verification_config.timestamp_header).`;
+  return { kind: "refused", refusal: refuse("malformed_timestamp", message) };
 }
 
 /** False when the text is not a Unix time. */
@@ -73,7 +91,7 @@ function collect(found: FoundTimestamp[], text: string, where: string): boolean 
   return true;
 }
 
-/** Every timestamp that is there must be fresh: one of them may be unsigned, but never refreshes another. */
+/** Every timestamp that counts must be fresh. */
 export function refuseUntimely(
   request: VerificationRequest,
   settings: HmacSettings,
@@ -100,7 +118,7 @@ function refuseMissing(settings: HmacSettings): VerificationResult {
   );
 }
 
-function refuseMalformed(where: string, settings: HmacSettings): Timestamps {
+function refuseMalformed(where: string, settings: HmacSettings): Refused {
   const unit = settings.timestampUnit === "s" ? "seconds" : "milliseconds";
   const message = `${where} is not a Unix time in whole ${unit}.`;
   return { kind: "refused", refusal: refuse("malformed_timestamp", message) };

@@ -1,8 +1,5 @@
 import { Buffer } from "node:buffer";
 
-const QUESTION_MARK = 0x3f;
-const NUMBER_SIGN = 0x23;
-
 /** The parts of a request that a `signed_payload` template may name. */
 const PLACEHOLDERS = ["body", "timestamp", "id", "method", "path"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
@@ -92,11 +89,8 @@ export function writeSignedPayload(
 /** The path of an absolute URL as it was sent: `new URL` would normalise what the sender signed. */
 export function rawPathOf(url: string): string {
   const authority = url.indexOf("://");
-  const start = authority < 0 ? 0 : url.indexOf("/", authority + 3);
-  if (start < 0) return "/";
-  for (let end = start; end < url.length; end += 1) {
-    const code = url.charCodeAt(end);
-    if (code === QUESTION_MARK || code === NUMBER_SIGN) return url.slice(start, end);
-  }
-  return url.slice(start);
+  const end = url.search(/[?#]/);
+  const target = end < 0 ? url : url.slice(0, end);
+  const start = authority < 0 ? 0 : target.indexOf("/", authority + 3);
+  return start < 0 ? "/" : target.slice(start);
 }

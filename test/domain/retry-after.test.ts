@@ -16,7 +16,11 @@ describe("Retry-After", () => {
     ["Fri, 06 Nov 2026 08:49:37 GMT", 37_000],
     ["Friday, 06-Nov-26 08:49:37 GMT", 37_000],
     ["Fri Nov  6 08:49:37 2026", 37_000],
+    ["\t7\t", 7_000],
     ["Sun, 06 Nov 2044 08:49:37 GMT", DAY],
+    ["Friday, 06-Nov-60 08:49:37 GMT", DAY],
+    ["Friday, 06-Nov-76 08:49:37 GMT", DAY],
+    ["Fri, 06 Nov 2026 08:49:60 GMT", 60_000],
   ])("%j asks to wait", (header, waitMs) => {
     expect(parseRetryAfterMs(header, NOW)).toBe(waitMs);
   });
@@ -37,6 +41,13 @@ describe("Retry-After", () => {
     "Fri, 99 Nov 2026 08:49:37 GMT",
     "Fri, 06 Foo 2026 08:49:37 GMT",
     "Infinity",
+    "Tue, 31 Nov 2026 12:00:10 GMT",
+    "Sun, 30 Feb 2027 12:00:10 GMT",
+    "Fri, 06 Nov 2026 24:49:37 GMT",
+    "Friday, 06-Nov-77 08:49:37 GMT",
+    "\u00A07",
+    "\u30007",
+    "\uFEFF7",
   ])("%j is ignored", (header) => {
     expect(parseRetryAfterMs(header, NOW)).toBeNull();
   });

@@ -1,4 +1,5 @@
 import { EventStoreError } from "../../domain/event-store.ts";
+import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { followSignal } from "./follow-signal.ts";
 
@@ -35,7 +36,7 @@ export async function withReadDeadline<T>(
       `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
     );
   };
-  return within(read(ended.signal, began), limitMs + ANSWER_MS, late).finally(unfollow);
+  return within(read(ended.signal, began), limitMs + ANSWER_MS, late, TIMERS).finally(unfollow);
 }
 
 function turnTooLate(maxSeconds: number): EventStoreError {

@@ -1,5 +1,6 @@
 import type { Batch, Consumer, EachBatchPayload } from "kafkajs";
 import { LogError, type ConsumerOptions, type Topic } from "../../domain/log.ts";
+import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
@@ -251,7 +252,7 @@ export class GroupAssignment {
         this.#options.onError(error as Error);
       }
     });
-    await within(Promise.allSettled(commits), REVOKE_TIMEOUT_MS, () => {});
+    await within(Promise.allSettled(commits), REVOKE_TIMEOUT_MS, () => {}, TIMERS);
     for (const partition of revoked) partition.close();
   }
 

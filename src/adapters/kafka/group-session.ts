@@ -1,5 +1,6 @@
 import type { Broker, Cluster, TopicOffsets } from "kafkajs";
 import { LogError } from "../../domain/log.ts";
+import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 
 interface JoinRequest {
@@ -138,9 +139,14 @@ export class GroupSession {
    */
   async commit(entries: readonly CommitEntry[], generation: number): Promise<void> {
     const written = this.#enqueue(entries, generation);
-    await within(written, COMMIT_TIMEOUT_MS, () => {
-      throw new LogError("log_unavailable", "offsets could not be committed in time");
-    });
+    await within(
+      written,
+      COMMIT_TIMEOUT_MS,
+      () => {
+        throw new LogError("log_unavailable", "offsets could not be committed in time");
+      },
+      TIMERS,
+    );
   }
 
   #enqueue(entries: readonly CommitEntry[], generation: number): Promise<void> {

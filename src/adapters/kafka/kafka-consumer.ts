@@ -1,6 +1,7 @@
 import type { Consumer, Kafka } from "kafkajs";
 import { LogError, type ConsumerOptions, type LogConsumer, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { makeCoPartitionAssigner } from "./co-partition-assigner.ts";
 import { consumerConfig } from "./consumer-config.ts";
@@ -115,7 +116,7 @@ export class KafkaConsumer implements LogConsumer {
     if (this.#restart !== null) clearTimeout(this.#restart);
     await this.#assignment.end();
     const left = Promise.allSettled([this.#consumer.disconnect(), this.#starting]);
-    await within(left, LEAVE_TIMEOUT_MS, () => {});
+    await within(left, LEAVE_TIMEOUT_MS, () => {}, TIMERS);
     this.#session.end();
   }
 

@@ -8,6 +8,7 @@ import {
   type NewRecord,
   type Position,
 } from "../../domain/log.ts";
+import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { KafkaConsumer } from "./kafka-consumer.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
@@ -218,9 +219,14 @@ class KafkaBackedLog implements KafkaLog {
   async check(): Promise<void> {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
     try {
-      await within(this.#refreshPartitions(), CHECK_TIMEOUT_MS, () => {
-        throw new LogError("log_unavailable", "the brokers do not answer");
-      });
+      await within(
+        this.#refreshPartitions(),
+        CHECK_TIMEOUT_MS,
+        () => {
+          throw new LogError("log_unavailable", "the brokers do not answer");
+        },
+        TIMERS,
+      );
     } catch (error) {
       if (error instanceof LogError) throw error;
       throw new LogError(

@@ -1,6 +1,7 @@
 import type { Kafka, Message, Producer } from "kafkajs";
 import { LogError, type NewRecord, type Position, type Topic } from "../../domain/log.ts";
 import { partitionOf } from "../../domain/partition.ts";
+import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { Accumulator, chunk, type Appended, type PlacedRecord } from "./accumulator.ts";
 import type { WireWatch } from "./kafka-client.ts";
@@ -224,7 +225,12 @@ export class KafkaProducer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await within(Promise.allSettled([this.#accumulator.drained()]), DRAIN_TIMEOUT_MS, () => {});
+    await within(
+      Promise.allSettled([this.#accumulator.drained()]),
+      DRAIN_TIMEOUT_MS,
+      () => {},
+      TIMERS,
+    );
     this.#accumulator.close();
     await this.#producer.disconnect();
   }

@@ -1,4 +1,5 @@
 import type { Dispatcher, Pool } from "undici";
+import { OverheadError } from "./answer-parser.ts";
 
 export interface RequestToSend {
   readonly method: "POST" | "GET";
@@ -149,7 +150,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#reject(error);
+    // Its status is known: what frames its content has no end, which is as good as content without one.
+    if (error instanceof OverheadError && this.#status > 0) this.#settle(false);
+    else this.#reject(error);
   }
 
   #settle(complete: boolean): void {

@@ -43,6 +43,7 @@ const REASONS: Readonly<Record<string, string>> = {
   // undici's word for every fault of an answer that has a Content-Length.
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH:
     "response is not valid HTTP, or not as long as its Content-Length",
+  overhead: "response has no end: its status line, headers or empty lines go on and on",
   too_many_interim: "too many interim (1xx) responses before the answer",
 };
 

@@ -1,7 +1,7 @@
 import { createSecureContext, type SecureContext } from "node:tls";
 import { buildConnector, Pool } from "undici";
+import { guardAnswers } from "./answer-parser.ts";
 import { ConnectFailedError, isCertificateFault } from "./failure-reason.ts";
-import { readOverContinue } from "./read-over-continue.ts";
 import type { ParsedReceiver, ReceiverGuard } from "./receiver-guard.ts";
 
 export interface PoolCacheOptions {
@@ -123,7 +123,7 @@ export class PoolCache implements AsyncDisposable {
         }
         connect(options, (...[error, socket]) => {
           if (error === null) {
-            readOverContinue(socket);
+            guardAnswers(socket);
             return callback(null, socket);
           }
           if (isCertificateFault(error))

@@ -8,6 +8,7 @@ import {
   isLocalhost,
   literalHost,
 } from "../../domain/receiver-url.ts";
+import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { codeOf, type ResolveHost } from "./resolve-host.ts";
 
@@ -71,13 +72,8 @@ export class ReceiverGuard {
     const { url, privateOnly } = verdict;
     if (literalHost(url) !== null) return { ok: true };
     try {
-      await within(
-        this.addresses(url.hostname, privateOnly),
-        this.#options.resolveTimeoutMs,
-        () => {
-          throw new Error("resolution took too long");
-        },
-      );
+      const resolving = this.addresses(url.hostname, privateOnly);
+      await within(resolving, this.#options.resolveTimeoutMs, refuseLate, TIMERS);
       return { ok: true };
     } catch (error) {
       if (error instanceof ReceiverRefusedError) return { ok: false, reason: error.message };
@@ -123,6 +119,10 @@ export class ReceiverGuard {
       );
     };
   }
+}
+
+function refuseLate(): never {
+  throw new Error("resolution took too long");
 }
 
 function asLookupError(error: unknown, host: string): NodeJS.ErrnoException {

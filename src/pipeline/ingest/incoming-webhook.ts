@@ -1,6 +1,7 @@
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
 import type { NewRecord } from "../../domain/log.ts";
+import type { Refusal, RefusalReason } from "../../domain/verification.ts";
 import { clientAddressOf } from "../../signing/client-address.ts";
 import type { ByteSlab } from "../../domain/byte-slab.ts";
 import { encodeEvent } from "../log/event-codec.ts";
@@ -37,6 +38,12 @@ interface Finding {
   readonly error: string | null;
 }
 
+/** Who sent it is what is refused, and not what was sent: 403 in place of 401. */
+const SOURCE_REASONS: ReadonlySet<RefusalReason> = new Set<RefusalReason>([
+  "ip_unknown",
+  "ip_not_allowed",
+  "ip_allowlist_empty",
+]);
 const ACCEPTED: Finding = { kind: "accepted", reason: "ok", error: null };
 const PAUSED: Finding = {
   kind: "endpoint_paused",
@@ -127,7 +134,9 @@ export class IncomingWebhook implements Reception, Waiter {
   rejectTooLarge(sizeBytes: number): void {
     const error = `payload too large: ${sizeBytes} bytes, at most ${this.#context.options.maxPayloadBytes} are taken (RELAY_MAX_PAYLOAD_BYTES)`;
     const finding: Finding = { kind: "payload_too_large", reason: "payload_too_large", error };
-    this.#record(finding, this.#context.receivedAtMs(), null, sizeBytes);
+    this.#orRefuse(() => {
+      this.#record(finding, this.#context.receivedAtMs(), null, sizeBytes);
+    });
   }
 
   /** Recorded without body, before it is read. */
@@ -135,7 +144,9 @@ export class IncomingWebhook implements Reception, Waiter {
     const error = `rate limited: more than ${this.#context.options.rateLimitPerSecond} requests per second at this endpoint (RELAY_INGEST_RATE_LIMIT)`;
     const finding: Finding = { kind: "rate_limited", reason: "rate_limited", error };
     const sizeBytes = this.#head.declaredBytes ?? 0;
-    this.#record(finding, this.#context.receivedAtMs(), null, sizeBytes, retryAfterSeconds);
+    this.#orRefuse(() => {
+      this.#record(finding, this.#context.receivedAtMs(), null, sizeBytes, retryAfterSeconds);
+    });
   }
 
   settle(durable: boolean): void {
@@ -268,9 +279,9 @@ export class IncomingWebhook implements Reception, Waiter {
   }
 }
 
-function rejection(verdict: { readonly reason: string; readonly message: string }): Finding {
-  const kind = verdict.reason.startsWith("ip_") ? "source_not_allowed" : "verification_failed";
-  return { kind, reason: verdict.reason, error: verdict.message };
+function rejection({ reason, message }: Refusal): Finding {
+  const kind = SOURCE_REASONS.has(reason) ? "source_not_allowed" : "verification_failed";
+  return { kind, reason, error: message };
 }
 
 function outcomeOf(finding: Finding, eventId: string, retryAfterSeconds: number): IngestOutcome {

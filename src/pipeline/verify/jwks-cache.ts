@@ -1,3 +1,4 @@
+import type { Clock } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { importJwks, type VerificationKey } from "../../signing/jwt-keys.ts";
 
@@ -25,7 +26,7 @@ export interface JwksSource {
 
 export interface JwksCacheOptions {
   readonly fetchJwks: FetchJwks;
-  readonly monotonicMs: () => number;
+  readonly clock: Pick<Clock, "monotonic" | "schedule">;
 }
 
 const FRESH_MS = 5 * 60_000;
@@ -46,7 +47,7 @@ interface Entry {
 }
 
 /** Caches key sets by URL, one fetch at a time for each. */
-export function makeJwksCache(options: JwksCacheOptions): JwksSource {
+export function makeJwksCache({ fetchJwks, clock }: JwksCacheOptions): JwksSource {
   const entries = new Map<string, Entry>();
 
   const entryOf = (url: string): Entry => {
@@ -70,29 +71,26 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
   };
 
   const answerOf = (entry: Entry): JwksResult => {
-    const isUsable = options.monotonicMs() - entry.fetchedAtMs <= STALE_MS;
+    const isUsable = clock.monotonic() - entry.fetchedAtMs <= STALE_MS;
     return entry.jwks !== null && isUsable
       ? { ok: true, jwks: entry.jwks }
       : { ok: false, message: entry.failure };
   };
 
   const fetchInto = async (url: string, entry: Entry): Promise<JwksResult> => {
-    entry.triedAtMs = options.monotonicMs();
+    entry.triedAtMs = clock.monotonic();
     try {
       // Also where the fetcher does not hold its limits.
-      const text = await within(options.fetchJwks(url, LIMITS), LIMITS.timeoutMs, () => {
-        throw new Error(`no answer within ${LIMITS.timeoutMs} ms`);
-      });
-      entry.jwks = parseJwks(text);
-      entry.fetchedAtMs = options.monotonicMs();
+      const fetching = fetchJwks(url, LIMITS);
+      entry.jwks = parseJwks(await within(fetching, LIMITS.timeoutMs, giveUp, clock));
+      entry.fetchedAtMs = clock.monotonic();
     } catch (error) {
       entry.failure = error instanceof Error ? error.message : "the request failed";
     }
     return answerOf(entry);
   };
 
-  const hasCooledDown = (sinceMs: number): boolean =>
-    options.monotonicMs() - sinceMs >= COOLDOWN_MS;
+  const hasCooledDown = (sinceMs: number): boolean => clock.monotonic() - sinceMs >= COOLDOWN_MS;
 
   const fetchOnce = (url: string, entry: Entry): Promise<JwksResult> => {
     // Not where it ends: one that throws at once would end before it is noted.
@@ -105,7 +103,7 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
   return {
     get(url) {
       const entry = entryOf(url);
-      const isFresh = options.monotonicMs() - entry.fetchedAtMs <= FRESH_MS;
+      const isFresh = clock.monotonic() - entry.fetchedAtMs <= FRESH_MS;
       return !isFresh && (entry.running !== null || hasCooledDown(entry.triedAtMs))
         ? fetchOnce(url, entry)
         : Promise.resolve(answerOf(entry));
@@ -116,10 +114,14 @@ export function makeJwksCache(options: JwksCacheOptions): JwksSource {
       if (entry.running !== null) return entry.running;
       // Not since the last fetch of all: keys that were rotated right behind it would be unknown for as long.
       if (!hasCooledDown(entry.refreshedAtMs)) return Promise.resolve(answerOf(entry));
-      entry.refreshedAtMs = options.monotonicMs();
+      entry.refreshedAtMs = clock.monotonic();
       return fetchOnce(url, entry);
     },
   };
+}
+
+function giveUp(): never {
+  throw new Error(`no answer within ${LIMITS.timeoutMs} ms`);
 }
 
 /**

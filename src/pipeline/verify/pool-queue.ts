@@ -1,3 +1,4 @@
+import type { Clock } from "../../domain/clock.ts";
 import { RingQueue } from "../../domain/ring-queue.ts";
 import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
 import { makeBodySlabs } from "./body-slabs.ts";
@@ -28,7 +29,7 @@ export interface PoolQueueLimits {
 export interface PoolQueueOptions {
   readonly pool: VerifyPool;
   readonly metrics: VerifyMetrics;
-  readonly monotonicMs: () => number;
+  readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly limits: PoolQueueLimits;
   /** Batches that are on their way per thread; with two, one is verified while the next one is handed over. */
   readonly batchesPerThread: number;
@@ -70,7 +71,7 @@ export class PoolQueue implements AsyncDisposable {
   }
 
   verify(request: VerificationRequest): Promise<VerificationResult | "unavailable"> {
-    const { limits, monotonicMs } = this.#options;
+    const { limits, clock } = this.#options;
     if (this.#isStopped) return this.#giveUp("stopped");
     const size = request.body.byteLength;
     const share = this.#shareOf(request.config);
@@ -83,7 +84,7 @@ export class PoolQueue implements AsyncDisposable {
     this.#queued += 1;
     this.#queuedBytes += size;
     return new Promise((resolve) => {
-      share.waiting.push({ request, sinceMs: monotonicMs(), settle: resolve });
+      share.waiting.push({ request, sinceMs: clock.monotonic(), settle: resolve });
       this.#scheduleTurn();
     });
   }
@@ -136,10 +137,10 @@ export class PoolQueue implements AsyncDisposable {
 
   /** An equal share of what waits for each free thread, within the batch's bounds. */
   #takeBatch(free: number): readonly Waiting[] {
-    const { limits, monotonicMs, pool } = this.#options;
+    const { limits, clock, pool } = this.#options;
     const shares = Math.min(free, pool.threads);
     const most = Math.min(limits.maxBatch, Math.ceil(this.#queued / shares));
-    const earliest = monotonicMs() - limits.waitMs;
+    const earliest = clock.monotonic() - limits.waitMs;
     const batch: Waiting[] = [];
     let bytes = 0;
     while (batch.length < most) {
@@ -179,11 +180,10 @@ export class PoolQueue implements AsyncDisposable {
   }
 
   async #run(batch: readonly Waiting[]): Promise<void> {
-    const { pool, metrics, limits } = this.#options;
+    const { pool, metrics, limits, clock } = this.#options;
     metrics.batchSent(batch.length);
     const controller = new AbortController();
-    const timer = setTimeout(() => controller.abort(), limits.runMs);
-    timer.unref();
+    const cancel = clock.schedule(limits.runMs, () => controller.abort());
     try {
       const requests = batch.map(({ request }) => request);
       const packed = packBatch(requests, (sizeBytes) => this.#slabs.take(sizeBytes));
@@ -193,7 +193,7 @@ export class PoolQueue implements AsyncDisposable {
     } catch {
       for (const item of batch) this.#settleLost(item, "worker_lost");
     } finally {
-      clearTimeout(timer);
+      cancel();
     }
   }
 

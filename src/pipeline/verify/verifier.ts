@@ -1,3 +1,4 @@
+import type { Clock } from "../../domain/clock.ts";
 import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
 import { within } from "../../domain/within.ts";
 import { jwksUrlOf } from "./inline-jwks.ts";
@@ -18,7 +19,7 @@ export interface VerifierOptions {
   /** Null: `jwks_url` is not supported here. */
   readonly jwks: JwksSource | null;
   readonly metrics: VerifyMetrics;
-  readonly monotonicMs: () => number;
+  readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly limits?: Partial<PoolQueueLimits & { readonly inlineMaxBytes: number }>;
 }
 
@@ -48,20 +49,19 @@ const FETCHED_KEYS_MS = 3_500;
 const MOST_TOKENS_IN_A_BATCH = 16;
 
 /**
- * Verifies requests inline or through the pool, by what they cost. Every way runs the same checks as
- * `verifyRequest`; a request whose worker dies or loops is "unavailable", never accepted and never refused.
+ * Verifies requests inline or through the pool, by what they cost, with the same checks (`verifyNow`). A request whose worker dies or loops is "unavailable", never accepted and never refused.
  */
 export function makeVerifier(options: VerifierOptions): Verifier {
-  const { pool, metrics, monotonicMs } = options;
+  const { pool, metrics, clock } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const inlineMaxBytes = options.limits?.inlineMaxBytes ?? INLINE_MAX_BYTES;
-  const queues = pool === null ? null : makeQueues(pool, { metrics, monotonicMs, limits });
+  const queues = pool === null ? null : makeQueues(pool, { metrics, clock, limits });
   const ports = makeVerifyPorts(options.jwks);
 
   const verifyInline = (request: VerificationRequest): VerificationResult => {
-    const startedAt = monotonicMs();
+    const startedAt = clock.monotonic();
     const result = verifyNow(request, ports.checks);
-    const seconds = (monotonicMs() - startedAt) / 1000;
+    const seconds = (clock.monotonic() - startedAt) / 1000;
     metrics.verified(request.method, "inline", result.reason, seconds);
     return result;
   };
@@ -70,10 +70,10 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     request: VerificationRequest,
     through: PoolQueue,
   ): Promise<VerificationResult | "unavailable"> => {
-    const startedAt = monotonicMs();
+    const startedAt = clock.monotonic();
     const result = await through.verify(request);
     if (result !== "unavailable") {
-      const seconds = (monotonicMs() - startedAt) / 1000;
+      const seconds = (clock.monotonic() - startedAt) / 1000;
       metrics.verified(request.method, "pool", result.reason, seconds);
     }
     return result;
@@ -84,14 +84,18 @@ export function makeVerifier(options: VerifierOptions): Verifier {
       ? verifyPooled(request, isToken(request) ? queues.tokens : queues.bodies)
       : verifyInline(request);
 
+  const giveUp = (): "unavailable" => {
+    metrics.unavailable("too_late");
+    return "unavailable";
+  };
+
   return {
-    verify: (request) =>
-      jwksUrlOf(request) === null
-        ? verifyPrepared(request)
-        : within(withFetchedKeys(request, ports, verifyPrepared), FETCHED_KEYS_MS, () => {
-            metrics.unavailable("too_late");
-            return "unavailable";
-          }),
+    verify: (request) => {
+      const jwksUrl = jwksUrlOf(request);
+      if (jwksUrl === null) return verifyPrepared(request);
+      const verifying = withFetchedKeys(jwksUrl, request, ports, verifyPrepared);
+      return within(verifying, FETCHED_KEYS_MS, giveUp, clock);
+    },
     [Symbol.asyncDispose]: async () => {
       await Promise.all([
         queues?.tokens[Symbol.asyncDispose](),

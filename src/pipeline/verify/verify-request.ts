@@ -1,4 +1,8 @@
-import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import type {
+  RefusalReason,
+  VerificationRequest,
+  VerificationResult,
+} from "../../domain/verification.ts";
 import { makePreparedChecks } from "../../signing/prepared-checks.ts";
 import type { PreparedChecks } from "../../signing/prepared-checks.ts";
 import { refuse } from "../../signing/verdict.ts";
@@ -18,21 +22,21 @@ export function makeVerifyPorts(jwks: JwksSource | null): VerifyPorts {
   return { checks: makePreparedChecks(), jwks, inlineJwks: makeJwksInliner() };
 }
 
-/**
- * Decides whether a request is genuine: the one path that ingest, the pool's workers and `relay verify` run.
- * Answers at once, or with a promise where keys must be fetched. Never throws and never rejects, whatever
- * the request holds: what nobody foresaw is refused.
- */
+/** As ingest does, without its pool: at once, or with a promise where keys must be fetched. */
 export function verifyRequest(
   request: VerificationRequest,
   ports: VerifyPorts,
 ): VerificationResult | Promise<VerificationResult> {
-  return jwksUrlOf(request) === null
+  const jwksUrl = jwksUrlOf(request);
+  return jwksUrl === null
     ? verifyNow(request, ports.checks)
-    : withFetchedKeys(request, ports, (prepared) => verifyNow(prepared, ports.checks));
+    : withFetchedKeys(jwksUrl, request, ports, (prepared) => verifyNow(prepared, ports.checks));
 }
 
-/** Verifies without waiting: `jwks_url`, if any, must have been replaced by its keys. */
+/**
+ * Decides whether a request is genuine: what ingest, the pool's workers and `relay verify` run. Never throws, whatever the
+ * request holds: what nobody foresaw is refused. `jwks_url`, if any, must have been replaced by its keys.
+ */
 export function verifyNow(
   request: VerificationRequest,
   checks: PreparedChecks,
@@ -48,29 +52,28 @@ export function verifyNow(
 }
 
 /** Reasons that a key which the sender made since the last fetch explains. */
-const NEW_KEY_REASONS: ReadonlySet<string> = new Set([
+const NEW_KEY_REASONS: ReadonlySet<VerificationResult["reason"]> = new Set<RefusalReason>([
   "unknown_key_id",
   "no_suitable_key",
   "signature_mismatch",
 ]);
 
 /**
- * Puts the keys of `jwks_url` in its place and verifies; once more with fresh keys when the sender may have
+ * Puts the keys of `jwksUrl` in its place and verifies; once more with fresh keys when the sender may have
  * rotated them. `verify` may be the pool's: "unavailable" is passed through.
  */
 export async function withFetchedKeys<Result extends VerificationResult | "unavailable">(
+  jwksUrl: string,
   request: VerificationRequest,
   ports: VerifyPorts,
   verify: (prepared: VerificationRequest) => Result | Promise<Result>,
 ): Promise<Result | VerificationResult> {
-  const url = jwksUrlOf(request);
-  if (url === null) return verify(request);
   if (ports.jwks === null) return refuseUnfetched("this process does not fetch keys");
-  const first = await ports.jwks.get(url);
+  const first = await ports.jwks.get(jwksUrl);
   if (!first.ok) return refuseUnfetched(first.message);
   const result = await verify(ports.inlineJwks(request, first.jwks));
   if (result === "unavailable" || !NEW_KEY_REASONS.has(result.reason)) return result;
-  const second = await ports.jwks.refresh(url, first.jwks);
+  const second = await ports.jwks.refresh(jwksUrl, first.jwks);
   if (!second.ok || second.jwks === first.jwks) return result;
   return verify(ports.inlineJwks(request, second.jwks));
 }

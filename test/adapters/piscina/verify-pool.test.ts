@@ -1,3 +1,4 @@
+import { makeSystemClock } from "../../../src/app/system-clock.ts";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startVerifyPool } from "../../../src/adapters/piscina/verify-pool.ts";
 import type { RunningVerifyPool } from "../../../src/adapters/piscina/verify-pool.ts";
@@ -5,7 +6,7 @@ import { makeVerifier } from "../../../src/pipeline/verify/verifier.ts";
 import { countMetrics, makeRequest, makeSignedRequest } from "../../support/verify-requests.ts";
 import { watchStalls } from "../../support/watch-stalls.ts";
 
-const monotonicMs = (): number => performance.now();
+const clock = makeSystemClock();
 const faultyWorker = new URL("../../support/faulty-verify-worker.ts", import.meta.url);
 
 describe("a pool of two threads", () => {
@@ -19,7 +20,7 @@ describe("a pool of two threads", () => {
 
   it("verifies large bodies in threads and small ones inline, with the same verdicts", async () => {
     const metrics = countMetrics();
-    await using verifier = makeVerifier({ pool, jwks: null, metrics, monotonicMs });
+    await using verifier = makeVerifier({ pool, jwks: null, metrics, clock });
     const large = makeSignedRequest(200_000);
     const forged = { ...large, body: Buffer.alloc(200_000, "b") };
     expect(await verifier.verify(large)).toEqual({ valid: true, reason: "ok", message: null });
@@ -34,7 +35,7 @@ describe("a pool of two threads", () => {
       pool,
       jwks: null,
       metrics,
-      monotonicMs,
+      clock,
       limits: { inlineMaxBytes: 0 },
     });
     const results = await Promise.all(
@@ -52,7 +53,7 @@ describe("a pool of two threads", () => {
   });
 
   it("leaves the caller's body as it was", async () => {
-    await using verifier = makeVerifier({ pool, jwks: null, metrics: countMetrics(), monotonicMs });
+    await using verifier = makeVerifier({ pool, jwks: null, metrics: countMetrics(), clock });
     const request = makeSignedRequest(100_000);
     await verifier.verify(request);
     expect(request.body.byteLength).toBe(100_000);
@@ -74,7 +75,7 @@ describe("a pool whose worker fails", () => {
         pool,
         jwks: null,
         metrics,
-        monotonicMs,
+        clock,
         limits: { inlineMaxBytes: 0, runMs: 2500 },
       });
       expect(await verifier.verify(makeSignedRequest(10))).toMatchObject({ valid: true });

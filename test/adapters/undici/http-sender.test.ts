@@ -36,6 +36,8 @@ const request = (url: string, body = "hello") => ({
   body: Buffer.from(body),
 });
 
+const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
 /** As a process does that is frozen, or a machine that sleeps. */
 function standStill(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
@@ -387,6 +389,76 @@ describe("what goes wrong", () => {
     expect((await newSender({ timeoutMs: 300 }).send(request(receiver.url), never)).kind).toBe(
       "timeout",
     );
+  });
+
+  test.each([
+    ["its reason phrase", "HTTP/1.1 200 ", "A", "error"],
+    ["empty lines before it", "", "\r\n", "error"],
+    ["white space in a header", "HTTP/1.1 200 OK\r\na:", " ", "error"],
+    ["a chunk's extension", `${CHUNKED}2;a`, "A", "response"],
+    ["zeros in a chunk's size", CHUNKED, "0", "response"],
+    ["extensions of small chunks", CHUNKED, `1;${"a".repeat(1_000)}\r\nx\r\n`, "response"],
+  ])(
+    "regression: an answer without an end in %s is broken off: it was read as fast as it came until the try's time was over",
+    async (_name, begin, piece, kind) => {
+      let socketBytes = (): number => 0;
+      const receiver = own(
+        await startTcpReceiver((socket) => {
+          socketBytes = () => socket.bytesWritten - socket.writableLength;
+          const pieces = Buffer.from(piece.repeat(Math.ceil(65_536 / piece.length)));
+          const flood = (): void => {
+            while (!socket.destroyed) if (!socket.write(pieces)) return;
+          };
+          socket.on("drain", flood);
+          socket.once("data", () => {
+            socket.write(begin);
+            flood();
+          });
+        }),
+      );
+      const reply = await newSender({ timeoutMs: 10_000 }).send(request(receiver.url), never);
+      expect(reply.kind).toBe(kind);
+      if (reply.kind === "error") expect(reply.reason).toContain("response has no end");
+      // What the kernel's buffers take goes without saying.
+      expect(socketBytes()).toBeLessThan(16 * 1024 * 1024);
+    },
+  );
+
+  test("regression: headers without number end the try and nothing else: of 64,000 with one letter each had an error made for it, for half a second of the process", async () => {
+    const receiver = own(
+      await startTcpReceiver((socket) => {
+        socket.once("data", () => {
+          socket.write(`HTTP/1.1 200 OK\r\n${"a:\r\n".repeat(64_000)}`);
+        });
+      }),
+    );
+    const sender = newSender({ timeoutMs: 30_000, maxConnectionsPerReceiver: 32 });
+    const before = process.cpuUsage();
+    const tries = Array.from({ length: 32 }, () => sender.send(request(receiver.url), never));
+    for (const reply of await Promise.all(tries))
+      expect(reply).toMatchObject({ kind: "error", reason: "response headers are too large" });
+    const { user } = process.cpuUsage(before);
+    // It took thirteen seconds.
+    expect(user / 1_000_000).toBeLessThan(4);
+  });
+
+  test("regression: a refusal that comes before the request is out closes the connection: the next request waited behind the rest of this one", async () => {
+    const receiver = own(
+      await startTcpReceiver((socket) => {
+        socket.once("data", () => {
+          socket.pause();
+          socket.write("HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n");
+        });
+      }),
+    );
+    const sender = newSender({ timeoutMs: 10_000, maxConnectionsPerReceiver: 1 });
+    const body = Buffer.alloc(10_000_000);
+    for (let time = 0; time < 3; time += 1)
+      expect(await sender.send({ ...request(receiver.url), body }, never)).toMatchObject({
+        kind: "response",
+        status: 413,
+      });
+    expect(receiver.connections()).toBe(3);
   });
 
   test.each([

@@ -96,7 +96,7 @@ describe("what is answered and what is recorded", () => {
     ["ip_not_allowed", 403, "source_not_allowed"],
     ["ip_allowlist_empty", 403, "source_not_allowed"],
     ["ip_unknown", 403, "source_not_allowed"],
-  ])(
+  ] as const)(
     "a refusal for %s answers %i %s and is recorded with its body",
     async (reason, status, code) => {
       const rig = ingestRig({ ports: { verify: () => ({ ...refusal, reason }) } });

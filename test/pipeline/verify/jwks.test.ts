@@ -1,3 +1,4 @@
+import { TIMERS } from "../../../src/domain/clock.ts";
 import { generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
@@ -37,7 +38,7 @@ function makeKeyServer(keys: readonly object[]) {
     server.fetches += 1;
     return server.answer();
   };
-  const cache = makeJwksCache({ fetchJwks, monotonicMs: () => server.nowMs });
+  const cache = makeJwksCache({ fetchJwks, clock: { ...TIMERS, monotonic: () => server.nowMs } });
   return { server, cache, ports: makeVerifyPorts(cache) };
 }
 
@@ -176,7 +177,7 @@ describe("keys behind a jwks_url", () => {
       },
       jwks: cache,
       metrics: countMetrics(),
-      monotonicMs: () => performance.now(),
+      clock: { ...TIMERS, monotonic: () => performance.now() },
     });
     expect(await verifier.verify(await first.request)).toMatchObject({ valid: true });
     expect(seen.join()).toContain("Ed25519");

@@ -1,3 +1,4 @@
+import { TIMERS } from "../../../src/domain/clock.ts";
 import { describe, expect, it } from "vitest";
 import type { VerificationResult } from "../../../src/domain/verification.ts";
 import { makeBodySlabs } from "../../../src/pipeline/verify/body-slabs.ts";
@@ -34,7 +35,7 @@ function setUp(limits: object = {}) {
     pool,
     jwks: null,
     metrics,
-    monotonicMs: () => clock.nowMs,
+    clock: { monotonic: () => clock.nowMs, ...TIMERS },
     limits: { inlineMaxBytes: 0, ...limits },
   });
   return { verifier, held, metrics, clock };

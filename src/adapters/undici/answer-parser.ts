@@ -1,0 +1,96 @@
+import type { Socket } from "node:net";
+import { errors } from "undici";
+
+const CONTINUE = 100;
+const PROCESSING = 102;
+/** A `-1` of a callback ends llhttp's run through what has been read. */
+const STOP = -1;
+const MOST_HEADERS = 1_000;
+/** Of an answer beside its content: status lines, headers, interim answers, what frames chunks. Nothing of undici's counts all of it. */
+const MOST_OVERHEAD_BYTES = 64 * 1024;
+
+/** What is said of an answer has no end, whatever its content is. */
+export class OverheadError extends Error {
+  readonly code = "overhead";
+
+  constructor() {
+    super("too many bytes beside the content of the answer");
+    this.name = "OverheadError";
+  }
+}
+
+/** Of undici's own, as it calls them for llhttp (`lib/dispatcher/client-h1.js`). */
+interface Parser {
+  readonly statusCode: number;
+  readonly headers: readonly Buffer[];
+  shouldKeepAlive: boolean;
+  execute(chunk: Buffer): void;
+  onHeaderField(bytes: Buffer): number;
+  onHeaderValue(bytes: Buffer): number;
+  onHeadersComplete(status: number, ...rest: unknown[]): number;
+  onBody(bytes: Buffer): number;
+  onMessageComplete(): number;
+}
+
+/**
+ * Bounds what undici reads of an answer, which its parser does by the names and values of headers alone, and ends it there:
+ *
+ * - Headers beyond their bounds end the run through what has been read. By itself undici destroys the socket and goes on, with an
+ *   error for each: 64,000 of one letter take half a second, and many at once the process.
+ * - So do bytes that are no content: endless reason phrases, empty lines, chunk extensions and white space are read as fast as they come.
+ * - A `100 Continue` that nobody asked for is read over, as a client has to (RFC 9110 section 15.2) and as the other interim answers
+ *   are: undici would break the connection off, and the delivery that the receiver took would be made again.
+ * - A refusal that comes before the request is out closes the connection: the next request would wait behind the rest of this one.
+ *
+ * The parser belongs to the socket once the connector has handed that over.
+ */
+export function guardAnswers(socket: Socket): void {
+  setImmediate(() => {
+    const parser = parserOf(socket);
+    if (parser !== null) guard(parser, socket);
+  });
+}
+
+function guard(parser: Parser, socket: Socket): void {
+  const { execute, onHeaderField, onHeaderValue, onHeadersComplete, onBody, onMessageComplete } =
+    parser;
+  let overheadBytes = 0;
+
+  const orStop = (result: number): number => {
+    if (parser.headers.length > MOST_HEADERS * 2) socket.destroy(new errors.HeadersOverflowError());
+    return socket.destroyed ? STOP : result;
+  };
+  parser.onHeaderField = (bytes) => orStop(onHeaderField.call(parser, bytes));
+  parser.onHeaderValue = (bytes) => orStop(onHeaderValue.call(parser, bytes));
+  parser.onHeadersComplete = (status, ...rest) =>
+    onHeadersComplete.call(parser, status === CONTINUE ? PROCESSING : status, ...rest);
+  parser.onBody = (bytes) => {
+    overheadBytes -= bytes.length;
+    return onBody.call(parser, bytes);
+  };
+  parser.onMessageComplete = () => {
+    const { statusCode } = parser;
+    if (statusCode >= 200) overheadBytes = 0;
+    if (statusCode >= 300 && socket.writableLength > 0) parser.shouldKeepAlive = false;
+    return onMessageComplete.call(parser);
+  };
+  parser.execute = (chunk) => {
+    // What was read before it was destroyed is still handed out.
+    if (socket.destroyed) return;
+    overheadBytes += chunk.length;
+    execute.call(parser, chunk);
+    if (overheadBytes > MOST_OVERHEAD_BYTES) socket.destroy(new OverheadError());
+  };
+}
+
+function parserOf(socket: Socket): Parser | null {
+  const key = Object.getOwnPropertySymbols(socket).find(
+    ({ description }) => description === "parser",
+  );
+  const parser: unknown = key === undefined ? null : Reflect.get(socket, key);
+  return isParser(parser) ? parser : null;
+}
+
+function isParser(value: unknown): value is Parser {
+  return typeof value === "object" && value !== null && "onHeadersComplete" in value;
+}
