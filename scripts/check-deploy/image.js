@@ -5,11 +5,13 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { readInstructions } from "./dockerfile.js";
 
 /** The npm that the base image brings; another major version reads lock files differently. */
 const IMAGE_NPM = "npm@10.9.4";
 const READY_WITHIN_MS = 20_000;
+const PARTS_LOADED_MS = 5_000;
 const MISSING_STORES = {
   DATABASE_URL: "postgresql://relay:relay@127.0.0.1:9/relay",
   CLICKHOUSE_URL: "http://relay:relay@127.0.0.1:9/relay",
@@ -93,9 +95,14 @@ async function startWithoutStores(app, report) {
       stream.on("data", (data) => (output += data));
     const ended = new Promise((resolve) => void child.once("exit", resolve));
     const code = await Promise.race([ended, healthy(ports.RELAY_OPS_PORT)]);
+    // The answer comes before the parts of the role are loaded.
+    if (code === "healthy") await Promise.race([ended, pause(PARTS_LOADED_MS)]);
     // Either is right without stores: it waits for them and answers /healthz, or it says which one it cannot reach.
     const said = /ECONNREFUSED|log_unavailable|cannot|unreachable|brokers/i.test(output);
-    const broken = /ERR_MODULE_NOT_FOUND|Cannot find (package|module)|SyntaxError/.test(output);
+    const broken =
+      /ERR_MODULE_NOT_FOUND|Cannot find (package|module|native binding)|SyntaxError|TypeError/.test(
+        output,
+      );
     report.expect(
       (code === "healthy" || said) && !broken,
       "deploy/Dockerfile",
@@ -117,7 +124,7 @@ async function healthy(port) {
       () => false,
     );
     if (ok) return "healthy";
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await pause(200);
   }
   return "silent";
 }

@@ -15,7 +15,7 @@ import { runApi } from "./run-api.ts";
 import { runDelivery } from "./run-delivery.ts";
 import { runIngest } from "./run-ingest.ts";
 import { makeSupervisor, type PartStatus } from "./supervisor.ts";
-import { warnOfStores } from "./warn-of-stores.ts";
+import { warnOfSettings } from "./warn-of-settings.ts";
 
 export interface RelayOptions {
   readonly config: RelayConfig;
@@ -92,7 +92,7 @@ async function startParts(
   if (dataDir.mode === "serve")
     await supervisor.add({ name: "data-dir", start: async () => dataDir.claim });
 
-  warnOfStores(config, dataDir.mode, options.logger);
+  warnOfSettings(config, dataDir.mode, options.logger);
 
   const core = await openCore({
     ...options,

@@ -28,7 +28,7 @@ export function decideVerification(
   if (provider !== "custom" && secret === null)
     throw invalid(
       "secret",
-      `is required for ${provider}: it is the signing secret that ${provider} shows for this webhook`,
+      `is required for ${provider}: it is the signing secret that ${provider} shows for this webhook (where it shows that only once it knows the URL, give any text now, and the secret by PATCH)`,
     );
   const settings = { provider, method, methodIsExplicit, secret };
 

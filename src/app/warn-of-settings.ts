@@ -2,14 +2,27 @@ import type { RelayConfig } from "../config/config.ts";
 import type { Logger } from "../domain/logger.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
 
-type Stores = Pick<RelayConfig, "roles" | "kafka" | "databaseUrl" | "clickhouseUrl" | "unused">;
+type Settings = Pick<
+  RelayConfig,
+  "roles" | "kafka" | "databaseUrl" | "clickhouseUrl" | "unused" | "bootstrap" | "encryptionKey"
+>;
 
-/** Warns of settings that do nothing, and of combinations of stores that work, but lose sight of webhooks. */
-export function warnOfStores(
-  { roles, kafka, databaseUrl, clickhouseUrl, unused }: Stores,
+/** Keys of `deploy/` and `config/` say so, the encryption keys behind their base64. */
+const EXAMPLE_KEY = /change-me|example/;
+
+/** Warns of settings that do nothing, of keys that everybody knows, and of combinations of stores that work, but lose sight of webhooks. */
+export function warnOfSettings(
+  settings: Settings,
   dataDirMode: DataDirUse["mode"],
   logger: Logger,
 ): void {
+  const { roles, kafka, databaseUrl, clickhouseUrl, unused } = settings;
+  const examples = exampleKeys(settings);
+  if (examples.length > 0)
+    logger.warn(
+      { settings: examples, mend: "make your own before others can reach this relay" },
+      "relay.example_keys",
+    );
   if (unused.length > 0)
     logger.warn(
       {
@@ -43,4 +56,12 @@ export function warnOfStores(
     },
     "relay.stores_not_shared",
   );
+}
+
+function exampleKeys({ bootstrap, encryptionKey }: Settings): string[] {
+  const keys = {
+    RELAY_BOOTSTRAP_API_KEY: bootstrap.apiKey ?? "",
+    RELAY_ENCRYPTION_KEY: Buffer.from(encryptionKey ?? "", "base64").toString("latin1"),
+  };
+  return Object.entries(keys).flatMap(([name, key]) => (EXAMPLE_KEY.test(key) ? [name] : []));
 }

@@ -1,5 +1,6 @@
+import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { warnOfStores } from "../../src/app/warn-of-stores.ts";
+import { warnOfSettings } from "../../src/app/warn-of-settings.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { makeSilentLogger } from "../support/silent-logger.ts";
 
@@ -8,7 +9,7 @@ function warningsOf(env: Record<string, string>, mode: "serve" | "none" = "serve
   const logger = makeSilentLogger((level, message, fields) => {
     if (level === "warn") warnings.push([message, fields]);
   });
-  warnOfStores(loadConfig(env), mode, logger);
+  warnOfSettings(loadConfig(env), mode, logger);
   return warnings;
 }
 
@@ -50,5 +51,28 @@ it("names KAFKA_BROKERS where nobody delivers: whoever had mistyped it was told 
       "relay.nobody_delivers",
       expect.objectContaining({ mend: expect.stringContaining("set KAFKA_BROKERS") as unknown }),
     ],
+  ]);
+});
+
+it("tells of keys that stand in the examples, by their names alone: a cluster ran on them without a word", () => {
+  const compose = readFileSync("deploy/compose.yaml", "utf8");
+  const examples = [
+    ...compose.matchAll(/RELAY_ENCRYPTION_KEY: (\S+)/g),
+    ...readFileSync("deploy/kubernetes/overlays/example/kustomization.yaml", "utf8").matchAll(
+      /RELAY_ENCRYPTION_KEY=(\S+)/g,
+    ),
+    ...readFileSync("config/cluster-api.env", "utf8").matchAll(/RELAY_ENCRYPTION_KEY=(\S+)/g),
+  ].map(([, key]) => key!);
+  expect(examples).toHaveLength(3);
+  for (const key of examples)
+    expect(warningsOf({ RELAY_ENCRYPTION_KEY: key })).toEqual([
+      [
+        "relay.example_keys",
+        { settings: ["RELAY_ENCRYPTION_KEY"], mend: expect.stringContaining("your own") },
+      ],
+    ]);
+  const key = /RELAY_BOOTSTRAP_API_KEY:-(\S+?)\}/.exec(compose)![1]!;
+  expect(warningsOf({ RELAY_BOOTSTRAP_API_KEY: key })).toMatchObject([
+    ["relay.example_keys", { settings: ["RELAY_BOOTSTRAP_API_KEY"] }],
   ]);
 });
