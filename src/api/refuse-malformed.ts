@@ -1,18 +1,48 @@
-import { STATUS_CODES, type ServerResponse } from "node:http";
+import { METHODS, STATUS_CODES, type ServerResponse } from "node:http";
 import { RequestError } from "@hono/node-server";
 import type { Logger } from "../domain/logger.ts";
 import { ApiFailure } from "./api-failure.ts";
+import type { ApiErrorCode } from "./api-failure.ts";
 import { describeError, errorBody, errorResponse } from "./envelope.ts";
 
-const NO_HTTP = [
-  400,
-  "This is no valid HTTP request. In a URL, spaces and characters beyond ASCII are percent-encoded.",
-] as const;
-/** By the codes of node:http and its parser. */
-const REFUSALS: Readonly<Record<string, readonly [status: number, message: string]>> = {
-  HPE_HEADER_OVERFLOW: [431, "The URL and the headers are larger than 16 KiB."],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, "The request did not arrive in time."],
+interface Refusal {
+  readonly status: number;
+  readonly code: ApiErrorCode;
+  readonly message: string;
+  readonly allow?: string;
+}
+
+const NO_HTTP: Refusal = {
+  status: 400,
+  code: "validation_error",
+  message:
+    "This is no valid HTTP request. In a URL, spaces and characters beyond ASCII are percent-encoded.",
 };
+/** Of CONNECT, which node:http does not answer, and of methods that its parser does not know. Which path is asked is not known either. */
+const UNKNOWN_METHOD: Refusal = {
+  status: 405,
+  code: "method_not_allowed",
+  message: "No path has this method, which is case-sensitive.",
+  allow: "GET, HEAD, POST, PATCH, DELETE, OPTIONS",
+};
+/** By the codes of node:http and its parser. */
+const REFUSALS: Readonly<Record<string, Refusal>> = {
+  HPE_HEADER_OVERFLOW: {
+    status: 431,
+    code: "validation_error",
+    message: "The URL and the headers are larger than 16 KiB.",
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: 408,
+    code: "validation_error",
+    message: "The request did not arrive in time.",
+  },
+};
+/** What the parser says of a method it does not know, and of bytes that are no HTTP at all. */
+const INVALID_METHOD = "HPE_INVALID_METHOD";
+const REQUEST_LINE = /^(?<method>[!#$%&'*+.^_`|~\w-]+) \S+ HTTP\/1\.[01]\r?\n/;
+
+type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
 /** Refusals are named as the app names its answers, in the answer and in the log. */
 export interface RefusalPorts {
@@ -50,30 +80,45 @@ export class MalformedRequests {
     response.once("close", () => unsent.splice(unsent.indexOf(response), 1));
   }
 
-  refuse(error: NodeJS.ErrnoException, socket: Connection): void {
+  refuse(error: ParserError, socket: Connection): void {
     if (!socket.writable) socket.destroy(error);
-    else if (!this.#refused.has(socket)) {
-      this.#refused.add(socket);
-      this.#refuseInTurn(error, socket);
-    }
+    else this.#refuseOnce(refusalOf(error), socket);
   }
 
-  #refuseInTurn(error: NodeJS.ErrnoException, socket: Connection): void {
+  refuseConnect(socket: Connection): void {
+    this.#refuseOnce(UNKNOWN_METHOD, socket);
+  }
+
+  #refuseOnce(refusal: Refusal, socket: Connection): void {
+    if (this.#refused.has(socket)) return;
+    this.#refused.add(socket);
+    this.#refuseInTurn(refusal, socket);
+  }
+
+  #refuseInTurn(refusal: Refusal, socket: Connection): void {
     const unsent = this.#unsent.get(socket) ?? [];
     const before = unsent.find((response) => response.req.complete);
-    if (before !== undefined) before.once("close", () => this.#refuseInTurn(error, socket));
-    else if (unsent.some((response) => response.headersSent)) socket.destroy(error);
-    else if (socket.writable) answer(error, socket, this.#ports);
+    if (before !== undefined) before.once("close", () => this.#refuseInTurn(refusal, socket));
+    else if (unsent.some((response) => response.headersSent)) socket.destroy();
+    else if (socket.writable) answer(refusal, socket, this.#ports);
   }
 }
 
-function answer(error: NodeJS.ErrnoException, socket: Connection, ports: RefusalPorts): void {
-  const [status, message] = REFUSALS[error.code ?? ""] ?? NO_HTTP;
+function refusalOf({ code = "", rawPacket }: ParserError): Refusal {
+  const method = REQUEST_LINE.exec(rawPacket?.toString("latin1") ?? "")?.groups?.["method"];
+  // One that is known begins a request before the one that is meant.
+  const isUnknown = method !== undefined && !METHODS.includes(method);
+  if (code === INVALID_METHOD && isUnknown) return UNKNOWN_METHOD;
+  return REFUSALS[code] ?? NO_HTTP;
+}
+
+function answer(refusal: Refusal, socket: Connection, ports: RefusalPorts): void {
+  const { status, code, message, allow } = refusal;
   const requestId = ports.newRequestId();
-  const body = JSON.stringify(errorBody({ code: "validation_error", message }, Date.now()));
+  const body = JSON.stringify(errorBody({ code, message }, Date.now()));
   ports.logger?.info({ requestId, operation: "none", status }, "api.answered");
   socket.end(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: application/json\r\n` +
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n${allow === undefined ? "" : `Allow: ${allow}\r\n`}Content-Type: application/json\r\n` +
       `X-Request-Id: ${requestId}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
     () => socket.destroy(),
   );

@@ -110,6 +110,26 @@ for (const [name, request, status] of malformed)
     expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe("hello");
   });
 
+it.each([
+  ["CONNECT", "CONNECT /projects HTTP/1.1\r\nHost: x\r\n\r\n"],
+  ["CONNECT to an authority", "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"],
+  ["a method in lower case", "get /projects HTTP/1.1\r\nHost: x\r\n\r\n"],
+  ["a method of nobody's", "FOO /projects HTTP/1.1\r\nHost: x\r\n\r\n"],
+])(
+  "regression: %s is 405 with Allow, not an end without a word or a 400 about the URL",
+  async (_name, request) => {
+    await using server = await startApiServer({ app: hello, ...local });
+    const socket = connect(server.port, "127.0.0.1");
+    socket.write(request);
+    const text = await readToClose(socket);
+    expect(text).toMatch(/^HTTP\/1\.1 405 /);
+    expect(text).toMatch(/^allow: GET, HEAD, POST, PATCH, DELETE, OPTIONS\r$/im);
+    expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n")))).toMatchObject({
+      error: { code: "method_not_allowed" },
+    });
+  },
+);
+
 it("a refusal of what is no request is logged under the id that its answer names", async () => {
   const logged: any[] = [];
   const logger = { info: (fields: object) => void logged.push(fields), error: () => undefined };

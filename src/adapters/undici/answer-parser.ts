@@ -24,12 +24,12 @@ interface Parser {
   readonly statusCode: number;
   readonly headers: readonly Buffer[];
   shouldKeepAlive: boolean;
-  execute(chunk: Buffer): void;
-  onHeaderField(bytes: Buffer): number;
-  onHeaderValue(bytes: Buffer): number;
-  onHeadersComplete(status: number, ...rest: unknown[]): number;
-  onBody(bytes: Buffer): number;
-  onMessageComplete(): number;
+  execute: (chunk: Buffer) => void;
+  onHeaderField: (bytes: Buffer) => number;
+  onHeaderValue: (bytes: Buffer) => number;
+  onHeadersComplete: (status: number, ...rest: unknown[]) => number;
+  onBody: (bytes: Buffer) => number;
+  onMessageComplete: () => number;
 }
 
 /**

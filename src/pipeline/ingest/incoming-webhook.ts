@@ -39,11 +39,11 @@ interface Finding {
 }
 
 /** Who sent it is what is refused, and not what was sent: 403 in place of 401. */
-const SOURCE_REASONS: ReadonlySet<RefusalReason> = new Set<RefusalReason>([
+const OF_SOURCE: ReadonlySet<RefusalReason> = new Set([
   "ip_unknown",
   "ip_not_allowed",
   "ip_allowlist_empty",
-]);
+] as const);
 const ACCEPTED: Finding = { kind: "accepted", reason: "ok", error: null };
 const PAUSED: Finding = {
   kind: "endpoint_paused",
@@ -134,19 +134,19 @@ export class IncomingWebhook implements Reception, Waiter {
   rejectTooLarge(sizeBytes: number): void {
     const error = `payload too large: ${sizeBytes} bytes, at most ${this.#context.options.maxPayloadBytes} are taken (RELAY_MAX_PAYLOAD_BYTES)`;
     const finding: Finding = { kind: "payload_too_large", reason: "payload_too_large", error };
-    this.#orRefuse(() => {
-      this.#record(finding, this.#context.receivedAtMs(), null, sizeBytes);
-    });
+    this.#reject(finding, sizeBytes);
   }
 
   /** Recorded without body, before it is read. */
   rejectRateLimited(retryAfterSeconds: number): void {
     const error = `rate limited: more than ${this.#context.options.rateLimitPerSecond} requests per second at this endpoint (RELAY_INGEST_RATE_LIMIT)`;
     const finding: Finding = { kind: "rate_limited", reason: "rate_limited", error };
-    const sizeBytes = this.#head.declaredBytes ?? 0;
-    this.#orRefuse(() => {
-      this.#record(finding, this.#context.receivedAtMs(), null, sizeBytes, retryAfterSeconds);
-    });
+    this.#reject(finding, this.#head.declaredBytes ?? 0, retryAfterSeconds);
+  }
+
+  #reject(finding: Finding, sizeBytes: number, retryAfterSeconds?: number): void {
+    const atMs = this.#context.receivedAtMs();
+    this.#orRefuse(() => this.#record(finding, atMs, null, sizeBytes, retryAfterSeconds));
   }
 
   settle(durable: boolean): void {
@@ -280,7 +280,7 @@ export class IncomingWebhook implements Reception, Waiter {
 }
 
 function rejection({ reason, message }: Refusal): Finding {
-  const kind = SOURCE_REASONS.has(reason) ? "source_not_allowed" : "verification_failed";
+  const kind = OF_SOURCE.has(reason) ? "source_not_allowed" : "verification_failed";
   return { kind, reason, error: message };
 }
 
@@ -294,8 +294,7 @@ function outcomeOf(finding: Finding, eventId: string, retryAfterSeconds: number)
 }
 
 function contentTypeOf(headers: HeaderList): string | null {
-  for (const [name, value] of headers) {
+  for (const [name, value] of headers)
     if (name === "content-type" || name.toLowerCase() === "content-type") return value;
-  }
   return null;
 }

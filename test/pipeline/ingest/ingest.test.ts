@@ -525,3 +525,22 @@ test.each([
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
   },
 );
+
+test("regression: an error in recording a refusal frees its room: each of those kept its place at the endpoint for ever", async () => {
+  const rig = ingestRig({
+    options: { rateLimitPerSecond: 1, maxPayloadBytes: 100 },
+    ports: {
+      newEventId: () => {
+        throw new RangeError("no id");
+      },
+    },
+  });
+  const answers: Answer[] = [];
+  // Too large, and then more than one in the second.
+  for (let request = 0; request < 2; request += 1)
+    await rig.ingest.handle(headOf({ declaredBytes: 1_000 }), (answer) => answers.push(answer));
+  await waitFor(() => answers.length === 2);
+  expect(answers.map(statusOf)).toEqual([503, 503]);
+  expect(rig.metrics.causes).toEqual(["internal", "internal"]);
+  expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+});
