@@ -44,8 +44,6 @@ for (let index = 0; index < ENDPOINTS; index += 1) {
   const value: EndpointConfig = {
     id: newId("endpoint", Date.now()),
     orgId: "org_01HZZZZZZZZZZZZZZZZZZZZZZZ",
-    projectId: "prj_01HZZZZZZZZZZZZZZZZZZZZZZZ",
-    token,
     provider: "stripe",
     method: "hmac_sha256",
     methodIsExplicit: false,

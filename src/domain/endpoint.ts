@@ -7,9 +7,6 @@ import type { Provider, ResourceStatus, VerificationMethod } from "./enums.ts";
 export interface EndpointConfig {
   readonly id: string;
   readonly orgId: string;
-  readonly projectId: string;
-  /** The random part of the public ingest URL. */
-  readonly token: string;
   readonly provider: Provider;
   readonly method: VerificationMethod;
   /** True when the method was set explicitly: a known provider's preset then does not apply. */

@@ -36,8 +36,6 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
     endpoint: {
       id: row.id,
       orgId: row.orgId,
-      projectId: row.projectId,
-      token: row.token,
       status: row.status,
       ...settings,
     },

@@ -19,8 +19,6 @@ export function endpointConfig(overrides: Partial<EndpointConfig> = {}): Endpoin
   return {
     id: "ep_01HZZZZZZZZZZZZZZZZZZZZZZZ",
     orgId: "org_01HZZZZZZZZZZZZZZZZZZZZZZZ",
-    projectId: "prj_01HZZZZZZZZZZZZZZZZZZZZZZZ",
-    token: TOKEN,
     provider: "custom",
     method: "none",
     methodIsExplicit: true,
@@ -123,8 +121,7 @@ export function ingestRig(
   const log = new FakeLog();
   const metrics = new CountingMetrics();
   const logger = recordingLogger();
-  const endpoint = endpointConfig();
-  const endpoints = new Map([[endpoint.token, endpoint]]);
+  const endpoints = new Map([[TOKEN, endpointConfig()]]);
   const newId = makeIdGenerator();
   const ingest = makeIngest(
     {

@@ -490,7 +490,7 @@ describe("batching and admission", () => {
 
   test("one endpoint's backlog leaves room for another's requests", async () => {
     const rig = ingestRig({ options: { maxRequestsInFlight: 10 } });
-    rig.endpoints.set("other", endpointConfig({ id: "ep_other", token: "other" }));
+    rig.endpoints.set("other", endpointConfig({ id: "ep_other" }));
     rig.log.hold();
     const busy = Array.from({ length: 10 }, () => send(rig));
     await waitFor(() => rig.metrics.causes.length === 5);
