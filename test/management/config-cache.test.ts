@@ -162,7 +162,7 @@ describe("configuration cache", () => {
     );
     expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({
       kind: "found",
-      value: { id: "ep_1", token: "token-of-ep_1", secret: null, status: "active" },
+      value: { id: "ep_1", secret: null, status: "active" },
     });
     expect(cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
     expect(cache.endpoint("ep_1")).toMatchObject({ kind: "found" });
