@@ -191,7 +191,7 @@ class KafkaBackedLog implements KafkaLog {
 
   async consume(options: ConsumerOptions): Promise<LogConsumer> {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
-    const consumer = new KafkaConsumer(
+    const consumer: KafkaConsumer = new KafkaConsumer(
       {
         kafka: this.#consumerClient,
         logger: this.#options.logger,
@@ -201,6 +201,7 @@ class KafkaBackedLog implements KafkaLog {
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
         learnPartitions: (atLeast) => this.#learnPartitions(atLeast),
+        onDisposed: () => this.#consumers.delete(consumer),
       },
       options,
     );
