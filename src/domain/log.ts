@@ -111,9 +111,6 @@ export interface OwnedPartition {
       readonly metadata?: string;
     }[],
   ): Promise<void>;
-  /** Back-pressure: no `onRecords` for the topic until resumed. */
-  pause(topic: Topic): void;
-  resume(topic: Topic): void;
 }
 
 export interface ConsumerOptions {

@@ -102,8 +102,6 @@ export class MemoryLog implements Pick<Log, "consume"> {
           this.committed.set(`${topic}/${partition}`, { offset, metadata });
         }
       },
-      pause: () => undefined,
-      resume: () => undefined,
     };
   }
 }

@@ -69,14 +69,6 @@ export class KafkaPartition implements OwnedPartition {
     );
   }
 
-  pause(topic: Topic): void {
-    this.flows.get(topic)?.pause();
-  }
-
-  resume(topic: Topic): void {
-    this.flows.get(topic)?.resume();
-  }
-
   /** No new work from here on; commits are still possible. */
   revoke(): void {
     this.#revoked = true;

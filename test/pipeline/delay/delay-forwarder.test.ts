@@ -26,8 +26,6 @@ function ownedPartition(endOffset: number, read: OwnedPartition["read"]): OwnedP
     endOffset: () => Promise.resolve(endOffset),
     read,
     commit: () => Promise.resolve(),
-    pause: () => undefined,
-    resume: () => undefined,
   };
 }
 
