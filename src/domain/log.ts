@@ -145,6 +145,4 @@ export interface Log extends LogProducer, AsyncDisposable {
   /** Whether the records of one append become durable together, whatever partitions they go to, or none of them. */
   readonly writesWhole: boolean;
   consume(options: ConsumerOptions): Promise<LogConsumer>;
-  /** Resolves when the log answers; @throws {LogError} with what is wrong */
-  check(): Promise<void>;
 }

@@ -142,7 +142,6 @@ export class MemoryLogStore implements SimStore {
       writesWhole: this.writesWhole,
       append: (records) => this.#append(process, records),
       consume: (options) => this.#consume(process, options),
-      check: () => Promise.resolve(),
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
   }

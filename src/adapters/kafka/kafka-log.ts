@@ -8,7 +8,6 @@ import {
   type NewRecord,
   type Position,
 } from "../../domain/log.ts";
-import { within } from "../../domain/within.ts";
 import { KafkaConsumer } from "./kafka-consumer.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
 import {
@@ -29,7 +28,6 @@ import { guardRequestQueue } from "./request-queue-guard.ts";
 import { guardStoppedRunner } from "./stopped-runner-guard.ts";
 import { ensureTopics, findTopics, largestRecordBytes, missingTopics } from "./topics.ts";
 
-const CHECK_TIMEOUT_MS = 3_000;
 const QUICK = {
   connectionTimeout: 1_000,
   requestTimeout: 3_000,
@@ -132,7 +130,7 @@ class KafkaBackedLog implements KafkaLog {
       },
       this.#monotonic,
     );
-    // A broker that froze is left when a request has had its time: until then the check waits for it, after all are well.
+    // A broker that froze is left when a request has had its time: until then the partition count waits for it, after all are well.
     this.#admin = makeKafkaClient(
       connection,
       logger,
@@ -213,24 +211,6 @@ class KafkaBackedLog implements KafkaLog {
     } catch (error) {
       this.#consumers.delete(consumer);
       throw error;
-    }
-  }
-
-  async check(): Promise<void> {
-    if (this.#closed) throw new LogError("log_closed", "the log is closed");
-    try {
-      await within(this.#refreshPartitions(), CHECK_TIMEOUT_MS, () => {
-        throw new LogError("log_unavailable", "the brokers do not answer");
-      });
-    } catch (error) {
-      if (error instanceof LogError) throw error;
-      throw new LogError(
-        "log_unavailable",
-        `the brokers do not answer: ${(error as Error).message}`,
-        {
-          cause: error,
-        },
-      );
     }
   }
 

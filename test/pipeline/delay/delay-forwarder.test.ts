@@ -360,7 +360,6 @@ describe("delay tiers", () => {
         partitions: 1,
         writesWhole: true,
         append: () => Promise.resolve([]),
-        check: () => Promise.resolve(),
         async consume(options) {
           consumed.push(options);
           await options.onAssigned(partition);
