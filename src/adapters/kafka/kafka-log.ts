@@ -43,17 +43,12 @@ const MAKE_TOPICS_TIMEOUT_MS = 30_000;
 const HOW_TO_MEND = "end all delivery processes, then start them: topics are made at start";
 const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
-/** The log port on Kafka. Consumers that were not disposed are disposed with it. */
-export interface KafkaLog extends Log {
-  /** Bytes that wait to be appended: for metrics. */
-  readonly queuedBytes: number;
-}
-
 /**
- * Connects, makes what topics are missing and checks the rest. Brokers that are away are waited for, some ten seconds.
+ * The log port on Kafka: connects, makes what topics are missing and checks the rest. Brokers that are away are waited for,
+ * some ten seconds. Consumers that were not disposed are disposed with it.
  * @throws {LogError} that says what is wrong
  */
-export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> {
+export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   guardConnection();
   guardEncoder();
   guardRequestQueue();
@@ -65,7 +60,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
   const now = options.monotonic ?? (() => performance.now());
   const untilMs = now() + OPEN_WITHIN_MS;
   for (;;) {
-    const log = new KafkaBackedLog(options);
+    const log = new KafkaLog(options);
     try {
       await log.open();
       return log;
@@ -99,7 +94,7 @@ function unusable({ connection }: KafkaLogOptions, error: unknown): LogError {
   );
 }
 
-class KafkaBackedLog implements KafkaLog {
+class KafkaLog implements Log {
   /** Each broker takes what it leads. */
   readonly writesWhole = false;
   readonly #options: KafkaLogOptions;
@@ -149,10 +144,6 @@ class KafkaBackedLog implements KafkaLog {
 
   get partitions(): number {
     return this.#partitions;
-  }
-
-  get queuedBytes(): number {
-    return this.#producer.queuedBytes;
   }
 
   async open(): Promise<void> {

@@ -72,11 +72,6 @@ export class KafkaProducer implements AsyncDisposable {
     });
   }
 
-  /** Bytes that wait or are in flight: for metrics. */
-  get queuedBytes(): number {
-    return this.#accumulator.queuedBytes;
-  }
-
   connect(): Promise<void> {
     return this.#producer.connect();
   }
