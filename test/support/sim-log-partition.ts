@@ -1,7 +1,14 @@
 import { LogError } from "../../src/domain/log.ts";
-import type { ConsumerOptions, LogRecord, OwnedPartition, Topic } from "../../src/domain/log.ts";
+import type {
+  CommitEntry,
+  Committed,
+  ConsumerOptions,
+  LogRecord,
+  OwnedPartition,
+  Topic,
+} from "../../src/domain/log.ts";
 import { indexAt } from "./sim-log-types.ts";
-import type { CommitEntry, Committed, MemoryProcess, SimStore } from "./sim-log-types.ts";
+import type { MemoryProcess, SimStore } from "./sim-log-types.ts";
 
 const BATCH_RECORDS = 50;
 

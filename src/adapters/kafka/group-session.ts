@@ -1,5 +1,5 @@
 import type { Broker, Cluster, TopicOffsets } from "kafkajs";
-import { LogError } from "../../domain/log.ts";
+import { LogError, type Committed } from "../../domain/log.ts";
 import { within } from "../../domain/within.ts";
 
 interface JoinRequest {
@@ -17,7 +17,8 @@ interface Coordinator extends Broker {
   leaveGroup(request: JoinRequest): Promise<unknown>;
 }
 
-export interface CommitEntry {
+/** What the coordinator is told of one partition. */
+interface WireCommit {
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
@@ -67,7 +68,7 @@ export class GroupSession {
   #memberId = "";
   #generation = -1;
   #renewedMs = Number.NEGATIVE_INFINITY;
-  #queued: { entries: CommitEntry[]; generation: number; done: Promise<void> } | null = null;
+  #queued: { entries: WireCommit[]; generation: number; done: Promise<void> } | null = null;
   #flushing: Promise<void> = Promise.resolve();
 
   constructor(options: GroupSessionOptions) {
@@ -106,7 +107,7 @@ export class GroupSession {
   /** Committed offset and metadata of each partition; null where nothing is. */
   async committed(
     topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
-  ): Promise<(topic: string, partition: number) => { offset: number; metadata: string } | null> {
+  ): Promise<(topic: string, partition: number) => Committed | null> {
     const { groupId } = this.#options;
     const coordinator = await this.cluster.findGroupCoordinator({ groupId });
     const { responses } = await coordinator.offsetFetch({
@@ -116,7 +117,7 @@ export class GroupSession {
         partitions: partitions.map((partition) => ({ partition, offset: "0" })),
       })),
     });
-    const found = new Map<string, { offset: number; metadata: string }>();
+    const found = new Map<string, Committed>();
     for (const { topic, partitions } of responses as readonly TopicOffsets[]) {
       for (const entry of partitions as readonly {
         partition: number;
@@ -136,14 +137,14 @@ export class GroupSession {
    * Commits for one generation; those made close together share a request. Fenced ones are ignored.
    * @throws {LogError} also when it is not known to be done in time: it may still be, but never after a later one
    */
-  async commit(entries: readonly CommitEntry[], generation: number): Promise<void> {
+  async commit(entries: readonly WireCommit[], generation: number): Promise<void> {
     const written = this.#enqueue(entries, generation);
     await within(written, COMMIT_TIMEOUT_MS, () => {
       throw new LogError("log_unavailable", "offsets could not be committed in time");
     });
   }
 
-  #enqueue(entries: readonly CommitEntry[], generation: number): Promise<void> {
+  #enqueue(entries: readonly WireCommit[], generation: number): Promise<void> {
     if (this.#queued !== null && this.#queued.generation === generation) {
       this.#queued.entries.push(...entries);
       return this.#queued.done;
@@ -158,11 +159,11 @@ export class GroupSession {
     return batch.done;
   }
 
-  async #write(entries: readonly CommitEntry[], generation: number): Promise<void> {
+  async #write(entries: readonly WireCommit[], generation: number): Promise<void> {
     const { groupId } = this.#options;
-    const byTopic = new Map<string, Map<number, CommitEntry>>();
+    const byTopic = new Map<string, Map<number, WireCommit>>();
     for (const entry of entries) {
-      const partitions = byTopic.get(entry.topic) ?? new Map<number, CommitEntry>();
+      const partitions = byTopic.get(entry.topic) ?? new Map<number, WireCommit>();
       byTopic.set(entry.topic, partitions.set(entry.partition, entry));
     }
     const topics = [...byTopic].map(([topic, partitions]) => ({

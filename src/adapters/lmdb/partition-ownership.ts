@@ -1,5 +1,12 @@
-import type { ConsumerOptions, LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
-import type { CommitEntry, Committed, GroupStates } from "./group-state.ts";
+import type {
+  CommitEntry,
+  Committed,
+  ConsumerOptions,
+  LogRecord,
+  OwnedPartition,
+  Topic,
+} from "../../domain/log.ts";
+import type { GroupStates } from "./group-state.ts";
 import { Pump } from "./pump.ts";
 import { readBatch } from "./reader.ts";
 import type { RunQueue } from "./run-queue.ts";
