@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Broker, Cluster, TopicOffsets } from "kafkajs";
 import { LogError, type Committed } from "../../domain/log.ts";
 import { within } from "../../domain/within.ts";
+import { slotOf } from "./slot-of.ts";
 
 interface JoinRequest {
   readonly groupId: string;
@@ -125,12 +127,12 @@ export class GroupSession {
         metadata?: string | null;
       }[])
         if (Number(entry.offset) >= 0)
-          found.set(`${topic}/${entry.partition}`, {
+          found.set(slotOf(topic, entry.partition), {
             offset: Number(entry.offset),
             metadata: entry.metadata ?? "",
           });
     }
-    return (topic, partition) => found.get(`${topic}/${partition}`) ?? null;
+    return (topic, partition) => found.get(slotOf(topic, partition)) ?? null;
   }
 
   /**
@@ -190,7 +192,7 @@ export class GroupSession {
         if (FENCED.has((error as { type?: unknown }).type)) return;
         if (attempt >= COMMIT_TRIES)
           throw new LogError("log_unavailable", "offsets could not be committed", { cause: error });
-        await new Promise((resolve) => setTimeout(resolve, COMMIT_RETRY_MS * attempt));
+        await sleep(COMMIT_RETRY_MS * attempt);
       }
     }
   }

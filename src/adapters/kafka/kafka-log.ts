@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Admin, Kafka } from "kafkajs";
 import {
   LogError,
@@ -70,7 +71,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
       if (!isAway(error) || now() >= untilMs) throw unusable(options, error);
       options.logger.warn({ err: (error as Error).message }, "log.brokers_awaited");
     }
-    await new Promise((resolve) => setTimeout(resolve, OPEN_RETRY_MS));
+    await sleep(OPEN_RETRY_MS);
   }
 }
 
@@ -225,7 +226,7 @@ class KafkaLog implements Log {
       }
       // A topic that was left behind when the others grew must not keep the group from its work.
       if (attempt === LEARN_TRIES) return;
-      await new Promise((resolve) => setTimeout(resolve, LEARN_RETRY_MS).unref());
+      await sleep(LEARN_RETRY_MS, undefined, { ref: false });
     }
   }
 
