@@ -50,6 +50,7 @@ const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "
  * @throws {LogError} that says what is wrong
  */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
+  // Patches of kafkajs' prototypes, once per process.
   guardConnection();
   guardEncoder();
   guardRequestQueue();
