@@ -114,7 +114,6 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
     writesWhole: log.writesWhole,
     append: (records) => log.append(records),
     consume: (consumer) => log.consume(consumer),
-    check: () => log.check(),
     [Symbol.asyncDispose]: async () => {
       await socket[Symbol.asyncDispose]();
       await log[Symbol.asyncDispose]();

@@ -87,6 +87,21 @@ export interface LogProducer {
   append(records: readonly NewRecord[]): Promise<readonly Position[]>;
 }
 
+/** How far a group has come in a topic. */
+export interface Committed {
+  /** The next one to read. */
+  readonly offset: number;
+  readonly metadata: string;
+}
+
+/** What a group is to have committed of a topic. */
+export interface CommitEntry {
+  readonly topic: Topic;
+  /** The next one to read. */
+  readonly offset: number;
+  readonly metadata?: string;
+}
+
 /** One partition number of every subscribed topic, owned by this consumer for a while. */
 export interface OwnedPartition {
   readonly partition: number;
@@ -97,23 +112,14 @@ export interface OwnedPartition {
    * wrong once the next owner has begun may only be written while this is true.
    */
   exclusive(): boolean;
-  /** What the group committed before this assignment; null when nothing was. `offset` is the next one to read. */
-  committed(topic: Topic): { readonly offset: number; readonly metadata: string } | null;
+  /** What the group committed before this assignment; null when nothing was. */
+  committed(topic: Topic): Committed | null;
   /** Offset that the next appended record will get, as known now. */
   endOffset(topic: Topic): Promise<number>;
   /** Reads from an offset up to the end as it is at the call, in batches. Also for `sideTopics`. */
   read(topic: Topic, fromOffset: number): AsyncIterable<readonly LogRecord[]>;
   /** Durable when resolved. A commit after ownership ended is ignored. @throws {LogError} */
-  commit(
-    entries: readonly {
-      readonly topic: Topic;
-      readonly offset: number;
-      readonly metadata?: string;
-    }[],
-  ): Promise<void>;
-  /** Back-pressure: no `onRecords` for the topic until resumed. */
-  pause(topic: Topic): void;
-  resume(topic: Topic): void;
+  commit(entries: readonly CommitEntry[]): Promise<void>;
 }
 
 export interface ConsumerOptions {
@@ -148,6 +154,4 @@ export interface Log extends LogProducer, AsyncDisposable {
   /** Whether the records of one append become durable together, whatever partitions they go to, or none of them. */
   readonly writesWhole: boolean;
   consume(options: ConsumerOptions): Promise<LogConsumer>;
-  /** Resolves when the log answers; @throws {LogError} with what is wrong */
-  check(): Promise<void>;
 }

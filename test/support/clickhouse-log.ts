@@ -1,4 +1,5 @@
 import type {
+  Committed,
   ConsumerOptions,
   Log,
   LogConsumer,
@@ -7,11 +8,6 @@ import type {
   Topic,
 } from "../../src/domain/log.ts";
 import { partitionOf } from "../../src/domain/partition.ts";
-
-interface Committed {
-  offset: number;
-  metadata: string;
-}
 
 /** The log port in memory, for one group at a time: enough to record from, with commits that survive a consumer. */
 export class MemoryLog implements Pick<Log, "consume"> {
@@ -102,8 +98,6 @@ export class MemoryLog implements Pick<Log, "consume"> {
           this.committed.set(`${topic}/${partition}`, { offset, metadata });
         }
       },
-      pause: () => undefined,
-      resume: () => undefined,
     };
   }
 }

@@ -1,5 +1,7 @@
 import { LogError } from "../../src/domain/log.ts";
 import type {
+  CommitEntry,
+  Committed,
   ConsumerOptions,
   Log,
   LogConsumer,
@@ -12,14 +14,7 @@ import type { Clock, Random } from "../../src/domain/clock.ts";
 import { partitionOf } from "../../src/domain/partition.ts";
 import { SimPartition } from "./sim-log-partition.ts";
 import type { Group, Member } from "./sim-log-partition.ts";
-import type {
-  Committed,
-  CommitEntry,
-  CommitNote,
-  MemoryLogFaults,
-  MemoryProcess,
-  SimStore,
-} from "./sim-log-types.ts";
+import type { CommitNote, MemoryLogFaults, MemoryProcess, SimStore } from "./sim-log-types.ts";
 
 export type { MemoryProcess } from "./sim-log-types.ts";
 
@@ -142,7 +137,6 @@ export class MemoryLogStore implements SimStore {
       writesWhole: this.writesWhole,
       append: (records) => this.#append(process, records),
       consume: (options) => this.#consume(process, options),
-      check: () => Promise.resolve(),
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
   }

@@ -40,8 +40,10 @@ const UNSUPPORTED_VERSION = 35;
 export class PlayedCluster implements AsyncDisposable {
   readonly nodes: readonly PlayedNode[];
   readonly topics: readonly string[];
+  /** Of each topic. */
+  partitionCount: number;
 
-  /** Each topic has one partition per broker. */
+  /** Each topic has one partition per broker, until told otherwise. */
   static async start(count: number, topics: readonly string[]): Promise<PlayedCluster> {
     const cluster = new PlayedCluster(count, topics);
     await Promise.all(cluster.nodes.map((node) => node.listen()));
@@ -50,6 +52,7 @@ export class PlayedCluster implements AsyncDisposable {
 
   private constructor(count: number, topics: readonly string[]) {
     this.topics = topics;
+    this.partitionCount = count;
     this.nodes = Array.from({ length: count }, (_, index) => new PlayedNode(index + 1, this));
   }
 
@@ -152,10 +155,10 @@ export class PlayedNode implements AsyncDisposable {
   }
 }
 
-function metadata({ nodes, topics }: PlayedCluster): Encoder {
+function metadata({ nodes, topics, partitionCount }: PlayedCluster): Encoder {
   const listed = nodes.filter(({ isFenced }) => !isFenced);
   const ids = listed.map(({ id }) => id);
-  const partitions = nodes.map((_, partition) =>
+  const partitions = Array.from({ length: partitionCount }, (_, partition) =>
     new Encoding()
       .writeInt16(0)
       .writeInt32(partition)

@@ -1,7 +1,14 @@
 import { LogError } from "../../src/domain/log.ts";
-import type { ConsumerOptions, LogRecord, OwnedPartition, Topic } from "../../src/domain/log.ts";
+import type {
+  CommitEntry,
+  Committed,
+  ConsumerOptions,
+  LogRecord,
+  OwnedPartition,
+  Topic,
+} from "../../src/domain/log.ts";
 import { indexAt } from "./sim-log-types.ts";
-import type { CommitEntry, Committed, MemoryProcess, SimStore } from "./sim-log-types.ts";
+import type { MemoryProcess, SimStore } from "./sim-log-types.ts";
 
 const BATCH_RECORDS = 50;
 
@@ -30,7 +37,6 @@ export class SimPartition implements OwnedPartition {
   readonly #store: PartitionStore;
   readonly #group: Group;
   readonly #member: Member;
-  readonly #paused = new Set<Topic>();
   readonly #before: Map<string, Committed>;
   #owned = true;
   #ended = false;
@@ -114,15 +120,6 @@ export class SimPartition implements OwnedPartition {
     return !isCurrent && members.some((other) => other.owned.has(this.partition));
   }
 
-  pause(topic: Topic): void {
-    this.#paused.add(topic);
-  }
-
-  resume(topic: Topic): void {
-    this.#paused.delete(topic);
-    for (const stop of this.#stops) stop();
-  }
-
   #sleep(delayMs: number): Promise<void> {
     return new Promise((resolve) => {
       this.#store.clock.schedule(delayMs, () =>
@@ -135,7 +132,7 @@ export class SimPartition implements OwnedPartition {
     const list = this.#store.records(topic, this.partition);
     let at = indexAt(list, this.committed(topic)?.offset ?? 0);
     while (this.#isHeld()) {
-      if (at >= list.length || this.#paused.has(topic)) {
+      if (at >= list.length) {
         await new Promise<void>((resolve) => {
           const off = this.#store.onAppend(topic, this.partition, () => stop());
           const stop = (): void => {

@@ -15,11 +15,6 @@ export interface MemoryLogFaults {
   gap?(topic: Topic): number;
 }
 
-export interface Committed {
-  readonly offset: number;
-  readonly metadata: string;
-}
-
 /** One process that uses the log: it can die, or stand still, at any moment. */
 export interface MemoryProcess {
   readonly name: string;
@@ -30,12 +25,6 @@ export interface MemoryProcess {
   inDoubtUntilMs?: number;
   /** What it reads on demand fails. */
   readsFail?: boolean;
-}
-
-export interface CommitEntry {
-  readonly topic: Topic;
-  readonly offset: number;
-  readonly metadata?: string;
 }
 
 /** A commit that moved the watermark of a topic on. */

@@ -1,3 +1,4 @@
+import type { Committed } from "../../domain/log.ts";
 import type { GroupSession } from "./group-session.ts";
 import { offsetsAt } from "./partition-reader.ts";
 
@@ -8,7 +9,7 @@ export interface AssignmentOffsets {
    * is gone. What was appended to the new one before this is asked is not read; what comes after is, also where it gets offsets
    * that the group has been past.
    */
-  committed(topic: string, partition: number): { offset: number; metadata: string } | null;
+  committed(topic: string, partition: number): Committed | null;
   /** Where records begin to flow: from what was committed; retention may have passed it, and a lost log may end before it. */
   start(topic: string, partition: number): number;
   /** Whether its leader answered, without which the others cannot be told. */

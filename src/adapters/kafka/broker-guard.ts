@@ -47,15 +47,18 @@ interface BrokerMethods {
 const ANSWER_WITHIN_MS = 3_000;
 
 /**
- * Three things that kafkajs cannot do on a cluster that is not all well. It begins with the first broker of the list and
- * goes on to the next one only when a connection fails: one that is frozen takes connections and answers nothing, a proxy with
- * nothing behind it closes them when it is asked, so they would be asked for ever. What it asks of topics fails when one
- * partition of any of them has no leader, and what it asks of the whole cluster when one of anybody's has none. And a batch
- * fails as a whole, and is sent again as a whole, when one partition takes nothing: for too few replicas, or by its rights.
- * This takes one of which it is not known what it can do for one that is not connected, and one that does not answer that, or
- * closes, for one that does not connect, gives such a partition as one whose leader
- * is -1, or leaves it out where no topic is named, and hands out what was answered for each partition. What is produced is
- * also encoded in one pass. Safe to call again.
+ * How a broker is asked, on a cluster that is not all well:
+ *
+ * - `connect` gives up after 3 s, and calls a first connection that is closed one that failed. kafkajs: waits for ever for a
+ *   frozen broker, and goes on to the next of the list only when a connection failed.
+ * - `isConnected` is false until the broker has said what it can do. kafkajs: an open connection will do.
+ * - `disconnect` lets go of that question. kafkajs: whoever ends waits for it.
+ * - `metadata` gives -1 as the leader where there is none, or leaves such a partition out where no topic is named. kafkajs:
+ *   fails for all partitions when one has no leader.
+ * - `produce` hands out the answer for each partition, and encodes in one pass. kafkajs: fails the whole batch, and sends it
+ *   again, when one partition takes nothing (too few replicas, no right to write).
+ *
+ * Safe to call again.
  */
 export function guardBroker(): void {
   const prototype = classToGuard("broker/index.js") as BrokerMethods | null;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Batch, Consumer, EachBatchPayload } from "kafkajs";
 import { LogError, type ConsumerOptions, type Topic } from "../../domain/log.ts";
 import { TIMERS } from "../../domain/clock.ts";
@@ -6,6 +7,7 @@ import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
 import { offsetAt, toRecord } from "./partition-reader.ts";
+import { slotOf } from "./slot-of.ts";
 import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
 
 export interface GroupAssignmentSettings {
@@ -117,7 +119,7 @@ export class GroupAssignment {
       this.#options.onError(
         new LogError(
           "log_unavailable",
-          `${name}/${partition} ends at ${end}, and was read up to ${flow.expectedOffset}: records were lost with a broker's disk, or by the election of a replica that did not have them. Going on from its end`,
+          `${slotOf(name, partition)} ends at ${end}, and was read up to ${flow.expectedOffset}: records were lost with a broker's disk, or by the election of a replica that did not have them. Going on from its end`,
         ),
       );
       // Owners learn where to begin when they are assigned.
@@ -151,7 +153,7 @@ export class GroupAssignment {
       const unknown = wanted.flatMap(({ topic, partitions }) =>
         partitions
           .filter((partition) => !offsets.isKnown(topic, partition))
-          .map((partition) => ({ name: `${topic}/${partition}`, partition })),
+          .map((partition) => ({ name: slotOf(topic, partition), partition })),
       );
       const without = new Set(unknown.map(({ partition }) => partition));
       for (const number of waiting)
@@ -272,7 +274,7 @@ export class GroupAssignment {
 
   /** A leader that has moved would be asked at its old place until the metadata is thirty seconds old. */
   async #lookAgain(isCurrent: () => boolean): Promise<void> {
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+    await sleep(RETRY_MS, undefined, { ref: false });
     if (isCurrent()) await this.#settings.session.cluster.refreshMetadata().catch(() => undefined);
   }
 }

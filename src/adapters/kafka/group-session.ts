@@ -1,7 +1,9 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Broker, Cluster, TopicOffsets } from "kafkajs";
-import { LogError } from "../../domain/log.ts";
 import { TIMERS } from "../../domain/clock.ts";
+import { LogError, type Committed } from "../../domain/log.ts";
 import { within } from "../../domain/within.ts";
+import { slotOf } from "./slot-of.ts";
 
 interface JoinRequest {
   readonly groupId: string;
@@ -18,7 +20,8 @@ interface Coordinator extends Broker {
   leaveGroup(request: JoinRequest): Promise<unknown>;
 }
 
-export interface CommitEntry {
+/** What the coordinator is told of one partition. */
+interface WireCommit {
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
@@ -68,7 +71,7 @@ export class GroupSession {
   #memberId = "";
   #generation = -1;
   #renewedMs = Number.NEGATIVE_INFINITY;
-  #queued: { entries: CommitEntry[]; generation: number; done: Promise<void> } | null = null;
+  #queued: { entries: WireCommit[]; generation: number; done: Promise<void> } | null = null;
   #flushing: Promise<void> = Promise.resolve();
 
   constructor(options: GroupSessionOptions) {
@@ -107,7 +110,7 @@ export class GroupSession {
   /** Committed offset and metadata of each partition; null where nothing is. */
   async committed(
     topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
-  ): Promise<(topic: string, partition: number) => { offset: number; metadata: string } | null> {
+  ): Promise<(topic: string, partition: number) => Committed | null> {
     const { groupId } = this.#options;
     const coordinator = await this.cluster.findGroupCoordinator({ groupId });
     const { responses } = await coordinator.offsetFetch({
@@ -117,7 +120,7 @@ export class GroupSession {
         partitions: partitions.map((partition) => ({ partition, offset: "0" })),
       })),
     });
-    const found = new Map<string, { offset: number; metadata: string }>();
+    const found = new Map<string, Committed>();
     for (const { topic, partitions } of responses as readonly TopicOffsets[]) {
       for (const entry of partitions as readonly {
         partition: number;
@@ -125,31 +128,24 @@ export class GroupSession {
         metadata?: string | null;
       }[])
         if (Number(entry.offset) >= 0)
-          found.set(`${topic}/${entry.partition}`, {
+          found.set(slotOf(topic, entry.partition), {
             offset: Number(entry.offset),
             metadata: entry.metadata ?? "",
           });
     }
-    return (topic, partition) => found.get(`${topic}/${partition}`) ?? null;
+    return (topic, partition) => found.get(slotOf(topic, partition)) ?? null;
   }
 
   /**
    * Commits for one generation; those made close together share a request. Fenced ones are ignored.
    * @throws {LogError} also when it is not known to be done in time: it may still be, but never after a later one
    */
-  async commit(entries: readonly CommitEntry[], generation: number): Promise<void> {
+  async commit(entries: readonly WireCommit[], generation: number): Promise<void> {
     const written = this.#enqueue(entries, generation);
-    await within(
-      written,
-      COMMIT_TIMEOUT_MS,
-      () => {
-        throw new LogError("log_unavailable", "offsets could not be committed in time");
-      },
-      TIMERS,
-    );
+    await within(written, COMMIT_TIMEOUT_MS, refuseLate, TIMERS);
   }
 
-  #enqueue(entries: readonly CommitEntry[], generation: number): Promise<void> {
+  #enqueue(entries: readonly WireCommit[], generation: number): Promise<void> {
     if (this.#queued !== null && this.#queued.generation === generation) {
       this.#queued.entries.push(...entries);
       return this.#queued.done;
@@ -164,11 +160,11 @@ export class GroupSession {
     return batch.done;
   }
 
-  async #write(entries: readonly CommitEntry[], generation: number): Promise<void> {
+  async #write(entries: readonly WireCommit[], generation: number): Promise<void> {
     const { groupId } = this.#options;
-    const byTopic = new Map<string, Map<number, CommitEntry>>();
+    const byTopic = new Map<string, Map<number, WireCommit>>();
     for (const entry of entries) {
-      const partitions = byTopic.get(entry.topic) ?? new Map<number, CommitEntry>();
+      const partitions = byTopic.get(entry.topic) ?? new Map<number, WireCommit>();
       byTopic.set(entry.topic, partitions.set(entry.partition, entry));
     }
     const topics = [...byTopic].map(([topic, partitions]) => ({
@@ -195,7 +191,7 @@ export class GroupSession {
         if (FENCED.has((error as { type?: unknown }).type)) return;
         if (attempt >= COMMIT_TRIES)
           throw new LogError("log_unavailable", "offsets could not be committed", { cause: error });
-        await new Promise((resolve) => setTimeout(resolve, COMMIT_RETRY_MS * attempt));
+        await sleep(COMMIT_RETRY_MS * attempt);
       }
     }
   }
@@ -250,4 +246,8 @@ export class GroupSession {
 function isMoved(error: unknown): boolean {
   const { name, type } = error as { name?: unknown; type?: unknown };
   return MOVED.has(name) || MOVED.has(type);
+}
+
+function refuseLate(): never {
+  throw new LogError("log_unavailable", "offsets could not be committed in time");
 }

@@ -21,6 +21,8 @@ export interface KafkaConsumerSettings {
   readonly monotonic: () => number;
   /** Looks the partition count up until it is at least so high. Never rejects. */
   readonly learnPartitions: (atLeast: number) => Promise<void>;
+  /** Called when it has ended: whoever keeps it may let it go. */
+  readonly onDisposed: () => void;
 }
 
 const RESTART_MS = 1_000;
@@ -118,6 +120,7 @@ export class KafkaConsumer implements LogConsumer {
     const left = Promise.allSettled([this.#consumer.disconnect(), this.#starting]);
     await within(left, LEAVE_TIMEOUT_MS, () => {}, TIMERS);
     this.#session.end();
+    this.#settings.onDisposed();
   }
 
   #run(): Promise<void> {

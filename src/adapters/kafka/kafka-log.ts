@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Admin, Kafka } from "kafkajs";
 import {
   LogError,
@@ -8,8 +9,6 @@ import {
   type NewRecord,
   type Position,
 } from "../../domain/log.ts";
-import { TIMERS } from "../../domain/clock.ts";
-import { within } from "../../domain/within.ts";
 import { KafkaConsumer } from "./kafka-consumer.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
 import {
@@ -30,7 +29,6 @@ import { guardRequestQueue } from "./request-queue-guard.ts";
 import { guardStoppedRunner } from "./stopped-runner-guard.ts";
 import { ensureTopics, findTopics, largestRecordBytes, missingTopics } from "./topics.ts";
 
-const CHECK_TIMEOUT_MS = 3_000;
 const QUICK = {
   connectionTimeout: 1_000,
   requestTimeout: 3_000,
@@ -46,17 +44,13 @@ const MAKE_TOPICS_TIMEOUT_MS = 30_000;
 const HOW_TO_MEND = "end all delivery processes, then start them: topics are made at start";
 const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
-/** The log port on Kafka. Consumers that were not disposed are disposed with it. */
-export interface KafkaLog extends Log {
-  /** Bytes that wait to be appended: for metrics. */
-  readonly queuedBytes: number;
-}
-
 /**
- * Connects, makes what topics are missing and checks the rest. Brokers that are away are waited for, some ten seconds.
+ * The log port on Kafka: connects, makes what topics are missing and checks the rest. Brokers that are away are waited for,
+ * some ten seconds. Consumers that were not disposed are disposed with it.
  * @throws {LogError} that says what is wrong
  */
-export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> {
+export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
+  // Patches of kafkajs' prototypes, once per process.
   guardConnection();
   guardEncoder();
   guardRequestQueue();
@@ -68,7 +62,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
   const now = options.monotonic ?? (() => performance.now());
   const untilMs = now() + OPEN_WITHIN_MS;
   for (;;) {
-    const log = new KafkaBackedLog(options);
+    const log = new KafkaLog(options);
     try {
       await log.open();
       return log;
@@ -78,7 +72,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<KafkaLog> 
       if (!isAway(error) || now() >= untilMs) throw unusable(options, error);
       options.logger.warn({ err: (error as Error).message }, "log.brokers_awaited");
     }
-    await new Promise((resolve) => setTimeout(resolve, OPEN_RETRY_MS));
+    await sleep(OPEN_RETRY_MS);
   }
 }
 
@@ -102,7 +96,7 @@ function unusable({ connection }: KafkaLogOptions, error: unknown): LogError {
   );
 }
 
-class KafkaBackedLog implements KafkaLog {
+class KafkaLog implements Log {
   /** Each broker takes what it leads. */
   readonly writesWhole = false;
   readonly #options: KafkaLogOptions;
@@ -133,7 +127,7 @@ class KafkaBackedLog implements KafkaLog {
       },
       this.#monotonic,
     );
-    // A broker that froze is left when a request has had its time: until then the check waits for it, after all are well.
+    // A broker that froze is left when a request has had its time: until then the partition count waits for it, after all are well.
     this.#admin = makeKafkaClient(
       connection,
       logger,
@@ -152,10 +146,6 @@ class KafkaBackedLog implements KafkaLog {
 
   get partitions(): number {
     return this.#partitions;
-  }
-
-  get queuedBytes(): number {
-    return this.#producer.queuedBytes;
   }
 
   async open(): Promise<void> {
@@ -192,7 +182,7 @@ class KafkaBackedLog implements KafkaLog {
 
   async consume(options: ConsumerOptions): Promise<LogConsumer> {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
-    const consumer = new KafkaConsumer(
+    const consumer: KafkaConsumer = new KafkaConsumer(
       {
         kafka: this.#consumerClient,
         logger: this.#options.logger,
@@ -202,6 +192,7 @@ class KafkaBackedLog implements KafkaLog {
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
         learnPartitions: (atLeast) => this.#learnPartitions(atLeast),
+        onDisposed: () => this.#consumers.delete(consumer),
       },
       options,
     );
@@ -213,29 +204,6 @@ class KafkaBackedLog implements KafkaLog {
     } catch (error) {
       this.#consumers.delete(consumer);
       throw error;
-    }
-  }
-
-  async check(): Promise<void> {
-    if (this.#closed) throw new LogError("log_closed", "the log is closed");
-    try {
-      await within(
-        this.#refreshPartitions(),
-        CHECK_TIMEOUT_MS,
-        () => {
-          throw new LogError("log_unavailable", "the brokers do not answer");
-        },
-        TIMERS,
-      );
-    } catch (error) {
-      if (error instanceof LogError) throw error;
-      throw new LogError(
-        "log_unavailable",
-        `the brokers do not answer: ${(error as Error).message}`,
-        {
-          cause: error,
-        },
-      );
     }
   }
 
@@ -259,7 +227,7 @@ class KafkaBackedLog implements KafkaLog {
       }
       // A topic that was left behind when the others grew must not keep the group from its work.
       if (attempt === LEARN_TRIES) return;
-      await new Promise((resolve) => setTimeout(resolve, LEARN_RETRY_MS).unref());
+      await sleep(LEARN_RETRY_MS, undefined, { ref: false });
     }
   }
 

@@ -1,9 +1,7 @@
-import type { LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
+import type { CommitEntry, Committed, LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { GroupSession } from "./group-session.ts";
 import { offsetAt, readPartition, type PartitionAddress } from "./partition-reader.ts";
 import type { TopicFlow } from "./topic-flow.ts";
-
-type Committed = { readonly offset: number; readonly metadata: string };
 
 /** One partition number in one generation of the group. */
 export class KafkaPartition implements OwnedPartition {
@@ -50,13 +48,7 @@ export class KafkaPartition implements OwnedPartition {
     return readPartition(this.#session.cluster, this.#address(topic), fromOffset);
   }
 
-  async commit(
-    entries: readonly {
-      readonly topic: Topic;
-      readonly offset: number;
-      readonly metadata?: string;
-    }[],
-  ): Promise<void> {
+  async commit(entries: readonly CommitEntry[]): Promise<void> {
     if (this.#closed || entries.length === 0) return;
     await this.#session.commit(
       entries.map(({ topic, offset, metadata }) => ({
@@ -67,14 +59,6 @@ export class KafkaPartition implements OwnedPartition {
       })),
       this.#generation,
     );
-  }
-
-  pause(topic: Topic): void {
-    this.flows.get(topic)?.pause();
-  }
-
-  resume(topic: Topic): void {
-    this.flows.get(topic)?.resume();
   }
 
   /** No new work from here on; commits are still possible. */

@@ -8,11 +8,13 @@ import type { WireWatch } from "./kafka-client.ts";
 import {
   DEFAULT_APPEND_TIMEOUT_MS,
   DEFAULT_MAX_QUEUED_BYTES,
+  DEFAULT_METADATA_MAX_AGE_MS,
   topicName,
   type KafkaLogOptions,
 } from "./kafka-options.ts";
 import { wasHandedOver } from "./handed-over.ts";
 import { refusalOf, type PartitionAnswer } from "./produce-answers.ts";
+import { slotOf } from "./slot-of.ts";
 
 const ALL_REPLICAS = -1;
 const MAX_BATCH_BYTES = 512 * 1024;
@@ -58,7 +60,7 @@ export class KafkaProducer implements AsyncDisposable {
     this.#producer = kafka.producer({
       allowAutoTopicCreation: false,
       idempotent: false,
-      metadataMaxAge: options.metadataMaxAgeMs ?? 30_000,
+      metadataMaxAge: options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
       retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 4 },
     });
     this.#accumulator = new Accumulator({
@@ -71,11 +73,6 @@ export class KafkaProducer implements AsyncDisposable {
       appendTimeoutMs: options.appendTimeoutMs ?? DEFAULT_APPEND_TIMEOUT_MS,
       monotonic,
     });
-  }
-
-  /** Bytes that wait or are in flight: for metrics. */
-  get queuedBytes(): number {
-    return this.#accumulator.queuedBytes;
   }
 
   connect(): Promise<void> {
@@ -243,10 +240,6 @@ function place(record: NewRecord, partitions: number): PlacedRecord {
     value: record.value,
     partition: record.partition ?? partitionOf(record.key, partitions),
   };
-}
-
-function slotOf(name: string, partition: number): string {
-  return `${name}/${partition}`;
 }
 
 function unconfirmed(maybeSent: boolean, cause: unknown): LogError {

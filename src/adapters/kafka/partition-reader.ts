@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Cluster, KafkaMessage } from "kafkajs";
 import { LogError, type LogRecord, type Topic } from "../../domain/log.ts";
+import { slotOf } from "./slot-of.ts";
 
 interface FetchedPartition {
   readonly partition: number;
@@ -40,10 +42,12 @@ export async function offsetsAt(
   );
   const found = new Map(
     answer.flatMap(({ topic, partitions }) =>
-      partitions.map(({ partition, offset }) => [`${topic}/${partition}`, Number(offset)] as const),
+      partitions.map(
+        ({ partition, offset }) => [slotOf(topic, partition), Number(offset)] as const,
+      ),
     ),
   );
-  return (topic, partition) => found.get(`${topic}/${partition}`) ?? null;
+  return (topic, partition) => found.get(slotOf(topic, partition)) ?? null;
 }
 
 /** Offset of the next record, or of the oldest one that is still there. */
@@ -56,7 +60,7 @@ export async function offsetAt(
     const offsets = await offsetsAt(cluster, [{ topic: name, partitions: [partition] }], end);
     const offset = offsets(name, partition);
     if (offset === null)
-      throw new LogError("log_unavailable", `no offsets for ${name}/${partition}`);
+      throw new LogError("log_unavailable", `no offsets for ${slotOf(name, partition)}`);
     return offset;
   });
 }
@@ -114,7 +118,7 @@ async function fetchMessages(
 ): Promise<FetchedPartition["messages"]> {
   const leader = Object.keys(cluster.findLeaderForPartitions(name, [partition]))[0];
   if (leader === undefined)
-    throw new LogError("log_unavailable", `${name}/${partition} has no leader`);
+    throw new LogError("log_unavailable", `${slotOf(name, partition)} has no leader`);
   const broker = await cluster.findBroker({ nodeId: leader });
   const { responses } = (await broker.fetch({
     maxWaitTime: FETCH_WAIT_MS,
@@ -144,7 +148,7 @@ async function withRetries<T>(
     } catch (error) {
       if (attempt >= TRIES)
         throw new LogError("log_unavailable", "the log could not be read", { cause: error });
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      await sleep(RETRY_MS);
       await cluster.refreshMetadata().catch(() => undefined);
     }
   }

@@ -1,4 +1,5 @@
 import { LogError } from "../../domain/log.ts";
+import { slotOf } from "./slot-of.ts";
 import { loadInternal } from "./guard-class.ts";
 
 export interface PartitionAnswer {
@@ -34,7 +35,7 @@ export function isAnswerForEach({ topics }: ProduceAnswer): boolean {
 /** Why the records for this partition are not there. */
 export function refusalOf(topicName: string, { partition, errorCode }: PartitionAnswer): LogError {
   const cause = createErrorFromCode(errorCode);
-  const where = `${topicName}/${partition}`;
+  const where = slotOf(topicName, partition);
   return MAYBE_WRITTEN.has(errorCode)
     ? new LogError("log_outcome_unknown", `${where} did not confirm the write`, { cause })
     : new LogError("log_unavailable", `${where} did not take the records`, { cause });

@@ -42,7 +42,6 @@ export class TopicFlow {
   #queue: LogRecord[] = [];
   #queuedBytes = 0;
   #expected: number;
-  #paused = false;
   #fetching = false;
   #draining = false;
   #ended = false;
@@ -84,16 +83,6 @@ export class TopicFlow {
     this.#drain();
   }
 
-  pause(): void {
-    this.#paused = true;
-  }
-
-  resume(): void {
-    if (!this.#paused) return;
-    this.#paused = false;
-    this.#drain();
-  }
-
   end(): void {
     this.#ended = true;
     this.#queue = [];
@@ -109,7 +98,7 @@ export class TopicFlow {
 
   async #drainQueue(): Promise<void> {
     try {
-      while (!this.#paused && !this.#ended && this.#queue.length > 0) {
+      while (!this.#ended && this.#queue.length > 0) {
         const { fromOffset, sizeBytes, handedOver } = this.#handOver();
         try {
           if (handedOver !== undefined) await handedOver;

@@ -1,8 +1,10 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Admin, ITopicConfig, ITopicMetadata } from "kafkajs";
 import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { checkReplicas, checkSettings, describeTopics } from "./check-topics.ts";
 import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
+import { slotOf } from "./slot-of.ts";
 
 const DAY_MS = 86_400_000;
 /** A consumer may be down for so long without losing anything. */
@@ -31,9 +33,7 @@ export function topicSettings(
           "cleanup.policy": "delete",
           "retention.bytes": "-1",
           "retention.ms": String(
-            topic === "held"
-              ? Math.max(options.retentionMs + WORK_RETENTION_MS, WORK_RETENTION_MS)
-              : WORK_RETENTION_MS,
+            topic === "held" ? options.retentionMs + WORK_RETENTION_MS : WORK_RETENTION_MS,
           ),
         };
   return {
@@ -145,7 +145,7 @@ function isLeaderless({ leader }: { readonly leader: number }): boolean {
 function leaderlessOf({ name, partitions }: ITopicMetadata, from = 0): readonly string[] {
   return partitions
     .filter((partition) => partition.partitionId >= from && isLeaderless(partition))
-    .map(({ partitionId }) => `${name}/${partitionId}`);
+    .map(({ partitionId }) => slotOf(name, partitionId));
 }
 
 export async function missingTopics(
@@ -174,7 +174,7 @@ async function waitForBrokers(
         "log_unavailable",
         `new topics are to lie on ${needed} brokers, and ${length} are there: start the others, or set RELAY_REPLICATION_FACTOR to ${length} at most`,
       );
-    await new Promise((resolve) => setTimeout(resolve, READY_RETRY_MS));
+    await sleep(READY_RETRY_MS);
   }
 }
 
@@ -253,7 +253,7 @@ async function waitForPartitions(
     } catch (error) {
       if (attempt >= READY_TRIES)
         throw new LogError("log_unavailable", "the topics do not become ready", { cause: error });
-      await new Promise((resolve) => setTimeout(resolve, READY_RETRY_MS));
+      await sleep(READY_RETRY_MS);
     }
   }
 }

@@ -116,11 +116,6 @@ class AttachedLog implements Log {
     );
   }
 
-  async check(): Promise<void> {
-    if (this.#closed) throw new LogError("log_closed", "the log is closed");
-    if (this.#socket === null) throw away(null);
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     this.#cancelReconnect();

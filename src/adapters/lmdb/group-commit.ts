@@ -62,7 +62,6 @@ export class GroupCommit implements AsyncDisposable {
   #flushing = false;
   #scheduled = false;
   #closed = false;
-  #failure: LogError | null = null;
   /** What the files hold is not known: nothing is committed before they were read again. */
   #isStale = false;
   #idle: (() => void)[] = [];
@@ -70,11 +69,6 @@ export class GroupCommit implements AsyncDisposable {
   constructor(options: GroupCommitOptions) {
     this.#options = options;
     this.#nextSeq = options.store.lastSeq() + 1;
-  }
-
-  /** The failure of the latest commit; null when it succeeded. */
-  get failure(): LogError | null {
-    return this.#failure;
   }
 
   /** @throws {LogError} */
@@ -167,8 +161,9 @@ export class GroupCommit implements AsyncDisposable {
   }
 
   async #commitOnce(jobs: readonly (Append | ChangeJob)[]): Promise<void> {
-    if (this.#isStale && !(await this.#startOver())) {
-      this.#refuse(jobs, this.#failure!);
+    const failure = this.#isStale ? await this.#startOver() : null;
+    if (failure !== null) {
+      this.#refuse(jobs, failure);
       return;
     }
     const draft = new Draft(this.#options.streams, this.#options.clock.now());
@@ -185,7 +180,6 @@ export class GroupCommit implements AsyncDisposable {
       await this.#failed(jobs, cause);
       return;
     }
-    this.#failure = null;
     this.#nextSeq = nextSeq;
     const now = this.#options.clock.monotonic();
     for (const row of appended.rows)
@@ -217,7 +211,6 @@ export class GroupCommit implements AsyncDisposable {
   }
 
   #refuse(jobs: readonly (Append | ChangeJob)[], error: LogError): void {
-    this.#failure = error;
     this.#options.metrics.refused(error.code);
     for (const job of jobs) {
       if (job.kind === "append") this.#pendingBytes -= job.sizeBytes;
@@ -225,20 +218,17 @@ export class GroupCommit implements AsyncDisposable {
     }
   }
 
-  /** From what is on disk. False when that cannot be read now. */
-  async #startOver(): Promise<boolean> {
+  /** From what is on disk. @returns why that cannot be read now, null when it was */
+  async #startOver(): Promise<LogError | null> {
     try {
       await this.#options.store.reopen();
       this.#options.streams.reload();
       this.#nextSeq = this.#options.store.lastSeq() + 1;
       this.#isStale = false;
+      return null;
     } catch (reopening) {
-      this.#failure = new LogError(
-        "log_unavailable",
-        `the log cannot be opened: ${String(reopening)}`,
-      );
+      return new LogError("log_unavailable", `the log cannot be opened: ${String(reopening)}`);
     }
-    return !this.#isStale;
   }
 }
 

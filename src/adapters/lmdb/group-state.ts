@@ -1,17 +1,8 @@
 import { TOPICS } from "../../domain/log.ts";
-import type { Topic } from "../../domain/log.ts";
+import type { CommitEntry, Committed, Topic } from "../../domain/log.ts";
 import type { CommitStore } from "./store.ts";
 import type { GroupCommit } from "./group-commit.ts";
 
-export interface Committed {
-  readonly offset: number;
-  readonly metadata: string;
-}
-export interface CommitEntry {
-  readonly topic: Topic;
-  readonly offset: number;
-  readonly metadata?: string;
-}
 interface Registration {
   readonly topics: readonly Topic[];
   readonly sideTopics: readonly Topic[];

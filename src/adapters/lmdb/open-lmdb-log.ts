@@ -156,15 +156,6 @@ class EmbeddedLog implements LmdbLog {
     return group.join(options);
   }
 
-  /** After a failed commit it tries a small one, so that it tells when space is back. */
-  async check(): Promise<void> {
-    this.#refuseClosed();
-    if (this.#writer.failure !== null)
-      await this.#writer.change(() => ({
-        groups: [["checked", String(this.#options.clock.now())]],
-      }));
-  }
-
   #refuseClosed(): void {
     if (this.#closing !== null) throw new LogError("log_closed", "the log is closed");
   }

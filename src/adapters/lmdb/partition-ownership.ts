@@ -1,5 +1,12 @@
-import type { ConsumerOptions, LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
-import type { CommitEntry, Committed, GroupStates } from "./group-state.ts";
+import type {
+  CommitEntry,
+  Committed,
+  ConsumerOptions,
+  LogRecord,
+  OwnedPartition,
+  Topic,
+} from "../../domain/log.ts";
+import type { GroupStates } from "./group-state.ts";
 import { Pump } from "./pump.ts";
 import { readBatch } from "./reader.ts";
 import type { RunQueue } from "./run-queue.ts";
@@ -21,8 +28,7 @@ export class PartitionOwnership implements OwnedPartition {
   readonly #deps: OwnershipDeps;
   readonly #options: ConsumerOptions;
   readonly #committed = new Map<Topic, Committed | null>();
-  readonly #pumps = new Map<Topic, Pump>();
-  readonly #paused = new Set<Topic>();
+  readonly #pumps: Pump[] = [];
   readonly #failed: (cause: unknown) => void;
   #owned = true;
   #maySendCommits = true;
@@ -85,16 +91,6 @@ export class PartitionOwnership implements OwnedPartition {
     await this.#deps.groups.commit(this.#options.group, this.partition, entries);
   }
 
-  pause(topic: Topic): void {
-    this.#paused.add(topic);
-    this.#pumps.get(topic)?.pause();
-  }
-
-  resume(topic: Topic): void {
-    this.#paused.delete(topic);
-    this.#pumps.get(topic)?.resume();
-  }
-
   /** Records flow from here on. */
   start(): void {
     if (!this.#owned) return;
@@ -108,15 +104,14 @@ export class PartitionOwnership implements OwnedPartition {
         hand: (records) => this.#options.onRecords(this, topic, records),
         failed: this.#failed,
       });
-      this.#pumps.set(topic, pump);
-      if (this.#paused.has(topic)) pump.pause();
+      this.#pumps.push(pump);
     }
   }
 
   /** No records from here on; commits still count until `end`. */
   stop(): void {
     this.#owned = false;
-    for (const pump of this.#pumps.values()) pump.stop();
+    for (const pump of this.#pumps) pump.stop();
   }
 
   end(): void {

@@ -20,7 +20,6 @@ export class Pump {
   readonly #stopListening: () => void;
   readonly #step = () => this.#run();
   #nextOffset: number;
-  #paused = false;
   #busy = false;
   #queued = false;
   #stopped = false;
@@ -32,22 +31,13 @@ export class Pump {
     this.#kick();
   }
 
-  pause(): void {
-    this.#paused = true;
-  }
-
-  resume(): void {
-    this.#paused = false;
-    this.#kick();
-  }
-
   stop(): void {
     this.#stopped = true;
     this.#stopListening();
   }
 
   #kick(): void {
-    if (this.#queued || this.#busy || this.#paused || this.#stopped) return;
+    if (this.#queued || this.#busy || this.#stopped) return;
     if (this.#nextOffset >= this.#options.stream.endOffset) return;
     this.#queued = true;
     this.#options.queue.add(this.#step);
@@ -55,7 +45,7 @@ export class Pump {
 
   #run(): void {
     this.#queued = false;
-    if (this.#paused || this.#stopped) return;
+    if (this.#stopped) return;
     const { store, stream, maxBatchBytes, hand, failed } = this.#options;
     try {
       const batch = readBatch(store, stream, this.#nextOffset, maxBatchBytes);

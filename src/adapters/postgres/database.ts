@@ -14,8 +14,6 @@ export interface Database extends AsyncDisposable {
   readonly run: RunSql;
   /** Commits when `work` resolves, else rolls back. Where two wait for each other, `work` of one is called again. @throws as `run` */
   transaction<T>(work: (run: RunSql) => Promise<T>): Promise<T>;
-  /** @throws {RelayError} `unavailable` with the reason */
-  check(): Promise<void>;
 }
 
 /** Also how long a query waits for a connection of the pool to become free. */
@@ -112,9 +110,6 @@ export function openDatabase(options: {
           if (repeats === MOST_REPEATS || !isConflict(error)) throw error;
         }
       }
-    },
-    async check() {
-      await run("SELECT 1");
     },
     async [Symbol.asyncDispose]() {
       await sockets.end(pool.end());

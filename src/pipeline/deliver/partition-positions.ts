@@ -1,5 +1,4 @@
-import type { LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
-import type { CommitEntry } from "../log/commit-loop.ts";
+import type { CommitEntry, LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
 import { LogPositions, RECOVERY_TOPICS } from "./log-positions.ts";
 import type { Floors } from "./log-positions.ts";
 import { OffsetTracker } from "./offset-tracker.ts";

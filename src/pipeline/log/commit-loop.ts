@@ -1,12 +1,6 @@
 import type { Clock } from "../../domain/clock.ts";
-import type { OwnedPartition, Topic } from "../../domain/log.ts";
+import type { CommitEntry, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
-
-export interface CommitEntry {
-  readonly topic: Topic;
-  readonly offset: number;
-  readonly metadata?: string;
-}
 
 /** Commits what has changed, at most once per interval. A commit that fails is repeated with the next. */
 export class CommitLoop {

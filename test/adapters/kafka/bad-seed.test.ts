@@ -31,7 +31,7 @@ test("regression: a first address that takes connections and closes them is pass
   proxy!.state = "closing";
   proxy!.isFenced = true;
   await using log = await openLog();
-  await log.check();
+  expect(log.partitions).toBe(3);
   expect(proxy!.unanswered).toBeGreaterThan(0);
 });
 

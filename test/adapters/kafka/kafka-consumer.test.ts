@@ -56,6 +56,7 @@ function consumerOfFakes({
       metadataMaxAgeMs: 30_000,
       monotonic: () => 0,
       learnPartitions: async () => undefined,
+      onDisposed: () => undefined,
     },
     {
       group: "g",

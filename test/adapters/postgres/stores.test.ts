@@ -406,13 +406,13 @@ describe.each(servers)("configuration store on %s", (name, start) => {
 
     it("and fails a write after one time limit: its ROLLBACK waited for as long once more", async () => {
       await using slow = openOne({ query_timeout: 2_000 });
-      await slow.check();
+      await slow.run("SELECT 1");
       using stalls = watchStalls();
       const startedAt = performance.now();
       const write = slow.transaction(async (run) => run("SELECT pg_sleep(10)", []));
       await expect(write).rejects.toMatchObject(unavailable);
       expect(performance.now() - startedAt).toBeLessThan(3_500 + stalls.longestMs());
-      await slow.check();
+      await slow.run("SELECT 1");
     });
 
     it("when its own time limit ends a statement: that was an internal error", async () => {
@@ -451,7 +451,7 @@ describe("a store that cannot be reached", () => {
     for (const connection of connections) {
       await using database = openDatabase({ connection, maxConnections: 1, logger: silentLogger });
       const unavailable = { code: "unavailable", cause: expect.anything() };
-      await expect(database.check()).rejects.toMatchObject(unavailable);
+      await expect(database.run("SELECT 1")).rejects.toMatchObject(unavailable);
       await expect(database.transaction(async () => 1)).rejects.toMatchObject(unavailable);
     }
   });

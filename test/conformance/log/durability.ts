@@ -63,19 +63,6 @@ export function durabilityConformance(kind: LogHarnessKind): void {
         expect(consumer.records[1]!.offset).toBe(position!.offset);
       },
     );
-
-    it.skipIf(withoutSync)(
-      named("tells in check what is wrong, and that it is well again", kind, "sync"),
-      async () => {
-        await using harness = await kind.make();
-        await using log = await harness.open();
-        harness.sync!.failNext();
-        await expect(log.append([record("events", 0, "x")])).rejects.toBeInstanceOf(LogError);
-        harness.sync!.failNext();
-        await expect(log.check()).rejects.toBeInstanceOf(LogError);
-        await expect(log.check()).resolves.toBeUndefined();
-      },
-    );
   });
 
   describe("trimming", () => {

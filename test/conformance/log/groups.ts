@@ -94,15 +94,10 @@ export function groupConformance(kind: LogHarnessKind): void {
       const log = await harness.open();
       await log.append(Array.from({ length: 10 }, (_, n) => record("events", 0, `${n}`)));
       const fast = await collect(log, { group: "fast", topics: ["events"], deadlineMs });
-      const slow = await collect(log, {
-        group: "slow",
-        topics: ["events"],
-        deadlineMs,
-        onAssigned: async (partition) => partition.pause("events"),
-      });
+      const slow = await collect(log, { group: "slow", topics: ["events"], deadlineMs });
       await fast.received(10);
+      await slow.received(10);
       await fast.owned.get(0)!.commit([{ topic: "events", offset: 10, metadata: "fast" }]);
-      expect(slow.records).toEqual([]);
       await log[Symbol.asyncDispose]();
 
       await using again = await harness.open();

@@ -26,8 +26,6 @@ function ownedPartition(endOffset: number, read: OwnedPartition["read"]): OwnedP
     endOffset: () => Promise.resolve(endOffset),
     read,
     commit: () => Promise.resolve(),
-    pause: () => undefined,
-    resume: () => undefined,
   };
 }
 
@@ -362,7 +360,6 @@ describe("delay tiers", () => {
         partitions: 1,
         writesWhole: true,
         append: () => Promise.resolve([]),
-        check: () => Promise.resolve(),
         async consume(options) {
           consumed.push(options);
           await options.onAssigned(partition);

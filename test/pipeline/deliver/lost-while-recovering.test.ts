@@ -34,8 +34,6 @@ it("a partition that is lost while its owner still recovers leaves nothing behin
       commits.push(entries);
       throw new Error("the session is over");
     },
-    pause: () => undefined,
-    resume: () => undefined,
   };
   await world.start();
   const assigned = consumers[0]!.onAssigned(partition);

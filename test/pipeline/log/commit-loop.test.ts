@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { OwnedPartition } from "../../../src/domain/log.ts";
-import { CommitLoop, type CommitEntry } from "../../../src/pipeline/log/commit-loop.ts";
+import type { CommitEntry, OwnedPartition } from "../../../src/domain/log.ts";
+import { CommitLoop } from "../../../src/pipeline/log/commit-loop.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";
 

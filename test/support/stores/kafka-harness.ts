@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { openKafkaLog, type KafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
+import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
+import type { Log } from "../../../src/domain/log.ts";
 import type { Logger } from "../../../src/domain/logger.ts";
 import type { LogHarness, LogHarnessKind } from "../../conformance/log/harness.ts";
 
@@ -20,7 +21,7 @@ export function freshPrefix(): string {
 export function openTestKafkaLog(
   brokers: readonly string[],
   options: Partial<KafkaLogOptions> = {},
-): Promise<KafkaLog> {
+): Promise<Log> {
   return openKafkaLog({
     connection: { brokers, clientId: "relay-test" },
     topicPrefix: freshPrefix(),
@@ -46,7 +47,7 @@ export function kafkaHarness(name: string, brokers: () => readonly string[]): Lo
     },
     make: async (): Promise<LogHarness> => {
       const topicPrefix = freshPrefix();
-      const logs = new Set<KafkaLog>();
+      const logs = new Set<Log>();
       return {
         open: async (options) => {
           const log = await openTestKafkaLog(brokers(), { topicPrefix, ...options });
