@@ -58,7 +58,7 @@ export class LaneRateLimit {
   #reserving = false;
   readonly #expected = new ExpectedTasks();
   /** Slots (steady) that tasks of the lane have in the plan: the start of none other is planned there. */
-  #claims = new WeakMap<DeliveryTask, number>();
+  #planned = new WeakMap<DeliveryTask, number>();
   /** Slots were given since the plan was empty. */
   #hasPlan = false;
 
@@ -112,10 +112,10 @@ export class LaneRateLimit {
     if (limiter === null || this.#isIncomplete(limiter)) return startAtMs;
     const keptMs = this.#expected.take(task, this.#host.clock.now());
     this.#hasPlan = true;
-    const claimMs = keptMs ?? limiter.plan(startAtMs - this.#aheadMs);
-    const slotMs = keptMs === null ? Math.ceil(claimMs + this.#aheadMs) : startAtMs;
-    if (slotMs > putOffAfterMs) this.#expected.add(slotMs, claimMs, this.#host.clock.now());
-    else this.#claims.set(task, claimMs);
+    const plannedMs = keptMs ?? limiter.plan(startAtMs - this.#aheadMs);
+    const slotMs = keptMs === null ? Math.ceil(plannedMs + this.#aheadMs) : startAtMs;
+    if (slotMs > putOffAfterMs) this.#expected.add(slotMs, plannedMs, this.#host.clock.now());
+    else this.#planned.set(task, plannedMs);
     return slotMs;
   }
 
@@ -126,8 +126,8 @@ export class LaneRateLimit {
 
   /** The task goes on as another: its slot is that one's. */
   goesOnAs(task: DeliveryTask, next: DeliveryTask): void {
-    const claimMs = this.#claims.get(task);
-    if (claimMs !== undefined) this.#claims.set(next, claimMs);
+    const plannedMs = this.#planned.get(task);
+    if (plannedMs !== undefined) this.#planned.set(next, plannedMs);
   }
 
   /** Slots given now would have to be given again. */
@@ -147,7 +147,7 @@ export class LaneRateLimit {
 
   #forgetSlots(): void {
     this.#expected.clear();
-    this.#claims = new WeakMap();
+    this.#planned = new WeakMap();
     this.#hasPlan = false;
   }
 
@@ -164,18 +164,18 @@ export class LaneRateLimit {
     this.#hasPlan = true;
     const startsMs = limiter?.nextStarts(nowMs + waitMs, nowMs, missed.length) ?? [];
     for (const [index, { task }] of missed.entries()) {
-      const keptMs = this.#claimOf(task);
-      const claimMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
-      const startMs = keptMs === null ? claimMs : (startsMs[index] ?? claimMs);
+      const keptMs = this.#plannedOf(task);
+      const plannedMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
+      const startMs = keptMs === null ? plannedMs : (startsMs[index] ?? plannedMs);
       const slotMs = Math.ceil(startMs + this.#aheadMs);
-      this.#expected.add(slotMs, claimMs, this.#host.clock.now());
+      this.#expected.add(slotMs, plannedMs, this.#host.clock.now());
       yield [task, slotMs];
     }
   }
 
   /** A task is put off until then for another reason: it keeps its slot, which none other comes for. */
   keep(task: DeliveryTask, dueAtMs: number): void {
-    const keptMs = this.#claimOf(task);
+    const keptMs = this.#plannedOf(task);
     if (keptMs !== null) this.#expected.add(dueAtMs, keptMs, this.#host.clock.now());
   }
 
@@ -256,10 +256,10 @@ export class LaneRateLimit {
   }
 
   /** The slot of a task that comes back or is in the lane; null when the plan counts it no more. */
-  #claimOf(task: DeliveryTask): number | null {
-    const claimMs = this.#claims.get(task) ?? this.#expected.take(task, this.#host.clock.now());
-    if (claimMs === null || this.#limiter === null) return null;
-    return this.#limiter.isCounted(claimMs, this.#host.steadyNow()) ? claimMs : null;
+  #plannedOf(task: DeliveryTask): number | null {
+    const plannedMs = this.#planned.get(task) ?? this.#expected.take(task, this.#host.clock.now());
+    if (plannedMs === null || this.#limiter === null) return null;
+    return this.#limiter.isCounted(plannedMs, this.#host.steadyNow()) ? plannedMs : null;
   }
 
   /**

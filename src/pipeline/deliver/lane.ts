@@ -135,7 +135,7 @@ export class Lane implements GateLane {
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
   }
 
-  /** The limit is asked at its time: a start that was claimed ahead would hold back all that comes before it. */
+  /** The limit is asked at its time: a start that was planned ahead would hold back all that comes before it. */
   #offerWhenDue(task: DeliveryTask, config: DestinationConfig, latestMs: number): void {
     this.#host.onQueued(1);
     this.#waitFor(task, task.dueAtMs - this.#host.clock.now(), () => {
