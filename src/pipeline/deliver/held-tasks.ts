@@ -7,6 +7,7 @@ import type { Log, NewRecord, OwnedPartition, Position } from "../../domain/log.
 import { inOrder } from "../log/in-order.ts";
 import { partitionOf } from "../../domain/partition.ts";
 import { encodeTask } from "../log/task-codec.ts";
+import { DESTINATION_DELETED, HELD_PAST_RETENTION } from "./dead-reasons.ts";
 import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
 import { HeldIndex } from "./held-index.ts";
 
@@ -135,14 +136,14 @@ export class HeldTasks {
       case "missing":
         return this.#end(destinationId, this.index.next(destinationId, CHUNK_TASKS), {
           config: null,
-          reason: "the destination was deleted",
+          reason: DESTINATION_DELETED,
         });
       case "found": {
         const expired = this.#expired(destinationId);
         if (expired.length > 0)
           return this.#end(destinationId, expired, {
             config: lookup.value,
-            reason: "held longer than events are kept (retention)",
+            reason: HELD_PAST_RETENTION,
           });
         if (lookup.value.status !== "active") return "no";
         if (!this.#host.hasRoom(destinationId)) return "later";

@@ -1,5 +1,6 @@
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import { DESTINATION_DELETED } from "./dead-reasons.ts";
 import { LaneDeferrals } from "./lane-deferrals.ts";
 import { LaneHealth, MAX_WAIT_MS } from "./lane-health.ts";
 import type { StartedFor } from "./lane-health.ts";
@@ -200,8 +201,7 @@ export class Lane implements GateLane {
         for (const { task } of this.#takeAll()) this.#host.hold(task);
         return false;
       case "missing":
-        for (const { task } of this.#takeAll())
-          this.#host.endDead(task, null, "the destination was deleted");
+        for (const { task } of this.#takeAll()) this.#host.endDead(task, null, DESTINATION_DELETED);
         return false;
       case "unavailable":
         for (const { task } of this.#takeAll()) this.#deferrals.configUnavailable(task);

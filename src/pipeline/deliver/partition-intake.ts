@@ -13,7 +13,7 @@ import type { LiveTries } from "./live-tries.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
 import { DOUBT_CHECK_MS } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
-import { CONFIG_RETRY_MS } from "./ports.ts";
+import { configRetryMs } from "./ports.ts";
 import type { FanoutPlan } from "./ports.ts";
 import { fanoutKey } from "./recovery.ts";
 import type { RecoveredPartition } from "./recovery.ts";
@@ -183,7 +183,7 @@ export class PartitionIntake {
   #fanOutLater(event: EventRecord, complete: () => void, delayed: DeliveryTask | null): void {
     this.#shared.ports.metrics.deferred("config_unavailable");
     const nowMs = this.#shared.ports.clock.now();
-    const waitMs = CONFIG_RETRY_MS * (1 + this.#shared.ports.random());
+    const waitMs = configRetryMs(this.#shared.ports.random);
     const task: DeliveryTask = {
       event,
       destinationId: FAN_OUT_LATER,

@@ -7,6 +7,7 @@ import { paceOf } from "../../domain/rate-limit.ts";
 import { inOrder } from "../log/in-order.ts";
 import { concludeDead, concludeRateLimited } from "./conclude.ts";
 import type { Conclusion } from "./conclude.ts";
+import { DESTINATION_DELETED, NOT_DELIVERED_IN_RETENTION } from "./dead-reasons.ts";
 import { HeldTasks } from "./held-tasks.ts";
 import type { IntakeBudget } from "./intake-budget.ts";
 import { LaneSet } from "./lane-set.ts";
@@ -18,7 +19,7 @@ import type { Ownership, WriteRecords } from "./partition-writer.ts";
 import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
 import { PartitionLimits } from "./partition-limits.ts";
 import { PendingWork } from "./pending-work.ts";
-import { CONFIG_RETRY_MS } from "./ports.ts";
+import { configRetryMs } from "./ports.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
 import { runKeyOf } from "./run-ledger.ts";
 import { sendTry } from "./send-try.ts";
@@ -227,15 +228,15 @@ export class PartitionLanes implements LaneHost {
     if (!this.#isOpen) return;
     switch (lookup.kind) {
       case "missing":
-        return this.endDead(task, null, "the destination was deleted");
+        return this.endDead(task, null, DESTINATION_DELETED);
       case "unavailable": {
-        const spreadMs = CONFIG_RETRY_MS * (1 + this.#shared.ports.random());
-        const dueAtMs = Math.max(task.dueAtMs, this.clock.now() + spreadMs);
+        const waitMs = configRetryMs(this.#shared.ports.random);
+        const dueAtMs = Math.max(task.dueAtMs, this.clock.now() + waitMs);
         return this.putOff(task, null, "config_unavailable", dueAtMs);
       }
       case "found":
         if (task.runStartedAtMs + this.options.retentionMs < this.clock.now())
-          return this.endDead(task, lookup.value, "not delivered within the retention");
+          return this.endDead(task, lookup.value, NOT_DELIVERED_IN_RETENTION);
         if (lookup.value.status !== "active") return this.hold(task);
         return this.#lanes.of(task.destinationId).offer(task, lookup.value);
       default:

@@ -154,8 +154,13 @@ export interface BreakerOptions {
   readonly maxOpenMs: number;
 }
 
-/** What waits for the configuration store asks again after so long: each task of a lane in a slot of its own, others up to twice as long. */
+/** What waits for the configuration store asks again after so long: each task of a lane in a slot of its own. */
 export const CONFIG_RETRY_MS = 5_000;
+
+/** The same outside of a lane: up to twice as long, so that not all come at once. */
+export function configRetryMs(random: Random): number {
+  return CONFIG_RETRY_MS * (1 + random());
+}
 
 export const DEFAULT_DELIVERY_OPTIONS = {
   retryBaseMs: 30_000,
