@@ -1,7 +1,7 @@
 import type { Clock } from "../../domain/clock.ts";
 import { tryKey } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { Log, NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import { inOrder } from "../log/in-order.ts";
@@ -23,7 +23,7 @@ export interface HeldHost {
   readonly retentionMs: number;
   readonly log: Pick<Log, "writesWhole" | "partitions">;
   mayStart(): boolean;
-  lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
+  lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>>;
   hasRoom(destinationId: string): boolean;
   /** Null when the records could not be made durable. */
   write(records: readonly NewRecord[]): Promise<readonly Position[] | null>;

@@ -96,7 +96,7 @@ export class PartitionIntake {
     if (given !== null) return this.#fanOut(event, [], given, complete);
     if (this.ledger.judge(fanOutLaterKey(event), delayed ?? FIRST_STEP).kind !== "go")
       return complete();
-    const found = this.#destinationsOf(event.endpointId);
+    const found = this.#shared.destinationsOf(event.endpointId);
     if (found instanceof Promise)
       this.#lanes.pending.track(
         found.then((lookup) => this.#fanOutTo(event, lookup, complete, delayed)),
@@ -274,20 +274,5 @@ export class PartitionIntake {
 
   #sendTaskHome(task: DeliveryTask, complete: () => void): void {
     this.#unlessDone(task, complete, (left) => this.#forward(left, complete));
-  }
-
-  #destinationsOf(
-    endpointId: string,
-  ): Lookup<readonly DestinationConfig[]> | Promise<Lookup<readonly DestinationConfig[]>> {
-    const onError = (error: unknown): Lookup<readonly DestinationConfig[]> => {
-      this.#shared.ports.logger.error({ endpointId, err: error }, "config.lookup_failed");
-      return { kind: "unavailable" };
-    };
-    try {
-      const found = this.#shared.ports.destinationsOf(endpointId);
-      return found instanceof Promise ? found.catch(onError) : found;
-    } catch (error) {
-      return onError(error);
-    }
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { followedBy } from "../../domain/outcome.ts";
 import { paceOf } from "../../domain/rate-limit.ts";
@@ -131,7 +131,7 @@ export class PartitionLanes implements LaneHost {
     return this.#isOpen && this.#partition.owned();
   }
 
-  lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>> {
+  lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>> {
     return this.#shared.lookUp(destinationId);
   }
 
