@@ -1,11 +1,11 @@
 import type { Clock } from "../../domain/clock.ts";
-import { tryKey } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { Log, NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import { inOrder } from "../log/in-order.ts";
 import { partitionOf } from "../../domain/partition.ts";
+import { tryKey } from "../../domain/run-keys.ts";
 import { encodeTask } from "../log/task-codec.ts";
 import { DESTINATION_DELETED, HELD_PAST_RETENTION } from "./dead-reasons.ts";
 import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";

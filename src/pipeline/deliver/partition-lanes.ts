@@ -4,6 +4,7 @@ import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destina
 import type { NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { followedBy } from "../../domain/outcome.ts";
 import { paceOf } from "../../domain/rate-limit.ts";
+import { runKeyOf } from "../../domain/run-keys.ts";
 import { inOrder } from "../log/in-order.ts";
 import { concludeDead, concludeRateLimited } from "./conclude.ts";
 import type { Conclusion } from "./conclude.ts";
@@ -21,7 +22,6 @@ import { PartitionLimits } from "./partition-limits.ts";
 import { PendingWork } from "./pending-work.ts";
 import { configRetryMs } from "./ports.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
-import { runKeyOf } from "./run-ledger.ts";
 import { sendTry } from "./send-try.ts";
 import type { SendGate } from "./send-gate.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";

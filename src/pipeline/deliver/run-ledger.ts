@@ -1,4 +1,3 @@
-import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { FollowUp } from "../../domain/outcome.ts";
 import { RingQueue } from "../../domain/ring-queue.ts";
 
@@ -25,14 +24,6 @@ export type Verdict =
   | { readonly kind: "superseded" }
   /** Its end is durable, but its follow-up is not: publish it. */
   | { readonly kind: "follow_up"; readonly followUp: FollowUp };
-
-export function runKey(eventId: string, destinationId: string, run: string): string {
-  return `${eventId}|${destinationId}|${run}`;
-}
-
-export function runKeyOf(task: DeliveryTask): string {
-  return runKey(task.event.id, task.destinationId, task.run);
-}
 
 /** Negative when `a` comes before `b`. */
 export function compareSteps(a: Step, b: Step): number {
