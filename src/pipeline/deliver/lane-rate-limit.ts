@@ -8,8 +8,7 @@ import { shiftLimit, startsOf } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { DeliveryOptions } from "./ports.ts";
 import type { PartitionLimits } from "./partition-limits.ts";
-import { RateLimiter } from "./rate-limiter.ts";
-import type { StartedTry } from "./rate-limiter.ts";
+import { DestinationRateLimiter } from "./destination-rate-limiter.ts";
 
 const NO_WAIT_MS = 0;
 /** Retried when the block could not be written yet. */
@@ -48,7 +47,7 @@ export class LaneRateLimit {
   readonly #destinationId: string;
   readonly #host: LimitsHost;
   #config: DestinationConfig | null = null;
-  #limiter: RateLimiter | null = null;
+  #limiter: DestinationRateLimiter | null = null;
   /** What the limiters before knew, for the next one. */
   #known: LimitRecord | null;
   /** Something was known here from the start, or was asked for since: before that, a former home may have used more. */
@@ -98,7 +97,8 @@ export class LaneRateLimit {
     }
     const limit = { max, window, timeoutMs: this.#host.options.deliveryTimeoutMs };
     this.#limiter =
-      current?.successor(limit, earlier, nowMs) ?? new RateLimiter(limit, this.#known, nowMs);
+      current?.successor(limit, earlier, nowMs) ??
+      new DestinationRateLimiter(limit, this.#known, nowMs);
     if (window === "second" && nowMs - this.#host.assignedAtMs < 2_000)
       this.#limiter.useUp(Math.min(nowMs, this.#host.assignedAtMs));
   }
@@ -131,7 +131,7 @@ export class LaneRateLimit {
   }
 
   /** Slots given now would have to be given again. */
-  #isIncomplete(limiter: RateLimiter): boolean {
+  #isIncomplete(limiter: DestinationRateLimiter): boolean {
     return !this.#hasLearned && limiter.isPersistent && !this.#host.limits.areComplete;
   }
 
@@ -185,17 +185,17 @@ export class LaneRateLimit {
     if (limiter === null) return NO_WAIT_MS;
     if (this.#reserving) return RESERVING_WAIT_MS;
     const nowMs = this.#host.steadyNow();
-    const admission = limiter.admit(nowMs);
-    switch (admission.kind) {
+    const decision = limiter.admit(nowMs);
+    switch (decision.kind) {
       case "go":
         return NO_WAIT_MS;
       case "wait":
-        return Math.max(1, admission.untilMs - nowMs);
+        return Math.max(1, decision.untilMs - nowMs);
       case "reserve":
         void this.#reserve(limiter, retry);
         return RESERVING_WAIT_MS;
       default:
-        return admission satisfies never;
+        return decision satisfies never;
     }
   }
 
@@ -203,7 +203,7 @@ export class LaneRateLimit {
   start(): UsedToken {
     const limiter = this.#limiter;
     if (limiter === null) return UNLIMITED;
-    const started: StartedTry = limiter.start(this.#host.steadyNow());
+    const started = limiter.start(this.#host.steadyNow());
     return {
       onSent: () => limiter.send(started, this.#host.steadyNow()),
       onAnswered: () => limiter.finish(started, this.#host.steadyNow()),
@@ -274,7 +274,7 @@ export class LaneRateLimit {
     this.#limiter?.learn(late, this.#host.steadyNow());
   }
 
-  async #reserve(limiter: RateLimiter, retry: () => void): Promise<void> {
+  async #reserve(limiter: DestinationRateLimiter, retry: () => void): Promise<void> {
     this.#reserving = true;
     if (!this.#hasLearned) await this.#learnLate();
     if (limiter !== this.#limiter) {

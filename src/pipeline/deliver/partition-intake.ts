@@ -18,7 +18,7 @@ import { configRetryMs } from "./ports.ts";
 import type { FanoutPlan } from "./ports.ts";
 import type { RecoveredPartition } from "./recovery.ts";
 import { RunLedger } from "./run-ledger.ts";
-import type { Verdict } from "./run-ledger.ts";
+import type { TaskStanding } from "./run-ledger.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 import { contentOf, fanOutLaterKey, FIRST_STEP } from "./source-content.ts";
 import type { SourceContent } from "./source-content.ts";
@@ -218,28 +218,28 @@ export class PartitionIntake {
 
   /** Goes on with a task unless the log says that it, or what comes after it, is durable. */
   #unlessDone(task: DeliveryTask, complete: () => void, goOn: (task: DeliveryTask) => void): void {
-    const verdict = this.#judge(task);
-    switch (verdict.kind) {
+    const standing = this.#judge(task);
+    switch (standing.kind) {
       case "superseded":
         this.#shared.ports.metrics.droppedDuplicate();
         return complete();
       case "follow_up":
         this.#lanes.pending.track(
           this.#lanes
-            .publishFollowUp(followedBy(task, verdict.followUp))
+            .publishFollowUp(followedBy(task, standing.followUp))
             .then((published) => (published ? complete() : undefined)),
         );
         return;
       case "go":
         return goOn(
-          verdict.notBeforeMs > task.dueAtMs ? { ...task, dueAtMs: verdict.notBeforeMs } : task,
+          standing.notBeforeMs > task.dueAtMs ? { ...task, dueAtMs: standing.notBeforeMs } : task,
         );
       default:
-        return verdict satisfies never;
+        return standing satisfies never;
     }
   }
 
-  #judge(task: DeliveryTask): Verdict {
+  #judge(task: DeliveryTask): TaskStanding {
     const key = runKeyOf(task);
     const recent = this.#shared.recent.judge(key, task);
     if (recent.kind !== "go") return recent;

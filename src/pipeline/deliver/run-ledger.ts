@@ -22,7 +22,8 @@ interface RunFacts {
   waiting: Step | null;
 }
 
-export type Verdict =
+/** Whether a task is still to be made, by what is durable of its run. */
+export type TaskStanding =
   /** Not before `notBeforeMs`: a copy of a try that was put off may still have the time it had before. */
   | { readonly kind: "go"; readonly notBeforeMs: number }
   /** Its end or its successor is durable: nothing is left to do. */
@@ -87,7 +88,7 @@ export class RunLedger {
     other.#order.clear();
   }
 
-  judge(key: string, step: Step): Verdict {
+  judge(key: string, step: Step): TaskStanding {
     const facts = this.#runs.get(key);
     if (facts === undefined) return { kind: "go", notBeforeMs: 0 };
     const { ended, waiting } = facts;
