@@ -36,8 +36,8 @@ export interface LimitsHost {
   steadyNow(): number;
   /** What the `limits` log knew at the assignment, and what has come there since from former homes. */
   readonly limits: Pick<PartitionLimits, "get" | "areComplete" | "late">;
-  /** When this owner began: a window of a second counts as used up then. Steady, ms. */
-  readonly assignedAtMs: number;
+  /** When this owner began: a window of a second counts as used up then. */
+  readonly assignedSteadyMs: number;
   /** True once durable. */
   writeLimit(record: LimitRecord, endpointId: string): Promise<boolean>;
 }
@@ -99,8 +99,8 @@ export class LaneRateLimit {
     this.#limiter =
       current?.successor(limit, earlier, nowMs) ??
       new DestinationRateLimiter(limit, this.#known, nowMs);
-    if (window === "second" && nowMs - this.#host.assignedAtMs < 2_000)
-      this.#limiter.useUp(Math.min(nowMs, this.#host.assignedAtMs));
+    if (window === "second" && nowMs - this.#host.assignedSteadyMs < 2_000)
+      this.#limiter.useUp(Math.min(nowMs, this.#host.assignedSteadyMs));
   }
 
   /**

@@ -33,7 +33,7 @@ export class PartitionLanes implements LaneHost {
   readonly budget: IntakeBudget;
   readonly options: DeliveryOptions;
   readonly steadyNow: () => number;
-  readonly assignedAtMs: number;
+  readonly assignedSteadyMs: number;
   readonly held: HeldTasks;
   readonly pending: PendingWork;
   readonly limits: PartitionLimits;
@@ -61,8 +61,8 @@ export class PartitionLanes implements LaneHost {
     this.gate = shared.gate;
     this.options = shared.options;
     this.steadyNow = shared.steadyNow;
-    this.assignedAtMs = shared.steadyNow();
-    this.limits = new PartitionLimits(shared, partition, this.assignedAtMs);
+    this.assignedSteadyMs = shared.steadyNow();
+    this.limits = new PartitionLimits(shared, partition, this.assignedSteadyMs);
     this.#shared = shared;
     this.#partition = partition;
     this.#live = live;
