@@ -14,6 +14,7 @@ import type { LaneHost } from "./lane-host.ts";
 import { scheduleAwake } from "./schedule-awake.ts";
 import type { GateLane } from "./send-gate.ts";
 
+const IDLE_MS = 60_000;
 const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
 const NOTHING = new Uint8Array(0);
 
@@ -64,9 +65,9 @@ export class Lane implements GateLane {
   }
 
   /** It is empty, and nothing is known that a new lane would miss. */
-  isIdle(idleMs: number): boolean {
+  get isIdle(): boolean {
     const unusedMs = this.#host.clock.monotonic() - this.#lastUsedMs;
-    if (!this.isEmpty || unusedMs <= idleMs || this.isCircuitOpen) return false;
+    if (!this.isEmpty || unusedMs <= IDLE_MS || this.isCircuitOpen) return false;
     // Last: it looks through all starts that are known.
     return unusedMs > this.#rateLimit.memoryMs;
   }
@@ -278,8 +279,7 @@ export class Lane implements GateLane {
     if (first === undefined || this.#cancelEviction !== null) return;
     const leftMs = MAX_WAIT_MS - (this.#host.clock.monotonic() - first.enqueuedMs);
     const waitMs = Math.max(EVICTION_STEP_MS, leftMs);
-    const evict = (): void => this.#evict();
-    this.#cancelEviction = scheduleAwake(this.#host.clock, waitMs, MAX_WAIT_MS, evict);
+    this.#cancelEviction = scheduleAwake(this.#host.clock, waitMs, () => this.#evict());
   }
 
   #evict(): void {
