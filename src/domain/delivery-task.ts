@@ -29,12 +29,3 @@ export interface DeliveryTask {
   /** When the run began: retention counts from here, and the circuit breaker's deadline at the earliest. */
   readonly runStartedAtMs: number;
 }
-
-/** Identity of a try across redeliveries. */
-export function tryKey(
-  task: Pick<DeliveryTask, "destinationId" | "run" | "tryNumber"> & {
-    readonly event: Pick<EventRecord, "id">;
-  },
-): string {
-  return `${task.event.id}|${task.destinationId}|${task.run}|${task.tryNumber}`;
-}

@@ -6,6 +6,7 @@ import type { DestinationConfig } from "../../domain/destination.ts";
 import { attemptId } from "../../domain/ids.ts";
 import type { FollowUp } from "../../domain/outcome.ts";
 import { parseRetryAfterMs } from "../../domain/retry-after.ts";
+import { tryKey } from "../../domain/run-keys.ts";
 import type { Reply } from "./ports.ts";
 import { storedText } from "./stored-text.ts";
 
@@ -113,7 +114,7 @@ function rowOf(
   const { event, destinationId, run, tryNumber, deferrals } = task;
   // The last owner may still make the try that the next one puts off: neither row may stand in the other's place.
   const kind = status === "rate_limited" ? "|put off" : "";
-  const identity = `${event.id}|${destinationId}|${run}|${tryNumber}|${deferrals}${kind}`;
+  const identity = `${tryKey(task)}|${deferrals}${kind}`;
   return {
     id: attemptId(event.receivedAtMs, identity),
     eventId: event.id,

@@ -6,7 +6,7 @@ const FORGET_MS = 600_000;
 /** Tasks that come back at one time: how many, and the slot (steady, ms) of the first in the plan. */
 interface Expected {
   count: number;
-  readonly claimMs: number;
+  readonly plannedMs: number;
 }
 
 /** Tasks that the limit of a lane has put off and that are still to come back, by when (wall clock, ms). */
@@ -15,10 +15,10 @@ export class ExpectedTasks {
   /** The same times about in order. A Map looks for its first one through all that were deleted. */
   readonly #dueTimes = new RingQueue<number>();
 
-  add(dueAtMs: number, claimMs: number, nowMs: number): void {
+  add(dueAtMs: number, plannedMs: number, nowMs: number): void {
     const known = this.#expected.get(dueAtMs);
     if (known === undefined) {
-      this.#expected.set(dueAtMs, { count: 1, claimMs });
+      this.#expected.set(dueAtMs, { count: 1, plannedMs });
       this.#dueTimes.push(dueAtMs);
     } else known.count += 1;
     this.#forgetOld(nowMs);
@@ -36,7 +36,7 @@ export class ExpectedTasks {
     expected.count -= 1;
     if (expected.count === 0) this.#expected.delete(task.dueAtMs);
     this.#forgetOld(nowMs);
-    return expected.claimMs;
+    return expected.plannedMs;
   }
 
   clear(): void {

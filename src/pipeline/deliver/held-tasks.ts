@@ -1,12 +1,13 @@
 import type { Clock } from "../../domain/clock.ts";
-import { tryKey } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { Log, NewRecord, OwnedPartition, Position } from "../../domain/log.ts";
 import { inOrder } from "../log/in-order.ts";
 import { partitionOf } from "../../domain/partition.ts";
+import { tryKey } from "../../domain/run-keys.ts";
 import { encodeTask } from "../log/task-codec.ts";
+import { DESTINATION_DELETED, HELD_PAST_RETENTION } from "./dead-reasons.ts";
 import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
 import { HeldIndex } from "./held-index.ts";
 
@@ -22,7 +23,7 @@ export interface HeldHost {
   readonly retentionMs: number;
   readonly log: Pick<Log, "writesWhole" | "partitions">;
   mayStart(): boolean;
-  lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
+  lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>>;
   hasRoom(destinationId: string): boolean;
   /** Null when the records could not be made durable. */
   write(records: readonly NewRecord[]): Promise<readonly Position[] | null>;
@@ -135,14 +136,14 @@ export class HeldTasks {
       case "missing":
         return this.#end(destinationId, this.index.next(destinationId, CHUNK_TASKS), {
           config: null,
-          reason: "the destination was deleted",
+          reason: DESTINATION_DELETED,
         });
       case "found": {
         const expired = this.#expired(destinationId);
         if (expired.length > 0)
           return this.#end(destinationId, expired, {
             config: lookup.value,
-            reason: "held longer than events are kept (retention)",
+            reason: HELD_PAST_RETENTION,
           });
         if (lookup.value.status !== "active") return "no";
         if (!this.#host.hasRoom(destinationId)) return "later";

@@ -1,6 +1,7 @@
 import type { DestinationConfig } from "../../domain/destination.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { CircuitState } from "./circuit-breaker.ts";
+import { DEADLINE_PASSED } from "./dead-reasons.ts";
 import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
 import { MAX_WAIT_MS } from "./lane-health.ts";
 import type { LaneHealth } from "./lane-health.ts";
@@ -8,7 +9,7 @@ import type { LaneHost } from "./lane-host.ts";
 import { mostInFlight } from "./lane-places.ts";
 import type { LaneRateLimit } from "./lane-rate-limit.ts";
 import { CONFIG_RETRY_MS } from "./ports.ts";
-import { DEADLINE_PASSED, deadlineOf } from "./run-deadline.ts";
+import { deadlineOf } from "./run-deadline.ts";
 
 /** A shorter wait for the limit is the clock's grain, or that of the window. */
 const LEAST_LIMITED_MS = 10;

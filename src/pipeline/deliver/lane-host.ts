@@ -1,5 +1,5 @@
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { IntakeBudget } from "./intake-budget.ts";
 import type { LimitsHost } from "./lane-rate-limit.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
@@ -16,7 +16,7 @@ export interface LaneHost extends LimitsHost {
   /** True when the run has come to its end while the task waited: it is complete then, and not made. */
   endIfOver(task: DeliveryTask): boolean;
   /** Synchronous on a cache hit. */
-  lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
+  lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>>;
   /** Makes the request and records its end in the background; the promise is the answer alone. */
   makeTry(task: DeliveryTask, config: DestinationConfig, onSent: () => void): Promise<Reply | null>;
   putOff(

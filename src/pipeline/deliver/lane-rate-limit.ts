@@ -8,8 +8,7 @@ import { shiftLimit, startsOf } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { DeliveryOptions } from "./ports.ts";
 import type { PartitionLimits } from "./partition-limits.ts";
-import { RateLimiter } from "./rate-limiter.ts";
-import type { StartedTry } from "./rate-limiter.ts";
+import { DestinationRateLimiter } from "./destination-rate-limiter.ts";
 
 const NO_WAIT_MS = 0;
 /** Retried when the block could not be written yet. */
@@ -37,8 +36,8 @@ export interface LimitsHost {
   steadyNow(): number;
   /** What the `limits` log knew at the assignment, and what has come there since from former homes. */
   readonly limits: Pick<PartitionLimits, "get" | "areComplete" | "late">;
-  /** When this owner began: a window of a second counts as used up then. Steady, ms. */
-  readonly assignedAtMs: number;
+  /** When this owner began: a window of a second counts as used up then. */
+  readonly assignedSteadyMs: number;
   /** True once durable. */
   writeLimit(record: LimitRecord, endpointId: string): Promise<boolean>;
 }
@@ -48,7 +47,7 @@ export class LaneRateLimit {
   readonly #destinationId: string;
   readonly #host: LimitsHost;
   #config: DestinationConfig | null = null;
-  #limiter: RateLimiter | null = null;
+  #limiter: DestinationRateLimiter | null = null;
   /** What the limiters before knew, for the next one. */
   #known: LimitRecord | null;
   /** Something was known here from the start, or was asked for since: before that, a former home may have used more. */
@@ -58,7 +57,7 @@ export class LaneRateLimit {
   #reserving = false;
   readonly #expected = new ExpectedTasks();
   /** Slots (steady) that tasks of the lane have in the plan: the start of none other is planned there. */
-  #claims = new WeakMap<DeliveryTask, number>();
+  #planned = new WeakMap<DeliveryTask, number>();
   /** Slots were given since the plan was empty. */
   #hasPlan = false;
 
@@ -98,9 +97,10 @@ export class LaneRateLimit {
     }
     const limit = { max, window, timeoutMs: this.#host.options.deliveryTimeoutMs };
     this.#limiter =
-      current?.successor(limit, earlier, nowMs) ?? new RateLimiter(limit, this.#known, nowMs);
-    if (window === "second" && nowMs - this.#host.assignedAtMs < 2_000)
-      this.#limiter.useUp(Math.min(nowMs, this.#host.assignedAtMs));
+      current?.successor(limit, earlier, nowMs) ??
+      new DestinationRateLimiter(limit, this.#known, nowMs);
+    if (window === "second" && nowMs - this.#host.assignedSteadyMs < 2_000)
+      this.#limiter.useUp(Math.min(nowMs, this.#host.assignedSteadyMs));
   }
 
   /**
@@ -112,10 +112,10 @@ export class LaneRateLimit {
     if (limiter === null || this.#isIncomplete(limiter)) return startAtMs;
     const keptMs = this.#expected.take(task, this.#host.clock.now());
     this.#hasPlan = true;
-    const claimMs = keptMs ?? limiter.plan(startAtMs - this.#aheadMs);
-    const slotMs = keptMs === null ? Math.ceil(claimMs + this.#aheadMs) : startAtMs;
-    if (slotMs > putOffAfterMs) this.#expected.add(slotMs, claimMs, this.#host.clock.now());
-    else this.#claims.set(task, claimMs);
+    const plannedMs = keptMs ?? limiter.plan(startAtMs - this.#aheadMs);
+    const slotMs = keptMs === null ? Math.ceil(plannedMs + this.#aheadMs) : startAtMs;
+    if (slotMs > putOffAfterMs) this.#expected.add(slotMs, plannedMs, this.#host.clock.now());
+    else this.#planned.set(task, plannedMs);
     return slotMs;
   }
 
@@ -126,12 +126,12 @@ export class LaneRateLimit {
 
   /** The task goes on as another: its slot is that one's. */
   goesOnAs(task: DeliveryTask, next: DeliveryTask): void {
-    const claimMs = this.#claims.get(task);
-    if (claimMs !== undefined) this.#claims.set(next, claimMs);
+    const plannedMs = this.#planned.get(task);
+    if (plannedMs !== undefined) this.#planned.set(next, plannedMs);
   }
 
   /** Slots given now would have to be given again. */
-  #isIncomplete(limiter: RateLimiter): boolean {
+  #isIncomplete(limiter: DestinationRateLimiter): boolean {
     return !this.#hasLearned && limiter.isPersistent && !this.#host.limits.areComplete;
   }
 
@@ -147,7 +147,7 @@ export class LaneRateLimit {
 
   #forgetSlots(): void {
     this.#expected.clear();
-    this.#claims = new WeakMap();
+    this.#planned = new WeakMap();
     this.#hasPlan = false;
   }
 
@@ -164,18 +164,18 @@ export class LaneRateLimit {
     this.#hasPlan = true;
     const startsMs = limiter?.nextStarts(nowMs + waitMs, nowMs, missed.length) ?? [];
     for (const [index, { task }] of missed.entries()) {
-      const keptMs = this.#claimOf(task);
-      const claimMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
-      const startMs = keptMs === null ? claimMs : (startsMs[index] ?? claimMs);
+      const keptMs = this.#plannedOf(task);
+      const plannedMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
+      const startMs = keptMs === null ? plannedMs : (startsMs[index] ?? plannedMs);
       const slotMs = Math.ceil(startMs + this.#aheadMs);
-      this.#expected.add(slotMs, claimMs, this.#host.clock.now());
+      this.#expected.add(slotMs, plannedMs, this.#host.clock.now());
       yield [task, slotMs];
     }
   }
 
   /** A task is put off until then for another reason: it keeps its slot, which none other comes for. */
   keep(task: DeliveryTask, dueAtMs: number): void {
-    const keptMs = this.#claimOf(task);
+    const keptMs = this.#plannedOf(task);
     if (keptMs !== null) this.#expected.add(dueAtMs, keptMs, this.#host.clock.now());
   }
 
@@ -185,17 +185,17 @@ export class LaneRateLimit {
     if (limiter === null) return NO_WAIT_MS;
     if (this.#reserving) return RESERVING_WAIT_MS;
     const nowMs = this.#host.steadyNow();
-    const admission = limiter.admit(nowMs);
-    switch (admission.kind) {
+    const decision = limiter.admit(nowMs);
+    switch (decision.kind) {
       case "go":
         return NO_WAIT_MS;
       case "wait":
-        return Math.max(1, admission.untilMs - nowMs);
+        return Math.max(1, decision.untilMs - nowMs);
       case "reserve":
         void this.#reserve(limiter, retry);
         return RESERVING_WAIT_MS;
       default:
-        return admission satisfies never;
+        return decision satisfies never;
     }
   }
 
@@ -203,7 +203,7 @@ export class LaneRateLimit {
   start(): UsedToken {
     const limiter = this.#limiter;
     if (limiter === null) return UNLIMITED;
-    const started: StartedTry = limiter.start(this.#host.steadyNow());
+    const started = limiter.start(this.#host.steadyNow());
     return {
       onSent: () => limiter.send(started, this.#host.steadyNow()),
       onAnswered: () => limiter.finish(started, this.#host.steadyNow()),
@@ -256,10 +256,10 @@ export class LaneRateLimit {
   }
 
   /** The slot of a task that comes back or is in the lane; null when the plan counts it no more. */
-  #claimOf(task: DeliveryTask): number | null {
-    const claimMs = this.#claims.get(task) ?? this.#expected.take(task, this.#host.clock.now());
-    if (claimMs === null || this.#limiter === null) return null;
-    return this.#limiter.isCounted(claimMs, this.#host.steadyNow()) ? claimMs : null;
+  #plannedOf(task: DeliveryTask): number | null {
+    const plannedMs = this.#planned.get(task) ?? this.#expected.take(task, this.#host.clock.now());
+    if (plannedMs === null || this.#limiter === null) return null;
+    return this.#limiter.isCounted(plannedMs, this.#host.steadyNow()) ? plannedMs : null;
   }
 
   /**
@@ -274,7 +274,7 @@ export class LaneRateLimit {
     this.#limiter?.learn(late, this.#host.steadyNow());
   }
 
-  async #reserve(limiter: RateLimiter, retry: () => void): Promise<void> {
+  async #reserve(limiter: DestinationRateLimiter, retry: () => void): Promise<void> {
     this.#reserving = true;
     if (!this.#hasLearned) await this.#learnLate();
     if (limiter !== this.#limiter) {

@@ -2,8 +2,6 @@ import { Lane } from "./lane.ts";
 import type { LastLimit } from "./lane-rate-limit.ts";
 import type { LaneHost } from "./lane-host.ts";
 
-const IDLE_LANE_MS = 60_000;
-
 /** The lanes of one partition, by destination: made when they are needed, and dropped when a new one would do as well. */
 export class LaneSet {
   readonly #host: LaneHost;
@@ -28,7 +26,7 @@ export class LaneSet {
 
   sweep(): void {
     for (const lane of this.#lanes.values())
-      if (lane.isIdle(IDLE_LANE_MS)) this.#drop(lane);
+      if (lane.isIdle) this.#drop(lane);
       else if (lane.isEmpty && lane.isCircuitOpen) void this.#dropIfDeleted(lane);
   }
 

@@ -1,5 +1,6 @@
 import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import { DESTINATION_DELETED } from "./dead-reasons.ts";
 import { LaneDeferrals } from "./lane-deferrals.ts";
 import { LaneHealth, MAX_WAIT_MS } from "./lane-health.ts";
 import type { StartedFor } from "./lane-health.ts";
@@ -13,6 +14,7 @@ import type { LaneHost } from "./lane-host.ts";
 import { scheduleAwake } from "./schedule-awake.ts";
 import type { GateLane } from "./send-gate.ts";
 
+const IDLE_MS = 60_000;
 const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
 const NOTHING = new Uint8Array(0);
 
@@ -63,9 +65,9 @@ export class Lane implements GateLane {
   }
 
   /** It is empty, and nothing is known that a new lane would miss. */
-  isIdle(idleMs: number): boolean {
+  get isIdle(): boolean {
     const unusedMs = this.#host.clock.monotonic() - this.#lastUsedMs;
-    if (!this.isEmpty || unusedMs <= idleMs || this.isCircuitOpen) return false;
+    if (!this.isEmpty || unusedMs <= IDLE_MS || this.isCircuitOpen) return false;
     // Last: it looks through all starts that are known.
     return unusedMs > this.#rateLimit.memoryMs;
   }
@@ -135,7 +137,7 @@ export class Lane implements GateLane {
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
   }
 
-  /** The limit is asked at its time: a start that was claimed ahead would hold back all that comes before it. */
+  /** The limit is asked at its time: a start that was planned ahead would hold back all that comes before it. */
   #offerWhenDue(task: DeliveryTask, config: DestinationConfig, latestMs: number): void {
     this.#host.onQueued(1);
     this.#waitFor(task, task.dueAtMs - this.#host.clock.now(), () => {
@@ -200,8 +202,7 @@ export class Lane implements GateLane {
         for (const { task } of this.#takeAll()) this.#host.hold(task);
         return false;
       case "missing":
-        for (const { task } of this.#takeAll())
-          this.#host.endDead(task, null, "the destination was deleted");
+        for (const { task } of this.#takeAll()) this.#host.endDead(task, null, DESTINATION_DELETED);
         return false;
       case "unavailable":
         for (const { task } of this.#takeAll()) this.#deferrals.configUnavailable(task);
@@ -278,8 +279,7 @@ export class Lane implements GateLane {
     if (first === undefined || this.#cancelEviction !== null) return;
     const leftMs = MAX_WAIT_MS - (this.#host.clock.monotonic() - first.enqueuedMs);
     const waitMs = Math.max(EVICTION_STEP_MS, leftMs);
-    const evict = (): void => this.#evict();
-    this.#cancelEviction = scheduleAwake(this.#host.clock, waitMs, MAX_WAIT_MS, evict);
+    this.#cancelEviction = scheduleAwake(this.#host.clock, waitMs, () => this.#evict());
   }
 
   #evict(): void {

@@ -1,5 +1,5 @@
-import { tryKey } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
+import { tryKey } from "../../domain/run-keys.ts";
 import { Slots } from "../../domain/slots.ts";
 
 interface LiveTry {

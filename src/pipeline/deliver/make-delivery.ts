@@ -1,5 +1,5 @@
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
+import { guardedLookup } from "./guarded-lookup.ts";
 import { IntakeBudget } from "./intake-budget.ts";
 import { RECOVERY_TOPICS } from "./log-positions.ts";
 import { PartitionOwner } from "./partition-owner.ts";
@@ -121,10 +121,6 @@ function makeShared(
   const budget = new IntakeBudget(options.maxPendingBytes, null, (bytes) =>
     ports.metrics.queued(queued, bytes),
   );
-  const onError = (destinationId: string, error: unknown): Lookup<DestinationConfig> => {
-    ports.logger.error({ destinationId, err: error }, "config.lookup_failed");
-    return { kind: "unavailable" };
-  };
   return {
     ports,
     options,
@@ -137,16 +133,10 @@ function makeShared(
     steadyNow: makeSteadyClock(ports.clock),
     recent: new RunLedger(REMEMBERED_RUNS),
     recoveries: new Recoveries(),
-    lookUp(destinationId) {
-      try {
-        const found = ports.destination(destinationId);
-        return found instanceof Promise
-          ? found.catch((error: unknown) => onError(destinationId, error))
-          : found;
-      } catch (error) {
-        return onError(destinationId, error);
-      }
-    },
+    lookUp: (destinationId) =>
+      guardedLookup(ports.logger, { destinationId }, () => ports.destination(destinationId)),
+    destinationsOf: (endpointId) =>
+      guardedLookup(ports.logger, { endpointId }, () => ports.destinationsOf(endpointId)),
     onQueued(change) {
       queued += change;
       ports.metrics.queued(queued, budget.bytes);

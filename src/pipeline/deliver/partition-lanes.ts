@@ -1,12 +1,14 @@
 import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { NewRecord, OwnedPartition } from "../../domain/log.ts";
 import { followedBy } from "../../domain/outcome.ts";
 import { paceOf } from "../../domain/rate-limit.ts";
+import { runKeyOf } from "../../domain/run-keys.ts";
 import { inOrder } from "../log/in-order.ts";
 import { concludeDead, concludeRateLimited } from "./conclude.ts";
 import type { Conclusion } from "./conclude.ts";
+import { DESTINATION_DELETED, NOT_DELIVERED_IN_RETENTION } from "./dead-reasons.ts";
 import { HeldTasks } from "./held-tasks.ts";
 import type { IntakeBudget } from "./intake-budget.ts";
 import { LaneSet } from "./lane-set.ts";
@@ -18,9 +20,8 @@ import type { Ownership, WriteRecords } from "./partition-writer.ts";
 import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
 import { PartitionLimits } from "./partition-limits.ts";
 import { PendingWork } from "./pending-work.ts";
-import { CONFIG_RETRY_MS } from "./ports.ts";
+import { configRetryMs } from "./ports.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "./ports.ts";
-import { runKeyOf } from "./run-ledger.ts";
 import { sendTry } from "./send-try.ts";
 import type { SendGate } from "./send-gate.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
@@ -32,7 +33,7 @@ export class PartitionLanes implements LaneHost {
   readonly budget: IntakeBudget;
   readonly options: DeliveryOptions;
   readonly steadyNow: () => number;
-  readonly assignedAtMs: number;
+  readonly assignedSteadyMs: number;
   readonly held: HeldTasks;
   readonly pending: PendingWork;
   readonly limits: PartitionLimits;
@@ -60,8 +61,8 @@ export class PartitionLanes implements LaneHost {
     this.gate = shared.gate;
     this.options = shared.options;
     this.steadyNow = shared.steadyNow;
-    this.assignedAtMs = shared.steadyNow();
-    this.limits = new PartitionLimits(shared, partition, this.assignedAtMs);
+    this.assignedSteadyMs = shared.steadyNow();
+    this.limits = new PartitionLimits(shared, partition, this.assignedSteadyMs);
     this.#shared = shared;
     this.#partition = partition;
     this.#live = live;
@@ -130,7 +131,7 @@ export class PartitionLanes implements LaneHost {
     return this.#isOpen && this.#partition.owned();
   }
 
-  lookUp(destinationId: string): Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>> {
+  lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>> {
     return this.#shared.lookUp(destinationId);
   }
 
@@ -227,15 +228,15 @@ export class PartitionLanes implements LaneHost {
     if (!this.#isOpen) return;
     switch (lookup.kind) {
       case "missing":
-        return this.endDead(task, null, "the destination was deleted");
+        return this.endDead(task, null, DESTINATION_DELETED);
       case "unavailable": {
-        const spreadMs = CONFIG_RETRY_MS * (1 + this.#shared.ports.random());
-        const dueAtMs = Math.max(task.dueAtMs, this.clock.now() + spreadMs);
+        const waitMs = configRetryMs(this.#shared.ports.random);
+        const dueAtMs = Math.max(task.dueAtMs, this.clock.now() + waitMs);
         return this.putOff(task, null, "config_unavailable", dueAtMs);
       }
       case "found":
         if (task.runStartedAtMs + this.options.retentionMs < this.clock.now())
-          return this.endDead(task, lookup.value, "not delivered within the retention");
+          return this.endDead(task, lookup.value, NOT_DELIVERED_IN_RETENTION);
         if (lookup.value.status !== "active") return this.hold(task);
         return this.#lanes.of(task.destinationId).offer(task, lookup.value);
       default:

@@ -46,7 +46,7 @@ export class PartitionOwner {
   readonly #budget: IntakeBudget;
   readonly #opened: Promise<void>;
   readonly #ended = new AbortController();
-  readonly #assignedMs: number;
+  readonly #assignedMonotonicMs: number;
   readonly #hurried: Promise<void>;
   #open: () => void = () => undefined;
   #hurry: () => void = () => undefined;
@@ -59,7 +59,7 @@ export class PartitionOwner {
     this.#shared = shared;
     this.#partition = partition;
     this.#assignmentId = assignmentId;
-    this.#assignedMs = shared.ports.clock.monotonic();
+    this.#assignedMonotonicMs = shared.ports.clock.monotonic();
     const live = new LiveTries();
     this.#positions = new PartitionPositions(partition, assignmentId, () =>
       this.#lanes.held.index.lowest(),
@@ -105,9 +105,8 @@ export class PartitionOwner {
     });
     if (this.#closed) return;
     this.#isRecovered = true;
-    this.#intake.fanouts = recovered.fanouts;
-    this.#intake.tried = recovered.tried;
-    this.#lanes.limits.known = recovered.limits;
+    this.#intake.adopt(recovered);
+    this.#lanes.limits.adopt(recovered.limits);
     await this.#moveLimits(recovered);
     if (!this.#closed) this.#lanes.held.count();
     void this.#openAfter(recovered);
@@ -250,7 +249,7 @@ export class PartitionOwner {
   #takeoverWaitMs({ unreleased }: RecoveredPartition): number {
     const { clock } = this.#shared.ports;
     if (unreleased === null) return 0;
-    const ownedForMs = clock.monotonic() - this.#assignedMs;
+    const ownedForMs = clock.monotonic() - this.#assignedMonotonicMs;
     const longestMs = Math.max(0, this.#shared.options.takeoverWaitMs - ownedForMs);
     if (unreleased.waitsUntilMs === null) return longestMs;
     return Math.min(longestMs, Math.max(0, unreleased.waitsUntilMs - clock.now()));

@@ -104,7 +104,8 @@ export class PartitionPositions {
   }
 }
 
-function committedFloor(partition: OwnedPartition, topic: Topic): number {
+/** From where on what is durable of records that are not complete stands in the topic. */
+export function committedFloor(partition: OwnedPartition, topic: Topic): number {
   const committed = partition.committed(topic);
   if (committed === null) return 0;
   // The commit of `held` is as low as the oldest held task; the floor stands beside it.

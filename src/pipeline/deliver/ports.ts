@@ -1,6 +1,6 @@
 import type { Clock, Random } from "../../domain/clock.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { AttemptStatus } from "../../domain/enums.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { Log, NewRecord, Position, Urgency } from "../../domain/log.ts";
@@ -76,13 +76,9 @@ export interface DeliveryPorts {
   readonly logger: Logger;
   readonly metrics: DeliverMetrics;
   /** The endpoint's destinations that are not deleted, whatever their status. Synchronous on a cache hit. */
-  readonly destinationsOf: (
-    endpointId: string,
-  ) => Lookup<readonly DestinationConfig[]> | Promise<Lookup<readonly DestinationConfig[]>>;
+  readonly destinationsOf: (endpointId: string) => MaybeLater<Lookup<readonly DestinationConfig[]>>;
   /** `missing` when deleted. Synchronous on a cache hit. */
-  readonly destination: (
-    destinationId: string,
-  ) => Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
+  readonly destination: (destinationId: string) => MaybeLater<Lookup<DestinationConfig>>;
   /** Calls back for each destination whose configuration may have changed; returns the way to stop. */
   readonly onDestinationChanged: (listener: (destinationId: string) => void) => () => void;
   /** The receiver answered 410 to a try begun then: disable the destination (with an audit row) unless it was changed since. */
@@ -154,8 +150,13 @@ export interface BreakerOptions {
   readonly maxOpenMs: number;
 }
 
-/** What waits for the configuration store asks again after so long: each task of a lane in a slot of its own, others up to twice as long. */
+/** What waits for the configuration store asks again after so long: each task of a lane in a slot of its own. */
 export const CONFIG_RETRY_MS = 5_000;
+
+/** The same outside of a lane: up to twice as long, so that not all come at once. */
+export function configRetryMs(random: Random): number {
+  return CONFIG_RETRY_MS * (1 + random());
+}
 
 export const DEFAULT_DELIVERY_OPTIONS = {
   retryBaseMs: 30_000,

@@ -1,7 +1,9 @@
 import type { Attempt } from "../../domain/attempt.ts";
+import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import type { LogRecord, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { OutcomeRecord } from "../../domain/outcome.ts";
+import { fanoutKey, runKey, runKeyOf } from "../../domain/run-keys.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { decodeTask } from "../log/task-codec.ts";
 import { decodeClaim } from "./claim.ts";
@@ -11,7 +13,8 @@ import { decodeHeld } from "./held-codec.ts";
 import { KnownLimits } from "./known-limits.ts";
 import { RECOVERY_TOPICS } from "./log-positions.ts";
 import type { LogPositions } from "./log-positions.ts";
-import { REMEMBERED_RUNS, runKey, runKeyOf } from "./run-ledger.ts";
+import { committedFloor } from "./partition-positions.ts";
+import { REMEMBERED_RUNS } from "./run-ledger.ts";
 import type { RunLedger, Step } from "./run-ledger.ts";
 
 /**
@@ -28,10 +31,6 @@ export interface RecoveredPartition {
   readonly limits: KnownLimits;
   /** The last owner, when it did not release the partition: its tries may still be in flight. */
   unreleased: Claim | null;
-}
-
-export function fanoutKey(eventId: string, run: string): string {
-  return `${eventId}|${run}`;
 }
 
 /** Reads what the last owner left: ends, follow-ups, held tasks, limits. */
@@ -60,13 +59,12 @@ export async function recoverPartition(input: {
     if (outcome.kind === "released" && outcome.ownerId === last?.ownerId) released = true;
     noteOutcome(outcome, ledger, recovered);
   });
-  for (const topic of RECOVERY_TOPICS)
-    if (topic.startsWith("delay-"))
-      await each(input, topic, partition.committed(topic)?.offset ?? 0, (record) => {
-        const task = decodeTask(record.value);
-        ledger.noteWaiting(runKeyOf(task), task);
-      });
-  const heldFloor = Number(partition.committed("held")?.metadata ?? 0);
+  for (const { topic } of DELAY_TIERS)
+    await each(input, topic, partition.committed(topic)?.offset ?? 0, (record) => {
+      const task = decodeTask(record.value);
+      ledger.noteWaiting(runKeyOf(task), task);
+    });
+  const heldFloor = committedFloor(partition, "held");
   await each(input, "held", partition.committed("held")?.offset ?? 0, (record) => {
     const entry = decodeHeld(record.value);
     held.note(record.offset, entry);

@@ -6,9 +6,6 @@ import type { DeliveryOptions } from "./ports.ts";
 /** A run whose schedule is short still gets this long behind an open circuit. */
 const SHORTEST_DEADLINE_MS = 60_000;
 
-export const DEADLINE_PASSED =
-  "the receiver kept failing (circuit open) until the whole retry schedule had elapsed";
-
 /** What the receiver has done since its last success. */
 export interface Failing {
   readonly sinceMs: number;

@@ -1,4 +1,3 @@
-import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { FollowUp } from "../../domain/outcome.ts";
 import { RingQueue } from "../../domain/ring-queue.ts";
 
@@ -11,14 +10,20 @@ export interface Step {
 /** Most runs that a process remembers after they went on: a copy of a task may come minutes late. */
 export const REMEMBERED_RUNS = 100_000;
 
+/** How a step ended; `followUp` is null where the run did. */
+interface End extends Step {
+  readonly followUp: FollowUp | null;
+}
+
 interface RunFacts {
   /** The latest end that is durable, with what follows it. */
-  ended: (Step & { readonly followUp: FollowUp | null }) | null;
+  ended: End | null;
   /** The latest task that is durable in a delay tier, in `held` or in `tasks`. */
   waiting: Step | null;
 }
 
-export type Verdict =
+/** Whether a task is still to be made, by what is durable of its run. */
+export type TaskStanding =
   /** Not before `notBeforeMs`: a copy of a try that was put off may still have the time it had before. */
   | { readonly kind: "go"; readonly notBeforeMs: number }
   /** Its end or its successor is durable: nothing is left to do. */
@@ -26,21 +31,13 @@ export type Verdict =
   /** Its end is durable, but its follow-up is not: publish it. */
   | { readonly kind: "follow_up"; readonly followUp: FollowUp };
 
-export function runKey(eventId: string, destinationId: string, run: string): string {
-  return `${eventId}|${destinationId}|${run}`;
-}
-
-export function runKeyOf(task: DeliveryTask): string {
-  return runKey(task.event.id, task.destinationId, task.run);
-}
-
 /** Negative when `a` comes before `b`. */
 export function compareSteps(a: Step, b: Step): number {
   return a.tryNumber - b.tryNumber || a.deferrals - b.deferrals;
 }
 
 /** The step ended with another time for the same try. */
-function isPutOff({ tryNumber }: Step, followUp: FollowUp | null): boolean {
+function isPutOff({ tryNumber, followUp }: End): boolean {
   return followUp?.tryNumber === tryNumber;
 }
 
@@ -62,28 +59,16 @@ export class RunLedger {
     return this.#runs.size;
   }
 
-  noteEnd(key: string, step: Step, followUp: FollowUp | null): void {
+  noteEnd(key: string, { tryNumber, deferrals }: Step, followUp: FollowUp | null): void {
     const facts = this.#facts(key);
-    const { ended } = facts;
-    const order = ended === null ? 1 : compareSteps(step, ended);
-    // The end of the run itself stands, whatever a second copy came to; of one step the last try stands, as in the store, where that
-    // it was put off stands in a row of its own and does not decide.
-    if (ended?.followUp === null && order !== 0) return;
-    if (
-      ended !== null &&
-      order === 0 &&
-      isPutOff(step, followUp) &&
-      !isPutOff(ended, ended.followUp)
-    )
-      return;
-    if (followUp === null || order >= 0)
-      facts.ended = { tryNumber: step.tryNumber, deferrals: step.deferrals, followUp };
+    const end: End = { tryNumber, deferrals, followUp };
+    if (facts.ended === null || this.#takesPlaceOf(facts.ended, end)) facts.ended = end;
   }
 
   /** An end that is older than what was noted of the same step stays out. */
   noteEarlierEnd(key: string, step: Step, followUp: FollowUp | null): void {
     const ended = this.#runs.get(key)?.ended ?? null;
-    if (ended === null || compareSteps(step, ended) !== 0 || isPutOff(ended, ended.followUp))
+    if (ended === null || compareSteps(step, ended) !== 0 || isPutOff(ended))
       this.noteEnd(key, step, followUp);
   }
 
@@ -103,7 +88,7 @@ export class RunLedger {
     other.#order.clear();
   }
 
-  judge(key: string, step: Step): Verdict {
+  judge(key: string, step: Step): TaskStanding {
     const facts = this.#runs.get(key);
     if (facts === undefined) return { kind: "go", notBeforeMs: 0 };
     const { ended, waiting } = facts;
@@ -117,6 +102,19 @@ export class RunLedger {
     if (order >= 0) return { kind: "go", notBeforeMs: order === 0 ? followUp.dueAtMs : 0 };
     if (waiting !== null && compareSteps(waiting, followUp) >= 0) return { kind: "superseded" };
     return { kind: "follow_up", followUp };
+  }
+
+  /**
+   * Whether an end that comes now takes the place of the known one:
+   * - Of one step the last does, as in the store; that it was put off does not where it was made: there that is a row of its own.
+   * - Of another step none does where the known one is the end of the run, whatever a second copy came to.
+   * - Else that of a later step does, and the end of the run.
+   */
+  #takesPlaceOf(known: End, end: End): boolean {
+    const order = compareSteps(end, known);
+    if (order === 0) return !isPutOff(end) || isPutOff(known);
+    if (known.followUp === null) return false;
+    return order > 0 || end.followUp === null;
   }
 
   #facts(key: string): RunFacts {

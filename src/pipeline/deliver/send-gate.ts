@@ -104,7 +104,7 @@ export class SendGate {
   /** Waiting lanes that may enter now are pumped; one queues again when it wants more. Proven ones come first. */
   #wake(): void {
     for (const waiting of [this.#waitingProven, this.#waitingUnproven])
-      for (const lane of Array.from(take(waiting, LOOKED_AT))) {
+      for (const lane of firstOf(waiting)) {
         if (this.#inFlight >= this.#max) return;
         waiting.delete(lane);
         if (this.#mayEnter(lane)) lane.pump();
@@ -133,11 +133,12 @@ export class SendGate {
   }
 }
 
-function* take<T>(items: Iterable<T>, count: number): Iterable<T> {
-  let taken = 0;
-  for (const item of items) {
-    if (taken === count) return;
-    taken += 1;
-    yield item;
+/** A copy: a lane that is looked at leaves the set, and may come back to it. */
+function firstOf(waiting: ReadonlySet<GateLane>): GateLane[] {
+  const first: GateLane[] = [];
+  for (const lane of waiting) {
+    if (first.length === LOOKED_AT) break;
+    first.push(lane);
   }
+  return first;
 }

@@ -1,4 +1,3 @@
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
 import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
 import type { IntakeBudget } from "./intake-budget.ts";
 import type { Recoveries } from "./recoveries.ts";
@@ -16,9 +15,9 @@ export interface SharedDelivery {
   /** Runs that went on lately, whichever partition: copies may come late. */
   readonly recent: RunLedger;
   readonly recoveries: Recoveries;
-  readonly lookUp: (
-    destinationId: string,
-  ) => Lookup<DestinationConfig> | Promise<Lookup<DestinationConfig>>;
+  /** `ports.destination` and `ports.destinationsOf`, guarded: neither throws or rejects. */
+  readonly lookUp: DeliveryPorts["destination"];
+  readonly destinationsOf: DeliveryPorts["destinationsOf"];
   readonly onQueued: (change: number) => void;
   /** Tries in flight when the process's grace is over are cut off through it. */
   readonly cutOff: AbortSignal;

@@ -2,9 +2,9 @@ import { EVENT_RUN, FAN_OUT_LATER } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { LogRecord } from "../../domain/log.ts";
+import { runKey } from "../../domain/run-keys.ts";
 import { decodeEvent } from "../log/event-codec.ts";
 import { decodeTask } from "../log/task-codec.ts";
-import { runKeyOf } from "./run-ledger.ts";
 
 /** What a record of `events` or `tasks` asks for; `delayed` is the task that a fan-out has waited as. */
 export type SourceContent =
@@ -25,14 +25,5 @@ export const FIRST_STEP = { tryNumber: 1, deferrals: 0 };
 
 /** Under which a fan-out that is still to be made stands in a ledger. */
 export function fanOutLaterKey(event: EventRecord): string {
-  return runKeyOf({
-    event,
-    destinationId: FAN_OUT_LATER,
-    run: EVENT_RUN,
-    trigger: "event",
-    limitedBy: null,
-    dueAtMs: 0,
-    runStartedAtMs: 0,
-    ...FIRST_STEP,
-  });
+  return runKey(event.id, FAN_OUT_LATER, EVENT_RUN);
 }

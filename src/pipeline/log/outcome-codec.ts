@@ -27,8 +27,9 @@ type AttemptHead = [
   latencyMs: Attempt["latencyMs"],
   status: Attempt["status"],
   nextRetryAtMs: Attempt["nextRetryAtMs"],
-  followUp: [tryNumber: number, deferrals: number, dueAtMs: number] | null,
+  followUp: FollowUpFields | null,
 ];
+type FollowUpFields = [tryNumber: number, deferrals: number, dueAtMs: number];
 const ATTEMPT_FIELDS = 21;
 const FOLLOW_UP_FIELDS = 3;
 /** Numbers, flags and the heads of both arrays. */
@@ -113,33 +114,56 @@ function maxHeadBytes(attempt: Attempt): number {
 }
 
 function toAttempt(head: AttemptHead): AttemptOutcome {
-  const followUp: FollowUp | null =
-    head[20] === null
-      ? null
-      : { tryNumber: head[20][0], deferrals: head[20][1], dueAtMs: head[20][2] };
+  const [
+    ,
+    id,
+    eventId,
+    destinationId,
+    endpointId,
+    orgId,
+    provider,
+    signatureValid,
+    eventReceivedAtMs,
+    run,
+    trigger,
+    tryNumber,
+    deferral,
+    attemptedAtMs,
+    receiverUrl,
+    httpStatus,
+    responseBody,
+    latencyMs,
+    status,
+    nextRetryAtMs,
+    followUp,
+  ] = head;
   return {
     kind: "attempt",
     attempt: {
-      id: head[1],
-      eventId: head[2],
-      destinationId: head[3],
-      endpointId: head[4],
-      orgId: head[5],
-      provider: head[6],
-      signatureValid: head[7],
-      eventReceivedAtMs: head[8],
-      run: head[9],
-      trigger: head[10],
-      tryNumber: head[11],
-      deferral: head[12],
-      attemptedAtMs: head[13],
-      receiverUrl: head[14],
-      httpStatus: head[15],
-      responseBody: head[16],
-      latencyMs: head[17],
-      status: head[18],
-      nextRetryAtMs: head[19],
+      id,
+      eventId,
+      destinationId,
+      endpointId,
+      orgId,
+      provider,
+      signatureValid,
+      eventReceivedAtMs,
+      run,
+      trigger,
+      tryNumber,
+      deferral,
+      attemptedAtMs,
+      receiverUrl,
+      httpStatus,
+      responseBody,
+      latencyMs,
+      status,
+      nextRetryAtMs,
     },
-    followUp,
+    followUp: followUp === null ? null : toFollowUp(followUp),
   };
+}
+
+function toFollowUp([tryNumber, deferrals, dueAtMs]: FollowUpFields): FollowUp {
+  return { tryNumber, deferrals, dueAtMs };
 }

@@ -1,5 +1,5 @@
 import type { OwnedPartition } from "../../domain/log.ts";
-import { MAX_PLAN_PARTITIONS, makePlan, type BatchPlan } from "./batch-plan.ts";
+import { MAX_PLAN_PARTITIONS, makePlan, type BatchPlan, type OffsetRange } from "./batch-plan.ts";
 
 export interface Entry<Row> {
   readonly offset: number;
@@ -115,14 +115,15 @@ export class BatchBuffer<Row> {
       if (taken === 0) break;
     }
     if (ends.size === 0) return null;
-    const ranges = [...ends].map(
-      ([partition, to]) =>
-        [partition, this.#queues.get(partition)!.entries[0]!.offset, to] as const,
-    );
+    const ranges = [...ends].map(([partition, to]) => ({
+      partition,
+      from: this.#queues.get(partition)!.entries[0]!.offset,
+      to,
+    }));
     return this.#take(makePlan(this.#topic, ranges));
   }
 
-  #covers(plan: BatchPlan, [partition, , to]: BatchPlan["ranges"][number]): boolean {
+  #covers(plan: BatchPlan, { partition, to }: OffsetRange): boolean {
     const queue = this.#queues.get(partition);
     if (queue === undefined || queue.plan?.key !== plan.key) return false;
     return (queue.entries.at(-1)?.offset ?? -1) >= to - 1;
@@ -133,7 +134,7 @@ export class BatchBuffer<Row> {
     const rows: Row[] = [];
     const partitions: OwnedPartition[] = [];
     this.#batches += 1;
-    for (const [partition, , to] of plan.ranges) {
+    for (const { partition, to } of plan.ranges) {
       const queue = this.#queues.get(partition)!;
       let count = 0;
       while (count < queue.entries.length && queue.entries[count]!.offset < to) count += 1;

@@ -3,20 +3,26 @@ import { hash } from "node:crypto";
 /**
  * What the next insert will hold, written into the commit metadata of every partition in it before it is made:
  * after a crash the very same rows are inserted under the same token, which the store then knows to drop if they
- * had arrived. `ranges` are [partition, first offset, offset after the last], in order of the partitions; plans of
- * one log with the same `key` are the same.
+ * had arrived. `ranges` are in order of the partitions; plans of one log with the same `key` are the same.
  */
 export interface BatchPlan {
   readonly key: string;
-  readonly ranges: readonly (readonly [partition: number, from: number, to: number])[];
+  readonly ranges: readonly OffsetRange[];
+}
+
+/** Of one partition, from the first offset to the one after the last. */
+export interface OffsetRange {
+  readonly partition: number;
+  readonly from: number;
+  readonly to: number;
 }
 
 /** Kafka keeps at most 4096 bytes of metadata. */
 export const MAX_PLAN_PARTITIONS = 80;
 
-export function makePlan(topic: string, ranges: BatchPlan["ranges"]): BatchPlan {
-  const sorted = [...ranges].sort((a, b) => a[0] - b[0]);
-  return { key: `${topic}:${sorted.map((range) => range.join("-")).join(",")}`, ranges: sorted };
+export function makePlan(topic: string, ranges: readonly OffsetRange[]): BatchPlan {
+  const sorted = ranges.toSorted((a, b) => a.partition - b.partition);
+  return { key: `${topic}:${textOf(sorted, "-")}`, ranges: sorted };
 }
 
 /**
@@ -29,7 +35,7 @@ export function insertToken(plan: BatchPlan, rowIds: readonly string[]): string 
 }
 
 export function encodePlan(plan: BatchPlan): string {
-  return plan.ranges.map((range) => range.join(" ")).join(",");
+  return textOf(plan.ranges, " ");
 }
 
 /** Null when there is none, or it was written by another version. */
@@ -40,6 +46,10 @@ export function decodePlan(topic: string, metadata: string): BatchPlan | null {
     return null;
   return makePlan(
     topic,
-    ranges.map(([partition = 0, from = 0, to = 0]) => [partition, from, to] as const),
+    ranges.map(([partition = 0, from = 0, to = 0]) => ({ partition, from, to })),
   );
+}
+
+function textOf(ranges: readonly OffsetRange[], separator: string): string {
+  return ranges.map(({ partition, from, to }) => [partition, from, to].join(separator)).join(",");
 }

@@ -7,6 +7,7 @@ import {
 } from "../../domain/event-store.ts";
 import type { Log, LogConsumer, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { fanoutKey } from "../../domain/run-keys.ts";
 import { decodeEvent } from "../log/event-codec.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { makeTokenizer } from "./event-tokens.ts";
@@ -74,7 +75,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
           return outcome satisfies never;
       }
     },
-    idOf: (row) => (isFanout(row) ? `${row.eventId}|${row.run}` : row.id),
+    idOf: (row) => (isFanout(row) ? fanoutKey(row.eventId, row.run) : row.id),
     mostSpacingMs: OUTCOMES_SPACING_MS,
     insert: (rows, token, signal) => store.insertOutcomes(rows, token, signal),
   });

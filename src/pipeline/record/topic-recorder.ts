@@ -188,14 +188,14 @@ export class TopicRecorder<Row> implements AsyncDisposable {
   async #commit(done: Batch<Row> | null, next: Batch<Row> | null): Promise<void> {
     const { topic, logger } = this.#options;
     const changes = new Map<OwnedPartition, { offset: number; metadata: string }>();
-    const note = (batch: Batch<Row> | null, end: 1 | 2, metadata: string): void => {
+    const note = (batch: Batch<Row> | null, end: "from" | "to", metadata: string): void => {
       for (const owned of batch?.partitions ?? []) {
-        const range = batch!.plan.ranges.find(([partition]) => partition === owned.partition);
+        const range = batch!.plan.ranges.find(({ partition }) => partition === owned.partition);
         if (range !== undefined) changes.set(owned, { offset: range[end], metadata });
       }
     };
-    note(done, 2, "");
-    if (next !== null) note(next, 1, encodePlan(next.plan));
+    note(done, "to", "");
+    if (next !== null) note(next, "from", encodePlan(next.plan));
     await Promise.all(
       [...changes].map(([owned, change]) =>
         owned.commit([{ topic, ...change }]).catch((error: unknown) => {

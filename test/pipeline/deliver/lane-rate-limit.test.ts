@@ -17,7 +17,7 @@ it("regression: a deferral costs the same when a part of a long backlog has come
     options: { deliveryTimeoutMs: 15_000 },
     steadyNow: () => nowMs,
     limits: { get: () => null, areComplete: true },
-    assignedAtMs: nowMs - 60_000,
+    assignedSteadyMs: nowMs - 60_000,
   } as unknown as LimitsHost;
   const limit = new LaneRateLimit("dst_1", host);
   limit.configure({ rateLimitMax: 10, rateLimitWindow: "second" } as DestinationConfig);
@@ -57,7 +57,7 @@ it.each([
       options: { deliveryTimeoutMs: 15_000 },
       steadyNow: () => nowMs,
       limits: { get: () => null, areComplete: false, late: () => late },
-      assignedAtMs: nowMs,
+      assignedSteadyMs: nowMs,
       writeLimit: async () => true,
     } as unknown as LimitsHost;
     const limit = new LaneRateLimit("dst_1", host);

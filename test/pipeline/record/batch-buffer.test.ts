@@ -7,6 +7,7 @@ import {
   insertToken,
   makePlan,
   type BatchPlan,
+  type OffsetRange,
 } from "../../../src/pipeline/record/batch-plan.ts";
 
 const own = (partition: number): OwnedPartition => ({ partition }) as OwnedPartition;
@@ -18,6 +19,10 @@ const entries = (from: number, count: number, sizeBytes = 1) =>
   }));
 const limits = { maxRows: 10, maxBytes: 1_000 };
 
+function range(partition: number, from: number, to: number): OffsetRange {
+  return { partition, from, to };
+}
+
 test("a batch is taken fairly from all partitions, up to its limits", () => {
   const buffer = new BatchBuffer<number>("events");
   const [a, b] = [own(0), own(1)];
@@ -26,10 +31,7 @@ test("a batch is taken fairly from all partitions, up to its limits", () => {
   buffer.push(a, entries(100, 50));
   buffer.push(b, entries(7, 3));
   const batch = buffer.take(limits);
-  expect(batch?.plan.ranges).toEqual([
-    [0, 100, 107],
-    [1, 7, 10],
-  ]);
+  expect(batch?.plan.ranges).toEqual([range(0, 100, 107), range(1, 7, 10)]);
   expect(batch?.rows).toHaveLength(10);
   expect(buffer.rows).toBe(43);
 });
@@ -52,17 +54,11 @@ test("a partition whose large records fill every batch does not keep the others 
   buffer.push(small, entries(0, 3));
   expect(buffer.take(limits)?.partitions).toEqual([large]);
   buffer.push(large, entries(6, 4, 300));
-  expect(buffer.take(limits)?.plan.ranges).toEqual([
-    [0, 4, 8],
-    [1, 0, 3],
-  ]);
+  expect(buffer.take(limits)?.plan.ranges).toEqual([range(0, 4, 8), range(1, 0, 3)]);
 });
 
 test("an announced batch is repeated exactly, once all of it is here, before anything else of its partitions", () => {
-  const plan = makePlan("events", [
-    [0, 5, 8],
-    [1, 2, 3],
-  ]);
+  const plan = makePlan("events", [range(0, 5, 8), range(1, 2, 3)]);
   const buffer = new BatchBuffer<number>("events");
   const [a, b] = [own(0), own(1)];
   buffer.add(a, plan);
@@ -74,10 +70,7 @@ test("an announced batch is repeated exactly, once all of it is here, before any
   const batch = buffer.takePlanned();
   expect(batch?.plan.key).toBe(plan.key);
   expect(batch?.rows).toEqual([5, 6, 7, 2]);
-  expect(buffer.take(limits)?.plan.ranges).toEqual([
-    [0, 8, 15],
-    [1, 3, 6],
-  ]);
+  expect(buffer.take(limits)?.plan.ranges).toEqual([range(0, 8, 15), range(1, 3, 6)]);
 });
 
 test("a repeated batch has its rows in the order of the first, whose longest partition was not the lowest", () => {
@@ -104,13 +97,7 @@ test("a repeated batch has its rows in the order of the first, whose longest par
 test("a plan that cannot be completed here is given up", () => {
   const buffer = new BatchBuffer<number>("events");
   const a = own(0);
-  buffer.add(
-    a,
-    makePlan("events", [
-      [0, 0, 2],
-      [9, 0, 1],
-    ]),
-  );
+  buffer.add(a, makePlan("events", [range(0, 0, 2), range(9, 0, 1)]));
   buffer.push(a, entries(0, 2));
   expect(buffer.hasPlans()).toBe(true);
   buffer.dropPlans();
@@ -142,25 +129,22 @@ test("of hundreds of partitions a batch takes as many as the commit's metadata h
   for (let batch = 0; batch < 4; batch += 1) {
     const { plan } = buffer.take({ maxRows: 1_000, maxBytes: 1_000 })!;
     expect(encodePlan(plan).length).toBeLessThanOrEqual(4_096);
-    for (const [partition] of plan.ranges) taken.add(partition);
+    for (const { partition } of plan.ranges) taken.add(partition);
   }
   expect(taken.size).toBe(300);
 });
 
 test("a plan survives the commit's metadata, and foreign metadata is none", () => {
-  const plan = makePlan("events", [
-    [3, 0, 7],
-    [1, 100, 101],
-  ]);
+  const plan = makePlan("events", [range(3, 0, 7), range(1, 100, 101)]);
   expect(decodePlan("events", encodePlan(plan))).toEqual(plan);
   expect(decodePlan("events", "")).toBeNull();
   expect(decodePlan("events", '{"v":9}')).toBeNull();
 });
 
 test("the same offsets of another log have another token", () => {
-  const plan = makePlan("events", [[0, 0, 2]]);
+  const plan = makePlan("events", [range(0, 0, 2)]);
   const token = insertToken(plan, ["evt_1", "evt_2"]);
   expect(insertToken(plan, ["evt_1", "evt_2"])).toBe(token);
   expect(insertToken(plan, ["evt_3", "evt_4"])).not.toBe(token);
-  expect(insertToken(makePlan("events", [[0, 2, 4]]), ["evt_1", "evt_2"])).not.toBe(token);
+  expect(insertToken(makePlan("events", [range(0, 2, 4)]), ["evt_1", "evt_2"])).not.toBe(token);
 });

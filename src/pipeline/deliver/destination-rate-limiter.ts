@@ -10,7 +10,7 @@ const LONGEST_BLOCK_MS = 60_000;
 const UNSEEN_SHARE = 0.1;
 const UNSEEN_LEAST_MS = 200;
 
-export type Admission =
+export type StartDecision =
   | { readonly kind: "go" }
   | { readonly kind: "wait"; readonly untilMs: number }
   /** A block has to be written to the `limits` log first: see `nextBlock`. */
@@ -44,7 +44,7 @@ export interface StartedTry {
  * comes back when there is room for it; `actual` decides at the moment of the start, and alone keeps the promise.
  * All times are of one steady clock that agrees with the wall clock when the limiter is made, in ms.
  */
-export class RateLimiter {
+export class DestinationRateLimiter {
   readonly max: number;
   readonly window: RateLimitWindow;
   readonly #windowMs: number;
@@ -118,7 +118,7 @@ export class RateLimiter {
     return this.#planned.earliest(Math.max(nowMs, this.#planned.lastMs));
   }
 
-  admit(nowMs: number): Admission {
+  admit(nowMs: number): StartDecision {
     this.#settle(nowMs);
     const atMs = this.#actual.earliest(nowMs, 1, this.#started.length);
     if (atMs > nowMs) {
@@ -172,9 +172,9 @@ export class RateLimiter {
    * The limiter after a change of the limit: tries in flight count there as they go out, and `earlier` starts, which this one counts
    * no more, where its window is longer.
    */
-  successor(limit: Limit, earlier: readonly Starts[], nowMs: number): RateLimiter {
+  successor(limit: Limit, earlier: readonly Starts[], nowMs: number): DestinationRateLimiter {
     const known = { starts: [...earlier, ...this.#actual.starts(nowMs)], block: null };
-    const successor = new RateLimiter(limit, known, nowMs);
+    const successor = new DestinationRateLimiter(limit, known, nowMs);
     successor.#planned.add(nowMs, this.#started.length);
     successor.#started = [...this.#started];
     return successor;

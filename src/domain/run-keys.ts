@@ -1,0 +1,25 @@
+import type { DeliveryTask } from "./delivery-task.ts";
+import type { EventRecord } from "./event.ts";
+
+type OfRun = Pick<DeliveryTask, "destinationId" | "run"> & {
+  readonly event: Pick<EventRecord, "id">;
+};
+
+/** One cause (the event, or a replay), at all destinations that it went to. */
+export function fanoutKey(eventId: string, run: string): string {
+  return `${eventId}|${run}`;
+}
+
+/** One run: one cause at one destination. */
+export function runKey(eventId: string, destinationId: string, run: string): string {
+  return `${eventId}|${destinationId}|${run}`;
+}
+
+export function runKeyOf({ event, destinationId, run }: OfRun): string {
+  return runKey(event.id, destinationId, run);
+}
+
+/** One try, across redeliveries. */
+export function tryKey(task: OfRun & Pick<DeliveryTask, "tryNumber">): string {
+  return `${runKeyOf(task)}|${task.tryNumber}`;
+}

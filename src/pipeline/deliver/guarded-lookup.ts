@@ -1,0 +1,20 @@
+import type { Lookup, MaybeLater } from "../../domain/destination.ts";
+import type { Logger } from "../../domain/logger.ts";
+
+/** What the configuration says. A failure, at once or later, is logged with what `asked` names, and means `unavailable`. */
+export function guardedLookup<T>(
+  logger: Logger,
+  asked: Readonly<Record<string, string>>,
+  lookUp: () => MaybeLater<Lookup<T>>,
+): MaybeLater<Lookup<T>> {
+  const onError = (error: unknown): Lookup<T> => {
+    logger.error({ ...asked, err: error }, "config.lookup_failed");
+    return { kind: "unavailable" };
+  };
+  try {
+    const found = lookUp();
+    return found instanceof Promise ? found.catch(onError) : found;
+  } catch (error) {
+    return onError(error);
+  }
+}
