@@ -1,4 +1,3 @@
-import { countedBytes } from "../../domain/counted-bytes.ts";
 import { LogError } from "../../domain/log.ts";
 import type { NewRecord, Position, Topic } from "../../domain/log.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -9,6 +8,8 @@ import type { LmdbLogMetrics } from "./metrics.ts";
 import { packCommit } from "./pack-commit.ts";
 import type { PackedCommit, PackedRecord } from "./pack-commit.ts";
 import type { CommitStore, StoreCommit } from "./store.ts";
+import { PendingBytes } from "./pending-bytes.ts";
+import type { TakenBytes } from "./pending-bytes.ts";
 import type { StreamTable } from "./stream-table.ts";
 
 /** What may ride along with records in one transaction: group commits, trimming. */
@@ -17,7 +18,7 @@ export type Change = Partial<StoreCommit>;
 interface Append {
   readonly kind: "append";
   readonly records: readonly PreparedRecord[];
-  readonly sizeBytes: number;
+  readonly taken: TakenBytes;
   readonly enqueuedAtMs: number;
   resolve(positions: readonly Position[]): void;
   reject(error: Error): void;
@@ -57,7 +58,7 @@ interface GroupCommitOptions {
 export class GroupCommit implements AsyncDisposable {
   readonly #options: GroupCommitOptions;
   #queue: (Append | ChangeJob)[] = [];
-  #pendingBytes = 0;
+  readonly #pending: PendingBytes;
   #nextSeq: number;
   #flushing = false;
   #scheduled = false;
@@ -68,6 +69,7 @@ export class GroupCommit implements AsyncDisposable {
 
   constructor(options: GroupCommitOptions) {
     this.#options = options;
+    this.#pending = new PendingBytes(options.maxPendingBytes);
     this.#nextSeq = options.store.lastSeq() + 1;
   }
 
@@ -76,20 +78,18 @@ export class GroupCommit implements AsyncDisposable {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
     if (records.length === 0) return [];
     const prepared = records.map((record) => this.#prepare(record));
-    const { maxPendingBytes } = this.#options;
     const wholeBytes = prepared.reduce((sum, record) => sum + sizeOf(record), 0);
-    const sizeBytes = countedBytes(wholeBytes, maxPendingBytes);
-    if (this.#pendingBytes + sizeBytes > maxPendingBytes) {
+    const taken = this.#pending.take(records[0]!.topic, wholeBytes);
+    if (taken === null) {
       this.#options.metrics.refused("log_full");
       throw new LogError("log_full", "the embedded log has too many appends under way: try again");
     }
-    this.#pendingBytes += sizeBytes;
     return new Promise((resolve, reject) => {
       const enqueuedAtMs = this.#options.clock.monotonic();
       this.#queue.push({
         kind: "append",
         records: prepared,
-        sizeBytes,
+        taken,
         enqueuedAtMs,
         resolve,
         reject,
@@ -151,7 +151,7 @@ export class GroupCommit implements AsyncDisposable {
     let bytes = 0;
     let count = 0;
     for (const job of this.#queue) {
-      if (job.kind === "append") bytes += job.sizeBytes;
+      if (job.kind === "append") bytes += job.taken.sizeBytes;
       if (count > 0 && bytes > MAX_COMMIT_BYTES) break;
       count++;
     }
@@ -189,7 +189,7 @@ export class GroupCommit implements AsyncDisposable {
         job.resolve();
         continue;
       }
-      this.#pendingBytes -= job.sizeBytes;
+      this.#pending.giveBack(job.taken);
       this.#options.metrics.appended(job.records.length, (now - job.enqueuedAtMs) / 1000);
       job.resolve(positions[index]!);
     }
@@ -213,7 +213,7 @@ export class GroupCommit implements AsyncDisposable {
   #refuse(jobs: readonly (Append | ChangeJob)[], error: LogError): void {
     this.#options.metrics.refused(error.code);
     for (const job of jobs) {
-      if (job.kind === "append") this.#pendingBytes -= job.sizeBytes;
+      if (job.kind === "append") this.#pending.giveBack(job.taken);
       job.reject(error);
     }
   }

@@ -10,7 +10,7 @@ import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { LogError } from "../../../src/domain/log.ts";
-import type { Log } from "../../../src/domain/log.ts";
+import type { Log, Topic } from "../../../src/domain/log.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import {
   faultyStore,
@@ -34,6 +34,35 @@ it("refuses with log_full while too many bytes are under way, and takes appends 
   await first;
   const [position] = await log.append([record("events", 0, "z".repeat(600))]);
   expect(position!.offset).toBe(1);
+});
+
+it("regression: what deliveries append leaves half of the room to webhooks: retries of large bodies at receivers that hang filled all of it, and ingest answered 503", async () => {
+  await using dir = await temporaryDir();
+  const faults = faultyStore();
+  await using log = await openTestLog(dir.path, { maxPendingBytes: 1_000, wrapStore: faults.wrap });
+  faults.hold();
+  const taken: Promise<unknown>[] = [];
+  const append = (topic: Topic, sizeBytes: number) => {
+    const appended = log.append([record(topic, 0, "x".repeat(sizeBytes))]);
+    taken.push(appended.catch(() => undefined));
+    return appended;
+  };
+  const full = { code: "log_full" };
+  void append("delay-1s", 200);
+  void append("tasks", 200);
+  await expect(append("delay-4s", 200)).rejects.toMatchObject(full);
+  void append("events", 400);
+  await expect(append("events", 400)).rejects.toMatchObject(full);
+  faults.release();
+  await Promise.all(taken);
+  // The other way about, webhooks may take all of it; and one that is larger than the share is taken by itself.
+  faults.hold();
+  void append("events", 450);
+  void append("events", 450);
+  await expect(append("tasks", 200)).rejects.toMatchObject(full);
+  faults.release();
+  await Promise.all(taken);
+  await append("delay-1s", 5_000);
 });
 
 it("regression: takes one that is larger than the bound beside others, and others beside it: it was taken only when nothing was under way", async () => {
