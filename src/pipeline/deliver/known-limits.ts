@@ -3,11 +3,13 @@ import type { Clock } from "../../domain/clock.ts";
 import type { LogRecord, NewRecord, OwnedPartition } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { Starts } from "../../domain/rate-limit.ts";
-import { decodeLimit, encodeLimit } from "./limits-codec.ts";
+import { decodeLimit, encodeLimit, startsOf } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 
 const SEPARATOR = "|";
 const MOVED = "moved";
+/** A start counts for twice the longest window, a day, at most; the rest is for clocks that were set. */
+const FORGOTTEN_AFTER_MS = 3 * 86_400_000;
 
 /** The key alone survives compaction; the partition is the endpoint's, not the key's. */
 export function limitKey(endpointId: string, destinationId: string): string {
@@ -17,21 +19,35 @@ export function limitKey(endpointId: string, destinationId: string): string {
 /**
  * What the `limits` log of a partition knows. When the number of partitions has grown, an endpoint's new home knows
  * nothing of what was sent from the old one, so the owner of the old one appends its record there, under a key of its
- * own: both count. The new owner may have begun before that, hence `readOn`.
+ * own: both count. The new owner may have begun before that, hence `readOn`. The log keeps the latest record of every
+ * destination there has ever been; what no window can count any more is not kept here.
  */
 export class KnownLimits {
   readonly #own = new Map<string, LimitRecord>();
   readonly #moved = new Map<string, LimitRecord>();
   readonly #endpoints = new Map<string, string>();
+  readonly #sinceMs: number;
   #next = 0;
+
+  /** `nowMs`: wall clock. */
+  constructor(nowMs: number) {
+    this.#sinceMs = nowMs - FORGOTTEN_AFTER_MS;
+  }
 
   /** @throws {Error} on a foreign record */
   note(record: LogRecord): void {
     this.#next = Math.max(this.#next, record.offset + 1);
     const limit = decodeLimit(record.value);
     const [endpointId = "", , moved] = record.key.split(SEPARATOR);
-    this.#endpoints.set(limit.destinationId, endpointId);
-    (moved === MOVED ? this.#moved : this.#own).set(limit.destinationId, limit);
+    const { destinationId } = limit;
+    const kept = moved === MOVED ? this.#moved : this.#own;
+    if (startsOf(limit).some(([timeMs]) => timeMs >= this.#sinceMs)) {
+      kept.set(destinationId, limit);
+      this.#endpoints.set(destinationId, endpointId);
+    } else {
+      kept.delete(destinationId);
+      if (this.get(destinationId) === null) this.#endpoints.delete(destinationId);
+    }
   }
 
   get(destinationId: string): LimitRecord | null {
@@ -64,7 +80,7 @@ export class KnownLimits {
     for (const [destinationId, endpointId] of this.#endpoints) {
       const home = homeOf(endpointId);
       const limit = this.get(destinationId);
-      if (home === here || limit === null || isEmpty(limit)) continue;
+      if (home === here || limit === null) continue;
       const key = limitKey(endpointId, destinationId);
       const topic = "limits";
       moves.push({
@@ -85,10 +101,6 @@ export class KnownLimits {
     }
     return moves;
   }
-}
-
-function isEmpty({ starts, block }: LimitRecord): boolean {
-  return starts.length === 0 && block === null;
 }
 
 /** Starts that both know count once. */

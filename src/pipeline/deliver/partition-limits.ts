@@ -5,7 +5,7 @@ import type { SharedDelivery } from "./shared-delivery.ts";
 
 /** What the owner of a partition knows of its destinations' limits, and from when on that is all there is. */
 export class PartitionLimits {
-  #known = new KnownLimits();
+  #known: KnownLimits;
   readonly #shared: SharedDelivery;
   readonly #partition: OwnedPartition;
   /** Steady, ms. */
@@ -15,6 +15,7 @@ export class PartitionLimits {
   constructor(shared: SharedDelivery, partition: OwnedPartition, assignedSteadyMs: number) {
     this.#shared = shared;
     this.#partition = partition;
+    this.#known = new KnownLimits(shared.ports.clock.now());
     // The first owner of a partition may be the new home of what others limited until now, and hear of it late.
     const isFirst = partition.committed("attempts") === null;
     const { takeoverWaitMs } = shared.options;

@@ -102,6 +102,7 @@ export class PartitionOwner {
       held: this.#lanes.held.index,
       partitions: this.#shared.ports.log.partitions,
       logger: this.#shared.ports.logger,
+      nowMs: this.#shared.ports.clock.now(),
     });
     if (this.#closed) return;
     this.#isRecovered = true;

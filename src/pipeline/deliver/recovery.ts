@@ -41,13 +41,15 @@ export async function recoverPartition(input: {
   readonly held: HeldIndex;
   /** Of the log. */
   readonly partitions: number;
+  /** Wall clock. */
+  readonly nowMs: number;
   readonly logger: Logger;
 }): Promise<RecoveredPartition> {
   const { partition, positions, ledger, held, logger } = input;
   const recovered: RecoveredPartition = {
     fanouts: new Map(),
     tried: new Map(),
-    limits: new KnownLimits(),
+    limits: new KnownLimits(input.nowMs),
     unreleased: null,
   };
   const committed = partition.committed("attempts");

@@ -72,7 +72,7 @@ describe("what the limits log knows", () => {
     });
 
   it("counts what came from another home beside its own, once where both know it", () => {
-    const limits = new KnownLimits();
+    const limits = new KnownLimits(0);
     note(limits, `${limitKey("ep_1", "dst_1")}|moved`, {
       starts: [
         [10, 1],
@@ -100,7 +100,7 @@ describe("what the limits log knows", () => {
   });
 
   it("moves a state to its new home once: nothing is left of it at the old one", () => {
-    const limits = new KnownLimits();
+    const limits = new KnownLimits(0);
     note(limits, limitKey("ep_1", "dst_1"), { starts: [[10, 1]] });
     expect(limits.moves(0, () => 0)).toEqual([]);
     const moves = limits.moves(0, () => 3);
@@ -108,10 +108,23 @@ describe("what the limits log knows", () => {
       ["ep_1|dst_1|moved", 3],
       ["ep_1|dst_1", 0],
     ]);
-    const next = new KnownLimits();
+    const next = new KnownLimits(0);
     for (const { key, partition, value } of moves)
       if (partition === 0)
         next.note({ topic: "limits", partition: 0, offset: 1, key, value, appendedAtMs: 0 });
     expect(next.moves(0, () => 3)).toEqual([]);
+  });
+
+  it("regression: keeps nothing of destinations that no window can count any more: it held every one that had ever had a limit", () => {
+    const dayMs = 86_400_000;
+    const limits = new KnownLimits(10 * dayMs);
+    const key = limitKey("ep_1", "dst_1");
+    note(limits, key, { starts: [[6 * dayMs, 1]], block: { untilMs: 6 * dayMs + 1, count: 1 } });
+    expect(limits.get("dst_1")).toBeNull();
+    expect(limits.moves(0, () => 3)).toEqual([]);
+    note(limits, key, { starts: [[8 * dayMs, 1]] }, 1);
+    expect(limits.get("dst_1")).toMatchObject({ starts: [[8 * dayMs, 1]] });
+    note(limits, key, { starts: [] }, 2);
+    expect(limits.get("dst_1")).toBeNull();
   });
 });
