@@ -35,8 +35,14 @@ const SPECIAL_IPV4 = parseCidrs([
   "240.0.0.0/4",
 ]);
 const GLOBAL_UNICAST_IPV6 = parseCidrs(["2000::/3"]);
-/** Inside global unicast, yet not a place to deliver to: protocol assignments, documentation, 6to4. */
-const SPECIAL_IPV6 = parseCidrs(["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"]);
+/** Inside global unicast, yet not a place to deliver to: protocol assignments, documentation, 6to4, AS112. */
+const SPECIAL_IPV6 = parseCidrs([
+  "2001::/23",
+  "2001:db8::/32",
+  "2002::/16",
+  "2620:4f:8000::/48",
+  "3fff::/20",
+]);
 
 /**
  * Canonical dotted-quad IPv4 or IPv6 without zone and brackets; anything else (octal, short forms, zone ids) is null.

@@ -41,6 +41,8 @@ describe("isPublicAddress", () => {
     "2001:1ff:ffff::1",
     "2001:db8::1",
     "2002::1",
+    "2620:4f:8000::1",
+    "2620:4f:8000:ffff::1",
     "3fff::1",
     "3fff:fff::1",
     "4000::1",
@@ -74,6 +76,8 @@ describe("isPublicAddress", () => {
     "2a00:1450::1",
     "3ffe:ffff::1",
     "3fff:1000::1",
+    "2620:4f:8001::1",
+    "2620:4f:7fff::1",
   ])("%s is public", (address) => {
     expect(isPublicAddress(address)).toBe(true);
   });
