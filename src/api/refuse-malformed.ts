@@ -85,8 +85,10 @@ export class MalformedRequests {
     else this.#refuseOnce(refusalOf(error), socket);
   }
 
+  /** node:http has let go of the socket, and bounds it no more: it does not wait for answers to the requests before it. */
   refuseConnect(socket: Connection): void {
-    this.#refuseOnce(UNKNOWN_METHOD, socket);
+    if ((this.#unsent.get(socket) ?? []).length > 0) socket.destroy();
+    else answer(UNKNOWN_METHOD, socket, this.#ports);
   }
 
   #refuseOnce(refusal: Refusal, socket: Connection): void {

@@ -75,8 +75,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // What else than 100-continue is expected may be ignored (RFC 9110, 10.1.1); node:http would answer 417 by itself, without a body.
   server.on("checkExpectation", onRequest);
   server.on("clientError", (error, socket) => malformed.refuse(error, socket));
-  server.on("connect", (_request, socket) => {
+  server.on("connect", (request, socket) => {
     socket.on("error", () => socket.destroy());
+    request.socket.setTimeout(GRACE_MS / 2, () => socket.destroy());
     malformed.refuseConnect(socket);
   });
   if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;

@@ -130,6 +130,27 @@ it.each([
   },
 );
 
+it("regression: a CONNECT behind an answer that nobody reads does not keep the server from its end", async () => {
+  const large = "x".repeat(30_000_000);
+  let answered = 0;
+  const server = await startApiServer({
+    app: app(async () => {
+      answered += 1;
+      return new Response(large);
+    }),
+    ...local,
+  });
+  const socket = connect(server.port, "127.0.0.1");
+  socket.on("error", () => {}).pause();
+  socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  await waitFor("the answer", () => answered === 1);
+  socket.write("CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n");
+  // Ends the connection: it would wait for its reader otherwise.
+  await once(socket.resume(), "close");
+  expect(socket.bytesRead).toBeLessThan(large.length);
+  await server[Symbol.asyncDispose]();
+});
+
 it("a refusal of what is no request is logged under the id that its answer names", async () => {
   const logged: any[] = [];
   const logger = { info: (fields: object) => void logged.push(fields), error: () => undefined };

@@ -6,7 +6,7 @@ import {
   decodeCommit,
   EARLIER_SEED,
   findHead,
-  numberAtStart,
+  sizeAtStart,
 } from "./stored-commit.ts";
 import type { StoredCommit } from "./stored-commit.ts";
 
@@ -47,9 +47,15 @@ export function readCommits(dir: string, segment: number, seed: number): Written
   return commits;
 }
 
-/** Of the commit that the segment begins with, whole or not; null when it begins with none. */
-export function firstNumber(dir: string, segment: number): number | null {
-  return numberAtStart(readFile(segmentPath(dir, segment), COMMIT_HEAD_BYTES));
+/**
+ * Of the commit that the segment begins with; null when that is not whole. One that a crash cut short says nothing: its number was
+ * given again, and the segment that it was to follow is written on.
+ */
+export function firstNumber(dir: string, segment: number, seed: number): number | null {
+  const path = segmentPath(dir, segment);
+  const sizeBytes = sizeAtStart(readFile(path, COMMIT_HEAD_BYTES));
+  if (sizeBytes === null) return null;
+  return decodeCommit(readFile(path, sizeBytes), seed)?.number ?? null;
 }
 
 export function placesOf({ blobs }: StoredCommit, segment: number, blobsAt: number) {

@@ -18,7 +18,7 @@ export function recoverCommits(
 ): { commits: WrittenCommit[]; end: CommitEnd | null } {
   const found = new Map<number, WrittenCommit>();
   let end: CommitEnd | null = null;
-  for (const segment of segmentsAfter(dir, segments, number))
+  for (const segment of segmentsAfter(dir, segments, number, seed))
     for (const commit of readCommits(dir, segment, seed)) {
       // A later segment is right: in the earlier one it failed, and was refused, and its number was given again.
       if (commit.number > number) found.set(commit.number, commit);
@@ -37,10 +37,15 @@ export function recoverCommits(
 
 /**
  * In the order in which they were written: the last that begins with `number` or before it, and all that begin later. First
- * those that begin with no commit: new, or damaged there.
+ * those that begin with no whole commit: new, damaged there, or cut short by a crash.
  */
-function segmentsAfter(dir: string, ids: readonly number[], number: number): number[] {
-  const segments = ids.map((id) => ({ id, first: firstNumber(dir, id) }));
+function segmentsAfter(
+  dir: string,
+  ids: readonly number[],
+  number: number,
+  seed: number,
+): number[] {
+  const segments = ids.map((id) => ({ id, first: firstNumber(dir, id, seed) }));
   const headless = segments.filter(({ first }) => first === null);
   const byFirst = segments
     .filter(({ first }) => first !== null)

@@ -53,7 +53,7 @@ interface Current extends Sealed {
  * the file system already has a place for. A blob stays where it was written first; LMDB holds what finds it.
  *
  * Numbers of commits go up by one. A segment is used again once nothing in it is needed: what is left there of earlier
- * commits has lower numbers, and what a crash cut short has another checksum.
+ * commits has lower numbers, and what a crash cut short, whose number is given again, has another checksum.
  */
 export class Segments implements AsyncDisposable {
   readonly #dir: string;

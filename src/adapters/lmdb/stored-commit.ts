@@ -71,15 +71,13 @@ export function encodeCommit(
 
 /** Views into `bytes`. Null when they do not begin with a whole commit. */
 export function decodeCommit(bytes: Buffer, seed: number): DecodedCommit | null {
-  const number = numberAtStart(bytes);
-  if (number === null) return null;
+  const sizeBytes = sizeAtStart(bytes);
+  if (sizeBytes === null || sizeBytes > bytes.length) return null;
+  if (crc32(bytes.subarray(8, sizeBytes), seed) !== bytes.readUInt32BE(4)) return null;
   const blobCount = bytes.readUInt32BE(16);
   const rowsAt = COMMIT_HEAD_BYTES + blobCount * BLOB_HEAD_BYTES;
   const groupsAt = rowsAt + bytes.readUInt32BE(20);
   const blobsAt = groupsAt + bytes.readUInt32BE(24);
-  const sizeBytes = blobsAt + bytes.readUInt32BE(28);
-  if (sizeBytes > bytes.length) return null;
-  if (crc32(bytes.subarray(8, sizeBytes), seed) !== bytes.readUInt32BE(4)) return null;
   const blobs: { seq: number; bytes: Buffer }[] = [];
   let at = blobsAt;
   for (let index = 0; index < blobCount; index += 1) {
@@ -90,7 +88,7 @@ export function decodeCommit(bytes: Buffer, seed: number): DecodedCommit | null 
   }
   const json = bytes.toString("utf8", groupsAt, blobsAt);
   return {
-    number,
+    number: Number(bytes.readBigUInt64BE(8)),
     sizeBytes,
     blobsAt,
     commit: {
@@ -101,10 +99,11 @@ export function decodeCommit(bytes: Buffer, seed: number): DecodedCommit | null 
   };
 }
 
-/** The number of the commit that begins here, whole or not; null when none does. */
-export function numberAtStart(bytes: Buffer): number | null {
+/** How long the commit is that begins here, whole or not; null when none does. */
+export function sizeAtStart(bytes: Buffer): number | null {
   if (bytes.length < COMMIT_HEAD_BYTES || bytes.readUInt32BE(0) !== MAGIC) return null;
-  return Number(bytes.readBigUInt64BE(8));
+  const rest = bytes.readUInt32BE(20) + bytes.readUInt32BE(24) + bytes.readUInt32BE(28);
+  return COMMIT_HEAD_BYTES + bytes.readUInt32BE(16) * BLOB_HEAD_BYTES + rest;
 }
 
 /** Where something begins, at `from` or later, that may be a commit; -1 when nothing does. */

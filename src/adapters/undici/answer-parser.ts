@@ -6,8 +6,12 @@ const PROCESSING = 102;
 /** A `-1` of a callback ends llhttp's run through what has been read. */
 const STOP = -1;
 const MOST_HEADERS = 1_000;
-/** Of an answer beside its content: status lines, headers, interim answers, what frames chunks. Nothing of undici's counts all of it. */
+/**
+ * Of an answer beside its content: status lines, headers, interim answers, what frames chunks. Nothing of undici's counts all of it.
+ * A chunk of one byte has five or six more.
+ */
 const MOST_OVERHEAD_BYTES = 64 * 1024;
+const MOST_OVERHEAD_PER_BYTE = 8;
 
 /** What is said of an answer has no end, whatever its content is. */
 export class OverheadError extends Error {
@@ -42,19 +46,19 @@ interface Parser {
  *   are: undici would break the connection off, and the delivery that the receiver took would be made again.
  * - A refusal that comes before the request is out closes the connection: the next request would wait behind the rest of this one.
  *
- * The parser belongs to the socket once the connector has handed that over.
+ * The parser belongs to the socket as soon as the connector has handed that over. Not later: with TLS 1.2 an answer may come in the
+ * packet that ends the handshake.
  */
 export function guardAnswers(socket: Socket): void {
-  setImmediate(() => {
-    const parser = parserOf(socket);
-    if (parser !== null) guard(parser, socket);
-  });
+  const parser = parserOf(socket);
+  if (parser !== null) guard(parser, socket);
 }
 
 function guard(parser: Parser, socket: Socket): void {
   const { execute, onHeaderField, onHeaderValue, onHeadersComplete, onBody, onMessageComplete } =
     parser;
-  let overheadBytes = 0;
+  let readBytes = 0;
+  let contentBytes = 0;
 
   const orStop = (result: number): number => {
     if (parser.headers.length > MOST_HEADERS * 2) socket.destroy(new errors.HeadersOverflowError());
@@ -65,21 +69,22 @@ function guard(parser: Parser, socket: Socket): void {
   parser.onHeadersComplete = (status, ...rest) =>
     onHeadersComplete.call(parser, status === CONTINUE ? PROCESSING : status, ...rest);
   parser.onBody = (bytes) => {
-    overheadBytes -= bytes.length;
+    contentBytes += bytes.length;
     return onBody.call(parser, bytes);
   };
   parser.onMessageComplete = () => {
     const { statusCode } = parser;
-    if (statusCode >= 200) overheadBytes = 0;
+    if (statusCode >= 200) [readBytes, contentBytes] = [0, 0];
     if (statusCode >= 300 && socket.writableLength > 0) parser.shouldKeepAlive = false;
     return onMessageComplete.call(parser);
   };
   parser.execute = (chunk) => {
     // What was read before it was destroyed is still handed out.
     if (socket.destroyed) return;
-    overheadBytes += chunk.length;
+    readBytes += chunk.length;
     execute.call(parser, chunk);
-    if (overheadBytes > MOST_OVERHEAD_BYTES) socket.destroy(new OverheadError());
+    const most = MOST_OVERHEAD_BYTES + contentBytes * MOST_OVERHEAD_PER_BYTE;
+    if (readBytes - contentBytes > most) socket.destroy(new OverheadError());
   };
 }
 

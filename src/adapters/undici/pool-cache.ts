@@ -123,8 +123,9 @@ export class PoolCache implements AsyncDisposable {
         }
         connect(options, (...[error, socket]) => {
           if (error === null) {
+            callback(null, socket);
             guardAnswers(socket);
-            return callback(null, socket);
+            return;
           }
           if (isCertificateFault(error))
             fault = { error, untilMs: performance.now() + CERTIFICATE_FAULT_MS };

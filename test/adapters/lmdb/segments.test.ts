@@ -248,6 +248,30 @@ it("regression: the segment of the latest commit is written on: each start took 
   await store[Symbol.asyncDispose]();
 });
 
+it("regression: a segment whose first commit was cut short does not hide the one that is written on in its place: commits after its number were lost at the next crash", async () => {
+  await using dir = await temporaryDir();
+  let cut = 0;
+  {
+    await using writer = new Segments(dir.path, SEED);
+    for (const number of [1, 2, 3]) cut = writer.append(number, sized(number, 3 * MIB))!.segment;
+  }
+  // Of the third, which begins another segment, one page came to the disk.
+  const path = join(dir.path, `${cut}.segment`);
+  const content = readFileSync(path);
+  writeFileSync(path, content.fill(0, 4_096));
+  {
+    await using writer = new Segments(dir.path, SEED);
+    expect(writer.readAfter(0).map(({ number }) => number)).toEqual([1, 2]);
+    for (const emptied of writer.takeEmptied(2)) writer.reuse(emptied);
+    for (const number of [3, 4, 5, 6])
+      expect(writer.append(number, sized(number, 1_000))).toMatchObject({ segment: 1 });
+  }
+  for (const after of [2, 3, 5])
+    expect((await recover(dir.path, after)).map(({ number }) => number)).toEqual(
+      [3, 4, 5, 6].filter((number) => number > after),
+    );
+});
+
 it("the segment that is written on keeps what the index knows of, also where the commit that holds it is damaged", async () => {
   await using dir = await temporaryDir();
   {

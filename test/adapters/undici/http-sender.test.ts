@@ -424,6 +424,24 @@ describe("what goes wrong", () => {
     },
   );
 
+  test("an answer in chunks of a byte each is read: what frames them is no flood", async () => {
+    const text = "abcdefgh".repeat(5_000);
+    const receiver = own(
+      await startTcpReceiver((socket) => {
+        socket.on("data", () => {
+          const chunks = [...text].map((letter) => `1\r\n${letter}\r\n`).join("");
+          socket.write(`${CHUNKED}${chunks}0\r\n\r\n`);
+        });
+      }),
+    );
+    const sender = newSender();
+    const limits = { maxBytes: 256 * 1024, timeoutMs: 2_000 };
+    const url = receiver.url;
+    for (let time = 0; time < 3; time += 1)
+      await expect(sender.fetchGuarded(url, limits)).resolves.toBe(text);
+    expect(receiver.connections()).toBe(1);
+  });
+
   test("regression: headers without number end the try and nothing else: of 64,000 with one letter each had an error made for it, for half a second of the process", async () => {
     const receiver = own(
       await startTcpReceiver((socket) => {

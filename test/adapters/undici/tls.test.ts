@@ -32,6 +32,34 @@ test("a receiver with a valid certificate gets the delivery, by address and by n
     });
 });
 
+test.each(["TLSv1.2", "TLSv1.3"] as const)(
+  "regression: an answer that comes with the end of the handshake is bounded as any other (%s): with TLS 1.2 what came first was not",
+  async (version) => {
+    const answers = [
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+      `HTTP/1.1 200 OK\r\n${"a:\r\n".repeat(15_000)}`,
+    ];
+    const versions = { minVersion: version, maxVersion: version };
+    const server = createTlsServer({ ...certificates.good, ...versions }, (socket) => {
+      socket.on("error", () => {});
+      socket.write(answers.shift() ?? "");
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    await using sender = newSender(certificates.ca);
+    const send = () => sender.send(post(`https://receiver.example.com:${port}/`), never);
+    expect(await send()).toMatchObject({ kind: "response", status: 200, body: "ok" });
+    await sender[Symbol.asyncDispose]();
+    await using other = newSender(certificates.ca);
+    expect(await other.send(post(`https://receiver.example.com:${port}/`), never)).toMatchObject({
+      kind: "error",
+      reason: "response headers are too large",
+    });
+    server.close();
+  },
+);
+
 test.each([
   ["expired", "TLS certificate has expired"],
   ["wrongName", "TLS certificate is for another host name"],
