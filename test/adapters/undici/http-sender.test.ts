@@ -429,7 +429,7 @@ describe("what goes wrong", () => {
     const receiver = own(
       await startTcpReceiver((socket) => {
         socket.on("data", () => {
-          const chunks = [...text].map((letter) => `1\r\n${letter}\r\n`).join("");
+          const chunks = Array.from(text, (letter) => `1\r\n${letter}\r\n`).join("");
           socket.write(`${CHUNKED}${chunks}0\r\n\r\n`);
         });
       }),
