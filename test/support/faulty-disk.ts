@@ -1,0 +1,181 @@
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { SEGMENT_BYTES } from "../../src/adapters/lmdb/segment-files.ts";
+import type { SeededRandom } from "../faults/harness/random.ts";
+
+const PAGE_BYTES = 4_096;
+
+/** What becomes of the commits that are written. */
+export type WriteFault =
+  | "none"
+  /** A part is written, and the call says so or fails. */
+  | "cut short"
+  /** All of it is written, and cannot be made durable. */
+  | "not synced"
+  /** The machine stops: any part of it is on the disk. */
+  | "power fails";
+
+interface Handle extends AsyncDisposable {
+  writeFile(data: Uint8Array): Promise<void>;
+  datasync(): Promise<void>;
+  sync(): Promise<void>;
+}
+
+/**
+ * What this process has of the file system, with the faults that a disk may have; LMDB writes past it. Nothing is really synced,
+ * and what is done beside the commits happens when it is told to: the same seed makes the same run.
+ */
+export class FaultyDisk implements Disposable {
+  writeFault: WriteFault = "none";
+  /** Where a commit was refused, its head can be written over. */
+  canBlank = true;
+  canCreate = true;
+  /** Called before anything of the write that the power fails in is on the disk. */
+  onPowerFailure: () => void = () => {};
+  readonly #random: SeededRandom;
+  readonly #restore: readonly (() => void)[];
+  #isOff = false;
+  #goOn: () => void = () => {};
+
+  constructor(random: SeededRandom) {
+    this.#random = random;
+    const { writeSync, writeFileSync, promises } = fs;
+    const { open, rm } = promises;
+    const segments = {
+      writevSync: (file: number, parts: readonly Uint8Array[], at: number) =>
+        this.#write(Buffer.concat(parts), (bytes, from) => {
+          if (bytes.length > 0) writeSync(file, bytes, 0, bytes.length, at + from);
+        }),
+      fdatasyncSync: () => {
+        if (this.#isOff || this.writeFault === "not synced") throw failure("EIO");
+      },
+      fsyncSync: () => {},
+      writeSync: (file: number, bytes: Uint8Array, from?: number, length?: number, at?: number) => {
+        // Only heads that are blanked are written at a place of their own.
+        if (typeof at === "number" && (this.#isOff || !this.canBlank)) throw failure("EIO");
+        return writeSync(file, bytes, from, length, at);
+      },
+      writeFileSync: (...args: Parameters<typeof writeFileSync>) => {
+        if (typeof args[0] !== "number" || this.#canCreateNow()) return writeFileSync(...args);
+        writeFileSync(args[0], Buffer.alloc(this.#below(SEGMENT_BYTES)));
+        throw failure("ENOSPC");
+      },
+    };
+    const beside = {
+      open: async (...args: Parameters<typeof open>) => {
+        const path = String(args[0]);
+        if (path.endsWith(".segment")) return this.#prepare(path);
+        return path.endsWith("segments") ? FOLDER : open(...args);
+      },
+      rm: async (...args: Parameters<typeof rm>) => {
+        if (!String(args[0]).endsWith(".segment")) await rm(...args);
+        else if (!this.#isOff) fs.rmSync(...args);
+      },
+    };
+    this.#restore = [replace(fs, segments), replace(promises, beside)];
+    syncBuiltinESMExports();
+  }
+
+  /** Segments that are made, or removed, beside the commits: they are when it returns. */
+  async finishBeside(): Promise<void> {
+    this.#goOn();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** Nothing that is written from now on, or removed, is on the disk. */
+  cutPower(): void {
+    if (this.#isOff) return;
+    this.onPowerFailure();
+    this.#isOff = true;
+  }
+
+  get isOff(): boolean {
+    return this.#isOff;
+  }
+
+  switchOn(): void {
+    this.#isOff = false;
+    this.writeFault = "none";
+  }
+
+  [Symbol.dispose](): void {
+    for (const restore of this.#restore) restore();
+    syncBuiltinESMExports();
+  }
+
+  #write(bytes: Buffer, put: (bytes: Buffer, from: number) => void): number {
+    if (this.#isOff) throw failure("EIO");
+    switch (this.writeFault) {
+      case "none":
+      case "not synced":
+        put(bytes, 0);
+        return bytes.length;
+      case "cut short": {
+        const written = this.#below(bytes.length);
+        put(bytes.subarray(0, written), 0);
+        if (this.#random.next() < 0.5) throw failure("EIO");
+        return written;
+      }
+      case "power fails":
+        this.cutPower();
+        this.#writePart(bytes, put);
+        throw failure("EIO");
+      default:
+        return this.writeFault satisfies never;
+    }
+  }
+
+  #writePart(bytes: Buffer, put: (bytes: Buffer, from: number) => void): void {
+    const part = this.#random.pick(["prefix", "first page", "pages", "suffix", "all"] as const);
+    const cut = this.#below(bytes.length);
+    if (part === "all") put(bytes, 0);
+    else if (part === "prefix") put(bytes.subarray(0, cut), 0);
+    else if (part === "first page") put(bytes.subarray(0, PAGE_BYTES), 0);
+    else if (part === "suffix") put(bytes.subarray(cut), cut);
+    else
+      for (let at = 0; at < bytes.length; at += PAGE_BYTES)
+        if (this.#random.next() < 0.7) put(bytes.subarray(at, at + PAGE_BYTES), at);
+  }
+
+  /** The file is there at once; it is written when all is finished that goes on beside the commits. */
+  async #prepare(path: string): Promise<Handle> {
+    const file = fs.openSync(path, "wx", 0o600);
+    await new Promise<void>((resolve) => {
+      this.#goOn = resolve;
+    });
+    return {
+      writeFile: async (data) => {
+        if (this.#canCreateNow()) fs.writeFileSync(file, data);
+        else throw failure("ENOSPC");
+      },
+      datasync: async () => {},
+      sync: async () => {},
+      [Symbol.asyncDispose]: async () => fs.closeSync(file),
+    };
+  }
+
+  #canCreateNow(): boolean {
+    return this.canCreate && !this.#isOff;
+  }
+
+  #below(most: number): number {
+    return Math.floor(this.#random.between(0, most));
+  }
+}
+
+const FOLDER: Handle = {
+  writeFile: async () => {},
+  datasync: async () => {},
+  sync: async () => {},
+  [Symbol.asyncDispose]: async () => {},
+};
+
+function failure(code: "EIO" | "ENOSPC"): Error {
+  return Object.assign(new Error(`${code}: the disk was told to fail`), { code });
+}
+
+function replace(target: object, replacements: Readonly<Record<string, unknown>>): () => void {
+  const originals = Object.keys(replacements).map((name) => [name, Reflect.get(target, name)]);
+  Object.assign(target, replacements);
+  return () => Object.assign(target, Object.fromEntries(originals));
+}
