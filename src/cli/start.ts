@@ -147,6 +147,8 @@ interface Welcome {
 async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
   const { config, relay, key } = welcome;
   const api = relay.apiPort === null ? null : baseUrlOf(config.api.host, relay.apiPort);
+  // First: it asks the API, which logs that, and what is for people stands together.
+  const steps = await firstStepsOf(welcome, api);
   if (api !== null) printLine(io.stdout, `Management API  ${api}  (documentation: ${api}/docs)`);
   if (relay.ingestPort !== null)
     printLine(io.stdout, `Ingest          ${relay.publicIngestUrl}/in/<token>`);
@@ -159,26 +161,33 @@ async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
     );
   if (key.kind !== "usable" || api === null || config.databaseUrl !== null) return;
   // Output is often collected as a log: a key that the operator gave is not repeated there.
-  const shownKey = config.bootstrap.apiKey === null ? key.key : "$RELAY_BOOTSTRAP_API_KEY";
-  printLine(io.stdout, `API key         ${shownKey}`);
-  // The last of them lists what the delivery role has recorded.
-  if (ROLES.every((role) => config.roles.includes(role)))
-    await printFirstSteps(io, welcome, { api, key: key.key, shownKey });
+  const isGiven = config.bootstrap.apiKey !== null;
+  printLine(io.stdout, `API key         ${isGiven ? "RELAY_BOOTSTRAP_API_KEY, as set" : key.key}`);
+  if (steps.length > 0) printFirstSteps(io, steps);
 }
 
-async function printFirstSteps(
-  io: CommandIo,
-  { logger }: Pick<Welcome, "logger">,
-  { api, key, shownKey }: Readonly<Record<"api" | "key" | "shownKey", string>>,
-): Promise<void> {
-  let lines: readonly string[];
+/** Lines for a shell; none where they would not work. */
+async function firstStepsOf(
+  { config, key, logger }: Welcome,
+  api: string | null,
+): Promise<readonly string[]> {
+  // The last of them lists what the delivery role has recorded.
+  const hasAll = ROLES.every((role) => config.roles.includes(role));
+  if (key.kind !== "usable" || api === null || config.databaseUrl !== null || !hasAll) return [];
+  const shownKey =
+    config.bootstrap.apiKey === null
+      ? key.key
+      : "${RELAY_BOOTSTRAP_API_KEY:?set it in this shell, too}";
   try {
-    lines = firstCurlLines(api, await findProject(api, key), shownKey);
+    return firstCurlLines(api, await findProject(api, key.key), shownKey);
   } catch (error) {
     // They only help a newcomer: the relay serves without them.
     logger.warn({ err: messageOf(error) }, "relay.first_steps_not_shown");
-    return;
+    return [];
   }
+}
+
+function printFirstSteps(io: CommandIo, lines: readonly string[]): void {
   printLine(io.stdout);
   printLine(
     io.stdout,

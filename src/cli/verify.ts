@@ -13,6 +13,8 @@ export async function verify(io: CommandIo): Promise<void> {
   const now = (): number => clock.now();
   await using sender = openSender(config);
   const ports = makeVerifyPorts(openJwks(sender, clock));
+  if (io.stdin.isTTY === true)
+    printLine(io.stderr, "One JSON request per line (see --help); ends with Ctrl-D.");
   for await (const line of createInterface({
     input: io.stdin,
     crlfDelay: Number.POSITIVE_INFINITY,

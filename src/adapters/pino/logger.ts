@@ -17,6 +17,7 @@ export function makeLogger(options: LoggerOptions): Logger {
         destination: options.destination,
         sync: true,
         ignore: "pid,hostname",
+        singleLine: true,
         translateTime: "SYS:HH:MM:ss.l",
       })
     : options.destination;
