@@ -1,6 +1,5 @@
 // The ingest role alone: uWebSockets.js, inline verification and a log, durable before the answer.
 //   [--log embedded|kafka|none] [--dir DIR] [--brokers host:port,…] [--prefix topics.] [--port 0] [--verbose]
-import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +8,7 @@ import { openKafkaLog } from "../../src/adapters/kafka/kafka-log.ts";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
 import { startIngestServer } from "../../src/adapters/uws/server.ts";
 import { keepCollectorAside } from "../../src/app/garbage-collection.ts";
+import { makeSystemClock } from "../../src/app/system-clock.ts";
 import type { Log } from "../../src/domain/log.ts";
 import type { EndpointConfig } from "../../src/domain/endpoint.ts";
 import { makeIdGenerator } from "../../src/domain/ids.ts";
@@ -29,14 +29,7 @@ const logger = {
   error: console.error,
   child: () => logger,
 };
-const clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  schedule(delayMs: number, callback: () => void) {
-    const timer = setTimeout(callback, delayMs);
-    return () => clearTimeout(timer);
-  },
-};
+const clock = makeSystemClock();
 const newId = makeIdGenerator();
 const endpoints = new Map<string, { kind: "found"; value: EndpointConfig }>();
 for (let index = 0; index < ENDPOINTS; index += 1) {
@@ -94,7 +87,7 @@ const verifier = makeVerifier({
   pool: null,
   jwks: null,
   metrics: { verified: quiet, unavailable: quiet, batchSent: quiet, queued: quiet },
-  clock: makeSystemClock(),
+  clock,
 });
 const ingest = makeIngest(
   {

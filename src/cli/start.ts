@@ -147,8 +147,9 @@ interface Welcome {
 async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
   const { config, relay, key } = welcome;
   const api = relay.apiPort === null ? null : baseUrlOf(config.api.host, relay.apiPort);
+  const ownKey = key.kind === "usable" && config.databaseUrl === null ? key.key : null;
   // First: it asks the API, which logs that, and what is for people stands together.
-  const steps = await firstStepsOf(welcome, api);
+  const steps = api === null || ownKey === null ? [] : await firstStepsOf(welcome, api, ownKey);
   if (api !== null) printLine(io.stdout, `Management API  ${api}  (documentation: ${api}/docs)`);
   if (relay.ingestPort !== null)
     printLine(io.stdout, `Ingest          ${relay.publicIngestUrl}/in/<token>`);
@@ -159,27 +160,27 @@ async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
       io.stdout,
       `API key         the one in ${key.source} is revoked: make another with relay keys create --org ${config.bootstrap.org}`,
     );
-  if (key.kind !== "usable" || api === null || config.databaseUrl !== null) return;
+  if (api === null || ownKey === null) return;
   // Output is often collected as a log: a key that the operator gave is not repeated there.
   const isGiven = config.bootstrap.apiKey !== null;
-  printLine(io.stdout, `API key         ${isGiven ? "RELAY_BOOTSTRAP_API_KEY, as set" : key.key}`);
+  printLine(io.stdout, `API key         ${isGiven ? "RELAY_BOOTSTRAP_API_KEY, as set" : ownKey}`);
   if (steps.length > 0) printFirstSteps(io, steps);
 }
 
 /** Lines for a shell; none where they would not work. */
 async function firstStepsOf(
-  { config, key, logger }: Welcome,
-  api: string | null,
+  { config, logger }: Welcome,
+  api: string,
+  key: string,
 ): Promise<readonly string[]> {
   // The last of them lists what the delivery role has recorded.
-  const hasAll = ROLES.every((role) => config.roles.includes(role));
-  if (key.kind !== "usable" || api === null || config.databaseUrl !== null || !hasAll) return [];
+  if (!ROLES.every((role) => config.roles.includes(role))) return [];
   const shownKey =
     config.bootstrap.apiKey === null
-      ? key.key
+      ? key
       : "${RELAY_BOOTSTRAP_API_KEY:?set it in this shell, too}";
   try {
-    return firstCurlLines(api, await findProject(api, key.key), shownKey);
+    return firstCurlLines(api, await findProject(api, key), shownKey);
   } catch (error) {
     // They only help a newcomer: the relay serves without them.
     logger.warn({ err: messageOf(error) }, "relay.first_steps_not_shown");

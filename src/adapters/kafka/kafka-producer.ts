@@ -222,12 +222,7 @@ export class KafkaProducer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await within(
-      Promise.allSettled([this.#accumulator.drained()]),
-      DRAIN_TIMEOUT_MS,
-      () => {},
-      TIMERS,
-    );
+    await within(this.#accumulator.drained(), DRAIN_TIMEOUT_MS, () => {}, TIMERS);
     this.#accumulator.close();
     await this.#producer.disconnect();
   }
