@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { guardBrokerPool } from "../../src/adapters/kafka/broker-pool-guard.ts";
+import { guardBrokerPool } from "../../src/adapters/kafka/guards/broker-pool-guard.ts";
 
 export interface FakeBroker {
   readonly nodeId: number;

@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import type { CommitRequest } from "../../src/adapters/lmdb/commit-protocol.ts";
+import type { CommitRequest } from "../../src/adapters/lmdb/commit/commit-protocol.ts";
 import { openEnvironment } from "../../src/adapters/lmdb/environment.ts";
 import { decodePlace, seqKey } from "../../src/adapters/lmdb/layout.ts";
-import { SegmentReader } from "../../src/adapters/lmdb/segment-reader.ts";
+import { SegmentReader } from "../../src/adapters/lmdb/segments/segment-reader.ts";
 
 type Commit = Pick<CommitRequest, "id" | "blobs" | "removedBlobs">;
 

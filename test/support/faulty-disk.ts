@@ -1,6 +1,6 @@
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { SEGMENT_BYTES } from "../../src/adapters/lmdb/segment-files.ts";
+import { SEGMENT_BYTES } from "../../src/adapters/lmdb/segments/segment-files.ts";
 import type { SeededRandom } from "../faults/harness/random.ts";
 
 const PAGE_BYTES = 4_096;

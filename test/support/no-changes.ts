@@ -3,6 +3,7 @@ import type { DelayedDestinations } from "../../src/pipeline/delay/recall.ts";
 /** Destinations that nobody changes. */
 export const NO_CHANGES: DelayedDestinations = {
   onChange: () => () => undefined,
+  onGap: () => () => undefined,
   destinationsOf: () => ({ kind: "unavailable" }),
   destination: () => ({ kind: "unavailable" }),
 };

@@ -1,6 +1,6 @@
 import type { Attempt } from "../../src/domain/attempt.ts";
 import { rateWindowMs, tokenReturnMs } from "../../src/domain/rate-limit.ts";
-import { decodeHeld } from "../../src/pipeline/deliver/held-codec.ts";
+import { decodeHeld } from "../../src/pipeline/deliver/held/held-codec.ts";
 import { disturbanceMs, isUndisturbed } from "./sim-plan.ts";
 import { runOf } from "./sim-history.ts";
 import type { History, Story } from "./sim-history.ts";

@@ -104,6 +104,7 @@ export class SimWorld {
   /** False: nobody is told of changes, the sweep has to find them. */
   tellsChanges = true;
   readonly #listeners = new Set<(destinationId: string, endpointId: string) => void>();
+  readonly #gapListeners = new Set<() => void>();
   readonly #options: Partial<DeliveryOptions>;
   readonly #counts = new Map<string, number>();
   readonly #decoded = new Map<number, OutcomeRecord[]>();
@@ -148,6 +149,11 @@ export class SimWorld {
 
   notify(id: string, endpointId = this.destinations.get(id)?.endpointId ?? ""): void {
     for (const listener of this.#listeners) listener(id, endpointId);
+  }
+
+  /** Everybody is told that changes may have been missed, and nothing of them. */
+  tellGap(): void {
+    for (const listener of this.#gapListeners) listener();
   }
 
   behave(id: string, behaviour: Behaviour): void {
@@ -287,6 +293,11 @@ export class SimWorld {
         destination,
         onChange: (listener) =>
           onChange((destinationId, endpointId) => listener({ endpointId, destinationId })),
+        onGap: (listener) => {
+          const heard = (): void => (state.alive ? listener() : undefined);
+          this.#gapListeners.add(heard);
+          return () => void this.#gapListeners.delete(heard);
+        },
       },
     });
     await Promise.all([this.#run(delivery.start()), this.#run(forwarder.start())]);

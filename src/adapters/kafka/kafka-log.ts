@@ -9,7 +9,7 @@ import {
   type NewRecord,
   type Position,
 } from "../../domain/log.ts";
-import { KafkaConsumer } from "./kafka-consumer.ts";
+import { KafkaConsumer } from "./consume/kafka-consumer.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
 import {
   DEFAULT_METADATA_MAX_AGE_MS,
@@ -18,15 +18,15 @@ import {
   type KafkaLogOptions,
 } from "./kafka-options.ts";
 import { OpenSockets } from "./open-sockets.ts";
-import { KafkaProducer } from "./kafka-producer.ts";
-import { guardBroker } from "./broker-guard.ts";
-import { guardBrokerPool } from "./broker-pool-guard.ts";
-import { guardConsumerGroup } from "./consumer-group-guard.ts";
-import { guardConnection } from "./connection-guard.ts";
-import { guardLeaders } from "./leader-guard.ts";
-import { guardEncoder } from "./encoder-guard.ts";
-import { guardRequestQueue } from "./request-queue-guard.ts";
-import { guardStoppedRunner } from "./stopped-runner-guard.ts";
+import { KafkaProducer } from "./produce/kafka-producer.ts";
+import { guardBroker } from "./guards/broker-guard.ts";
+import { guardBrokerPool } from "./guards/broker-pool-guard.ts";
+import { guardConsumerGroup } from "./guards/consumer-group-guard.ts";
+import { guardConnection } from "./guards/connection-guard.ts";
+import { guardLeaders } from "./guards/leader-guard.ts";
+import { guardEncoder } from "./guards/encoder-guard.ts";
+import { guardRequestQueue } from "./guards/request-queue-guard.ts";
+import { guardStoppedRunner } from "./guards/stopped-runner-guard.ts";
 import { ensureTopics, findTopics, largestRecordBytes, missingTopics } from "./topics.ts";
 
 const QUICK = {

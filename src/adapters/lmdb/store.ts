@@ -1,15 +1,15 @@
 import { LRUCache } from "lru-cache";
 import { LogError } from "../../domain/log.ts";
 import { checkLogFile } from "./check-file.ts";
-import { CommitThread } from "./commit-thread.ts";
+import { CommitThread } from "./commit/commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
 import { decodePlace, decodeRows, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
 import type { Row, StreamId } from "./layout.ts";
-import type { PackedCommit } from "./pack-commit.ts";
-import { RecentBlobs } from "./recent-blobs.ts";
-import { SegmentReader } from "./segment-reader.ts";
-import { WaitingCommits } from "./waiting-commits.ts";
+import type { PackedCommit } from "./commit/pack-commit.ts";
+import { RecentBlobs } from "./commit/recent-blobs.ts";
+import { SegmentReader } from "./segments/segment-reader.ts";
+import { WaitingCommits } from "./commit/waiting-commits.ts";
 
 const MAX_OFFSET = 2 ** 48 - 1;
 

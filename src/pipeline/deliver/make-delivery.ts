@@ -1,15 +1,15 @@
 import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
 import { guardedLookup } from "./guarded-lookup.ts";
-import { IntakeBudget } from "./intake-budget.ts";
-import { RECOVERY_TOPICS } from "./log-positions.ts";
-import { PartitionOwner } from "./partition-owner.ts";
-import { SOURCE_TOPICS } from "./partition-positions.ts";
-import type { SourceTopic } from "./partition-positions.ts";
+import { IntakeBudget } from "./bounds/intake-budget.ts";
+import { RECOVERY_TOPICS } from "./partition/log-positions.ts";
+import { PartitionOwner } from "./partition/partition-owner.ts";
+import { SOURCE_TOPICS } from "./partition/partition-positions.ts";
+import type { SourceTopic } from "./partition/partition-positions.ts";
 import { DEFAULT_DELIVERY_OPTIONS } from "./ports.ts";
 import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
-import { Recoveries } from "./recoveries.ts";
-import { REMEMBERED_RUNS, RunLedger } from "./run-ledger.ts";
-import { SendGate } from "./send-gate.ts";
+import { Recoveries } from "./recovery/recoveries.ts";
+import { REMEMBERED_RUNS, RunLedger } from "./recovery/run-ledger.ts";
+import { SendGate } from "./bounds/send-gate.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 import { makeSteadyClock } from "./steady-clock.ts";
 

@@ -1,8 +1,8 @@
 import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
-import type { IntakeBudget } from "./intake-budget.ts";
-import type { Recoveries } from "./recoveries.ts";
-import type { RunLedger } from "./run-ledger.ts";
-import type { SendGate } from "./send-gate.ts";
+import type { IntakeBudget } from "./bounds/intake-budget.ts";
+import type { Recoveries } from "./recovery/recoveries.ts";
+import type { RunLedger } from "./recovery/run-ledger.ts";
+import type { SendGate } from "./bounds/send-gate.ts";
 
 /** What all partitions of a process share. */
 export interface SharedDelivery {

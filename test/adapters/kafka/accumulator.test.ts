@@ -4,7 +4,7 @@ import {
   chunk,
   type AccumulatorOptions,
   type PlacedRecord,
-} from "../../../src/adapters/kafka/accumulator.ts";
+} from "../../../src/adapters/kafka/produce/accumulator.ts";
 import type { Position } from "../../../src/domain/log.ts";
 import { until } from "../../support/undici-receivers.ts";
 

@@ -1,7 +1,7 @@
 import type { Cluster } from "kafkajs";
 import { expect, test } from "vitest";
-import { lookUpOffsets } from "../../../src/adapters/kafka/assignment-offsets.ts";
-import type { GroupSession } from "../../../src/adapters/kafka/group-session.ts";
+import { lookUpOffsets } from "../../../src/adapters/kafka/consume/assignment-offsets.ts";
+import type { GroupSession } from "../../../src/adapters/kafka/consume/group-session.ts";
 
 const topic = "relay.events";
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { isAway } from "../../../src/adapters/kafka/away-brokers.ts";
+import { isAway } from "../../../src/adapters/kafka/guards/away-brokers.ts";
 import { fakeBrokerPool } from "../../support/broker-pool-fake.ts";
 import { closedError, protocolError, unreachableError } from "../../support/group-fake.ts";
 

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { expect, test } from "vitest";
-import { guardBroker } from "../../../src/adapters/kafka/broker-guard.ts";
+import { guardBroker } from "../../../src/adapters/kafka/guards/broker-guard.ts";
 
 interface Asked {
   readonly response: { readonly parse: (data: unknown) => Promise<unknown> };

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { expect, test } from "vitest";
-import { guardBrokerPool } from "../../../src/adapters/kafka/broker-pool-guard.ts";
+import { guardBrokerPool } from "../../../src/adapters/kafka/guards/broker-pool-guard.ts";
 
 const NODES = [
   { nodeId: 1, host: "one", port: 9_092, rack: null },

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import {
   coPartition,
   makeCoPartitionAssigner,
-} from "../../../src/adapters/kafka/co-partition-assigner.ts";
+} from "../../../src/adapters/kafka/consume/co-partition-assigner.ts";
 import { AssignerProtocol } from "../../../src/adapters/kafka/kafkajs.ts";
 
 test("every partition has one owner, the same for all topics, and nobody has more than one above the others", () => {

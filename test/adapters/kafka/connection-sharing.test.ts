@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { guardConnection } from "../../../src/adapters/kafka/connection-guard.ts";
+import { guardConnection } from "../../../src/adapters/kafka/guards/connection-guard.ts";
 import { playBroker, type PlayedBroker } from "../../support/played-broker.ts";
 
 interface Connection {

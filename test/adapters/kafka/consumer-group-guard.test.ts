@@ -3,8 +3,8 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   guardConsumerGroup,
   listenToGroup,
-} from "../../../src/adapters/kafka/consumer-group-guard.ts";
-import { guardStoppedRunner } from "../../../src/adapters/kafka/stopped-runner-guard.ts";
+} from "../../../src/adapters/kafka/guards/consumer-group-guard.ts";
+import { guardStoppedRunner } from "../../../src/adapters/kafka/guards/stopped-runner-guard.ts";
 import {
   closedError,
   GroupFake,

@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { guardEncoder } from "../../../src/adapters/kafka/encoder-guard.ts";
+import { guardEncoder } from "../../../src/adapters/kafka/guards/encoder-guard.ts";
 
 interface Encoder {
   readonly buffer: Buffer;

@@ -1,7 +1,7 @@
 import type { Cluster, Consumer, Kafka } from "kafkajs";
 import { expect, test } from "vitest";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
-import { KafkaConsumer } from "../../../src/adapters/kafka/kafka-consumer.ts";
+import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
 import { quietLogger } from "../../support/stores/kafka-harness.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

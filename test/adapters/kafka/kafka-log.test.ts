@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { KafkaConsumer } from "../../../src/adapters/kafka/kafka-consumer.ts";
+import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
 import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import { TOPICS, type ConsumerOptions, type Log } from "../../../src/domain/log.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { afterEach, expect, test, vi } from "vitest";
-import { guardLeaders } from "../../../src/adapters/kafka/leader-guard.ts";
+import { guardLeaders } from "../../../src/adapters/kafka/guards/leader-guard.ts";
 import { fakeBrokerPool } from "../../support/broker-pool-fake.ts";
 import { unreachableError } from "../../support/group-fake.ts";
 

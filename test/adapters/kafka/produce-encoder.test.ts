@@ -1,13 +1,13 @@
 import { createRequire } from "node:module";
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
-import { guardBroker } from "../../../src/adapters/kafka/broker-guard.ts";
-import { guardEncoder } from "../../../src/adapters/kafka/encoder-guard.ts";
+import { guardBroker } from "../../../src/adapters/kafka/guards/broker-guard.ts";
+import { guardEncoder } from "../../../src/adapters/kafka/guards/encoder-guard.ts";
 import {
   encodedInOnePass,
   ProduceBlocks,
   type ProduceRequest,
-} from "../../../src/adapters/kafka/produce-encoder.ts";
+} from "../../../src/adapters/kafka/produce/produce-encoder.ts";
 
 const load = createRequire(import.meta.url);
 afterEach(() => vi.restoreAllMocks());

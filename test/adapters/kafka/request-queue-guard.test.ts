@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { EventEmitter } from "node:events";
 import { expect, test } from "vitest";
-import { guardRequestQueue } from "../../../src/adapters/kafka/request-queue-guard.ts";
+import { guardRequestQueue } from "../../../src/adapters/kafka/guards/request-queue-guard.ts";
 
 test("regression kafkajs 1751: a request queue with nothing to do keeps no timer running", () => {
   guardRequestQueue();

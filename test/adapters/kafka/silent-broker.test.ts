@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { guardConnection } from "../../../src/adapters/kafka/connection-guard.ts";
+import { guardConnection } from "../../../src/adapters/kafka/guards/connection-guard.ts";
 import { playBroker, type PlayedBroker } from "../../support/played-broker.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { EventEmitter } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { guardStoppedRunner } from "../../../src/adapters/kafka/stopped-runner-guard.ts";
+import { guardStoppedRunner } from "../../../src/adapters/kafka/guards/stopped-runner-guard.ts";
 
 /** Stops a consumer while its set of brokers changes; without the guard this process never ends. */
 guardStoppedRunner();

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { TopicFlow } from "../../../src/adapters/kafka/topic-flow.ts";
+import { TopicFlow } from "../../../src/adapters/kafka/consume/topic-flow.ts";
 import type { LogRecord } from "../../../src/domain/log.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 import { until } from "../../support/undici-receivers.ts";

@@ -1,11 +1,11 @@
 import { EventEmitter } from "node:events";
 import type { Worker } from "node:worker_threads";
 import { expect, it, vi } from "vitest";
-import { CommitThread } from "../../../src/adapters/lmdb/commit-thread.ts";
+import { CommitThread } from "../../../src/adapters/lmdb/commit/commit-thread.ts";
 import type {
   FromCommitThread,
   ToCommitThread,
-} from "../../../src/adapters/lmdb/commit-protocol.ts";
+} from "../../../src/adapters/lmdb/commit/commit-protocol.ts";
 
 /** A thread that does what the test tells it to, in place of a real one, whose death comes when it likes. */
 class ScriptedWorker extends EventEmitter {

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
-import { putRows, removeRowsBelow } from "../../../src/adapters/lmdb/index-entries.ts";
+import { putRows, removeRowsBelow } from "../../../src/adapters/lmdb/commit/index-entries.ts";
 import { decodeRows, encodeRows, rowKey, streamKey } from "../../../src/adapters/lmdb/layout.ts";
 import type { Row, StreamId } from "../../../src/adapters/lmdb/layout.ts";
-import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
+import { packCommit } from "../../../src/adapters/lmdb/commit/pack-commit.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { RecentBlobs } from "../../../src/adapters/lmdb/recent-blobs.ts";
+import { RecentBlobs } from "../../../src/adapters/lmdb/commit/recent-blobs.ts";
 
 const CAPACITY = 100;
 

@@ -12,14 +12,14 @@ import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
 import type { StreamId } from "../../../src/adapters/lmdb/layout.ts";
-import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
-import { SegmentReader } from "../../../src/adapters/lmdb/segment-reader.ts";
-import { Segments } from "../../../src/adapters/lmdb/segments.ts";
-import type { WrittenCommit } from "../../../src/adapters/lmdb/read-segment.ts";
+import { packCommit } from "../../../src/adapters/lmdb/commit/pack-commit.ts";
+import { SegmentReader } from "../../../src/adapters/lmdb/segments/segment-reader.ts";
+import { Segments } from "../../../src/adapters/lmdb/segments/segments.ts";
+import type { WrittenCommit } from "../../../src/adapters/lmdb/segments/read-segment.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
-import { encodeCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
-import type { StoredCommit } from "../../../src/adapters/lmdb/stored-commit.ts";
+import { encodeCommit } from "../../../src/adapters/lmdb/segments/stored-commit.ts";
+import type { StoredCommit } from "../../../src/adapters/lmdb/segments/stored-commit.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 // They write hundreds of megabytes: on a disk that others write to as well, a test may take more than the minute that others have.

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { packCommit } from "../../../src/adapters/lmdb/pack-commit.ts";
+import { packCommit } from "../../../src/adapters/lmdb/commit/pack-commit.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { CircuitBreaker } from "../../../src/pipeline/deliver/circuit-breaker.ts";
+import { CircuitBreaker } from "../../../src/pipeline/deliver/lane/circuit-breaker.ts";
 
 const OPEN_MS = 10_000;
 const options = {

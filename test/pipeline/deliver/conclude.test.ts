@@ -3,7 +3,7 @@ import {
   concludeDead,
   concludeRateLimited,
   concludeTry,
-} from "../../../src/pipeline/deliver/conclude.ts";
+} from "../../../src/pipeline/deliver/try/conclude.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DeferralSpread } from "../../../src/pipeline/deliver/deferral-spread.ts";
+import { DeferralSpread } from "../../../src/pipeline/deliver/lane/deferral-spread.ts";
 
 test("a backlog gets slots at the lane's pace, at least ten a second", () => {
   const spread = new DeferralSpread();

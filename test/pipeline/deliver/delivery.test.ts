@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import type { NewRecord, Urgency } from "../../../src/domain/log.ts";
-import { PartitionLanes } from "../../../src/pipeline/deliver/partition-lanes.ts";
+import { PartitionLanes } from "../../../src/pipeline/deliver/partition/partition-lanes.ts";
 import { decodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { answer, FAIL, HANG, OK, QUICK_BREAKER, SimWorld } from "../../support/sim-world.ts";

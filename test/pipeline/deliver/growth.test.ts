@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { LogPositions } from "../../../src/pipeline/deliver/log-positions.ts";
+import { LogPositions } from "../../../src/pipeline/deliver/partition/log-positions.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
-import { HeldIndex } from "../../../src/pipeline/deliver/held-index.ts";
-import { HeldTasks } from "../../../src/pipeline/deliver/held-tasks.ts";
+import { HeldIndex } from "../../../src/pipeline/deliver/held/held-index.ts";
+import { HeldTasks } from "../../../src/pipeline/deliver/held/held-tasks.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 
 import { makeSilentLogger } from "../../support/silent-logger.ts";

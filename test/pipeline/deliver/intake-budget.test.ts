@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { IntakeBudget } from "../../../src/pipeline/deliver/intake-budget.ts";
+import { IntakeBudget } from "../../../src/pipeline/deliver/bounds/intake-budget.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
 /** Records of ten bytes, so small that each counts as a whole. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { LaneHealth } from "../../../src/pipeline/deliver/lane-health.ts";
+import { LaneHealth } from "../../../src/pipeline/deliver/lane/lane-health.ts";
 import { DEFAULT_DELIVERY_OPTIONS } from "../../../src/pipeline/deliver/ports.ts";
 
 const HOUR_MS = 3_600_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { LanePace } from "../../../src/pipeline/deliver/lane-pace.ts";
+import { LanePace } from "../../../src/pipeline/deliver/lane/lane-pace.ts";
 
 const answer = (latencyMs: number) => ({ latencyMs, isSuccess: true });
 const timeout = { latencyMs: 15_000, isSuccess: false };

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
-import { LaneRateLimit } from "../../../src/pipeline/deliver/lane-rate-limit.ts";
-import type { LimitsHost } from "../../../src/pipeline/deliver/lane-rate-limit.ts";
-import type { LimitRecord } from "../../../src/pipeline/deliver/limits-codec.ts";
+import { LaneRateLimit } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
+import type { LimitsHost } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
+import type { LimitRecord } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
 
 const MAX_WAIT_MS = 2_000;
 const PUT_OFF = 400_000;

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
-import { BytesInFlight } from "../../../src/pipeline/deliver/bytes-in-flight.ts";
-import type { Lane } from "../../../src/pipeline/deliver/lane.ts";
-import type { GateLane } from "../../../src/pipeline/deliver/send-gate.ts";
+import { BytesInFlight } from "../../../src/pipeline/deliver/bounds/bytes-in-flight.ts";
+import type { Lane } from "../../../src/pipeline/deliver/lane/lane.ts";
+import type { GateLane } from "../../../src/pipeline/deliver/bounds/send-gate.ts";
 import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { answer, HANG, OK, SimWorld } from "../../support/sim-world.ts";

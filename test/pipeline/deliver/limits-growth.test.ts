@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { KnownLimits, limitKey } from "../../../src/pipeline/deliver/known-limits.ts";
-import { encodeLimit } from "../../../src/pipeline/deliver/limits-codec.ts";
-import type { LimitRecord } from "../../../src/pipeline/deliver/limits-codec.ts";
+import { KnownLimits, limitKey } from "../../../src/pipeline/deliver/limits/known-limits.ts";
+import { encodeLimit } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
+import type { LimitRecord } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { LiveTries } from "../../../src/pipeline/deliver/live-tries.ts";
+import { LiveTries } from "../../../src/pipeline/deliver/partition/live-tries.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { LogRecord, OwnedPartition, Topic } from "../../../src/domain/log.ts";
-import { PartitionPositions } from "../../../src/pipeline/deliver/partition-positions.ts";
+import { PartitionPositions } from "../../../src/pipeline/deliver/partition/partition-positions.ts";
 
 /** The last owner committed five events and forty ends; ten events are in the log, and no tasks. */
 const partition = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RunLedger } from "../../../src/pipeline/deliver/run-ledger.ts";
+import { RunLedger } from "../../../src/pipeline/deliver/recovery/run-ledger.ts";
 
 const first = { tryNumber: 1, deferrals: 0 };
 const again = { tryNumber: 1, deferrals: 2 };

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { forwardedHeaders } from "../../../src/pipeline/deliver/forwarded-headers.ts";
-import { activeSecrets, makeSignedRequest } from "../../../src/pipeline/deliver/signed-request.ts";
+import { forwardedHeaders } from "../../../src/pipeline/deliver/try/forwarded-headers.ts";
+import {
+  activeSecrets,
+  makeSignedRequest,
+} from "../../../src/pipeline/deliver/try/signed-request.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { signDelivery } from "../../../src/signing/standard-webhooks.ts";
 import { SimWorld } from "../../support/sim-world.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { decodeClaim, encodeClaim } from "../../../src/pipeline/deliver/claim.ts";
-import { concludeTry } from "../../../src/pipeline/deliver/conclude.ts";
+import { decodeClaim, encodeClaim } from "../../../src/pipeline/deliver/recovery/claim.ts";
+import { concludeTry } from "../../../src/pipeline/deliver/try/conclude.ts";
 import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
 import { encodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
 import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";

@@ -1,0 +1,280 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Batch, Consumer, EachBatchPayload } from "kafkajs";
+import { LogError, type ConsumerOptions, type Topic } from "../../../domain/log.ts";
+import { TIMERS } from "../../../domain/clock.ts";
+import { within } from "../../../domain/within.ts";
+import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
+import type { GroupSession } from "./group-session.ts";
+import { KafkaPartition } from "./kafka-partition.ts";
+import { offsetAt, toRecord } from "./partition-reader.ts";
+import { slotOf } from "../slot-of.ts";
+import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
+
+export interface GroupAssignmentSettings {
+  readonly consumer: Consumer;
+  readonly session: GroupSession;
+  /** By their names at the brokers. */
+  readonly topics: ReadonlyMap<string, Topic>;
+  readonly topicName: (topic: Topic) => string;
+  /** Looks the partition count up until it is at least so high. Never rejects. */
+  readonly learnPartitions: (atLeast: number) => Promise<void>;
+}
+
+/** Partitions by topic, as brokers name it. */
+type Partitions = Readonly<Record<string, readonly number[]>>;
+
+/** The owners' last commits take no longer, or are of no use. */
+export const REVOKE_TIMEOUT_MS = 5_000;
+const RETRY_MS = 1_000;
+
+/** The partitions that the group has given to this member: opened, fed with records, and given up. */
+export class GroupAssignment {
+  readonly #settings: GroupAssignmentSettings;
+  readonly #options: ConsumerOptions;
+  readonly #flowing: ReadonlySet<Topic>;
+  #assigned: Partitions = {};
+  #owned = new Map<number, KafkaPartition>();
+  #revoking: Promise<void> = Promise.resolve();
+  /** Counts revocations: what began before the last one is of no use. */
+  #epoch = 0;
+  #ended = false;
+
+  constructor(settings: GroupAssignmentSettings, options: ConsumerOptions) {
+    this.#settings = settings;
+    this.#options = options;
+    this.#flowing = new Set(options.topics);
+  }
+
+  /** Numbers of those that are owned at this moment. */
+  get owned(): readonly number[] {
+    return [...this.#owned.values()]
+      .filter((partition) => partition.owned())
+      .map(({ partition }) => partition);
+  }
+
+  /** In place of what was assigned before. */
+  assign(assigned: Partitions): void {
+    this.#assigned = assigned;
+    // Whoever owns still, or is about to, is of an assignment that this one replaces.
+    const revoked = this.revoke();
+    const topics = Object.entries(assigned).map(([topic, partitions]) => ({ topic, partitions }));
+    if (topics.length === 0) return;
+    this.#settings.consumer.pause(
+      topics.map(({ topic, partitions }) => ({ topic, partitions: [...partitions] })),
+    );
+    this.#open(topics, revoked).catch((error: unknown) => this.#options.onError(error as Error));
+  }
+
+  /** Ends ownership of everything; resolves when the owners have made their last commits, or after 5 s. */
+  revoke(): Promise<void> {
+    this.#epoch += 1;
+    const revoked = [...this.#owned.values()];
+    if (revoked.length === 0) return this.#revoking;
+    this.#owned = new Map();
+    for (const partition of revoked) partition.revoke();
+    this.#revoking = this.#lastCommits(revoked);
+    return this.#revoking;
+  }
+
+  /** As `revoke`, and what is assigned from here on is not opened. */
+  end(): Promise<void> {
+    this.#ended = true;
+    return this.revoke();
+  }
+
+  /** Records that were fetched. Those that their owner does not wait for are fetched again. */
+  receive(payload: EachBatchPayload): void {
+    const { batch } = payload;
+    const topic = this.#settings.topics.get(batch.topic);
+    const flow = this.#flowOf(topic, batch.partition);
+    if (topic === undefined || flow === undefined) return;
+    // A fetch that was under way while the group was joined again must not slip into the new generation.
+    const fetchedFrom = Number((batch as Batch & { readonly fetchedOffset: string }).fetchedOffset);
+    if (fetchedFrom !== flow.expectedOffset) {
+      void this.#realign(topic, batch.partition, flow);
+      return;
+    }
+    const next = Number(batch.lastOffset()) + 1;
+    const address = { topic, partition: batch.partition };
+    flow.push(
+      batch.messages.map((message) => toRecord(address, message)),
+      next,
+    );
+    payload.resolveOffset(batch.lastOffset());
+  }
+
+  /** The log begins behind where its owner is, since retention has passed it, or ends before. */
+  async outOfRange(name: string, partition: number): Promise<void> {
+    const topic = this.#settings.topics.get(name);
+    const flow = this.#flowOf(topic, partition);
+    if (topic === undefined || flow === undefined) return;
+    try {
+      const end = await offsetAt(
+        this.#settings.session.cluster,
+        { topic, name, partition },
+        "latest",
+      );
+      if (this.#flowOf(topic, partition) !== flow) return;
+      if (end >= flow.expectedOffset) return await this.#realign(topic, partition, flow);
+      this.#options.onError(
+        new LogError(
+          "log_unavailable",
+          `${slotOf(name, partition)} ends at ${end}, and was read up to ${flow.expectedOffset}: records were lost with a broker's disk, or by the election of a replica that did not have them. Going on from its end`,
+        ),
+      );
+      // Owners learn where to begin when they are assigned.
+      this.assign(this.#assigned);
+    } catch (error) {
+      this.#options.onError(error as Error);
+    }
+  }
+
+  /** Looks up what was committed, tells the owner, and lets the records flow. Repeated until done or the generation is over. */
+  async #open(
+    topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
+    revoked: Promise<void>,
+  ): Promise<void> {
+    const epoch = this.#epoch;
+    const isCurrent = () => !this.#ended && epoch === this.#epoch;
+    await revoked;
+    const numbers = [...new Set(topics.flatMap(({ partitions }) => partitions))];
+    // Whose home a partition is follows from their number: an owner that is behind would serve what is another's by now.
+    await this.#settings.learnPartitions(Math.max(...numbers) + 1);
+    const limits = limitsOf(numbers.length * this.#flowing.size, this.#options.maxBatchBytes);
+    for (let waiting = numbers; waiting.length > 0;) {
+      const wanted = topics.map(({ topic, partitions }) => ({
+        topic,
+        partitions: partitions.filter((partition) => waiting.includes(partition)),
+      }));
+      const offsets = await this.#retry(isCurrent, () =>
+        lookUpOffsets(this.#settings.session, wanted),
+      );
+      if (offsets === null || !isCurrent()) return;
+      const unknown = wanted.flatMap(({ topic, partitions }) =>
+        partitions
+          .filter((partition) => !offsets.isKnown(topic, partition))
+          .map((partition) => ({ name: slotOf(topic, partition), partition })),
+      );
+      const without = new Set(unknown.map(({ partition }) => partition));
+      for (const number of waiting)
+        if (!without.has(number)) this.#openPartition(number, limits, offsets);
+      waiting = waiting.filter((number) => without.has(number));
+      if (waiting.length === 0) return;
+      const names = unknown.map(({ name }) => name).join(", ");
+      this.#options.onError(
+        new LogError(
+          "log_unavailable",
+          `no leader that can be reached for ${names}: not read until there is one, and what goes with them neither`,
+        ),
+      );
+      await this.#lookAgain(isCurrent);
+    }
+  }
+
+  #openPartition(number: number, limits: TopicFlowLimits, offsets: AssignmentOffsets): void {
+    const entries = new Map(
+      [...this.#settings.topics].flatMap(([name, topic]) => {
+        const entry = offsets.committed(name, number);
+        return entry === null ? [] : [[topic, entry] as const];
+      }),
+    );
+    const { session, topicName } = this.#settings;
+    const partition = new KafkaPartition(number, session, topicName, entries);
+    this.#owned.set(number, partition);
+    this.#startPartition(partition, limits, offsets).catch((error: unknown) =>
+      this.#options.onError(error as Error),
+    );
+  }
+
+  async #startPartition(
+    partition: KafkaPartition,
+    limits: TopicFlowLimits,
+    offsets: AssignmentOffsets,
+  ): Promise<void> {
+    const isCurrent = () => this.#owned.get(partition.partition) === partition;
+    for (const topic of this.#flowing) {
+      const name = this.#settings.topicName(topic);
+      const target = [{ topic: name, partitions: [partition.partition] }];
+      const { consumer } = this.#settings;
+      const start = offsets.start(name, partition.partition);
+      const flow: TopicFlow = new TopicFlow(start, limits, {
+        handOver: (records) => this.#options.onRecords(partition, topic, records),
+        setFetching: (on) => {
+          if (!isCurrent()) return;
+          if (on) consumer.resume(target);
+          else consumer.pause(target);
+        },
+        seekBack: () => {
+          if (isCurrent()) this.#seek(topic, partition.partition, flow.expectedOffset);
+        },
+        onError: (error) => this.#options.onError(error),
+      });
+      partition.flows.set(topic, flow);
+    }
+    const assigned = await this.#retry(isCurrent, async () => {
+      await this.#options.onAssigned(partition);
+      return true;
+    });
+    if (assigned === null || !isCurrent()) return;
+    for (const [topic, flow] of partition.flows) {
+      this.#seek(topic, partition.partition, flow.expectedOffset);
+      flow.start();
+    }
+  }
+
+  async #realign(topic: Topic, partition: number, flow: TopicFlow): Promise<void> {
+    const address = { topic, name: this.#settings.topicName(topic), partition };
+    try {
+      flow.moveTo(await offsetAt(this.#settings.session.cluster, address, "earliest"));
+      if (this.#flowOf(topic, partition) === flow)
+        this.#seek(topic, partition, flow.expectedOffset);
+    } catch (error) {
+      this.#options.onError(error as Error);
+    }
+  }
+
+  /** Undefined while nobody owns it, or its records are not asked for. */
+  #flowOf(topic: Topic | undefined, partition: number): TopicFlow | undefined {
+    return topic && this.#owned.get(partition)?.flows.get(topic);
+  }
+
+  #seek(topic: Topic, partition: number, offset: number): void {
+    this.#settings.consumer.seek({
+      topic: this.#settings.topicName(topic),
+      partition,
+      offset: String(offset),
+    });
+  }
+
+  async #lastCommits(revoked: readonly KafkaPartition[]): Promise<void> {
+    const commits = revoked.map(async (partition) => {
+      try {
+        await this.#options.onRevoked(partition);
+      } catch (error) {
+        this.#options.onError(error as Error);
+      }
+    });
+    await within(Promise.allSettled(commits), REVOKE_TIMEOUT_MS, () => {}, TIMERS);
+    for (const partition of revoked) partition.close();
+  }
+
+  /** Null when it is of no use any more. */
+  async #retry<T>(isCurrent: () => boolean, work: () => Promise<T>): Promise<T | null> {
+    while (isCurrent()) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!isCurrent()) return null;
+        this.#options.onError(error as Error);
+        await this.#lookAgain(isCurrent);
+      }
+    }
+    return null;
+  }
+
+  /** A leader that has moved would be asked at its old place until the metadata is thirty seconds old. */
+  async #lookAgain(isCurrent: () => boolean): Promise<void> {
+    await sleep(RETRY_MS, undefined, { ref: false });
+    if (isCurrent()) await this.#settings.session.cluster.refreshMetadata().catch(() => undefined);
+  }
+}

@@ -1,0 +1,253 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Broker, Cluster, TopicOffsets } from "kafkajs";
+import { TIMERS } from "../../../domain/clock.ts";
+import { LogError, type Committed } from "../../../domain/log.ts";
+import { within } from "../../../domain/within.ts";
+import { slotOf } from "../slot-of.ts";
+
+interface JoinRequest {
+  readonly groupId: string;
+}
+interface JoinResponse {
+  readonly generationId: number;
+  readonly memberId: string;
+}
+/** What the group coordinator is asked; the client's own typings leave the group calls out. */
+interface Coordinator extends Broker {
+  joinGroup(request: JoinRequest): Promise<JoinResponse>;
+  syncGroup(request: JoinRequest): Promise<unknown>;
+  heartbeat(request: JoinRequest): Promise<unknown>;
+  leaveGroup(request: JoinRequest): Promise<unknown>;
+}
+
+/** What the coordinator is told of one partition. */
+interface WireCommit {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly metadata: string;
+}
+
+export interface GroupSessionOptions {
+  readonly groupId: string;
+  readonly sessionTimeoutMs: number;
+  readonly monotonic: () => number;
+  /** Called before the group is joined again or left: old ownership must have ended when it resolves. */
+  readonly beforeJoin: () => Promise<void>;
+}
+
+/** The generation is over: somebody else may own the partitions, or nobody. */
+const FENCED: ReadonlySet<unknown> = new Set([
+  "ILLEGAL_GENERATION",
+  "UNKNOWN_MEMBER_ID",
+  "REBALANCE_IN_PROGRESS",
+  "FENCED_INSTANCE_ID",
+]);
+/** The coordinator is another by now, or its broker is gone. */
+const MOVED: ReadonlySet<unknown> = new Set([
+  "KafkaJSConnectionError",
+  "KafkaJSConnectionClosedError",
+  "NOT_COORDINATOR_FOR_GROUP",
+  "GROUP_COORDINATOR_NOT_AVAILABLE",
+]);
+const COMMIT_TRIES = 5;
+const COMMIT_RETRY_MS = 200;
+/** Who commits tries again, or is about to end: brokers that are gone are asked for a minute and more. */
+const COMMIT_TIMEOUT_MS = 3_000;
+
+/**
+ * Membership of the group, seen from the wire. kafkajs joins again without waiting for anybody and tells neither the
+ * generation nor when a heartbeat left, so both are read where the coordinator is called:
+ *
+ *   joinGroup ── waits for beforeJoin ──▶ generation     heartbeat, syncGroup ──▶ session lives until sent + timeout
+ *
+ * The broker counts the timeout from when it handles the heartbeat, hence later than it was sent: this side always
+ * sees the session end first, whatever froze in between.
+ */
+export class GroupSession {
+  readonly #options: GroupSessionOptions;
+  readonly #facades = new WeakMap<Broker, Broker>();
+  #cluster: Cluster | null = null;
+  #memberId = "";
+  #generation = -1;
+  #renewedMs = Number.NEGATIVE_INFINITY;
+  #queued: { entries: WireCommit[]; generation: number; done: Promise<void> } | null = null;
+  #flushing: Promise<void> = Promise.resolve();
+
+  constructor(options: GroupSessionOptions) {
+    this.#options = options;
+  }
+
+  /** The consumer's own view of the cluster. @throws {LogError} before the consumer was made */
+  get cluster(): Cluster {
+    if (this.#cluster === null) throw new LogError("log_unavailable", "not connected to the log");
+    return this.#cluster;
+  }
+
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /** False from the moment the broker may have given our partitions to another member. */
+  isAlive(): boolean {
+    const { monotonic, sessionTimeoutMs } = this.#options;
+    return monotonic() - this.#renewedMs < sessionTimeoutMs;
+  }
+
+  /** Hooks into the cluster that the consumer talks through. */
+  attach(cluster: Cluster): void {
+    this.#cluster = cluster;
+    const find = cluster.findGroupCoordinator.bind(cluster);
+    const findAnew = async () => (await find({ groupId: this.#options.groupId })) as Coordinator;
+    cluster.findGroupCoordinator = async (group) => this.#facade(await find(group), findAnew);
+  }
+
+  /** Ends the session at once: it was left, or the consumer crashed. */
+  end(): void {
+    this.#renewedMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Committed offset and metadata of each partition; null where nothing is. */
+  async committed(
+    topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
+  ): Promise<(topic: string, partition: number) => Committed | null> {
+    const { groupId } = this.#options;
+    const coordinator = await this.cluster.findGroupCoordinator({ groupId });
+    const { responses } = await coordinator.offsetFetch({
+      groupId,
+      topics: topics.map(({ topic, partitions }) => ({
+        topic,
+        partitions: partitions.map((partition) => ({ partition, offset: "0" })),
+      })),
+    });
+    const found = new Map<string, Committed>();
+    for (const { topic, partitions } of responses as readonly TopicOffsets[]) {
+      for (const entry of partitions as readonly {
+        partition: number;
+        offset: string;
+        metadata?: string | null;
+      }[])
+        if (Number(entry.offset) >= 0)
+          found.set(slotOf(topic, entry.partition), {
+            offset: Number(entry.offset),
+            metadata: entry.metadata ?? "",
+          });
+    }
+    return (topic, partition) => found.get(slotOf(topic, partition)) ?? null;
+  }
+
+  /**
+   * Commits for one generation; those made close together share a request. Fenced ones are ignored.
+   * @throws {LogError} also when it is not known to be done in time: it may still be, but never after a later one
+   */
+  async commit(entries: readonly WireCommit[], generation: number): Promise<void> {
+    const written = this.#enqueue(entries, generation);
+    await within(written, COMMIT_TIMEOUT_MS, refuseLate, TIMERS);
+  }
+
+  #enqueue(entries: readonly WireCommit[], generation: number): Promise<void> {
+    if (this.#queued !== null && this.#queued.generation === generation) {
+      this.#queued.entries.push(...entries);
+      return this.#queued.done;
+    }
+    const batch = { entries: [...entries], generation, done: Promise.resolve() };
+    this.#queued = batch;
+    batch.done = this.#flushing.then(() => {
+      if (this.#queued === batch) this.#queued = null;
+      return this.#write(batch.entries, generation);
+    });
+    this.#flushing = batch.done.catch(() => undefined);
+    return batch.done;
+  }
+
+  async #write(entries: readonly WireCommit[], generation: number): Promise<void> {
+    const { groupId } = this.#options;
+    const byTopic = new Map<string, Map<number, WireCommit>>();
+    for (const entry of entries) {
+      const partitions = byTopic.get(entry.topic) ?? new Map<number, WireCommit>();
+      byTopic.set(entry.topic, partitions.set(entry.partition, entry));
+    }
+    const topics = [...byTopic].map(([topic, partitions]) => ({
+      topic,
+      partitions: [...partitions.values()].map(({ partition, offset, metadata }) => ({
+        partition,
+        offset: String(offset),
+        metadata,
+      })),
+    }));
+    for (let attempt = 1; ; attempt += 1) {
+      if (generation !== this.#generation) return;
+      try {
+        const coordinator = await this.cluster.findGroupCoordinator({ groupId });
+        await coordinator.offsetCommit({
+          groupId,
+          memberId: this.#memberId,
+          groupGenerationId: generation,
+          retentionTime: -1,
+          topics,
+        });
+        return;
+      } catch (error) {
+        if (FENCED.has((error as { type?: unknown }).type)) return;
+        if (attempt >= COMMIT_TRIES)
+          throw new LogError("log_unavailable", "offsets could not be committed", { cause: error });
+        await sleep(COMMIT_RETRY_MS * attempt);
+      }
+    }
+  }
+
+  #facade(broker: Broker, findAnew: () => Promise<Coordinator>): Broker {
+    const known = this.#facades.get(broker);
+    if (known !== undefined) return known;
+    const coordinator = broker as Coordinator;
+    // kafkajs looks the coordinator up to join only: it would ask a broker that is gone until it gives up, and the session is over.
+    let current = coordinator;
+    const renewing = async <T>(call: () => Promise<T>): Promise<T> => {
+      const sentMs = this.#options.monotonic();
+      const result = await call();
+      this.#renewedMs = Math.max(this.#renewedMs, sentMs);
+      return result;
+    };
+    const facade = Object.assign(Object.create(coordinator) as Coordinator, {
+      joinGroup: async (request: JoinRequest) => {
+        await this.#options.beforeJoin();
+        current = coordinator;
+        const response = await renewing(() => coordinator.joinGroup(request));
+        this.#memberId = response.memberId;
+        this.#generation = response.generationId;
+        return response;
+      },
+      syncGroup: (request: JoinRequest) => renewing(() => coordinator.syncGroup(request)),
+      heartbeat: async (request: JoinRequest) => {
+        try {
+          return await renewing(() => current.heartbeat(request)).catch(async (error: unknown) => {
+            if (!isMoved(error)) throw error;
+            current = await findAnew();
+            return renewing(() => current.heartbeat(request));
+          });
+        } catch (error) {
+          // While the group rebalances we are still a member; for the rest it has forgotten us.
+          const { type } = error as { type?: unknown };
+          if (FENCED.has(type) && type !== "REBALANCE_IN_PROGRESS") this.end();
+          throw error;
+        }
+      },
+      leaveGroup: async (request: JoinRequest) => {
+        await this.#options.beforeJoin();
+        this.end();
+        return current.leaveGroup(request);
+      },
+    });
+    this.#facades.set(broker, facade);
+    return facade;
+  }
+}
+
+function isMoved(error: unknown): boolean {
+  const { name, type } = error as { name?: unknown; type?: unknown };
+  return MOVED.has(name) || MOVED.has(type);
+}
+
+function refuseLate(): never {
+  throw new LogError("log_unavailable", "offsets could not be committed in time");
+}

@@ -1,0 +1,151 @@
+import type { Consumer, Kafka } from "kafkajs";
+import {
+  LogError,
+  type ConsumerOptions,
+  type LogConsumer,
+  type Topic,
+} from "../../../domain/log.ts";
+import type { Logger } from "../../../domain/logger.ts";
+import { TIMERS } from "../../../domain/clock.ts";
+import { within } from "../../../domain/within.ts";
+import { makeCoPartitionAssigner } from "./co-partition-assigner.ts";
+import { consumerConfig } from "./consumer-config.ts";
+import { listenToGroup } from "../guards/consumer-group-guard.ts";
+import { GroupAssignment, REVOKE_TIMEOUT_MS } from "./group-assignment.ts";
+import { groupLag } from "./group-lag.ts";
+import { GroupSession } from "./group-session.ts";
+
+export interface KafkaConsumerSettings {
+  readonly kafka: Kafka;
+  readonly logger: Logger;
+  /** The group's name at the brokers. */
+  readonly groupId: string;
+  readonly topicName: (topic: Topic) => string;
+  readonly sessionTimeoutMs: number;
+  readonly metadataMaxAgeMs: number;
+  readonly monotonic: () => number;
+  /** Looks the partition count up until it is at least so high. Never rejects. */
+  readonly learnPartitions: (atLeast: number) => Promise<void>;
+  /** Called when it has ended: whoever keeps it may let it go. */
+  readonly onDisposed: () => void;
+}
+
+const RESTART_MS = 1_000;
+/** Brokers that are well take milliseconds for it; those that are gone, or answer nothing, would be asked for half a minute. */
+const LEAVE_TIMEOUT_MS = 3_000;
+
+/** `consume` of the log port on a kafkajs consumer group. */
+export class KafkaConsumer implements LogConsumer {
+  readonly #settings: KafkaConsumerSettings;
+  readonly #options: ConsumerOptions;
+  readonly #session: GroupSession;
+  readonly #consumer: Consumer;
+  readonly #topics: ReadonlyMap<string, Topic>;
+  readonly #assignment: GroupAssignment;
+  #restart: NodeJS.Timeout | null = null;
+  #starting: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(settings: KafkaConsumerSettings, options: ConsumerOptions) {
+    this.#settings = settings;
+    this.#options = options;
+    const topics = [...new Set([...options.topics, ...(options.sideTopics ?? [])])];
+    this.#topics = new Map(topics.map((topic) => [settings.topicName(topic), topic]));
+    this.#session = new GroupSession({
+      groupId: settings.groupId,
+      sessionTimeoutMs: settings.sessionTimeoutMs,
+      monotonic: settings.monotonic,
+      beforeJoin: () => this.#assignment.revoke(),
+    });
+    this.#consumer = settings.kafka.consumer({
+      ...consumerConfig(settings),
+      rebalanceTimeout: Math.max(settings.sessionTimeoutMs, REVOKE_TIMEOUT_MS * 2),
+      partitionAssigners: [
+        ({ cluster }) => {
+          this.#session.attach(cluster);
+          listenToGroup(cluster, {
+            unreachable: (error) => options.onError(error),
+            outOfRange: (name, partition) => this.#assignment.outOfRange(name, partition),
+          });
+          return makeCoPartitionAssigner((topic) =>
+            cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId),
+          );
+        },
+      ],
+    });
+    this.#assignment = new GroupAssignment(
+      { ...settings, consumer: this.#consumer, session: this.#session, topics: this.#topics },
+      options,
+    );
+    const { GROUP_JOIN, REBALANCING, CRASH } = this.#consumer.events;
+    this.#consumer.on(REBALANCING, () => void this.#assignment.revoke());
+    this.#consumer.on(GROUP_JOIN, ({ payload }) =>
+      this.#assignment.assign(payload.memberAssignment),
+    );
+    this.#consumer.on(CRASH, ({ payload }) => this.#crashed(payload.error));
+  }
+
+  /** Joins the group. @throws {LogError} when the brokers cannot be reached, or it is closed meanwhile */
+  start(): Promise<void> {
+    const starting = this.#join();
+    this.#starting = starting.catch(() => undefined);
+    return starting;
+  }
+
+  async #join(): Promise<void> {
+    try {
+      await this.#consumer.connect();
+      await this.#consumer.subscribe({ topics: [...this.#topics.keys()], fromBeginning: true });
+      await this.#run();
+    } catch (error) {
+      await this.#consumer.disconnect().catch(() => undefined);
+      throw new LogError("log_unavailable", "the consumer group cannot be joined", {
+        cause: error,
+      });
+    }
+    if (!this.#closed) return;
+    // What was joined just now would stay in the group.
+    await this.#consumer.disconnect().catch(() => undefined);
+    throw new LogError("log_closed", "the log is closed");
+  }
+
+  lag(): Promise<ReadonlyMap<Topic, number>> {
+    return groupLag(
+      this.#session,
+      this.#options.topics.map((topic) => [topic, this.#settings.topicName(topic)]),
+      this.#assignment.owned,
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (this.#restart !== null) clearTimeout(this.#restart);
+    await this.#assignment.end();
+    const left = Promise.allSettled([this.#consumer.disconnect(), this.#starting]);
+    await within(left, LEAVE_TIMEOUT_MS, () => {}, TIMERS);
+    this.#session.end();
+    this.#settings.onDisposed();
+  }
+
+  #run(): Promise<void> {
+    return this.#consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: 4,
+      eachBatch: async (payload) => this.#assignment.receive(payload),
+    });
+  }
+
+  #crashed(error: Error): void {
+    void this.#assignment.revoke();
+    if (this.#closed) return;
+    this.#options.onError(error);
+    if (this.#restart !== null) return;
+    this.#restart = setTimeout(() => {
+      this.#restart = null;
+      this.start().catch((cause: Error) => this.#crashed(cause));
+    }, RESTART_MS);
+    this.#restart.unref();
+  }
+}

@@ -1,0 +1,89 @@
+import type {
+  CommitEntry,
+  Committed,
+  LogRecord,
+  OwnedPartition,
+  Topic,
+} from "../../../domain/log.ts";
+import type { GroupSession } from "./group-session.ts";
+import { offsetAt, readPartition, type PartitionAddress } from "./partition-reader.ts";
+import type { TopicFlow } from "./topic-flow.ts";
+
+/** One partition number in one generation of the group. */
+export class KafkaPartition implements OwnedPartition {
+  readonly partition: number;
+  readonly flows = new Map<Topic, TopicFlow>();
+  readonly #session: GroupSession;
+  readonly #generation: number;
+  readonly #topicName: (topic: Topic) => string;
+  readonly #committed: ReadonlyMap<Topic, Committed>;
+  #revoked = false;
+  #closed = false;
+
+  constructor(
+    partition: number,
+    session: GroupSession,
+    topicName: (topic: Topic) => string,
+    committed: ReadonlyMap<Topic, Committed>,
+  ) {
+    this.partition = partition;
+    this.#session = session;
+    this.#generation = session.generation;
+    this.#topicName = topicName;
+    this.#committed = committed;
+  }
+
+  owned(): boolean {
+    return !this.#revoked && this.exclusive();
+  }
+
+  exclusive(): boolean {
+    const { generation } = this.#session;
+    return !this.#closed && this.#generation === generation && this.#session.isAlive();
+  }
+
+  committed(topic: Topic): Committed | null {
+    return this.#committed.get(topic) ?? null;
+  }
+
+  endOffset(topic: Topic): Promise<number> {
+    return offsetAt(this.#session.cluster, this.#address(topic), "latest");
+  }
+
+  read(topic: Topic, fromOffset: number): AsyncIterable<readonly LogRecord[]> {
+    return readPartition(this.#session.cluster, this.#address(topic), fromOffset);
+  }
+
+  async commit(entries: readonly CommitEntry[]): Promise<void> {
+    if (this.#closed || entries.length === 0) return;
+    await this.#session.commit(
+      entries.map(({ topic, offset, metadata }) => ({
+        topic: this.#topicName(topic),
+        partition: this.partition,
+        offset,
+        metadata: metadata ?? "",
+      })),
+      this.#generation,
+    );
+  }
+
+  /** No new work from here on; commits are still possible. */
+  revoke(): void {
+    this.#revoked = true;
+    for (const flow of this.flows.values()) flow.end();
+  }
+
+  /** Nothing more at all. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  #address(topic: Topic): PartitionAddress {
+    return {
+      topic,
+      name: this.#topicName(topic),
+      partition: this.partition,
+      isClosed: () => this.#closed,
+    };
+  }
+}

@@ -1,0 +1,165 @@
+import type { Socket } from "node:net";
+import { classToGuard } from "./guard-class.ts";
+import { KafkaJSConnectionError } from "../kafkajs.ts";
+import { markHandedOver } from "../produce/handed-over.ts";
+import { isAnswerForEach, type ProduceAnswer } from "../produce/produce-answers.ts";
+import {
+  encodedInOnePass,
+  ProduceBlocks,
+  type ProduceRequest,
+} from "../produce/produce-encoder.ts";
+
+interface PartitionMetadata {
+  readonly partitionErrorCode: number;
+  readonly leader: number;
+}
+interface ClusterMetadata {
+  readonly topicMetadata: readonly {
+    readonly topicErrorCode: number;
+    readonly partitionMetadata: readonly PartitionMetadata[];
+  }[];
+}
+interface Response<Answer> {
+  readonly parse: (data: Answer) => Promise<unknown>;
+}
+interface ProtocolRequest<Answer> {
+  readonly request: { readonly apiVersion: number };
+  readonly response: Response<Answer>;
+}
+interface Broker {
+  readonly connectionPool: { readonly pool: readonly { readonly socket?: Socket | null }[] };
+  /** What it can do; null before it was asked, as a seed of the list. */
+  readonly versions: object | null;
+  lookupRequest: <Answer>(
+    apiKey: number,
+    versions: object,
+  ) => (asked: object) => ProtocolRequest<Answer>;
+}
+interface ConnectionClosed extends Error {
+  /** Its address. */
+  readonly broker: string;
+}
+interface BrokerMethods {
+  isConnected: (this: Broker) => boolean;
+  connect: (this: Broker) => Promise<void>;
+  disconnect: (this: Broker) => Promise<void>;
+  metadata: (this: Broker, topics?: readonly string[]) => Promise<unknown>;
+  produce: (this: Broker, request: object) => Promise<unknown>;
+}
+
+/** From the first packet to the end of the authentication. */
+const ANSWER_WITHIN_MS = 3_000;
+
+/**
+ * How a broker is asked, on a cluster that is not all well:
+ *
+ * - `connect` gives up after 3 s, and calls a first connection that is closed one that failed. kafkajs: waits for ever for a
+ *   frozen broker, and goes on to the next of the list only when a connection failed.
+ * - `isConnected` is false until the broker has said what it can do. kafkajs: an open connection will do.
+ * - `disconnect` lets go of that question. kafkajs: whoever ends waits for it.
+ * - `metadata` gives -1 as the leader where there is none, or leaves such a partition out where no topic is named. kafkajs:
+ *   fails for all partitions when one has no leader.
+ * - `produce` hands out the answer for each partition, and encodes in one pass. kafkajs: fails the whole batch, and sends it
+ *   again, when one partition takes nothing (too few replicas, no right to write).
+ *
+ * Safe to call again.
+ */
+export function guardBroker(): void {
+  const prototype = classToGuard("broker/index.js") as BrokerMethods | null;
+  if (prototype === null) return;
+  const { connect, disconnect, isConnected, metadata, produce } = prototype;
+  prototype.connect = async function guardedConnect(this: Broker) {
+    const isStranger = this.versions === null;
+    const timer = setTimeout(() => {
+      const late = Object.assign(new Error("the broker does not answer"), { code: "ETIMEDOUT" });
+      for (const { socket } of this.connectionPool.pool) socket?.destroy(late);
+    }, ANSWER_WITHIN_MS);
+    try {
+      await connect.call(this);
+    } catch (error) {
+      throw isStranger ? asNotConnected(error) : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  prototype.isConnected = function guardedIsConnected(this: Broker) {
+    return this.versions !== null && isConnected.call(this);
+  };
+  prototype.disconnect = function guardedDisconnect(this: Broker) {
+    // Whoever ends it waits for what is under way, the look-up of all metadata too: not for this question.
+    if (this.versions === null)
+      for (const { socket } of this.connectionPool.pool)
+        socket?.destroy(new Error("ended before it said what it can do"));
+    return disconnect.call(this);
+  };
+  prototype.metadata = function guardedMetadata(this: Broker, topics = []) {
+    const told = topics.length > 0 ? withLeaderless : withoutFailures;
+    const change = ({ request, response }: ProtocolRequest<ClusterMetadata>) => ({
+      request,
+      response: { ...response, parse: (data: ClusterMetadata) => response.parse(told(data)) },
+    });
+    return metadata.call(withProtocol(this, change), topics);
+  };
+  const blocks = new ProduceBlocks();
+  prototype.produce = async function guardedProduce(this: Broker, request) {
+    const taken: Buffer[] = [];
+    const takeBlock = (sizeBytes: number): Buffer => {
+      const block = blocks.take(sizeBytes);
+      taken.push(block);
+      return block;
+    };
+    const change = (protocol: ProtocolRequest<ProduceAnswer>, asked: object) => ({
+      request: encodedInOnePass(protocol.request, asked as ProduceRequest, takeBlock),
+      response: answerForEach(protocol.response),
+    });
+    markHandedOver(request as ProduceRequest);
+    const answer = await produce.call(withProtocol(this, change), request);
+    // Without an answer its bytes may still be on their way.
+    for (const block of taken) blocks.giveBack(block);
+    return answer;
+  };
+}
+
+function asNotConnected(error: unknown): unknown {
+  const { name, message, broker } = error as ConnectionClosed;
+  if (name !== "KafkaJSConnectionClosedError") return error;
+  return new KafkaJSConnectionError(message, { broker });
+}
+
+/** The broker, of which this is asked in another way. */
+function withProtocol<Answer>(
+  broker: Broker,
+  change: (protocol: ProtocolRequest<Answer>, asked: object) => ProtocolRequest<Answer>,
+): Broker {
+  const lookupRequest = (apiKey: number, versions: object) => (asked: object) =>
+    change(broker.lookupRequest<Answer>(apiKey, versions)(asked), asked);
+  return Object.assign(Object.create(broker) as Broker, { lookupRequest });
+}
+
+function answerForEach(response: Response<ProduceAnswer>): Response<ProduceAnswer> {
+  const parse = async (data: ProduceAnswer) =>
+    isAnswerForEach(data) ? data : response.parse(data);
+  return { ...response, parse };
+}
+
+function withoutFailures(data: ClusterMetadata): ClusterMetadata {
+  const topicMetadata = data.topicMetadata.map((topic) => ({
+    ...topic,
+    topicErrorCode: 0,
+    partitionMetadata: topic.partitionMetadata.filter(
+      ({ partitionErrorCode }) => partitionErrorCode === 0,
+    ),
+  }));
+  return { ...data, topicMetadata };
+}
+
+/** That it has no leader is no failure of the others. */
+function withLeaderless(data: ClusterMetadata): ClusterMetadata {
+  const topicMetadata = data.topicMetadata.map((topic) => ({
+    ...topic,
+    partitionMetadata: topic.partitionMetadata.map((partition) =>
+      partition.leader < 0 ? Object.assign(partition, { partitionErrorCode: 0 }) : partition,
+    ),
+  }));
+  return { ...data, topicMetadata };
+}

@@ -1,0 +1,268 @@
+import type { Kafka, Message, Producer } from "kafkajs";
+import { LogError, type NewRecord, type Position, type Topic } from "../../../domain/log.ts";
+import { partitionOf } from "../../../domain/partition.ts";
+import { TIMERS } from "../../../domain/clock.ts";
+import { within } from "../../../domain/within.ts";
+import { Accumulator, chunk, type Appended, type PlacedRecord } from "./accumulator.ts";
+import type { WireWatch } from "../kafka-client.ts";
+import {
+  DEFAULT_APPEND_TIMEOUT_MS,
+  DEFAULT_MAX_QUEUED_BYTES,
+  DEFAULT_METADATA_MAX_AGE_MS,
+  topicName,
+  type KafkaLogOptions,
+} from "../kafka-options.ts";
+import { wasHandedOver } from "./handed-over.ts";
+import { refusalOf, type PartitionAnswer } from "./produce-answers.ts";
+import { slotOf } from "../slot-of.ts";
+
+const ALL_REPLICAS = -1;
+const MAX_BATCH_BYTES = 512 * 1024;
+const MAX_BATCH_RECORDS = 500;
+const DRAIN_TIMEOUT_MS = 5_000;
+
+/** What came of a batch, by topic and partition. */
+interface Outcome {
+  /** The offset of the next of its records, or why they are not there. */
+  readonly answers: Map<string, number | LogError>;
+  /** Those that were in a request. */
+  readonly handedOver: Set<string>;
+}
+type NamedAnswer = PartitionAnswer & { readonly topicName: string };
+
+/** What the brokers have, which may be more than was asked for. */
+interface TopicsAsTheyAre {
+  readonly partitions: () => number;
+  readonly largestRecordBytes: () => Promise<number>;
+}
+
+/** `append` of the log port on kafkajs: batches, `acks=all`, no idempotence (it loses records under concurrent sends). */
+export class KafkaProducer implements AsyncDisposable {
+  readonly #options: KafkaLogOptions;
+  readonly #producer: Producer;
+  readonly #wire: WireWatch;
+  readonly #topics: TopicsAsTheyAre;
+  readonly #accumulator: Accumulator;
+  #maxRecordBytes: number;
+  #closed = false;
+
+  constructor(
+    kafka: Kafka,
+    wire: WireWatch,
+    options: KafkaLogOptions,
+    topics: TopicsAsTheyAre,
+    monotonic: () => number,
+  ) {
+    this.#options = options;
+    this.#wire = wire;
+    this.#topics = topics;
+    this.#maxRecordBytes = options.maxRecordBytes;
+    this.#producer = kafka.producer({
+      allowAutoTopicCreation: false,
+      idempotent: false,
+      metadataMaxAge: options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
+      retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 4 },
+    });
+    this.#accumulator = new Accumulator({
+      send: (records) => this.#send(records),
+      maxBatchBytes: MAX_BATCH_BYTES,
+      maxBatchRecords: MAX_BATCH_RECORDS,
+      lingerMs: 4,
+      maxInFlight: 3,
+      maxQueuedBytes: options.maxQueuedBytes ?? DEFAULT_MAX_QUEUED_BYTES,
+      appendTimeoutMs: options.appendTimeoutMs ?? DEFAULT_APPEND_TIMEOUT_MS,
+      monotonic,
+    });
+  }
+
+  connect(): Promise<void> {
+    return this.#producer.connect();
+  }
+
+  async append(records: readonly NewRecord[]): Promise<readonly Position[]> {
+    const largestBytes = records.reduce((most, { value }) => Math.max(most, value.byteLength), 0);
+    if (largestBytes > this.#maxRecordBytes && !this.#closed) await this.#makeSureOf(largestBytes);
+    if (this.#closed) throw new LogError("log_closed", "the log is closed");
+    if (records.length === 0) return [];
+    const partitions = this.#topics.partitions();
+    const placed = records.map((record) => place(record, partitions));
+    const chunks = chunk(placed, MAX_BATCH_BYTES);
+    const [only] = chunks;
+    if (chunks.length === 1 && only !== undefined)
+      return positionsOf(await this.#accumulator.append(only));
+    return positionsOf(await this.#appendInTurn(chunks, placed.length));
+  }
+
+  /**
+   * One after the other: batches that fly together may land in another order. What is behind one that failed is not sent, nor
+   * what is behind one that its partition did not take, to that partition.
+   */
+  async #appendInTurn(
+    chunks: readonly (readonly PlacedRecord[])[],
+    recordCount: number,
+  ): Promise<readonly Appended[]> {
+    const appended: Appended[] = [];
+    const refusals = new Map<string, LogError>();
+    try {
+      for (const part of chunks) {
+        const before = part.map(({ topic, partition }) => refusals.get(slotOf(topic, partition)));
+        const open = part.filter((_, index) => before[index] === undefined);
+        const answers = (open.length === 0 ? [] : await this.#accumulator.append(open)).values();
+        for (const [index, record] of part.entries()) {
+          const answer = before[index] ?? answers.next().value!;
+          if (answer instanceof LogError)
+            refusals.set(slotOf(record.topic, record.partition), answer);
+          appended.push(answer);
+        }
+      }
+    } catch (error) {
+      if (appended.length === 0 || !(error instanceof LogError)) throw error;
+      while (appended.length < recordCount) appended.push(error);
+    }
+    return appended;
+  }
+
+  /** What was taken when the limit was larger goes on wherever the topics still take it. @throws {LogError} */
+  async #makeSureOf(sizeBytes: number): Promise<void> {
+    const taken = await this.#topics.largestRecordBytes().catch((cause: unknown) => {
+      throw unconfirmed(false, cause);
+    });
+    this.#maxRecordBytes = Math.max(this.#options.maxRecordBytes, taken);
+    if (sizeBytes > this.#maxRecordBytes)
+      throw new LogError(
+        "log_record_too_large",
+        `a record of ${sizeBytes} bytes is over the limit of ${this.#maxRecordBytes}`,
+      );
+  }
+
+  #send(records: readonly PlacedRecord[]) {
+    const maybeSent = this.#wire.start();
+    return { done: this.#sendBatch(records, maybeSent), maybeSent };
+  }
+
+  async #sendBatch(
+    records: readonly PlacedRecord[],
+    maybeSent: () => boolean,
+  ): Promise<readonly Appended[]> {
+    const { topicPrefix } = this.#options;
+    const slots = records.map(({ topic, partition }) =>
+      slotOf(topicName(topicPrefix, topic), partition),
+    );
+    const outcome: Outcome = { answers: new Map(), handedOver: new Set() };
+    const { answers, handedOver } = outcome;
+    let failure: unknown = null;
+    try {
+      await this.#produce(records, slots, outcome);
+      // What has another leader since, one that had answered by then, is in none of the client's own tries.
+      const left = [...records.keys()].filter((index) => !answers.has(slots[index]!));
+      if (left.length > 0)
+        await this.#produce(
+          left.map((index) => records[index]!),
+          left.map((index) => slots[index]!),
+          outcome,
+        );
+    } catch (error) {
+      failure = error;
+    }
+    return records.map(({ partition }, index) => {
+      const slot = slots[index]!;
+      let answer = answers.get(slot);
+      if (answer === undefined) {
+        answer = unanswered(slot, handedOver.has(slot) && maybeSent(), failure);
+        answers.set(slot, answer);
+      }
+      if (answer instanceof LogError) return answer;
+      answers.set(slot, answer + 1);
+      return { partition, offset: answer };
+    });
+  }
+
+  /** `slots` are those of the records. @throws what the client throws: some may have been answered for before */
+  async #produce(
+    records: readonly PlacedRecord[],
+    slots: readonly string[],
+    { answers, handedOver }: Outcome,
+  ): Promise<void> {
+    const messages = new Map<Topic, Message[]>();
+    const firsts = new Map<string, Message>();
+    for (const [index, { topic, key, value, partition }] of records.entries()) {
+      const message = {
+        key,
+        partition,
+        value: Buffer.from(value.buffer, value.byteOffset, value.byteLength),
+      };
+      const list = messages.get(topic);
+      if (list === undefined) messages.set(topic, [message]);
+      else list.push(message);
+      if (!firsts.has(slots[index]!)) firsts.set(slots[index]!, message);
+    }
+    try {
+      const results = await this.#producer.sendBatch({
+        acks: ALL_REPLICAS,
+        timeout: 2_500,
+        topicMessages: [...messages].map(([topic, list]) => ({
+          topic: topicName(this.#options.topicPrefix, topic),
+          messages: list,
+        })),
+      });
+      for (const { topicName: name, ...answer } of results as readonly NamedAnswer[]) {
+        const slot = slotOf(name, answer.partition);
+        // Sent again to a new leader that refuses them, they are with the last one all the same.
+        if (typeof answers.get(slot) === "number") continue;
+        answers.set(
+          slot,
+          answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),
+        );
+      }
+    } finally {
+      for (const [slot, first] of firsts) if (wasHandedOver(first)) handedOver.add(slot);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await within(this.#accumulator.drained(), DRAIN_TIMEOUT_MS, () => {}, TIMERS);
+    this.#accumulator.close();
+    await this.#producer.disconnect();
+  }
+}
+
+function place(record: NewRecord, partitions: number): PlacedRecord {
+  return {
+    topic: record.topic,
+    key: record.key,
+    value: record.value,
+    partition: record.partition ?? partitionOf(record.key, partitions),
+  };
+}
+
+function unconfirmed(maybeSent: boolean, cause: unknown): LogError {
+  return maybeSent
+    ? new LogError("log_outcome_unknown", "the log did not confirm the write", { cause })
+    : new LogError("log_unavailable", "the log cannot be reached; not written", { cause });
+}
+
+/** Why nobody has answered for a partition. `failure`: what the client gave up for, null where it left the partition out. */
+function unanswered(slot: string, maybeSent: boolean, failure: unknown): LogError {
+  if (failure !== null) return unconfirmed(maybeSent, failure);
+  const cause = new Error(`no broker answered for ${slot}`);
+  if (maybeSent) return unconfirmed(true, cause);
+  return new LogError("log_unavailable", `${slot} has no leader that can be reached; not written`, {
+    cause,
+  });
+}
+
+/**
+ * @throws {LogError} that of the first record of which nobody knows whether it is there, else of the first that is not; with the
+ * positions of the others
+ */
+function positionsOf(appended: readonly Appended[]): readonly Position[] {
+  const refusals = appended.filter((one) => one instanceof LogError);
+  const refusal = refusals.find(({ code }) => code === "log_outcome_unknown") ?? refusals[0];
+  if (refusal === undefined) return appended as readonly Position[];
+  throw new LogError(refusal.code, refusal.message, {
+    cause: refusal.cause,
+    appended: appended.map((one) => (one instanceof LogError ? null : one)),
+  });
+}

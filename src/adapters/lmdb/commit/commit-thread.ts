@@ -1,0 +1,177 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import { LogError } from "../../../domain/log.ts";
+import { RingQueue } from "../../../domain/ring-queue.ts";
+import type {
+  CommitError,
+  CommitRequest,
+  CommitWorkerData,
+  FromCommitThread,
+  ToCommitThread,
+} from "./commit-protocol.ts";
+
+interface Waiting {
+  readonly id: number;
+  readonly worker: Worker;
+  resolve(id: number): void;
+  reject(error: Error): void;
+}
+
+export interface CommitThreadListener {
+  /** A commit and all before it are in LMDB; before or after the commit is answered. */
+  applied(id: number): void;
+  /** LMDB knows of nothing in this segment any more, and it will be written anew as soon as this returns. */
+  emptied(segment: number): void;
+}
+
+/** Nothing of the commit was written. */
+export class CommitRefused extends LogError {
+  readonly isLockedUp: boolean;
+  constructor({ code, message }: CommitError) {
+    super("log_unavailable", `the log cannot be written: ${message} (is the disk full?)`);
+    this.isLockedUp = code === "store_locked_up";
+  }
+}
+
+/** Runs `commit-worker.ts`. When it dies nothing is committed before `start` has made another: the files may hold more than was answered. */
+export class CommitThread implements AsyncDisposable {
+  readonly #data: CommitWorkerData;
+  /** In the order of their ids, which is that of the answers. */
+  #waiting = new RingQueue<Waiting>();
+  #worker: Worker | null = null;
+  #starting: Promise<Worker> | null = null;
+  #closed = false;
+  #nextId = 1;
+  readonly #listener: CommitThreadListener;
+  readonly #startThread: (data: CommitWorkerData) => Worker;
+
+  constructor(
+    data: CommitWorkerData,
+    listener: CommitThreadListener,
+    startThread: (data: CommitWorkerData) => Worker = startWorker,
+  ) {
+    this.#data = data;
+    this.#listener = listener;
+    this.#startThread = startThread;
+  }
+
+  async start(): Promise<void> {
+    await this.#running();
+  }
+
+  /**
+   * Durable when resolved, with a number that goes up with every commit.
+   * @throws {LogError} `log_unavailable` when nothing was written, `log_outcome_unknown` when the thread died, `log_closed`
+   */
+  async commit(request: Omit<CommitRequest, "kind" | "id">): Promise<number> {
+    const worker = this.#worker;
+    if (this.#closed) throw closed();
+    if (worker === null) throw outcomeUnknown(new Error("it has ended"));
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ id, worker, resolve, reject });
+      send(worker, { ...request, kind: "commit", id });
+    });
+  }
+
+  /** Ends the thread; `start` makes another, which opens the files anew. */
+  async stop(): Promise<void> {
+    const worker = this.#worker;
+    if (worker === null) return;
+    this.#worker = null;
+    const exited = once(worker, "exit");
+    send(worker, { kind: "close" });
+    await exited;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await this.#starting?.catch(() => null);
+    await this.stop();
+  }
+
+  async #running(): Promise<Worker> {
+    if (this.#closed) throw closed();
+    this.#starting ??= this.#spawn().finally(() => {
+      this.#starting = null;
+    });
+    return this.#starting;
+  }
+
+  async #spawn(): Promise<Worker> {
+    const worker = this.#startThread(this.#data);
+    const ready = new Promise<void>((resolve, reject) => {
+      worker.on("message", (message: FromCommitThread) =>
+        message.kind === "ready" ? resolve() : this.#take(worker, message),
+      );
+      worker.once("error", reject);
+    });
+    // Files that cannot be opened.
+    await ready.catch((cause: Error) => {
+      throw new LogError("log_unavailable", `the log cannot be opened: ${cause.message}`, {
+        cause,
+      });
+    });
+    worker.on("error", (cause) => this.#died(worker, cause));
+    worker.on("exit", () => this.#died(worker, new Error("the commit thread ended")));
+    this.#worker = worker;
+    return worker;
+  }
+
+  #take(worker: Worker, message: Exclude<FromCommitThread, { kind: "ready" }>): void {
+    switch (message.kind) {
+      case "applied":
+        this.#listener.applied(message.id);
+        return;
+      case "emptied":
+        this.#listener.emptied(message.segment);
+        send(worker, { kind: "reuse", segment: message.segment });
+        return;
+      case "committed":
+        this.#committed(message);
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  #committed({ id, error }: Extract<FromCommitThread, { kind: "committed" }>): void {
+    if (this.#waiting.at(0)?.id !== id) return;
+    const waiting = this.#waiting.shift()!;
+    if (error === null) waiting.resolve(id);
+    else waiting.reject(new CommitRefused(error));
+  }
+
+  /** May be told twice of one thread, and again when another has taken its place. */
+  #died(worker: Worker, cause: Error): void {
+    if (this.#worker === worker) this.#worker = null;
+    const waiting = this.#waiting;
+    this.#waiting = new RingQueue();
+    for (const one of waiting) {
+      if (one.worker === worker) one.reject(outcomeUnknown(cause));
+      else this.#waiting.push(one);
+    }
+  }
+}
+
+function closed(): LogError {
+  return new LogError("log_closed", "the log is closed");
+}
+
+function outcomeUnknown(cause: Error): LogError {
+  const message = `the log's commit thread died: ${cause.message}`;
+  return new LogError("log_outcome_unknown", message, { cause });
+}
+
+function send(worker: Worker, message: ToCommitThread): void {
+  worker.postMessage(message);
+}
+
+/** Run from source, the thread registers tsx by itself: Node 20 does not take `--import tsx` over into workers. */
+function startWorker(workerData: CommitWorkerData): Worker {
+  if (!import.meta.url.endsWith(".ts"))
+    return new Worker(new URL("./commit-worker.js", import.meta.url), { workerData });
+  const url = new URL("./commit-worker.ts", import.meta.url).href;
+  const code = `import("tsx/esm/api").then((tsx) => { tsx.register(); return import(${JSON.stringify(url)}); })`;
+  return new Worker(code, { eval: true, workerData, execArgv: [] });
+}

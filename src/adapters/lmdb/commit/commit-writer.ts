@@ -1,0 +1,256 @@
+import { randomBytes } from "node:crypto";
+import { asBinary } from "lmdb";
+import type { CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
+import { openEnvironment } from "../environment.ts";
+import type { Environment } from "../environment.ts";
+import { putRows, removeRowsBelow } from "./index-entries.ts";
+import { decodePlace, encodePlace, ROW_BYTES, seqKey } from "../layout.ts";
+import type { Place } from "../layout.ts";
+import type { WrittenCommit } from "../segments/read-segment.ts";
+import { listSegments } from "../segments/segment-files.ts";
+import { SegmentReader } from "../segments/segment-reader.ts";
+import { RETRY_COMMITS, Segments } from "../segments/segments.ts";
+import type { SegmentSpan } from "../segments/segments.ts";
+import { EARLIER_SEED } from "../segments/stored-commit.ts";
+import type { StoredCommit } from "../segments/stored-commit.ts";
+
+/** With so much that the index does not have, it is put there: one large transaction instead of many small ones. */
+const DUE_ROWS = 4_096;
+const DUE_COMMITS = 1_000;
+const DUE_BYTES = 16 * 1024 * 1024;
+/** Segments that are cleared out after one trim. */
+const MOST_CLEARED_OUT = 4;
+/** Under `groups`: the number of the latest commit that is in LMDB. */
+const APPLIED_KEY = "applied";
+/** And what checksums in the segments begin with. */
+const SEED_KEY = "seed";
+
+/**
+ * Makes commits durable, on the commit thread: into a segment, and what finds them there into LMDB many at a time.
+ * What no segment can take (too large, or it takes something away, or the disk is full) becomes one LMDB transaction, together
+ * with all that waits before it.
+ */
+export class CommitWriter implements AsyncDisposable {
+  readonly #environment: Environment;
+  readonly #segments: Segments;
+  readonly #segmentsDir: string;
+  /** Number of the latest commit that is in LMDB, and of the latest one. */
+  #applied: number;
+  #latest: number;
+  #waiting: WrittenCommit[] = [];
+  #waitingRows = 0;
+  #waitingBytes = 0;
+  #retryAt = 0;
+
+  /** Puts what an earlier process left in the segments into LMDB. @throws {Error} when the files cannot be opened */
+  constructor({ path, segmentsDir, mapSizeBytes }: CommitWorkerData) {
+    const environment = openEnvironment(path, mapSizeBytes);
+    this.#environment = environment;
+    this.#segmentsDir = segmentsDir;
+    this.#segments = new Segments(segmentsDir, seedOf(environment, segmentsDir));
+    for (const { key, value } of environment.places.getRange({}))
+      this.#segments.keep(seqOf(key), decodePlace(value));
+    this.#applied = Number(environment.groups.get(APPLIED_KEY) ?? 0);
+    this.#waiting = this.#segments.readAfter(this.#applied);
+    this.#latest = this.#applied + this.#waiting.length;
+    if (this.#waiting.length > 0) this.#transact(null);
+  }
+
+  /** Durable when it returns; true when it and all before it are in LMDB. @throws {Error} when it is not durable */
+  commit(request: CommitRequest): boolean {
+    if (onlyAdds(request) && this.#written(request)) return false;
+    this.#transact(request);
+    if (request.removedBlobs.length > 0) this.#clearOutSparse();
+    return true;
+  }
+
+  /** Puts what waits into LMDB once it is much. False when nothing was done: also when LMDB could not, and it goes on waiting. */
+  applyIfDue(): boolean {
+    const isDue =
+      this.#waiting.length >= DUE_COMMITS ||
+      this.#waitingRows >= DUE_ROWS ||
+      this.#waitingBytes >= DUE_BYTES;
+    return isDue && this.#latest >= this.#retryAt && this.#tryToApply();
+  }
+
+  /** Segments of which nothing is needed any more: to be given back by `reuse` when nobody reads from them. */
+  takeEmptied(): readonly number[] {
+    return this.#segments.takeEmptied(this.#applied);
+  }
+
+  reuse(segment: number): void {
+    this.#segments.reuse(segment);
+  }
+
+  /** So that the first commit need not wait for a segment to be made. */
+  makeReady(): void {
+    this.#segments.makeReady();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#waiting.length > 0) this.#tryToApply();
+    await this.#segments[Symbol.asyncDispose]();
+    await this.#environment.root.close();
+  }
+
+  #tryToApply(): boolean {
+    try {
+      this.#transact(null);
+      return true;
+    } catch {
+      this.#retryAt = this.#latest + RETRY_COMMITS;
+      return false;
+    }
+  }
+
+  #written(commit: StoredCommit): boolean {
+    let written: WrittenCommit | null;
+    try {
+      written = this.#segments.append(this.#latest + 1, commit);
+    } catch {
+      // What of it is in the file does not count: the next commit has its number and its place.
+      return false;
+    }
+    if (written === null) return false;
+    this.#latest += 1;
+    this.#waiting.push(written);
+    this.#waitingRows += written.rows.length / ROW_BYTES;
+    for (const [, { lengthBytes }] of written.places) this.#waitingBytes += lengthBytes;
+    return true;
+  }
+
+  /** Everything that waits and `newest` into LMDB, all or nothing. */
+  #transact(newest: CommitRequest | null): void {
+    const latest = this.#latest + (newest === null ? 0 : 1);
+    const removed = this.#placesOf(newest?.removedBlobs ?? []);
+    const { root, groups } = this.#environment;
+    root.transactionSync(() => {
+      this.#putWaiting();
+      if (newest !== null) {
+        this.#remove(newest);
+        this.#putWhole(newest);
+      }
+      groups.putSync(APPLIED_KEY, String(latest));
+    });
+    this.#applied = latest;
+    this.#latest = latest;
+    this.#waiting = [];
+    this.#waitingRows = 0;
+    this.#waitingBytes = 0;
+    this.#retryAt = 0;
+    this.#segments.forget(removed);
+  }
+
+  #placesOf(seqs: readonly number[]): Place[] {
+    if (seqs.length === 0) return [];
+    const waiting = new Map(this.#waiting.flatMap(({ places }) => places));
+    return [...new Set(seqs)].flatMap((seq) => {
+      const place = waiting.get(seq) ?? this.#placeInIndex(seq);
+      return place === null ? [] : [place];
+    });
+  }
+
+  #placeInIndex(seq: number): Place | null {
+    const value = this.#environment.places.getBinary(seqKey(seq));
+    return value === undefined ? null : decodePlace(value);
+  }
+
+  #putWaiting(): void {
+    const { index, places } = this.#environment;
+    for (const written of this.#waiting) {
+      for (const [seq, place] of written.places) places.putSync(seqKey(seq), encodePlace(place));
+      this.#putGroups(written.groups);
+    }
+    putRows(
+      index,
+      this.#waiting.map(({ rows }) => rows),
+    );
+  }
+
+  #putWhole({ blobs, rows, groups }: StoredCommit): void {
+    // Copied: LMDB's binding is not made for shared memory.
+    for (const { seq, bytes } of blobs) this.#putBlob(seq, Buffer.from(bytes));
+    putRows(this.#environment.index, [rows]);
+    this.#putGroups(groups);
+  }
+
+  #putBlob(seq: number, bytes: Buffer): void {
+    this.#environment.blobs.putSync(seqKey(seq), asBinary(bytes) as Buffer);
+  }
+
+  #putGroups(groups: StoredCommit["groups"]): void {
+    for (const [key, json] of groups) this.#environment.groups.putSync(key, json);
+  }
+
+  #remove({ removedBelow, removedBlobs, refs, starts }: CommitRequest): void {
+    const { index, places, blobs, refs: refsTable, starts: startsTable } = this.#environment;
+    for (const [key, offset] of removedBelow) removeRowsBelow(index, key, offset);
+    for (const seq of removedBlobs) {
+      places.removeSync(seqKey(seq));
+      blobs.removeSync(seqKey(seq));
+      refsTable.removeSync(seqKey(seq));
+    }
+    for (const [seq, left] of refs) {
+      const value = Buffer.alloc(2);
+      value.writeUInt16BE(left);
+      refsTable.putSync(seqKey(seq), value);
+    }
+    for (const [key, offset] of starts) startsTable.putSync(Buffer.from(key), seqKey(offset));
+  }
+
+  /** A few records that stay long (held deliveries, long delays) must not keep whole segments on disk: they move into LMDB. */
+  #clearOutSparse(): void {
+    for (let cleared = 0; cleared < MOST_CLEARED_OUT; cleared += 1) {
+      const segment = this.#segments.sparsest();
+      if (segment === null) return;
+      try {
+        this.#clearOut(segment);
+      } catch {
+        // The disk is full: after a later trim, then.
+        return;
+      }
+    }
+  }
+
+  /** Blobs are numbered as they are written: those of other segments are not looked at, however many there are. */
+  #clearOut({ id, firstSeq, lastSeq }: SegmentSpan): void {
+    const { root, places } = this.#environment;
+    const moved: { seq: number; place: Place }[] = [];
+    const range = { start: seqKey(firstSeq), end: seqKey(lastSeq + 1) };
+    for (const { key, value } of places.getRange(range)) {
+      const place = decodePlace(value);
+      if (place.segment === id) moved.push({ seq: seqOf(key), place });
+    }
+    using reader = new SegmentReader(this.#segmentsDir);
+    root.transactionSync(() => {
+      for (const { seq, place } of moved) {
+        this.#putBlob(seq, reader.read(place));
+        places.removeSync(seqKey(seq));
+      }
+    });
+    this.#segments.forget(moved.map(({ place }) => place));
+  }
+}
+
+/** Made once. An earlier version began at 0, and its commits may still wait: all of them, when none was put into LMDB yet. */
+function seedOf({ groups }: Environment, segmentsDir: string): number {
+  const known = groups.get(SEED_KEY);
+  if (known !== undefined) return Number(known);
+  const isNew = groups.get(APPLIED_KEY) === undefined && listSegments(segmentsDir).length === 0;
+  const seed = isNew ? randomBytes(4).readUInt32BE() : EARLIER_SEED;
+  groups.putSync(SEED_KEY, String(seed));
+  return seed;
+}
+
+function seqOf(key: Buffer): number {
+  return key.readUIntBE(0, 6);
+}
+
+function onlyAdds({ removedBelow, removedBlobs, refs, starts }: CommitRequest): boolean {
+  return (
+    removedBelow.length === 0 &&
+    removedBlobs.length === 0 &&
+    refs.length === 0 &&
+    starts.length === 0
+  );
+}

@@ -1,0 +1,286 @@
+import { LogError } from "../../../domain/log.ts";
+import type { NewRecord, Position, Topic } from "../../../domain/log.ts";
+import type { Clock } from "../../../domain/clock.ts";
+import { partitionOf } from "../../../domain/partition.ts";
+import { CommitRefused } from "./commit-thread.ts";
+import { RECORD_HEAD_BYTES } from "../layout.ts";
+import type { LmdbLogMetrics } from "../metrics.ts";
+import { packCommit } from "./pack-commit.ts";
+import type { PackedCommit, PackedRecord } from "./pack-commit.ts";
+import type { CommitStore, StoreCommit } from "../store.ts";
+import { PendingBytes } from "./pending-bytes.ts";
+import type { TakenBytes } from "./pending-bytes.ts";
+import type { StreamTable } from "../streams/stream-table.ts";
+
+/** What may ride along with records in one transaction: group commits, trimming. */
+export type Change = Partial<StoreCommit>;
+
+interface Append {
+  readonly kind: "append";
+  readonly records: readonly PreparedRecord[];
+  readonly taken: TakenBytes;
+  readonly enqueuedAtMs: number;
+  resolve(positions: readonly Position[]): void;
+  reject(error: Error): void;
+}
+interface ChangeJob {
+  readonly kind: "change";
+  /** Made when its turn comes, so that it sees all commits before it. */
+  readonly make: (allocateSeq: () => number) => Change;
+  resolve(): void;
+  reject(error: Error): void;
+}
+interface PreparedRecord {
+  readonly topic: Topic;
+  readonly partition: number;
+  readonly keyBytes: Uint8Array;
+  readonly value: Uint8Array;
+}
+
+const MAX_COMMIT_BYTES = 4 * 1024 * 1024;
+const MAX_KEY_BYTES = 65_535;
+const EMPTY: PackedCommit = { blobs: [], rows: [] };
+
+interface GroupCommitOptions {
+  readonly store: CommitStore;
+  readonly streams: StreamTable;
+  readonly clock: Clock;
+  readonly metrics: LmdbLogMetrics;
+  readonly partitions: number;
+  readonly maxPendingBytes: number;
+  readonly maxRecordBytes: number;
+}
+
+/**
+ * Gathers what is appended while a transaction is under way into the next one. One at a time, so offsets are
+ * given out when a commit starts and simply not taken when it fails.
+ */
+export class GroupCommit implements AsyncDisposable {
+  readonly #options: GroupCommitOptions;
+  #queue: (Append | ChangeJob)[] = [];
+  readonly #pending: PendingBytes;
+  #nextSeq: number;
+  #flushing = false;
+  #scheduled = false;
+  #closed = false;
+  /** What the files hold is not known: nothing is committed before they were read again. */
+  #isStale = false;
+  #idle: (() => void)[] = [];
+
+  constructor(options: GroupCommitOptions) {
+    this.#options = options;
+    this.#pending = new PendingBytes(options.maxPendingBytes);
+    this.#nextSeq = options.store.lastSeq() + 1;
+  }
+
+  /** @throws {LogError} */
+  async append(records: readonly NewRecord[]): Promise<readonly Position[]> {
+    if (this.#closed) throw new LogError("log_closed", "the log is closed");
+    if (records.length === 0) return [];
+    const prepared = records.map((record) => this.#prepare(record));
+    const wholeBytes = prepared.reduce((sum, record) => sum + sizeOf(record), 0);
+    const taken = this.#pending.take(records[0]!.topic, wholeBytes);
+    if (taken === null) {
+      this.#options.metrics.refused("log_full");
+      throw new LogError("log_full", "the embedded log has too many appends under way: try again");
+    }
+    return new Promise((resolve, reject) => {
+      const enqueuedAtMs = this.#options.clock.monotonic();
+      this.#queue.push({
+        kind: "append",
+        records: prepared,
+        taken,
+        enqueuedAtMs,
+        resolve,
+        reject,
+      });
+      this.#schedule();
+    });
+  }
+
+  /** Durable when resolved. @throws {LogError} */
+  async change(make: ChangeJob["make"]): Promise<void> {
+    if (this.#closed) throw new LogError("log_closed", "the log is closed");
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ kind: "change", make, resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Takes nothing more, and waits for what was taken. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    while (this.#flushing || this.#queue.length > 0)
+      await new Promise<void>((resolve) => {
+        this.#idle.push(resolve);
+      });
+  }
+
+  #prepare(record: NewRecord): PreparedRecord {
+    const { partitions, maxRecordBytes } = this.#options;
+    const keyBytes = Buffer.from(record.key);
+    if (record.value.length > maxRecordBytes || keyBytes.length > MAX_KEY_BYTES)
+      throw new LogError(
+        "log_record_too_large",
+        `a record of ${record.value.length} bytes: at most ${maxRecordBytes} fit in the log`,
+      );
+    const partition = record.partition ?? partitionOf(record.key, partitions);
+    if (!Number.isInteger(partition) || partition < 0 || partition >= partitions)
+      throw new RangeError(`there is no partition ${partition}: the log has ${partitions}`);
+    return { topic: record.topic, partition, keyBytes, value: record.value };
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#flushing) return;
+    this.#scheduled = true;
+    // At once when idle; what comes while a commit is under way shares the next one.
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      void this.#flush();
+    });
+  }
+
+  async #flush(): Promise<void> {
+    this.#flushing = true;
+    while (this.#queue.length > 0) await this.#commitOnce(this.#take());
+    this.#flushing = false;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #take(): (Append | ChangeJob)[] {
+    let bytes = 0;
+    let count = 0;
+    for (const job of this.#queue) {
+      if (job.kind === "append") bytes += job.taken.sizeBytes;
+      if (count > 0 && bytes > MAX_COMMIT_BYTES) break;
+      count++;
+    }
+    const jobs = this.#queue.slice(0, count);
+    this.#queue = this.#queue.slice(count);
+    return jobs;
+  }
+
+  async #commitOnce(jobs: readonly (Append | ChangeJob)[]): Promise<void> {
+    const failure = this.#isStale ? await this.#startOver() : null;
+    if (failure !== null) {
+      this.#refuse(jobs, failure);
+      return;
+    }
+    const draft = new Draft(this.#options.streams, this.#options.clock.now());
+    const positions = jobs.map((job) => (job.kind === "append" ? draft.add(job.records) : []));
+    const appended = packCommit(draft.streamRecords(), this.#nextSeq);
+    const sizeBytes = appended.blobs.reduce((sum, blob) => sum + blob.bytes.length, 0);
+    let nextSeq = this.#nextSeq + appended.blobs.length;
+    try {
+      const changes = jobs.flatMap((job) =>
+        job.kind === "change" ? [job.make(() => nextSeq++)] : [],
+      );
+      await this.#options.store.commit(joined(appended, changes));
+    } catch (cause) {
+      await this.#failed(jobs, cause);
+      return;
+    }
+    this.#nextSeq = nextSeq;
+    const now = this.#options.clock.monotonic();
+    for (const row of appended.rows)
+      this.#options.streams.get(row.topic, row.partition).appended(row);
+    for (const [index, job] of jobs.entries()) {
+      if (job.kind === "change") {
+        job.resolve();
+        continue;
+      }
+      this.#pending.giveBack(job.taken);
+      this.#options.metrics.appended(job.records.length, (now - job.enqueuedAtMs) / 1000);
+      job.resolve(positions[index]!);
+    }
+    if (sizeBytes > 0) this.#options.metrics.committed(sizeBytes);
+    for (const row of appended.rows) this.#options.streams.get(row.topic, row.partition).notify();
+  }
+
+  async #failed(jobs: readonly (Append | ChangeJob)[], cause: unknown): Promise<void> {
+    const error =
+      cause instanceof LogError
+        ? cause
+        : new LogError("log_unavailable", `the log cannot be written: ${String(cause)}`, { cause });
+    this.#refuse(jobs, error);
+    const isLockedUp = error instanceof CommitRefused && error.isLockedUp;
+    if (error.code === "log_unavailable" && !isLockedUp) return;
+    // The outcome is unknown, or LMDB has locked itself up.
+    this.#isStale = true;
+    await this.#startOver();
+  }
+
+  #refuse(jobs: readonly (Append | ChangeJob)[], error: LogError): void {
+    this.#options.metrics.refused(error.code);
+    for (const job of jobs) {
+      if (job.kind === "append") this.#pending.giveBack(job.taken);
+      job.reject(error);
+    }
+  }
+
+  /** From what is on disk. @returns why that cannot be read now, null when it was */
+  async #startOver(): Promise<LogError | null> {
+    try {
+      await this.#options.store.reopen();
+      this.#options.streams.reload();
+      this.#nextSeq = this.#options.store.lastSeq() + 1;
+      this.#isStale = false;
+      return null;
+    } catch (reopening) {
+      return new LogError("log_unavailable", `the log cannot be opened: ${String(reopening)}`);
+    }
+  }
+}
+
+function joined(appended: PackedCommit, changes: readonly Change[]): StoreCommit {
+  const rewritten = changes.map((change) => change.packed ?? EMPTY);
+  return {
+    packed: {
+      blobs: [...appended.blobs, ...rewritten.flatMap((packed) => packed.blobs)],
+      rows: [...appended.rows, ...rewritten.flatMap((packed) => packed.rows)],
+    },
+    groups: changes.flatMap((change) => change.groups ?? []),
+    removedBelow: changes.flatMap((change) => change.removedBelow ?? []),
+    removedBlobs: changes.flatMap((change) => change.removedBlobs ?? []),
+    refs: changes.flatMap((change) => change.refs ?? []),
+    starts: changes.flatMap((change) => change.starts ?? []),
+  };
+}
+
+function sizeOf(record: PreparedRecord): number {
+  return RECORD_HEAD_BYTES + record.keyBytes.length + record.value.length;
+}
+
+/** Gives out offsets for one commit. */
+class Draft {
+  readonly #streams: StreamTable;
+  readonly #now: number;
+  readonly #byStream = new Map<
+    string,
+    { topic: Topic; partition: number; base: number; next: number; records: PackedRecord[] }
+  >();
+
+  constructor(streams: StreamTable, now: number) {
+    this.#streams = streams;
+    this.#now = now;
+  }
+
+  add(records: readonly PreparedRecord[]): readonly Position[] {
+    return records.map(({ topic, partition, keyBytes, value }) => {
+      const id = `${topic}/${partition}`;
+      let stream = this.#byStream.get(id);
+      if (stream === undefined) {
+        const base = this.#streams.get(topic, partition).endOffset;
+        stream = { topic, partition, base, next: base, records: [] };
+        this.#byStream.set(id, stream);
+      }
+      const offset = stream.next++;
+      stream.records.push({ offset, keyBytes, value, appendedAtMs: this.#now });
+      return { partition, offset };
+    });
+  }
+
+  streamRecords() {
+    return [...this.#byStream.values()];
+  }
+}

@@ -1,0 +1,73 @@
+import type { Database } from "lmdb";
+import { keyOf, ROW_BYTES, ROW_KEY_BYTES, ROW_VALUE_BYTES, STREAM_KEY_BYTES } from "../layout.ts";
+
+/** So that an entry fits in half a page of LMDB. */
+const MOST_ROWS_IN_ENTRY = 64;
+
+type Index = Database<Buffer, Buffer>;
+
+interface Entry {
+  readonly key: Buffer;
+  readonly value: Buffer;
+  rows: number;
+  /** Where the next row of the stream must begin to be in this entry too. */
+  next: number;
+}
+
+/**
+ * Puts rows (`encodeRows`, in the order in which they were committed) into the index. Those that follow one another in a stream
+ * share an entry: LMDB takes as long for one row as for sixty.
+ */
+export function putRows(index: Index, commits: Iterable<Uint8Array>): void {
+  const open = new Map<number, Entry>();
+  for (const commit of commits) {
+    const bytes = bufferOf(commit);
+    for (let at = 0; at < bytes.length; at += ROW_BYTES) {
+      const stream = bytes.readUIntBE(at, STREAM_KEY_BYTES);
+      const base = bytes.readUIntBE(at + STREAM_KEY_BYTES, 6);
+      let entry = open.get(stream);
+      if (entry === undefined || entry.next !== base || entry.rows === MOST_ROWS_IN_ENTRY) {
+        if (entry !== undefined) putEntry(index, entry);
+        entry = {
+          key: bytes.subarray(at, at + ROW_KEY_BYTES),
+          value: Buffer.allocUnsafe(MOST_ROWS_IN_ENTRY * ROW_VALUE_BYTES),
+          rows: 0,
+          next: base,
+        };
+        open.set(stream, entry);
+      }
+      const valueAt = entry.rows * ROW_VALUE_BYTES;
+      bytes.copy(entry.value, valueAt, at + ROW_KEY_BYTES, at + ROW_BYTES);
+      entry.next = entry.value.readUIntBE(valueAt, 6);
+      entry.rows += 1;
+    }
+  }
+  for (const entry of open.values()) putEntry(index, entry);
+}
+
+function putEntry(index: Index, { key, value, rows }: Entry): void {
+  index.putSync(key, value.subarray(0, rows * ROW_VALUE_BYTES));
+}
+
+/** Removes the rows of a stream that hold nothing from `offset` on. */
+export function removeRowsBelow(index: Index, streamKey: Uint8Array, offset: number): void {
+  const range = { start: keyOf(streamKey, 0), end: keyOf(streamKey, offset) };
+  // All of them first: they change.
+  const entries = [...index.getRange(range)];
+  for (const { key, value } of entries) {
+    let base = key.readUIntBE(STREAM_KEY_BYTES, 6);
+    let at = 0;
+    for (; at < value.length; at += ROW_VALUE_BYTES) {
+      const next = value.readUIntBE(at, 6);
+      if (next > offset) break;
+      base = next;
+    }
+    if (at === 0) continue;
+    index.removeSync(key);
+    if (at < value.length) index.putSync(keyOf(streamKey, base), value.subarray(at));
+  }
+}
+
+function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}

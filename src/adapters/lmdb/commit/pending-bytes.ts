@@ -1,0 +1,42 @@
+import { countedBytes } from "../../../domain/counted-bytes.ts";
+import type { Topic } from "../../../domain/log.ts";
+
+/** What a delivery writes is tried again by who writes it, where a webhook is refused: it leaves room for these. */
+const SHARE_OF_DELIVERIES = 1 / 2;
+
+/** Bytes of one append, until `giveBack`. */
+export interface TakenBytes {
+  readonly sizeBytes: number;
+  readonly isWebhooks: boolean;
+}
+
+/** Bounds the appends under way: webhooks may fill all of it, everything else a half. */
+export class PendingBytes {
+  readonly #mostBytes: number;
+  #bytes = 0;
+  #bytesOfDeliveries = 0;
+
+  constructor(mostBytes: number) {
+    this.#mostBytes = mostBytes;
+  }
+
+  /** Null when there is no room. `topic`: of the first record. */
+  take(topic: Topic, wholeBytes: number): TakenBytes | null {
+    const isWebhooks = topic === "events";
+    const ownMost = isWebhooks ? this.#mostBytes : this.#mostBytes * SHARE_OF_DELIVERIES;
+    const ownBytes = isWebhooks ? this.#bytes : this.#bytesOfDeliveries;
+    const sizeBytes = countedBytes(wholeBytes, ownMost);
+    if (ownBytes + sizeBytes > ownMost || this.#bytes + sizeBytes > this.#mostBytes) return null;
+    this.#add(sizeBytes, isWebhooks);
+    return { sizeBytes, isWebhooks };
+  }
+
+  giveBack({ sizeBytes, isWebhooks }: TakenBytes): void {
+    this.#add(-sizeBytes, isWebhooks);
+  }
+
+  #add(sizeBytes: number, isWebhooks: boolean): void {
+    this.#bytes += sizeBytes;
+    if (!isWebhooks) this.#bytesOfDeliveries += sizeBytes;
+  }
+}

@@ -1,0 +1,68 @@
+import { RingQueue } from "../../../domain/ring-queue.ts";
+import { TOPIC_IDS } from "../layout.ts";
+import type { Row, StreamId } from "../layout.ts";
+
+/** A stream in one number. */
+const streamNumber = ({ topic, partition }: StreamId): number =>
+  TOPIC_IDS[topic] * 65_536 + partition;
+
+interface WaitingCommit {
+  readonly id: number;
+  readonly rows: readonly Row[];
+}
+
+/** Rows of commits that are durable in a segment, but that a reader of LMDB may not see yet; later in every stream than all others. */
+export class WaitingCommits {
+  readonly #commits = new RingQueue<WaitingCommit>();
+  /** One for each stream that there ever was: topics times partitions. */
+  readonly #byStream = new Map<number, RingQueue<Row>>();
+  #appliedId = 0;
+
+  /** In the order of their ids. One that is in LMDB already is not taken. */
+  add(id: number, rows: readonly Row[]): void {
+    if (id <= this.#appliedId) return;
+    this.#commits.push({ id, rows });
+    for (const row of rows) this.#rowsOf(row).push(row);
+  }
+
+  /** Readers of LMDB see this commit and all before it. */
+  applied(id: number): void {
+    this.#appliedId = id;
+    for (
+      let oldest = this.#commits.at(0);
+      oldest && oldest.id <= id;
+      oldest = this.#commits.at(0)
+    ) {
+      this.#commits.shift();
+      for (const row of oldest.rows) this.#rowsOf(row).shift();
+    }
+  }
+
+  /** The files were opened anew: everything is in LMDB. */
+  clear(): void {
+    this.#commits.clear();
+    this.#byStream.clear();
+  }
+
+  /** Those that hold offsets from `offset` on, oldest first. */
+  from(stream: StreamId, offset: number): readonly Row[] {
+    const rows = this.#byStream.get(streamNumber(stream));
+    if (rows === undefined) return [];
+    const found: Row[] = [];
+    for (let at = rows.lowerBound((row) => row.next > offset); at < rows.size; at += 1)
+      found.push(rows.at(at)!);
+    return found;
+  }
+
+  last(stream: StreamId): Row | null {
+    const rows = this.#byStream.get(streamNumber(stream));
+    return rows?.at(rows.size - 1) ?? null;
+  }
+
+  #rowsOf(stream: StreamId): RingQueue<Row> {
+    const number = streamNumber(stream);
+    let rows = this.#byStream.get(number);
+    if (rows === undefined) this.#byStream.set(number, (rows = new RingQueue()));
+    return rows;
+  }
+}

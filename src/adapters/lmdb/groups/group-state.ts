@@ -1,0 +1,69 @@
+import { TOPICS } from "../../../domain/log.ts";
+import type { CommitEntry, Committed, Topic } from "../../../domain/log.ts";
+import type { CommitStore } from "../store.ts";
+import type { GroupCommit } from "../commit/group-commit.ts";
+
+interface Registration {
+  readonly topics: readonly Topic[];
+  readonly sideTopics: readonly Topic[];
+}
+
+/** Which groups there are and how far each has come: durable, and mirrored in memory. */
+export class GroupStates {
+  readonly #writer: GroupCommit;
+  readonly #registrations = new Map<string, Registration>();
+  readonly #commits = new Map<string, Committed>();
+
+  constructor(store: CommitStore, writer: GroupCommit) {
+    this.#writer = writer;
+    for (const [key, json] of store.groupEntries()) {
+      if (!key.startsWith("[")) continue;
+      const parts = JSON.parse(key) as [string, Topic?, number?];
+      if (parts.length === 1) this.#registrations.set(parts[0], JSON.parse(json) as Registration);
+      else this.#commits.set(key, JSON.parse(json) as Committed);
+    }
+  }
+
+  /** From now on nothing is trimmed that the group has not committed past. */
+  async register(group: string, registration: Registration): Promise<void> {
+    const known = this.#registrations.get(group);
+    const merged: Registration = {
+      topics: union(known?.topics, registration.topics),
+      sideTopics: union(known?.sideTopics, registration.sideTopics),
+    };
+    const json = JSON.stringify(merged);
+    if (json === JSON.stringify(known)) return;
+    await this.#writer.change(() => ({ groups: [[JSON.stringify([group]), json]] }));
+    this.#registrations.set(group, merged);
+  }
+
+  committed(group: string, topic: Topic, partition: number): Committed | null {
+    return this.#commits.get(JSON.stringify([group, topic, partition])) ?? null;
+  }
+
+  async commit(group: string, partition: number, entries: readonly CommitEntry[]): Promise<void> {
+    const changes = entries.map(({ topic, offset, metadata = "" }) => {
+      const committed: Committed = { offset, metadata };
+      return { key: JSON.stringify([group, topic, partition]), committed };
+    });
+    await this.#writer.change(() => ({
+      groups: changes.map(({ key, committed }) => [key, JSON.stringify(committed)] as const),
+    }));
+    for (const { key, committed } of changes) this.#commits.set(key, committed);
+  }
+
+  /** Groups that get the records of the topic, and those that read it on the side. */
+  subscribers(topic: Topic): { readonly groups: string[]; readonly sideGroups: string[] } {
+    const groups: string[] = [];
+    const sideGroups: string[] = [];
+    for (const [group, { topics, sideTopics }] of this.#registrations) {
+      if (topics.includes(topic)) groups.push(group);
+      else if (sideTopics.includes(topic)) sideGroups.push(group);
+    }
+    return { groups, sideGroups };
+  }
+}
+
+function union(known: readonly Topic[] = [], wanted: readonly Topic[]): Topic[] {
+  return TOPICS.filter((topic) => known.includes(topic) || wanted.includes(topic));
+}

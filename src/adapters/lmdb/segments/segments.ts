@@ -1,0 +1,270 @@
+import { closeSync, fdatasyncSync, openSync, statSync, writeSync, writevSync } from "node:fs";
+import type { Place } from "../layout.ts";
+import { placesOf } from "./read-segment.ts";
+import type { WrittenCommit } from "./read-segment.ts";
+import { recoverCommits } from "./recover-commits.ts";
+import type { CommitEnd } from "./recover-commits.ts";
+import {
+  createSegment,
+  damaged,
+  isWhole,
+  listSegments,
+  prepareSegment,
+  removeSegment,
+  SEGMENT_BYTES,
+  segmentPath,
+} from "./segment-files.ts";
+import { COMMIT_HEAD_BYTES, encodeCommit } from "./stored-commit.ts";
+import type { StoredCommit } from "./stored-commit.ts";
+
+/** A larger commit is not taken: what it would leave of a segment unused is too much. */
+const MAX_COMMIT_BYTES = SEGMENT_BYTES / 2;
+/** Segments that are kept for later use, or half as many as are in use; more are removed. */
+const LEAST_FREE = 4;
+/** What failed for want of room on the disk is tried again after so many commits. */
+export const RETRY_COMMITS = 100;
+/** Fewer full segments than this are not worth clearing out. */
+const LEAST_SEALED = 8;
+const NOTHING_LIVE = { liveBytes: 0, endBytes: 0, firstSeq: Infinity, lastSeq: 0 };
+
+interface Sealed {
+  readonly sizeBytes: number;
+  /** Nothing that is needed lies behind it. */
+  endBytes: number;
+  lastNumber: number;
+  liveBytes: number;
+  /** Of the blobs that were needed since it was opened; none: Infinity and 0. */
+  firstSeq: number;
+  lastSeq: number;
+}
+/** A segment, and the blobs that it may hold. */
+export interface SegmentSpan {
+  readonly id: number;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+}
+interface Current extends Sealed {
+  readonly id: number;
+  readonly file: number;
+}
+
+/**
+ * The files that hold the records, on the commit thread: commits one after the other, each one write and one sync of bytes that
+ * the file system already has a place for. A blob stays where it was written first; LMDB holds what finds it.
+ *
+ * Numbers of commits go up by one. A segment is used again once nothing in it is needed: what is left there of earlier
+ * commits has lower numbers, and what a crash cut short, whose number is given again, has another checksum.
+ */
+export class Segments implements AsyncDisposable {
+  readonly #dir: string;
+  readonly #seed: number;
+  readonly #sealed = new Map<number, Sealed>();
+  #current: Current | null = null;
+  #free: number[] = [];
+  #preparing: Promise<void> | null = null;
+  readonly #removing = new Set<Promise<void>>();
+  #nextId = 1;
+  #createAgainAt = 0;
+
+  /** `seed`: see `encodeCommit`. */
+  constructor(dir: string, seed: number) {
+    this.#dir = dir;
+    this.#seed = seed;
+    for (const id of listSegments(dir)) {
+      const sizeBytes = statSync(segmentPath(dir, id)).size;
+      this.#sealed.set(id, { sizeBytes, lastNumber: 0, ...NOTHING_LIVE });
+      this.#nextId = Math.max(this.#nextId, id + 1);
+    }
+  }
+
+  /** A blob that the index knows of. @throws {Error} when its segment is gone, or ends before it */
+  keep(seq: number, { segment, positionBytes, lengthBytes }: Place): void {
+    const holder = this.#sealed.get(segment);
+    if (holder === undefined) throw damaged(segmentPath(this.#dir, segment), "is missing");
+    if (positionBytes + lengthBytes > holder.sizeBytes)
+      throw damaged(segmentPath(this.#dir, segment), `is cut off after ${holder.sizeBytes} bytes`);
+    addBlob(holder, seq, lengthBytes);
+    holder.endBytes = Math.max(holder.endBytes, positionBytes + lengthBytes);
+  }
+
+  /**
+   * The commits after `number`, in order and without a gap: those that a crash kept from the index. The segment of the latest
+   * commit is written on: a process that starts again and again takes one for all its starts.
+   * @throws {Error} when one of them cannot be read: what a crash cuts short is the last
+   */
+  readAfter(number: number): WrittenCommit[] {
+    const { commits, end } = recoverCommits(
+      this.#dir,
+      [...this.#sealed.keys()],
+      number,
+      this.#seed,
+    );
+    for (const { places } of commits) for (const [seq, place] of places) this.keep(seq, place);
+    if (end !== null) this.#writeOn(end);
+    return commits;
+  }
+
+  #writeOn({ segment, endBytes, number }: CommitEnd): void {
+    const holder = this.#sealed.get(segment)!;
+    if (holder.liveBytes === 0 || holder.sizeBytes !== SEGMENT_BYTES) return;
+    this.#sealed.delete(segment);
+    this.#current = {
+      ...holder,
+      id: segment,
+      file: openSync(segmentPath(this.#dir, segment), "r+"),
+      endBytes: Math.max(endBytes, holder.endBytes),
+      lastNumber: number,
+    };
+  }
+
+  /** Durable when it returns. Null, and nothing written, when it is too large or there is no room. @throws {Error} of the file system */
+  append(number: number, commit: StoredCommit): WrittenCommit | null {
+    const encoded = encodeCommit(number, commit, this.#seed);
+    if (encoded.sizeBytes > MAX_COMMIT_BYTES) return null;
+    const segment = this.#withRoom(encoded.sizeBytes, number);
+    if (segment === null) return null;
+    try {
+      const written = writevSync(segment.file, encoded.parts, segment.endBytes);
+      if (written !== encoded.sizeBytes) throw new Error("the segment was written only in part");
+      fdatasyncSync(segment.file);
+    } catch (error) {
+      blankHead(segment);
+      throw error;
+    }
+    const places = placesOf(commit, segment.id, segment.endBytes + encoded.blobsAt);
+    segment.endBytes += encoded.sizeBytes;
+    segment.lastNumber = number;
+    for (const [seq, { lengthBytes }] of places) addBlob(segment, seq, lengthBytes);
+    if (segment.endBytes > SEGMENT_BYTES / 2) this.#prepareNext(number);
+    const { rows, groups } = commit;
+    return { number, places, rows, groups, segment: segment.id, endBytes: segment.endBytes };
+  }
+
+  /** These blobs are needed no more. */
+  forget(places: readonly Place[]): void {
+    for (const { segment, lengthBytes } of places) {
+      const holder = this.#current?.id === segment ? this.#current : this.#sealed.get(segment);
+      if (holder !== undefined) holder.liveBytes -= lengthBytes;
+    }
+  }
+
+  /** Segments of which nothing is needed, now that the index has all commits up to `applied`. Readers must let go of them: then `reuse`. */
+  takeEmptied(applied: number): number[] {
+    const emptied = [...this.#sealed]
+      .filter(([, { lastNumber, liveBytes }]) => liveBytes === 0 && lastNumber <= applied)
+      .map(([id]) => id);
+    for (const id of emptied) this.#sealed.delete(id);
+    return emptied;
+  }
+
+  reuse(id: number): void {
+    if (isWhole(this.#dir, id)) this.#free.push(id);
+    else this.#remove(id);
+    const most = Math.max(LEAST_FREE, this.#sealed.size / 2);
+    while (this.#free.length > most) this.#remove(this.#free.pop()!);
+  }
+
+  #remove(id: number): void {
+    const removing = removeSegment(this.#dir, id)
+      // It stays, and is found to be free when the log is opened again.
+      .catch(() => {})
+      .finally(() => this.#removing.delete(removing));
+    this.#removing.add(removing);
+  }
+
+  /** The one that has least left, when three quarters of all full segments are not needed any more. */
+  sparsest(): SegmentSpan | null {
+    const sealed = [...this.#sealed]
+      .filter(([, segment]) => segment.liveBytes > 0)
+      .toSorted((a, b) => a[1].liveBytes - b[1].liveBytes);
+    if (sealed.length < LEAST_SEALED) return null;
+    const liveBytes = sealed.reduce((sum, [, segment]) => sum + segment.liveBytes, 0);
+    if (liveBytes * 4 >= sealed.length * SEGMENT_BYTES) return null;
+    const [id, { firstSeq, lastSeq }] = sealed[0]!;
+    return { id, firstSeq, lastSeq };
+  }
+
+  /** Makes a segment where the next commits need one, so that the first need not wait for it. */
+  makeReady(): void {
+    if (this.#current !== null && this.#current.endBytes <= SEGMENT_BYTES / 2) return;
+    try {
+      this.#free.push(this.#create());
+    } catch {
+      // The disk is full: commits go into LMDB until there is room.
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#preparing, ...this.#removing]);
+    if (this.#current !== null) closeSync(this.#current.file);
+    this.#current = null;
+  }
+
+  #withRoom(sizeBytes: number, number: number): Current | null {
+    const current = this.#current;
+    if (current !== null && current.endBytes + sizeBytes <= SEGMENT_BYTES) return current;
+    const id = this.#next(number);
+    if (id === null) return null;
+    const file = openSync(segmentPath(this.#dir, id), "r+");
+    if (current !== null) {
+      closeSync(current.file);
+      this.#sealed.set(current.id, current);
+    }
+    this.#current = {
+      id,
+      file,
+      sizeBytes: SEGMENT_BYTES,
+      lastNumber: number,
+      ...NOTHING_LIVE,
+    };
+    return this.#current;
+  }
+
+  #next(number: number): number | null {
+    const free = this.#free.pop();
+    if (free !== undefined) return free;
+    if (number < this.#createAgainAt) return null;
+    try {
+      return this.#create();
+    } catch {
+      this.#createAgainAt = number + RETRY_COMMITS;
+      return null;
+    }
+  }
+
+  #create(): number {
+    const id = this.#nextId++;
+    createSegment(this.#dir, id);
+    return id;
+  }
+
+  #prepareNext(number: number): void {
+    if (this.#free.length > 0 || this.#preparing !== null || number < this.#createAgainAt) return;
+    const id = this.#nextId++;
+    this.#preparing = prepareSegment(this.#dir, id)
+      .then(
+        () => this.reuse(id),
+        () => {
+          this.#createAgainAt = number + RETRY_COMMITS;
+        },
+      )
+      .finally(() => {
+        this.#preparing = null;
+      });
+  }
+}
+
+function addBlob(holder: Sealed, seq: number, lengthBytes: number): void {
+  holder.liveBytes += lengthBytes;
+  holder.firstSeq = Math.min(holder.firstSeq, seq);
+  holder.lastSeq = Math.max(holder.lastSeq, seq);
+}
+
+/** What may be whole in the file, but was refused, or is in LMDB now, must not be found when the log is opened again. */
+function blankHead({ file, endBytes }: Current): void {
+  try {
+    writeSync(file, Buffer.alloc(COMMIT_HEAD_BYTES), 0, COMMIT_HEAD_BYTES, endBytes);
+  } catch {
+    // The next commit is written over it.
+  }
+}

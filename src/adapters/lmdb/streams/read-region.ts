@@ -1,0 +1,43 @@
+import type { LogRecord } from "../../../domain/log.ts";
+import { RECORD_HEAD_BYTES } from "../layout.ts";
+import type { Row } from "../layout.ts";
+
+/**
+ * The records of a region from `fromOffset` on, up to `maxBytes` of them (but at least one).
+ * The bytes are copied out of the blob once, so that a record which is kept for long does not keep the blob.
+ */
+export function readRegion(
+  blob: Buffer,
+  row: Row,
+  fromOffset: number,
+  maxBytes: number,
+): { readonly records: LogRecord[]; readonly sizeBytes: number; readonly next: number } {
+  const end = row.positionBytes + row.lengthBytes;
+  let at = row.positionBytes;
+  while (at < end && row.base + blob.readUInt32BE(at) < fromOffset) at += recordBytes(blob, at);
+  const first = at;
+  while (at < end && (at === first || at + recordBytes(blob, at) - first <= maxBytes))
+    at += recordBytes(blob, at);
+  const copy = Buffer.from(blob.subarray(first, at));
+  const records: LogRecord[] = [];
+  for (let from = 0; from < copy.length; from += recordBytes(copy, from)) {
+    const keyLength = copy.readUInt16BE(from + 4);
+    const keyAt = from + RECORD_HEAD_BYTES;
+    const valueAt = keyAt + keyLength;
+    records.push({
+      topic: row.topic,
+      partition: row.partition,
+      offset: row.base + copy.readUInt32BE(from),
+      key: copy.toString("utf8", keyAt, valueAt),
+      value: copy.subarray(valueAt, valueAt + copy.readUInt32BE(from + 6)),
+      appendedAtMs: copy.readDoubleBE(from + 10),
+    });
+  }
+  // After a compaction the last offsets of a region may be gone: go on behind it.
+  const next = at < end ? row.base + blob.readUInt32BE(at) : row.next;
+  return { records, sizeBytes: copy.length, next };
+}
+
+function recordBytes(blob: Buffer, at: number): number {
+  return RECORD_HEAD_BYTES + blob.readUInt16BE(at + 4) + blob.readUInt32BE(at + 6);
+}

@@ -1,0 +1,177 @@
+import type { Clock } from "../../../domain/clock.ts";
+import type { Topic } from "../../../domain/log.ts";
+import type { Logger } from "../../../domain/logger.ts";
+import { compactStream } from "./compact-stream.ts";
+import type { GroupCommit } from "../commit/group-commit.ts";
+import type { GroupStates } from "../groups/group-state.ts";
+import type { Row } from "../layout.ts";
+import type { LmdbLogMetrics } from "../metrics.ts";
+import type { CommitStore } from "../store.ts";
+import type { StreamState } from "./stream-state.ts";
+import type { StreamTable } from "./stream-table.ts";
+
+/** What is removed in one go: no append waits for longer than that takes. Blob by blob, so that few are left in part. */
+const BLOBS_PER_PASS = 128;
+const ROWS_PER_PASS = 4_096;
+const ROWS_PER_LOOKUP = 32;
+/** Fewer regions than this are not worth rewriting. */
+const MIN_COMPACTED_ROWS = 64;
+/** What a group reads on the side, and never commits, stays at least this long. */
+const UNCOMMITTED_SIDE_RETENTION_MS = 24 * 3_600_000;
+
+export interface TrimmerOptions {
+  readonly store: CommitStore;
+  readonly streams: StreamTable;
+  readonly groups: GroupStates;
+  readonly writer: GroupCommit;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: LmdbLogMetrics;
+  readonly retentionMs: number;
+  readonly intervalMs: number;
+}
+
+interface Trimmable {
+  readonly stream: StreamState;
+  /** Blob of the first row that may go; 0 when that is not known yet. */
+  readonly nextSeq: number;
+}
+
+/**
+ * Frees what is no longer needed: past the commits of every group that gets the topic and older than the retention.
+ * Without a group that has read them they stay, also where the role that does has not run yet: events were answered, and
+ * replays, held and delayed tasks are somebody's deliveries.
+ * `limits` is never trimmed but compacted: the latest record of every key is always there.
+ */
+export class Trimmer implements AsyncDisposable {
+  readonly #options: TrimmerOptions;
+  readonly #compactAtRows = new Map<StreamState, number>();
+  #cancel: () => void = () => {};
+  #running: Promise<number> | null = null;
+  #closed = false;
+
+  constructor(options: TrimmerOptions) {
+    this.#options = options;
+    this.#schedule();
+  }
+
+  /** @returns regions removed; @throws {LogError} */
+  trim(): Promise<number> {
+    this.#running ??= this.#trimAll().finally(() => {
+      this.#running = null;
+    });
+    return this.#running;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    this.#cancel();
+    await this.#running?.catch(() => 0);
+  }
+
+  #schedule(): void {
+    const { clock, intervalMs, logger } = this.#options;
+    if (intervalMs === 0 || this.#closed) return;
+    this.#cancel = clock.schedule(intervalMs, () => {
+      this.trim()
+        .catch((error: unknown) => logger.warn({ err: String(error) }, "log.trim_failed"))
+        .finally(() => this.#schedule());
+    });
+  }
+
+  async #trimAll(): Promise<number> {
+    let trimmed = 0;
+    let left = this.#trimmable();
+    while (left.length > 0 && !this.#closed) {
+      const oldest = left.reduce((least, { nextSeq }) => Math.min(least, nextSeq), Infinity);
+      const rows: Row[] = [];
+      left = left.flatMap((one) => this.#take(one, oldest + BLOBS_PER_PASS, rows));
+      if (rows.length > 0) await this.#remove(rows);
+      trimmed += rows.length;
+    }
+    for (const stream of this.#options.streams.all())
+      if (stream.topic === "limits" && !this.#closed) await this.#compact(stream);
+    if (trimmed > 0) this.#options.metrics.trimmed(trimmed);
+    return trimmed;
+  }
+
+  async #compact(stream: StreamState): Promise<void> {
+    const { store, writer } = this.#options;
+    const minRows = this.#compactAtRows.get(stream) ?? MIN_COMPACTED_ROWS;
+    const rowsLeft = await compactStream(store, writer, stream, minRows);
+    // Not again before as much was added: compaction costs what is kept.
+    if (rowsLeft !== null)
+      this.#compactAtRows.set(stream, Math.max(MIN_COMPACTED_ROWS, rowsLeft * 2));
+  }
+
+  #trimmable(): Trimmable[] {
+    return [...this.#options.streams.all()].flatMap((stream) => {
+      const { topic, partition, startOffset, endOffset } = stream;
+      if (topic === "limits" || startOffset === endOffset) return [];
+      const { belowOffset } = this.#limits(topic, partition);
+      return belowOffset <= startOffset ? [] : [{ stream, nextSeq: 0 }];
+    });
+  }
+
+  /** Adds the rows that may go and are in blobs below `belowSeq`. @returns what is left for a later pass, if anything */
+  #take(one: Trimmable, belowSeq: number, rows: Row[]): readonly Trimmable[] {
+    const { stream, nextSeq } = one;
+    if (nextSeq >= belowSeq) return [one];
+    // Anew for each pass: a group may have registered since.
+    const { belowOffset, beforeMs } = this.#limits(stream.topic, stream.partition);
+    let offset = stream.startOffset;
+    while (rows.length < ROWS_PER_PASS) {
+      const found = this.#options.store.rowsFrom(stream, offset, ROWS_PER_LOOKUP);
+      for (const row of found) {
+        if (row.next > belowOffset || row.lastAppendedAtMs >= beforeMs) return [];
+        if (row.seq >= belowSeq) return [{ ...one, nextSeq: row.seq }];
+        rows.push(row);
+        offset = row.next;
+      }
+      if (found.length < ROWS_PER_LOOKUP) return [];
+    }
+    return [one];
+  }
+
+  #limits(topic: Topic, partition: number): { belowOffset: number; beforeMs: number } {
+    const { groups, clock, retentionMs } = this.#options;
+    const { groups: subscribers, sideGroups } = groups.subscribers(topic);
+    // Nobody gets the records of `held`: their owner reads them on the side, and commits.
+    const readers = subscribers.length === 0 ? sideGroups : subscribers;
+    let belowOffset = readers.length === 0 ? 0 : Infinity;
+    let keepMs = retentionMs;
+    for (const group of readers)
+      belowOffset = Math.min(belowOffset, groups.committed(group, topic, partition)?.offset ?? 0);
+    for (const group of sideGroups) {
+      const committed = groups.committed(group, topic, partition);
+      if (committed === null) keepMs = Math.max(keepMs, UNCOMMITTED_SIDE_RETENTION_MS);
+      else belowOffset = Math.min(belowOffset, committed.offset);
+    }
+    return { belowOffset, beforeMs: clock.now() - keepMs };
+  }
+
+  async #remove(rows: readonly Row[]): Promise<void> {
+    const { store, streams, writer } = this.#options;
+    const bySeq = new Map<number, Row[]>();
+    for (const row of rows) {
+      const sameBlob = bySeq.get(row.seq);
+      if (sameBlob === undefined) bySeq.set(row.seq, [row]);
+      else sameBlob.push(row);
+    }
+    const starts = new Map<StreamState, number>();
+    for (const row of rows) starts.set(streams.get(row.topic, row.partition), row.next);
+    const removedBlobs: number[] = [];
+    const refs: [number, number][] = [];
+    for (const [seq, removed] of bySeq) {
+      const left = (store.refs(seq) ?? removed[0]!.regionsInBlob) - removed.length;
+      if (left <= 0) removedBlobs.push(seq);
+      else refs.push([seq, left]);
+    }
+    const ends = [...starts];
+    await writer.change(() => ({ removedBelow: ends, removedBlobs, refs, starts: ends }));
+    for (const [stream, offset] of starts) {
+      stream.startOffset = offset;
+      stream.forgetBelow(offset);
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import type { DestinationConfig } from "../../../domain/destination.ts";
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
+import type { CircuitState } from "./circuit-breaker.ts";
+import { DEADLINE_PASSED } from "../try/dead-reasons.ts";
+import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
+import { MAX_WAIT_MS } from "./lane-health.ts";
+import type { LaneHealth } from "./lane-health.ts";
+import type { LaneHost } from "./lane-host.ts";
+import { mostInFlight } from "./lane-places.ts";
+import type { LaneRateLimit } from "./lane-rate-limit.ts";
+import { CONFIG_RETRY_MS } from "../ports.ts";
+import { deadlineOf } from "./run-deadline.ts";
+
+/** A shorter wait for the limit is the clock's grain, or that of the window. */
+const LEAST_LIMITED_MS = 10;
+/**
+ * The pace assumed of a receiver once a probe has found it well: at the one it failed with, its backlog would take minutes. Where it
+ * is slower its lane sees that at once, and where it is not well its circuit keeps all away.
+ */
+const WELL_PER_SECOND = 500;
+
+/** A lane as its deferrals see it. */
+interface DeferringLane {
+  readonly inFlight: number;
+}
+
+/** Where the tasks go that a lane cannot take: each to a slot of its own at the lane's pace, or to its end. */
+export class LaneDeferrals {
+  readonly #lane: DeferringLane;
+  readonly #host: LaneHost;
+  readonly #health: LaneHealth;
+  readonly #rateLimit: LaneRateLimit;
+  readonly #spread = new DeferralSpread();
+
+  constructor(lane: DeferringLane, host: LaneHost, health: LaneHealth, rateLimit: LaneRateLimit) {
+    this.#lane = lane;
+    this.#host = host;
+    this.#health = health;
+    this.#rateLimit = rateLimit;
+  }
+
+  /**
+   * Where nothing has moved for a while it is as long until the next look, up to the first pause of a circuit: a receiver that hangs
+   * would otherwise cost a deferral every four seconds for each event, until its tries have timed out. One that answered its latest
+   * try may just be slow, and that others have all places says nothing of a receiver at which no try is underway.
+   */
+  laneFull(task: DeliveryTask, config: DestinationConfig): void {
+    const mayHang = this.#lane.inFlight > 0 && !this.#health.proven;
+    const isItsOwn = mayHang || this.#host.gate.isFull(config.receiverUrl);
+    const stillMs = isItsOwn ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
+    const waitMs = Math.max(MAX_WAIT_MS, Math.min(stillMs, this.#host.options.breaker.openMs));
+    this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, waitMs));
+  }
+
+  /**
+   * As what a task goes on in its lane that waits there for the limit until `startAtMs`. It is recorded as the others that the limit
+   * puts off are, once: nothing but its row is written, and a next owner makes of that what would have waited in a delay tier.
+   */
+  limited(task: DeliveryTask, config: DestinationConfig, startAtMs: number): DeliveryTask {
+    const freeAtMs = Math.max(this.#host.clock.now(), task.dueAtMs);
+    if (task.limitedBy !== null || startAtMs - freeAtMs < LEAST_LIMITED_MS) return task;
+    const waiting = this.#host.limited(task, config, startAtMs);
+    this.#rateLimit.goesOnAs(task, waiting);
+    return waiting;
+  }
+
+  configUnavailable(task: DeliveryTask): void {
+    this.#host.putOff(task, null, "config_unavailable", this.#nextSlot(task, CONFIG_RETRY_MS));
+  }
+
+  /** Put off or, past its schedule, ended. */
+  circuitOpen(task: DeliveryTask, config: DestinationConfig, circuit: CircuitState): void {
+    const nowMs = this.#host.clock.now();
+    const steadyMs = this.#host.steadyNow();
+    const sinceMs = nowMs - this.#health.failingForMs(steadyMs);
+    const failing = { sinceMs, retryAfterMs: this.#health.retryAfterMs };
+    if (nowMs >= deadlineOf(task, config, this.#host.options, failing)) {
+      this.#host.endDead(task, config, DEADLINE_PASSED);
+      return;
+    }
+    const waitMs =
+      circuit.kind === "open" ? waitUntilProbed(circuit, steadyMs) : this.#probingMs(circuit);
+    const dueAtMs = this.#nextSlot(task, Math.max(MAX_WAIT_MS, waitMs), WELL_PER_SECOND);
+    this.#host.putOff(task, config, "circuit_open", dueAtMs);
+  }
+
+  /** How long a probe has taken so far: it may hang, and what comes back every other second meanwhile is put off each time. */
+  #probingMs(circuit: CircuitState): number {
+    const isProbing = circuit.kind === "half_open" && circuit.probing;
+    return isProbing ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
+  }
+
+  #nextSlot(task: DeliveryTask, leastWaitMs: number, leastPerSecond = 0): number {
+    const earliestMs = this.#host.clock.now() + leastWaitMs;
+    const hoped = this.#health.hopedPerSecond(this.#host.steadyNow());
+    const perSecond = Math.max(hoped, leastPerSecond);
+    // Of large bodies fewer are in flight than the lane has tries: they come back as much further apart.
+    const places = mostInFlight(task.event.body, this.#host.options);
+    const roomOf = Math.max(1, this.#health.hopedConcurrency / places);
+    const slotMs = this.#spread.next(earliestMs, perSecond, roomOf);
+    this.#rateLimit.keep(task, slotMs);
+    return slotMs;
+  }
+}

@@ -1,0 +1,73 @@
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
+import { RingQueue } from "../../../domain/ring-queue.ts";
+
+/** A task that waits in a lane for its try to start. */
+export interface QueuedTry {
+  readonly task: DeliveryTask;
+  /** Monotonic, ms. */
+  readonly enqueuedMs: number;
+}
+
+/**
+ * First in, first out, and beside it what is not due yet, with the size of both in bytes; bodies that tasks share are counted for
+ * each.
+ */
+export class LaneQueue {
+  readonly #items = new RingQueue<QueuedTry>();
+  /** Not due yet; each with the way to cancel its timer. */
+  readonly #early = new Map<DeliveryTask, () => void>();
+  #bytes = 0;
+
+  get length(): number {
+    return this.#items.size;
+  }
+
+  /** What is not due yet included. */
+  get waiting(): number {
+    return this.#items.size + this.#early.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get first(): QueuedTry | undefined {
+    return this.#items.at(0);
+  }
+
+  pushEarly(task: DeliveryTask, cancel: () => void): void {
+    this.#early.set(task, cancel);
+    this.#bytes += task.event.body.length;
+  }
+
+  /** It is due now. */
+  removeEarly(task: DeliveryTask): void {
+    if (this.#early.delete(task)) this.#bytes -= task.event.body.length;
+  }
+
+  push(item: QueuedTry): void {
+    this.#items.push(item);
+    this.#bytes += item.task.event.body.length;
+  }
+
+  shift(): QueuedTry | undefined {
+    const item = this.#items.shift();
+    if (item !== undefined) this.#bytes -= item.task.event.body.length;
+    return item;
+  }
+
+  /** Drops everything. */
+  clear(): void {
+    for (const cancel of this.#early.values()) cancel();
+    this.#early.clear();
+    this.#items.clear();
+    this.#bytes = 0;
+  }
+
+  /** What is due. */
+  takeAll(): QueuedTry[] {
+    const all: QueuedTry[] = [];
+    for (let item = this.shift(); item !== undefined; item = this.shift()) all.push(item);
+    return all;
+  }
+}

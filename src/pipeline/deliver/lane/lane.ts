@@ -1,0 +1,300 @@
+import type { DestinationConfig, Lookup } from "../../../domain/destination.ts";
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
+import { DESTINATION_DELETED } from "../try/dead-reasons.ts";
+import { LaneDeferrals } from "./lane-deferrals.ts";
+import { LaneHealth, MAX_WAIT_MS } from "./lane-health.ts";
+import type { StartedFor } from "./lane-health.ts";
+import { LanePlaces } from "./lane-places.ts";
+import { LaneQueue } from "./lane-queue.ts";
+import type { QueuedTry } from "./lane-queue.ts";
+import type { Reply } from "../ports.ts";
+import { LaneRateLimit } from "./lane-rate-limit.ts";
+import type { LastLimit } from "./lane-rate-limit.ts";
+import type { LaneHost } from "./lane-host.ts";
+import { scheduleAwake } from "./schedule-awake.ts";
+import type { GateLane } from "../bounds/send-gate.ts";
+
+const IDLE_MS = 60_000;
+const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can be put off.
+const NOTHING = new Uint8Array(0);
+
+/**
+ * The queue and the concurrency of one destination. A task is taken in only when it can be expected to start
+ * within two seconds; otherwise it is put off to a delay tier, with a slot of its own, and frees the partition.
+ */
+export class Lane implements GateLane {
+  inFlight = 0;
+  readonly destinationId: string;
+  readonly #host: LaneHost;
+  readonly #queue = new LaneQueue();
+  readonly #health: LaneHealth;
+  readonly #rateLimit: LaneRateLimit;
+  readonly #deferrals: LaneDeferrals;
+  readonly #places: LanePlaces;
+  #isClosed = false;
+  #pumping = false;
+  #lookingUp = false;
+  #cancelRateTimer: (() => void) | null = null;
+  #cancelEviction: (() => void) | null = null;
+  #lastUsedMs: number;
+
+  constructor(destinationId: string, host: LaneHost) {
+    this.destinationId = destinationId;
+    this.#host = host;
+    this.#health = new LaneHealth(host.options);
+    this.#rateLimit = new LaneRateLimit(destinationId, host);
+    this.#deferrals = new LaneDeferrals(this, host, this.#health, this.#rateLimit);
+    this.#places = new LanePlaces(this, host);
+    this.#lastUsedMs = host.clock.monotonic();
+  }
+
+  get proven(): boolean {
+    return this.#health.proven;
+  }
+
+  get queued(): number {
+    return this.#queue.waiting;
+  }
+
+  get isCircuitOpen(): boolean {
+    return this.#health.isCircuitOpen;
+  }
+
+  get isEmpty(): boolean {
+    return this.queued === 0 && this.inFlight === 0;
+  }
+
+  /** It is empty, and nothing is known that a new lane would miss. */
+  get isIdle(): boolean {
+    const unusedMs = this.#host.clock.monotonic() - this.#lastUsedMs;
+    if (!this.isEmpty || unusedMs <= IDLE_MS || this.isCircuitOpen) return false;
+    // Last: it looks through all starts that are known.
+    return unusedMs > this.#rateLimit.memoryMs;
+  }
+
+  hasRoom(): boolean {
+    const circuit = this.#health.circuit(this.#host.steadyNow());
+    // Half open is room: held tasks may be the only ones that can probe. Until one has, the others stay where they are.
+    if (circuit.kind === "open" || (circuit.kind === "half_open" && circuit.probing)) return false;
+    return !this.#isFull() && this.#rateLimit.hasRoom();
+  }
+
+  /** Takes the task in, puts it off, or ends it: what may start by then (wall clock; default: in two seconds), or now, stays. */
+  offer(task: DeliveryTask, config: DestinationConfig, byMs?: number): void {
+    const nowMs = this.#host.clock.now();
+    const latestMs = Math.max(nowMs, byMs ?? nowMs + MAX_WAIT_MS);
+    this.#lastUsedMs = this.#host.clock.monotonic();
+    this.#rateLimit.configure(config);
+    // Before all that would put it off until another time, which may be sooner.
+    if (task.dueAtMs > nowMs + MAX_WAIT_MS)
+      return this.#host.putOff(task, config, "early", task.dueAtMs);
+    if (this.#refusedByCircuit(task, config)) return;
+    if (this.#isFull(task.event.body)) return this.#deferrals.laneFull(task, config);
+    if (this.#rateLimit.isTooEarly(task, nowMs)) return this.#offerWhenDue(task, config, latestMs);
+    const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs), latestMs);
+    if (startAtMs > latestMs) return this.#host.putOff(task, config, "rate_limit", startAtMs);
+    this.#host.onQueued(1);
+    if (startAtMs <= nowMs) return this.#enqueue(task);
+    const waiting = this.#deferrals.limited(task, config, startAtMs);
+    this.#waitFor(waiting, startAtMs - nowMs, () => this.#enqueue(waiting));
+  }
+
+  /** The state of a persistent limit, for the next owner: once it is closed and no try is in flight any more. */
+  lastLimit(): LastLimit | null {
+    return this.#rateLimit.last();
+  }
+
+  pump(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    try {
+      while (this.#startNext());
+    } finally {
+      this.#pumping = false;
+    }
+    this.#watchForEviction();
+  }
+
+  /** Its destination was changed: the receiver may be another one, or mended. */
+  onDestinationChanged(): void {
+    this.#health.onReceiverChanged(this.#host.steadyNow());
+    this.pump();
+  }
+
+  /** A task of it is held. */
+  onHeld(): void {
+    this.#rateLimit.onHeld();
+  }
+
+  /** Ownership ended or the process stops: waiting tasks stay in the log, not complete. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#host.onQueued(-this.queued);
+    this.#queue.clear();
+    for (const cancel of [this.#cancelRateTimer, this.#cancelEviction]) cancel?.();
+    this.#places.forget();
+    if (this.isCircuitOpen) this.#host.onCircuit(-1);
+  }
+
+  /** The limit is asked at its time: a start that was planned ahead would hold back all that comes before it. */
+  #offerWhenDue(task: DeliveryTask, config: DestinationConfig, latestMs: number): void {
+    this.#host.onQueued(1);
+    this.#waitFor(task, task.dueAtMs - this.#host.clock.now(), () => {
+      this.#host.onQueued(-1);
+      this.offer(task, this.#rateLimit.config ?? config, latestMs);
+    });
+  }
+
+  #waitFor(task: DeliveryTask, delayMs: number, then: () => void): void {
+    const cancel = this.#host.clock.schedule(delayMs, () => {
+      this.#queue.removeEarly(task);
+      then();
+    });
+    this.#queue.pushEarly(task, cancel);
+  }
+
+  #enqueue(task: DeliveryTask): void {
+    if (this.#queue.length === 0 && this.inFlight === 0)
+      this.#health.onBusy(this.#host.steadyNow());
+    this.#queue.push({ task, enqueuedMs: this.#host.clock.monotonic() });
+    this.pump();
+  }
+
+  #isFull(more: Uint8Array = NOTHING): boolean {
+    const { mostWaiting } = this.#health;
+    return this.#places.isFull(this.#queue.bytes, more) || this.queued >= mostWaiting;
+  }
+
+  /** True when the circuit lets the task not through: it is then put off or, past its schedule, ended. */
+  #refusedByCircuit(task: DeliveryTask, config: DestinationConfig): boolean {
+    const state = this.#health.circuit(this.#host.steadyNow());
+    if (state.kind === "closed") return false;
+    if (state.kind === "half_open" && !state.probing && this.queued === 0) return false;
+    this.#deferrals.circuitOpen(task, config, state);
+    return true;
+  }
+
+  /** True when it did something and more may follow. */
+  #startNext(): boolean {
+    const next = this.#queue.first;
+    if (next === undefined || this.#lookingUp || !this.#host.mayStart()) return false;
+    if (this.inFlight >= this.#health.concurrency) return false;
+    const found = this.#host.lookUp(this.destinationId);
+    if (found instanceof Promise) {
+      this.#lookingUp = true;
+      void found.then((lookup) => {
+        this.#lookingUp = false;
+        // What keeps it from starting pumps again: asking at once would ask for ever.
+        if (this.#apply(lookup) && this.#startWith(lookup)) this.pump();
+        this.#watchForEviction();
+      });
+      return false;
+    }
+    return this.#apply(found) && this.#startWith(found);
+  }
+
+  /** False when the configuration lets nothing start: then the queue is empty afterwards. */
+  #apply(lookup: Lookup<DestinationConfig>): lookup is { kind: "found"; value: DestinationConfig } {
+    switch (lookup.kind) {
+      case "found":
+        if (lookup.value.status === "active") return true;
+        for (const { task } of this.#takeAll()) this.#host.hold(task);
+        return false;
+      case "missing":
+        for (const { task } of this.#takeAll()) this.#host.endDead(task, null, DESTINATION_DELETED);
+        return false;
+      case "unavailable":
+        for (const { task } of this.#takeAll()) this.#deferrals.configUnavailable(task);
+        return false;
+      default:
+        return lookup satisfies never;
+    }
+  }
+
+  #startWith({ value: config }: { readonly value: DestinationConfig }): boolean {
+    const next = this.#queue.first;
+    if (next === undefined || !this.#host.mayStart()) return false;
+    if (this.#host.endIfOver(next.task)) {
+      this.#queue.shift();
+      this.#host.onQueued(-1);
+      return true;
+    }
+    this.#rateLimit.configure(config);
+    const circuit = this.#health.circuit(this.#host.steadyNow());
+    if (circuit.kind === "open") {
+      for (const { task } of this.#takeAll()) this.#refusedByCircuit(task, config);
+      return false;
+    }
+    if (circuit.kind === "half_open" && circuit.probing) return false;
+    const waitMs = this.#rateLimit.waitMs(() => this.pump());
+    if (waitMs > MAX_WAIT_MS) {
+      for (const [task, slotMs] of this.#rateLimit.planAgain(this.#takeAll(), waitMs))
+        this.#host.putOff(task, config, "rate_limit", slotMs);
+      return false;
+    }
+    if (waitMs > 0) {
+      this.#cancelRateTimer?.();
+      this.#cancelRateTimer = this.#host.clock.schedule(waitMs, () => this.pump());
+      return false;
+    }
+    const leave = this.#places.tryEnter(next.task, config.receiverUrl);
+    if (leave === null) return false;
+    this.#start(config, leave);
+    return true;
+  }
+
+  #start(config: DestinationConfig, leave: () => void): void {
+    const next = this.#queue.shift()!;
+    this.#host.onQueued(-1);
+    const token = this.#rateLimit.start();
+    const startedFor = this.#health.onStart(this.#host.steadyNow(), this.inFlight);
+    void this.#host.makeTry(next.task, config, token.onSent).then((reply) => {
+      token.onAnswered();
+      this.#learn(startedFor, reply, next.task);
+      leave();
+      this.pump();
+    });
+  }
+
+  #learn(startedFor: StartedFor, reply: Reply | null, task: DeliveryTask): void {
+    this.#lastUsedMs = this.#host.clock.monotonic();
+    const wasOpen = this.isCircuitOpen;
+    const newRunMs = task.tryNumber === 1 ? task.runStartedAtMs : null;
+    const moment = { steadyMs: this.#host.steadyNow(), wallMs: this.#host.clock.now() };
+    this.#health.onReply(startedFor, reply, newRunMs, moment);
+    if (wasOpen !== this.isCircuitOpen && !this.#isClosed) this.#host.onCircuit(wasOpen ? -1 : 1);
+  }
+
+  #takeAll(): QueuedTry[] {
+    const all = this.#queue.takeAll();
+    this.#places.stopWaiting();
+    this.#host.onQueued(-all.length);
+    return all;
+  }
+
+  /** What has waited two seconds is put off: a hung receiver must not hold its partition. */
+  #watchForEviction(): void {
+    const first = this.#queue.first;
+    if (first === undefined || this.#cancelEviction !== null) return;
+    const leftMs = MAX_WAIT_MS - (this.#host.clock.monotonic() - first.enqueuedMs);
+    const waitMs = Math.max(EVICTION_STEP_MS, leftMs);
+    this.#cancelEviction = scheduleAwake(this.#host.clock, waitMs, () => this.#evict());
+  }
+
+  #evict(): void {
+    const wasLookingUp = this.#lookingUp;
+    this.pump(); // It may have waited for sure ownership only. What does not start now is put off, or looked at again below.
+    this.#cancelEviction = null;
+    const nowMs = this.#host.clock.monotonic();
+    const { config } = this.#rateLimit;
+    if (this.#host.mayStart() && !wasLookingUp && config !== null)
+      while ((this.#queue.first?.enqueuedMs ?? Infinity) + MAX_WAIT_MS <= nowMs) {
+        const { task } = this.#queue.shift()!;
+        this.#host.onQueued(-1);
+        if (!this.#refusedByCircuit(task, config)) this.#deferrals.laneFull(task, config);
+      }
+    this.pump(); // What waited behind it may be smaller.
+    if (this.#queue.length === 0) this.#places.stopWaiting();
+  }
+}

@@ -1,0 +1,223 @@
+import type { RateLimitWindow } from "../../../domain/enums.ts";
+import { rateWindowMs, SlidingWindow, tokenReturnMs } from "../../../domain/rate-limit.ts";
+import type { Starts } from "../../../domain/rate-limit.ts";
+import { startsOf } from "./limits-codec.ts";
+import type { Block, LimitRecord } from "./limits-codec.ts";
+
+const BLOCKS_PER_WINDOW = 20;
+const LONGEST_BLOCK_MS = 60_000;
+/** So long after it went out, a request without an answer may still be unseen by a receiver that is busy. */
+const UNSEEN_SHARE = 0.1;
+const UNSEEN_LEAST_MS = 200;
+
+export type StartDecision =
+  | { readonly kind: "go" }
+  | { readonly kind: "wait"; readonly untilMs: number }
+  /** A block has to be written to the `limits` log first: see `nextBlock`. */
+  | { readonly kind: "reserve" };
+
+export interface Limit {
+  readonly max: number;
+  readonly window: RateLimitWindow;
+  /** Of a whole try: so long after its start a request may still wait for its connection. */
+  readonly timeoutMs: number;
+}
+
+type KnownStarts = Pick<LimitRecord, "starts" | "block">;
+
+/** Tries that may start until then, once the block that stands for them is durable. */
+export interface Grant {
+  readonly untilMs: number;
+  readonly count: number;
+}
+
+/** One started try: its token comes back a window after the receiver may have seen it last. */
+export interface StartedTry {
+  readonly startedMs: number;
+  /** When the request went out; null while it waits for a connection: the receiver cannot have seen it. */
+  sentMs: number | null;
+  seenMs: number | null;
+}
+
+/**
+ * The limiter of one destination. `planned` hands out future slots to tasks that are put off, so that each
+ * comes back when there is room for it; `actual` decides at the moment of the start, and alone keeps the promise.
+ * All times are of one steady clock that agrees with the wall clock when the limiter is made, in ms.
+ */
+export class DestinationRateLimiter {
+  readonly max: number;
+  readonly window: RateLimitWindow;
+  readonly #windowMs: number;
+  readonly #unseenMs: number;
+  readonly #timeoutMs: number;
+  #planned: SlidingWindow;
+  readonly #actual: SlidingWindow;
+  #started: StartedTry[] = [];
+  #grant: Grant | null = null;
+  #left = 0;
+
+  /** `known` is the destination's record in the `limits` log, or the starts that an earlier limiter knew of. */
+  constructor({ max, window, timeoutMs }: Limit, known: KnownStarts | null, nowMs: number) {
+    this.max = max;
+    this.window = window;
+    this.#timeoutMs = timeoutMs;
+    this.#windowMs = rateWindowMs(window);
+    this.#unseenMs = Math.max(UNSEEN_LEAST_MS, this.#windowMs * UNSEEN_SHARE);
+    this.#planned = new SlidingWindow(tokenReturnMs(window), max);
+    this.#actual = new SlidingWindow(tokenReturnMs(window), max);
+    if (known !== null) this.learn(known, nowMs);
+  }
+
+  /** Counts starts that were made elsewhere; only before the first one here. */
+  learn(known: KnownStarts, nowMs: number): void {
+    for (const [timeMs, count] of startsOf(known).toSorted(([one], [other]) => one - other)) {
+      // Not later than now: whoever knew of it sends nothing any more.
+      const atMs = Math.min(timeMs, nowMs);
+      if (atMs + tokenReturnMs(this.window) <= nowMs) continue;
+      this.#actual.add(atMs, count);
+      this.#planned.add(atMs, count);
+    }
+  }
+
+  /** Tries of a window of a second are not written down: after a takeover it counts as used up. */
+  useUp(nowMs: number): void {
+    this.#actual.add(nowMs, this.max);
+    this.#planned.add(nowMs, this.max);
+  }
+
+  get isPersistent(): boolean {
+    return this.window !== "second";
+  }
+
+  /** A slot for a task: the time of its start, which no other task gets. */
+  plan(notBeforeMs: number): number {
+    return this.#planned.claim(notBeforeMs);
+  }
+
+  /** A start of then is counted, and in the plan one that was planned for then, though it was not made. */
+  isCounted(timeMs: number, nowMs: number): boolean {
+    return timeMs + tokenReturnMs(this.window) > nowMs;
+  }
+
+  /** Drops the slots that were given: only starts that were made are left in the plan. */
+  dropPlan(nowMs: number): void {
+    this.#planned = this.#windowOfStarts(nowMs);
+    this.#planned.add(nowMs, this.#started.length);
+  }
+
+  /** When so many may start next, beside those that did, if the answers to all tries in flight come now. */
+  nextStarts(notBeforeMs: number, nowMs: number, count: number): number[] {
+    const window = this.#windowOfStarts(nowMs);
+    for (const { sentMs } of this.#started)
+      window.add(Math.max(sentMs ?? nowMs, nowMs - this.#slackMs));
+    return Array.from({ length: count }, () => window.claim(notBeforeMs));
+  }
+
+  /** The slot that `plan` would give now, without taking it. */
+  nextSlotMs(nowMs: number): number {
+    return this.#planned.earliest(Math.max(nowMs, this.#planned.lastMs));
+  }
+
+  admit(nowMs: number): StartDecision {
+    this.#settle(nowMs);
+    const atMs = this.#actual.earliest(nowMs, 1, this.#started.length);
+    if (atMs > nowMs) {
+      const oldest = this.#started[0];
+      const seenLatestMs =
+        oldest === undefined ? Number.POSITIVE_INFINITY : (oldest.sentMs ?? nowMs) + this.#unseenMs;
+      return { kind: "wait", untilMs: Math.min(atMs, Math.max(nowMs + 1, seenLatestMs)) };
+    }
+    if (!this.isPersistent) return { kind: "go" };
+    if (this.#grant !== null && this.#left > 0 && nowMs < this.#grant.untilMs)
+      return { kind: "go" };
+    return { kind: "reserve" };
+  }
+
+  /** Only right after `admit` said `go`, at the same time. */
+  start(nowMs: number): StartedTry {
+    const started: StartedTry = { startedMs: nowMs, sentMs: null, seenMs: null };
+    this.#started.push(started);
+    this.#left -= 1;
+    return started;
+  }
+
+  /** The request goes out: names, connections and TLS may have taken their time. */
+  send(started: StartedTry, nowMs: number): void {
+    started.sentMs ??= nowMs;
+  }
+
+  /** The answer is here: the receiver cannot see the request later than now. */
+  finish(started: StartedTry, nowMs: number): void {
+    started.seenMs = nowMs;
+    this.#settle(nowMs);
+  }
+
+  /** The block to write next, as large as the window still allows. Starts of an unfinished block are part of the record. */
+  nextBlock(destinationId: string, nowMs: number): { record: LimitRecord; grant: Grant } {
+    this.#settle(nowMs);
+    const free = this.max - this.#actual.used(nowMs) - this.#started.length;
+    const count = Math.max(1, Math.min(Math.ceil(this.max / BLOCKS_PER_WINDOW), free));
+    const untilMs = nowMs + Math.min(this.#windowMs / BLOCKS_PER_WINDOW, LONGEST_BLOCK_MS);
+    const block: Block = { untilMs: untilMs + this.#timeoutMs, count };
+    return { record: this.#record(destinationId, nowMs, block), grant: { untilMs, count } };
+  }
+
+  /** The block is durable. */
+  grant(grant: Grant): void {
+    this.#grant = grant;
+    this.#left = grant.count;
+  }
+
+  /**
+   * The limiter after a change of the limit: tries in flight count there as they go out, and `earlier` starts, which this one counts
+   * no more, where its window is longer.
+   */
+  successor(limit: Limit, earlier: readonly Starts[], nowMs: number): DestinationRateLimiter {
+    const known = { starts: [...earlier, ...this.#actual.starts(nowMs)], block: null };
+    const successor = new DestinationRateLimiter(limit, known, nowMs);
+    successor.#planned.add(nowMs, this.#started.length);
+    successor.#started = [...this.#started];
+    return successor;
+  }
+
+  /** What a next owner has to know. */
+  snapshot(destinationId: string, nowMs: number): LimitRecord {
+    return this.#record(destinationId, nowMs, null);
+  }
+
+  #record(destinationId: string, nowMs: number, block: Block | null): LimitRecord {
+    const starts = this.#actual.starts(nowMs);
+    // A try still unanswered counts as seen at the latest moment at which it can count.
+    for (const { startedMs, sentMs } of this.#started) {
+      const sentLatestMs = sentMs ?? Math.max(nowMs, startedMs + this.#timeoutMs);
+      starts.push([sentLatestMs + this.#unseenMs, 1]);
+    }
+    return { destinationId, starts, block };
+  }
+
+  /** A window of its own that counts what `actual` does. */
+  #windowOfStarts(nowMs: number): SlidingWindow {
+    const window = new SlidingWindow(tokenReturnMs(this.window), this.max);
+    for (const [timeMs, count] of this.#actual.starts(nowMs)) window.add(timeMs, count);
+    return window;
+  }
+
+  /** The token's return already grants 5 % or a second beyond the window for what is underway. */
+  get #slackMs(): number {
+    return tokenReturnMs(this.window) - this.#windowMs;
+  }
+
+  #settle(nowMs: number): void {
+    const open: StartedTry[] = [];
+    for (const started of this.#started) {
+      const { startedMs, sentMs, seenMs } = started;
+      const latestMs = (sentMs ?? nowMs) + this.#unseenMs;
+      if (seenMs === null && nowMs < latestMs) open.push(started);
+      else
+        this.#actual.add(
+          Math.max(sentMs ?? startedMs, Math.min(seenMs ?? latestMs, latestMs) - this.#slackMs),
+        );
+    }
+    if (open.length < this.#started.length) this.#started = open;
+  }
+}

@@ -1,0 +1,116 @@
+import { pause } from "../../../domain/clock.ts";
+import type { Clock } from "../../../domain/clock.ts";
+import type { LogRecord, NewRecord, OwnedPartition } from "../../../domain/log.ts";
+import type { Logger } from "../../../domain/logger.ts";
+import type { Starts } from "../../../domain/rate-limit.ts";
+import { decodeLimit, encodeLimit, startsOf } from "./limits-codec.ts";
+import type { LimitRecord } from "./limits-codec.ts";
+
+const SEPARATOR = "|";
+const MOVED = "moved";
+/** A start counts for twice the longest window, a day, at most; the rest is for clocks that were set. */
+const FORGOTTEN_AFTER_MS = 3 * 86_400_000;
+
+/** The key alone survives compaction; the partition is the endpoint's, not the key's. */
+export function limitKey(endpointId: string, destinationId: string): string {
+  return `${endpointId}${SEPARATOR}${destinationId}`;
+}
+
+/**
+ * What the `limits` log of a partition knows. When the number of partitions has grown, an endpoint's new home knows
+ * nothing of what was sent from the old one, so the owner of the old one appends its record there, under a key of its
+ * own: both count. The new owner may have begun before that, hence `readOn`. The log keeps the latest record of every
+ * destination there has ever been; what no window can count any more is not kept here.
+ */
+export class KnownLimits {
+  readonly #own = new Map<string, LimitRecord>();
+  readonly #moved = new Map<string, LimitRecord>();
+  readonly #endpoints = new Map<string, string>();
+  readonly #sinceMs: number;
+  #next = 0;
+
+  /** `nowMs`: wall clock. */
+  constructor(nowMs: number) {
+    this.#sinceMs = nowMs - FORGOTTEN_AFTER_MS;
+  }
+
+  /** @throws {Error} on a foreign record */
+  note(record: LogRecord): void {
+    this.#next = Math.max(this.#next, record.offset + 1);
+    const limit = decodeLimit(record.value);
+    const [endpointId = "", , moved] = record.key.split(SEPARATOR);
+    const { destinationId } = limit;
+    const kept = moved === MOVED ? this.#moved : this.#own;
+    if (startsOf(limit).some(([timeMs]) => timeMs >= this.#sinceMs)) {
+      kept.set(destinationId, limit);
+      this.#endpoints.set(destinationId, endpointId);
+    } else {
+      kept.delete(destinationId);
+      if (this.get(destinationId) === null) this.#endpoints.delete(destinationId);
+    }
+  }
+
+  get(destinationId: string): LimitRecord | null {
+    const own = this.#own.get(destinationId);
+    const moved = this.#moved.get(destinationId);
+    if (own === undefined || moved === undefined) return own ?? moved ?? null;
+    return merge(own, moved);
+  }
+
+  /** Reads what has been appended since, after a while. Never rejects: what cannot be read is not known. */
+  async readOn(from: {
+    readonly partition: OwnedPartition;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly waitMs: number;
+  }): Promise<void> {
+    const { partition, clock, logger, waitMs } = from;
+    if (waitMs > 0) await pause(clock, waitMs);
+    try {
+      for await (const records of partition.read("limits", this.#next))
+        for (const record of records) this.note(record);
+    } catch (error) {
+      logger.warn({ partition: partition.partition, err: error }, "delivery.limits_unread");
+    }
+  }
+
+  /** For every destination whose home is elsewhere by now: its state to there, and nothing left of it here. */
+  moves(here: number, homeOf: (endpointId: string) => number): NewRecord[] {
+    const moves: NewRecord[] = [];
+    for (const [destinationId, endpointId] of this.#endpoints) {
+      const home = homeOf(endpointId);
+      const limit = this.get(destinationId);
+      if (home === here || limit === null) continue;
+      const key = limitKey(endpointId, destinationId);
+      const topic = "limits";
+      moves.push({
+        topic,
+        key: `${key}${SEPARATOR}${MOVED}`,
+        partition: home,
+        value: encodeLimit(limit),
+      });
+      const nothing = encodeLimit({ destinationId, starts: [], block: null });
+      moves.push({ topic, key, partition: here, value: nothing });
+      if (this.#moved.has(destinationId))
+        moves.push({
+          topic,
+          key: `${key}${SEPARATOR}${MOVED}`,
+          partition: here,
+          value: nothing,
+        });
+    }
+    return moves;
+  }
+}
+
+/** Starts that both know count once. */
+function merge(own: LimitRecord, moved: LimitRecord): LimitRecord {
+  const counts = new Map<number, number>();
+  const note = ([timeMs, count]: Starts): void => {
+    counts.set(timeMs, Math.max(count, counts.get(timeMs) ?? 0));
+  };
+  for (const starts of [...own.starts, ...moved.starts]) note(starts);
+  if (moved.block !== null) note([moved.block.untilMs, moved.block.count]);
+  const starts = [...counts].toSorted(([a], [b]) => a - b);
+  return { destinationId: own.destinationId, starts, block: own.block };
+}

@@ -1,0 +1,177 @@
+import { pause } from "../../../domain/clock.ts";
+import { EVENT_RUN, FAN_OUT_LATER } from "../../../domain/delivery-task.ts";
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
+import type { DestinationConfig, Lookup } from "../../../domain/destination.ts";
+import type { EventRecord } from "../../../domain/event.ts";
+import type { OwnedPartition } from "../../../domain/log.ts";
+import { fanoutKey } from "../../../domain/run-keys.ts";
+import { encodeOutcome } from "../../log/outcome-codec.ts";
+import type { PartitionLanes } from "./partition-lanes.ts";
+import { DOUBT_CHECK_MS } from "./partition-writer.ts";
+import type { WriteRecords } from "./partition-writer.ts";
+import { configRetryMs } from "../ports.ts";
+import type { FanoutPlan } from "../ports.ts";
+import type { RecoveredPartition } from "../recovery/recovery.ts";
+import type { RunLedger } from "../recovery/run-ledger.ts";
+import type { SharedDelivery } from "../shared-delivery.ts";
+import { fanOutLaterKey, FIRST_STEP } from "./source-content.ts";
+
+/** An event that is to be given to its destinations; `complete` is called once nothing of it is left to do. */
+export interface FanOut {
+  readonly event: EventRecord;
+  /** The task that it has waited as. */
+  readonly delayed: DeliveryTask | null;
+  readonly complete: () => void;
+}
+
+type TakeTask = (task: DeliveryTask, complete: () => void) => void;
+
+export interface FanOutHost {
+  readonly shared: SharedDelivery;
+  readonly partition: OwnedPartition;
+  readonly lanes: Pick<PartitionLanes, "ownership" | "pending">;
+  readonly write: WriteRecords;
+  /** What the last owners left. */
+  readonly ledger: RunLedger;
+  readonly admit: TakeTask;
+  readonly sendTaskHome: TakeTask;
+  /** Appends the task where it waits so long, for its home. */
+  readonly forward: (task: DeliveryTask, complete: () => void, waitMs: number) => void;
+}
+
+interface PlannedFanOut extends FanoutPlan {
+  readonly fanOut: FanOut;
+  /** The log has its record already. */
+  readonly isRecorded: boolean;
+}
+
+/** Turns events into the first tries of their runs; what earlier owners chose stands. */
+export class FanOutIntake {
+  readonly #host: FanOutHost;
+  #fanouts: RecoveredPartition["fanouts"] = new Map();
+  #tried: RecoveredPartition["tried"] = new Map();
+
+  constructor(host: FanOutHost) {
+    this.#host = host;
+  }
+
+  adopt({ fanouts, tried }: Pick<RecoveredPartition, "fanouts" | "tried">): void {
+    this.#fanouts = fanouts;
+    this.#tried = tried;
+  }
+
+  /** Everything that earlier owners worked on is complete. */
+  forget(): void {
+    this.adopt({ fanouts: new Map(), tried: new Map() });
+  }
+
+  take(fanOut: FanOut): void {
+    const { event, delayed, complete } = fanOut;
+    if (!event.signatureValid) return complete();
+    const earlierFanout = this.#earlierFanout(event);
+    if (earlierFanout !== null)
+      return this.#carryOut(this.#plan(fanOut, [], earlierFanout), this.#host.admit);
+    if (this.#host.ledger.judge(fanOutLaterKey(event), delayed ?? FIRST_STEP).kind !== "go")
+      return complete();
+    const found = this.#host.shared.destinationsOf(event.endpointId);
+    if (found instanceof Promise)
+      this.#host.lanes.pending.track(found.then((lookup) => this.#takeWith(fanOut, lookup)));
+    else this.#takeWith(fanOut, found);
+  }
+
+  /** Sends the tries that an earlier owner chose to their home. False where none did: then the record itself goes there. */
+  sendHome(fanOut: FanOut): boolean {
+    const earlierFanout = this.#earlierFanout(fanOut.event);
+    if (earlierFanout === null || fanOut.delayed !== null) return false;
+    this.#carryOut(this.#plan(fanOut, [], earlierFanout), this.#host.sendTaskHome);
+    return true;
+  }
+
+  /** The destinations that a fan-out record names which recovery has found. */
+  #earlierFanout(event: EventRecord): readonly string[] | null {
+    return this.#fanouts.get(fanoutKey(event.id, EVENT_RUN)) ?? null;
+  }
+
+  #takeWith(fanOut: FanOut, lookup: Lookup<readonly DestinationConfig[]>): void {
+    if (!this.#host.partition.exclusive()) return this.#takeWhenExclusive(fanOut);
+    switch (lookup.kind) {
+      case "missing":
+        return this.#carryOut(this.#plan(fanOut, [], null), this.#host.admit);
+      case "found":
+        return this.#carryOut(this.#plan(fanOut, lookup.value, null), this.#host.admit);
+      case "unavailable":
+        return this.#takeLater(fanOut);
+      default:
+        return lookup satisfies never;
+    }
+  }
+
+  /**
+   * An owner that slept until there was another may find other destinations than that one fanned out to, and its record would
+   * say for ever that they are waited for.
+   */
+  #takeWhenExclusive(fanOut: FanOut): void {
+    const { pending, ownership } = this.#host.lanes;
+    const { clock, isOpen } = ownership;
+    pending.track(
+      pause(clock, DOUBT_CHECK_MS).then(() => (isOpen() ? this.take(fanOut) : undefined)),
+    );
+  }
+
+  /** The event waits in a delay tier as a task without a destination. */
+  #takeLater({ event, delayed, complete }: FanOut): void {
+    const { metrics, clock, random } = this.#host.shared.ports;
+    metrics.deferred("config_unavailable");
+    const nowMs = clock.now();
+    const waitMs = configRetryMs(random);
+    const task: DeliveryTask = {
+      event,
+      destinationId: FAN_OUT_LATER,
+      run: EVENT_RUN,
+      trigger: "event",
+      tryNumber: 1,
+      deferrals: (delayed?.deferrals ?? 0) + 1,
+      limitedBy: null,
+      dueAtMs: nowMs + waitMs,
+      runStartedAtMs: event.receivedAtMs,
+    };
+    this.#host.forward(task, complete, waitMs);
+  }
+
+  #plan(
+    fanOut: FanOut,
+    destinations: readonly DestinationConfig[],
+    earlierFanout: readonly string[] | null,
+  ): PlannedFanOut {
+    const { planFanout, clock } = this.#host.shared.ports;
+    const { event } = fanOut;
+    const sentTo = this.#tried.get(fanoutKey(event.id, EVENT_RUN));
+    const plan = planFanout(event, destinations, clock.now(), earlierFanout, sentTo);
+    return { ...plan, fanOut, isRecorded: earlierFanout !== null };
+  }
+
+  /** Complete once its record is durable and each of its tasks is complete. */
+  #carryOut(plan: PlannedFanOut, take: TakeTask): void {
+    const { tasks, fanOut, isRecorded } = plan;
+    if (tasks.length === 0) return fanOut.complete();
+    let open = tasks.length + 1;
+    const oneDone = (): void => {
+      open -= 1;
+      if (open === 0) fanOut.complete();
+    };
+    if (isRecorded) oneDone();
+    else this.#record(plan, oneDone);
+    for (const task of tasks) take(task, oneDone);
+  }
+
+  #record({ fanOut, outcome }: PlannedFanOut, onDurable: () => void): void {
+    const { lanes, partition, write } = this.#host;
+    const key = fanOut.event.endpointId;
+    const value = encodeOutcome(outcome);
+    lanes.pending.track(
+      write([{ topic: "attempts", key, partition: partition.partition, value }]).then((written) =>
+        written === null ? undefined : onDurable(),
+      ),
+    );
+  }
+}

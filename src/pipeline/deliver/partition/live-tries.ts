@@ -1,0 +1,49 @@
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
+import { tryKey } from "../../../domain/run-keys.ts";
+import { Slots } from "../../../domain/slots.ts";
+
+interface LiveTry {
+  readonly deferrals: number;
+  readonly waiting: (() => void)[];
+  readonly successors: (() => void)[];
+}
+
+/** Tries taken in whose end is not durable yet, and who waits for it. */
+export class LiveTries {
+  readonly #tries = new Slots<LiveTry>();
+  /** Of each try by its key. */
+  readonly #slots = new Map<string, number>();
+
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  /**
+   * True when the try is new. A second copy joins the first: `complete` is called when that ends.
+   * A task that comes back before it is known here that it was put off durably (`admitAgain`) has to wait for that.
+   */
+  begin(task: DeliveryTask, complete: () => void, admitAgain: () => void): boolean {
+    const key = tryKey(task);
+    const slot = this.#slots.get(key);
+    if (slot === undefined) {
+      const first: LiveTry = { deferrals: task.deferrals, waiting: [complete], successors: [] };
+      this.#slots.set(key, this.#tries.add(first));
+      return true;
+    }
+    const live = this.#tries.get(slot);
+    if (task.deferrals > live.deferrals) live.successors.push(admitAgain);
+    else live.waiting.push(complete);
+    return false;
+  }
+
+  /** Its end, or its successor, is durable. */
+  end(task: DeliveryTask): void {
+    const key = tryKey(task);
+    const slot = this.#slots.get(key);
+    if (slot === undefined) return;
+    this.#slots.delete(key);
+    const { waiting, successors } = this.#tries.take(slot);
+    for (const complete of waiting) complete();
+    for (const admitAgain of successors) admitAgain();
+  }
+}

@@ -1,0 +1,166 @@
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
+import type { LogRecord, NewRecord, OwnedPartition } from "../../../domain/log.ts";
+import { followedBy } from "../../../domain/outcome.ts";
+import { topicForDelay } from "../../../domain/delay-tier.ts";
+import { partitionOf } from "../../../domain/partition.ts";
+import { runKeyOf } from "../../../domain/run-keys.ts";
+import { encodeTask } from "../../log/task-codec.ts";
+import { FanOutIntake } from "./fan-out-intake.ts";
+import type { LiveTries } from "./live-tries.ts";
+import type { PartitionLanes } from "./partition-lanes.ts";
+import type { WriteRecords } from "./partition-writer.ts";
+import type { RecoveredPartition } from "../recovery/recovery.ts";
+import { RunLedger } from "../recovery/run-ledger.ts";
+import type { TaskStanding } from "../recovery/run-ledger.ts";
+import type { SharedDelivery } from "../shared-delivery.ts";
+import { contentOf } from "./source-content.ts";
+import type { SourceContent } from "./source-content.ts";
+
+/** Turns records of `events` and `tasks` into live tries; drops what the log says is complete. */
+export class PartitionIntake {
+  /** What the last owners left; empty once everything of theirs is complete. */
+  readonly ledger = new RunLedger();
+  readonly #shared: SharedDelivery;
+  readonly #live: LiveTries;
+  readonly #lanes: PartitionLanes;
+  readonly #write: WriteRecords;
+  readonly #fanOuts: FanOutIntake;
+
+  constructor(input: {
+    readonly shared: SharedDelivery;
+    readonly partition: OwnedPartition;
+    readonly live: LiveTries;
+    readonly lanes: PartitionLanes;
+    readonly write: WriteRecords;
+  }) {
+    this.#shared = input.shared;
+    this.#live = input.live;
+    this.#lanes = input.lanes;
+    this.#write = input.write;
+    this.#fanOuts = new FanOutIntake({
+      ...input,
+      ledger: this.ledger,
+      admit: (task, complete) => this.#admit(task, complete),
+      sendTaskHome: (task, complete) => this.#sendTaskHome(task, complete),
+      forward: (task, complete, waitMs) => this.#forward(task, complete, waitMs),
+    });
+  }
+
+  /** Takes over what recovery has found of earlier owners' fan-outs. */
+  adopt(recovered: RecoveredPartition): void {
+    this.#fanOuts.adopt(recovered);
+  }
+
+  /**
+   * Everything that earlier owners worked on is complete. What is known of it is still of use for a while: a delay forwarder that
+   * takes over later publishes copies of tasks whose commit was lost.
+   */
+  onCaughtUp(): void {
+    this.#shared.recent.absorb(this.ledger);
+    this.#fanOuts.forget();
+  }
+
+  /**
+   * `complete` is called once the record is complete. One that cannot be read is logged and passed over; one that cannot be routed
+   * stays open for the next owner. Thrown, that error would cost this one its partition, time and again, and all others there.
+   * @returns false for that one: nobody works on it
+   */
+  take(record: LogRecord, complete: () => void): boolean {
+    const { topic, offset } = record;
+    const { logger } = this.#shared.ports;
+    let content: SourceContent;
+    try {
+      content = contentOf(record);
+    } catch (error) {
+      logger.error({ topic, offset, err: error }, "log.record_unreadable");
+      complete();
+      return true;
+    }
+    try {
+      this.#route(record, content, complete);
+      return true;
+    } catch (error) {
+      logger.error({ topic, offset, err: error }, "delivery.record_not_routed");
+      return false;
+    }
+  }
+
+  #route(record: LogRecord, content: SourceContent, complete: () => void): void {
+    if (!this.#isHome(record)) this.#sendHome(record, content, complete);
+    else if (content.kind === "try") this.#admit(content.task, complete);
+    else this.#fanOuts.take({ ...content, complete });
+  }
+
+  #forward(task: DeliveryTask, complete: () => void, waitMs = 0): void {
+    const value = encodeTask(task);
+    const topic = topicForDelay(waitMs, value.length);
+    const record: NewRecord = { topic, key: task.event.endpointId, value };
+    this.#lanes.pending.track(
+      this.#write([record], undefined, "soon").then((written) =>
+        written === null ? undefined : complete(),
+      ),
+    );
+  }
+
+  #admit(arrived: DeliveryTask, complete: () => void): void {
+    this.#unlessDone(arrived, complete, (task) => {
+      if (this.#live.begin(task, complete, () => this.#admit(task, complete)))
+        this.#lanes.route(task);
+    });
+  }
+
+  /** Goes on with a task unless the log says that it, or what comes after it, is durable. */
+  #unlessDone(task: DeliveryTask, complete: () => void, goOn: (task: DeliveryTask) => void): void {
+    const standing = this.#judge(task);
+    switch (standing.kind) {
+      case "superseded":
+        this.#shared.ports.metrics.droppedDuplicate();
+        return complete();
+      case "follow_up":
+        this.#lanes.pending.track(
+          this.#lanes
+            .publishFollowUp(followedBy(task, standing.followUp))
+            .then((published) => (published ? complete() : undefined)),
+        );
+        return;
+      case "go":
+        return goOn(
+          standing.notBeforeMs > task.dueAtMs ? { ...task, dueAtMs: standing.notBeforeMs } : task,
+        );
+      default:
+        return standing satisfies never;
+    }
+  }
+
+  #judge(task: DeliveryTask): TaskStanding {
+    const key = runKeyOf(task);
+    const recent = this.#shared.recent.judge(key, task);
+    if (recent.kind !== "go") return recent;
+    const left = this.ledger.judge(key, task);
+    if (left.kind !== "go") return left;
+    return { kind: "go", notBeforeMs: Math.max(recent.notBeforeMs, left.notBeforeMs) };
+  }
+
+  #isHome(record: LogRecord): boolean {
+    return partitionOf(record.key, this.#shared.ports.log.partitions) === record.partition;
+  }
+
+  /**
+   * The number of partitions has grown since: only the owner of the home partition may send. What earlier owners
+   * made of the record is known here alone, so only what they left goes there.
+   */
+  #sendHome(record: LogRecord, content: SourceContent, complete: () => void): void {
+    if (content.kind === "try") return this.#sendTaskHome(content.task, complete);
+    if (this.#fanOuts.sendHome({ ...content, complete })) return;
+    const { topic, key, value } = record;
+    this.#lanes.pending.track(
+      this.#write([{ topic, key, value }]).then((written) =>
+        written === null ? undefined : complete(),
+      ),
+    );
+  }
+
+  #sendTaskHome(task: DeliveryTask, complete: () => void): void {
+    this.#unlessDone(task, complete, (left) => this.#forward(left, complete));
+  }
+}

@@ -1,0 +1,288 @@
+import type { Clock } from "../../../domain/clock.ts";
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../../domain/destination.ts";
+import type { NewRecord, OwnedPartition } from "../../../domain/log.ts";
+import { followedBy } from "../../../domain/outcome.ts";
+import { paceOf } from "../../../domain/rate-limit.ts";
+import { runKeyOf } from "../../../domain/run-keys.ts";
+import { inOrder } from "../../log/in-order.ts";
+import { concludeDead, concludeRateLimited } from "../try/conclude.ts";
+import type { Conclusion } from "../try/conclude.ts";
+import { DESTINATION_DELETED, NOT_DELIVERED_IN_RETENTION } from "../try/dead-reasons.ts";
+import { HeldTasks } from "../held/held-tasks.ts";
+import type { IntakeBudget } from "../bounds/intake-budget.ts";
+import { LaneSet } from "../lane/lane-set.ts";
+import type { LaneHost } from "../lane/lane-host.ts";
+import type { LimitRecord } from "../limits/limits-codec.ts";
+import type { LiveTries } from "./live-tries.ts";
+import { writeOwned } from "./partition-writer.ts";
+import type { Ownership, WriteRecords } from "./partition-writer.ts";
+import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
+import { PartitionLimits } from "../limits/partition-limits.ts";
+import { PendingWork } from "./pending-work.ts";
+import { configRetryMs } from "../ports.ts";
+import type { DeferralReason, DeliveryOptions, Reply } from "../ports.ts";
+import { sendTry } from "../try/send-try.ts";
+import type { SendGate } from "../bounds/send-gate.ts";
+import type { SharedDelivery } from "../shared-delivery.ts";
+
+/** The lanes of one partition, and everything that can become of a task. */
+export class PartitionLanes implements LaneHost {
+  readonly clock: Clock;
+  readonly gate: SendGate;
+  readonly budget: IntakeBudget;
+  readonly options: DeliveryOptions;
+  readonly steadyNow: () => number;
+  readonly assignedSteadyMs: number;
+  readonly held: HeldTasks;
+  readonly pending: PendingWork;
+  readonly limits: PartitionLimits;
+  readonly #shared: SharedDelivery;
+  readonly #partition: OwnedPartition;
+  readonly #live: LiveTries;
+  readonly #write: WriteRecords;
+  readonly ownership: Ownership;
+  readonly #lanes = new LaneSet(this);
+  #isOpen = false;
+
+  constructor(
+    shared: SharedDelivery,
+    partition: OwnedPartition,
+    live: LiveTries,
+    write: WriteRecords,
+    budget: IntakeBudget,
+  ) {
+    // What it was about stays open for the next owner.
+    this.pending = new PendingWork((error) =>
+      shared.ports.logger.error({ err: error }, "delivery.work_failed"),
+    );
+    this.budget = budget;
+    this.clock = shared.ports.clock;
+    this.gate = shared.gate;
+    this.options = shared.options;
+    this.steadyNow = shared.steadyNow;
+    this.assignedSteadyMs = shared.steadyNow();
+    this.limits = new PartitionLimits(shared, partition, this.assignedSteadyMs);
+    this.#shared = shared;
+    this.#partition = partition;
+    this.#live = live;
+    this.#write = write;
+    this.ownership = { partition, clock: this.clock, isOpen: () => this.#isOpen };
+    this.held = new HeldTasks({
+      clock: shared.ports.clock,
+      logger: shared.ports.logger,
+      partition,
+      retentionMs: shared.options.retentionMs,
+      mayStart: () => this.mayStart(),
+      lookUp: (destinationId) => this.lookUp(destinationId),
+      hasRoom: (destinationId) => this.#lanes.find(destinationId)?.hasRoom() ?? true,
+      log: shared.ports.log,
+      write,
+      deadRecord: (task, config, reason) =>
+        endRecord(
+          this.#partition,
+          concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now()),
+        ),
+      onHeld: (change) => shared.ports.metrics.held(change),
+      onDead: (count) => {
+        for (let n = 0; n < count; n += 1) shared.ports.metrics.attempted("dead", null);
+      },
+    });
+  }
+
+  open(): void {
+    this.#isOpen = true;
+  }
+
+  /** Starts nothing more; tasks that wait stay in the log. */
+  close(): void {
+    this.#isOpen = false;
+    this.#lanes.close();
+    this.held.close();
+  }
+
+  /** The records that let a next owner use limits exactly: once it is closed and nothing is pending. */
+  lastLimits(): NewRecord[] {
+    return this.#lanes
+      .lastLimits()
+      .map(({ record, endpointId }) => limitRecord(this.#partition, record, endpointId));
+  }
+
+  /** Finds the way of a task that is live: into a lane, to a delay tier, to `held`, or to its end. */
+  route(task: DeliveryTask): void {
+    this.held.onArrived(task);
+    const found = this.lookUp(task.destinationId);
+    if (found instanceof Promise)
+      this.pending.track(found.then((lookup) => this.#routeWith(task, lookup)));
+    else this.#routeWith(task, found);
+  }
+
+  onDestinationChanged(destinationId: string): void {
+    this.#lanes.find(destinationId)?.onDestinationChanged();
+    this.held.release(destinationId);
+  }
+
+  sweep(): void {
+    this.#lanes.sweep();
+    this.held.sweep();
+  }
+
+  mayStart(): boolean {
+    return this.#isOpen && this.#partition.owned();
+  }
+
+  lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>> {
+    return this.#shared.lookUp(destinationId);
+  }
+
+  async writeLimit(record: LimitRecord, endpointId: string): Promise<boolean> {
+    if (!this.mayStart()) return false;
+    const records = [limitRecord(this.#partition, record, endpointId)];
+    return (await this.#write(records, () => this.mayStart())) !== null;
+  }
+
+  endIfOver(task: DeliveryTask): boolean {
+    if (this.#shared.recent.judge(runKeyOf(task), task).kind !== "superseded") return false;
+    this.#shared.ports.metrics.droppedDuplicate();
+    this.#live.end(task);
+    return true;
+  }
+
+  makeTry(
+    task: DeliveryTask,
+    config: DestinationConfig,
+    onSent: () => void,
+  ): Promise<Reply | null> {
+    const { reply, conclusion } = sendTry(this.#shared, task, config, onSent);
+    this.pending.track(
+      conclusion.then((end) => (end === null ? undefined : this.#conclude(task, end))),
+    );
+    return reply;
+  }
+
+  putOff(
+    task: DeliveryTask,
+    config: DestinationConfig | null,
+    reason: DeferralReason,
+    dueAtMs: number,
+  ): void {
+    this.#shared.ports.metrics.deferred(reason);
+    const nowMs = this.clock.now();
+    if (reason === "rate_limit") {
+      const row = concludeRateLimited(task, config?.receiverUrl ?? "", dueAtMs, nowMs);
+      const limitedBy = config === null ? null : paceOf(config);
+      this.pending.track(this.#conclude({ ...task, limitedBy }, row));
+      return;
+    }
+    const limitedBy = reason === "early" ? task.limitedBy : null;
+    const waiting = { ...task, deferrals: task.deferrals + 1, limitedBy, dueAtMs };
+    this.pending.track(this.#moveOn(task, waiting, [taskRecord(waiting, nowMs)]));
+  }
+
+  limited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask {
+    const { metrics } = this.#shared.ports;
+    metrics.deferred("rate_limit");
+    const end = concludeRateLimited(task, config.receiverUrl, dueAtMs, this.clock.now());
+    const written = writeOwned(
+      this.#write,
+      this.ownership,
+      [endRecord(this.#partition, end)],
+      "soon",
+    ).then((positions) => positions !== null && metrics.attempted("rate_limited", null));
+    this.pending.track(written);
+    return followedBy({ ...task, limitedBy: paceOf(config) }, end.followUp);
+  }
+
+  hold(task: DeliveryTask): void {
+    this.#shared.ports.metrics.deferred("paused");
+    this.#lanes.find(task.destinationId)?.onHeld();
+    this.pending.track(
+      this.held.hold(task).then((waiting) => {
+        if (waiting === null) return;
+        this.#shared.recent.noteWaiting(runKeyOf(waiting), waiting);
+        this.#live.end(task);
+      }),
+    );
+  }
+
+  endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void {
+    const end = concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now());
+    this.pending.track(this.#conclude(task, end));
+  }
+
+  onCircuit(change: 1 | -1): void {
+    this.#shared.ports.metrics.openCircuits(change);
+  }
+  onQueued(change: number): void {
+    this.#shared.onQueued(change);
+  }
+
+  /** Publishes what follows an end that is durable already. Resolves true once it is durable as well. */
+  async publishFollowUp(task: DeliveryTask): Promise<boolean> {
+    const written = await this.#write([taskRecord(task, this.clock.now())]);
+    if (written !== null) this.#shared.recent.noteWaiting(runKeyOf(task), task);
+    return written !== null;
+  }
+
+  #routeWith(task: DeliveryTask, lookup: Lookup<DestinationConfig>): void {
+    if (!this.#isOpen) return;
+    switch (lookup.kind) {
+      case "missing":
+        return this.endDead(task, null, DESTINATION_DELETED);
+      case "unavailable": {
+        const waitMs = configRetryMs(this.#shared.ports.random);
+        const dueAtMs = Math.max(task.dueAtMs, this.clock.now() + waitMs);
+        return this.putOff(task, null, "config_unavailable", dueAtMs);
+      }
+      case "found":
+        if (task.runStartedAtMs + this.options.retentionMs < this.clock.now())
+          return this.endDead(task, lookup.value, NOT_DELIVERED_IN_RETENTION);
+        if (lookup.value.status !== "active") return this.hold(task);
+        return this.#lanes.of(task.destinationId).offer(task, lookup.value);
+      default:
+        return lookup satisfies never;
+    }
+  }
+
+  async #conclude(task: DeliveryTask, end: Conclusion): Promise<void> {
+    const { attempt, followUp, tookMs } = end;
+    // Somebody else has brought the run to its end: a row that says it goes on would stand in the place of that one's.
+    if (followUp !== null && this.endIfOver(task)) return;
+    const records = [endRecord(this.#partition, end)];
+    const next = followUp === null ? null : followedBy(task, followUp);
+    if (next !== null) records.push(taskRecord(next, this.clock.now()));
+    if (!(await this.#moveOn(task, next, records, end))) return;
+    const { metrics, logger } = this.#shared.ports;
+    metrics.attempted(attempt.status, tookMs === null ? null : tookMs / 1000);
+    const { eventId, destinationId, tryNumber, status, httpStatus, latencyMs } = attempt;
+    const line = { eventId, destinationId, tryNumber, status, httpStatus, latencyMs };
+    logger.debug(line, "delivery.attempted");
+  }
+
+  /**
+   * The task is complete once the records are durable: its end, its successor, or both. False when they are not. Nobody waits for
+   * those of a deferral.
+   */
+  async #moveOn(
+    task: DeliveryTask,
+    next: DeliveryTask | null,
+    records: readonly NewRecord[],
+    end: Conclusion | null = null,
+  ): Promise<boolean> {
+    const write = this.#write;
+    const urgency = end === null || end.attempt.status === "rate_limited" ? "soon" : "now";
+    for (const part of inOrder(
+      this.#shared.ports.log,
+      records.map((record) => [record]),
+    )) {
+      const written =
+        next === null ? write(part) : writeOwned(write, this.ownership, part, urgency);
+      if ((await written) === null) return false;
+    }
+    const key = runKeyOf(task);
+    if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);
+    if (next !== null) this.#shared.recent.noteWaiting(key, next);
+    this.#live.end(task);
+    return true;
+  }
+}

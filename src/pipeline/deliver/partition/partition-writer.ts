@@ -1,0 +1,64 @@
+import { pause } from "../../../domain/clock.ts";
+import type { Clock } from "../../../domain/clock.ts";
+import type { NewRecord, OwnedPartition, Position, Urgency } from "../../../domain/log.ts";
+import type { PartitionPositions } from "./partition-positions.ts";
+import type { SharedDelivery } from "../shared-delivery.ts";
+
+export const DOUBT_CHECK_MS = 200;
+
+/** Appends for one partition, noting where the records went. Never rejects. `mayWrite` is asked before every try. */
+export type WriteRecords = (
+  records: readonly NewRecord[],
+  mayWrite?: () => boolean,
+  urgency?: Urgency,
+) => Promise<readonly Position[] | null>;
+
+/** Null: given up because the process stops or `mayWrite` said no, or refused by the log for good (logged). */
+export function makePartitionWriter(
+  shared: SharedDelivery,
+  partition: OwnedPartition,
+  positions: PartitionPositions,
+): WriteRecords {
+  const { appender, logger } = shared.ports;
+  return async (records, mayWrite = () => true, urgency) => {
+    try {
+      const isNeeded = (): boolean => !shared.cutOff.aborted && mayWrite();
+      const written = await appender.append(records, isNeeded, urgency);
+      if (written !== null) positions.known.onAppended(partition.partition, records, written);
+      return written;
+    } catch (error) {
+      const topics = records.map((record) => record.topic);
+      logger.error({ partition: partition.partition, topics, err: error }, "log.append_refused");
+      return null;
+    }
+  };
+}
+
+/** What tells whether a partition may still be written for; `isOpen` until its owner closes. */
+export interface Ownership {
+  readonly partition: OwnedPartition;
+  readonly clock: Clock;
+  readonly isOpen: () => boolean;
+}
+
+/**
+ * What lets a run go on is written only while nobody else can own the partition: a next owner makes the same try anew, and of one
+ * try the last row stands. While that is in doubt it waits. Null once ownership has ended.
+ */
+export async function writeOwned(
+  write: WriteRecords,
+  owned: Ownership,
+  records: readonly NewRecord[],
+  urgency: Urgency,
+): Promise<readonly Position[] | null> {
+  for (;;) {
+    let isDoubtful = false;
+    const mayWrite = (): boolean => {
+      isDoubtful = !owned.partition.exclusive();
+      return !isDoubtful;
+    };
+    const written = await write(records, mayWrite, urgency);
+    if (!isDoubtful || !owned.isOpen()) return written;
+    await pause(owned.clock, DOUBT_CHECK_MS);
+  }
+}

@@ -1,0 +1,43 @@
+import type { Clock } from "../../../domain/clock.ts";
+
+/** Counts work in the background, so that a stop can wait for it. */
+export class PendingWork {
+  #count = 0;
+  #waiting: (() => void)[] = [];
+  readonly #onError: (error: unknown) => void;
+
+  constructor(onError: (error: unknown) => void) {
+    this.#onError = onError;
+  }
+
+  /** Work that fails is told of: an error that nobody waits for would end the process. */
+  track(work: Promise<unknown>): void {
+    this.#count += 1;
+    const ended = (): void => this.#ended();
+    void work.then(ended, (error: unknown) => {
+      this.#onError(error);
+      ended();
+    });
+  }
+
+  /** True once nothing is underway; false when that takes longer than `timeoutMs`, or `hurried` comes first. */
+  async idle(clock: Clock, timeoutMs: number, hurried?: Promise<void>): Promise<boolean> {
+    if (this.#count === 0) return true;
+    let cancel = (): void => undefined;
+    await new Promise<void>((resolve) => {
+      this.#waiting.push(resolve);
+      cancel = clock.schedule(timeoutMs, resolve);
+      void hurried?.then(resolve);
+    });
+    cancel();
+    return this.#count === 0;
+  }
+
+  #ended(): void {
+    this.#count -= 1;
+    if (this.#count > 0) return;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+}

@@ -1,0 +1,29 @@
+import { EVENT_RUN, FAN_OUT_LATER } from "../../../domain/delivery-task.ts";
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
+import type { EventRecord } from "../../../domain/event.ts";
+import type { LogRecord } from "../../../domain/log.ts";
+import { runKey } from "../../../domain/run-keys.ts";
+import { decodeEvent } from "../../log/event-codec.ts";
+import { decodeTask } from "../../log/task-codec.ts";
+
+/** What a record of `events` or `tasks` asks for; `delayed` is the task that a fan-out has waited as. */
+export type SourceContent =
+  | { readonly kind: "try"; readonly task: DeliveryTask }
+  | { readonly kind: "fanout"; readonly event: EventRecord; readonly delayed: DeliveryTask | null };
+
+/** @throws {Error} on a record that cannot be read */
+export function contentOf({ topic, value }: LogRecord): SourceContent {
+  if (topic === "events") return { kind: "fanout", event: decodeEvent(value), delayed: null };
+  const task = decodeTask(value);
+  return task.destinationId === FAN_OUT_LATER
+    ? { kind: "fanout", event: task.event, delayed: task }
+    : { kind: "try", task };
+}
+
+/** Of a fan-out that waits for nothing yet. */
+export const FIRST_STEP = { tryNumber: 1, deferrals: 0 };
+
+/** Under which a fan-out that is still to be made stands in a ledger. */
+export function fanOutLaterKey(event: EventRecord): string {
+  return runKey(event.id, FAN_OUT_LATER, EVENT_RUN);
+}

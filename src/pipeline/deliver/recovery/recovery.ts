@@ -1,0 +1,186 @@
+import type { Attempt } from "../../../domain/attempt.ts";
+import { DELAY_TIERS } from "../../../domain/delay-tier.ts";
+import type { LogRecord, OwnedPartition, Topic } from "../../../domain/log.ts";
+import type { Logger } from "../../../domain/logger.ts";
+import type { OutcomeRecord } from "../../../domain/outcome.ts";
+import { fanoutKey, runKey, runKeyOf } from "../../../domain/run-keys.ts";
+import { decodeOutcome } from "../../log/outcome-codec.ts";
+import { decodeTask } from "../../log/task-codec.ts";
+import { decodeClaim } from "./claim.ts";
+import type { Claim } from "./claim.ts";
+import type { HeldIndex } from "../held/held-index.ts";
+import { decodeHeld } from "../held/held-codec.ts";
+import { KnownLimits } from "../limits/known-limits.ts";
+import { RECOVERY_TOPICS } from "../partition/log-positions.ts";
+import type { LogPositions } from "../partition/log-positions.ts";
+import { committedFloor } from "../partition/partition-positions.ts";
+import { REMEMBERED_RUNS } from "./run-ledger.ts";
+import type { RunLedger, Step } from "./run-ledger.ts";
+
+/**
+ * Fewest records of `attempts` that are read before the committed position. An append that had to be repeated leaves two copies
+ * of a task, and the second may come out of a delay tier minutes after the first has ended: it is recognized by that end. The
+ * fewer partitions the log has, the more of each is read, up to what one process remembers (`REMEMBERED_RUNS`) in all.
+ */
+const LEAST_MARGIN_RECORDS = 2_000;
+
+export interface RecoveredPartition {
+  readonly fanouts: Map<string, readonly string[]>;
+  /** By run whose fan-out was not seen before: destinations that a try of it has ended for. */
+  readonly tried: Map<string, Set<string>>;
+  readonly limits: KnownLimits;
+  /** The last owner, when it did not release the partition: its tries may still be in flight. */
+  unreleased: Claim | null;
+}
+
+/** Reads what the last owner left: ends, follow-ups, held tasks, limits. */
+export async function recoverPartition(input: {
+  readonly partition: OwnedPartition;
+  readonly positions: LogPositions;
+  readonly ledger: RunLedger;
+  readonly held: HeldIndex;
+  /** Of the log. */
+  readonly partitions: number;
+  /** Wall clock. */
+  readonly nowMs: number;
+  readonly logger: Logger;
+}): Promise<RecoveredPartition> {
+  const { partition, positions, ledger, held, logger } = input;
+  const recovered: RecoveredPartition = {
+    fanouts: new Map(),
+    tried: new Map(),
+    limits: new KnownLimits(input.nowMs),
+    unreleased: null,
+  };
+  const committed = partition.committed("attempts");
+  const last = committed === null ? null : decodeClaim(committed.metadata);
+  let released = false;
+  const margin = Math.max(LEAST_MARGIN_RECORDS, Math.ceil(REMEMBERED_RUNS / input.partitions));
+  await each(input, "attempts", Math.max(0, (committed?.offset ?? 0) - margin), (record) => {
+    const outcome = decodeOutcome(record.value);
+    if (outcome.kind === "released" && outcome.ownerId === last?.ownerId) released = true;
+    noteOutcome(outcome, ledger, recovered);
+  });
+  for (const { topic } of DELAY_TIERS)
+    await each(input, topic, partition.committed(topic)?.offset ?? 0, (record) => {
+      const task = decodeTask(record.value);
+      ledger.noteWaiting(runKeyOf(task), task);
+    });
+  const heldFloor = committedFloor(partition, "held");
+  await each(input, "held", partition.committed("held")?.offset ?? 0, (record) => {
+    const entry = decodeHeld(record.value);
+    held.note(record.offset, entry);
+    if (entry.kind === "task" && record.offset >= heldFloor)
+      ledger.noteWaiting(runKeyOf(entry.task), entry.task);
+  });
+  await each(input, "limits", 0, (record) => recovered.limits.note(record));
+  for (const topic of RECOVERY_TOPICS)
+    positions.raise(topic, partition.committed(topic)?.offset ?? 0);
+  recovered.unreleased = released ? null : last;
+  // Most of a new relay's partitions are empty: told one by one they hide what is printed for its first user.
+  const isEmpty = ledger.size === 0 && held.size === 0;
+  logger[isEmpty ? "debug" : "info"](
+    { partition: partition.partition, runs: ledger.size, held: held.size, clean: released },
+    "delivery.recovered",
+  );
+  return recovered;
+}
+
+/** What the last owner's tries in flight left while the new one waited. */
+export async function recoverLateEnds(input: {
+  readonly partition: OwnedPartition;
+  readonly positions: LogPositions;
+  readonly ledger: RunLedger;
+  readonly logger: Logger;
+  readonly recovered: RecoveredPartition;
+}): Promise<void> {
+  for (const topic of RECOVERY_TOPICS)
+    await each(input, topic, input.positions.floors().get(topic) ?? 0, (record) => {
+      if (topic === "attempts")
+        noteOutcome(decodeOutcome(record.value), input.ledger, input.recovered);
+      else if (topic !== "held") {
+        const task = decodeTask(record.value);
+        input.ledger.noteWaiting(runKeyOf(task), task);
+      }
+    });
+}
+
+/** Ends from an offset on, whoever wrote them. @returns where to go on */
+export async function readEnds(
+  input: {
+    readonly partition: OwnedPartition;
+    readonly positions: LogPositions;
+    readonly logger: Logger;
+  },
+  fromOffset: number,
+  ledger: RunLedger,
+): Promise<number> {
+  let next = fromOffset;
+  await each(input, "attempts", fromOffset, (record) => {
+    next = record.offset + 1;
+    const outcome = decodeOutcome(record.value);
+    if (outcome.kind !== "attempt") return;
+    const { attempt, followUp } = outcome;
+    ledger.noteEarlierEnd(runKeyOfAttempt(attempt), stepOf(attempt), followUp);
+  });
+  return next;
+}
+
+function noteOutcome(
+  outcome: OutcomeRecord,
+  ledger: RunLedger,
+  recovered: RecoveredPartition,
+): void {
+  switch (outcome.kind) {
+    case "attempt": {
+      const { eventId, destinationId, run } = outcome.attempt;
+      ledger.noteEnd(runKeyOfAttempt(outcome.attempt), stepOf(outcome.attempt), outcome.followUp);
+      const fanout = fanoutKey(eventId, run);
+      if (!recovered.fanouts.has(fanout)) noteTried(recovered.tried, fanout, destinationId);
+      return;
+    }
+    case "fanout":
+      recovered.fanouts.set(fanoutKey(outcome.eventId, outcome.run), outcome.destinationIds);
+      return;
+    case "released":
+      return;
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function runKeyOfAttempt({ eventId, destinationId, run }: Attempt): string {
+  return runKey(eventId, destinationId, run);
+}
+
+function stepOf({ tryNumber, deferral }: Attempt): Step {
+  return { tryNumber, deferrals: deferral };
+}
+
+function noteTried(tried: Map<string, Set<string>>, key: string, destinationId: string): void {
+  const known = tried.get(key);
+  if (known === undefined) tried.set(key, new Set([destinationId]));
+  else known.add(destinationId);
+}
+
+/** A record that cannot be read is logged and passed over: one foreign record must not stop a partition. */
+async function each(
+  input: {
+    readonly partition: OwnedPartition;
+    readonly positions: LogPositions;
+    readonly logger: Logger;
+  },
+  topic: Topic,
+  fromOffset: number,
+  take: (record: LogRecord) => void,
+): Promise<void> {
+  for await (const records of input.partition.read(topic, fromOffset))
+    for (const record of records) {
+      input.positions.raise(topic, record.offset + 1);
+      try {
+        take(record);
+      } catch (error) {
+        input.logger.error({ topic, offset: record.offset, err: error }, "log.record_unreadable");
+      }
+    }
+}
