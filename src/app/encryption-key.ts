@@ -23,23 +23,31 @@ export async function loadEncryptionKey(
   return key;
 }
 
-/** Linked into place, so that of two processes that start at once one key stays. */
 async function readOrMake(file: string): Promise<string> {
-  const draft = `${file}.${process.pid}`;
+  return (await readOrNull(file)) ?? (await make(file)) ?? "";
+}
+
+/** @throws {UsageError} for a file that is there and cannot be read */
+async function readOrNull(file: string): Promise<string | null> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
     const reason = systemReason(error);
-    if (reason !== "ENOENT")
-      throw new UsageError(`${file} cannot be read (${reason}): let this user read it`, {
-        cause: error,
-      });
-    // Synced before anything is encrypted under it.
-    await writeFile(draft, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600, flush: true });
-    await link(draft, file).catch(() => undefined);
-    await rm(draft, { force: true });
-    return readFile(file, "utf8");
+    if (reason === "ENOENT") return null;
+    throw new UsageError(`${file} cannot be read (${reason}): let this user read it`, {
+      cause: error,
+    });
   }
+}
+
+/** Linked into place, so that of two processes that start at once one key stays. */
+async function make(file: string): Promise<string | null> {
+  const draft = `${file}.${process.pid}`;
+  // Synced before anything is encrypted under it.
+  await writeFile(draft, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600, flush: true });
+  await link(draft, file).catch(() => undefined);
+  await rm(draft, { force: true });
+  return readOrNull(file);
 }
 
 /**

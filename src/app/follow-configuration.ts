@@ -1,6 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { makeSealedRows } from "../adapters/postgres/sealed-rows.ts";
 import { ensureSetting } from "../adapters/postgres/settings.ts";
+import { pause } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock.ts";
 import { RelayError } from "../domain/errors.ts";
 import type { ConfigCache } from "../management/config-cache.ts";
 import { makeIngestTokens, type IngestTokens } from "../management/ingest-token.ts";
@@ -30,16 +32,38 @@ export function makeLateTokens(): IngestTokens & { load(key: Uint8Array): void }
   };
 }
 
-/** What to do when changes may have been missed, as at the start. The cache is filled once; where the store went away meanwhile, again. */
-function fillAfterGaps(cache: ConfigCache): () => void {
+/** After a store that went away while it was read. */
+const READ_AGAIN_MS = 5_000;
+
+/**
+ * What to do when changes may have been missed, as at the start: the cache is filled once, and afterwards what it holds is read anew,
+ * until the store has answered to the end.
+ */
+export function readAfterGaps(
+  cache: Pick<ConfigCache, "invalidateAll" | "warm" | "reload">,
+  clock: Clock,
+  stopped: AbortSignal,
+): () => void {
   let isFilled = false;
+  let isReading = false;
+  let isStale = false;
+
+  async function read(): Promise<void> {
+    isReading = true;
+    while (isStale && !stopped.aborted) {
+      isStale = false;
+      isFilled ||= await cache.warm();
+      if (isFilled && (await cache.reload())) continue;
+      isStale = true;
+      await pause(clock, READ_AGAIN_MS, stopped);
+    }
+    isReading = false;
+  }
+
   return () => {
+    isStale = true;
     cache.invalidateAll();
-    if (isFilled) return;
-    isFilled = true;
-    void cache.warm().then((filled) => {
-      isFilled = filled;
-    });
+    if (!isReading) void read();
   };
 }
 
@@ -52,21 +76,28 @@ export function followConfiguration(options: {
   readonly cache: ConfigCache;
   readonly box: SecretBox;
   readonly tokens: ReturnType<typeof makeLateTokens>;
+  readonly clock: Clock;
   readonly watchFeed: (listening: () => boolean) => void;
 }): Part {
-  const { store, cache, box, tokens, watchFeed } = options;
+  const { store, cache, box, tokens, clock, watchFeed } = options;
   return {
     name: "configuration",
     start: async () => {
       await store.migrate();
       await refuseOtherKey(makeSealedRows(store.database), box);
       tokens.load(await ensureSetting(store.database, TOKEN_KEY_SETTING, () => randomBytes(32)));
+      const stopped = new AbortController();
       const feed = await store.follow({
         onChange: (change) => cache.apply(change),
-        onGap: fillAfterGaps(cache),
+        onGap: readAfterGaps(cache, clock, stopped.signal),
       });
       watchFeed(feed.listening);
-      return feed;
+      return {
+        async [Symbol.asyncDispose]() {
+          stopped.abort();
+          await feed[Symbol.asyncDispose]();
+        },
+      };
     },
   };
 }

@@ -92,7 +92,7 @@ async function remoteConnection(options: ConfigStoreOptions): Promise<Connection
     throw new UsageError(
       `no relay serves ${options.dataDir}: start one there first, or set DATABASE_URL`,
     );
-  return { host: attached.host, user: attached.user, database: attached.database };
+  return attached;
 }
 
 /** The process that hosts the embedded engine hears NOTIFY itself: it needs no connection for it, and misses none. */

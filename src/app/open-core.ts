@@ -46,7 +46,14 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     },
     { ttlMs: config.configTtlMs },
   );
-  const configuration = followConfiguration({ store: configStore, cache, box, tokens, watchFeed });
+  const configuration = followConfiguration({
+    store: configStore,
+    cache,
+    box,
+    tokens,
+    clock,
+    watchFeed,
+  });
   await supervisor.add(namingStore(namePostgres(config), configuration), { tolerant: true });
   if (eventStore !== null) {
     const schema = eventSchema(eventStore.writes, config);

@@ -8,9 +8,12 @@ export type DataDirUse =
   | { readonly mode: "attach"; readonly ownerPid: number }
   | { readonly mode: "none" };
 
+/** Embedded stores have larger files, and one that may not grow on looks damaged at the next start. */
+const SMALLEST_FILE_BYTES = 2 ** 30;
+
 /**
  * Claims the data directory for a process that needs an embedded store.
- * @throws {UsageError} when another process has it and this one does more than ingest
+ * @throws {UsageError} when another process has it and this one does more than ingest, or files may not grow
  */
 export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
   const needsEvents = config.roles.includes("api") || config.roles.includes("delivery");
@@ -19,10 +22,23 @@ export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
     config.kafka === null ||
     (needsEvents && config.clickhouseUrl === null);
   if (!isEmbedded) return { mode: "none" };
+  refuseSmallFiles();
   const claim = await claimDataDir(config.dataDir);
   if (claim.kind === "owner") return { mode: "serve", claim };
   if (!needsEvents) return { mode: "attach", ownerPid: claim.ownerPid };
   throw new UsageError(
     `the data directory ${config.dataDir} belongs to the running relay with process id ${claim.ownerPid}: stop it, set RELAY_DATA_DIR to another directory, or start only --roles ingest beside it`,
   );
+}
+
+function refuseSmallFiles(): void {
+  const report = process.report.getReport() as {
+    // In bytes, whatever its name says.
+    readonly userLimits?: { readonly file_size_blocks?: { readonly soft: number | "unlimited" } };
+  };
+  const most = report.userLimits?.file_size_blocks?.soft;
+  if (typeof most === "number" && most < SMALLEST_FILE_BYTES)
+    throw new UsageError(
+      `this process may write files of ${most} bytes only, and embedded stores have larger ones: raise the limit (ulimit -f), or set DATABASE_URL, KAFKA_BROKERS and CLICKHOUSE_URL`,
+    );
 }

@@ -6,11 +6,11 @@ import type { MetricsRegistry } from "../adapters/prometheus/registry.ts";
 import type { KafkaConfig, RelayConfig } from "../config/config.ts";
 import { LARGEST_PAYLOAD_BYTES } from "../config/variables.ts";
 import type { Clock } from "../domain/clock.ts";
-import { UsageError } from "../domain/errors.ts";
 import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
 import { exists } from "../embedded/exists.ts";
-import { makeSocketDirectory } from "../embedded/pglite/socket-directory.ts";
+import { notLoaded } from "../embedded/not-loaded.ts";
+import { findSocketDirectory, makeSocketDirectory } from "../embedded/pglite/socket-directory.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
 import { retentionMsOf } from "./retention.ts";
 
@@ -68,14 +68,12 @@ function pendingBytesOf(config: RelayConfig): number {
 }
 
 /** Beside the socket of the embedded PostgreSQL: its directory minds the length of a unix socket's path. */
-async function makeSocketPath(config: RelayConfig): Promise<string> {
-  return join(await makeSocketDirectory(config.dataDir), "log.sock");
-}
+const SOCKET_NAME = "log.sock";
 
 async function attach({ config, clock }: LogOptions): Promise<Log> {
-  const { attachLog } = await import("../adapters/lmdb/attach-log.ts");
+  const { attachLog } = await import("../adapters/lmdb/socket/attach-log.ts");
   return attachLog({
-    socketPath: await makeSocketPath(config),
+    socketPath: join(await findSocketDirectory(config.dataDir), SOCKET_NAME),
     clock,
     maxPendingBytes: pendingBytesOf(config),
   });
@@ -103,8 +101,8 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
   });
   // Without it nothing is lost: a log that is gone would be made anew in silence.
   await writeFile(mark, "", { flag: "a", mode: 0o600 }).catch(() => {});
-  const socket = await makeSocketPath(config)
-    .then((path) => serveLogSocket(log, path, logger))
+  const socket = await makeSocketDirectory(config.dataDir)
+    .then((directory) => serveLogSocket(log, join(directory, SOCKET_NAME), logger))
     .catch(async (error: unknown) => {
       await log[Symbol.asyncDispose]();
       throw error;
@@ -121,17 +119,13 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
   };
 }
 
-/** An optional dependency: an image for a cluster does without. */
 async function loadEmbeddedLog() {
   try {
     return await Promise.all([
       import("../adapters/lmdb/open-lmdb-log.ts"),
-      import("../adapters/lmdb/serve-log-socket.ts"),
+      import("../adapters/lmdb/socket/serve-log-socket.ts"),
     ]);
-  } catch (cause) {
-    throw new UsageError(
-      "the embedded log is not installed: set KAFKA_BROKERS, or run npm ci with optional dependencies",
-      { cause },
-    );
+  } catch (error) {
+    throw notLoaded("log", "KAFKA_BROKERS", error);
   }
 }

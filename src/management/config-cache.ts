@@ -42,8 +42,13 @@ export interface ConfigCache {
   destinationsOf(endpointId: string): MaybeLater<Lookup<readonly DestinationConfig[]>>;
   /** A change pushed by the store. */
   apply(change: ConfigChange): void;
-  /** Pushes may have been lost: everything is loaded anew when it is next used. */
+  /** Pushes may have been lost: everything is loaded anew when it is next used, and listeners to gaps are told. */
   invalidateAll(): void;
+  /**
+   * Loads anew what may have changed and nobody has used since, a few at a time: who listens for changes learns what it missed.
+   * @returns whether the store answered to the end
+   */
+  reload(): Promise<boolean>;
   /**
    * Loads the endpoints made last, a few at a time, so that a process nobody has sent to yet can do without the store when it goes away.
    * @returns whether the store answered to the end
@@ -51,6 +56,8 @@ export interface ConfigCache {
   warm(): Promise<boolean>;
   /** Called once a lookup will see the change. The returned function ends it. */
   onChange(listener: (changed: ConfigChanged) => void): () => void;
+  /** Called when any change may have been missed: also of what is not cached, of which no listener to changes will learn. The returned function ends it. */
+  onGap(listener: () => void): () => void;
 }
 
 const MAX_ENDPOINTS = 50_000;
@@ -58,7 +65,7 @@ const MAX_STORED_BYTES = 128 * 1024 * 1024;
 const MAX_ABSENT_KEYS = 20_000;
 const WARM_ENDPOINTS = 5_000;
 /** What webhooks ask for meanwhile goes with the next of these: a few milliseconds. */
-const WARM_AT_ONCE = 100;
+const LOAD_AT_ONCE = 100;
 /** With an expired entry at hand, a store that takes longer is treated as unreachable, and for as long again. */
 const STALE_AFTER_MS = 1_000;
 /** Without one, a store that takes longer is: a provider waits ten seconds for its answer, and the log needs some of them. */
@@ -78,6 +85,7 @@ export function makeConfigCache(
   /** Numbers of the latest changes by endpoint id and token: an answer asked for before them is not trusted. */
   const changes = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
   const listeners = new Set<(changed: ConfigChanged) => void>();
+  const gapListeners = new Set<() => void>();
   let lastChange = 0;
   let lastChangeOfAll = 0;
   /** Until then the store is known to hang: a lane that waited for it again with every try would make one a second. */
@@ -193,6 +201,19 @@ export function makeConfigCache(
     return loaded === true ? after(key, pick) : answerFrom(stale, pick);
   }
 
+  /** False once the store could not be asked. */
+  async function loadStale(endpointIds: readonly string[]): Promise<boolean> {
+    for (let from = 0; from < endpointIds.length; from += LOAD_AT_ONCE) {
+      const stale = endpointIds
+        .slice(from, from + LOAD_AT_ONCE)
+        .map((value) => ({ kind: "endpoint", value }) as const)
+        .filter((key) => entries.find(key)?.dirty !== false);
+      const loaded = await Promise.all(stale.map((key) => loader.load(key)));
+      if (loaded.includes(false)) return false;
+    }
+    return true;
+  }
+
   /** What a key gives right after it was loaded. */
   function after<T>(key: BundleKey, pick: (bundle: ConfigBundle) => T | undefined): Lookup<T> {
     const entry = entries.find(key);
@@ -233,23 +254,20 @@ export function makeConfigCache(
       lastChangeOfAll = lastChange;
       absent.clear();
       for (const entry of entries.all()) entry.dirty = true;
+      for (const listener of gapListeners) listener();
     },
+    reload: () => loadStale(Array.from(entries.all(), ({ endpointId }) => endpointId)),
     async warm() {
       const ids = await ports.reader.newestEndpoints(WARM_ENDPOINTS).catch(() => null);
-      if (ids === null) return false;
-      for (let from = 0; from < ids.length; from += WARM_AT_ONCE) {
-        const some = ids.slice(from, from + WARM_AT_ONCE);
-        const missing = some
-          .map((value) => ({ kind: "endpoint", value }) as const)
-          .filter((key) => entries.find(key)?.dirty !== false);
-        const loaded = await Promise.all(missing.map((key) => loader.load(key)));
-        if (loaded.includes(false)) return false;
-      }
-      return true;
+      return ids !== null && loadStale(ids);
     },
     onChange(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
+    },
+    onGap(listener) {
+      gapListeners.add(listener);
+      return () => gapListeners.delete(listener);
     },
   };
 }

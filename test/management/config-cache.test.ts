@@ -446,6 +446,38 @@ describe("configuration cache", () => {
     expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
   });
 
+  it("regression: listeners learn what they missed though nobody uses it: a deletion that was not pushed was never heard of", async () => {
+    for (const id of ["ep_1", "ep_2", "ep_3"])
+      save(endpointRow({ id, token: `token-of-${id}` }), [
+        destinationRow({ id: `dst_of_${id}`, endpointId: id }),
+      ]);
+    expect(await cache.warm()).toBe(true);
+    const seen: unknown[] = [];
+    let gaps = 0;
+    cache.onChange((changed) => seen.push(changed));
+    const stop = cache.onGap(() => (gaps += 1));
+    save(endpointRow({ id: "ep_1", token: "token-of-ep_1" }), []);
+    store.bundles.delete("ep_2");
+    cache.invalidateAll();
+    expect(gaps).toBe(1);
+    store.state.down = true;
+    expect(await cache.reload()).toBe(false);
+    expect(seen).toEqual([]);
+    store.state.down = false;
+    time.advance(1_000);
+    expect(await cache.reload()).toBe(true);
+    expect(seen).toContainEqual({ endpointId: "ep_1", destinationId: "dst_of_ep_1" });
+    expect(seen).toContainEqual({ endpointId: "ep_2", destinationId: null });
+    expect(seen).toContainEqual({ endpointId: "ep_2", destinationId: "dst_of_ep_2" });
+    expect(seen).not.toContainEqual(expect.objectContaining({ endpointId: "ep_3" }));
+    const asked = store.asked.length;
+    expect(await cache.reload()).toBe(true);
+    expect(store.asked).toHaveLength(asked);
+    stop();
+    cache.invalidateAll();
+    expect(gaps).toBe(1);
+  });
+
   it("tells listeners what was pushed and what a reload brought to light", async () => {
     const seen: unknown[] = [];
     const stop = cache.onChange((changed) => seen.push(changed));

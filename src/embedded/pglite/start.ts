@@ -4,13 +4,17 @@ import { dirname, join } from "node:path";
 import type { Logger } from "../../domain/logger.ts";
 import { UsageError } from "../../domain/errors.ts";
 import { exists } from "../exists.ts";
+import { notLoaded } from "../not-loaded.ts";
 import { startCheckpoints } from "./checkpoints.ts";
 import { listenOutsideTransactions, makeSessionGate, type Notification } from "./session-gate.ts";
-import { makeSocketDirectory, socketDirectory, socketPath } from "./socket-directory.ts";
+import { findSocketDirectory, makeSocketDirectory, SOCKET_PORT, socketPath } from "./socket-directory.ts";
 
+/** All that `pg` would otherwise take from PGPORT, PGSSLMODE and the like, which are meant for another server. */
 export interface EmbeddedConnection {
   /** Directory of the socket: what `pg` takes as host. */
   readonly host: string;
+  readonly port: number;
+  readonly ssl: false;
   readonly user: string;
   readonly database: string;
 }
@@ -38,7 +42,7 @@ const WASI_ENOSPC = 51;
 const MARK = "postgres.made";
 
 function connectionTo(host: string): EmbeddedConnection {
-  return { host, user: "postgres", database: "postgres" };
+  return { host, port: SOCKET_PORT, ssl: false, user: "postgres", database: "postgres" };
 }
 
 /**
@@ -115,7 +119,7 @@ export async function startEmbeddedPostgres(options: {
 
 /** The connection to the embedded PostgreSQL that another process serves; null when none does. */
 export async function attachEmbeddedPostgres(dataDir: string): Promise<EmbeddedConnection | null> {
-  const directory = await socketDirectory(dataDir);
+  const directory = await findSocketDirectory(dataDir);
   return (await answers(socketPath(directory))) ? connectionTo(directory) : null;
 }
 
@@ -127,10 +131,7 @@ async function loadEngine() {
     ]);
     return { PGlite, PGLiteSocketServer };
   } catch (error) {
-    throw new UsageError(
-      "the embedded PostgreSQL is not installed: set DATABASE_URL, or run npm ci with optional dependencies",
-      { cause: error },
-    );
+    throw notLoaded("PostgreSQL", "DATABASE_URL", error);
   }
 }
 

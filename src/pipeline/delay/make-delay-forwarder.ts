@@ -44,6 +44,7 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
   const recall = new Recall({
     ...ports,
     partitionOf: (endpointId) => partitionOf(endpointId, ports.log.partitions),
+    ownedPartitions: () => Array.from(owned.keys(), ({ partition }) => partition),
     tiersOf,
   });
   let consumer: LogConsumer | null = null;

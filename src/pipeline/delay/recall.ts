@@ -17,6 +17,8 @@ export interface DelayedDestinations {
       readonly destinationId: string | null;
     }) => void,
   ): () => void;
+  /** Tells that any change may have been missed. The result ends it. */
+  onGap(listener: () => void): () => void;
   destinationsOf(endpointId: string): MaybeLater<Lookup<readonly DestinationConfig[]>>;
   destination(id: string): MaybeLater<Lookup<DestinationConfig>>;
 }
@@ -26,6 +28,7 @@ export interface RecallPorts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly partitionOf: (endpointId: string) => number;
+  readonly ownedPartitions: () => readonly number[];
   /** None where it is not owned. */
   readonly tiersOf: (partition: number) => readonly TierForwarder[];
 }
@@ -57,7 +60,7 @@ const SOON_MS = 5_000;
  * Lets tasks go on soon that would wait for nothing: those of deleted destinations, for up to a day, only to end `dead`; and those
  * that a rate limit put off which has been raised, removed or given a shorter window since, for as long as it would have taken. An
  * owner that is new looks at all that waits: nobody may have owned the partition at the change, or the owner may have come half way
- * only.
+ * only. So does one that may have missed changes.
  */
 export class Recall {
   readonly #ports: RecallPorts;
@@ -70,7 +73,7 @@ export class Recall {
   #againMs = FIRST_AGAIN_MS;
   /** Of active destinations that were changed: the limit that was heard of last. */
   readonly #paces = new Map<string, LimitPace>();
-  #stopListening: (() => void) | null = null;
+  readonly #stopListening: (() => void)[] = [];
   readonly #stopped = new AbortController();
 
   constructor(ports: RecallPorts) {
@@ -78,7 +81,8 @@ export class Recall {
   }
 
   start(): void {
-    this.#stopListening = this.#ports.destinations.onChange(({ endpointId, destinationId }) => {
+    const { destinations, ownedPartitions } = this.#ports;
+    const stopOfChanges = destinations.onChange(({ endpointId, destinationId }) => {
       const worthIt =
         destinationId === null ? this.#mayBeDeleted(endpointId) : this.#mayRecall(destinationId);
       void worthIt.then((isWorthIt) => {
@@ -87,6 +91,10 @@ export class Recall {
             this.#lookAfter(afterMs, [[this.#ports.partitionOf(endpointId), [endpointId]]]);
       });
     });
+    const stopOfGaps = destinations.onGap(() => {
+      for (const afterMs of AFTER_MS) this.#lookAfter(afterMs, ownedPartitions().map(ofAll));
+    });
+    this.#stopListening.push(stopOfChanges, stopOfGaps);
   }
 
   onAssigned(partition: number): void {
@@ -94,14 +102,14 @@ export class Recall {
     this.#assigned.add(partition);
     this.#cancelAssigned?.();
     this.#cancelAssigned = this.#ports.clock.schedule(AFTER_ASSIGNMENT_MS, () => {
-      this.#add([...this.#assigned].map((one) => [one, null]));
+      this.#add(Array.from(this.#assigned, ofAll));
       this.#assigned.clear();
     });
   }
 
   stop(): void {
     this.#stopped.abort();
-    this.#stopListening?.();
+    for (const stop of this.#stopListening) stop();
     this.#cancelAssigned?.();
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
@@ -214,4 +222,8 @@ export class Recall {
     this.#paces.set(config.id, pace);
     return mayGoSooner(pace, known);
   }
+}
+
+function ofAll(partition: number): readonly [partition: number, endpointIds: null] {
+  return [partition, null];
 }

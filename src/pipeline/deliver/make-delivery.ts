@@ -34,6 +34,8 @@ export function makeDelivery(
 ): Delivery {
   const options: DeliveryOptions = { ...DEFAULT_DELIVERY_OPTIONS, ...given };
   const owners = new Map<OwnedPartition, PartitionOwner>();
+  /** Of partitions that were taken away, with tries in flight. */
+  const revoked = new Set<PartitionOwner>();
   const cutOff = new AbortController();
   const shared = makeShared(ports, options, cutOff.signal);
   let assignments = 0;
@@ -66,8 +68,11 @@ export function makeDelivery(
       },
       async onRevoked(partition) {
         const owner = owners.get(partition);
+        if (owner === undefined) return;
         owners.delete(partition);
-        await owner?.close(REVOKE_GRACE_MS);
+        revoked.add(owner);
+        void owner.close(options.stopGraceMs).then(() => revoked.delete(owner));
+        await owner.close(REVOKE_GRACE_MS);
       },
       onRecords: (partition, topic, records) =>
         owners.get(partition)?.take(topic as SourceTopic, records),
@@ -94,7 +99,12 @@ export function makeDelivery(
   async function stop(): Promise<void> {
     cancelSweep?.();
     stopListening?.();
-    await Promise.all([...owners.values()].map((owner) => owner.close(options.stopGraceMs)));
+    const ending = [...owners.values(), ...revoked].map((owner) =>
+      owner.close(options.stopGraceMs),
+    );
+    // Their partitions are others' already: none of these waits for what is still underway here.
+    if (owners.size === 0) void leave();
+    await Promise.all(ending);
     cutOff.abort();
     await leave();
     owners.clear();

@@ -14,16 +14,17 @@ import {
   writeFile,
 } from "node:fs/promises";
 import type { Socket } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { openDatabase, type Database } from "../../../src/adapters/postgres/database.ts";
 import {
   attachEmbeddedPostgres,
   startEmbeddedPostgres,
   type EmbeddedConnection,
 } from "../../../src/embedded/pglite/start.ts";
-import { socketDirectory, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
+import { makeSocketDirectory, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { PGLITE_TEMPLATE, silentLogger, temporaryDirectory } from "../../support/postgres.ts";
 
@@ -48,6 +49,8 @@ async function kill(child: ChildProcess): Promise<void> {
   child.kill("SIGKILL");
   await exited;
 }
+
+afterEach(() => vi.unstubAllEnvs());
 
 describe("embedded PostgreSQL shared by several connections", () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
@@ -356,11 +359,12 @@ describe("embedded PostgreSQL across restarts", () => {
   it("does not use a socket directory that somebody else may have made", async () => {
     await using directory = await temporaryDirectory();
     const deep = join(directory.path, "d".repeat(90));
-    await mkdir(deep);
-    const sockets = await socketDirectory(deep);
-    await mkdir(sockets);
+    const sockets = await makeSocketDirectory(deep);
     await chmod(sockets, 0o777);
     await expect(start(deep)).rejects.toThrow(/does not belong to this user alone/);
+    vi.stubEnv("TMPDIR", `${tmpdir()}//`);
+    await expect(start(deep)).rejects.toThrow(/does not belong to this user alone/);
+    await expect(attachEmbeddedPostgres(deep)).rejects.toThrow(/does not belong to this user/);
     await rmdir(sockets);
   });
 
@@ -370,6 +374,26 @@ describe("embedded PostgreSQL across restarts", () => {
     await using embedded = await start(deep);
     expect(Buffer.byteLength(socketPath(embedded.connection.host))).toBeLessThan(104);
     expect(await attachEmbeddedPostgres(deep)).toEqual(embedded.connection);
+    await using database = open(embedded.connection);
+    expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  }, 60_000);
+
+  it("regression: is found where its sockets are, by processes with another temporary directory: keys create said that it serves no database", async () => {
+    await using directory = await temporaryDirectory();
+    const deep = join(directory.path, "d".repeat(90));
+    await using embedded = await start(deep);
+    vi.stubEnv("TMPDIR", directory.path);
+    expect(await attachEmbeddedPostgres(deep)).toEqual(embedded.connection);
+    vi.stubEnv("TMPDIR", join(directory.path, "missing"));
+    const other = join(directory.path, "e".repeat(90));
+    await expect(start(other)).rejects.toThrow(/cannot be made .*: set TMPDIR/);
+  }, 60_000);
+
+  it("regression: needs nothing of PGPORT, PGSSLMODE and the like, which are for another server: it was not found, or asked for TLS", async () => {
+    await using directory = await temporaryDirectory();
+    vi.stubEnv("PGPORT", "5433");
+    vi.stubEnv("PGSSLMODE", "require");
+    await using embedded = await start(directory.path);
     await using database = open(embedded.connection);
     expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
   }, 60_000);

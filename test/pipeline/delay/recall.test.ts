@@ -44,6 +44,20 @@ describe("tasks that wait for a destination that is deleted", () => {
     expect(world.errors).toEqual([]);
   });
 
+  it("regression: end within a minute where the deletion was missed, since the feed of changes was away: they ended when their time came, hours later", async () => {
+    const { world, statusesOf } = await waitingWorld();
+    // The look of a new owner is over.
+    await world.clock.advance(60_000);
+    world.tellsChanges = false;
+    world.remove("dst_1");
+    await world.clock.advance(60_000);
+    expect(statusesOf("dst_1")).toEqual(["failed"]);
+    world.tellGap();
+    await world.clock.advance(5_000);
+    expect(statusesOf("dst_1")).toEqual(["failed", "dead"]);
+    expect(statusesOf("dst_2")).toEqual(["failed"]);
+  });
+
   it("end within a minute also where a try was in flight at the deletion", async () => {
     const { world, statusesOf } = await waitingWorld(10_000);
     world.remove("dst_1");
@@ -87,11 +101,13 @@ describe("tasks that wait for a destination that is deleted", () => {
           listeners.push(listener);
           return () => void listeners.pop();
         },
+        onGap: () => () => undefined,
         destinationsOf: (id) =>
           deleted.has(id) ? { kind: "missing" } : { kind: "found", value: [] },
         destination: async () => ({ kind: "missing" }),
       },
       partitionOf: () => 0,
+      ownedPartitions: () => [0],
       tiersOf: () => [tier],
     });
     recall.start();
@@ -136,10 +152,12 @@ describe("a change of a destination", () => {
           change = listener;
           return () => undefined;
         },
+        onGap: () => () => undefined,
         destinationsOf: () => ({ kind: "found", value: [] }),
         destination: async () => now,
       },
       partitionOf: () => 0,
+      ownedPartitions: () => [0],
       tiersOf: () => [tier],
     });
     recall.start();
@@ -190,10 +208,12 @@ describe("a look at what waits", () => {
           change = listener;
           return () => undefined;
         },
+        onGap: () => () => undefined,
         destinationsOf: () => ({ kind: "missing" }),
         destination: () => Promise.resolve({ kind: "missing" }),
       },
       partitionOf: () => 0,
+      ownedPartitions: () => [0],
       tiersOf: () => [tier],
     }).start();
     return {
@@ -240,6 +260,14 @@ async function limitedWorld() {
 }
 
 describe("tasks that a rate limit put off", () => {
+  it("regression: go on within a minute where the change of the limit was missed: they kept the times of the old one, for hours", async () => {
+    const { world, requestsIn } = await limitedWorld();
+    world.tellsChanges = false;
+    world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
+    world.tellGap();
+    expect(await requestsIn(60_000)).toEqual([100, 20]);
+  });
+
   it.each([
     ["is raised", 1_000],
     ["is removed", null],

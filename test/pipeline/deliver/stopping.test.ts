@@ -29,6 +29,34 @@ async function stoppingWorld(tryMs: number) {
   return { world, ingest };
 }
 
+describe("a process that is asked to stop while its partitions are taken away", () => {
+  it.each([
+    ["at once", 3_000, 100],
+    ["when it has given them up", 9_000, 6_000],
+  ])(
+    "regression: %s, ends its tries: they were cut off, without a row, and made again by the next",
+    async (_, tryMs, afterMs) => {
+      const world = new SimWorld({ delivery: { takeoverWaitMs: TAKEOVER_MS } });
+      world.configure("dst_0", { endpointId: ENDPOINTS[0]! });
+      world.behave("dst_0", (__, nth) => ({ afterMs: nth === 0 ? tryMs : 10, reply: answer(200) }));
+      const first = await world.start("first");
+      await world.clock.advance(1_000);
+      await world.start("second");
+      await world.clock.advance(1_000);
+      world.ingest({ endpointId: ENDPOINTS[0]! });
+      await world.clock.advance(500);
+      expect(world.seen.map(({ process }) => process)).toEqual(["first"]);
+      void world.store.rotate("delivery", false);
+      await world.clock.advance(afterMs);
+      void first.delivery[Symbol.asyncDispose]();
+      await world.clock.advance(3 * TAKEOVER_MS);
+      expect(world.seen.map(({ process }) => process)).toEqual(["first"]);
+      expect(world.attempts().map(({ status }) => status)).toEqual(["delivered"]);
+      expect(world.errors).toEqual([]);
+    },
+  );
+});
+
 describe("a process that stops while partitions change hands", () => {
   it("regression: has its last word when its try has ended: it had none, and the next owner waited as after a crash", async () => {
     const { world, ingest } = await stoppingWorld(3_000);

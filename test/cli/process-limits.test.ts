@@ -16,6 +16,19 @@ it("a start with too few open files is one line that names the limit: it was a s
   });
 }, 60_000);
 
+it("regression: a start whose files may not grow is one line that names the limit: it said that the database cannot be opened, and to restore a backup", async () => {
+  const command = `ulimit -f 100; exec "${process.execPath}" bin/relay.js start`;
+  const env = { PATH: process.env["PATH"] ?? "" };
+  const failed = promisify(execFile)("sh", ["-c", command], { env, timeout: 50_000 });
+  await expect(failed).rejects.toMatchObject({
+    code: 2,
+    stdout: "",
+    stderr: expect.stringMatching(
+      /^relay: this process may write files of \d+ bytes only, .*: raise the limit \(ulimit -f\)/,
+    ),
+  });
+}, 60_000);
+
 it("what could not be made since no more files can be opened is one line, whatever it was", async () => {
   const cause = new Error("EMFILE: too many open files, open 'answer.js'");
   const stdin = new Readable({
