@@ -105,6 +105,8 @@ export interface CommitEntry {
 /** One partition number of every subscribed topic, owned by this consumer for a while. */
 export interface OwnedPartition {
   readonly partition: number;
+  /** How many the log had when this was assigned. Whoever owns one at the same time goes by the same number, while the log may grow. */
+  readonly partitions: number;
   /** False from the moment ownership may have ended (revoked, or the session is over by the monotonic clock): send nothing. */
   owned(): boolean;
   /**

@@ -87,6 +87,7 @@ export class MemoryLog implements Pick<Log, "consume"> {
   #own(partition: number, owns: () => boolean): OwnedPartition {
     return {
       partition,
+      partitions: this.partitions,
       owned: owns,
       exclusive: owns,
       committed: (topic) => this.committed.get(`${topic}/${partition}`) ?? null,

@@ -52,9 +52,19 @@ export class MemoryLogStore implements SimStore {
     return this.#partitions;
   }
 
-  /** Adds partitions while no process consumes: the next ones own them all. */
+  /** Adds partitions: the next assignment knows of them, and whoever appends at once. */
   grow(partitions: number): void {
     this.#partitions = partitions;
+  }
+
+  /** What is owned is given up, and assigned anew: a member has learned that there are more partitions. */
+  async regroup(): Promise<void> {
+    await Promise.all(
+      [...this.#groups.values()].map((group) => {
+        group.rebalancing = group.rebalancing.then(() => this.#revokeAll(group));
+        return this.#rebalance(group);
+      }),
+    );
   }
 
   records(topic: Topic, partition: number): LogRecord[] {
@@ -132,8 +142,11 @@ export class MemoryLogStore implements SimStore {
 
   /** The log as one process sees it. */
   open(process: MemoryProcess): Log {
+    const partitions = (): number => this.partitions;
     return {
-      partitions: this.partitions,
+      get partitions() {
+        return partitions();
+      },
       writesWhole: this.writesWhole,
       append: (records) => this.#append(process, records),
       consume: (options) => this.#consume(process, options),
@@ -245,6 +258,14 @@ export class MemoryLogStore implements SimStore {
   #rebalance(group: Group, eager = false): Promise<void> {
     group.rebalancing = group.rebalancing.then(() => this.#rebalanceNow(group, eager));
     return group.rebalancing;
+  }
+
+  async #revokeAll(group: Group): Promise<void> {
+    const revoked = group.members
+      .filter(({ process }) => process.alive)
+      .flatMap((member) => [...member.owned.values()].map((one) => ({ member, one })));
+    for (const { member, one } of revoked) member.owned.delete(one.partition);
+    await Promise.all(revoked.map(({ member, one }) => this.#revoke(member, one)));
   }
 
   async #rebalanceNow(group: Group, eager: boolean): Promise<void> {

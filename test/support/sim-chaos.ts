@@ -9,6 +9,7 @@ import type { Freeze, History, Replay, Story } from "./sim-history.ts";
 import { drawPlan } from "./sim-plan.ts";
 import type { Action, Plan, ReceiverKind } from "./sim-plan.ts";
 
+const MOST_PARTITIONS = 6;
 const CALM_MS = 12 * 3_600_000;
 
 /** Runs the world of one seed from its start until all is calm. */
@@ -233,6 +234,8 @@ class Chaos {
         this.#noteDisturbance();
         void this.#world.store.rotate("delay", true);
         return undefined;
+      case "grow":
+        return this.#grow();
       case "stop_or_start":
         return this.#stopOrStart();
       case "freeze":
@@ -249,6 +252,18 @@ class Chaos {
       default:
         return action satisfies never;
     }
+  }
+
+  /** Whoever appends knows of more partitions at once, the groups some time later. */
+  #grow(): void {
+    const { store, clock } = this.#world;
+    if (store.partitions >= MOST_PARTITIONS) return;
+    this.#noteDisturbance();
+    store.grow(store.partitions + 1 + this.#int(2));
+    clock.schedule(this.#int(3_000), () => {
+      this.#noteDisturbance();
+      void store.regroup().then(() => this.#noteDisturbance());
+    });
   }
 
   #ingest(): void {

@@ -34,6 +34,7 @@ export interface Group {
 /** One member's hold on one partition number, until it is lost. */
 export class SimPartition implements OwnedPartition {
   readonly partition: number;
+  readonly partitions: number;
   readonly #store: PartitionStore;
   readonly #group: Group;
   readonly #member: Member;
@@ -48,6 +49,7 @@ export class SimPartition implements OwnedPartition {
     this.#group = group;
     this.#member = member;
     this.partition = partition;
+    this.partitions = store.partitions;
     this.#before = new Map(group.committed);
   }
 

@@ -39,6 +39,7 @@ export interface CommitNote {
 /** What a partition needs of the log that it is a part of. */
 export interface SimStore {
   readonly clock: Clock;
+  readonly partitions: number;
   readonly faults: MemoryLogFaults;
   records(topic: Topic, partition: number): LogRecord[];
   endOffset(topic: Topic, partition: number): number;

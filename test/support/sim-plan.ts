@@ -15,6 +15,7 @@ export type Action =
   | "crash_in_append"
   | "rotate"
   | "rotate_delay"
+  | "grow"
   | "stop_or_start"
   | "freeze"
   | "doubt";
@@ -78,6 +79,7 @@ const DISTURBING: ReadonlySet<Action> = new Set([
   "crash_in_append",
   "rotate",
   "rotate_delay",
+  "grow",
   "stop_or_start",
   "freeze",
   "doubt",
@@ -107,6 +109,14 @@ const BREAKER = {
 };
 
 export function drawPlan(seed: number): Plan {
+  const plan = drawWithoutGrowth(seed);
+  const random = seededRandom(seed ^ 0x5bd1e995);
+  const moves = plan.actions.some(([action, weight]) => action === "rotate" && weight > 0);
+  if (!moves || random() > 0.15) return plan;
+  return { ...plan, actions: [...plan.actions, ["grow", 3]] };
+}
+
+function drawWithoutGrowth(seed: number): Plan {
   const random = seededRandom(seed ^ 0x2545f491);
   const some = (share: number): boolean => random() < share;
   const int = (below: number): number => Math.floor(random() * below);

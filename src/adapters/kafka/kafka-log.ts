@@ -217,18 +217,19 @@ class KafkaLog implements Log {
     this.#sockets.end();
   }
 
-  async #learnPartitions(atLeast: number): Promise<void> {
+  async #learnPartitions(atLeast: number): Promise<number> {
     for (let attempt = 1; !this.#closed; attempt += 1) {
       try {
         await this.#refreshPartitions();
-        if (this.#partitions >= atLeast) return;
+        if (this.#partitions >= atLeast) break;
       } catch (error) {
         this.#options.logger.warn({ err: String(error) }, "log.metadata_not_refreshed");
       }
       // A topic that was left behind when the others grew must not keep the group from its work.
-      if (attempt === LEARN_TRIES) return;
+      if (attempt === LEARN_TRIES) break;
       await sleep(LEARN_RETRY_MS, undefined, { ref: false });
     }
+    return this.#partitions;
   }
 
   /**

@@ -7,7 +7,12 @@ import { exists } from "../exists.ts";
 import { notLoaded } from "../not-loaded.ts";
 import { startCheckpoints } from "./checkpoints.ts";
 import { listenOutsideTransactions, makeSessionGate, type Notification } from "./session-gate.ts";
-import { findSocketDirectory, makeSocketDirectory, SOCKET_PORT, socketPath } from "./socket-directory.ts";
+import {
+  findSocketDirectory,
+  makeSocketDirectory,
+  SOCKET_PORT,
+  socketPath,
+} from "./socket-directory.ts";
 
 /** All that `pg` would otherwise take from PGPORT, PGSSLMODE and the like, which are meant for another server. */
 export interface EmbeddedConnection {

@@ -67,6 +67,8 @@ export class Recall {
   #look: Look = new Map();
   readonly #assigned = new Set<number>();
   #cancelAssigned: (() => void) | null = null;
+  /** Partitions in which tasks wait whose endpoints are at home in others, since the log has grown. */
+  readonly #withStrays = new Set<number>();
   readonly #timers = new Set<() => void>();
   #isRunning = false;
   #restsUntilMs = 0;
@@ -87,8 +89,7 @@ export class Recall {
         destinationId === null ? this.#mayBeDeleted(endpointId) : this.#mayRecall(destinationId);
       void worthIt.then((isWorthIt) => {
         if (isWorthIt && !this.#isStopped)
-          for (const afterMs of AFTER_MS)
-            this.#lookAfter(afterMs, [[this.#ports.partitionOf(endpointId), [endpointId]]]);
+          for (const afterMs of AFTER_MS) this.#lookAfter(afterMs, this.#whereMayWait(endpointId));
       });
     });
     const stopOfGaps = destinations.onGap(() => {
@@ -113,6 +114,11 @@ export class Recall {
     this.#cancelAssigned?.();
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
+  }
+
+  #whereMayWait(endpointId: string): LookEntries {
+    const partitions = new Set([this.#ports.partitionOf(endpointId), ...this.#withStrays]);
+    return Array.from(partitions, (partition) => [partition, [endpointId]]);
   }
 
   get #isStopped(): boolean {
@@ -193,11 +199,16 @@ export class Recall {
   async #survey(
     look: Look,
   ): Promise<ReadonlyMap<TierForwarder, ReadonlyMap<string, WaitingTasks>>> {
-    const { clock, tiersOf } = this.#ports;
+    const { clock, partitionOf, tiersOf } = this.#ports;
     const startedMs = clock.monotonic();
     const surveys = new Map<TierForwarder, ReadonlyMap<string, WaitingTasks>>();
     for (const [partition, endpointIds] of look)
-      for (const tier of tiersOf(partition)) surveys.set(tier, await tier.survey(endpointIds));
+      for (const tier of tiersOf(partition)) {
+        const found = await tier.survey(endpointIds);
+        surveys.set(tier, found);
+        for (const { endpointId } of found.values())
+          if (partitionOf(endpointId) !== partition) this.#withStrays.add(partition);
+      }
     const readAtMs = clock.monotonic();
     this.#restsUntilMs = readAtMs + Math.min(LONGEST_REST_MS, REST_FACTOR * (readAtMs - startedMs));
     return surveys;

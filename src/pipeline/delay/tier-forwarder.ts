@@ -255,10 +255,11 @@ export class TierForwarder {
 
   async #moveOn(dueCount: number, nowMs: number): Promise<boolean> {
     const due = this.#rest.slice(0, dueCount);
-    const moved = due.map(({ record: { key, value }, dueAtMs, leavesAtMs }): NewRecord => {
+    const moved = due.map(({ record, dueAtMs, leavesAtMs }): NewRecord => {
+      const { key, value, partition } = record;
       // By when it would have gone on by itself its next tier is chosen, or it would take one more.
       const ownTimeMs = Math.min(Math.max(nowMs, leavesAtMs), nowMs + SHARED_MS);
-      return { topic: topicForDelay(dueAtMs - ownTimeMs, value.length), key, value };
+      return { topic: topicForDelay(dueAtMs - ownTimeMs, value.length), key, partition, value };
     });
     const headLeavesAtMs = due[0]!.leavesAtMs;
     const lateMs = nowMs - headLeavesAtMs;

@@ -14,6 +14,7 @@ export interface LimitedTasks {
 
 /** What waits in a tier for one destination. */
 export interface WaitingTasks extends LimitedTasks {
+  readonly endpointId: string;
   readonly lastOffset: number;
 }
 
@@ -41,7 +42,7 @@ export function addWaiting(
     const own =
       limitedBy === null ? NOTHING_WAITS : { slowest: limitedBy, limitedUntilMs: dueAtMs };
     const sum = sumOf(found.get(head.destinationId) ?? NOTHING_WAITS, own);
-    found.set(head.destinationId, { ...sum, lastOffset: offset });
+    found.set(head.destinationId, { ...sum, endpointId: key, lastOffset: offset });
   }
 }
 
@@ -73,21 +74,25 @@ export function inAllTiers(
   return all;
 }
 
-/** A recalled task on its way to its lane, or another on its way to the tier that it belongs to now. */
+/**
+ * A recalled task on its way to its lane, or another on its way to the tier that it belongs to now. Its partition stays: only the owner
+ * of that one knows which ends have been made of it.
+ */
 export function movedOn(
-  { key, value }: LogRecord,
+  { key, value, partition }: LogRecord,
   { gone, sooner }: RecalledTasks,
   nowMs: number,
 ): NewRecord {
   const head = headOf(value);
-  if (head === null || gone.has(head.destinationId)) return { topic: "tasks", key, value };
+  if (head === null || gone.has(head.destinationId))
+    return { topic: "tasks", key, partition, value };
   const pace = sooner.get(head.destinationId);
   if (head.limitedBy === null || pace === undefined || !mayGoSooner(pace, head.limitedBy))
-    return { topic: topicForDelay(head.dueAtMs - nowMs, value.length), key, value };
+    return { topic: topicForDelay(head.dueAtMs - nowMs, value.length), key, partition, value };
   const task = decodeTask(value);
   // One step on: a copy with the time that it had is known as older.
   const again = { ...task, deferrals: task.deferrals + 1, dueAtMs: nowMs };
-  return { topic: "tasks", key, value: encodeTask(again) };
+  return { topic: "tasks", key, partition, value: encodeTask(again) };
 }
 
 function sumOf(one: LimitedTasks, other: LimitedTasks): LimitedTasks {

@@ -20,6 +20,7 @@ const events = new SimWorld();
 function ownedPartition(endOffset: number, read: OwnedPartition["read"]): OwnedPartition {
   return {
     partition: 0,
+    partitions: 1,
     owned: () => true,
     exclusive: () => true,
     committed: () => null,

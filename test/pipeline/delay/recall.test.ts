@@ -83,7 +83,7 @@ describe("tasks that wait for a destination that is deleted", () => {
     const recalled: string[] = [];
     const deleted = new Set<string>();
     const listeners: Parameters<RecallPorts["destinations"]["onChange"]>[0][] = [];
-    const waiting = { slowest: UNLIMITED, limitedUntilMs: 0, lastOffset: 7 };
+    const waiting = { slowest: UNLIMITED, limitedUntilMs: 0, endpointId: "ep_1", lastOffset: 7 };
     const tier = {
       survey: async (of: ReadonlySet<string>) => {
         recalled.push([...of].join(" "));
@@ -195,7 +195,10 @@ describe("a look at what waits", () => {
         looks.push(clock.now());
         await pause(clock, readMs);
         return new Map(
-          [...of].map((id) => [id, { slowest: UNLIMITED, limitedUntilMs: 0, lastOffset: 7 }]),
+          [...of].map((id) => [
+            id,
+            { slowest: UNLIMITED, limitedUntilMs: 0, endpointId: id, lastOffset: 7 },
+          ]),
         );
       },
       recall: () => pause(clock, recallMs),

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { LogPositions } from "../../../src/pipeline/deliver/partition/log-positions.ts";
+import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
@@ -42,6 +43,34 @@ it("regression: held tasks go on as fast after the log has grown: an owner waite
   await world.clock.advance(20_000);
   expect(world.requestsTo("dst_1")).toHaveLength(500);
   expect(world.held).toBe(0);
+});
+
+it("regression: a task that comes out of a delay tier twice is made once, though the log has grown between: the copy went to another owner, who knew of no end", async () => {
+  const world = new SimWorld({ partitions: 4 });
+  const endpointId = Array.from({ length: 400 }, (_, index) => `ep_${index}`).find(
+    (id) => partitionOf(id, 4) !== partitionOf(id, 6),
+  )!;
+  world.configure("dst_1", { endpointId });
+  world.behave("dst_1", (_, nth) => ({ afterMs: 5, reply: answer(nth === 0 ? 503 : 200) }));
+  const first = await world.start("first");
+  world.ingest({ endpointId });
+  await world.clock.until(() => world.requestsTo("dst_1").length === 2, 120_000, 100);
+  await world.clock.advance(1_000);
+  const tiers = DELAY_TIERS.flatMap(({ topic }) => world.store.all(topic));
+  const waited = tiers.at(-1)!;
+  await world.stop(first);
+  world.store.grow(6);
+  // Its forwarder had published it, and the commit was lost.
+  const delay = world.store.group("delay");
+  delay.committed.set(`${waited.topic}/${waited.partition}`, {
+    offset: waited.offset,
+    metadata: "",
+  });
+  await world.start("second");
+  await world.clock.advance(120_000);
+  expect(world.requestsTo("dst_1")).toHaveLength(2);
+  expect(world.droppedDuplicates).toBe(1);
+  expect(world.errors).toEqual([]);
 });
 
 it("records that land on another partition do not move the floors of this one", () => {

@@ -49,6 +49,55 @@ describe("a limit per minute when the number of partitions grows", () => {
   );
 });
 
+describe("a limit per minute when the number of partitions grows beside owners that live on", () => {
+  const PARTITIONS = 4;
+  const GROWN = 6;
+  const home = (endpointId: string, count: number) => partitionOf(endpointId, count);
+  const ENDPOINTS = Array.from({ length: 400 }, (_, index) => `ep_${index}`);
+  const moving = (toNew: boolean) =>
+    ENDPOINTS.find(
+      (id) => home(id, PARTITIONS) !== home(id, GROWN) && home(id, GROWN) >= PARTITIONS === toNew,
+    )!;
+
+  it.each([
+    ["one that there was before", moving(false)],
+    ["a new one", moving(true)],
+  ])(
+    "regression: holds where the new home is %s: the owners of both homes used all of it",
+    async (_, endpointId) => {
+      const world = new SimWorld({
+        partitions: PARTITIONS,
+        delivery: { takeoverWaitMs: 10_000 },
+      });
+      world.configure("dst_1", { endpointId, rateLimitMax: MAX, rateLimitWindow: "minute" });
+      await world.start("first");
+      await world.start("second");
+      await world.clock.advance(30_000);
+      const ingest = (count: number) => {
+        for (let left = count; left > 0; left -= 1) world.ingest({ endpointId });
+      };
+      ingest(2 * MAX);
+      await world.clock.advance(5_000);
+      expect(world.requestsTo("dst_1")).toHaveLength(MAX);
+      // Whoever appends knows of it before the groups do.
+      world.store.grow(GROWN);
+      ingest(2 * MAX);
+      await world.clock.advance(10_000);
+      expect(world.requestsTo("dst_1")).toHaveLength(MAX);
+      void world.store.regroup();
+      await world.clock.advance(3_000);
+      // Its owner waits for what was kept elsewhere, and so does the next one.
+      void world.store.regroup();
+      ingest(2 * MAX);
+      await world.clock.until(() => world.ended().size === 6 * MAX, 20 * MINUTE, 500);
+      const times = world.requestsTo("dst_1").map((seen) => seen.atMs);
+      expect(times).toHaveLength(6 * MAX);
+      expect(mostInAnyMinute(times)).toBeLessThanOrEqual(MAX);
+      expect(world.errors).toEqual([]);
+    },
+  );
+});
+
 it("the first owner of a partition waits for limits from elsewhere, and loses no window by it", async () => {
   const world = new SimWorld({ delivery: { takeoverWaitMs: 10_000 } });
   world.configure("dst_1", { rateLimitMax: MAX, rateLimitWindow: "minute" });

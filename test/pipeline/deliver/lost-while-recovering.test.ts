@@ -22,6 +22,7 @@ it("a partition that is lost while its owner still recovers leaves nothing behin
   let isOwned = true;
   const partition: OwnedPartition = {
     partition: 0,
+    partitions: 1,
     owned: () => isOwned,
     exclusive: () => isOwned,
     committed: () => null,

@@ -330,12 +330,24 @@ it("whom an event was sent to belongs to it, also when the fan-out was lost and 
 
 describe("a claim", () => {
   it("survives the commit's metadata, and one of an older relay is its owner's name", () => {
-    for (const waitsUntilMs of [null, 1_700_000_000_000])
-      expect(decodeClaim(encodeClaim({ ownerId: "a/1", waitsUntilMs }))).toEqual({
+    const nothing = { partitions: null, incompleteUntilMs: null, waitsUntilMs: null };
+    const claims = [
+      nothing,
+      { ...nothing, waitsUntilMs: 1_700_000_000_000 },
+      { ...nothing, partitions: 48 },
+      { partitions: 48, incompleteUntilMs: 1_700_000_000_001, waitsUntilMs: 1_700_000_000_000 },
+    ];
+    for (const claim of claims)
+      expect(decodeClaim(encodeClaim({ ownerId: "a/1", ...claim }))).toEqual({
         ownerId: "a/1",
-        waitsUntilMs,
+        ...claim,
       });
-    expect(decodeClaim("a/1")).toEqual({ ownerId: "a/1", waitsUntilMs: null });
+    expect(decodeClaim("a/1")).toEqual({ ownerId: "a/1", ...nothing });
+    expect(decodeClaim("a/1 waits until 1700000000000")).toEqual({
+      ...nothing,
+      ownerId: "a/1",
+      waitsUntilMs: 1_700_000_000_000,
+    });
     expect(decodeClaim("a/1 waits until doomsday").waitsUntilMs).toBeNull();
   });
 });

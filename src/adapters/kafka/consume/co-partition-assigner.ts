@@ -4,7 +4,8 @@ import { AssignerProtocol } from "../kafkajs.ts";
 const NAME = "relay-co-partition";
 
 /**
- * Gives partition p of every topic to one member, so that a destination's limiter, lanes, retries and outcomes live in
+ * Tells all members how many partitions there are by this assignment: each would learn of more at its own time, and an endpoint would
+ * be at home in two places meanwhile. Gives partition p of every topic to one member, so that a destination's limiter, lanes, retries and outcomes live in
  * one place. Members are sorted, hence every leader computes the same.
  */
 export function makeCoPartitionAssigner(
@@ -15,16 +16,17 @@ export function makeCoPartitionAssigner(
     version: 1,
     async assign({ members, topics }) {
       const memberIds = members.map(({ memberId }) => memberId).sort();
-      const assignment = coPartition(
-        memberIds,
-        new Map(topics.map((topic) => [topic, partitionsOf(topic)])),
+      const partitions = new Map(topics.map((topic) => [topic, partitionsOf(topic)]));
+      const assignment = coPartition(memberIds, partitions);
+      const userData = encodeCount(
+        Math.min(...[...partitions.values()].map(({ length }) => length)),
       );
       return memberIds.map((memberId) => ({
         memberId,
         memberAssignment: AssignerProtocol.MemberAssignment.encode({
           version: 1,
           assignment: assignment.get(memberId) ?? {},
-          userData: Buffer.alloc(0),
+          userData,
         }),
       }));
     },
@@ -37,6 +39,18 @@ export function makeCoPartitionAssigner(
       }),
     }),
   };
+}
+
+function encodeCount(partitions: number): Buffer {
+  return Buffer.from(JSON.stringify({ partitions }));
+}
+
+/** What an assignment says of all partitions; null: nothing, its leader is of an older version. */
+export function assignedCount(memberAssignment: Buffer): number | null {
+  const userData = AssignerProtocol.MemberAssignment.decode(memberAssignment)?.userData;
+  if (userData === undefined || userData === null || userData.length === 0) return null;
+  const { partitions } = JSON.parse(userData.toString()) as { readonly partitions: number };
+  return partitions;
 }
 
 /** Member → topic → partitions. */

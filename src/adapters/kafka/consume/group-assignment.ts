@@ -1,6 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Batch, Consumer, EachBatchPayload } from "kafkajs";
-import { LogError, type ConsumerOptions, type Topic } from "../../../domain/log.ts";
+import {
+  LogError,
+  type ConsumerOptions,
+  type OwnedPartition,
+  type Topic,
+} from "../../../domain/log.ts";
 import { TIMERS } from "../../../domain/clock.ts";
 import { within } from "../../../domain/within.ts";
 import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
@@ -16,8 +21,8 @@ export interface GroupAssignmentSettings {
   /** By their names at the brokers. */
   readonly topics: ReadonlyMap<string, Topic>;
   readonly topicName: (topic: Topic) => string;
-  /** Looks the partition count up until it is at least so high. Never rejects. */
-  readonly learnPartitions: (atLeast: number) => Promise<void>;
+  /** Looks the partition count up until it is at least so high, and tells what it is. Never rejects. */
+  readonly learnPartitions: (atLeast: number) => Promise<number>;
 }
 
 /** Partitions by topic, as brokers name it. */
@@ -139,7 +144,9 @@ export class GroupAssignment {
     await revoked;
     const numbers = [...new Set(topics.flatMap(({ partitions }) => partitions))];
     // Whose home a partition is follows from their number: an owner that is behind would serve what is another's by now.
-    await this.#settings.learnPartitions(Math.max(...numbers) + 1);
+    const agreed = this.#settings.session.partitions;
+    const known = await this.#settings.learnPartitions(agreed ?? Math.max(...numbers) + 1);
+    const partitions = agreed ?? known;
     const limits = limitsOf(numbers.length * this.#flowing.size, this.#options.maxBatchBytes);
     for (let waiting = numbers; waiting.length > 0;) {
       const wanted = topics.map(({ topic, partitions }) => ({
@@ -157,7 +164,8 @@ export class GroupAssignment {
       );
       const without = new Set(unknown.map(({ partition }) => partition));
       for (const number of waiting)
-        if (!without.has(number)) this.#openPartition(number, limits, offsets);
+        if (!without.has(number))
+          this.#openPartition({ partition: number, partitions }, limits, offsets);
       waiting = waiting.filter((number) => without.has(number));
       if (waiting.length === 0) return;
       const names = unknown.map(({ name }) => name).join(", ");
@@ -171,7 +179,12 @@ export class GroupAssignment {
     }
   }
 
-  #openPartition(number: number, limits: TopicFlowLimits, offsets: AssignmentOffsets): void {
+  #openPartition(
+    place: Pick<OwnedPartition, "partition" | "partitions">,
+    limits: TopicFlowLimits,
+    offsets: AssignmentOffsets,
+  ): void {
+    const number = place.partition;
     const entries = new Map(
       [...this.#settings.topics].flatMap(([name, topic]) => {
         const entry = offsets.committed(name, number);
@@ -179,7 +192,7 @@ export class GroupAssignment {
       }),
     );
     const { session, topicName } = this.#settings;
-    const partition = new KafkaPartition(number, session, topicName, entries);
+    const partition = new KafkaPartition(place, session, topicName, entries);
     this.#owned.set(number, partition);
     this.#startPartition(partition, limits, offsets).catch((error: unknown) =>
       this.#options.onError(error as Error),

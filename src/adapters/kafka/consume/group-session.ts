@@ -4,6 +4,7 @@ import { TIMERS } from "../../../domain/clock.ts";
 import { LogError, type Committed } from "../../../domain/log.ts";
 import { within } from "../../../domain/within.ts";
 import { slotOf } from "../slot-of.ts";
+import { assignedCount } from "./co-partition-assigner.ts";
 
 interface JoinRequest {
   readonly groupId: string;
@@ -12,10 +13,13 @@ interface JoinResponse {
   readonly generationId: number;
   readonly memberId: string;
 }
+interface SyncResponse {
+  readonly memberAssignment: Buffer;
+}
 /** What the group coordinator is asked; the client's own typings leave the group calls out. */
 interface Coordinator extends Broker {
   joinGroup(request: JoinRequest): Promise<JoinResponse>;
-  syncGroup(request: JoinRequest): Promise<unknown>;
+  syncGroup(request: JoinRequest): Promise<SyncResponse>;
   heartbeat(request: JoinRequest): Promise<unknown>;
   leaveGroup(request: JoinRequest): Promise<unknown>;
 }
@@ -70,6 +74,7 @@ export class GroupSession {
   #cluster: Cluster | null = null;
   #memberId = "";
   #generation = -1;
+  #partitions: number | null = null;
   #renewedMs = Number.NEGATIVE_INFINITY;
   #queued: { entries: WireCommit[]; generation: number; done: Promise<void> } | null = null;
   #flushing: Promise<void> = Promise.resolve();
@@ -86,6 +91,11 @@ export class GroupSession {
 
   get generation(): number {
     return this.#generation;
+  }
+
+  /** How many partitions there are by the assignment of this generation; null: it does not say. */
+  get partitions(): number | null {
+    return this.#partitions;
   }
 
   /** False from the moment the broker may have given our partitions to another member. */
@@ -217,7 +227,11 @@ export class GroupSession {
         this.#generation = response.generationId;
         return response;
       },
-      syncGroup: (request: JoinRequest) => renewing(() => coordinator.syncGroup(request)),
+      syncGroup: async (request: JoinRequest) => {
+        const response = await renewing(() => coordinator.syncGroup(request));
+        this.#partitions = assignedCount(response.memberAssignment);
+        return response;
+      },
       heartbeat: async (request: JoinRequest) => {
         try {
           return await renewing(() => current.heartbeat(request)).catch(async (error: unknown) => {

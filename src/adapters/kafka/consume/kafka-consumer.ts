@@ -24,8 +24,8 @@ export interface KafkaConsumerSettings {
   readonly sessionTimeoutMs: number;
   readonly metadataMaxAgeMs: number;
   readonly monotonic: () => number;
-  /** Looks the partition count up until it is at least so high. Never rejects. */
-  readonly learnPartitions: (atLeast: number) => Promise<void>;
+  /** Looks the partition count up until it is at least so high, and tells what it is. Never rejects. */
+  readonly learnPartitions: (atLeast: number) => Promise<number>;
   /** Called when it has ended: whoever keeps it may let it go. */
   readonly onDisposed: () => void;
 }

@@ -12,6 +12,7 @@ import type { TopicFlow } from "./topic-flow.ts";
 /** One partition number in one generation of the group. */
 export class KafkaPartition implements OwnedPartition {
   readonly partition: number;
+  readonly partitions: number;
   readonly flows = new Map<Topic, TopicFlow>();
   readonly #session: GroupSession;
   readonly #generation: number;
@@ -21,12 +22,13 @@ export class KafkaPartition implements OwnedPartition {
   #closed = false;
 
   constructor(
-    partition: number,
+    { partition, partitions }: Pick<OwnedPartition, "partition" | "partitions">,
     session: GroupSession,
     topicName: (topic: Topic) => string,
     committed: ReadonlyMap<Topic, Committed>,
   ) {
     this.partition = partition;
+    this.partitions = partitions;
     this.#session = session;
     this.#generation = session.generation;
     this.#topicName = topicName;

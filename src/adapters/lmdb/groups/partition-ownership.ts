@@ -25,6 +25,7 @@ export interface OwnershipDeps {
 /** One partition number of every topic of a group, held by one consumer until it is revoked. */
 export class PartitionOwnership implements OwnedPartition {
   readonly partition: number;
+  readonly partitions: number;
   readonly #deps: OwnershipDeps;
   readonly #options: ConsumerOptions;
   readonly #committed = new Map<Topic, Committed | null>();
@@ -40,6 +41,7 @@ export class PartitionOwnership implements OwnedPartition {
     failed: (cause: unknown) => void,
   ) {
     this.partition = partition;
+    this.partitions = deps.streams.partitions;
     this.#options = options;
     this.#deps = deps;
     this.#failed = failed;

@@ -5,11 +5,13 @@ import { StreamState } from "./stream-state.ts";
 
 /** All streams of the log, by topic and partition. */
 export class StreamTable {
+  readonly partitions: number;
   readonly #store: CommitStore;
   readonly #byTopic = new Map<Topic, StreamState[]>();
 
   constructor(store: CommitStore, partitions: number) {
     this.#store = store;
+    this.partitions = partitions;
     for (const topic of TOPICS)
       this.#byTopic.set(
         topic,

@@ -163,11 +163,14 @@ export class HeldTasks {
     const chunk = await this.#read(this.index.next(destinationId, CHUNK_TASKS));
     // Lost with the log they were in: the sweep looks again.
     if (chunk.size === 0) return "no";
-    const comesBack = [...chunk.values()].some((task) => this.#isAtHome(task));
+    const comesBack = [...chunk.values()].some(
+      (task) => this.#homeOf(task) === this.#host.partition.partition,
+    );
     if (comesBack) this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
     const records = [...chunk.values()].map((task): NewRecord => ({
       topic: "tasks",
       key: task.event.endpointId,
+      partition: this.#homeOf(task),
       value: encodeTask(task),
     }));
     const published = await this.#letGo(destinationId, chunk, records);
@@ -178,10 +181,9 @@ export class HeldTasks {
     return published ? "no" : "later";
   }
 
-  /** Not so when partitions were added since it was held: another owner will take it in. */
-  #isAtHome({ event }: DeliveryTask): boolean {
-    const { log, partition } = this.#host;
-    return partitionOf(event.endpointId, log.partitions) === partition.partition;
+  /** Another one when partitions were added since it was held: its owner will take it in. */
+  #homeOf({ event }: DeliveryTask): number {
+    return partitionOf(event.endpointId, this.#host.partition.partitions);
   }
 
   async #end(

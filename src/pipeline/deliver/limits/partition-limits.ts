@@ -1,4 +1,5 @@
 import type { OwnedPartition } from "../../../domain/log.ts";
+import { decodeClaim } from "../recovery/claim.ts";
 import { KnownLimits } from "./known-limits.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
@@ -16,12 +17,11 @@ export class PartitionLimits {
     this.#shared = shared;
     this.#partition = partition;
     this.#known = new KnownLimits(shared.ports.clock.now());
-    // The first owner of a partition may be the new home of what others limited until now, and hear of it late.
-    const isFirst = partition.committed("attempts") === null;
     const { takeoverWaitMs } = shared.options;
-    this.#completeAtMs = assignedSteadyMs + (isFirst ? takeoverWaitMs : 0);
+    const leftMs = Math.min(takeoverWaitMs, incompleteForMs(shared, partition));
+    this.#completeAtMs = assignedSteadyMs + leftMs;
     // Where no other process has partitions it comes from this one's recoveries, however long they take.
-    this.#awaitsRecoveries = isFirst && takeoverWaitMs === 0;
+    this.#awaitsRecoveries = takeoverWaitMs === 0;
   }
 
   /** Takes over what recovery has read. */
@@ -36,15 +36,39 @@ export class PartitionLimits {
   /** What was kept at a former home of the endpoints has been written here. */
   get areComplete(): boolean {
     if (this.#awaitsRecoveries && this.#shared.recoveries.areUnderWay) return false;
-    return this.#shared.steadyNow() >= this.#completeAtMs;
+    return this.#leftMs <= 0;
+  }
+
+  /** Wall clock, ms: when they are complete; null: they are. A next owner may begin before. */
+  get incompleteUntilMs(): number | null {
+    const leftMs = this.#leftMs;
+    return leftMs > 0 ? this.#shared.ports.clock.now() + leftMs : null;
   }
 
   /** As `get`, once they are complete. */
   async late(destinationId: string): Promise<LimitRecord | null> {
     const { clock, logger } = this.#shared.ports;
     if (this.#awaitsRecoveries) await this.#shared.recoveries.ended();
-    const waitMs = this.#completeAtMs - this.#shared.steadyNow();
-    await this.#known.readOn({ partition: this.#partition, clock, logger, waitMs });
+    await this.#known.readOn({ partition: this.#partition, clock, logger, waitMs: this.#leftMs });
     return this.get(destinationId);
   }
+
+  get #leftMs(): number {
+    return this.#completeAtMs - this.#shared.steadyNow();
+  }
+}
+
+/**
+ * For how long from now on limits may come that were kept at another home: the first owner of a partition, and the first of a log that
+ * has grown, may hear of them late; and who follows an owner that was still waiting for them.
+ */
+function incompleteForMs({ ports }: SharedDelivery, partition: OwnedPartition): number {
+  const committed = partition.committed("attempts");
+  if (committed === null) return Number.POSITIVE_INFINITY;
+  const last = decodeClaim(committed.metadata);
+  if (last.partitions !== null && last.partitions < partition.partitions)
+    return Number.POSITIVE_INFINITY;
+  return last.incompleteUntilMs === null
+    ? 0
+    : Math.max(0, last.incompleteUntilMs - ports.clock.now());
 }

@@ -21,6 +21,7 @@ export class PartitionIntake {
   /** What the last owners left; empty once everything of theirs is complete. */
   readonly ledger = new RunLedger();
   readonly #shared: SharedDelivery;
+  readonly #partition: OwnedPartition;
   readonly #live: LiveTries;
   readonly #lanes: PartitionLanes;
   readonly #write: WriteRecords;
@@ -34,6 +35,7 @@ export class PartitionIntake {
     readonly write: WriteRecords;
   }) {
     this.#shared = input.shared;
+    this.#partition = input.partition;
     this.#live = input.live;
     this.#lanes = input.lanes;
     this.#write = input.write;
@@ -94,7 +96,8 @@ export class PartitionIntake {
   #forward(task: DeliveryTask, complete: () => void, waitMs = 0): void {
     const value = encodeTask(task);
     const topic = topicForDelay(waitMs, value.length);
-    const record: NewRecord = { topic, key: task.event.endpointId, value };
+    const key = task.event.endpointId;
+    const record: NewRecord = { topic, key, partition: this.#homeOf(key), value };
     this.#lanes.pending.track(
       this.#write([record], undefined, "soon").then((written) =>
         written === null ? undefined : complete(),
@@ -142,7 +145,11 @@ export class PartitionIntake {
   }
 
   #isHome(record: LogRecord): boolean {
-    return partitionOf(record.key, this.#shared.ports.log.partitions) === record.partition;
+    return this.#homeOf(record.key) === record.partition;
+  }
+
+  #homeOf(endpointId: string): number {
+    return partitionOf(endpointId, this.#partition.partitions);
   }
 
   /**
@@ -154,7 +161,7 @@ export class PartitionIntake {
     if (this.#fanOuts.sendHome({ ...content, complete })) return;
     const { topic, key, value } = record;
     this.#lanes.pending.track(
-      this.#write([{ topic, key, value }]).then((written) =>
+      this.#write([{ topic, key, partition: this.#homeOf(key), value }]).then((written) =>
         written === null ? undefined : complete(),
       ),
     );

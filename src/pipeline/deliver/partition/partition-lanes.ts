@@ -176,7 +176,7 @@ export class PartitionLanes implements LaneHost {
     }
     const limitedBy = reason === "early" ? task.limitedBy : null;
     const waiting = { ...task, deferrals: task.deferrals + 1, limitedBy, dueAtMs };
-    this.pending.track(this.#moveOn(task, waiting, [taskRecord(waiting, nowMs)]));
+    this.pending.track(this.#moveOn(task, waiting, [taskRecord(this.#partition, waiting, nowMs)]));
   }
 
   limited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask {
@@ -219,7 +219,7 @@ export class PartitionLanes implements LaneHost {
 
   /** Publishes what follows an end that is durable already. Resolves true once it is durable as well. */
   async publishFollowUp(task: DeliveryTask): Promise<boolean> {
-    const written = await this.#write([taskRecord(task, this.clock.now())]);
+    const written = await this.#write([taskRecord(this.#partition, task, this.clock.now())]);
     if (written !== null) this.#shared.recent.noteWaiting(runKeyOf(task), task);
     return written !== null;
   }
@@ -250,7 +250,7 @@ export class PartitionLanes implements LaneHost {
     if (followUp !== null && this.endIfOver(task)) return;
     const records = [endRecord(this.#partition, end)];
     const next = followUp === null ? null : followedBy(task, followUp);
-    if (next !== null) records.push(taskRecord(next, this.clock.now()));
+    if (next !== null) records.push(taskRecord(this.#partition, next, this.clock.now()));
     if (!(await this.#moveOn(task, next, records, end))) return;
     const { metrics, logger } = this.#shared.ports;
     metrics.attempted(attempt.status, tookMs === null ? null : tookMs / 1000);

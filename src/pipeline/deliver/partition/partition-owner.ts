@@ -2,6 +2,7 @@ import { pause } from "../../../domain/clock.ts";
 import type { LogRecord, OwnedPartition } from "../../../domain/log.ts";
 import { encodeClaim } from "../recovery/claim.ts";
 import type { Claim } from "../recovery/claim.ts";
+import { takeoverWaitMs } from "../recovery/takeover-wait.ts";
 import { inOrder } from "../../log/in-order.ts";
 import { partitionOf } from "../../../domain/partition.ts";
 import { CommitLoop } from "../../log/commit-loop.ts";
@@ -67,13 +68,9 @@ export class PartitionOwner {
     this.#write = makePartitionWriter(shared, partition, this.#positions);
     this.#budget = new IntakeBudget(shared.options.maxPendingBytes / 4, shared.budget);
     this.#lanes = new PartitionLanes(shared, partition, live, this.#write, this.#budget);
-    this.#intake = new PartitionIntake({
-      shared,
-      partition,
-      live,
-      lanes: this.#lanes,
-      write: this.#write,
-    });
+    this.#positions.claim = this.#claim(null);
+    const lanes = this.#lanes;
+    this.#intake = new PartitionIntake({ shared, partition, live, lanes, write: this.#write });
     this.#commits = new CommitLoop({
       partition,
       clock: shared.ports.clock,
@@ -100,7 +97,6 @@ export class PartitionOwner {
       positions: this.#positions.known,
       ledger: this.#intake.ledger,
       held: this.#lanes.held.index,
-      partitions: this.#shared.ports.log.partitions,
       logger: this.#shared.ports.logger,
       nowMs: this.#shared.ports.clock.now(),
     });
@@ -115,9 +111,8 @@ export class PartitionOwner {
 
   /** The log may have grown since they were written: see `KnownLimits`. */
   async #moveLimits({ limits }: RecoveredPartition): Promise<void> {
-    const { log } = this.#shared.ports;
-    const homeOf = (endpointId: string) => partitionOf(endpointId, log.partitions);
-    const moves = limits.moves(this.#partition.partition, homeOf);
+    const { partition, partitions } = this.#partition;
+    const moves = limits.moves(partition, (endpointId) => partitionOf(endpointId, partitions));
     if (moves.length > 0) await this.#write(moves);
   }
 
@@ -208,15 +203,16 @@ export class PartitionOwner {
   }
 
   async #openAfter(recovered: RecoveredPartition): Promise<void> {
-    const waitMs = this.#takeoverWaitMs(recovered);
+    const ownedForMs = this.#shared.ports.clock.monotonic() - this.#assignedMonotonicMs;
+    const waitMs = takeoverWaitMs(this.#shared, recovered.unreleased, ownedForMs);
     if (waitMs > 0) {
       const waitsUntilMs = this.#shared.ports.clock.now() + waitMs;
-      await this.#commitClaim({ ownerId: this.#assignmentId, waitsUntilMs });
+      await this.#commitClaim(waitsUntilMs);
       await this.#pause(waitMs);
       await this.#readLateEnds(recovered);
     }
     if (this.#closed) return;
-    await this.#commitClaim({ ownerId: this.#assignmentId, waitsUntilMs: null });
+    await this.#commitClaim(null);
     if (this.#closed) return;
     this.#isOpened = true;
     this.#lanes.open();
@@ -243,22 +239,20 @@ export class PartitionOwner {
     }
   }
 
-  /**
-   * The log assigns only when the session of the owner before is over, by that owner's clock too: it starts nothing
-   * any more. What is left are its tries in flight, from the assignment on, or from an earlier one that waits for them.
-   */
-  #takeoverWaitMs({ unreleased }: RecoveredPartition): number {
-    const { clock } = this.#shared.ports;
-    if (unreleased === null) return 0;
-    const ownedForMs = clock.monotonic() - this.#assignedMonotonicMs;
-    const longestMs = Math.max(0, this.#shared.options.takeoverWaitMs - ownedForMs);
-    if (unreleased.waitsUntilMs === null) return longestMs;
-    return Math.min(longestMs, Math.max(0, unreleased.waitsUntilMs - clock.now()));
+  async #commitClaim(waitsUntilMs: Claim["waitsUntilMs"]): Promise<void> {
+    this.#positions.claim = this.#claim(waitsUntilMs);
+    while (!this.#closed && !(await this.#commits.commit())) await this.#pause(COMMIT_RETRY_MS);
   }
 
-  async #commitClaim(claim: Claim): Promise<void> {
-    this.#positions.claim = encodeClaim(claim);
-    while (!this.#closed && !(await this.#commits.commit())) await this.#pause(COMMIT_RETRY_MS);
+  #claim(waitsUntilMs: Claim["waitsUntilMs"]): string {
+    const { partitions } = this.#partition;
+    const { incompleteUntilMs } = this.#lanes.limits;
+    return encodeClaim({
+      ownerId: this.#assignmentId,
+      partitions,
+      incompleteUntilMs,
+      waitsUntilMs,
+    });
   }
 
   async #readLateEnds(recovered: RecoveredPartition): Promise<void> {

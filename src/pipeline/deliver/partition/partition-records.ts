@@ -35,11 +35,15 @@ export function limitRecord(
   };
 }
 
-/** A task in the delay tier that fits it, on its way to the home of its endpoint. */
-export function taskRecord(task: DeliveryTask, nowMs: number): NewRecord {
+/** A task in the delay tier that fits it. It comes back to where its ends are, also when the log has grown meanwhile. */
+export function taskRecord(
+  { partition }: OwnedPartition,
+  task: DeliveryTask,
+  nowMs: number,
+): NewRecord {
   const value = encodeTask(task);
   const topic = topicForDelay(task.dueAtMs - nowMs, value.length);
-  return { topic, key: task.event.endpointId, value };
+  return { topic, key: task.event.endpointId, partition, value };
 }
 
 /** An owner's last word: nothing of it is underway any more. */

@@ -6,21 +6,36 @@
  */
 export interface Claim {
   readonly ownerId: string;
+  /** How many the log had then; null: not said, by an older version. */
+  readonly partitions: number | null;
+  /** Wall clock, ms: until then limits may come that were kept elsewhere; null: all have come. */
+  readonly incompleteUntilMs: number | null;
   /** Wall clock, ms; null: it may have sent. */
   readonly waitsUntilMs: number | null;
 }
 
-const SEPARATOR = " waits until ";
+const CLAIM =
+  /^(?<ownerId>.*?)(?: of (?<partitions>\d+))?(?: incomplete until (?<incomplete>\d+))?(?: waits until (?<waits>\d+))?$/;
 
-export function encodeClaim({ ownerId, waitsUntilMs }: Claim): string {
-  return waitsUntilMs === null ? ownerId : `${ownerId}${SEPARATOR}${Math.ceil(waitsUntilMs)}`;
+export function encodeClaim(claim: Claim): string {
+  const { ownerId, partitions, incompleteUntilMs, waitsUntilMs } = claim;
+  const parts = [ownerId];
+  if (partitions !== null) parts.push(`of ${partitions}`);
+  if (incompleteUntilMs !== null) parts.push(`incomplete until ${Math.ceil(incompleteUntilMs)}`);
+  if (waitsUntilMs !== null) parts.push(`waits until ${Math.ceil(waitsUntilMs)}`);
+  return parts.join(" ");
 }
 
 export function decodeClaim(metadata: string): Claim {
-  const [ownerId = "", untilText] = metadata.split(SEPARATOR);
-  const waitsUntilMs = untilText === undefined ? null : Number(untilText);
+  const { ownerId = "", partitions, incomplete, waits } = CLAIM.exec(metadata)?.groups ?? {};
   return {
     ownerId,
-    waitsUntilMs: Number.isFinite(waitsUntilMs) ? waitsUntilMs : null,
+    partitions: numberOrNull(partitions),
+    incompleteUntilMs: numberOrNull(incomplete),
+    waitsUntilMs: numberOrNull(waits),
   };
+}
+
+function numberOrNull(text: string | undefined): number | null {
+  return text === undefined ? null : Number(text);
 }

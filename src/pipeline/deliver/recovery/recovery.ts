@@ -39,8 +39,6 @@ export async function recoverPartition(input: {
   readonly positions: LogPositions;
   readonly ledger: RunLedger;
   readonly held: HeldIndex;
-  /** Of the log. */
-  readonly partitions: number;
   /** Wall clock. */
   readonly nowMs: number;
   readonly logger: Logger;
@@ -55,7 +53,7 @@ export async function recoverPartition(input: {
   const committed = partition.committed("attempts");
   const last = committed === null ? null : decodeClaim(committed.metadata);
   let released = false;
-  const margin = Math.max(LEAST_MARGIN_RECORDS, Math.ceil(REMEMBERED_RUNS / input.partitions));
+  const margin = Math.max(LEAST_MARGIN_RECORDS, Math.ceil(REMEMBERED_RUNS / partition.partitions));
   await each(input, "attempts", Math.max(0, (committed?.offset ?? 0) - margin), (record) => {
     const outcome = decodeOutcome(record.value);
     if (outcome.kind === "released" && outcome.ownerId === last?.ownerId) released = true;
