@@ -24,6 +24,12 @@ export class ApiFailure extends Error {
   }
 }
 
+/** Where a value stands, by keys and indexes from the outside; `place` when it is the whole. A key without a character is seen as "". */
+export function nameOfField(path: readonly PropertyKey[], place: string): string {
+  const keys = path.map((key) => (key === "" ? '""' : String(key)));
+  return keys.length === 0 ? place : keys.join(".");
+}
+
 /** Of a field's name, which the sender chose, in a message. */
 const MOST_SHOWN = 200;
 

@@ -1,3 +1,4 @@
+import { makeWriteTurns } from "./write-turns.ts";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Logger } from "../domain/logger.ts";
@@ -16,7 +17,7 @@ export interface ApiMetrics {
   answered(operation: string, status: number, seconds: number): void;
 }
 
-export interface ApiOptions extends Omit<OperationPorts, "limitRequests"> {
+export interface ApiOptions extends Omit<OperationPorts, "limitRequests" | "writeInTurn"> {
   readonly logger: Logger;
   readonly newRequestId: () => string;
   /** Only differences mean anything: how long requests take. */
@@ -42,6 +43,7 @@ export function makeApi(options: ApiOptions): Api {
     management: options.management,
     queries: options.queries,
     limitRequests: options.limitRequests ?? (() => null),
+    writeInTurn: makeWriteTurns(options.monotonicMs),
     now: options.now,
   };
   api.use(async (context, next) => observe(options, context, next));

@@ -1,4 +1,4 @@
-import { invalid } from "./api-failure.ts";
+import { invalid, nameOfField } from "./api-failure.ts";
 
 const MAX_DEPTH = 32;
 /** Half of a UTF-16 pair alone: no Unicode text, so no store can keep it. */
@@ -23,7 +23,10 @@ function checkValue(value: unknown, path: Path): void {
     throw invalid(nameOf(path), "the number is out of range.");
   else if (typeof value === "object" && value !== null) {
     if (path.length >= MAX_DEPTH)
-      throw invalid(nameOf(path.slice(0, 1)), `nested deeper than ${MAX_DEPTH} levels.`);
+      throw invalid(
+        typeof path[0] === "string" ? path[0] : "body",
+        `nested deeper than ${MAX_DEPTH} levels.`,
+      );
     if (Array.isArray(value)) checkList(value, path);
     else checkObject(value, path);
   }
@@ -40,18 +43,19 @@ function checkList(list: readonly unknown[], path: Path): void {
 function checkObject(object: object, path: Path): void {
   for (const [key, child] of Object.entries(object)) {
     if (key === "__proto__") throw invalid(nameOf([...path, key]), "unknown field.");
-    checkText(key, path);
+    checkText(key, path, "a key ");
     path.push(key);
     checkValue(child, path);
     path.pop();
   }
 }
 
-function checkText(text: string, path: Path): void {
-  if (text.includes("\0")) throw invalid(nameOf(path), "must not contain NUL characters.");
-  if (LONE_SURROGATE.test(text)) throw invalid(nameOf(path), "must be well-formed Unicode text.");
+function checkText(text: string, path: Path, what = ""): void {
+  if (text.includes("\0")) throw invalid(nameOf(path), `${what}must not contain NUL characters.`);
+  if (LONE_SURROGATE.test(text))
+    throw invalid(nameOf(path), `${what}must be well-formed Unicode text.`);
 }
 
 function nameOf(path: Path): string {
-  return path.join(".") || "body";
+  return nameOfField(path, "body");
 }

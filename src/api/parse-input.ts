@@ -1,5 +1,5 @@
 import type { z } from "@hono/zod-openapi";
-import { invalid } from "./api-failure.ts";
+import { invalid, nameOfField } from "./api-failure.ts";
 
 type Issue = z.core.$ZodIssue;
 
@@ -17,9 +17,9 @@ export function parseInput<Schema extends z.ZodType>(
 }
 
 function fieldOf(issue: Issue, place: string): string {
-  const path = issue.path.map(String);
+  const path = [...issue.path];
   if (issue.code === "unrecognized_keys") path.push(issue.keys[0] ?? "");
-  return path.length === 0 ? place : path.join(".");
+  return nameOfField(path, place);
 }
 
 function problemOf(issue: Issue, place: string): string {

@@ -12,6 +12,7 @@ import { parseInput } from "./parse-input.ts";
 import { readJsonBody, refuseBody } from "./read-body.ts";
 import { readQuery } from "./read-query.ts";
 import { noBody } from "./schemas/common.ts";
+import type { WriteInTurn } from "./write-turns.ts";
 
 /** Seconds that this caller must wait; null lets the request through. */
 export type LimitRequests = (actor: Actor) => number | null;
@@ -20,6 +21,7 @@ export interface OperationPorts {
   readonly management: Management;
   readonly queries: EventQueries;
   readonly limitRequests: LimitRequests;
+  readonly writeInTurn: WriteInTurn;
   readonly now: () => number;
 }
 
@@ -52,18 +54,23 @@ export async function runOperation(
   requireJsonAccepted(request.headers.get("accept"));
   const query = parseInput(operation.query, readQuery(rawQueryOf(request.url)), "query");
   const body = await readBody(operation, request);
-  const result = await operation.handle({
-    actor,
-    management: ports.management,
-    queries: ports.queries,
-    ids: readIds(operation.ids, routed.pathParameter),
-    query,
-    body,
-    // Few ask for it, and the server makes a whole request and its controller for who does.
-    get signal() {
-      return request.signal;
-    },
-  });
+  const ids = readIds(operation.ids, routed.pathParameter);
+  const { management, queries } = ports;
+  const handle = async () =>
+    operation.handle({
+      actor,
+      management,
+      queries,
+      ids,
+      query,
+      body,
+      // Few ask for it, and the server makes a whole request and its controller for who does.
+      get signal() {
+        return request.signal;
+      },
+    });
+  const isRead = operation.method === "get";
+  const result = await (isRead ? handle() : ports.writeInTurn(actor.orgId, handle));
   if (result === undefined) return new Response(null, { status: operation.success.status });
   const { data, pagination } = result;
   return jsonResponse(

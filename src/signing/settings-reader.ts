@@ -76,7 +76,8 @@ export function readSettings<Settings>(
       if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= max) {
         return value as number;
       }
-      note(key, `must be a whole number from 0 to ${max}`, false);
+      const range = Number.isSafeInteger(max) ? `from 0 to ${max}` : "that is not negative";
+      note(key, `must be a whole number ${range}`, false);
       return fallback;
     },
     choice(key, choices, fallback) {

@@ -104,6 +104,11 @@ describe("a body", () => {
     const wrong = { verification_config: { ok: [1, "a"], list: [{ a: "b" }, { a: "\0" }] } };
     expect(() => checkJson(wrong)).toThrow("verification_config.list.1.a: must not contain NUL");
     expect(() => checkJson([[{ a: "\uD800" }]])).toThrow("0.0.a: must be well");
+    expect(() => checkJson({ a: { "": "\0" } })).toThrow('a."": must not contain NUL');
+    expect(() => checkJson({ a: { "\uD800": 1 } })).toThrow("a: a key must be well-formed");
+    expect(() => checkJson(JSON.parse("[".repeat(100) + "]".repeat(100)))).toThrow(
+      "body: nested deeper",
+    );
   });
 
   it("counts characters, not UTF-16 units: 255 emoji are a name", async () => {

@@ -37,6 +37,8 @@ export function openDatabase(options: {
     query_timeout: QUERY_TIMEOUT_MS,
     application_name: "webhook-relay",
     types: COLUMN_TYPES,
+    // Times are read in this style only, whatever the server's default is.
+    onConnect: async (client) => void (await client.query("SET DateStyle TO ISO")),
     allowExitOnIdle: true,
     ...options.connection,
     max: options.maxConnections,
@@ -80,7 +82,8 @@ export function openDatabase(options: {
     };
     client.on("error", onError);
     try {
-      await client.query("BEGIN");
+      // What it locks and then reads must be as others have left it, whatever the server's default is.
+      await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       const result = await work((text, parameters) => runOn(client, text, parameters));
       const ended = await client.query("COMMIT");
       // After a failed statement PostgreSQL answers COMMIT by rolling back, without an error.

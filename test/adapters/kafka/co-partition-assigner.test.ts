@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
+  assignedCount,
   coPartition,
   makeCoPartitionAssigner,
 } from "../../../src/adapters/kafka/consume/co-partition-assigner.ts";
@@ -33,6 +34,26 @@ test("every partition has one owner, the same for all topics, and nobody has mor
       },
     ),
   );
+});
+
+test("an assignment says how many partitions all topics have; one of an older version says nothing", async () => {
+  const counts = new Map([
+    ["a", [0, 1, 2]],
+    ["b", [0, 1, 2, 3]],
+  ]);
+  const assigner = makeCoPartitionAssigner((topic) => counts.get(topic) ?? []);
+  const { metadata } = assigner.protocol({ topics: ["a", "b"] });
+  const members = ["m1", "m2"].map((memberId) => ({ memberId, memberMetadata: metadata }));
+  const assigned = await assigner.assign({ members, topics: ["a", "b"] });
+  for (const { memberAssignment } of assigned) expect(assignedCount(memberAssignment)).toBe(3);
+  const old = AssignerProtocol.MemberAssignment.encode({
+    version: 1,
+    assignment: { a: [0] },
+    userData: Buffer.alloc(0),
+  });
+  expect(assignedCount(old)).toBeNull();
+  // Of a member that is given nothing.
+  expect(assignedCount(Buffer.alloc(0))).toBeNull();
 });
 
 test("the order in which members are listed does not matter", async () => {

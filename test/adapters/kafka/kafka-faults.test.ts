@@ -260,6 +260,38 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await until(() => seen.some(({ partition }) => partition === 4), "the record", DEADLINE_MS);
     });
 
+    test("regression: all who own partitions at a time go by the same number of them, however early one learns of more: an endpoint was at home in two places", async () => {
+      const topicPrefix = freshPrefix();
+      const held = new Map<OwnedPartition, number>();
+      const disagreed: number[][] = [];
+      // The first learns of it within half a second, and the other would in a minute.
+      for (const metadataMaxAgeMs of [500, 60_000]) {
+        const log = own(
+          await openTestKafkaLog(kafka.brokers, { topicPrefix, partitions: 2, metadataMaxAgeMs }),
+        );
+        own(
+          await log.consume({
+            group: "g",
+            topics: ["events"],
+            onAssigned: async (partition) => {
+              held.set(partition, partition.partitions);
+              const counts = new Set(held.values());
+              if (counts.size > 1) disagreed.push([...counts]);
+            },
+            onRevoked: async (partition) => void held.delete(partition),
+            onRecords: () => {},
+            onError: () => {},
+          }),
+        );
+      }
+      await until(() => held.size === 2, "assignment", DEADLINE_MS);
+      expect([...held.values()]).toEqual([2, 2]);
+      own(await openTestKafkaLog(kafka.brokers, { topicPrefix, partitions: 5 }));
+      await until(() => held.size === 5, "the group owns them", DEADLINE_MS);
+      expect([...held.values()]).toEqual([5, 5, 5, 5, 5]);
+      expect(disagreed).toEqual([]);
+    });
+
     test("topics that were deleted while it runs are named, and what to do: the broker's error named none", async () => {
       const topicPrefix = freshPrefix();
       const told: object[] = [];

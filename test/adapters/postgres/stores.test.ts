@@ -90,6 +90,30 @@ const clock = {
   },
 };
 
+describe.skipIf(postgres === null)("a PostgreSQL whose defaults are others", () => {
+  it("regression: is read and written as any: times could not be read, and a project was deleted with endpoints in it", async () => {
+    const { connection } = postgres as Server;
+    const url = await makeEmptyDatabase(String(connection.connectionString));
+    await using admin = openDatabase({
+      connection: { connectionString: url },
+      maxConnections: 1,
+      logger: silentLogger,
+    });
+    const name = new URL(url).pathname.slice(1);
+    await admin.run(`ALTER DATABASE ${name} SET datestyle = 'SQL, DMY'`);
+    await admin.run(`ALTER DATABASE ${name} SET default_transaction_isolation = 'repeatable read'`);
+    await using database = openDatabase({
+      connection: { connectionString: url },
+      maxConnections: 1,
+      logger: silentLogger,
+    });
+    const [row] = await database.run("SELECT timestamptz '2026-11-26 01:02:03.456Z' AS at");
+    expect(row?.["at"]).toEqual(new Date("2026-11-26T01:02:03.456Z"));
+    const [level] = await database.transaction((run) => run("SHOW transaction_isolation"));
+    expect(level).toEqual({ transaction_isolation: "read committed" });
+  });
+});
+
 describe.each(servers)("configuration store on %s", (name, start) => {
   if (start === null) {
     it.skip("needs a server");
