@@ -1,4 +1,3 @@
-import { makeWriteTurns } from "./write-turns.ts";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Logger } from "../domain/logger.ts";
@@ -11,6 +10,7 @@ import type { OpenApiDocument } from "./openapi-document.ts";
 import { OPERATIONS } from "./operations.ts";
 import { runOperation } from "./run-operation.ts";
 import type { LimitRequests, OperationPorts } from "./run-operation.ts";
+import { makeWriteTurns } from "./write-turns.ts";
 
 export interface ApiMetrics {
   /** `operation` is an operation id of the document, or `none`. */

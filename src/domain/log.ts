@@ -152,6 +152,7 @@ export interface LogConsumer extends AsyncDisposable {
 }
 
 export interface Log extends LogProducer, AsyncDisposable {
+  /** As many as are known of now: where records without a `partition` go. What is owned has its own number. */
   readonly partitions: number;
   /** Whether the records of one append become durable together, whatever partitions they go to, or none of them. */
   readonly writesWhole: boolean;

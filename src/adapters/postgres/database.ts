@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { Pool, type PoolClient, type PoolConfig } from "pg";
+import { Pool, type ClientBase, type PoolClient, type PoolConfig } from "pg";
 import { RelayError } from "../../domain/errors.ts";
 import { UniqueViolation } from "../../domain/config-store.ts";
 import type { Logger } from "../../domain/logger.ts";
@@ -23,6 +23,14 @@ const QUERY_TIMEOUT_MS = 15_000;
 const MOST_REPEATS = 3;
 
 /**
+ * Times are read in this style only, whatever the server's default is. The pool waits for it before anybody gets the connection, which
+ * its typings leave out.
+ */
+const ON_CONNECT = {
+  onConnect: (client: ClientBase) => client.query("SET DateStyle TO ISO"),
+};
+
+/**
  * A pool of `pg` connections. Errors: RelayError `unavailable` when PostgreSQL cannot be reached or takes no
  * work, UniqueViolation, else the driver's own.
  */
@@ -37,8 +45,7 @@ export function openDatabase(options: {
     query_timeout: QUERY_TIMEOUT_MS,
     application_name: "webhook-relay",
     types: COLUMN_TYPES,
-    // Times are read in this style only, whatever the server's default is.
-    onConnect: async (client) => void (await client.query("SET DateStyle TO ISO")),
+    ...ON_CONNECT,
     allowExitOnIdle: true,
     ...options.connection,
     max: options.maxConnections,
