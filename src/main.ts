@@ -19,7 +19,7 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   const onInterrupt = endWhenRepeated(onSignal);
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onInterrupt);
-  const output = watchOutput(onSignal);
+  const output = watchOutput(onSignal, { isService: argv[0] === "start" });
   try {
     const exitCode = await runProgram({
       argv,
@@ -53,11 +53,14 @@ function endWhenRepeated(stop: () => void): () => void {
 }
 
 /** Output that cannot be written ends the program in order, without a stack. */
-function watchOutput(stop: () => void): { readonly failure: () => Promise<Error | null> } {
+function watchOutput(
+  stop: () => void,
+  { isService }: { readonly isService: boolean },
+): { readonly failure: () => Promise<Error | null> } {
   let failure: Error | null = null;
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    // Whoever read the output is gone (`relay start | head`): nothing failed.
-    if (error.code !== "EPIPE") failure ??= error;
+    // Whoever read the output is gone (`relay keys list | head`): nothing failed. A service would not be started again.
+    if (error.code !== "EPIPE" || isService) failure ??= error;
     stop();
   });
   process.stderr.on("error", stop);

@@ -43,7 +43,7 @@ export function makeApi(options: ApiOptions): Api {
     management: options.management,
     queries: options.queries,
     limitRequests: options.limitRequests ?? (() => null),
-    writeInTurn: makeWriteTurns(options.monotonicMs),
+    writeInTurn: makeWriteTurns(),
     now: options.now,
   };
   api.use(async (context, next) => observe(options, context, next));

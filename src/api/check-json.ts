@@ -24,7 +24,7 @@ function checkValue(value: unknown, path: Path): void {
   else if (typeof value === "object" && value !== null) {
     if (path.length >= MAX_DEPTH)
       throw invalid(
-        typeof path[0] === "string" ? path[0] : "body",
+        nameOf(typeof path[0] === "string" ? [path[0]] : []),
         `nested deeper than ${MAX_DEPTH} levels.`,
       );
     if (Array.isArray(value)) checkList(value, path);

@@ -47,6 +47,8 @@ export interface Operation<
     readonly schema: Data | null;
     readonly paginated?: true;
   };
+  /** It waits for more than PostgreSQL, and takes no turn among the writes of its organization. */
+  readonly waitsElsewhere?: true;
   /** Codes that its use case adds to those that every operation can answer. */
   readonly errors: readonly ApiErrorCode[];
   handle(

@@ -69,8 +69,8 @@ export async function runOperation(
         return request.signal;
       },
     });
-  const isRead = operation.method === "get";
-  const result = await (isRead ? handle() : ports.writeInTurn(actor.orgId, handle));
+  const isWrite = operation.method !== "get" && operation.waitsElsewhere !== true;
+  const result = await (isWrite ? ports.writeInTurn(actor.orgId, handle) : handle());
   if (result === undefined) return new Response(null, { status: operation.success.status });
   const { data, pagination } = result;
   return jsonResponse(

@@ -1,3 +1,5 @@
+import { TIMERS } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock.ts";
 import { ApiFailure } from "./api-failure.ts";
 
 /** Of the ten connections that a process has to PostgreSQL: those that wait for the same row keep theirs meanwhile. */
@@ -7,14 +9,15 @@ const LONGEST_WAIT_MS = 5_000;
 
 interface Turns {
   underway: number;
-  readonly waiting: (() => void)[];
+  /** In their order. */
+  readonly waiting: Set<() => void>;
 }
 
 /** @throws {ApiFailure} `rate_limited` where too many wait, or it waited for too long */
 export type WriteInTurn = <T>(orgId: string, work: () => Promise<T>) => Promise<T>;
 
 /** A few writes of one organization at a time, in their order: a burst of one keeps no other waiting. */
-export function makeWriteTurns(monotonicMs: () => number): WriteInTurn {
+export function makeWriteTurns(clock: Pick<Clock, "schedule"> = TIMERS): WriteInTurn {
   const byOrg = new Map<string, Turns>();
 
   async function turnOf(turns: Turns): Promise<void> {
@@ -22,32 +25,42 @@ export function makeWriteTurns(monotonicMs: () => number): WriteInTurn {
       turns.underway += 1;
       return;
     }
-    if (turns.waiting.length >= MOST_WAITING) throw tooMany();
-    const untilMs = monotonicMs() + LONGEST_WAIT_MS;
-    await new Promise<void>((resolve) => turns.waiting.push(resolve));
-    if (monotonicMs() <= untilMs) return;
-    end(turns);
-    throw tooMany();
-  }
-
-  /** The next one takes its place. */
-  function end(turns: Turns): void {
-    const next = turns.waiting.shift();
-    if (next === undefined) turns.underway -= 1;
-    else next();
+    if (turns.waiting.size >= MOST_WAITING) throw tooMany();
+    const isTurn = await new Promise<boolean>((resolve) => {
+      const cancel = clock.schedule(LONGEST_WAIT_MS, () => {
+        turns.waiting.delete(begin);
+        resolve(false);
+      });
+      const begin = (): void => {
+        cancel();
+        resolve(true);
+      };
+      turns.waiting.add(begin);
+    });
+    if (!isTurn) throw tooMany();
   }
 
   return async (orgId, work) => {
-    const turns = byOrg.get(orgId) ?? { underway: 0, waiting: [] };
+    const turns = byOrg.get(orgId) ?? { underway: 0, waiting: new Set() };
     byOrg.set(orgId, turns);
     await turnOf(turns);
     try {
       return await work();
     } finally {
-      end(turns);
+      passOn(turns);
       if (turns.underway === 0) byOrg.delete(orgId);
     }
   };
+}
+
+/** The next one takes its place. */
+function passOn(turns: Turns): void {
+  const [next] = turns.waiting;
+  if (next === undefined) turns.underway -= 1;
+  else {
+    turns.waiting.delete(next);
+    next();
+  }
 }
 
 function tooMany(): ApiFailure {

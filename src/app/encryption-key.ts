@@ -5,6 +5,12 @@ import type { SealedRows } from "../domain/config-store.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import type { SecretBox } from "../management/secret-box.ts";
 
+export interface EncryptionKey {
+  readonly key: Uint8Array;
+  /** Where it was made just now. */
+  readonly madeFile: string | null;
+}
+
 /**
  * The key that encrypts stored secrets: the configured one, or the embedded one, made once in the data directory (0600).
  * @throws {UsageError} when the file in the data directory is not a key
@@ -12,19 +18,16 @@ import type { SecretBox } from "../management/secret-box.ts";
 export async function loadEncryptionKey(
   configured: string | null,
   dataDir: string,
-): Promise<Uint8Array> {
-  if (configured !== null) return Buffer.from(configured, "base64");
+): Promise<EncryptionKey> {
+  if (configured !== null) return { key: Buffer.from(configured, "base64"), madeFile: null };
   const file = join(dataDir, "encryption.key");
-  const key = Buffer.from(await readOrMake(file), "base64");
+  const known = await readOrNull(file);
+  const key = Buffer.from(known ?? (await make(file)) ?? "", "base64");
   if (key.length !== 32)
     throw new UsageError(
       `${file} does not hold a key: restore it, or set RELAY_ENCRYPTION_KEY to the key the secrets were stored with`,
     );
-  return key;
-}
-
-async function readOrMake(file: string): Promise<string> {
-  return (await readOrNull(file)) ?? (await make(file)) ?? "";
+  return { key, madeFile: known === null ? file : null };
 }
 
 /** @throws {UsageError} for a file that is there and cannot be read */
@@ -54,12 +57,23 @@ async function make(file: string): Promise<string | null> {
  * A relay under another key would answer every webhook with 503, and encrypt what is new under it.
  * @throws {UsageError} when the stored secrets do not open under this key
  */
-export async function refuseOtherKey(rows: SealedRows, box: SecretBox): Promise<void> {
+export async function refuseOtherKey(
+  rows: SealedRows,
+  box: SecretBox,
+  madeFile: string | null = null,
+): Promise<void> {
   for (const table of ["endpoints", "destinations"] as const) {
     const [first] = await rows.readAfter(table, "", 1);
-    if (first !== undefined && !box.isCurrent(first.sealed))
+    if (first === undefined || box.isCurrent(first.sealed)) continue;
+    if (madeFile !== null) {
+      // A backup would take it for the key, and whoever restores that would not see that one is there.
+      await rm(madeFile, { force: true });
       throw new UsageError(
-        `the stored secrets are encrypted under another key (${first.id}): set RELAY_ENCRYPTION_KEY to that key, or restore encryption.key in the data directory; a change of keys that was interrupted is ended by relay secrets reencrypt`,
+        `${madeFile} is missing, and the stored secrets are encrypted (${first.id}): restore it, or set RELAY_ENCRYPTION_KEY to the key they were stored with`,
       );
+    }
+    throw new UsageError(
+      `the stored secrets are encrypted under another key (${first.id}): set RELAY_ENCRYPTION_KEY to that key, or restore encryption.key in the data directory; a change of keys that was interrupted is ended by relay secrets reencrypt`,
+    );
   }
 }

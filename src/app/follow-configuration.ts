@@ -32,7 +32,7 @@ export function makeLateTokens(): IngestTokens & { load(key: Uint8Array): void }
   };
 }
 
-/** After a store that went away while it was read. */
+/** Where the store went away while it was read, or there was another gap: one after the other would keep a core busy. */
 const READ_AGAIN_MS = 5_000;
 
 /**
@@ -53,9 +53,8 @@ export function readAfterGaps(
     while (isStale && !stopped.aborted) {
       isStale = false;
       isFilled ||= await cache.warm();
-      if (isFilled && (await cache.reload())) continue;
-      isStale = true;
-      await pause(clock, READ_AGAIN_MS, stopped);
+      if (!isFilled || !(await cache.reload())) isStale = true;
+      if (isStale) await pause(clock, READ_AGAIN_MS, stopped);
     }
     isReading = false;
   }
@@ -76,6 +75,8 @@ export function followConfiguration(options: {
   readonly cache: ConfigCache;
   readonly box: SecretBox;
   readonly tokens: ReturnType<typeof makeLateTokens>;
+  /** Of a key that was made at this start. */
+  readonly madeKeyFile: string | null;
   readonly clock: Clock;
   readonly watchFeed: (listening: () => boolean) => void;
 }): Part {
@@ -84,7 +85,7 @@ export function followConfiguration(options: {
     name: "configuration",
     start: async () => {
       await store.migrate();
-      await refuseOtherKey(makeSealedRows(store.database), box);
+      await refuseOtherKey(makeSealedRows(store.database), box, options.madeKeyFile);
       tokens.load(await ensureSetting(store.database, TOKEN_KEY_SETTING, () => randomBytes(32)));
       const stopped = new AbortController();
       const feed = await store.follow({

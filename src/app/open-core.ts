@@ -30,7 +30,7 @@ const ANSWERS_WITHIN_MS = 5_000;
 /** Opens the stores, and what every role stands on, as supervised parts: whoever disposes the supervisor closes them. */
 export async function openCore(options: CoreOptions): Promise<Core> {
   const { config, clock, logger, supervisor, registry, watchLag, watchFeed } = options;
-  const key = await loadEncryptionKey(config.encryptionKey, config.dataDir);
+  const { key, madeFile } = await loadEncryptionKey(config.encryptionKey, config.dataDir);
   const box = makeSecretBox({ key, randomBytes });
   const { configStore, eventStore, log } = await openStores(options);
   const sender = openSender(config);
@@ -51,6 +51,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     cache,
     box,
     tokens,
+    madeKeyFile: madeFile,
     clock,
     watchFeed,
   });

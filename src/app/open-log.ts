@@ -110,6 +110,7 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
   return {
     partitions: log.partitions,
     writesWhole: log.writesWhole,
+    learnPartitions: () => log.learnPartitions(),
     append: (records) => log.append(records),
     consume: (consumer) => log.consume(consumer),
     [Symbol.asyncDispose]: async () => {

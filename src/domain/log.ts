@@ -154,6 +154,8 @@ export interface LogConsumer extends AsyncDisposable {
 export interface Log extends LogProducer, AsyncDisposable {
   /** As many as are known of now: where records without a `partition` go. What is owned has its own number. */
   readonly partitions: number;
+  /** Looks up how many there are now, in a while at most. Never rejects: what cannot be learnt stays as it is. */
+  learnPartitions(): Promise<void>;
   /** Whether the records of one append become durable together, whatever partitions they go to, or none of them. */
   readonly writesWhole: boolean;
   consume(options: ConsumerOptions): Promise<LogConsumer>;

@@ -22,6 +22,7 @@ export interface BundleEntries {
   find(key: BundleKey): BundleEntry | undefined;
   put(entry: BundleEntry): void;
   remove(endpointId: string): void;
+  /** The least recently used first: who uses all in this order leaves it as it was. */
   all(): Iterable<BundleEntry>;
 }
 
@@ -72,7 +73,9 @@ export function makeBundleEntries({ maxEndpoints, maxStoredBytes }: BundleLimits
     remove(endpointId) {
       byEndpoint.delete(endpointId);
     },
-    all: () => byEndpoint.values(),
+    *all() {
+      for (const entry of byEndpoint.rvalues()) if (entry !== undefined) yield entry;
+    },
   };
 }
 

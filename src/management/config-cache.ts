@@ -175,7 +175,7 @@ export function makeConfigCache(
         return answerFrom(entry, pick);
       }
       if (loader.isDown() || clock.monotonic() < hangsUntilMs) return answerFrom(entry, pick);
-      return reload(key, entry, pick);
+      return loadAnew(key, entry, pick);
     }
     const askedAtMs = absent.get(`${key.kind} ${key.value}`);
     if (askedAtMs !== undefined && clock.monotonic() - askedAtMs < ttlMs) return MISSING;
@@ -191,7 +191,7 @@ export function makeConfigCache(
     return within(loader.load(key), limitMs, () => "late" as const, clock);
   }
 
-  async function reload<T>(
+  async function loadAnew<T>(
     key: BundleKey,
     stale: BundleEntry,
     pick: (bundle: ConfigBundle) => T | undefined,

@@ -109,6 +109,8 @@ describe("a body", () => {
     expect(() => checkJson(JSON.parse("[".repeat(100) + "]".repeat(100)))).toThrow(
       "body: nested deeper",
     );
+    const deep = JSON.parse(`{"":${"[".repeat(40)}${"]".repeat(40)}}`);
+    expect(() => checkJson(deep)).toThrow('"": nested deeper');
   });
 
   it("counts characters, not UTF-16 units: 255 emoji are a name", async () => {

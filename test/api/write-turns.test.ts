@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { SimClock } from "../support/sim-clock.ts";
 import { makeWriteTurns } from "../../src/api/write-turns.ts";
 
 /** Writes that end when they are told to. */
 function makeWrites() {
-  let nowMs = 0;
-  const inTurn = makeWriteTurns(() => nowMs);
+  const clock = new SimClock();
+  const inTurn = makeWriteTurns(clock);
   const begun: string[] = [];
   const ends = new Map<string, (failure?: Error) => void>();
   const write = (orgId: string, name: string) =>
@@ -15,7 +16,7 @@ function makeWrites() {
       });
       return name;
     });
-  return { write, begun, ends, advance: (ms: number) => (nowMs += ms) };
+  return { write, begun, ends, clock };
 }
 
 const settle = () => new Promise((resolve) => setImmediate(resolve));
@@ -42,16 +43,16 @@ describe("writes of one organization", () => {
   });
 
   it("are refused where too many wait, or one has waited for too long", async () => {
-    const { write, begun, ends, advance } = makeWrites();
+    const { write, begun, ends, clock } = makeWrites();
     const written = Array.from({ length: 204 }, (_, index) => write("org_a", `a${index}`));
     const refusal = { code: "rate_limited", headers: { "retry-after": "1" } };
     await expect(write("org_a", "more")).rejects.toMatchObject(refusal);
-    advance(5_001);
-    ends.get("a0")?.();
-    const outcomes = await Promise.allSettled(written.slice(4));
+    const waited = Promise.allSettled(written.slice(4));
+    await clock.advance(5_001);
+    const outcomes = await waited;
     expect(outcomes.every(({ status }) => status === "rejected")).toBe(true);
     expect(begun).toHaveLength(4);
-    for (const name of ["a1", "a2", "a3"]) ends.get(name)?.();
+    for (const name of ["a0", "a1", "a2", "a3"]) ends.get(name)?.();
     await Promise.all(written.slice(0, 4));
     void write("org_a", "later");
     await settle();

@@ -55,11 +55,11 @@ interface Started extends Disposable {
 }
 
 /** `relay start` that prints into the pipe. */
-function startInto(pipe: UnreadPipe): Started {
+function startInto(pipe: UnreadPipe, stderr: "inherit" | "pipe" = "inherit"): Started {
   const [api, ingest, ops] = ports;
   const writer = openSync(pipe.path, constants.O_WRONLY);
   const child = spawn(process.execPath, [PROGRAM, "start"], {
-    stdio: ["ignore", writer, "inherit"],
+    stdio: ["ignore", writer, stderr],
     env: {
       PATH: process.env["PATH"] ?? "",
       RELAY_DATA_DIR: join(directory, "data"),
@@ -91,6 +91,21 @@ it("a relay whose output nobody takes goes on, and ends when it is told to: it s
   fill(pipe.path);
   relay.child.kill("SIGTERM");
   expect(await within(relay, 30_000)).toEqual([0, null]);
+});
+
+it("regression: a relay that ends since whoever read its output is gone says so: it ended as if it had been told to, and was not started again", async () => {
+  const pipe = makeUnreadPipe(directory);
+  using relay = startInto(pipe, "pipe");
+  let said = "";
+  relay.child.stderr?.setEncoding("utf8").on("data", (text: string) => (said += text));
+  const isReady = async (): Promise<boolean> =>
+    (await fetch(`http://127.0.0.1:${ports[2]}/readyz`).catch(() => null))?.ok === true;
+  await waitFor("readiness", isReady, 60_000);
+  pipe[Symbol.dispose]();
+  // Each request is a line.
+  await fetch(`http://127.0.0.1:${ports[0]}/projects`).catch(() => null);
+  expect(await within(relay, 30_000)).toEqual([1, null]);
+  expect(said).toContain("the output could not be written");
 });
 
 it("a start that fails ends, though nobody takes its output", async () => {

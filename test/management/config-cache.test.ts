@@ -478,6 +478,28 @@ describe("configuration cache", () => {
     expect(gaps).toBe(1);
   });
 
+  it("regression: what was used last is kept longest, also after all was loaded anew: it went first", async () => {
+    const small = makeConfigCache(
+      {
+        reader: store.reader,
+        box: testBox,
+        clock: time.clock,
+        logger: silentLogger,
+        isOurToken: () => true,
+      },
+      { ttlMs: TTL_MS, maxEndpoints: 3 },
+    );
+    for (const id of ["ep_1", "ep_2", "ep_3", "ep_4"])
+      save(endpointRow({ id, token: `token-of-${id}` }), []);
+    for (const id of ["ep_1", "ep_2", "ep_3"]) await small.endpoint(id);
+    small.invalidateAll();
+    expect(await small.reload()).toBe(true);
+    await small.endpoint("ep_4");
+    store.state.down = true;
+    expect(small.endpoint("ep_3")).toMatchObject({ kind: "found" });
+    expect(await small.endpoint("ep_1")).toEqual({ kind: "unavailable" });
+  });
+
   it("tells listeners what was pushed and what a reload brought to light", async () => {
     const seen: unknown[] = [];
     const stop = cache.onChange((changed) => seen.push(changed));

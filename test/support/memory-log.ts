@@ -19,6 +19,7 @@ import type { CommitNote, MemoryLogFaults, MemoryProcess, SimStore } from "./sim
 export type { MemoryProcess } from "./sim-log-types.ts";
 
 const REVOKE_LIMIT_MS = 5_000;
+const ASSIGN_LIMIT_MS = 3_000;
 
 const NO_FAULTS: MemoryLogFaults = {
   appendMs: () => 1,
@@ -147,6 +148,7 @@ export class MemoryLogStore implements SimStore {
       get partitions() {
         return partitions();
       },
+      learnPartitions: () => this.#pause(1),
       writesWhole: this.writesWhole,
       append: (records) => this.#append(process, records),
       consume: (options) => this.#consume(process, options),
@@ -294,7 +296,8 @@ export class MemoryLogStore implements SimStore {
       member.owned.set(partition, ownership);
       assignments.push(ownership.begin());
     }
-    await Promise.race([Promise.all(assignments), this.#pause(60_000)]);
+    // A member that dies meanwhile never says that it has begun.
+    await Promise.race([Promise.all(assignments), this.#pause(ASSIGN_LIMIT_MS)]);
   }
 
   async #revoke(member: Member, ownership: SimPartition): Promise<void> {

@@ -34,6 +34,8 @@ const QUICK = {
   requestTimeout: 3_000,
   retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 4 },
 };
+/** Who asks within this shares one question. */
+const LEARN_TOGETHER_MS = 500;
 const LEARN_TRIES = 10;
 const LEARN_RETRY_MS = 500;
 /** A broker that dies, and the election of another controller, are over by then. */
@@ -108,6 +110,7 @@ class KafkaLog implements Log {
   readonly #sockets = new OpenSockets();
   #refresher: NodeJS.Timeout | null = null;
   #partitions: number;
+  #learning: Promise<void> | null = null;
   #toldLeaderless = "";
   #closed = false;
 
@@ -191,7 +194,7 @@ class KafkaLog implements Log {
         sessionTimeoutMs: this.#options.sessionTimeoutMs ?? DEFAULT_SESSION_TIMEOUT_MS,
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
-        learnPartitions: (atLeast) => this.#learnPartitions(atLeast),
+        learnPartitions: (atLeast) => this.#learnAtLeast(atLeast),
         onDisposed: () => this.#consumers.delete(consumer),
       },
       options,
@@ -217,7 +220,16 @@ class KafkaLog implements Log {
     this.#sockets.end();
   }
 
-  async #learnPartitions(atLeast: number): Promise<number> {
+  learnPartitions(): Promise<void> {
+    this.#learning ??= sleep(LEARN_TOGETHER_MS, undefined, { ref: false })
+      .then(() => this.#refresh())
+      .finally(() => {
+        this.#learning = null;
+      });
+    return this.#learning;
+  }
+
+  async #learnAtLeast(atLeast: number): Promise<number> {
     for (let attempt = 1; !this.#closed; attempt += 1) {
       try {
         await this.#refreshPartitions();

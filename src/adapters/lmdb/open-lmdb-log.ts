@@ -134,6 +134,9 @@ class EmbeddedLog implements LmdbLog {
     return this.#writer.append(records);
   }
 
+  /** It grows only where it is opened. */
+  async learnPartitions(): Promise<void> {}
+
   async consume(options: ConsumerOptions): Promise<LogConsumer> {
     this.#refuseClosed();
     await this.#states.register(options.group, {

@@ -10,7 +10,7 @@ import {
 } from "../../domain/receiver-url.ts";
 import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
-import { codeOf, type ResolveHost } from "./resolve-host.ts";
+import { codeOf, isUnknownName, type ResolveHost } from "./resolve-host.ts";
 
 /** The guard refused: nothing was dialled. `message` is what the customer reads. */
 export class ReceiverRefusedError extends Error {
@@ -80,7 +80,10 @@ export class ReceiverGuard {
       if (!privateOnly) return { ok: true };
       const name =
         url.protocol === "https:" ? `host ${url.hostname} is not a public name` : "must be https";
-      return { ok: false, reason: `${name}, and does not resolve into the allowed private ranges` };
+      const unresolved = isUnknownName(error)
+        ? "does not resolve into the allowed private ranges"
+        : `whether it resolves into the allowed private ranges DNS did not say (${codeOf(error) ?? "no answer in time"})`;
+      return { ok: false, reason: `${name}, and ${unresolved}` };
     }
   }
 

@@ -1,4 +1,5 @@
 import { lookup, Resolver } from "node:dns/promises";
+import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 
 /** Every address of a host name, IPv4 and IPv6. Rejects with a `code` as node:dns does (ENOTFOUND, ETIMEOUT, …). */
@@ -14,11 +15,12 @@ interface FamilyAnswer {
 }
 
 const SILENT: FamilyAnswer = { addresses: [], failures: [] };
+const HOSTS_FILE = "/etc/hosts";
 const NO_SUCH_NAME: ReadonlySet<unknown> = new Set(["ENOTFOUND", "ENODATA"]);
 
 /**
  * Asks DNS without the thread pool (getaddrinfo would let four names with a hanging server stall every other
- * lookup), and the system only for names that DNS does not know: those of a hosts file.
+ * lookup), and the system only for names that DNS does not know: those of a hosts file. That is read where DNS does not answer.
  */
 export function makeSystemResolver(
   timeoutMs = 2_000,
@@ -28,24 +30,43 @@ export function makeSystemResolver(
   const resolver = new Resolver({ timeout: timeoutMs, tries });
   if (servers !== null) resolver.setServers(servers);
   return async (host) => {
-    const ipv4 = answerOf(resolver.resolve4(host));
-    const ipv6 = answerOf(resolver.resolve6(host));
+    const ipv4 = answerOf(() => resolver.resolve4(host));
+    const ipv6 = answerOf(() => resolver.resolve6(host));
     const answers = await Promise.all([unlessSilent(ipv4, ipv6), unlessSilent(ipv6, ipv4)]);
     const addresses = answers.flatMap((answer) => answer.addresses);
     if (addresses.length > 0) return addresses;
     const failures = answers.flatMap((answer) => answer.failures);
     const unanswered = failures.find((failure) => !NO_SUCH_NAME.has(codeOf(failure)));
-    if (unanswered !== undefined && codeOf(unanswered) !== "ECONNREFUSED") throw unanswered;
+    if (unanswered !== undefined && codeOf(unanswered) !== "ECONNREFUSED") {
+      const own = await inHostsFile(host);
+      if (own.length > 0) return own;
+      throw unanswered;
+    }
     return (await lookup(host, { all: true })).map((entry) => entry.address);
   };
 }
 
-async function answerOf(query: Promise<string[]>): Promise<FamilyAnswer> {
+/**
+ * Where a server of this machine has refused, Node makes its channel anew for the next question, and what others asked on the old one
+ * ends with EDESTRUCTION: that is asked again.
+ */
+async function answerOf(ask: () => Promise<string[]>, triesLeft = 3): Promise<FamilyAnswer> {
   try {
-    return { addresses: await query, failures: [] };
+    return { addresses: await ask(), failures: [] };
   } catch (error) {
+    if (codeOf(error) === "EDESTRUCTION" && triesLeft > 1) return answerOf(ask, triesLeft - 1);
     return { addresses: [], failures: [error] };
   }
+}
+
+/** The system would ask the silent DNS for all others, on the thread pool. */
+async function inHostsFile(host: string): Promise<readonly string[]> {
+  const text = await readFile(HOSTS_FILE, "utf8").catch(() => "");
+  return text
+    .split("\n")
+    .map((line) => line.split("#", 1)[0]!.trim().toLowerCase().split(/\s+/))
+    .filter(([, ...names]) => names.includes(host.toLowerCase()))
+    .map(([address]) => address!);
 }
 
 /** The answer, or nothing when the other family has had its addresses for a while. */
@@ -57,6 +78,11 @@ async function unlessSilent(
     addresses.length === 0 ? answer : pause(OTHER_FAMILY_MS, SILENT, { ref: false }),
   );
   return Promise.race([answer, givenUp]);
+}
+
+/** Whether DNS says that there is no such name, and not that it does not know. */
+export function isUnknownName(error: unknown): boolean {
+  return NO_SUCH_NAME.has(codeOf(error));
 }
 
 /** The `code` of an error that has one. */

@@ -15,6 +15,7 @@ export const replayEventToDestination = defineOperation({
   query: noQuery,
   body: noBody,
   success: { status: 200, description: "What was enqueued.", schema: ReplayOneSchema },
+  waitsElsewhere: true,
   errors: ["payload_not_stored"],
   async handle({ actor, management, ids }) {
     const replay = await management.replays.toOne(actor, ids.eventId, ids.destinationId);

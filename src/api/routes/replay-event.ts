@@ -15,6 +15,7 @@ export const replayEvent = defineOperation({
   query: noQuery,
   body: noBody,
   success: { status: 200, description: "What was enqueued.", schema: ReplayAllSchema },
+  waitsElsewhere: true,
   errors: ["payload_not_stored"],
   async handle({ actor, management, ids }) {
     const replay = await management.replays.toAll(actor, ids.eventId);

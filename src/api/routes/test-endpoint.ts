@@ -15,6 +15,7 @@ export const testEndpoint = defineOperation({
   query: noQuery,
   body: noBody,
   success: { status: 200, description: "What the ingest answered.", schema: TestResultSchema },
+  waitsElsewhere: true,
   errors: ["endpoint_not_testable", "endpoint_paused", "ingest_unreachable"],
   async handle({ actor, management, ids }) {
     const result = await management.endpoints.sendTest(actor, ids.id);

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { lstat, mkdir, readFile, realpath, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { systemReason, UsageError } from "../../domain/errors.ts";
@@ -30,7 +30,9 @@ export async function makeSocketDirectory(dataDir: string): Promise<string> {
     );
   });
   await refuseOthers(elsewhere);
-  await writeFile(join(run, ELSEWHERE), elsewhere, { mode: 0o600 });
+  const draft = join(run, `${ELSEWHERE}.${process.pid}`);
+  await writeFile(draft, elsewhere, { mode: 0o600 });
+  await rename(draft, join(run, ELSEWHERE));
   return elsewhere;
 }
 

@@ -71,8 +71,10 @@ export function makeDelivery(
         if (owner === undefined) return;
         owners.delete(partition);
         revoked.add(owner);
-        void owner.close(options.stopGraceMs).then(() => revoked.delete(owner));
-        await owner.close(REVOKE_GRACE_MS);
+        const closed = owner.close(REVOKE_GRACE_MS);
+        // What takes longer than its last commits may wait goes on.
+        void owner.close(options.stopGraceMs).finally(() => revoked.delete(owner));
+        await closed;
       },
       onRecords: (partition, topic, records) =>
         owners.get(partition)?.take(topic as SourceTopic, records),

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NO_CIDRS, parseCidrs } from "../../../src/domain/ip.ts";
 import { makeHttpSender } from "../../../src/adapters/undici/http-sender.ts";
+import { ReceiverGuard } from "../../../src/adapters/undici/receiver-guard.ts";
 import { makeSystemResolver } from "../../../src/adapters/undici/resolve-host.ts";
 import { A, startDns } from "../../support/dns.ts";
 import { startReceiver, type Receiver } from "../../support/undici-receivers.ts";
@@ -180,6 +181,23 @@ describe("resolution at write", () => {
 
   test("the system resolver knows the names of the hosts file", async () => {
     expect(await makeSystemResolver(500, 1)("localhost")).toContain("127.0.0.1");
+  });
+
+  test("regression: it knows them also where DNS does not answer: a receiver of this machine was refused, and not delivered to", async () => {
+    await using dns = await startDns(() => null);
+    const resolve = makeSystemResolver(100, 1, [`127.0.0.1:${dns.port}`]);
+    expect(await resolve("LocalHost")).toContain("127.0.0.1");
+    await expect(resolve("receiver.example.com")).rejects.toMatchObject({ code: "ETIMEOUT" });
+    const guard = new ReceiverGuard({
+      allowPrivate: parseCidrs(["127.0.0.0/8"]),
+      resolve,
+      resolveTimeoutMs: 5_000,
+    });
+    expect(await guard.check("http://receiver.example.com/")).toEqual({
+      ok: false,
+      reason:
+        "must be https, and whether it resolves into the allowed private ranges DNS did not say (ETIMEOUT)",
+    });
   });
 
   test("a name has its addresses of one family soon where DNS never answers for the other", async () => {

@@ -359,6 +359,7 @@ describe("delay tiers", () => {
     const forwarder = makeDelayForwarder({
       log: {
         partitions: 1,
+        learnPartitions: async () => undefined,
         writesWhole: true,
         append: () => Promise.resolve([]),
         async consume(options) {

@@ -1,8 +1,9 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { encodeEvent } from "../../../src/pipeline/log/event-codec.ts";
 import { LogPositions } from "../../../src/pipeline/deliver/partition/log-positions.ts";
 import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
-import { answer, SimWorld } from "../../support/sim-world.ts";
+import { answer, HANG, SimWorld } from "../../support/sim-world.ts";
 
 it("what earlier owners delivered is not delivered again from the home that a grown log gives it", async () => {
   const world = new SimWorld();
@@ -43,6 +44,49 @@ it("regression: held tasks go on as fast after the log has grown: an owner waite
   await world.clock.advance(20_000);
   expect(world.requestsTo("dst_1")).toHaveLength(500);
   expect(world.held).toBe(0);
+});
+
+describe("a log that grows beside owners that live on", () => {
+  const ENDPOINTS = Array.from({ length: 4_000 }, (_, index) => `ep_${index}`);
+  const endpointOf = (home: number, grownHome: number) =>
+    ENDPOINTS.find((id) => partitionOf(id, 2) === home && partitionOf(id, 3) === grownHome)!;
+  const MOVES = endpointOf(0, 1);
+  const STAYS = endpointOf(1, 1);
+
+  async function grownWorld() {
+    const world = new SimWorld({ partitions: 2, delivery: { takeoverWaitMs: 17_000 } });
+    world.configure("dst_moves", { endpointId: MOVES });
+    world.configure("dst_stays", { endpointId: STAYS });
+    for (const name of ["a", "b", "c"]) await world.start(name);
+    await world.clock.advance(60_000);
+    return world;
+  }
+
+  it("regression: delivers once what comes before its groups know of it: a try that hung kept the records open, and they were found again", async () => {
+    const world = await grownWorld();
+    world.behave("dst_stays", HANG);
+    world.ingest({ endpointId: STAYS });
+    await world.clock.advance(1_000);
+    world.store.grow(3);
+    for (let count = 0; count < 50; count += 1) world.ingest({ endpointId: MOVES });
+    await world.clock.advance(5_000);
+    void world.store.regroup();
+    await world.clock.advance(120_000);
+    expect(world.requestsTo("dst_moves")).toHaveLength(50);
+    expect(world.errors).toEqual([]);
+  });
+
+  it("sends home what was written by who still knew of fewer", async () => {
+    const world = await grownWorld();
+    world.store.grow(3);
+    void world.store.regroup();
+    await world.clock.advance(30_000);
+    const event = world.makeEvent({ endpointId: MOVES });
+    world.store.write([{ topic: "events", key: MOVES, partition: 0, value: encodeEvent(event) }]);
+    await world.clock.advance(5_000);
+    expect(world.requestsTo("dst_moves")).toHaveLength(1);
+    expect(world.store.records("events", 1).at(-1)?.key).toBe(MOVES);
+  });
 });
 
 it("regression: a task that comes out of a delay tier twice is made once, though the log has grown between: the copy went to another owner, who knew of no end", async () => {

@@ -324,7 +324,7 @@ it("regression: held tasks whose records are gone with the log are left to the s
     logger: makeSilentLogger(),
     partition: { partition: 0, read: async function* () {} } as unknown as OwnedPartition,
     retentionMs: DAY,
-    log: { writesWhole: true, partitions: 1 },
+    log: { writesWhole: true },
     mayStart: () => true,
     lookUp: () => ({ kind: "found", value: { status: "active" } as DestinationConfig }),
     hasRoom: () => true,

@@ -349,5 +349,8 @@ describe("a claim", () => {
       waitsUntilMs: 1_700_000_000_000,
     });
     expect(decodeClaim("a/1 waits until doomsday").waitsUntilMs).toBeNull();
+    // An older version takes what stands before these words for the owner's name.
+    const written = encodeClaim({ ownerId: "a/1", ...nothing, partitions: 48 });
+    expect(written.split(" waits until ")[0]).toBe("a/1");
   });
 });

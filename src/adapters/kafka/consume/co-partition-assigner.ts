@@ -4,9 +4,10 @@ import { AssignerProtocol } from "../kafkajs.ts";
 const NAME = "relay-co-partition";
 
 /**
- * Tells all members how many partitions there are by this assignment: each would learn of more at its own time, and an endpoint would
- * be at home in two places meanwhile. Gives partition p of every topic to one member, so that a destination's limiter, lanes, retries and outcomes live in
+ * Gives partition p of every topic to one member, so that a destination's limiter, lanes, retries and outcomes live in
  * one place. Members are sorted, hence every leader computes the same.
+ * With it goes how many partitions there are: members learn of more at different times, and an endpoint would be at home in
+ * two places meanwhile.
  */
 export function makeCoPartitionAssigner(
   partitionsOf: (topic: string) => readonly number[],

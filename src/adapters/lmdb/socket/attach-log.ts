@@ -109,6 +109,9 @@ class AttachedLog implements Log {
     });
   }
 
+  /** It grows only where it is opened. */
+  async learnPartitions(): Promise<void> {}
+
   async consume(): Promise<LogConsumer> {
     throw new LogError(
       "log_unavailable",

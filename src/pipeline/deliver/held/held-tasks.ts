@@ -21,7 +21,7 @@ export interface HeldHost {
   readonly logger: Logger;
   readonly partition: OwnedPartition;
   readonly retentionMs: number;
-  readonly log: Pick<Log, "writesWhole" | "partitions">;
+  readonly log: Pick<Log, "writesWhole">;
   mayStart(): boolean;
   lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>>;
   hasRoom(destinationId: string): boolean;

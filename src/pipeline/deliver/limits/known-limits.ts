@@ -74,32 +74,36 @@ export class KnownLimits {
     }
   }
 
-  /** For every destination whose home is elsewhere by now: its state to there, and nothing left of it here. */
-  moves(here: number, homeOf: (endpointId: string) => number): NewRecord[] {
-    const moves: NewRecord[] = [];
+  /** For every destination whose home is elsewhere by now: its state to there, and then nothing left of it here. */
+  moves(
+    here: number,
+    homeOf: (endpointId: string) => number,
+  ): readonly [there: NewRecord[], here: NewRecord[]] {
+    const moved: NewRecord[] = [];
+    const left: NewRecord[] = [];
     for (const [destinationId, endpointId] of this.#endpoints) {
       const home = homeOf(endpointId);
       const limit = this.get(destinationId);
       if (home === here || limit === null) continue;
       const key = limitKey(endpointId, destinationId);
       const topic = "limits";
-      moves.push({
+      moved.push({
         topic,
         key: `${key}${SEPARATOR}${MOVED}`,
         partition: home,
         value: encodeLimit(limit),
       });
       const nothing = encodeLimit({ destinationId, starts: [], block: null });
-      moves.push({ topic, key, partition: here, value: nothing });
+      left.push({ topic, key, partition: here, value: nothing });
       if (this.#moved.has(destinationId))
-        moves.push({
+        left.push({
           topic,
           key: `${key}${SEPARATOR}${MOVED}`,
           partition: here,
           value: nothing,
         });
     }
-    return moves;
+    return [moved, left];
   }
 }
 

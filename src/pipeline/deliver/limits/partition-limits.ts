@@ -4,6 +4,9 @@ import { KnownLimits } from "./known-limits.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 
+/** The owner of a former home may die before it has written what it kept: this is a session, and what a rebalance and a recovery take. */
+const LEAST_WAIT_MS = 17_000;
+
 /** What the owner of a partition knows of its destinations' limits, and from when on that is all there is. */
 export class PartitionLimits {
   #known: KnownLimits;
@@ -18,8 +21,8 @@ export class PartitionLimits {
     this.#partition = partition;
     this.#known = new KnownLimits(shared.ports.clock.now());
     const { takeoverWaitMs } = shared.options;
-    const leftMs = Math.min(takeoverWaitMs, incompleteForMs(shared, partition));
-    this.#completeAtMs = assignedSteadyMs + leftMs;
+    const waitMs = takeoverWaitMs === 0 ? 0 : Math.max(takeoverWaitMs, LEAST_WAIT_MS);
+    this.#completeAtMs = assignedSteadyMs + Math.min(waitMs, incompleteForMs(shared, partition));
     // Where no other process has partitions it comes from this one's recoveries, however long they take.
     this.#awaitsRecoveries = takeoverWaitMs === 0;
   }
@@ -33,13 +36,13 @@ export class PartitionLimits {
     return this.#known.get(destinationId);
   }
 
-  /** What was kept at a former home of the endpoints has been written here. */
+  /** What was kept at a former home of the endpoints has had its time to be written here. */
   get areComplete(): boolean {
     if (this.#awaitsRecoveries && this.#shared.recoveries.areUnderWay) return false;
     return this.#leftMs <= 0;
   }
 
-  /** Wall clock, ms: when they are complete; null: they are. A next owner may begin before. */
+  /** Wall clock, ms: when they are taken for complete; null: they are. A next owner may begin before. */
   get incompleteUntilMs(): number | null {
     const leftMs = this.#leftMs;
     return leftMs > 0 ? this.#shared.ports.clock.now() + leftMs : null;
@@ -59,14 +62,15 @@ export class PartitionLimits {
 }
 
 /**
- * For how long from now on limits may come that were kept at another home: the first owner of a partition, and the first of a log that
- * has grown, may hear of them late; and who follows an owner that was still waiting for them.
+ * For how long from now on limits may come that were kept at another home. The first owner of a partition, and the first since the log
+ * has grown (or none has said how large it was), may be told of them late, and cannot know when all have been; who follows an owner
+ * that was still waiting goes on with that.
  */
 function incompleteForMs({ ports }: SharedDelivery, partition: OwnedPartition): number {
   const committed = partition.committed("attempts");
   if (committed === null) return Number.POSITIVE_INFINITY;
   const last = decodeClaim(committed.metadata);
-  if (last.partitions !== null && last.partitions < partition.partitions)
+  if (last.partitions === null || last.partitions < partition.partitions)
     return Number.POSITIVE_INFINITY;
   return last.incompleteUntilMs === null
     ? 0

@@ -16,6 +16,14 @@ import type { SharedDelivery } from "../shared-delivery.ts";
 import { contentOf } from "./source-content.ts";
 import type { SourceContent } from "./source-content.ts";
 
+/** What becomes of a record that an owner has taken in: one of these is called. */
+export interface TakenRecord {
+  /** It is complete. */
+  readonly complete: () => void;
+  /** It stays open for the next owner: nobody works on it here. */
+  readonly leave: () => void;
+}
+
 /** Turns records of `events` and `tasks` into live tries; drops what the log says is complete. */
 export class PartitionIntake {
   /** What the last owners left; empty once everything of theirs is complete. */
@@ -63,34 +71,47 @@ export class PartitionIntake {
   }
 
   /**
-   * `complete` is called once the record is complete. One that cannot be read is logged and passed over; one that cannot be routed
-   * stays open for the next owner. Thrown, that error would cost this one its partition, time and again, and all others there.
-   * @returns false for that one: nobody works on it
+   * One that cannot be read is logged and passed over; one that cannot be routed stays open for the next owner. Thrown, that error
+   * would cost this one its partition, time and again, and all others there.
    */
-  take(record: LogRecord, complete: () => void): boolean {
+  take(record: LogRecord, taken: TakenRecord): void {
     const { topic, offset } = record;
-    const { logger } = this.#shared.ports;
     let content: SourceContent;
     try {
       content = contentOf(record);
     } catch (error) {
-      logger.error({ topic, offset, err: error }, "log.record_unreadable");
-      complete();
-      return true;
+      this.#shared.ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
+      return taken.complete();
     }
-    try {
-      this.#route(record, content, complete);
-      return true;
-    } catch (error) {
-      logger.error({ topic, offset, err: error }, "delivery.record_not_routed");
-      return false;
+    if (!this.#isHome(record)) {
+      this.#lanes.pending.track(this.#takeStray(record, content, taken));
+      return;
     }
+    this.#orLeave(record, taken, () => {
+      if (content.kind === "try") this.#admit(content.task, taken.complete);
+      else this.#fanOuts.take({ ...content, complete: taken.complete });
+    });
   }
 
-  #route(record: LogRecord, content: SourceContent, complete: () => void): void {
-    if (!this.#isHome(record)) this.#sendHome(record, content, complete);
-    else if (content.kind === "try") this.#admit(content.task, complete);
-    else this.#fanOuts.take({ ...content, complete });
+  /**
+   * Whoever wrote it knew of fewer partitions, and it goes home; or of more than this assignment does. That one is at home here by the
+   * next: sent to where it is at home now, it would be made there, and be found here again.
+   */
+  async #takeStray(record: LogRecord, content: SourceContent, taken: TakenRecord): Promise<void> {
+    const { log } = this.#shared.ports;
+    await log.learnPartitions();
+    const isHomeSoon = partitionOf(record.key, log.partitions) === record.partition;
+    if (isHomeSoon || !this.#lanes.ownership.isOpen()) return taken.leave();
+    this.#orLeave(record, taken, () => this.#sendHome(record, content, taken.complete));
+  }
+
+  #orLeave({ topic, offset }: LogRecord, { leave }: TakenRecord, route: () => void): void {
+    try {
+      route();
+    } catch (error) {
+      this.#shared.ports.logger.error({ topic, offset, err: error }, "delivery.record_not_routed");
+      leave();
+    }
   }
 
   #forward(task: DeliveryTask, complete: () => void, waitMs = 0): void {

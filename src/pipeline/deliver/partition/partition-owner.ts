@@ -113,7 +113,8 @@ export class PartitionOwner {
   async #moveLimits({ limits }: RecoveredPartition): Promise<void> {
     const { partition, partitions } = this.#partition;
     const moves = limits.moves(partition, (endpointId) => partitionOf(endpointId, partitions));
-    if (moves.length > 0) await this.#write(moves);
+    for (const part of inOrder(this.#shared.ports.log, moves))
+      if (part.length === 0 || (await this.#write(part)) === null) return;
   }
 
   /** The promise, if any, is back-pressure. */
@@ -182,18 +183,20 @@ export class PartitionOwner {
     const { offset } = record;
     let countedBytes = record.value.length;
     this.#budget.add(countedBytes);
+    const leave = (): void => {
+      this.#budget.release(countedBytes);
+      countedBytes = 0;
+    };
     let done = false;
-    const isRouted = this.#intake.take(record, () => {
+    const complete = (): void => {
       if (done) return;
       done = true;
-      this.#budget.release(countedBytes);
+      leave();
       this.#positions.complete(topic, offset);
       this.#noteCaughtUp();
       this.#commits.touch();
-    });
-    if (isRouted || done) return;
-    this.#budget.release(countedBytes);
-    countedBytes = 0;
+    };
+    this.#intake.take(record, { complete, leave });
   }
 
   #noteCaughtUp(): void {

@@ -35,7 +35,7 @@ export function limitRecord(
   };
 }
 
-/** A task in the delay tier that fits it. It comes back to where its ends are, also when the log has grown meanwhile. */
+/** A task in the delay tier that fits it. It comes back to the partition that has its ends, which sends it on where the log has grown. */
 export function taskRecord(
   { partition }: OwnedPartition,
   task: DeliveryTask,

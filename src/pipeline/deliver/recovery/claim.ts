@@ -6,33 +6,33 @@
  */
 export interface Claim {
   readonly ownerId: string;
-  /** How many the log had then; null: not said, by an older version. */
+  /** Wall clock, ms; null: it may have sent. */
+  readonly waitsUntilMs: number | null;
+  /** How many partitions the log had by its assignment; null: not said, by an older version. */
   readonly partitions: number | null;
   /** Wall clock, ms: until then limits may come that were kept elsewhere; null: all have come. */
   readonly incompleteUntilMs: number | null;
-  /** Wall clock, ms; null: it may have sent. */
-  readonly waitsUntilMs: number | null;
 }
 
+/** An older version reads what stands before the first of these words, and a number right behind it. */
 const CLAIM =
-  /^(?<ownerId>.*?)(?: of (?<partitions>\d+))?(?: incomplete until (?<incomplete>\d+))?(?: waits until (?<waits>\d+))?$/;
+  /^(?<ownerId>.*?)(?: waits until (?:(?<waits>\d+)|-)(?: of (?<partitions>\d+))?(?: incomplete until (?<incomplete>\d+))?)?$/;
 
 export function encodeClaim(claim: Claim): string {
-  const { ownerId, partitions, incompleteUntilMs, waitsUntilMs } = claim;
-  const parts = [ownerId];
-  if (partitions !== null) parts.push(`of ${partitions}`);
-  if (incompleteUntilMs !== null) parts.push(`incomplete until ${Math.ceil(incompleteUntilMs)}`);
-  if (waitsUntilMs !== null) parts.push(`waits until ${Math.ceil(waitsUntilMs)}`);
+  const { ownerId, waitsUntilMs, partitions, incompleteUntilMs } = claim;
+  const parts = [ownerId, "waits until", waitsUntilMs === null ? "-" : Math.ceil(waitsUntilMs)];
+  if (partitions !== null) parts.push("of", partitions);
+  if (incompleteUntilMs !== null) parts.push("incomplete until", Math.ceil(incompleteUntilMs));
   return parts.join(" ");
 }
 
 export function decodeClaim(metadata: string): Claim {
-  const { ownerId = "", partitions, incomplete, waits } = CLAIM.exec(metadata)?.groups ?? {};
+  const { ownerId, waits, partitions, incomplete } = CLAIM.exec(metadata)?.groups ?? {};
   return {
-    ownerId,
+    ownerId: ownerId ?? metadata,
+    waitsUntilMs: numberOrNull(waits),
     partitions: numberOrNull(partitions),
     incompleteUntilMs: numberOrNull(incomplete),
-    waitsUntilMs: numberOrNull(waits),
   };
 }
 
