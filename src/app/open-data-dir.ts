@@ -25,6 +25,10 @@ export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
   refuseSmallFiles();
   const claim = await claimDataDir(config.dataDir);
   if (claim.kind === "owner") return { mode: "serve", claim };
+  if (claim.ownerIs === "command")
+    throw new UsageError(
+      `a command (process ${claim.ownerPid}) works on the data directory ${config.dataDir}: start again when it has ended`,
+    );
   if (!needsEvents) return { mode: "attach", ownerPid: claim.ownerPid };
   throw new UsageError(
     `the data directory ${config.dataDir} belongs to the running relay with process id ${claim.ownerPid}: stop it, set RELAY_DATA_DIR to another directory, or start only --roles ingest beside it`,

@@ -15,6 +15,8 @@ import { printLine, type CommandIo } from "./io.ts";
 
 /** A relay that is starting serves its database after a few seconds. */
 const WAIT_MS = 20_000;
+/** Other commands have it for a second or two each. */
+const WAIT_FOR_COMMANDS_MS = 120_000;
 const ASK_EVERY_MS = 100;
 
 /**
@@ -57,23 +59,35 @@ interface OpenOptions {
  * ends, its database with it, the directory can be claimed.
  */
 async function openUpToDate(config: RelayConfig, options: OpenOptions): Promise<UpToDateStore> {
-  const deadline = Date.now() + WAIT_MS;
+  const startedMs = Date.now();
   for (;;) {
     const opened = await openOrWait(config, options);
     if (!("waitsFor" in opened)) return opened;
-    if (Date.now() > deadline) throw opened.waitsFor;
+    if (Date.now() - startedMs > (opened.longestMs ?? WAIT_MS)) throw opened.waitsFor;
     await delay(ASK_EVERY_MS);
   }
 }
 
-/** `waitsFor`: what may pass within seconds. */
+/** What may pass, and in which time. */
+interface Waiting {
+  readonly waitsFor: unknown;
+  readonly longestMs?: number;
+}
+
 async function openOrWait(
   config: RelayConfig,
   { io, beside }: OpenOptions,
-): Promise<UpToDateStore | { readonly waitsFor: unknown }> {
+): Promise<UpToDateStore | Waiting> {
   const { databaseUrl, dataDir } = config;
   // So that no relay starts on it meanwhile.
-  const claim = databaseUrl === null ? await claimDataDir(dataDir) : null;
+  const claim = databaseUrl === null ? await claimDataDir(dataDir, "command") : null;
+  if (claim?.kind === "attached" && claim.ownerIs === "command")
+    return {
+      waitsFor: new UsageError(
+        `another command (process ${claim.ownerPid}) works on the data directory ${dataDir}: try again when it has ended`,
+      ),
+      longestMs: WAIT_FOR_COMMANDS_MS,
+    };
   const isBeside = claim?.kind === "attached";
   if (isBeside && (await attachEmbeddedPostgres(dataDir)) === null)
     return {

@@ -1,5 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { access, chmod, constants, mkdir, readdir, realpath } from "node:fs/promises";
+import {
+  access,
+  chmod,
+  constants,
+  mkdir,
+  readdir,
+  realpath,
+  rm,
+  writeFile,
+} from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { claim } from "./data-dir-claim.ts";
@@ -17,8 +26,14 @@ export interface AttachedDataDir {
   readonly kind: "attached";
   readonly dir: string;
   readonly ownerPid: number;
+  readonly ownerIs: DataDirOwner;
   readonly runDir: string;
 }
+/** The stores that a command serves end with it, within seconds: nobody attaches to those. */
+export type DataDirOwner = "relay" | "command";
+
+/** In `run`, while a command has the directory. */
+const COMMAND_FILE = "command";
 
 /**
  * Makes the directory when it is missing (0700) and claims it for this process. Where another living process has
@@ -26,13 +41,22 @@ export interface AttachedDataDir {
  * process, also after `kill -9`.
  * @throws {UsageError} when the directory cannot be made or written, holds what this user may not read, or was made by a newer relay
  */
-export async function claimDataDir(path: string): Promise<OwnedDataDir | AttachedDataDir> {
+export async function claimDataDir(
+  path: string,
+  as: DataDirOwner = "relay",
+): Promise<OwnedDataDir | AttachedDataDir> {
   const dir = await makeDirectory(resolve(path));
   const runDir = join(dir, "run");
   const outcome = await claim(runDir, { ...currentProcess(), token: randomUUID() }).catch(
     (cause: unknown) => refuseForeignFiles(dir, cause),
   );
-  if (outcome.kind === "held") return { kind: "attached", dir, ownerPid: outcome.pid, runDir };
+  const commandFile = join(runDir, COMMAND_FILE);
+  if (outcome.kind === "held") {
+    const ownerIs = (await exists(commandFile)) ? "command" : "relay";
+    return { kind: "attached", dir, ownerPid: outcome.pid, ownerIs, runDir };
+  }
+  if (as === "command") await writeFile(commandFile, "", { mode: 0o600 });
+  else await rm(commandFile, { force: true });
   return { kind: "owner", dir, runDir, [Symbol.asyncDispose]: outcome.release };
 }
 

@@ -32,3 +32,16 @@ async function expectOwner() {
   if (claim.kind !== "owner") throw new Error(`process ${claim.ownerPid} has it`);
   return claim;
 }
+
+it("a relay that starts while a command has the directory is told so: it was called a running relay", async () => {
+  const command = await claimDataDir(dataDir, "command");
+  if (command.kind !== "owner") throw new Error(`process ${command.ownerPid} has it`);
+  expect(await runRelay(["start"], { RELAY_DATA_DIR: dataDir })).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(
+      /^relay: a command \(process \d+\) works on .*: start again when/,
+    ),
+  });
+  await command[Symbol.asyncDispose]();
+  await using _again = await expectOwner();
+});

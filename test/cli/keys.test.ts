@@ -47,6 +47,18 @@ describe("relay keys", () => {
     expect((await create()).stderr).not.toContain("is new");
   });
 
+  it("regression: several at once without a relay take their turns: some used another's database, which ended with that one, and failed", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "relay-keys-"));
+    const own = { RELAY_DATA_DIR: dir };
+    const created = await Promise.all(
+      Array.from({ length: 6 }, () => runRelay(["keys", "create", "--org", "acme"], own)),
+    );
+    expect(created.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
+    const listed = await runRelay(["keys", "list", "--org", "acme"], own);
+    expect(listed.stdout.trim().split("\n")).toHaveLength(6);
+    await rm(dir, { recursive: true, force: true });
+  }, 120_000);
+
   it("only create says that it makes an organization: list and revoke refuse an unknown one", async () => {
     const helpOf = async (command: string) => (await runRelay(["keys", command, "--help"])).stdout;
     expect(await helpOf("create")).toContain("made on first use");
