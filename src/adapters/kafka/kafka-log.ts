@@ -194,7 +194,7 @@ class KafkaLog implements Log {
         sessionTimeoutMs: this.#options.sessionTimeoutMs ?? DEFAULT_SESSION_TIMEOUT_MS,
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
-        learnPartitions: (atLeast) => this.#learnAtLeast(atLeast),
+        learnAtLeast: (atLeast) => this.#learnAtLeast(atLeast),
         onDisposed: () => this.#consumers.delete(consumer),
       },
       options,

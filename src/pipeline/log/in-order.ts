@@ -10,5 +10,6 @@ export function inOrder(
   log: Pick<Log, "writesWhole">,
   steps: readonly (readonly NewRecord[])[],
 ): readonly (readonly NewRecord[])[] {
-  return log.writesWhole ? [steps.flat()] : steps.filter(({ length }) => length > 0);
+  const appends = log.writesWhole ? [steps.flat()] : steps;
+  return appends.filter(({ length }) => length > 0);
 }

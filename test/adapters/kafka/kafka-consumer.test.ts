@@ -55,7 +55,7 @@ function consumerOfFakes({
       sessionTimeoutMs: 10_000,
       metadataMaxAgeMs: 30_000,
       monotonic: () => 0,
-      learnPartitions: async () => 1,
+      learnAtLeast: async () => 1,
       onDisposed: () => undefined,
     },
     {

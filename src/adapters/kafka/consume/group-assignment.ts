@@ -22,7 +22,7 @@ export interface GroupAssignmentSettings {
   readonly topics: ReadonlyMap<string, Topic>;
   readonly topicName: (topic: Topic) => string;
   /** Looks the partition count up until it is at least so high, and tells what it is. Never rejects. */
-  readonly learnPartitions: (atLeast: number) => Promise<number>;
+  readonly learnAtLeast: (atLeast: number) => Promise<number>;
 }
 
 /** Partitions by topic, as brokers name it. */
@@ -145,7 +145,7 @@ export class GroupAssignment {
     const numbers = [...new Set(topics.flatMap(({ partitions }) => partitions))];
     // Whose home a partition is follows from their number: an owner that is behind would serve what is another's by now.
     const agreed = this.#settings.session.partitions;
-    const known = await this.#settings.learnPartitions(agreed ?? Math.max(...numbers) + 1);
+    const known = await this.#settings.learnAtLeast(agreed ?? Math.max(...numbers) + 1);
     const partitions = agreed ?? known;
     const limits = limitsOf(numbers.length * this.#flowing.size, this.#options.maxBatchBytes);
     for (let waiting = numbers; waiting.length > 0;) {

@@ -25,7 +25,7 @@ export interface KafkaConsumerSettings {
   readonly metadataMaxAgeMs: number;
   readonly monotonic: () => number;
   /** Looks the partition count up until it is at least so high, and tells what it is. Never rejects. */
-  readonly learnPartitions: (atLeast: number) => Promise<number>;
+  readonly learnAtLeast: (atLeast: number) => Promise<number>;
   /** Called when it has ended: whoever keeps it may let it go. */
   readonly onDisposed: () => void;
 }

@@ -114,7 +114,7 @@ export class PartitionOwner {
     const { partition, partitions } = this.#partition;
     const moves = limits.moves(partition, (endpointId) => partitionOf(endpointId, partitions));
     for (const part of inOrder(this.#shared.ports.log, moves))
-      if (part.length === 0 || (await this.#write(part)) === null) return;
+      if ((await this.#write(part)) === null) return;
   }
 
   /** The promise, if any, is back-pressure. */
