@@ -3,6 +3,7 @@ import { encodeEvent } from "../../../src/pipeline/log/event-codec.ts";
 import { LogPositions } from "../../../src/pipeline/deliver/partition/log-positions.ts";
 import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
+import { endpointAt } from "../../support/endpoint-homes.ts";
 import { answer, HANG, SimWorld } from "../../support/sim-world.ts";
 
 it("what earlier owners delivered is not delivered again from the home that a grown log gives it", async () => {
@@ -47,11 +48,8 @@ it("regression: held tasks go on as fast after the log has grown: an owner waite
 });
 
 describe("a log that grows beside owners that live on", () => {
-  const ENDPOINTS = Array.from({ length: 4_000 }, (_, index) => `ep_${index}`);
-  const endpointOf = (home: number, grownHome: number) =>
-    ENDPOINTS.find((id) => partitionOf(id, 2) === home && partitionOf(id, 3) === grownHome)!;
-  const MOVES = endpointOf(0, 1);
-  const STAYS = endpointOf(1, 1);
+  const MOVES = endpointAt({ 2: 0, 3: 1 });
+  const STAYS = endpointAt({ 2: 1, 3: 1 });
 
   async function grownWorld() {
     const world = new SimWorld({ partitions: 2, delivery: { takeoverWaitMs: 17_000 } });
@@ -91,9 +89,7 @@ describe("a log that grows beside owners that live on", () => {
 
 it("regression: a task that comes out of a delay tier twice is made once, though the log has grown between: the copy went to another owner, who knew of no end", async () => {
   const world = new SimWorld({ partitions: 4 });
-  const endpointId = Array.from({ length: 400 }, (_, index) => `ep_${index}`).find(
-    (id) => partitionOf(id, 4) !== partitionOf(id, 6),
-  )!;
+  const endpointId = endpointAt({ 4: 0, 6: 2 });
   world.configure("dst_1", { endpointId });
   world.behave("dst_1", (_, nth) => ({ afterMs: 5, reply: answer(nth === 0 ? 503 : 200) }));
   const first = await world.start("first");

@@ -3,6 +3,7 @@ import { KnownLimits, limitKey } from "../../../src/pipeline/deliver/limits/know
 import { encodeLimit } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
 import type { LimitRecord } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
+import { endpointAt } from "../../support/endpoint-homes.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 
 const MINUTE = 60_000;
@@ -52,16 +53,10 @@ describe("a limit per minute when the number of partitions grows", () => {
 describe("a limit per minute when the number of partitions grows beside owners that live on", () => {
   const PARTITIONS = 4;
   const GROWN = 6;
-  const home = (endpointId: string, count: number) => partitionOf(endpointId, count);
-  const ENDPOINTS = Array.from({ length: 400 }, (_, index) => `ep_${index}`);
-  const moving = (toNew: boolean) =>
-    ENDPOINTS.find(
-      (id) => home(id, PARTITIONS) !== home(id, GROWN) && home(id, GROWN) >= PARTITIONS === toNew,
-    )!;
 
   it.each([
-    ["one that there was before", moving(false)],
-    ["a new one", moving(true)],
+    ["one that there was before", endpointAt({ [PARTITIONS]: 0, [GROWN]: 2 })],
+    ["a new one", endpointAt({ [PARTITIONS]: 0, [GROWN]: 4 })],
   ])(
     "regression: holds where the new home is %s: the owners of both homes used all of it",
     async (_, endpointId) => {
@@ -104,9 +99,7 @@ async function movingWorld(options: {
   readonly torn: (slots: readonly string[]) => ReadonlySet<string>;
   readonly withoutCounts?: boolean;
 }) {
-  const endpointId = Array.from({ length: 4_000 }, (_, index) => `ep_${index}`).find(
-    (id) => partitionOf(id, 4) === 0 && partitionOf(id, 6) === 2,
-  )!;
+  const endpointId = endpointAt({ 4: 0, 6: 2 });
   const { takeoverWaitMs, torn } = options;
   const world = new SimWorld({ partitions: 4, delivery: { takeoverWaitMs } });
   const { store } = world;
