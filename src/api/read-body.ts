@@ -34,7 +34,8 @@ export async function refuseBody(request: Request): Promise<void> {
   const bytes = await readBytes(request);
   if (bytes.length === 0) return;
   const json = parseJson(bytes);
-  if (typeof json === "object" && json !== null && Object.keys(json).length === 0) return;
+  const isEmpty = typeof json === "object" && json !== null && Object.keys(json).length === 0;
+  if (isEmpty && !Array.isArray(json)) return;
   throw invalid("body", "this operation takes no body.");
 }
 

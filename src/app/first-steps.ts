@@ -65,7 +65,7 @@ export function firstCurlLines(
   const signature = createHmac("sha256", SECRET).update(BODY).digest("hex");
   const project =
     projectId === null
-      ? `PROJECT=$(curl -s ${apiUrl}/projects ${json} -d '{"name":"First steps"}' | ${valueOf("id")}); `
+      ? `curl -s ${apiUrl}/projects ${json} -d '{"name":"First steps"}' >/dev/null; PROJECT=$(curl -s '${apiUrl}/projects?limit=1' ${auth} | ${valueOf("id")}); `
       : `PROJECT=${projectId}; `;
   return [
     `${project}URL=$(curl -s ${apiUrl}/projects/$PROJECT/endpoints ${json} -d '{"name":"my first endpoint","provider":"github","secret":"${SECRET}"}' | ${valueOf("url")}); echo "$URL"`,

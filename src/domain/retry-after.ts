@@ -1,3 +1,5 @@
+import { trimOptionalSpace } from "./optional-space.ts";
+
 const MAX_RETRY_AFTER_MS = 24 * 3_600_000;
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const MONTH = `(?<month>${MONTHS.join("|")})`;
@@ -15,8 +17,7 @@ const YEARS_AHEAD = 50;
  * Seconds, of however many digits, or an HTTP date (RFC 9110 section 10.2.3).
  */
 export function parseRetryAfterMs(header: string | null, nowMs: number): number | null {
-  // Only these are white space of a header (RFC 9110 section 5.6.3).
-  const text = header?.replace(/^[ \t]+|[ \t]+$/g, "") ?? "";
+  const text = trimOptionalSpace(header ?? "");
   const waitMs = /^\d+$/.test(text) ? Number(text) * 1000 : httpDateMs(text, nowMs) - nowMs;
   if (!(waitMs > 0)) return null;
   return Math.min(MAX_RETRY_AFTER_MS, waitMs);

@@ -1,4 +1,5 @@
 import { RelayError } from "../domain/errors.ts";
+import type { HeaderList } from "../domain/event.ts";
 import { findUnfitSetting } from "../signing/header-limits.ts";
 import { signSample } from "../signing/sign-sample.ts";
 import { makeTestBody, whyNotTestable } from "../signing/test-webhook.ts";
@@ -54,7 +55,7 @@ export function makeSendTest(
     const answer = await postTest({
       url,
       method: "POST",
-      headers: [["content-type", "application/json"], ...signature],
+      headers: withContentType(signature),
       body,
     });
     switch (answer.kind) {
@@ -77,6 +78,12 @@ export function makeSendTest(
         return answer satisfies never;
     }
   };
+}
+
+/** Unless the signature itself stands in that header. */
+function withContentType(headers: HeaderList): HeaderList {
+  const hasOne = headers.some(([name]) => name.toLowerCase() === "content-type");
+  return hasOne ? headers : [["content-type", "application/json"], ...headers];
 }
 
 /** The message of the error envelope: the ingest service's own words. */

@@ -26,6 +26,11 @@ const MIN_RSA_BITS = 2048;
  */
 const MAX_RSA_BITS = 8192;
 const MAX_RSA_EXPONENT = 2n ** 33n;
+/**
+ * Of a public key in DER, far more than the largest that is taken (1.1 KB). Node tells an exponent as a BigInt, for which it needs
+ * the square of its length: one of 140 KB has held the process for eighty seconds.
+ */
+const MAX_KEY_BYTES = 4_096;
 
 /** One public key or certificate in PEM. */
 export function importPem(pem: string): ImportedKeys {
@@ -106,6 +111,8 @@ function isForSignatures(jwk: Readonly<Record<string, unknown>>): boolean {
 
 /** Why a key is not taken; null when it is. */
 function unfitnessOf(key: KeyObject): string | null {
+  const { length } = key.export({ type: "spki", format: "der" });
+  if (length > MAX_KEY_BYTES) return `has ${length} bytes: at most ${MAX_KEY_BYTES} are taken`;
   const { modulusLength: bits, publicExponent } = key.asymmetricKeyDetails ?? {};
   if (bits === undefined) return null;
   if (bits < MIN_RSA_BITS)

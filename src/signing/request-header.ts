@@ -1,4 +1,5 @@
 import type { HeaderList } from "../domain/event.ts";
+import { trimOptionalSpace } from "../domain/optional-space.ts";
 
 export type HeaderLookup =
   | { readonly kind: "one"; readonly value: string }
@@ -25,17 +26,4 @@ export function findHeader(headers: HeaderList, lowerName: string): HeaderLookup
 /** All values of a header in arrival order. */
 export function allHeaderValues(headers: HeaderList, lowerName: string): string[] {
   return headers.filter(([name]) => name.toLowerCase() === lowerName).map(([, value]) => value);
-}
-
-/** By index and not by pattern: a pattern anchored at the end is quadratic on runs of blanks. */
-function trimOptionalSpace(value: string): string {
-  let start = 0;
-  let end = value.length;
-  while (start < end && isBlank(value.charCodeAt(start))) start += 1;
-  while (end > start && isBlank(value.charCodeAt(end - 1))) end -= 1;
-  return start === 0 && end === value.length ? value : value.slice(start, end);
-}
-
-function isBlank(code: number): boolean {
-  return code === 0x20 || code === 0x09;
 }

@@ -103,7 +103,9 @@ function signHmac(
     [header, isKeyValue ? pairs.join(settings.listSeparator) : signature],
   ];
   if (settings.timestampHeader !== null) headers.push([settings.timestampHeader, timestamp]);
-  if (settings.idHeader !== null) headers.push([settings.idHeader, id]);
+  // Where nothing is signed of it, the signature may stand in the header of that name.
+  if (settings.idHeader !== null && settings.idHeader.toLowerCase() !== header.toLowerCase())
+    headers.push([settings.idHeader, id]);
   return headers;
 }
 

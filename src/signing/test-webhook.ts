@@ -60,14 +60,21 @@ function bodyTimestampOf(
 
 function setAt(root: Record<string, unknown>, path: readonly string[], value: number): void {
   const [key, ...rest] = path;
-  if (key === undefined || key === "__proto__") return;
-  if (rest.length === 0) {
-    root[key] = value;
-    return;
-  }
+  if (key === undefined) return;
+  if (rest.length === 0) return setOwn(root, key, value);
   const existing = Object.hasOwn(root, key) ? root[key] : undefined;
   const child =
     typeof existing === "object" && existing !== null ? (existing as Record<string, unknown>) : {};
-  root[key] = child;
+  setOwn(root, key, child);
   setAt(child, rest, value);
+}
+
+/** Also of the name `__proto__`, as JSON has it. */
+function setOwn(root: Record<string, unknown>, key: string, value: unknown): void {
+  Object.defineProperty(root, key, {
+    value,
+    enumerable: true,
+    writable: true,
+    configurable: true,
+  });
 }

@@ -42,6 +42,16 @@ describe("receiver URL vectors", () => {
   );
 });
 
+test("regression: a host of 100,000 combining marks is refused before it is parsed: that took 23 s", () => {
+  const before = process.cpuUsage();
+  const url = `https://a${"\u0301\u0327".repeat(100_000)}.example.com/`;
+  expect(checkReceiverUrl(url, NO_CIDRS)).toEqual({
+    ok: false,
+    reason: "must not be longer than 2048 characters",
+  });
+  expect(process.cpuUsage(before).user / 1e6).toBeLessThan(3);
+});
+
 describe("more receiver URLs of the same kinds", () => {
   test.each([
     "",

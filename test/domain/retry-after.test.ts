@@ -56,6 +56,13 @@ describe("Retry-After", () => {
     expect(parseRetryAfterMs("9".repeat(digits), NOW)).toBe(DAY);
   });
 
+  it("regression: of 15,900 blanks within is junk at once: each such answer held the process for two seconds", () => {
+    const before = process.cpuUsage();
+    for (let round = 0; round < 20; round += 1)
+      expect(parseRetryAfterMs(`1<${" ".repeat(15_900)}>1`, NOW)).toBeNull();
+    expect(process.cpuUsage(before).user / 1e6).toBeLessThan(3);
+  });
+
   it("is bounded whatever the receiver says", () => {
     fc.assert(
       fc.property(fc.string(), (header) => {

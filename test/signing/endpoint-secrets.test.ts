@@ -92,6 +92,17 @@ describe("a test webhook", () => {
     expect(makePreparedChecks()(signed)(signed)).toMatchObject({ reason: "ok" });
   });
 
+  it.each([
+    { header: "X-S", id_header: "x-s" },
+    { header: "X-S", timestamp_body_field: "__proto__" },
+    { header: "X-S", timestamp_body_field: "a.__proto__.b" },
+  ])("regression: is genuine with %j, as real requests are: it was refused", (config) => {
+    const settings = { ...settingsOf("hmac_sha256"), config, secret: "s" };
+    const request = makeRequest({ ...settings, body: makeTestBody(settings, "msg_1", NOW_MS) });
+    const signed = { ...request, headers: signSample(request) };
+    expect(makePreparedChecks()(signed)(signed)).toMatchObject({ reason: "ok" });
+  });
+
   it("cannot be made where only the sender can sign", () => {
     const refused = VERIFICATION_METHODS.filter((method) => whyNotTestable(method) !== null);
     expect(refused).toEqual(["twilio_signature", "jwt", "ip_allowlist"]);

@@ -20,7 +20,7 @@ export function makeDeliverMetrics(registry: Registry) {
   const registers = [registry];
   const attempts = new Counter({
     name: "relay_delivery_attempts_total",
-    help: "Tries and rate-limit deferrals by status",
+    help: "Tries, rate-limit deferrals, and deliveries that ended without a try (dead), by status",
     labelNames: ["status"],
     registers,
   });

@@ -124,7 +124,8 @@ export class Exchange {
   abort(): void {
     if (this.#over) return;
     this.#end();
-    this.#host.metrics.aborted();
+    // What uWebSockets.js refuses by itself, once its head has been refused here, is closed by it before that answer is written.
+    if (!this.#isWriting) this.#host.metrics.aborted();
     this.#abandon();
   }
 

@@ -4,7 +4,9 @@ import {
   escapeKey,
   isWithin,
   MAX_FIELD_LENGTH,
+  MAX_FIELD_WRITTEN,
   MAX_VALUE_LENGTH,
+  MAX_VALUE_WRITTEN,
   SEPARATOR_BYTE,
 } from "../../domain/searchable-leaf.ts";
 import type { TokenList } from "../../domain/token-list.ts";
@@ -53,37 +55,37 @@ function withoutMark(text: Uint8Array): Uint8Array {
   return hasMark ? text.subarray(BYTE_ORDER_MARK.length) : text;
 }
 
+/** What cannot be asked for (no path, or too long) is left out, but counts as a leaf. */
 function addFormTokens(text: string, tokens: TokenList): void {
-  let leaves = 0;
-  const first = firstPairs(text);
-  // The constructor would take a leading "?" for a URL's.
-  for (const [name, value] of new URLSearchParams(first.startsWith("?") ? `&${first}` : first)) {
+  // The constructor would take a leading "?" for a URL's, but no leading "&" for a pair.
+  const written = `&${writtenPairs(text).join("&")}`;
+  for (const [name, value] of new URLSearchParams(written)) {
     const path = escapeKey(name);
-    if (isAskable(path, value)) {
-      tokens.text(path);
-      tokens.byte(SEPARATOR_BYTE);
-      tokens.text(value);
-      tokens.end();
-    }
-    leaves += 1;
-    if (leaves >= MAX_LEAVES) break;
+    if (path === "" || !isWithin(path, MAX_FIELD_LENGTH) || !isWithin(value, MAX_VALUE_LENGTH))
+      continue;
+    tokens.text(path);
+    tokens.byte(SEPARATOR_BYTE);
+    tokens.text(value);
+    tokens.end();
   }
 }
 
-/** What cannot be asked for (no path, or too long) is left out, but counts as a leaf. */
-function isAskable(path: string, value: string): boolean {
-  return path !== "" && isWithin(path, MAX_FIELD_LENGTH) && isWithin(value, MAX_VALUE_LENGTH);
-}
-
-/** At least as many pairs as there may be leaves, where the text has them: millions of pairs would hold the process for a second. */
-function firstPairs(text: string): string {
-  let pairs = 0;
-  for (let from = 0; pairs < MAX_LEAVES;) {
-    const end = text.indexOf("&", from);
-    if (end < 0) return text;
-    if (end > from) pairs += 1;
-    if (pairs === MAX_LEAVES) return text.slice(0, end);
+/**
+ * The first pairs of a form as they are written, without those that are too long to be asked for: to decode millions of pairs, or
+ * one of megabytes, would hold the process for seconds.
+ */
+function writtenPairs(text: string): string[] {
+  const pairs: string[] = [];
+  let leaves = 0;
+  for (let from = 0; from < text.length && leaves < MAX_LEAVES;) {
+    const next = text.indexOf("&", from);
+    const end = next < 0 ? text.length : next;
+    if (end > from) {
+      leaves += 1;
+      if (end - from <= MAX_FIELD_WRITTEN + MAX_VALUE_WRITTEN + 1)
+        pairs.push(text.slice(from, end));
+    }
     from = end + 1;
   }
-  return text;
+  return pairs;
 }

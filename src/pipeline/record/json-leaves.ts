@@ -1,7 +1,9 @@
 import {
   escapeKey,
   isWithin,
+  MAX_FIELD_WRITTEN,
   MAX_VALUE_LENGTH,
+  MAX_VALUE_WRITTEN,
   SEPARATOR_BYTE,
 } from "../../domain/searchable-leaf.ts";
 import type { TokenList } from "../../domain/token-list.ts";
@@ -88,7 +90,9 @@ function enter(json: JsonScanner, path: LeafPath, decoder: Utf8Decoder): boolean
   }
   if (!json.string()) return false;
   const { from, end, characters } = json;
-  if (json.hasEscapes || isDotted(json)) path.toKeyText(escapeKey(textOf(json, decoder)));
+  // Ten million dots, each of which is escaped in a path, have held the process for seven seconds.
+  if (end - from > MAX_FIELD_WRITTEN) path.toTooLong();
+  else if (json.hasEscapes || isDotted(json)) path.toKeyText(escapeKey(textOf(json, decoder)));
   else path.toKey(json.bytes, from, end, characters);
   json.skipSpace();
   if (json.next !== COLON) return false;
@@ -104,6 +108,7 @@ function isDotted({ bytes, from, end }: JsonScanner): boolean {
 }
 
 function addLeaf(json: JsonScanner, path: LeafPath, tokens: TokenList, decoder: Utf8Decoder): void {
+  if (json.end - json.from > MAX_VALUE_WRITTEN) return;
   const text = json.hasEscapes ? textOf(json, decoder) : null;
   if (text === null ? json.characters > MAX_VALUE_LENGTH : !isWithin(text, MAX_VALUE_LENGTH))
     return;

@@ -83,6 +83,11 @@ export class LeafPath {
     if (this.#begin(characters)) this.sizeBytes += this.bytes.write(key, this.sizeBytes, "utf8");
   }
 
+  /** To a key that is too long to be asked for. */
+  toTooLong(): void {
+    this.#begin(Infinity);
+  }
+
   /** To the next element of the innermost container, an array. */
   toNextIndex(): void {
     if (this.#beyondCount > 0) return;

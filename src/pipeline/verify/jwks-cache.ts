@@ -1,6 +1,7 @@
 import type { Clock } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { importJwks, type VerificationKey } from "../../signing/jwt-keys.ts";
+import { JwksEntries, type JwksEntriesLimits, type JwksEntry } from "./jwks-entries.ts";
 
 interface JwksLimits {
   readonly timeoutMs: number;
@@ -27,6 +28,7 @@ export interface JwksSource {
 export interface JwksCacheOptions {
   readonly fetchJwks: FetchJwks;
   readonly clock: Pick<Clock, "monotonic" | "schedule">;
+  readonly limits?: JwksEntriesLimits;
 }
 
 const FRESH_MS = 5 * 60_000;
@@ -34,55 +36,33 @@ const FRESH_MS = 5 * 60_000;
 const STALE_MS = 60 * 60_000;
 /** At most one fetch per URL in this time since there are no fresh keys, and one since a token asks, whatever is forged. */
 const COOLDOWN_MS = 10_000;
-const MAX_URLS = 1000;
+/** The keys of most URLs take 2 KB; of one that is set on it, 140. */
+const ENTRIES_LIMITS: JwksEntriesLimits = { maxUrls: 10_000, maxBytes: 64 * 1024 * 1024 };
 const LIMITS: JwksLimits = { timeoutMs: 1200, maxBytes: 256 * 1024 };
 
-interface Entry {
-  jwks: object | null;
-  fetchedAtMs: number;
-  triedAtMs: number;
-  refreshedAtMs: number;
-  failure: string;
-  running: Promise<JwksResult> | null;
-}
-
 /** Caches key sets by URL, one fetch at a time for each. */
-export function makeJwksCache({ fetchJwks, clock }: JwksCacheOptions): JwksSource {
-  const entries = new Map<string, Entry>();
+export function makeJwksCache({
+  fetchJwks,
+  clock,
+  limits = ENTRIES_LIMITS,
+}: JwksCacheOptions): JwksSource {
+  const entries = new JwksEntries(limits);
+  const running = new Map<JwksEntry, Promise<JwksResult>>();
 
-  const entryOf = (url: string): Entry => {
-    const known = entries.get(url);
-    // Re-inserted, so that the first key of the map is always the one unused for longest.
-    if (known !== undefined) entries.delete(url);
-    const entry = known ?? {
-      jwks: null,
-      fetchedAtMs: -Infinity,
-      triedAtMs: -Infinity,
-      refreshedAtMs: -Infinity,
-      failure: "",
-      running: null,
-    };
-    entries.set(url, entry);
-    if (entries.size > MAX_URLS) {
-      const [oldest] = entries.keys();
-      if (oldest !== undefined) entries.delete(oldest);
-    }
-    return entry;
-  };
-
-  const answerOf = (entry: Entry): JwksResult => {
+  const answerOf = (entry: JwksEntry): JwksResult => {
     const isUsable = clock.monotonic() - entry.fetchedAtMs <= STALE_MS;
     return entry.jwks !== null && isUsable
       ? { ok: true, jwks: entry.jwks }
       : { ok: false, message: entry.failure };
   };
 
-  const fetchInto = async (url: string, entry: Entry): Promise<JwksResult> => {
+  const fetchInto = async (url: string, entry: JwksEntry): Promise<JwksResult> => {
     entry.triedAtMs = clock.monotonic();
     try {
       // Also where the fetcher does not hold its limits.
       const fetching = fetchJwks(url, LIMITS);
-      entry.jwks = parseJwks(await within(fetching, LIMITS.timeoutMs, giveUp, clock));
+      const jwks = parseJwks(await within(fetching, LIMITS.timeoutMs, giveUp, clock));
+      entries.setKeys(url, entry, jwks);
       entry.fetchedAtMs = clock.monotonic();
     } catch (error) {
       entry.failure = error instanceof Error ? error.message : "the request failed";
@@ -92,26 +72,27 @@ export function makeJwksCache({ fetchJwks, clock }: JwksCacheOptions): JwksSourc
 
   const hasCooledDown = (sinceMs: number): boolean => clock.monotonic() - sinceMs >= COOLDOWN_MS;
 
-  const fetchOnce = (url: string, entry: Entry): Promise<JwksResult> => {
-    // Not where it ends: one that throws at once would end before it is noted.
-    entry.running ??= fetchInto(url, entry).finally(() => {
-      entry.running = null;
-    });
-    return entry.running;
+  const fetchOnce = (url: string, entry: JwksEntry): Promise<JwksResult> => {
+    const known = running.get(entry);
+    if (known !== undefined) return known;
+    const fetching = fetchInto(url, entry).finally(() => running.delete(entry));
+    running.set(entry, fetching);
+    return fetching;
   };
 
   return {
     get(url) {
-      const entry = entryOf(url);
+      const entry = entries.use(url);
       const isFresh = clock.monotonic() - entry.fetchedAtMs <= FRESH_MS;
-      return !isFresh && (entry.running !== null || hasCooledDown(entry.triedAtMs))
+      return !isFresh && (running.has(entry) || hasCooledDown(entry.triedAtMs))
         ? fetchOnce(url, entry)
         : Promise.resolve(answerOf(entry));
     },
     refresh(url, seen) {
-      const entry = entryOf(url);
+      const entry = entries.use(url);
       if (entry.jwks !== seen) return Promise.resolve(answerOf(entry));
-      if (entry.running !== null) return entry.running;
+      const fetching = running.get(entry);
+      if (fetching !== undefined) return fetching;
       // Not since the last fetch of all: keys that were rotated right behind it would be unknown for as long.
       if (!hasCooledDown(entry.refreshedAtMs)) return Promise.resolve(answerOf(entry));
       entry.refreshedAtMs = clock.monotonic();

@@ -248,6 +248,14 @@ describe("requests", () => {
     expect(rig.serverMetrics.malformedReasons).toEqual(["more than one Host"]);
   });
 
+  test("regression: a Content-Length that is no number is malformed, and nobody who went away: it was counted as both", async () => {
+    await using rig = await serverRig();
+    const head = `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nContent-Length: 2x\r\n\r\n`;
+    expect(await exchangeRaw(rig.server.port, [head, "{}"])).toMatchObject({ closed: true });
+    expect(rig.serverMetrics.malformedReasons).toHaveLength(1);
+    expect(rig.serverMetrics.abortedRequests).toBe(0);
+  });
+
   test.each([
     ["a name that nobody can have", "POST", "a b"],
     ["a path", "POST", "a/b"],

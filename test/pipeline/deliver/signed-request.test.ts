@@ -46,6 +46,14 @@ describe("forwarded headers", () => {
     expect(forwardedHeaders(original, [], false)).toEqual(original.slice(0, 3));
   });
 
+  it("regression: passes on one content type, the first, which the relay goes by: receivers went by either", () => {
+    const original = [
+      ["content-type", "application/json"],
+      ["Content-Type", "text/plain"],
+    ] as const;
+    expect(forwardedHeaders(original, [], false)).toEqual(original.slice(0, 1));
+  });
+
   it("adds the provider's own signature only on request", () => {
     const original = [["X-Hub-Signature-256", "sha256=ab"]] as const;
     expect(forwardedHeaders(original, ["x-hub-signature-256"], false)).toEqual([]);

@@ -105,6 +105,27 @@ describe("leaves", () => {
     expect(tokensOf(pairs, "application/x-www-form-urlencoded")).toHaveLength(MAX_LEAVES);
   });
 
+  test("regression: of a key of ten million dots, or such a form, nobody makes a path: it held the process for seven seconds", () => {
+    const dots = ".".repeat(10_000_000);
+    const form = "application/x-www-form-urlencoded";
+    const before = process.cpuUsage();
+    expect(tokensOf(`{"${dots}":1,"b":{"${dots}":{"c":2}},"a":3}`)).toEqual(tokensOf('{"a":3}'));
+    expect(tokensOf(`{"${"\\\\".repeat(4_000_000)}":1,"a":3}`)).toEqual(tokensOf('{"a":3}'));
+    expect(tokensOf(`${dots}=1&a=3&b=${"+".repeat(10_000_000)}`, form)).toEqual(
+      tokensOf("a=3", form),
+    );
+    expect(process.cpuUsage(before).user / 1e6).toBeLessThan(3);
+  });
+
+  test("a key and a value are found however long they are written", () => {
+    const [key, value] = ["😀".repeat(256), "😀".repeat(512)];
+    const escaped = (text: string): string => text.replaceAll("😀", "\\ud83d\\ude00");
+    expect(finds(`{"${escaped(key)}":"${escaped(value)}"}`, key, value)).toBe(true);
+    const form = "application/x-www-form-urlencoded";
+    const pair = `${encodeURIComponent(key)}=${encodeURIComponent(value)}`;
+    expect(finds(pair, key, value, form)).toBe(true);
+  });
+
   test("lengths count characters as the API does: long values and paths beyond the BMP were found by nothing", () => {
     const emoji = (count: number): string => "😀".repeat(count);
     expect(finds(JSON.stringify({ a: emoji(512) }), "a", emoji(512))).toBe(true);

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { VerificationRequest } from "../../../src/domain/verification.ts";
 import { makeJwksCache } from "../../../src/pipeline/verify/jwks-cache.ts";
 import type { FetchJwks } from "../../../src/pipeline/verify/jwks-cache.ts";
+import type { JwksEntriesLimits } from "../../../src/pipeline/verify/jwks-entries.ts";
 import { makeVerifyPorts, verifyRequest } from "../../../src/pipeline/verify/verify-request.ts";
 import { makeVerifier } from "../../../src/pipeline/verify/verifier.ts";
 import { countMetrics, makeRequest } from "../../support/verify-requests.ts";
@@ -28,7 +29,7 @@ function makeKey(kid: string): { jwk: object; request: Promise<VerificationReque
 }
 
 /** A key server whose answer the test sets, and a clock that it turns. */
-function makeKeyServer(keys: readonly object[]) {
+function makeKeyServer(keys: readonly object[], limits?: JwksEntriesLimits) {
   const server = {
     answer: (): Promise<string> => Promise.resolve(JSON.stringify({ keys })),
     fetches: 0,
@@ -38,7 +39,11 @@ function makeKeyServer(keys: readonly object[]) {
     server.fetches += 1;
     return server.answer();
   };
-  const cache = makeJwksCache({ fetchJwks, clock: { ...TIMERS, monotonic: () => server.nowMs } });
+  const cache = makeJwksCache({
+    fetchJwks,
+    clock: { ...TIMERS, monotonic: () => server.nowMs },
+    ...(limits === undefined ? {} : { limits }),
+  });
   return { server, cache, ports: makeVerifyPorts(cache) };
 }
 
@@ -154,14 +159,44 @@ describe("keys behind a jwks_url", () => {
     });
   });
 
-  it("are bounded in number: the one unused for longest is forgotten", async () => {
-    const { server, cache } = makeKeyServer([first.jwk]);
-    for (let index = 0; index <= 1000; index += 1) await cache.get(`${URL}/${index}`);
-    expect(server.fetches).toBe(1001);
-    await cache.get(`${URL}/1000`);
-    expect(server.fetches).toBe(1001);
-    await cache.get(`${URL}/0`);
-    expect(server.fetches).toBe(1002);
+  it("are bounded in number: those unused for longest are forgotten", async () => {
+    const { server, cache } = makeKeyServer([first.jwk], { maxUrls: 20, maxBytes: 1_000_000 });
+    for (let index = 0; index <= 20; index += 1) await cache.get(`${URL}/${index}`);
+    expect(server.fetches).toBe(21);
+    for (const index of [3, 20]) await cache.get(`${URL}/${index}`);
+    expect(server.fetches).toBe(21);
+    await cache.get(`${URL}/2`);
+    expect(server.fetches).toBe(22);
+  });
+
+  it("regression: of another customer are not forgotten for thousands of URLs that have none, nor for large sets", async () => {
+    const { server, cache } = makeKeyServer([first.jwk], { maxUrls: 20, maxBytes: 5_000 });
+    await cache.get(URL);
+    const { answer } = server;
+    server.answer = () => Promise.reject(new Error("no keys here"));
+    for (let index = 0; index < 100; index += 1) await cache.get(`${URL}/${index}`);
+    const many = Array.from({ length: 20 }, () => first.jwk);
+    server.answer = () => Promise.resolve(JSON.stringify({ keys: many }));
+    for (let index = 100; index < 110; index += 1) await cache.get(`${URL}/${index}`);
+    server.answer = answer;
+    const { fetches } = server;
+    expect(await cache.get(URL)).toEqual({ ok: true, jwks: { keys: [first.jwk] } });
+    expect(server.fetches).toBe(fetches);
+    await cache.get(`${URL}/100`);
+    expect(server.fetches).toBe(fetches + 1);
+  });
+
+  it("regression: an RSA exponent of 140 KB is refused at once: it held the process for 80 s", async () => {
+    const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const huge = { ...publicKey.export({ format: "jwk" }), e: "a".repeat(190_000) };
+    const { cache } = makeKeyServer([huge]);
+    const before = process.cpuUsage();
+    expect(await cache.get(URL)).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("holds no usable public key") as string,
+    });
+    expect(process.cpuUsage(before).user / 1e6).toBeLessThan(5);
+    expect((await cache.get(URL)).ok).toBe(false);
   });
 
   it("reach the pool as keys, never as a URL", async () => {

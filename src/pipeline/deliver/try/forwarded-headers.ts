@@ -41,8 +41,14 @@ export function forwardedHeaders(
   forwardSignature: boolean,
 ): HeaderList {
   const nextHopOnly = namedByConnection(original);
+  let hasContentType = false;
   return original.flatMap(([name, value]): HeaderList => {
     const lower = name.toLowerCase();
+    if (lower === "content-type") {
+      // Of two, one receiver would go by the first, as the relay does, and another by the last.
+      if (hasContentType) return [];
+      hasContentType = true;
+    }
     // A credential that the log has no more of is of no use to a receiver.
     if (nextHopOnly.has(lower) || value.endsWith(REDACTED)) return [];
     if (NEVER.test(lower) || !SAFE_NAME.test(lower) || !SAFE_VALUE.test(value)) return [];

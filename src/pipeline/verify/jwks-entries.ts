@@ -1,0 +1,93 @@
+/** What is known of one URL's keys. */
+export interface JwksEntry {
+  jwks: object | null;
+  fetchedAtMs: number;
+  triedAtMs: number;
+  refreshedAtMs: number;
+  failure: string;
+}
+
+export interface JwksEntriesLimits {
+  readonly maxUrls: number;
+  /** Of all keys, as JSON. */
+  readonly maxBytes: number;
+}
+
+/** What is left of either limit's use once something has to go: not with every newcomer again. */
+const KEPT_SHARE = 0.9;
+
+interface Sized {
+  readonly entry: JwksEntry;
+  sizeBytes: number;
+}
+
+/**
+ * Bounded. URLs without keys go first, as many as one customer asks for; then, where it is the bytes, the largest sets, and else
+ * those unused for longest. While its URL is away, what is kept here is all that a webhook can be verified by.
+ */
+export class JwksEntries {
+  readonly #limits: JwksEntriesLimits;
+  /** In the order of their last use. */
+  readonly #entries = new Map<string, Sized>();
+  #bytes = 0;
+
+  constructor(limits: JwksEntriesLimits) {
+    this.#limits = limits;
+  }
+
+  /** The entry of a URL, a new one where none is known. */
+  use(url: string): JwksEntry {
+    const known = this.#entries.get(url);
+    if (known !== undefined) this.#entries.delete(url);
+    const sized = known ?? { entry: newEntry(), sizeBytes: 0 };
+    this.#entries.set(url, sized);
+    this.#keepWithin(url);
+    return sized.entry;
+  }
+
+  /** Its keys have been fetched. What was forgotten meanwhile stays so. */
+  setKeys(url: string, entry: JwksEntry, jwks: object): void {
+    entry.jwks = jwks;
+    const sized = this.#entries.get(url);
+    if (sized?.entry !== entry) return;
+    const sizeBytes = JSON.stringify(jwks).length;
+    this.#bytes += sizeBytes - sized.sizeBytes;
+    sized.sizeBytes = sizeBytes;
+    this.#keepWithin(url);
+  }
+
+  #keepWithin(newest: string): void {
+    const { maxUrls, maxBytes } = this.#limits;
+    if (this.#entries.size <= maxUrls && this.#bytes <= maxBytes) return;
+    const rank = this.#bytes > maxBytes ? bySize : byKeys;
+    const others = [...this.#entries].filter(([url]) => url !== newest).sort(rank);
+    for (const [url, { sizeBytes }] of others) {
+      const isEnough =
+        this.#entries.size <= maxUrls * KEPT_SHARE && this.#bytes <= maxBytes * KEPT_SHARE;
+      if (isEnough) return;
+      this.#entries.delete(url);
+      this.#bytes -= sizeBytes;
+    }
+  }
+}
+
+type Named = readonly [string, Sized];
+
+function bySize([, one]: Named, [, other]: Named): number {
+  return other.sizeBytes - one.sizeBytes;
+}
+
+/** The sort is stable: those unused for longest come first among equals. */
+function byKeys([, { entry: one }]: Named, [, { entry: other }]: Named): number {
+  return Number(one.jwks !== null) - Number(other.jwks !== null);
+}
+
+function newEntry(): JwksEntry {
+  return {
+    jwks: null,
+    fetchedAtMs: -Infinity,
+    triedAtMs: -Infinity,
+    refreshedAtMs: -Infinity,
+    failure: "",
+  };
+}
