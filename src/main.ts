@@ -1,3 +1,4 @@
+import { isatty } from "node:tty";
 import { keepCollectorAside } from "./app/garbage-collection.ts";
 import { runProgram } from "./cli/program.ts";
 
@@ -10,7 +11,8 @@ const INTERRUPTED = 130;
 
 /**
  * The whole program: arguments and environment in, exit code out (0 done, 1 failed, 2 bad usage or configuration).
- * The only place that touches the process: its environment (but for what `adapters/uws/load.ts` sets), streams, signals and collector.
+ * The only place that takes what the main process has: its environment (but for what `adapters/uws/load.ts` sets), streams, signals and
+ * collector. Children are given theirs.
  */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   keepCollectorAside();
@@ -19,6 +21,10 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   const onInterrupt = endWhenRepeated(onSignal);
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onInterrupt);
+  // A terminal that closes ends the program in order, as Ctrl-C does. Node forgets that `nohup` told it to ignore this: what it
+  // starts has no terminal.
+  const onHangUp = [0, 1, 2].some((stream) => isatty(stream)) ? onSignal : (): void => undefined;
+  process.on("SIGHUP", onHangUp);
   const output = watchOutput(onSignal, { isService: argv[0] === "start" });
   try {
     const exitCode = await runProgram({
@@ -38,6 +44,7 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   } finally {
     process.off("SIGTERM", onSignal);
     process.off("SIGINT", onInterrupt);
+    process.off("SIGHUP", onHangUp);
   }
 }
 

@@ -55,6 +55,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
     request.url = keepDotSegments(request.url ?? "/");
+    const { host } = request.headers;
+    if (host?.startsWith("[") === true) request.headers.host = canonicalHost(host);
     void Promise.resolve(listener(request, response)).then(() =>
       unsent.note(response, request.headers.authorization ?? ""),
     );
@@ -85,6 +87,12 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : options.port;
   return { port, [Symbol.asyncDispose]: () => close(server) };
+}
+
+/** The adapter refuses an IPv6 address in another spelling than that of RFC 5952; a client may send any. */
+function canonicalHost(host: string): string {
+  const url = URL.canParse(`http://${host}/`) ? new URL(`http://${host}/`) : null;
+  return url?.pathname === "/" ? url.host : host;
 }
 
 async function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {

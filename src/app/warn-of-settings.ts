@@ -4,13 +4,33 @@ import type { DataDirUse } from "./open-data-dir.ts";
 
 type Settings = Pick<
   RelayConfig,
-  "roles" | "kafka" | "databaseUrl" | "clickhouseUrl" | "unused" | "bootstrap" | "encryptionKey"
+  | "roles"
+  | "kafka"
+  | "databaseUrl"
+  | "clickhouseUrl"
+  | "unused"
+  | "bootstrap"
+  | "encryptionKey"
+  | "ingest"
+  | "publicIngestUrl"
 >;
 
 /** Keys of `deploy/` and `config/` say so, the encryption keys behind their base64. */
 const EXAMPLE_KEY = /change-me|example/;
 
-/** Warns of settings that do nothing, of keys that everybody knows, and of combinations of stores that work, but lose sight of webhooks. */
+/** Listened on, the ingest is there at http://localhost as well. */
+const ON_LOCALHOST: ReadonlySet<string> = new Set([
+  "0.0.0.0",
+  "::",
+  "localhost",
+  "127.0.0.1",
+  "::1",
+]);
+
+/**
+ * Warns of settings that do nothing, of keys that everybody knows, of URLs where nobody listens, and of combinations of stores that
+ * work, but lose sight of webhooks.
+ */
 export function warnOfSettings(
   settings: Settings,
   dataDirMode: DataDirUse["mode"],
@@ -30,6 +50,14 @@ export function warnOfSettings(
         mend: "set what they belong to (KAFKA_BROKERS, or RELAY_BOOTSTRAP_API_KEY), or unset them",
       },
       "relay.settings_unused",
+    );
+  if (roles.includes("ingest") && !isAtItsUrl(settings))
+    logger.warn(
+      {
+        host: settings.ingest.host,
+        mend: "set RELAY_PUBLIC_INGEST_URL: URLs of endpoints begin with http://localhost, where the ingest does not listen",
+      },
+      "relay.ingest_not_at_its_url",
     );
   if (dataDirMode !== "serve") return;
   if (kafka === null) {
@@ -56,6 +84,14 @@ export function warnOfSettings(
     },
     "relay.stores_not_shared",
   );
+}
+
+/** Without a public URL, that of each endpoint is one of this machine's. */
+export function isAtItsUrl({
+  ingest,
+  publicIngestUrl,
+}: Pick<RelayConfig, "ingest" | "publicIngestUrl">): boolean {
+  return publicIngestUrl !== null || ON_LOCALHOST.has(ingest.host.toLowerCase());
 }
 
 function exampleKeys({ bootstrap, encryptionKey }: Settings): string[] {

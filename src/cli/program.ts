@@ -113,7 +113,7 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
     .requiredOption("--destination <id>", "destination (dst_…) whose receiver was down")
     .option("--from <time>", "events received at this time or later, such as 2026-11-24T09:00:00Z")
     .option("--to <time>", "events received before this time (default: now)")
-    .option("--url <url>", "management API (default: http://localhost:<RELAY_API_PORT>)")
+    .option("--url <url>", "management API (default: that of RELAY_API_HOST and RELAY_API_PORT)")
     .option(
       "--key-file <path>",
       "file with an API key (default: RELAY_BOOTSTRAP_API_KEY, or first-api-key in RELAY_DATA_DIR)",

@@ -9,6 +9,7 @@ import { loadConfig } from "../config/load-config.ts";
 import { baseUrl } from "../config/value-types.ts";
 import { looksLikeApiKey } from "../domain/api-key.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";
+import { baseUrlOf } from "./base-url.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
 export interface ReplayOptions {
@@ -96,7 +97,7 @@ async function openClient(
   { url, keyFile }: Pick<ReplayOptions, "url" | "keyFile">,
 ): Promise<Client> {
   const { api, bootstrap, dataDir } = loadConfig(env);
-  const apiUrl = url ?? `http://localhost:${api.port}`;
+  const apiUrl = url ?? baseUrlOf(api.host, api.port);
   if (!baseUrl.safeParse(apiUrl).success)
     throw new UsageError("--url must be the management API's, such as http://localhost:8080");
   const configured = keyFile === undefined ? bootstrap.apiKey : null;

@@ -1,4 +1,3 @@
-import { isIPv6 } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import { makeLogger } from "../adapters/pino/logger.ts";
@@ -8,6 +7,7 @@ import type { OpenConfigStore } from "../app/open-config-store.ts";
 import { startRelay, type RunningRelay } from "../app/start-relay.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
+import { isAtItsUrl } from "../app/warn-of-settings.ts";
 import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { roleList, ROLES } from "../config/value-types.ts";
@@ -15,6 +15,7 @@ import { summarizeConfig } from "../config/summarize-config.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { Logger } from "../domain/logger.ts";
+import { baseUrlOf } from "./base-url.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { StopLimit } from "./stop-limit.ts";
 
@@ -174,7 +175,7 @@ async function firstStepsOf(
   key: string,
 ): Promise<readonly string[]> {
   // The last of them lists what the delivery role has recorded.
-  if (!ROLES.every((role) => config.roles.includes(role))) return [];
+  if (!ROLES.every((role) => config.roles.includes(role)) || !isAtItsUrl(config)) return [];
   const shownKey =
     config.bootstrap.apiKey === null
       ? key
@@ -197,12 +198,6 @@ function printFirstSteps(io: CommandIo, lines: readonly string[]): void {
   printLine(io.stdout);
   for (const line of lines) printLine(io.stdout, line);
   printLine(io.stdout);
-}
-
-/** Where a listener is reached from this machine. */
-function baseUrlOf(host: string, port: number): string {
-  if (host === "0.0.0.0" || host === "::") return `http://localhost:${port}`;
-  return `http://${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
 interface BoundedStop extends AsyncDisposable {

@@ -28,6 +28,14 @@ it("warns of embedded stores beside a Kafka that others may use: a second proces
   expect(warningsOf({})).toEqual([]);
 });
 
+it("warns of an ingest that does not listen where the URLs of its endpoints say: what was sent there arrived nowhere", () => {
+  const warning = [["relay.ingest_not_at_its_url", expect.objectContaining({ host: "10.0.0.7" })]];
+  expect(warningsOf({ RELAY_INGEST_HOST: "10.0.0.7" })).toEqual(warning);
+  const publicUrl = { RELAY_PUBLIC_INGEST_URL: "https://hooks.example" };
+  expect(warningsOf({ RELAY_INGEST_HOST: "10.0.0.7", ...publicUrl })).toEqual([]);
+  expect(warningsOf({ RELAY_INGEST_HOST: "::1" })).toEqual([]);
+});
+
 it("names settings that do nothing: three replicas were asked for of an embedded log, without a word", () => {
   const unused = (...names: string[]) => [
     ["relay.settings_unused", expect.objectContaining({ unused: names })],
