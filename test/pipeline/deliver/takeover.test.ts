@@ -330,12 +330,12 @@ it("whom an event was sent to belongs to it, also when the fan-out was lost and 
 
 describe("a claim", () => {
   it("survives the commit's metadata, and one of an older relay is its owner's name", () => {
-    const nothing = { partitions: null, incompleteUntilMs: null, waitsUntilMs: null };
+    const nothing = { counts: [], incompleteUntilMs: null, waitsUntilMs: null };
     const claims = [
       nothing,
       { ...nothing, waitsUntilMs: 1_700_000_000_000 },
-      { ...nothing, partitions: 48 },
-      { partitions: 48, incompleteUntilMs: 1_700_000_000_001, waitsUntilMs: 1_700_000_000_000 },
+      { ...nothing, counts: [48] },
+      { counts: [8, 48], incompleteUntilMs: 1_700_000_000_001, waitsUntilMs: 1_700_000_000_000 },
     ];
     for (const claim of claims)
       expect(decodeClaim(encodeClaim({ ownerId: "a/1", ...claim }))).toEqual({
@@ -350,7 +350,7 @@ describe("a claim", () => {
     });
     expect(decodeClaim("a/1 waits until doomsday").waitsUntilMs).toBeNull();
     // An older version takes what stands before these words for the owner's name.
-    const written = encodeClaim({ ownerId: "a/1", ...nothing, partitions: 48 });
+    const written = encodeClaim({ ownerId: "a/1", ...nothing, counts: [48] });
     expect(written.split(" waits until ")[0]).toBe("a/1");
   });
 });

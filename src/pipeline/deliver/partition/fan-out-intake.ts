@@ -60,7 +60,7 @@ export class FanOutIntake {
     this.#tried = tried;
   }
 
-  /** Everything that earlier owners worked on is complete. */
+  /** Nothing that earlier owners worked on comes any more. */
   forget(): void {
     this.adopt({ fanouts: new Map(), tried: new Map() });
   }
@@ -82,7 +82,7 @@ export class FanOutIntake {
   /** Sends the tries that an earlier owner chose to their home. False where none did: then the record itself goes there. */
   sendHome(fanOut: FanOut): boolean {
     const earlierFanout = this.#earlierFanout(fanOut.event);
-    if (earlierFanout === null || fanOut.delayed !== null) return false;
+    if (earlierFanout === null) return false;
     this.#carryOut(this.#plan(fanOut, [], earlierFanout), this.#host.sendTaskHome);
     return true;
   }

@@ -29,7 +29,6 @@ export class PartitionIntake {
   /** What the last owners left; empty once everything of theirs is complete. */
   readonly ledger = new RunLedger();
   readonly #shared: SharedDelivery;
-  readonly #partition: OwnedPartition;
   readonly #live: LiveTries;
   readonly #lanes: PartitionLanes;
   readonly #write: WriteRecords;
@@ -43,7 +42,6 @@ export class PartitionIntake {
     readonly write: WriteRecords;
   }) {
     this.#shared = input.shared;
-    this.#partition = input.partition;
     this.#live = input.live;
     this.#lanes = input.lanes;
     this.#write = input.write;
@@ -67,6 +65,10 @@ export class PartitionIntake {
    */
   onCaughtUp(): void {
     this.#shared.recent.absorb(this.ledger);
+  }
+
+  /** Nor do records come again, from a partition that had sent them here before. */
+  forgetFanOuts(): void {
     this.#fanOuts.forget();
   }
 
@@ -83,7 +85,7 @@ export class PartitionIntake {
       this.#shared.ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
       return taken.complete();
     }
-    if (!this.#isHome(record)) {
+    if (!this.#lanes.wayHome.isHome(record.key)) {
       this.#lanes.pending.track(this.#takeStray(record, content, taken));
       return;
     }
@@ -118,7 +120,7 @@ export class PartitionIntake {
     const value = encodeTask(task);
     const topic = topicForDelay(waitMs, value.length);
     const key = task.event.endpointId;
-    const record: NewRecord = { topic, key, partition: this.#homeOf(key), value };
+    const record: NewRecord = { topic, key, partition: this.#lanes.wayHome.next(key), value };
     this.#lanes.pending.track(
       this.#write([record], undefined, "soon").then((written) =>
         written === null ? undefined : complete(),
@@ -165,25 +167,17 @@ export class PartitionIntake {
     return { kind: "go", notBeforeMs: Math.max(recent.notBeforeMs, left.notBeforeMs) };
   }
 
-  #isHome(record: LogRecord): boolean {
-    return this.#homeOf(record.key) === record.partition;
-  }
-
-  #homeOf(endpointId: string): number {
-    return partitionOf(endpointId, this.#partition.partitions);
-  }
-
   /**
    * The number of partitions has grown since: only the owner of the home partition may send. What earlier owners
-   * made of the record is known here alone, so only what they left goes there.
+   * made of the record is known here alone, so only what they left goes there, or to another one that may know of it on the way.
    */
   #sendHome(record: LogRecord, content: SourceContent, complete: () => void): void {
     if (content.kind === "try") return this.#sendTaskHome(content.task, complete);
     if (this.#fanOuts.sendHome({ ...content, complete })) return;
     const { topic, key, value } = record;
     this.#lanes.pending.track(
-      this.#write([{ topic, key, partition: this.#homeOf(key), value }]).then((written) =>
-        written === null ? undefined : complete(),
+      this.#write([{ topic, key, partition: this.#lanes.wayHome.next(key), value }]).then(
+        (written) => (written === null ? undefined : complete()),
       ),
     );
   }

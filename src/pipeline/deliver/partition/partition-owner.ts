@@ -203,6 +203,7 @@ export class PartitionOwner {
     if (this.#caughtUp || !this.#positions.isCaughtUp) return;
     this.#caughtUp = true;
     this.#intake.onCaughtUp();
+    void this.#pause(LATE_ENDS_FOR_MS).then(() => this.#intake.forgetFanOuts());
   }
 
   async #openAfter(recovered: RecoveredPartition): Promise<void> {
@@ -248,11 +249,11 @@ export class PartitionOwner {
   }
 
   #claim(waitsUntilMs: Claim["waitsUntilMs"]): string {
-    const { partitions } = this.#partition;
+    const { counts } = this.#lanes.wayHome;
     const { incompleteUntilMs } = this.#lanes.limits;
     return encodeClaim({
       ownerId: this.#assignmentId,
-      partitions,
+      counts,
       incompleteUntilMs,
       waitsUntilMs,
     });

@@ -8,30 +8,30 @@ export interface Claim {
   readonly ownerId: string;
   /** Wall clock, ms; null: it may have sent. */
   readonly waitsUntilMs: number | null;
-  /** How many partitions the log had by its assignment; null: not said, by an older version. */
-  readonly partitions: number | null;
+  /** How many partitions the log had by its assignment, and before it by those of earlier owners; none: not said, by an older version. */
+  readonly counts: readonly number[];
   /** Wall clock, ms: until then limits may come that were kept elsewhere; null: all have come. */
   readonly incompleteUntilMs: number | null;
 }
 
 /** An older version reads what stands before the first of these words, and a number right behind it. */
 const CLAIM =
-  /^(?<ownerId>.*?)(?: waits until (?:(?<waits>\d+)|-)(?: of (?<partitions>\d+))?(?: incomplete until (?<incomplete>\d+))?)?$/;
+  /^(?<ownerId>.*?)(?: waits until (?:(?<waits>\d+)|-)(?: of (?<counts>\d+(?:,\d+)*))?(?: incomplete until (?<incomplete>\d+))?)?$/;
 
 export function encodeClaim(claim: Claim): string {
-  const { ownerId, waitsUntilMs, partitions, incompleteUntilMs } = claim;
+  const { ownerId, waitsUntilMs, counts, incompleteUntilMs } = claim;
   const parts = [ownerId, "waits until", waitsUntilMs === null ? "-" : Math.ceil(waitsUntilMs)];
-  if (partitions !== null) parts.push("of", partitions);
+  if (counts.length > 0) parts.push("of", counts.join(","));
   if (incompleteUntilMs !== null) parts.push("incomplete until", Math.ceil(incompleteUntilMs));
   return parts.join(" ");
 }
 
 export function decodeClaim(metadata: string): Claim {
-  const { ownerId, waits, partitions, incomplete } = CLAIM.exec(metadata)?.groups ?? {};
+  const { ownerId, waits, counts, incomplete } = CLAIM.exec(metadata)?.groups ?? {};
   return {
     ownerId: ownerId ?? metadata,
     waitsUntilMs: numberOrNull(waits),
-    partitions: numberOrNull(partitions),
+    counts: counts === undefined ? [] : counts.split(",").map(Number),
     incompleteUntilMs: numberOrNull(incomplete),
   };
 }
