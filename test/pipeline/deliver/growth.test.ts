@@ -74,6 +74,41 @@ describe("a log that grows beside owners that live on", () => {
     expect(world.errors).toEqual([]);
   });
 
+  it("regression: delivers once what was sent home before it grew again: found once more, it went to the newest home, which knew nothing of it", async () => {
+    const world = new SimWorld({ partitions: 2, delivery: { takeoverWaitMs: 17_000 } });
+    const moves = endpointAt({ 2: 0, 3: 1, 5: 2 });
+    const hangs = endpointAt({ 2: 0, 3: 0, 5: 0 });
+    world.configure("dst_moves", { endpointId: moves });
+    world.configure("dst_hangs", { endpointId: hangs });
+    world.behave("dst_hangs", HANG);
+    for (const name of ["a", "b", "c"]) await world.start(name);
+    await world.clock.advance(60_000);
+    world.store.grow(3);
+    void world.store.regroup();
+    await world.clock.advance(30_000);
+    world.ingest({ endpointId: hangs });
+    await world.clock.advance(1_000);
+    const events = Array.from({ length: 20 }, () => world.makeEvent({ endpointId: moves }));
+    world.store.write(
+      events.map((event) => ({
+        topic: "events",
+        key: moves,
+        partition: 0,
+        value: encodeEvent(event),
+      })),
+    );
+    await world.clock.advance(5_000);
+    expect(world.requestsTo("dst_moves")).toHaveLength(20);
+    world.store.grow(5);
+    void world.store.regroup();
+    await world.clock.advance(120_000);
+    expect(world.requestsTo("dst_moves")).toHaveLength(20);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(
+      world.store.endOffset("events", 0),
+    );
+    expect(world.errors).toEqual([]);
+  });
+
   it("sends home what was written by who still knew of fewer", async () => {
     const world = await grownWorld();
     world.store.grow(3);
