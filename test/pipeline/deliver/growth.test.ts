@@ -106,6 +106,16 @@ describe("a log that grows beside owners that live on", () => {
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(
       world.store.endOffset("events", 0),
     );
+    // What comes late, by a count of long ago, has been sent nowhere before: it goes straight home.
+    const late = world.makeEvent({ endpointId: moves });
+    for (const partition of [0, 1])
+      world.store.write([{ topic: "events", key: moves, partition, value: encodeEvent(late) }]);
+    await world.clock.advance(5_000);
+    expect(world.requestsTo("dst_moves")).toHaveLength(21);
+    expect(world.store.records("events", 2).slice(-2)).toMatchObject([
+      { key: moves },
+      { key: moves },
+    ]);
     expect(world.errors).toEqual([]);
   });
 

@@ -323,7 +323,6 @@ it("regression: held tasks whose records are gone with the log are left to the s
     clock,
     logger: makeSilentLogger(),
     partition: { partition: 0, read: async function* () {} } as unknown as OwnedPartition,
-    wayHome: { next: () => 0 },
     retentionMs: DAY,
     log: { writesWhole: true },
     mayStart: () => true,

@@ -334,8 +334,16 @@ describe("a claim", () => {
     const claims = [
       nothing,
       { ...nothing, waitsUntilMs: 1_700_000_000_000 },
-      { ...nothing, counts: [48] },
-      { counts: [8, 48], incompleteUntilMs: 1_700_000_000_001, waitsUntilMs: 1_700_000_000_000 },
+      { ...nothing, counts: [{ partitions: 48, events: 0, tasks: 0 }] },
+      { ...nothing, counts: [{ partitions: 48, events: 7, tasks: 0 }] },
+      {
+        counts: [
+          { partitions: 8, events: 0, tasks: 0 },
+          { partitions: 48, events: 7, tasks: 12 },
+        ],
+        incompleteUntilMs: 1_700_000_000_001,
+        waitsUntilMs: 1_700_000_000_000,
+      },
     ];
     for (const claim of claims)
       expect(decodeClaim(encodeClaim({ ownerId: "a/1", ...claim }))).toEqual({
@@ -350,7 +358,11 @@ describe("a claim", () => {
     });
     expect(decodeClaim("a/1 waits until doomsday").waitsUntilMs).toBeNull();
     // An older version takes what stands before these words for the owner's name.
-    const written = encodeClaim({ ownerId: "a/1", ...nothing, counts: [48] });
+    const written = encodeClaim({
+      ownerId: "a/1",
+      ...nothing,
+      counts: [{ partitions: 48, events: 0, tasks: 0 }],
+    });
     expect(written.split(" waits until ")[0]).toBe("a/1");
   });
 });

@@ -4,12 +4,12 @@ import type { DestinationConfig, Lookup, MaybeLater } from "../../../domain/dest
 import type { Logger } from "../../../domain/logger.ts";
 import type { Log, NewRecord, OwnedPartition, Position } from "../../../domain/log.ts";
 import { inOrder } from "../../log/in-order.ts";
+import { partitionOf } from "../../../domain/partition.ts";
 import { tryKey } from "../../../domain/run-keys.ts";
 import { encodeTask } from "../../log/task-codec.ts";
 import { DESTINATION_DELETED, HELD_PAST_RETENTION } from "../try/dead-reasons.ts";
 import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
 import { HeldIndex } from "./held-index.ts";
-import type { WayHome } from "../partition/way-home.ts";
 
 const CHUNK_TASKS = 200;
 const CHUNK_BYTES = 4 * 1_048_576;
@@ -20,7 +20,6 @@ export interface HeldHost {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly partition: OwnedPartition;
-  readonly wayHome: Pick<WayHome, "next">;
   readonly retentionMs: number;
   readonly log: Pick<Log, "writesWhole">;
   mayStart(): boolean;
@@ -165,13 +164,13 @@ export class HeldTasks {
     // Lost with the log they were in: the sweep looks again.
     if (chunk.size === 0) return "no";
     const comesBack = [...chunk.values()].some(
-      (task) => this.#host.wayHome.next(task.event.endpointId) === this.#host.partition.partition,
+      (task) => this.#homeOf(task) === this.#host.partition.partition,
     );
     if (comesBack) this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
     const records = [...chunk.values()].map((task): NewRecord => ({
       topic: "tasks",
       key: task.event.endpointId,
-      partition: this.#host.wayHome.next(task.event.endpointId),
+      partition: this.#homeOf(task),
       value: encodeTask(task),
     }));
     const published = await this.#letGo(destinationId, chunk, records);
@@ -180,6 +179,11 @@ export class HeldTasks {
     // They may all have come back before the append was known to be through.
     else if (!this.#inTransit.has(destinationId)) return "now";
     return published ? "no" : "later";
+  }
+
+  /** Another one when partitions were added since it was held: its owner will take it in. */
+  #homeOf({ event }: DeliveryTask): number {
+    return partitionOf(event.endpointId, this.#host.partition.partitions);
   }
 
   async #end(

@@ -34,8 +34,7 @@ export interface FanOutHost {
   /** What the last owners left. */
   readonly ledger: RunLedger;
   readonly admit: TakeTask;
-  readonly sendTaskHome: TakeTask;
-  /** Appends the task where it waits so long, for its home. */
+  /** Appends the task where it waits so long, for this partition. */
   readonly forward: (task: DeliveryTask, complete: () => void, waitMs: number) => void;
 }
 
@@ -80,10 +79,10 @@ export class FanOutIntake {
   }
 
   /** Sends the tries that an earlier owner chose to their home. False where none did: then the record itself goes there. */
-  sendHome(fanOut: FanOut): boolean {
+  sendHome(fanOut: FanOut, sendTask: TakeTask): boolean {
     const earlierFanout = this.#earlierFanout(fanOut.event);
     if (earlierFanout === null) return false;
-    this.#carryOut(this.#plan(fanOut, [], earlierFanout), this.#host.sendTaskHome);
+    this.#carryOut(this.#plan(fanOut, [], earlierFanout), sendTask);
     return true;
   }
 

@@ -15,6 +15,7 @@ import type { TaskStanding } from "../recovery/run-ledger.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 import { contentOf } from "./source-content.ts";
 import type { SourceContent } from "./source-content.ts";
+import type { WayHome } from "./way-home.ts";
 
 /** What becomes of a record that an owner has taken in: one of these is called. */
 export interface TakenRecord {
@@ -32,6 +33,8 @@ export class PartitionIntake {
   readonly #live: LiveTries;
   readonly #lanes: PartitionLanes;
   readonly #write: WriteRecords;
+  readonly #wayHome: WayHome;
+  readonly #here: number;
   readonly #fanOuts: FanOutIntake;
 
   constructor(input: {
@@ -39,18 +42,20 @@ export class PartitionIntake {
     readonly partition: OwnedPartition;
     readonly live: LiveTries;
     readonly lanes: PartitionLanes;
+    readonly wayHome: WayHome;
     readonly write: WriteRecords;
   }) {
     this.#shared = input.shared;
     this.#live = input.live;
     this.#lanes = input.lanes;
     this.#write = input.write;
+    this.#wayHome = input.wayHome;
+    this.#here = input.partition.partition;
     this.#fanOuts = new FanOutIntake({
       ...input,
       ledger: this.ledger,
       admit: (task, complete) => this.#admit(task, complete),
-      sendTaskHome: (task, complete) => this.#sendTaskHome(task, complete),
-      forward: (task, complete, waitMs) => this.#forward(task, complete, waitMs),
+      forward: (task, complete, waitMs) => this.#forward(task, this.#here, complete, waitMs),
     });
   }
 
@@ -85,7 +90,7 @@ export class PartitionIntake {
       this.#shared.ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
       return taken.complete();
     }
-    if (!this.#lanes.wayHome.isHome(record.key)) {
+    if (!this.#wayHome.isHome(record)) {
       this.#lanes.pending.track(this.#takeStray(record, content, taken));
       return;
     }
@@ -116,11 +121,11 @@ export class PartitionIntake {
     }
   }
 
-  #forward(task: DeliveryTask, complete: () => void, waitMs = 0): void {
+  #forward(task: DeliveryTask, partition: number, complete: () => void, waitMs = 0): void {
     const value = encodeTask(task);
     const topic = topicForDelay(waitMs, value.length);
     const key = task.event.endpointId;
-    const record: NewRecord = { topic, key, partition: this.#lanes.wayHome.next(key), value };
+    const record: NewRecord = { topic, key, partition, value };
     this.#lanes.pending.track(
       this.#write([record], undefined, "soon").then((written) =>
         written === null ? undefined : complete(),
@@ -172,17 +177,16 @@ export class PartitionIntake {
    * made of the record is known here alone, so only what they left goes there, or to another one that may know of it on the way.
    */
   #sendHome(record: LogRecord, content: SourceContent, complete: () => void): void {
-    if (content.kind === "try") return this.#sendTaskHome(content.task, complete);
-    if (this.#fanOuts.sendHome({ ...content, complete })) return;
+    const partition = this.#wayHome.next(record);
+    const sendTask = (task: DeliveryTask, done: () => void): void =>
+      this.#unlessDone(task, done, (left) => this.#forward(left, partition, done));
+    if (content.kind === "try") return sendTask(content.task, complete);
+    if (this.#fanOuts.sendHome({ ...content, complete }, sendTask)) return;
     const { topic, key, value } = record;
     this.#lanes.pending.track(
-      this.#write([{ topic, key, partition: this.#lanes.wayHome.next(key), value }]).then(
-        (written) => (written === null ? undefined : complete()),
+      this.#write([{ topic, key, partition, value }]).then((written) =>
+        written === null ? undefined : complete(),
       ),
     );
-  }
-
-  #sendTaskHome(task: DeliveryTask, complete: () => void): void {
-    this.#unlessDone(task, complete, (left) => this.#forward(left, complete));
   }
 }

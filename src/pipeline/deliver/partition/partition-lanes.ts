@@ -25,7 +25,6 @@ import type { DeferralReason, DeliveryOptions, Reply } from "../ports.ts";
 import { sendTry } from "../try/send-try.ts";
 import type { SendGate } from "../bounds/send-gate.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
-import { WayHome } from "./way-home.ts";
 
 /** The lanes of one partition, and everything that can become of a task. */
 export class PartitionLanes implements LaneHost {
@@ -38,7 +37,6 @@ export class PartitionLanes implements LaneHost {
   readonly held: HeldTasks;
   readonly pending: PendingWork;
   readonly limits: PartitionLimits;
-  readonly wayHome: WayHome;
   readonly #shared: SharedDelivery;
   readonly #partition: OwnedPartition;
   readonly #live: LiveTries;
@@ -65,7 +63,6 @@ export class PartitionLanes implements LaneHost {
     this.steadyNow = shared.steadyNow;
     this.assignedSteadyMs = shared.steadyNow();
     this.limits = new PartitionLimits(shared, partition, this.assignedSteadyMs);
-    this.wayHome = new WayHome(partition);
     this.#shared = shared;
     this.#partition = partition;
     this.#live = live;
@@ -75,7 +72,6 @@ export class PartitionLanes implements LaneHost {
       clock: shared.ports.clock,
       logger: shared.ports.logger,
       partition,
-      wayHome: this.wayHome,
       retentionMs: shared.options.retentionMs,
       mayStart: () => this.mayStart(),
       lookUp: (destinationId) => this.lookUp(destinationId),

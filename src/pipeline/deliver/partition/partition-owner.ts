@@ -15,6 +15,7 @@ import { releasedRecord } from "./partition-records.ts";
 import { PartitionPositions } from "./partition-positions.ts";
 import type { SourceTopic } from "./partition-positions.ts";
 import { makePartitionWriter } from "./partition-writer.ts";
+import { WayHome } from "./way-home.ts";
 import type { WriteRecords } from "./partition-writer.ts";
 import { readEnds, recoverLateEnds, recoverPartition } from "../recovery/recovery.ts";
 import type { RecoveredPartition } from "../recovery/recovery.ts";
@@ -43,6 +44,7 @@ export class PartitionOwner {
   readonly #write: WriteRecords;
   readonly #lanes: PartitionLanes;
   readonly #intake: PartitionIntake;
+  readonly #wayHome: WayHome;
   readonly #commits: CommitLoop;
   readonly #budget: IntakeBudget;
   readonly #opened: Promise<void>;
@@ -68,9 +70,15 @@ export class PartitionOwner {
     this.#write = makePartitionWriter(shared, partition, this.#positions);
     this.#budget = new IntakeBudget(shared.options.maxPendingBytes / 4, shared.budget);
     this.#lanes = new PartitionLanes(shared, partition, live, this.#write, this.#budget);
-    this.#positions.claim = this.#claim(null);
-    const lanes = this.#lanes;
-    this.#intake = new PartitionIntake({ shared, partition, live, lanes, write: this.#write });
+    this.#wayHome = new WayHome(partition);
+    this.#intake = new PartitionIntake({
+      shared,
+      partition,
+      live,
+      lanes: this.#lanes,
+      wayHome: this.#wayHome,
+      write: this.#write,
+    });
     this.#commits = new CommitLoop({
       partition,
       clock: shared.ports.clock,
@@ -92,6 +100,8 @@ export class PartitionOwner {
    */
   async recover(): Promise<void> {
     await this.#positions.markRedelivered(this.#partition);
+    this.#wayHome.begin(this.#positions.firstNew);
+    this.#positions.claim = this.#claim(null);
     const recovered = await recoverPartition({
       partition: this.#partition,
       positions: this.#positions.known,
@@ -249,7 +259,7 @@ export class PartitionOwner {
   }
 
   #claim(waitsUntilMs: Claim["waitsUntilMs"]): string {
-    const { counts } = this.#lanes.wayHome;
+    const { counts } = this.#wayHome;
     const { incompleteUntilMs } = this.#lanes.limits;
     return encodeClaim({
       ownerId: this.#assignmentId,

@@ -44,6 +44,12 @@ export class PartitionPositions {
       source.redeliveredBelow = await partition.endOffset(topic);
   }
 
+  /** From where on, once they are marked, records are no redeliveries. */
+  get firstNew(): Readonly<Record<SourceTopic, number>> {
+    const of = (topic: SourceTopic): number => this.#sources.get(topic)!.redeliveredBelow;
+    return { events: of("events"), tasks: of("tasks") };
+  }
+
   /** False for a record that this owner has already taken in. */
   begin(topic: SourceTopic, record: LogRecord): boolean {
     const source = this.#sources.get(topic)!;

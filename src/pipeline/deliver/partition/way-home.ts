@@ -1,42 +1,58 @@
-import type { OwnedPartition } from "../../../domain/log.ts";
+import type { LogRecord, OwnedPartition } from "../../../domain/log.ts";
 import { partitionOf } from "../../../domain/partition.ts";
 import { decodeClaim } from "../recovery/claim.ts";
-
-/** Growths that are remembered: what is still on its way by an earlier one has been for weeks. */
-const MOST_COUNTS = 8;
+import type { CountFrom } from "../recovery/claim.ts";
+import type { SourceTopic } from "./partition-positions.ts";
 
 /**
- * Where what is found in a partition has its home, or is to be sent on its way there.
+ * Where what is found in a partition has its home, or is sent on its way there.
  *
  * The log may grow again before it is committed that something was sent home, and the next owner finds it again. Sent to the home of
- * today, it would be made there, by an owner who knows nothing of it, while it has been made at the home of then. So it goes the same
- * way as before, by the counts of all owners of this partition in turn: whoever owns the home of then knows what has become of it,
- * and sends on what is left.
+ * today it would be made there, by an owner who knows nothing of it, while it has been made at the home of then. So it goes where it
+ * went before, by the count of the first owner for whom it was not at home: whoever owns that home knows what has become of it, and
+ * sends on what is left.
  */
 export class WayHome {
-  /** Of partitions: by those of earlier owners, which grew, and that of today. */
-  readonly counts: readonly number[];
   readonly #partition: OwnedPartition;
+  #counts: readonly CountFrom[] = [];
 
   constructor(partition: OwnedPartition) {
     this.#partition = partition;
-    const committed = partition.committed("attempts");
-    const earlier = committed === null ? [] : decodeClaim(committed.metadata).counts;
-    this.counts = [
-      ...earlier.filter((count) => count < partition.partitions),
-      partition.partitions,
-    ].slice(-MOST_COUNTS);
   }
 
-  isHome(endpointId: string): boolean {
-    return partitionOf(endpointId, this.#partition.partitions) === this.#partition.partition;
+  /** What owners have gone by, in turn, as far as anything of theirs may be found again; once `begin` was called. */
+  get counts(): readonly CountFrom[] {
+    return this.#counts;
   }
 
-  /** This partition where it is at home; else the first that an owner of this one would have sent it to. */
-  next(endpointId: string): number {
-    const { partition: here } = this.#partition;
-    if (this.isHome(endpointId)) return here;
-    const homes = this.counts.map((count) => partitionOf(endpointId, count));
-    return homes.find((home) => home !== here) ?? here;
+  /** @param firstNew offsets from which on no earlier owner has taken in any record */
+  begin(firstNew: Readonly<Record<SourceTopic, number>>): void {
+    const partition = this.#partition;
+    const { partitions } = partition;
+    const last = partition.committed("attempts");
+    const known = last === null ? [] : decodeClaim(last.metadata).counts;
+    const all =
+      known.at(-1)?.partitions === partitions ? known : [...known, { partitions, ...firstNew }];
+    const isOver = (next: CountFrom | undefined): boolean =>
+      next !== undefined &&
+      next.events <= (partition.committed("events")?.offset ?? 0) &&
+      next.tasks <= (partition.committed("tasks")?.offset ?? 0);
+    this.#counts = all.filter((_, index) => !isOver(all[index + 1]));
+  }
+
+  isHome({ key }: LogRecord): boolean {
+    const { partition, partitions } = this.#partition;
+    return partitionOf(key, partitions) === partition;
+  }
+
+  /** For a record that is not at home here. */
+  next({ topic, offset, key }: LogRecord): number {
+    const { partition: here, partitions } = this.#partition;
+    const first = this.#counts.findLastIndex((count) => count[topic as SourceTopic] <= offset);
+    for (const count of this.#counts.slice(Math.max(0, first))) {
+      const home = partitionOf(key, count.partitions);
+      if (home !== here) return home;
+    }
+    return partitionOf(key, partitions);
   }
 }

@@ -4,24 +4,31 @@
  * An owner that is still waiting so commits until when. It has sent nothing yet, so an owner that follows it meanwhile waits
  * for that same moment, and not for the whole time again.
  */
+/** How many partitions the log had for the owner that was the first to take in the records from these offsets on. */
+export interface CountFrom {
+  readonly partitions: number;
+  readonly events: number;
+  readonly tasks: number;
+}
+
 export interface Claim {
   readonly ownerId: string;
   /** Wall clock, ms; null: it may have sent. */
   readonly waitsUntilMs: number | null;
-  /** How many partitions the log had by its assignment, and before it by those of earlier owners; none: not said, by an older version. */
-  readonly counts: readonly number[];
+  /** By its assignment, the last one, and by those of earlier owners; none: not said, by an older version. */
+  readonly counts: readonly CountFrom[];
   /** Wall clock, ms: until then limits may come that were kept elsewhere; null: all have come. */
   readonly incompleteUntilMs: number | null;
 }
 
 /** An older version reads what stands before the first of these words, and a number right behind it. */
 const CLAIM =
-  /^(?<ownerId>.*?)(?: waits until (?:(?<waits>\d+)|-)(?: of (?<counts>\d+(?:,\d+)*))?(?: incomplete until (?<incomplete>\d+))?)?$/;
+  /^(?<ownerId>.*?)(?: waits until (?:(?<waits>\d+)|-)(?: of (?<counts>\d+(?::\d+:\d+)?(?:,\d+:\d+:\d+)*))?(?: incomplete until (?<incomplete>\d+))?)?$/;
 
 export function encodeClaim(claim: Claim): string {
   const { ownerId, waitsUntilMs, counts, incompleteUntilMs } = claim;
   const parts = [ownerId, "waits until", waitsUntilMs === null ? "-" : Math.ceil(waitsUntilMs)];
-  if (counts.length > 0) parts.push("of", counts.join(","));
+  if (counts.length > 0) parts.push("of", counts.map(encodeCount).join(","));
   if (incompleteUntilMs !== null) parts.push("incomplete until", Math.ceil(incompleteUntilMs));
   return parts.join(" ");
 }
@@ -31,9 +38,19 @@ export function decodeClaim(metadata: string): Claim {
   return {
     ownerId: ownerId ?? metadata,
     waitsUntilMs: numberOrNull(waits),
-    counts: counts === undefined ? [] : counts.split(",").map(Number),
+    counts: counts === undefined ? [] : counts.split(",").map(decodeCount),
     incompleteUntilMs: numberOrNull(incomplete),
   };
+}
+
+/** The number alone where the offsets are 0. */
+function encodeCount({ partitions, events, tasks }: CountFrom): string {
+  return events === 0 && tasks === 0 ? `${partitions}` : `${partitions}:${events}:${tasks}`;
+}
+
+function decodeCount(text: string): CountFrom {
+  const [partitions = 0, events = 0, tasks = 0] = text.split(":").map(Number);
+  return { partitions, events, tasks };
 }
 
 function numberOrNull(text: string | undefined): number | null {
