@@ -17,16 +17,14 @@ import type { SourceTopic } from "./partition-positions.ts";
 import { makePartitionWriter } from "./partition-writer.ts";
 import { WayHome } from "./way-home.ts";
 import type { WriteRecords } from "./partition-writer.ts";
-import { readEnds, recoverLateEnds, recoverPartition } from "../recovery/recovery.ts";
+import { LATE_ENDS_FOR_MS, watchLateEnds } from "../recovery/late-ends.ts";
+import { recoverLateEnds, recoverPartition } from "../recovery/recovery.ts";
 import type { RecoveredPartition } from "../recovery/recovery.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 
 const COMMIT_RETRY_MS = 500;
 /** A log that does not take the last word for so long has none: the next owner waits, which it does after a crash as well. */
 const LAST_WORD_MS = 3_000;
-/** An owner that lives on repeats its appends while brokers are away, also after the next one has begun. */
-const LATE_ENDS_FOR_MS = 120_000;
-const LATE_ENDS_EVERY_MS = 2_000;
 /** Records of one partition that are not complete; more wait in the log. */
 const MAX_OPEN_RECORDS = 50_000;
 /**
@@ -213,6 +211,7 @@ export class PartitionOwner {
     if (this.#caughtUp || !this.#positions.isCaughtUp) return;
     this.#caughtUp = true;
     this.#intake.onCaughtUp();
+    // A record that was sent here before may be sent once more by who follows its sender.
     void this.#pause(LATE_ENDS_FOR_MS).then(() => this.#intake.forgetFanOuts());
   }
 
@@ -232,25 +231,8 @@ export class PartitionOwner {
     this.#lanes.open();
     this.#open();
     this.#lanes.held.sweep();
-    if (waitMs > 0) void this.#watchLateEnds();
-  }
-
-  /** What the last owner has ended after all is not made again where it still waits: in a delay tier, or in a lane. */
-  async #watchLateEnds(): Promise<void> {
-    const { clock, logger } = this.#shared.ports;
-    const positions = this.#positions.known;
-    const untilMs = clock.monotonic() + LATE_ENDS_FOR_MS;
-    const input = { partition: this.#partition, positions, logger };
-    let next = positions.floors().get("attempts") ?? 0;
-    while (clock.monotonic() < untilMs) {
-      await this.#pause(LATE_ENDS_EVERY_MS);
-      if (this.#closed) return;
-      try {
-        next = await readEnds(input, next, this.#shared.recent);
-      } catch (error) {
-        logger.warn({ err: error }, "delivery.late_ends_not_read");
-      }
-    }
+    if (waitMs > 0)
+      void watchLateEnds(this.#shared, this.#partition, this.#positions.known, this.#ended.signal);
   }
 
   async #commitClaim(waitsUntilMs: Claim["waitsUntilMs"]): Promise<void> {

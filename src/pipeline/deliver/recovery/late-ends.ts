@@ -1,0 +1,30 @@
+import { pause } from "../../../domain/clock.ts";
+import type { OwnedPartition } from "../../../domain/log.ts";
+import type { LogPositions } from "../partition/log-positions.ts";
+import type { SharedDelivery } from "../shared-delivery.ts";
+import { readEnds } from "./recovery.ts";
+
+/** An owner that lives on repeats its appends while brokers are away, also after the next one has begun. */
+export const LATE_ENDS_FOR_MS = 120_000;
+const LATE_ENDS_EVERY_MS = 2_000;
+
+/** What the last owner has ended after all is not made again where it still waits: in a delay tier, or in a lane. */
+export async function watchLateEnds(
+  { ports, recent }: SharedDelivery,
+  partition: OwnedPartition,
+  positions: LogPositions,
+  ended: AbortSignal,
+): Promise<void> {
+  const { clock, logger } = ports;
+  const untilMs = clock.monotonic() + LATE_ENDS_FOR_MS;
+  let next = positions.floors().get("attempts") ?? 0;
+  while (clock.monotonic() < untilMs) {
+    await pause(clock, LATE_ENDS_EVERY_MS, ended);
+    if (ended.aborted) return;
+    try {
+      next = await readEnds({ partition, positions, logger }, next, recent);
+    } catch (error) {
+      logger.warn({ err: error }, "delivery.late_ends_not_read");
+    }
+  }
+}
