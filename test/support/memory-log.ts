@@ -276,7 +276,9 @@ export class MemoryLogStore implements SimStore {
     for (const member of group.members)
       for (const [partition, ownership] of member.owned) {
         if (!member.process.alive) continue;
-        if (live[partition % live.length] === member) continue;
+        // Every assignment is by one number of partitions.
+        const isCurrent = ownership.partitions === this.partitions;
+        if (isCurrent && live[partition % live.length] === member) continue;
         member.owned.delete(partition);
         revocations.push(this.#revoke(member, ownership));
       }
