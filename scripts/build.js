@@ -18,6 +18,11 @@ const compiler = join(root, "node_modules/typescript/bin/tsc");
 const dist = join(root, "dist");
 const stamp = join(dist, ".built");
 
+/** Of one that is not there, as in what npm packs: never. */
+function modifiedMs(name) {
+  return statSync(join(root, name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
 function newest(dir) {
   return readdirSync(dir, { recursive: true }).reduce(
     (latest, name) => Math.max(latest, statSync(join(dir, name)).mtimeMs),
@@ -25,8 +30,8 @@ function newest(dir) {
   );
 }
 
-const sources = () =>
-  Math.max(newest(join(root, "src")), statSync(join(root, "package.json")).mtimeMs);
+const SETTINGS = ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"];
+const sources = () => Math.max(newest(join(root, "src")), ...SETTINGS.map(modifiedMs));
 const isStale = !existsSync(stamp) || sources() > statSync(stamp).mtimeMs;
 if (!isStale && !process.argv.includes("--force")) {
   // Up to date.
@@ -34,7 +39,14 @@ if (!isStale && !process.argv.includes("--force")) {
   const startedAt = new Date();
   const next = join(root, `.cache/dist-${process.pid}`);
   const project = join(root, "tsconfig.build.json");
-  execFileSync(process.execPath, [compiler, "-p", project, "--outDir", next], { stdio: "inherit" });
+  try {
+    execFileSync(process.execPath, [compiler, "-p", project, "--outDir", next], {
+      stdio: "inherit",
+    });
+  } catch (error) {
+    rmSync(next, { recursive: true, force: true });
+    throw error;
+  }
   // As old as what it was built from: a source that changed meanwhile makes it stale again.
   writeFileSync(join(next, ".built"), "");
   utimesSync(join(next, ".built"), startedAt, startedAt);

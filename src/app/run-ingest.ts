@@ -14,6 +14,9 @@ import { openJwks } from "./outbound.ts";
 /** How long a stopping ingest lets requests in flight be answered. */
 const STOP_GRACE_MS = 5_000;
 
+/** Webhooks come by thousands a second, and each of them may be why a batch is lost. */
+const LOG_AGAIN_MS = 60_000;
+
 /** The ingest role: verifier pool, ingest stage and its HTTP server, as supervised parts. @returns its port */
 export async function runIngest(core: Core): Promise<{ readonly port: number }> {
   const { config, clock, logger, supervisor, registry } = core;
@@ -27,6 +30,9 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
     jwks: openJwks(core.sender, clock),
     metrics: makeVerifyMetrics(registry),
     clock,
+    onError: atMostEvery(LOG_AGAIN_MS, clock, (error) =>
+      logger.error({ err: error }, "verify.batch_lost"),
+    ),
   });
   await supervisor.add({ name: "verifier", start: async () => verifier });
 
@@ -73,4 +79,17 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
   };
   await supervisor.add(server, { tolerant: config.ingest.sharePort });
   return { port };
+}
+
+function atMostEvery<T>(
+  everyMs: number,
+  clock: Core["clock"],
+  tell: (subject: T) => void,
+): (subject: T) => void {
+  let toldAtMs = Number.NEGATIVE_INFINITY;
+  return (subject) => {
+    if (clock.monotonic() - toldAtMs < everyMs) return;
+    toldAtMs = clock.monotonic();
+    tell(subject);
+  };
 }

@@ -115,11 +115,9 @@ export interface EventStoreReader {
  */
 export class EventStoreError extends Error {
   readonly code: "query_limit" | "store_busy" | "store_unavailable" | "store_refused";
-  readonly retryable: boolean;
   constructor(code: EventStoreError["code"], message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = "EventStoreError";
     this.code = code;
-    this.retryable = code !== "store_refused";
   }
 }

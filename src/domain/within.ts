@@ -1,8 +1,8 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * What the work comes to; where that takes longer than `ms`, what `late` returns or throws. The work goes on then, and what
- * becomes of it is nobody's any more.
+ * What the work comes to; where that takes longer than `ms`, what `late` returns or throws. The work goes on then; its
+ * result, or its error, is ignored.
  */
 export async function within<T, L>(
   work: Promise<T>,

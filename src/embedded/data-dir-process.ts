@@ -43,7 +43,8 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return startedAt === identity.startedAt;
 }
 
-function pidExists(pid: number): boolean {
+/** Also one of another user. */
+export function pidExists(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

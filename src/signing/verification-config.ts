@@ -33,7 +33,7 @@ export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdi
   const { provider, method, methodIsExplicit, secret } = input;
   const given = input.config ?? {};
   if (!isRecord(given)) return wrong("verification_config", "must be an object");
-  if (JSON.stringify(given).length > MAX_CONFIG_BYTES) {
+  if (Buffer.byteLength(JSON.stringify(given)) > MAX_CONFIG_BYTES) {
     return wrong("verification_config", `must be at most ${MAX_CONFIG_BYTES / 1024} KiB of JSON`);
   }
   const config = effectiveConfig(provider, method, methodIsExplicit, given);

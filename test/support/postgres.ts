@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import { templateFile } from "../../src/app/template-file.ts";
 import type { Logger } from "../../src/domain/logger.ts";
 import { openDatabase, type Database } from "../../src/adapters/postgres/database.ts";
 import { migrate } from "../../src/adapters/postgres/migrate.ts";
@@ -16,7 +17,7 @@ export const silentLogger: Logger = {
 };
 
 /** Shared by all test runs of this user: an initialised, empty PGlite. */
-export const PGLITE_TEMPLATE = join(tmpdir(), "relay-test-pglite-0.5.14-2.tar.gz");
+export const PGLITE_TEMPLATE = join(tmpdir(), `relay-test-2-${basename(templateFile())}`);
 
 export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await mkdtemp(join(tmpdir(), `relay-${randomBytes(3).toString("hex")}-`));

@@ -188,7 +188,6 @@ class KafkaLog implements Log {
     const consumer: KafkaConsumer = new KafkaConsumer(
       {
         kafka: this.#consumerClient,
-        logger: this.#options.logger,
         groupId: this.#options.topicPrefix + options.group,
         topicName: (topic) => topicName(this.#options.topicPrefix, topic),
         sessionTimeoutMs: this.#options.sessionTimeoutMs ?? DEFAULT_SESSION_TIMEOUT_MS,

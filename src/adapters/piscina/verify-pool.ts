@@ -12,10 +12,7 @@ export interface VerifyPoolOptions {
   readonly workerUrl?: URL;
 }
 
-export interface RunningVerifyPool extends VerifyPool, AsyncDisposable {
-  /** Threads that are alive, and batches they have not begun. */
-  stats(): { readonly threads: number; readonly queuedBatches: number };
-}
+export type RunningVerifyPool = VerifyPool & AsyncDisposable;
 
 /**
  * Starts worker threads that verify batches; returns once each of them has loaded its code. A worker that dies fails
@@ -38,7 +35,6 @@ export async function startVerifyPool(options: VerifyPoolOptions): Promise<Runni
   return {
     threads,
     run: (batch, signal) => piscina.run(batch, { signal }),
-    stats: () => ({ threads: piscina.threads.length, queuedBatches: piscina.queueSize }),
     [Symbol.asyncDispose]: () => piscina.destroy(),
   };
 }

@@ -62,8 +62,6 @@ export interface HttpSender extends AsyncDisposable {
     url: string,
     limits: { readonly maxBytes: number; readonly timeoutMs: number },
   ): Promise<string>;
-  /** Receivers with an open pool. */
-  readonly poolCount: number;
 }
 
 export function makeHttpSender(options: HttpSenderOptions): HttpSender {
@@ -156,10 +154,6 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
       if (answer.status !== 200) throw new Error(`it answered ${answer.status}`);
       if (!answer.complete) throw new Error(`it is larger than ${maxBytes} bytes`);
       return answer.bytes.toString("utf8");
-    },
-
-    get poolCount() {
-      return pools.size;
     },
 
     [Symbol.asyncDispose]: () => pools[Symbol.asyncDispose](),

@@ -64,10 +64,6 @@ export class PoolCache implements AsyncDisposable {
     this.#sweeper.unref();
   }
 
-  get size(): number {
-    return this.#entries.size;
-  }
-
   /**
    * Runs `work` with the receiver's pool, which is not evicted meanwhile. Receivers are told apart by their URLs as they are written:
    * so their tries are counted by whoever makes no more than there are connections.

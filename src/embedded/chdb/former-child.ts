@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../../domain/errors.ts";
-import { startTime } from "../data-dir-process.ts";
+import { pidExists, startTime } from "../data-dir-process.ts";
 import type { Credentials } from "./credentials-file.ts";
 
 const POLL_MS = 25;
@@ -27,18 +27,11 @@ export async function waitForFormerChild(former: Child, timeoutMs: number): Prom
 
 /** A number may have been given to another program since, or to another relay's child: only the one that was started then counts. */
 async function isChdbChild({ pid, startedAt }: Child): Promise<boolean> {
-  try {
-    process.kill(pid, 0);
-  } catch {
-    return false;
-  }
+  if (!pidExists(pid)) return false;
   const now = startTime(pid);
   if (startedAt !== null && now !== null && now !== startedAt) return false;
   if (process.platform !== "linux") return true;
-  const [commandLine, status] = await Promise.all([
-    readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""),
-    readFile(`/proc/${pid}/stat`, "utf8").catch(() => ""),
-  ]);
-  const isZombie = /\) Z /.test(status);
-  return commandLine.includes("chdb-worker") && !isZombie;
+  // A zombie has none.
+  const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+  return commandLine.includes("chdb-worker");
 }

@@ -152,17 +152,7 @@ async function openFiles(
   if (isMade || (await exists(join(files, "ready")))) return openMade(PGlite, data);
   await moveAside(data, join(files, "unfinished"), logger);
   const template = templateFile === undefined ? null : await readOrNull(templateFile);
-  const database = await PGlite.create(
-    data,
-    template === null
-      ? { initDbStartParams: INITDB_FLAGS }
-      : { loadDataDir: new Blob([new Uint8Array(template)]) },
-  ).catch((cause: unknown) => {
-    throw new UsageError(
-      `the database in ${data} cannot be made (${reasonOf(cause)}): make room on its disk, or set RELAY_DATA_DIR to another directory`,
-      { cause },
-    );
-  });
+  const database = await makeDatabase(PGlite, data, template, logger);
   await writeFile(join(files, "ready"), "initialised\n");
   if (template === null && templateFile !== undefined) {
     try {
@@ -172,10 +162,34 @@ async function openFiles(
       await writeFile(draft, Buffer.from(await dump.arrayBuffer()));
       await rename(draft, templateFile);
     } catch (error) {
-      logger.warn({ templateFile, error: String(error) }, "pglite.template_not_written");
+      logger.warn({ templateFile, err: String(error) }, "pglite.template_not_written");
     }
   }
   return database;
+}
+
+/** From the template where there is one that is whole. @throws {UsageError} when there is no room */
+async function makeDatabase(
+  PGlite: Engine,
+  data: string,
+  template: Buffer | null,
+  logger: Logger,
+): Promise<InstanceType<Engine>> {
+  if (template !== null)
+    try {
+      return await PGlite.create(data, { loadDataDir: new Blob([new Uint8Array(template)]) });
+    } catch (error) {
+      logger.warn({ err: reasonOf(error) }, "pglite.template_not_used");
+      await rm(data, { recursive: true, force: true });
+    }
+  try {
+    return await PGlite.create(data, { initDbStartParams: INITDB_FLAGS });
+  } catch (cause) {
+    throw new UsageError(
+      `the database in ${data} cannot be made (${reasonOf(cause)}): make room on its disk, or set RELAY_DATA_DIR to another directory`,
+      { cause },
+    );
+  }
 }
 
 /** The engine makes an empty database where there is none, and tells a damaged one by a stack: neither helps an operator. */

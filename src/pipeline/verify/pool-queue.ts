@@ -33,6 +33,8 @@ export interface PoolQueueOptions {
   readonly limits: PoolQueueLimits;
   /** Batches that are on their way per thread; with two, one is verified while the next one is handed over. */
   readonly batchesPerThread: number;
+  /** A batch was lost, and not because its time was over. */
+  readonly onError: ((error: unknown) => void) | undefined;
 }
 
 interface Waiting {
@@ -180,7 +182,7 @@ export class PoolQueue implements AsyncDisposable {
   }
 
   async #run(batch: readonly Waiting[]): Promise<void> {
-    const { pool, metrics, limits, clock } = this.#options;
+    const { pool, metrics, limits, clock, onError } = this.#options;
     metrics.batchSent(batch.length);
     const controller = new AbortController();
     const cancel = clock.schedule(limits.runMs, () => controller.abort());
@@ -190,7 +192,8 @@ export class PoolQueue implements AsyncDisposable {
       const results = await pool.run(packed, controller.signal);
       this.#slabs.giveBack(packed.bodies);
       for (const [index, item] of batch.entries()) item.settle(results[index] ?? "unavailable");
-    } catch {
+    } catch (error) {
+      if (!controller.signal.aborted) onError?.(error);
       for (const item of batch) this.#settleLost(item, "worker_lost");
     } finally {
       cancel();

@@ -21,6 +21,8 @@ export interface VerifierOptions {
   readonly metrics: VerifyMetrics;
   readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly limits?: Partial<PoolQueueLimits & { readonly inlineMaxBytes: number }>;
+  /** What became of a batch that the pool lost. */
+  readonly onError?: (error: unknown) => void;
 }
 
 export interface Verifier extends AsyncDisposable {
@@ -55,7 +57,8 @@ export function makeVerifier(options: VerifierOptions): Verifier {
   const { pool, metrics, clock } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const inlineMaxBytes = options.limits?.inlineMaxBytes ?? INLINE_MAX_BYTES;
-  const queues = pool === null ? null : makeQueues(pool, { metrics, clock, limits });
+  const queues =
+    pool === null ? null : makeQueues(pool, { metrics, clock, limits, onError: options.onError });
   const ports = makeVerifyPorts(options.jwks);
 
   const verifyInline = (request: VerificationRequest): VerificationResult => {

@@ -595,7 +595,7 @@ describe("the event store", () => {
     (name) => {
       const [type = "", code = ""] = name.split(" ");
       const error = toStoreError(new ClickHouseError({ message: "Told.", code, type }));
-      expect(error).toMatchObject({ code: "store_unavailable", retryable: true });
+      expect(error).toMatchObject({ code: "store_unavailable" });
       expect(error.message).toBe(`ClickHouse cannot be used (${type}): Told.`);
     },
   );

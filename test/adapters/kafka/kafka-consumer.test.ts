@@ -2,7 +2,6 @@ import type { Cluster, Consumer, Kafka } from "kafkajs";
 import { expect, test } from "vitest";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
-import { quietLogger } from "../../support/stores/kafka-harness.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const DEADLINE_MS = 5_000;
@@ -49,7 +48,6 @@ function consumerOfFakes({
   const consumer = new KafkaConsumer(
     {
       kafka,
-      logger: quietLogger,
       groupId: "g",
       topicName: (topic) => topic,
       sessionTimeoutMs: 10_000,

@@ -93,9 +93,6 @@ describe("a pool whose worker fails", () => {
           expect(await verifier.verify(makeSignedRequest(10))).toMatchObject({ valid: true }),
         { timeout: 30_000 },
       );
-      await vi.waitFor(() => expect(pool.stats()).toEqual({ threads: 1, queuedBatches: 0 }), {
-        timeout: 5000,
-      });
     }, 60_000);
   }
 });

@@ -305,6 +305,19 @@ describe("embedded PostgreSQL across restarts", () => {
     ]);
   });
 
+  it("regression: is made without a template that cannot be used: every first start failed, and asked for room on its disk", async () => {
+    await using directory = await temporaryDirectory();
+    const templateFile = join(directory.path, "template.tgz");
+    await writeFile(templateFile, "of another version");
+    await using embedded = await startEmbeddedPostgres({
+      dataDir: directory.path,
+      logger: silentLogger,
+      templateFile,
+    });
+    await using database = open(embedded.connection);
+    expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  }, 60_000);
+
   it("starts over what was killed while it was being made", async () => {
     await using directory = await temporaryDirectory();
     await mkdir(join(directory.path, "postgres", "data", "base"), { recursive: true });

@@ -112,7 +112,7 @@ export class GroupSession {
     cluster.findGroupCoordinator = async (group) => this.#facade(await find(group), findAnew);
   }
 
-  /** Ends the session at once: it was left, or the consumer crashed. */
+  /** Ends the session at once: it was left, or the coordinator no longer knows this member. */
   end(): void {
     this.#renewedMs = Number.NEGATIVE_INFINITY;
   }

@@ -5,7 +5,6 @@ import {
   type LogConsumer,
   type Topic,
 } from "../../../domain/log.ts";
-import type { Logger } from "../../../domain/logger.ts";
 import { TIMERS } from "../../../domain/clock.ts";
 import { within } from "../../../domain/within.ts";
 import { makeCoPartitionAssigner } from "./co-partition-assigner.ts";
@@ -17,7 +16,6 @@ import { GroupSession } from "./group-session.ts";
 
 export interface KafkaConsumerSettings {
   readonly kafka: Kafka;
-  readonly logger: Logger;
   /** The group's name at the brokers. */
   readonly groupId: string;
   readonly topicName: (topic: Topic) => string;

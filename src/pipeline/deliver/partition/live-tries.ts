@@ -14,10 +14,6 @@ export class LiveTries {
   /** Of each try by its key. */
   readonly #slots = new Map<string, number>();
 
-  get size(): number {
-    return this.#slots.size;
-  }
-
   /**
    * True when the try is new. A second copy joins the first: `complete` is called when that ends.
    * A task that comes back before it is known here that it was put off durably (`admitAgain`) has to wait for that.
