@@ -132,6 +132,32 @@ describe("a log that grows beside owners that live on", () => {
   });
 });
 
+it("regression: a held task whose release was not durable is not made again after growth: it was released to another home, which knew of no end", async () => {
+  const world = new SimWorld({ partitions: 2 });
+  const endpointId = endpointAt({ 2: 0, 3: 1 });
+  world.configure("dst_1", { endpointId, status: "paused" });
+  const first = await world.start("first");
+  world.replay(world.makeEvent({ endpointId }), "dst_1", "run0");
+  await world.clock.until(() => world.held === 1, 60_000, 100);
+  const [held] = world.store.records("held", 0);
+  world.configure("dst_1", { status: "active" });
+  await world.clock.until(() => world.held === 0, 60_000, 100);
+  await world.clock.advance(1_000);
+  expect(world.requestsTo("dst_1")).toHaveLength(1);
+  await world.stop(first);
+  // The process had died amid that append, and the task had been written and made by then.
+  world.store.records("held", 0).splice(1);
+  const { committed } = world.store.group("delivery");
+  const entry = committed.get("held/0")!;
+  committed.set("held/0", { ...entry, offset: held!.offset });
+  world.store.grow(3);
+  for (const name of ["second", "third"]) await world.start(name);
+  await world.clock.advance(120_000);
+  expect(world.held).toBe(0);
+  expect(world.requestsTo("dst_1")).toHaveLength(1);
+  expect(world.errors).toEqual([]);
+});
+
 it("regression: a task that comes out of a delay tier twice is made once, though the log has grown between: the copy went to another owner, who knew of no end", async () => {
   const world = new SimWorld({ partitions: 4 });
   const endpointId = endpointAt({ 4: 0, 6: 2 });

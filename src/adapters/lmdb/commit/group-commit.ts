@@ -3,6 +3,7 @@ import type { NewRecord, Position, Topic } from "../../../domain/log.ts";
 import type { Clock } from "../../../domain/clock.ts";
 import { partitionOf } from "../../../domain/partition.ts";
 import { CommitRefused } from "./commit-thread.ts";
+import { MAX_SEGMENT_COMMIT_BYTES } from "../segments/segments.ts";
 import { RECORD_HEAD_BYTES } from "../layout.ts";
 import type { LmdbLogMetrics } from "../metrics.ts";
 import { packCommit } from "./pack-commit.ts";
@@ -37,7 +38,8 @@ interface PreparedRecord {
   readonly value: Uint8Array;
 }
 
-const MAX_COMMIT_BYTES = 4 * 1024 * 1024;
+/** With its rows and heads a commit is still one that segments take: what they do not goes to LMDB, whose file keeps its size. */
+const MOST_GATHERED_BYTES = MAX_SEGMENT_COMMIT_BYTES - 256 * 1024;
 const MAX_KEY_BYTES = 65_535;
 const EMPTY: PackedCommit = { blobs: [], rows: [] };
 
@@ -152,7 +154,7 @@ export class GroupCommit implements AsyncDisposable {
     let count = 0;
     for (const job of this.#queue) {
       if (job.kind === "append") bytes += job.taken.sizeBytes;
-      if (count > 0 && bytes > MAX_COMMIT_BYTES) break;
+      if (count > 0 && bytes > MOST_GATHERED_BYTES) break;
       count++;
     }
     const jobs = this.#queue.slice(0, count);

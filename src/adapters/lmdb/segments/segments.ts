@@ -18,7 +18,7 @@ import { COMMIT_HEAD_BYTES, encodeCommit } from "./stored-commit.ts";
 import type { StoredCommit } from "./stored-commit.ts";
 
 /** A larger commit is not taken: what it would leave of a segment unused is too much. */
-const MAX_COMMIT_BYTES = SEGMENT_BYTES / 2;
+export const MAX_SEGMENT_COMMIT_BYTES = SEGMENT_BYTES / 2;
 /** Segments that are kept for later use, or half as many as are in use; more are removed. */
 const LEAST_FREE = 4;
 /** What failed for want of room on the disk is tried again after so many commits. */
@@ -120,7 +120,7 @@ export class Segments implements AsyncDisposable {
   /** Durable when it returns. Null, and nothing written, when it is too large or there is no room. @throws {Error} of the file system */
   append(number: number, commit: StoredCommit): WrittenCommit | null {
     const encoded = encodeCommit(number, commit, this.#seed);
-    if (encoded.sizeBytes > MAX_COMMIT_BYTES) return null;
+    if (encoded.sizeBytes > MAX_SEGMENT_COMMIT_BYTES) return null;
     const segment = this.#withRoom(encoded.sizeBytes, number);
     if (segment === null) return null;
     try {

@@ -4,7 +4,6 @@ import type { DestinationConfig, Lookup, MaybeLater } from "../../../domain/dest
 import type { Logger } from "../../../domain/logger.ts";
 import type { Log, NewRecord, OwnedPartition, Position } from "../../../domain/log.ts";
 import { inOrder } from "../../log/in-order.ts";
-import { partitionOf } from "../../../domain/partition.ts";
 import { tryKey } from "../../../domain/run-keys.ts";
 import { encodeTask } from "../../log/task-codec.ts";
 import { DESTINATION_DELETED, HELD_PAST_RETENTION } from "../try/dead-reasons.ts";
@@ -163,27 +162,20 @@ export class HeldTasks {
     const chunk = await this.#read(this.index.next(destinationId, CHUNK_TASKS));
     // Lost with the log they were in: the sweep looks again.
     if (chunk.size === 0) return "no";
-    const comesBack = [...chunk.values()].some(
-      (task) => this.#homeOf(task) === this.#host.partition.partition,
-    );
-    if (comesBack) this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
+    this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
+    // To this partition, though its home may be another by now: only here is it known what has become of a copy that was released
+    // before, and whose release was not durable.
     const records = [...chunk.values()].map((task): NewRecord => ({
       topic: "tasks",
       key: task.event.endpointId,
-      partition: this.#homeOf(task),
+      partition: this.#host.partition.partition,
       value: encodeTask(task),
     }));
     const published = await this.#letGo(destinationId, chunk, records);
-    if (!comesBack) return "later";
     if (!published) this.#inTransit.delete(destinationId);
     // They may all have come back before the append was known to be through.
     else if (!this.#inTransit.has(destinationId)) return "now";
     return published ? "no" : "later";
-  }
-
-  /** Another one when partitions were added since it was held: its owner will take it in. */
-  #homeOf({ event }: DeliveryTask): number {
-    return partitionOf(event.endpointId, this.#host.partition.partitions);
   }
 
   async #end(

@@ -90,6 +90,7 @@ export class PartitionIntake {
       this.#shared.ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
       return taken.complete();
     }
+    if (content.kind === "try") this.#lanes.held.onArrived(content.task);
     if (!this.#wayHome.isHome(record)) {
       this.#lanes.pending.track(this.#takeStray(record, content, taken));
       return;

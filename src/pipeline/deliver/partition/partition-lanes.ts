@@ -110,7 +110,6 @@ export class PartitionLanes implements LaneHost {
 
   /** Finds the way of a task that is live: into a lane, to a delay tier, to `held`, or to its end. */
   route(task: DeliveryTask): void {
-    this.held.onArrived(task);
     const found = this.lookUp(task.destinationId);
     if (found instanceof Promise)
       this.pending.track(found.then((lookup) => this.#routeWith(task, lookup)));
