@@ -16,6 +16,7 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const CHECK_EVERY_MS = 2_000;
 /** Of a client that takes nothing of its answer. Longer than any operation is worked on. */
 const STALLED_MS = 60_000;
+const IPV6_HOST = /^\[[^\]]*\](?::\d*)?$/;
 /** What answers may hold while clients do not take them; one event of 10 MB may be 60 MB of JSON. */
 const MOST_UNSENT_BYTES = 256 * 1024 * 1024;
 
@@ -56,7 +57,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     });
     request.url = keepDotSegments(request.url ?? "/");
     const { host } = request.headers;
-    if (host?.startsWith("[") === true) request.headers.host = canonicalHost(host);
+    if (host !== undefined && IPV6_HOST.test(host)) request.headers.host = canonicalHost(host);
     void Promise.resolve(listener(request, response)).then(() =>
       unsent.note(response, request.headers.authorization ?? ""),
     );
@@ -91,8 +92,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
 /** The adapter refuses an IPv6 address in another spelling than that of RFC 5952; a client may send any. */
 function canonicalHost(host: string): string {
-  const url = URL.canParse(`http://${host}/`) ? new URL(`http://${host}/`) : null;
-  return url?.pathname === "/" ? url.host : host;
+  const url = `http://${host}/`;
+  return URL.canParse(url) ? new URL(url).host : host;
 }
 
 async function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {

@@ -65,10 +65,10 @@ export function firstCurlLines(
   const signature = createHmac("sha256", SECRET).update(BODY).digest("hex");
   const project =
     projectId === null
-      ? `curl -s ${apiUrl}/projects ${json} -d '{"name":"First steps"}' >/dev/null; PROJECT=$(curl -s '${apiUrl}/projects?limit=1' ${auth} | ${valueOf("id")}); `
+      ? `curl -s '${apiUrl}/projects' ${json} -d '{"name":"First steps"}' >/dev/null; PROJECT=$(curl -s '${apiUrl}/projects?limit=1' ${auth} | ${valueOf("id")}); `
       : `PROJECT=${projectId}; `;
   return [
-    `${project}URL=$(curl -s ${apiUrl}/projects/$PROJECT/endpoints ${json} -d '{"name":"my first endpoint","provider":"github","secret":"${SECRET}"}' | ${valueOf("url")}); echo "$URL"`,
+    `${project}URL=$(curl -s "${apiUrl}/projects/$PROJECT/endpoints" ${json} -d '{"name":"my first endpoint","provider":"github","secret":"${SECRET}"}' | ${valueOf("url")}); echo "$URL"`,
     `curl -s "$URL" -H 'Content-Type: application/json' -H 'X-Hub-Signature-256: sha256=${signature}' -d '${BODY}'; echo`,
     `sleep 1; curl -s '${apiUrl}/events?limit=1' ${auth}; echo`,
   ];

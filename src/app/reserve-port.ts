@@ -1,6 +1,9 @@
+import { lookup } from "node:dns/promises";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { UsageError } from "../domain/errors.ts";
 
+/** Of this machine, where nobody listens (tcpmux): a connection from the port in question is refused at once. */
+const NOBODY_PORT = 1;
 const CONNECT_MS = 1_000;
 
 /**
@@ -11,52 +14,56 @@ const CONNECT_MS = 1_000;
  * @throws {UsageError} naming the variable that is to be changed when it cannot be had
  */
 export async function reservePort(host: string, port = 0, variable = "the port"): Promise<number> {
-  const free = await findFreePort(host, port, variable);
-  if (port === 0) return free;
-  if (await isListenedOn(host, port))
-    throw explainListenError({ code: "EADDRINUSE" }, { host, port, variable });
+  try {
+    const free = await findFreePort(host);
+    if (port === 0) return free;
+    await bind(host, port);
+    return port;
+  } catch (error) {
+    throw explainListenError(error as NodeJS.ErrnoException, { host, port, variable });
+  }
+}
+
+/** On that host. @throws where it is not this machine's */
+async function findFreePort(host: string): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, host, resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
   return port;
 }
 
-async function isListenedOn(host: string, port: number): Promise<boolean> {
-  const isAny = host === "0.0.0.0" || host === "::";
-  for (const address of isAny ? ["127.0.0.1", "::1"] : [host])
-    if (await answers(address, port)) return true;
-  return false;
-}
-
-/** Somebody who takes no connections because it has too many is there as well. */
-function answers(host: string, port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ host, port, timeout: CONNECT_MS });
-    const end = (isThere: boolean): void => {
-      socket.destroy();
-      resolve(isThere);
-    };
-    // From a port that happens to be the same one, it has reached itself.
-    socket.once("connect", () => end(socket.localPort !== port));
-    socket.once("timeout", () => end(true));
-    socket.once("error", () => end(false));
-  });
-}
-
-/** On that host, of which it is told whether it is this machine's. */
-async function findFreePort(host: string, port: number, variable: string): Promise<number> {
-  const server = createServer();
+/** Binds a socket as a client's, which takes no connections. @throws as listening there would */
+async function bind(host: string, port: number): Promise<void> {
+  const { address, family } = await lookup(host);
+  const loopback = family === 6 ? "::1" : "127.0.0.1";
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) =>
-      reject(explainListenError(error, { host, port, variable })),
+    const socket = connect({
+      host: loopback,
+      port: NOBODY_PORT,
+      localAddress: address,
+      localPort: port,
+      timeout: CONNECT_MS,
+    });
+    const isBound = (): void => {
+      socket.destroy();
+      resolve();
+    };
+    socket.once("connect", isBound);
+    socket.once("timeout", isBound);
+    // Bound, it is refused, or finds no way from that address.
+    socket.once("error", (error: NodeJS.ErrnoException) =>
+      error.syscall === "bind" ? reject(error) : isBound(),
     );
-    server.listen(0, host, resolve);
   });
-  const reserved = (server.address() as AddressInfo).port;
-  await new Promise((resolve) => server.close(resolve));
-  return reserved;
 }
 
 /** @param listener.variable of the port; that of the host is named alike */
 export function explainListenError(
-  error: Partial<NodeJS.ErrnoException>,
+  error: NodeJS.ErrnoException,
   { host, port, variable }: { host: string; port: number; variable: string },
 ): UsageError {
   const cause = { cause: error };

@@ -30,7 +30,7 @@ const MAX_RSA_EXPONENT = 2n ** 33n;
  * Of a public key in DER, far more than the largest that is taken (1.1 KB). Node tells an exponent as a BigInt, for which it needs
  * the square of its length: one of 140 KB has held the process for eighty seconds.
  */
-const MAX_KEY_BYTES = 4_096;
+const MAX_KEY_BYTES = 2_048;
 
 /** One public key or certificate in PEM. */
 export function importPem(pem: string): ImportedKeys {

@@ -87,6 +87,18 @@ it.each(["[::1]", "[0:0:0:0:0:0:0:1]:8080", "[::ffff:127.0.0.1]:8080", "[2001:db
   },
 );
 
+it.each(["[::1]?x=1", "[::1]@example.com", "[x]"])(
+  "a Host of %s is malformed, whatever stands in brackets",
+  async (host) => {
+    await using server = await startApiServer({ app: hello, ...local });
+    const socket = connect(server.port, "127.0.0.1");
+    socket.write(`GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    socket.destroy();
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 400/);
+  },
+);
+
 const malformed: [name: string, request: string, status: string][] = [
   ["no HTTP", "hello\r\n\r\n", "400"],
   ["no Host", "GET / HTTP/1.1\r\nConnection: close\r\n\r\n", "400"],

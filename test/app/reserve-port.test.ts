@@ -19,6 +19,15 @@ it.each(["127.0.0.1", "0.0.0.0", "localhost"])(
   },
 );
 
+it("a port that somebody listens on at one address is in use for all of them, and one for the system alone cannot be had", async () => {
+  const server = createServer().listen(0, "127.0.0.2");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  await expect(reservePort("0.0.0.0", port, "RELAY_API_PORT")).rejects.toThrow("is in use");
+  expect(await reservePort("127.0.0.1", port, "RELAY_API_PORT")).toBe(port);
+  server.close();
+});
+
 it("names the variable of a host that is not this machine's", async () => {
   await expect(reservePort("203.0.113.1", 4_711, "RELAY_API_PORT")).rejects.toThrow(
     /host 203\.0\.113\.1 cannot be listened on.*set RELAY_API_HOST/,

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import { ATTEMPT_STATUSES } from "../../domain/enums.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
@@ -96,6 +97,7 @@ export function makeDelayMetrics(registry: Registry) {
     labelNames: ["topic"],
     registers,
   });
+  for (const { topic } of DELAY_TIERS) forwarded.inc({ topic }, 0);
   const lateness = new Histogram({
     name: "relay_delay_lateness_seconds",
     help: "How late the head of a tier went on",

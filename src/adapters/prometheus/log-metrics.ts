@@ -1,4 +1,5 @@
 import { Counter, Histogram, type Registry } from "prom-client";
+import { LOG_ERROR_CODES } from "../../domain/log.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 /** Counts of the embedded log; fits `LmdbLogMetrics`. */
@@ -26,6 +27,8 @@ export function makeLogMetrics(registry: Registry) {
     labelNames: ["code"],
     registers,
   });
+  // A series that begins at 1 is no increase to Prometheus.
+  for (const code of LOG_ERROR_CODES) refused.inc({ code }, 0);
   const trimmed = new Counter({
     name: "relay_log_trimmed_regions_total",
     help: "Regions of the embedded log that were removed",

@@ -4,9 +4,7 @@ import {
   escapeKey,
   isWithin,
   MAX_FIELD_LENGTH,
-  MAX_FIELD_WRITTEN,
   MAX_VALUE_LENGTH,
-  MAX_VALUE_WRITTEN,
   SEPARATOR_BYTE,
 } from "../../domain/searchable-leaf.ts";
 import type { TokenList } from "../../domain/token-list.ts";
@@ -82,10 +80,29 @@ function writtenPairs(text: string): string[] {
     const end = next < 0 ? text.length : next;
     if (end > from) {
       leaves += 1;
-      if (end - from <= MAX_FIELD_WRITTEN + MAX_VALUE_WRITTEN + 1)
-        pairs.push(text.slice(from, end));
+      const pair = text.slice(from, end);
+      const equals = pair.indexOf("=");
+      const name = equals < 0 ? pair : pair.slice(0, equals);
+      const value = equals < 0 ? "" : pair.slice(equals + 1);
+      if (mayBeWithin(name, MAX_FIELD_LENGTH) && mayBeWithin(value, MAX_VALUE_LENGTH))
+        pairs.push(pair);
     }
     from = end + 1;
   }
   return pairs;
+}
+
+/** Each UTF-16 unit is half a code point or more, but for the twelve that write one as %XX. */
+function mayBeWithin(written: string, maxCharacters: number): boolean {
+  if (written.length <= maxCharacters) return true;
+  if (written.length > 12 * maxCharacters) return false;
+  let quarters = 0;
+  for (let at = 0; at < written.length; at += 1) {
+    const code = written.charCodeAt(at);
+    if (code === 0x25) {
+      quarters += 1;
+      at += 2;
+    } else quarters += code >= 0xd800 && code <= 0xdfff ? 2 : 4;
+  }
+  return quarters <= 4 * maxCharacters;
 }

@@ -1,5 +1,4 @@
 import {
-  escapeKey,
   isWithin,
   MAX_FIELD_WRITTEN,
   MAX_VALUE_LENGTH,
@@ -8,6 +7,7 @@ import {
 } from "../../domain/searchable-leaf.ts";
 import type { TokenList } from "../../domain/token-list.ts";
 import { JsonScanner } from "./json-scanner.ts";
+import { countCodePoints, unescapeInto } from "./json-unescape.ts";
 import type { LeafPath } from "./leaf-path.ts";
 
 /** `TextDecoder` of UTF-8. */
@@ -21,7 +21,6 @@ const OPENING_ARRAY = 0x5b;
 const CLOSING_ARRAY = 0x5d;
 const COMMA = 0x2c;
 const COLON = 0x3a;
-const DOT = 0x2e;
 
 /** What is needed to walk one text after the other. */
 export interface LeafTools {
@@ -56,7 +55,7 @@ export function addJsonLeaves(
       if (json.next === closingOf(isObject)) json.at += 1;
       else {
         path.push(isObject);
-        if (!enter(json, path, decoder)) return false;
+        if (!enter(json, path)) return false;
         continue;
       }
     } else {
@@ -74,7 +73,7 @@ export function addJsonLeaves(
       json.at += 1;
       if (mark === COMMA) {
         json.skipSpace();
-        if (!enter(json, path, decoder)) return false;
+        if (!enter(json, path)) return false;
         break;
       }
       path.pop();
@@ -83,17 +82,19 @@ export function addJsonLeaves(
 }
 
 /** Moves to the next value of the innermost container, past its key. False when that is not JSON. */
-function enter(json: JsonScanner, path: LeafPath, decoder: Utf8Decoder): boolean {
+function enter(json: JsonScanner, path: LeafPath): boolean {
   if (!path.isInObject) {
     path.toNextIndex();
     return true;
   }
   if (!json.string()) return false;
   const { from, end, characters } = json;
-  // Ten million dots, each of which is escaped in a path, have held the process for seven seconds.
-  if (end - from > MAX_FIELD_WRITTEN) path.toTooLong();
-  else if (json.hasEscapes || isDotted(json)) path.toKeyText(escapeKey(textOf(json, decoder)));
-  else path.toKey(json.bytes, from, end, characters);
+  // Byte by byte, and only where its path can be asked for: a million keys that are decoded hold the process for seconds.
+  if (path.isBeyond || end - from > MAX_FIELD_WRITTEN) path.toTooLong();
+  else if (json.hasEscapes) {
+    const sizeBytes = unescapeInto(KEY, json.bytes, from, end);
+    path.toKey(KEY, 0, sizeBytes, countCodePoints(KEY, sizeBytes));
+  } else path.toKey(json.bytes, from, end, characters);
   json.skipSpace();
   if (json.next !== COLON) return false;
   json.at += 1;
@@ -101,11 +102,8 @@ function enter(json: JsonScanner, path: LeafPath, decoder: Utf8Decoder): boolean
   return true;
 }
 
-/** Without escapes there is nothing else in a key that a path has otherwise. */
-function isDotted({ bytes, from, end }: JsonScanner): boolean {
-  for (let at = from; at < end; at += 1) if (bytes[at] === DOT) return true;
-  return false;
-}
+/** Of one key as UTF-8: an escape is never shorter than what it stands for. */
+const KEY = Buffer.allocUnsafe(MAX_FIELD_WRITTEN);
 
 function addLeaf(json: JsonScanner, path: LeafPath, tokens: TokenList, decoder: Utf8Decoder): void {
   if (json.end - json.from > MAX_VALUE_WRITTEN) return;

@@ -1,6 +1,7 @@
-import { countCharacters, isWithin, MAX_FIELD_LENGTH } from "../../domain/searchable-leaf.ts";
+import { MAX_FIELD_LENGTH } from "../../domain/searchable-leaf.ts";
 
 const DOT = 0x2e;
+const BACKSLASH = 0x5c;
 const MAX_UTF8_BYTES = 4;
 
 /** A container that is being read, whose path can be asked for. */
@@ -26,6 +27,11 @@ export class LeafPath {
   /** Inside the innermost frame: 1 for an object. */
   #beyond = new Uint8Array(0);
   #beyondCount = 0;
+
+  /** Whether no key of the innermost container can be asked for, whatever it is. */
+  get isBeyond(): boolean {
+    return this.#beyondCount > 0;
+  }
 
   get isAtRoot(): boolean {
     return this.#frames.length === 0;
@@ -71,16 +77,17 @@ export class LeafPath {
     else this.#beyondCount -= 1;
   }
 
-  /** To the key of the innermost container, as it stands in a path. */
+  /** To the key of the innermost container: so many code points, without escapes of JSON and with those of a path to come. */
   toKey(key: Uint8Array, from: number, end: number, characters: number): void {
-    if (!this.#begin(characters)) return;
-    for (let index = from; index < end; index += 1) this.bytes[this.sizeBytes++] = key[index]!;
-  }
-
-  /** As `toKey`. */
-  toKeyText(key: string): void {
-    const characters = isWithin(key, MAX_FIELD_LENGTH) ? countCharacters(key) : Infinity;
-    if (this.#begin(characters)) this.sizeBytes += this.bytes.write(key, this.sizeBytes, "utf8");
+    let escaped = characters;
+    if (escaped <= MAX_FIELD_LENGTH)
+      for (let index = from; index < end; index += 1) if (isEscaped(key[index]!)) escaped += 1;
+    if (!this.#begin(escaped)) return;
+    for (let index = from; index < end; index += 1) {
+      const byte = key[index]!;
+      if (isEscaped(byte)) this.bytes[this.sizeBytes++] = BACKSLASH;
+      this.bytes[this.sizeBytes++] = byte === 0 ? 0x30 : byte;
+    }
   }
 
   /** To a key that is too long to be asked for. */
@@ -113,4 +120,8 @@ export class LeafPath {
     if (!isFirst) this.bytes[this.sizeBytes++] = DOT;
     return true;
   }
+}
+
+function isEscaped(byte: number): boolean {
+  return byte === DOT || byte === BACKSLASH || byte === 0;
 }

@@ -90,7 +90,8 @@ export function makeJwksCache({
     },
     refresh(url, seen) {
       const entry = entries.use(url);
-      if (entry.jwks !== seen) return Promise.resolve(answerOf(entry));
+      // Forgotten since, it has none.
+      if (entry.jwks !== null && entry.jwks !== seen) return Promise.resolve(answerOf(entry));
       const fetching = running.get(entry);
       if (fetching !== undefined) return fetching;
       // Not since the last fetch of all: keys that were rotated right behind it would be unknown for as long.

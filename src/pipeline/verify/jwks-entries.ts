@@ -22,8 +22,8 @@ interface Sized {
 }
 
 /**
- * Bounded. URLs without keys go first, as many as one customer asks for; then, where it is the bytes, the largest sets, and else
- * those unused for longest. While its URL is away, what is kept here is all that a webhook can be verified by.
+ * Bounded. Where it is the number, URLs without keys go first, as many as one customer asks for, and then those unused for longest;
+ * where it is the bytes, the largest sets. While its URL is away, what is kept here is all that a webhook can be verified by.
  */
 export class JwksEntries {
   readonly #limits: JwksEntriesLimits;
@@ -58,13 +58,20 @@ export class JwksEntries {
 
   #keepWithin(newest: string): void {
     const { maxUrls, maxBytes } = this.#limits;
-    if (this.#entries.size <= maxUrls && this.#bytes <= maxBytes) return;
-    const rank = this.#bytes > maxBytes ? bySize : byKeys;
-    const others = [...this.#entries].filter(([url]) => url !== newest).sort(rank);
-    for (const [url, { sizeBytes }] of others) {
-      const isEnough =
-        this.#entries.size <= maxUrls * KEPT_SHARE && this.#bytes <= maxBytes * KEPT_SHARE;
-      if (isEnough) return;
+    if (this.#bytes > maxBytes)
+      this.#removeUntil(() => this.#bytes <= maxBytes * KEPT_SHARE, bySize, newest);
+    if (this.#entries.size > maxUrls)
+      this.#removeUntil(() => this.#entries.size <= maxUrls * KEPT_SHARE, byKeys, newest);
+  }
+
+  #removeUntil(
+    isEnough: () => boolean,
+    order: (one: Named, other: Named) => number,
+    newest: string,
+  ): void {
+    for (const [url, { sizeBytes }] of [...this.#entries].sort(order)) {
+      if (isEnough()) return;
+      if (url === newest) continue;
       this.#entries.delete(url);
       this.#bytes -= sizeBytes;
     }

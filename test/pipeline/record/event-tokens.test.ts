@@ -117,6 +117,21 @@ describe("leaves", () => {
     expect(process.cpuUsage(before).user / 1e6).toBeLessThan(3);
   });
 
+  test.each([
+    ["forms of 5,200 blanks", `${"+".repeat(5_200)}&`, "application/x-www-form-urlencoded"],
+    ["dotted keys of nothing", '".":[],', null],
+    ["escaped keys of nothing", '"\\n":[],', null],
+    ["keys within keys", '"\\n":{', null],
+  ])(
+    "regression: of thirty megabytes of %s nobody makes texts: they held the process for four seconds and more",
+    (_what, part, type) => {
+      const body = part.repeat(30_000_000 / part.length);
+      const before = process.cpuUsage();
+      tokensOf(type === null ? `{${body}` : body, type ?? "application/json");
+      expect(process.cpuUsage(before).user / 1e6).toBeLessThan(3);
+    },
+  );
+
   test("a key and a value are found however long they are written", () => {
     const [key, value] = ["😀".repeat(256), "😀".repeat(512)];
     const escaped = (text: string): string => text.replaceAll("😀", "\\ud83d\\ude00");

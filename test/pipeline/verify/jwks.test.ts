@@ -186,6 +186,17 @@ describe("keys behind a jwks_url", () => {
     expect(server.fetches).toBe(fetches + 1);
   });
 
+  it("regression: are fetched anew for a key that is not known, once they were forgotten: its webhooks were refused", async () => {
+    const { server, cache } = makeKeyServer([first.jwk], { maxUrls: 2, maxBytes: 1_000_000 });
+    const seen = await cache.get(URL);
+    for (const index of [1, 2, 3]) await cache.get(`${URL}/${index}`);
+    const { fetches } = server;
+    expect(await cache.refresh(URL, (seen as { readonly jwks: object }).jwks)).toMatchObject({
+      ok: true,
+    });
+    expect(server.fetches).toBe(fetches + 1);
+  });
+
   it("regression: an RSA exponent of 140 KB is refused at once: it held the process for 80 s", async () => {
     const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const huge = { ...publicKey.export({ format: "jwk" }), e: "a".repeat(190_000) };

@@ -211,8 +211,9 @@ export class PartitionOwner {
     if (this.#caughtUp || !this.#positions.isCaughtUp) return;
     this.#caughtUp = true;
     this.#intake.onCaughtUp();
-    // A record that was sent here before may be sent once more by who follows its sender.
-    void this.#pause(LATE_ENDS_FOR_MS).then(() => this.#intake.forgetFanOuts());
+    // A record that was sent here before may be sent once more by who follows its sender, when that has waited.
+    const againForMs = LATE_ENDS_FOR_MS + this.#shared.options.takeoverWaitMs;
+    void this.#pause(againForMs).then(() => this.#intake.forgetFanOuts());
   }
 
   async #openAfter(recovered: RecoveredPartition): Promise<void> {
