@@ -53,7 +53,7 @@ function verifyTwilio(request: VerificationRequest, settings: TwilioSettings): V
   }
   const signature = decodeStrict(found.value, "base64");
   if (signature === null || signature.byteLength !== SHA1_BYTES) {
-    const message = `${settings.header} is not a whole SHA-1 digest in base64: is the sender Twilio?`;
+    const message = `${settings.header} is not a whole SHA-1 digest in base64: is the sender Twilio, and does it sign with the Auth Token?`;
     return refuse("malformed_signature_header", message);
   }
 
