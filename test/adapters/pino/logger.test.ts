@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { makeLogger } from "../../../src/adapters/pino/logger.ts";
-import { EventStoreError } from "../../../src/domain/event-store.ts";
+import { LogError } from "../../../src/domain/log.ts";
 
 function lineOf(fields: object): Record<string, unknown> {
   const destination = new PassThrough();
@@ -11,12 +11,12 @@ function lineOf(fields: object): Record<string, unknown> {
 
 test.each(["err", "error"])("an error given as `%s` says what failed, and why", (name) => {
   const cause = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
-  const error = new EventStoreError("store_unavailable", "ClickHouse does not answer", { cause });
+  const error = new LogError("log_unavailable", "Kafka does not answer", { cause });
   expect(lineOf({ [name]: error })[name]).toMatchObject({
-    type: "EventStoreError",
-    message: "ClickHouse does not answer: connect ECONNREFUSED",
+    type: "LogError",
+    message: "Kafka does not answer: connect ECONNREFUSED",
     stack: expect.stringContaining("caused by: Error: connect ECONNREFUSED") as string,
-    code: "store_unavailable",
+    code: "log_unavailable",
     retryable: true,
   });
 });
