@@ -17,7 +17,7 @@ const PAYLOAD_PREFIX = /^payload\.((?:payload\.)*headers\.)/;
 export const MAX_FIELD_LENGTH = 256;
 export const MAX_VALUE_LENGTH = 512;
 /** Bytes, or UTF-16 units, of one code point as JSON (two `\\uXXXX`) or a form (four `%XX`) writes it at most. */
-const LONGEST_WRITTEN = 12;
+export const LONGEST_WRITTEN = 12;
 /** Whatever is written longer than these is too long to be asked for: nobody has to decode it to know. */
 export const MAX_FIELD_WRITTEN = MAX_FIELD_LENGTH * LONGEST_WRITTEN;
 export const MAX_VALUE_WRITTEN = MAX_VALUE_LENGTH * LONGEST_WRITTEN;
