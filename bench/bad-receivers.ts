@@ -9,7 +9,7 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
-import { loadavg } from "node:os";
+import { constants, loadavg, setPriority } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -59,8 +59,11 @@ interface SteadyPair {
 
 const [, , role, ...args] = process.argv;
 if (role === "good") process.send?.(await startGood());
-else if (role === "bad") await serveHostileReceivers();
-else if (role === "crowd" || role === "apart" || role === "together") {
+else if (role === "bad") {
+  // What they do on machines of their own must not take the cores of those that are measured.
+  setPriority(constants.priority.PRIORITY_LOW);
+  await serveHostileReceivers();
+} else if (role === "crowd" || role === "apart" || role === "together") {
   keepCollectorAside();
   const receivers = JSON.parse(args[0]!) as Receivers;
   const withBad = args[1] === "bad";
@@ -109,9 +112,9 @@ async function runBench(rounds: number, cases: readonly string[]): Promise<void>
   bad.process.send("report");
   const [trespasses] = (await once(bad.process, "message")) as [Trespasses];
   const summary = {
-    throughputKept: spreadOf(kept),
-    apart: summarizeSteady(steady.apart),
-    together: summarizeSteady(steady.together),
+    ...(isAsked("crowd") && { throughputKept: spreadOf(kept) }),
+    ...(isAsked("apart") && { apart: summarizeSteady(steady.apart) }),
+    ...(isAsked("together") && { together: summarizeSteady(steady.together) }),
     ...trespasses,
   };
   console.log(summary);

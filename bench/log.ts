@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openLmdbLog } from "../src/adapters/lmdb/open-lmdb-log.ts";
 import type { NewRecord } from "../src/domain/log.ts";
-import { silentLogger, systemClock } from "../test/support/log-fakes.ts";
+import { systemClock } from "../test/support/log-fakes.ts";
+import { silentLogger } from "../test/support/silent-logger.ts";
 
 /**
  * Durable appends of 1 KB records to the embedded log: `node --import tsx bench/log.ts [seconds per row]`.

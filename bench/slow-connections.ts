@@ -5,12 +5,16 @@
 import { readFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { Agent, request } from "undici";
+import { startChild } from "../test/support/child-process.ts";
 import { makeRelayProcess } from "../test/support/relay-process.ts";
 import { openSlowConnections, slowSenders } from "../test/support/slow-connections.ts";
 import { percentile } from "./lib/stats.ts";
 
-const [limits = "256,65536", slow = "5000", rate = "200", seconds = "15"] = process.argv.slice(2);
+/** The argument that makes this file the process of the slow senders: their thousands of sockets must not hold up who measures. */
+const SENDERS = "senders";
+const TELL_MS = 200;
 
 interface Latencies {
   readonly p50Ms: number;
@@ -18,14 +22,82 @@ interface Latencies {
   readonly failed: number;
 }
 
+const [first, ...rest] = process.argv.slice(2);
+if (first === SENDERS) sendSlowly(rest);
+else await runBench(first, ...rest);
+
+/** Tells its parent how many connections it has opened so far, again and again. */
+function sendSlowly([port, path, count]: readonly string[]): void {
+  const senders = slowSenders(path!);
+  const slowOnes = openSlowConnections({ port: Number(port), count: Number(count), senders });
+  setInterval(() => process.send?.(slowOnes.opened()), TELL_MS);
+}
+
+async function runBench(
+  limits = "256,65536",
+  slow = "5000",
+  rate = "200",
+  seconds = "15",
+): Promise<void> {
+  for (const wanted of limits.split(",").map(Number))
+    await runAt(Math.min(wanted, mostOpenFiles()), slow, Number(rate), Number(seconds));
+}
+
+/** A limit above this process's own cannot be had: node has raised it to the most that it may be. */
+function mostOpenFiles(): number {
+  return Number(/^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1]);
+}
+
+async function runAt(
+  openFiles: number,
+  slow: string,
+  rate: number,
+  seconds: number,
+): Promise<void> {
+  await using relay = await makeRelayProcess({}, [], { openFiles });
+  await relay.start();
+  const project = await relay.client.projects.create({ name: "Slow" });
+  const { url } = await relay.client.endpoints.create(project.id, {
+    name: "Open",
+    provider: "custom",
+    verification_method: "none",
+  });
+  const agent = new Agent({ connections: 16, keepAliveTimeout: 60_000 });
+  const measureHonest = (): Promise<Latencies> => measure(url, agent, rate, seconds);
+  console.log(`ulimit -n ${openFiles}; load average ${loadavg()[0]?.toFixed(1)}`);
+  await measureHonest();
+  const alone = await measureHonest();
+  show(`honest alone, ${rate}/s`, alone);
+  const senders = [SENDERS, String(relay.ports.ingest), new URL(url).pathname, slow];
+  {
+    await using slowOnes = await startChild<number>(fileURLToPath(import.meta.url), senders, [
+      "--import",
+      "tsx",
+    ]);
+    let opened = slowOnes.ready;
+    slowOnes.process.on("message", (count) => (opened = Number(count)));
+    // The honest connections are kept while the slow ones come: a new one would compete with them for a place.
+    while (opened < Number(slow)) await measureHonest();
+    const beside = await measureHonest();
+    show(`beside ${slow} slow ones (${opened} opened)`, beside);
+    console.log(`  p99 ratio ${(beside.p99Ms / alone.p99Ms).toFixed(2)}`);
+  }
+  await agent.close();
+}
+
 /** Open loop: a late answer does not put off the next request. */
-async function measure(url: string, agent: Agent): Promise<Latencies> {
+async function measure(
+  url: string,
+  agent: Agent,
+  rate: number,
+  seconds: number,
+): Promise<Latencies> {
   const tookMs: number[] = [];
   let failed = 0;
   const running: Promise<void>[] = [];
   const startedMs = performance.now();
-  for (let turn = 0; turn < Number(rate) * Number(seconds); turn += 1) {
-    const dueMs = startedMs + (turn * 1_000) / Number(rate);
+  for (let turn = 0; turn < rate * seconds; turn += 1) {
+    const dueMs = startedMs + (turn * 1_000) / rate;
     const waitMs = dueMs - performance.now();
     if (waitMs > 1) await delay(waitMs);
     running.push(
@@ -47,39 +119,4 @@ function show(name: string, { p50Ms, p99Ms, failed }: Latencies): void {
   console.log(
     `  ${name.padEnd(44)} p50 ${p50Ms.toFixed(1)} ms  p99 ${p99Ms.toFixed(1)} ms  failed ${failed}`,
   );
-}
-
-/** A limit above this process's own cannot be had: node has raised it to the most that it may be. */
-const most = Number(
-  /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1],
-);
-
-for (const wanted of limits.split(",").map(Number)) {
-  const limit = Math.min(wanted, most);
-  await using relay = await makeRelayProcess({}, [], { openFiles: limit });
-  await relay.start();
-  const project = await relay.client.projects.create({ name: "Slow" });
-  const { url } = await relay.client.endpoints.create(project.id, {
-    name: "Open",
-    provider: "custom",
-    verification_method: "none",
-  });
-  const agent = new Agent({ connections: 16, keepAliveTimeout: 60_000 });
-  console.log(`ulimit -n ${limit}; load average ${loadavg()[0]?.toFixed(1)}`);
-  await measure(url, agent);
-  const before = await measure(url, agent);
-  show(`honest alone, ${rate}/s`, before);
-  {
-    await using slowOnes = openSlowConnections({
-      port: relay.ports.ingest,
-      count: Number(slow),
-      senders: slowSenders(new URL(url).pathname),
-    });
-    // The honest connections are kept while the slow ones come: a new one would compete with them for a place.
-    while (slowOnes.opened() < Number(slow)) await measure(url, agent);
-    const beside = await measure(url, agent);
-    show(`beside ${slow} slow ones (${slowOnes.opened()} opened)`, beside);
-    console.log(`  p99 ratio ${(beside.p99Ms / before.p99Ms).toFixed(2)}`);
-  }
-  await agent.close();
 }

@@ -17,6 +17,7 @@ import {
   noBody,
   timestamp,
 } from "./schemas/common.ts";
+import { notFoundMessage } from "../management/not-found.ts";
 
 /** Of the interface, not of the program: changes with the specification. */
 const API_VERSION = "0.1.0";
@@ -165,7 +166,7 @@ function errorHeaders(codes: readonly ApiErrorCode[]): Record<string, HeaderObje
 function exampleMessage(code: ApiErrorCode, operation: AnyOperation): string {
   if (code !== "not_found") return ERROR_CATALOGUE[code].example;
   const kind = Object.values(operation.ids).at(-1) ?? "endpoint";
-  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)} not found`;
+  return notFoundMessage(kind);
 }
 
 const DESCRIPTION = `Manage projects, endpoints, destinations, events and delivery attempts of the webhook relay.

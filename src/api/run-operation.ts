@@ -13,6 +13,7 @@ import { readJsonBody, refuseBody } from "./read-body.ts";
 import { readQuery } from "./read-query.ts";
 import { noBody } from "./schemas/common.ts";
 import type { WriteInTurn } from "./write-turns.ts";
+import { notFoundMessage } from "../management/not-found.ts";
 
 /** Seconds that this caller must wait; null lets the request through. */
 export type LimitRequests = (actor: Actor) => number | null;
@@ -102,10 +103,6 @@ function readIds(
     ids[name] = value;
   }
   return ids;
-}
-
-function notFoundMessage(kind: IdKind): string {
-  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)} not found`;
 }
 
 function rawQueryOf(url: string): string {

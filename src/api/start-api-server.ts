@@ -98,6 +98,7 @@ function canonicalHost(host: string): string {
 
 async function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {
   await new Promise<void>((resolve, reject) => {
+    // For ever: a connection that cannot be accepted is told here too, and unheard it would end the process.
     server.on("error", (cause: NodeJS.ErrnoException) => {
       reject(new UsageError(explain(cause, host, port), { cause }));
     });

@@ -77,7 +77,8 @@ async function answer(ports: OpsPorts, url: string, response: ServerResponse): P
 
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => {
+    // For ever: a connection that cannot be accepted is told here too, and unheard it would end the process.
+    server.on("error", (error: NodeJS.ErrnoException) => {
       reject(explainListenError(error, { host, port, variable: "RELAY_OPS_PORT" }));
     });
     server.listen(port, host, () => resolve());

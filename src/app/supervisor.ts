@@ -1,6 +1,7 @@
 import { systemReason, UsageError } from "../domain/errors.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/logger.ts";
+import { toError } from "../domain/thrown.ts";
 
 /** A part of the process that can fail and be started again without the others noticing. */
 export interface Part {
@@ -200,8 +201,4 @@ function describe(error: Error): string {
   const behind = describe(error.cause);
   const isSaid = said.includes(behind.trim()) || said.includes(systemReason(error.cause));
   return isSaid ? said : `${said} (${behind})`;
-}
-
-function toError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

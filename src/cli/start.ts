@@ -18,6 +18,8 @@ import type { Logger } from "../domain/logger.ts";
 import { baseUrlOf } from "./base-url.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { StopLimit } from "./stop-limit.ts";
+import { messageOf } from "../domain/thrown.ts";
+import { INGEST_PATH } from "../domain/ingest-path.ts";
 
 const KEY_RETRY_MS = 2_000;
 
@@ -153,7 +155,7 @@ async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
   const steps = api === null || ownKey === null ? [] : await firstStepsOf(welcome, api, ownKey);
   if (api !== null) printLine(io.stdout, `Management API  ${api}  (documentation: ${api}/docs)`);
   if (relay.ingestPort !== null)
-    printLine(io.stdout, `Ingest          ${relay.publicIngestUrl}/in/<token>`);
+    printLine(io.stdout, `Ingest          ${relay.publicIngestUrl}${INGEST_PATH}<token>`);
   const ops = baseUrlOf(config.ops.host, relay.opsPort);
   printLine(io.stdout, `Operations      ${ops}/readyz  (also /metrics, /healthz)`);
   if (key.kind === "revoked")
@@ -222,10 +224,6 @@ function stopped(ended: "ended" | "late", logger: Logger, waitsFor: string | nul
   if (waitsFor === null) logger.info({ ended }, "relay.stopped");
   else logger.warn({ ended, part: waitsFor }, "relay.stopped");
   return ended === "ended" ? 0 : 1;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -13,7 +13,7 @@ export async function showAlive(runDir: string, token: string): Promise<AsyncDis
   const path = socketFile(runDir, token);
   const server = createServer((socket) => socket.destroy());
   const isListening = await new Promise<boolean>((resolve) => {
-    server.once("error", () => resolve(false));
+    server.on("error", () => resolve(false));
     server.listen(path, () => resolve(true));
   });
   server.unref();

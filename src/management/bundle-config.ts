@@ -5,6 +5,7 @@ import { trimJwks } from "../signing/jwt-keys.ts";
 import { signatureHeadersOf } from "../signing/signature-headers.ts";
 import type { VerificationSettings } from "../signing/verification-settings.ts";
 import { openDestination, openEndpoint } from "./sealed-secrets.ts";
+import { nonceOf } from "./secret-box.ts";
 import type { SecretBox } from "./secret-box.ts";
 
 /** An endpoint with its destinations as ingest and delivery use them: secrets in clear text, in memory only. */
@@ -64,6 +65,6 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
 
 /** The nonce of the sealed value tells two writes of one millisecond apart. */
 function revisionOf(row: Pick<DestinationRow, "updatedAtMs" | "status" | "sealed">): string {
-  const nonce = Buffer.from(row.sealed.subarray(9, 21)).toString("base64");
+  const nonce = Buffer.from(nonceOf(row.sealed)).toString("base64");
   return `${row.updatedAtMs} ${row.status} ${nonce}`;
 }

@@ -38,7 +38,7 @@ export function makeDestinations(
     decide: (row: DestinationRow, atMs: number) => Partial<DestinationRow>,
   ): Promise<DestinationRow> {
     return store.write(async (session) => {
-      const row = found(await session.destinations.lock(actor.orgId, id), "Destination");
+      const row = found(await session.destinations.lock(actor.orgId, id), "destination");
       const atMs = now();
       const changes = decide(row, atMs);
       const fields = Object.keys(changes);
@@ -74,14 +74,14 @@ export function makeDestinations(
     async list(actor, endpointId, page) {
       const rows = await store.destinations.page(actor.orgId, endpointId, toOffset(page));
       // Where there are children there is a parent: one query is enough, but for an empty list.
-      if (rows.total === 0) found(await store.endpoints.find(actor.orgId, endpointId), "Endpoint");
+      if (rows.total === 0) found(await store.endpoints.find(actor.orgId, endpointId), "endpoint");
       return mapPage(rows, toDestination);
     },
     async get(actor, id) {
-      return toDestination(found(await store.destinations.find(actor.orgId, id), "Destination"));
+      return toDestination(found(await store.destinations.find(actor.orgId, id), "destination"));
     },
     async create(actor, endpointId, input) {
-      found(await store.endpoints.find(actor.orgId, endpointId), "Endpoint");
+      found(await store.endpoints.find(actor.orgId, endpointId), "endpoint");
       const limit = {
         rateLimitMax: input.rateLimitMax ?? DEFAULTS.rateLimitMax,
         rateLimitWindow: input.rateLimitWindow ?? DEFAULTS.rateLimitWindow,
@@ -90,7 +90,7 @@ export function makeDestinations(
       const receiverUrl = await checkedReceiver(input.receiverUrl);
       const serviceSecret = makeServiceSecret(randomBytes);
       return store.write(async (session) => {
-        found(await session.endpoints.hold(actor.orgId, endpointId), "Endpoint");
+        found(await session.endpoints.hold(actor.orgId, endpointId), "endpoint");
         const atMs = now();
         const id = newId("destination", atMs);
         const row: DestinationRow = {
@@ -117,7 +117,7 @@ export function makeDestinations(
     async update(actor, id, input) {
       let wanted = input;
       if (input.receiverUrl !== undefined) {
-        found(await store.destinations.find(actor.orgId, id), "Destination");
+        found(await store.destinations.find(actor.orgId, id), "destination");
         wanted = { ...input, receiverUrl: await checkedReceiver(input.receiverUrl) };
       }
       return toDestination(
@@ -130,7 +130,7 @@ export function makeDestinations(
     },
     async remove(actor, id) {
       await store.write(async (session) => {
-        found(await session.destinations.lock(actor.orgId, id), "Destination");
+        found(await session.destinations.lock(actor.orgId, id), "destination");
         const atMs = now();
         await session.destinations.remove(actor.orgId, id, atMs);
         await noteWrite(session, actor, "destination.delete", id, atMs);

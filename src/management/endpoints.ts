@@ -47,7 +47,7 @@ export function makeEndpoints(
     decide: (row: EndpointRow) => Partial<EndpointRow>,
   ): Promise<EndpointRow> {
     return store.write(async (session) => {
-      const row = found(await session.endpoints.lock(actor.orgId, id), "Endpoint");
+      const row = found(await session.endpoints.lock(actor.orgId, id), "endpoint");
       const changes = decide(row);
       const fields = Object.keys(changes);
       if (fields.length === 0) return row;
@@ -76,16 +76,16 @@ export function makeEndpoints(
     async list(actor, projectId, page) {
       const rows = await store.endpoints.page(actor.orgId, projectId, toOffset(page));
       // Where there are children there is a parent: one query is enough, but for an empty list.
-      if (rows.total === 0) found(await store.projects.find(actor.orgId, projectId), "Project");
+      if (rows.total === 0) found(await store.projects.find(actor.orgId, projectId), "project");
       return mapPage(rows, toEndpoint);
     },
     async get(actor, id) {
-      return toEndpoint(found(await store.endpoints.find(actor.orgId, id), "Endpoint"));
+      return toEndpoint(found(await store.endpoints.find(actor.orgId, id), "endpoint"));
     },
     async create(actor, projectId, input) {
       await refuseBadKeySource(input.verificationConfig);
       return store.write(async (session) => {
-        found(await session.projects.hold(actor.orgId, projectId), "Project");
+        found(await session.projects.hold(actor.orgId, projectId), "project");
         const settings = decideVerification(null, input);
         const atMs = now();
         const id = newId("endpoint", atMs);
@@ -129,7 +129,7 @@ export function makeEndpoints(
     },
     async remove(actor, id) {
       await store.write(async (session) => {
-        found(await session.endpoints.lock(actor.orgId, id), "Endpoint");
+        found(await session.endpoints.lock(actor.orgId, id), "endpoint");
         const atMs = now();
         await removeWithDestinations(session, actor, id, atMs);
         await noteWrite(session, actor, "endpoint.delete", id, atMs);

@@ -1,14 +1,13 @@
 import { RelayError } from "../domain/errors.ts";
+import type { IdKind } from "../domain/ids.ts";
 
-export type ResourceName = "Project" | "Endpoint" | "Destination" | "Event";
-
-/** The same answer for what is unknown, deleted, or another organization's. */
-function notFound(resource: ResourceName): RelayError {
-  return new RelayError("not_found", `${resource} not found`);
+/** The same for what is unknown, deleted, or another organization's. */
+export function notFoundMessage(kind: IdKind): string {
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)} not found`;
 }
 
 /** @throws {RelayError} `not_found` */
-export function found<T>(row: T | null, resource: ResourceName): T {
-  if (row === null) throw notFound(resource);
+export function found<T>(row: T | null, kind: IdKind): T {
+  if (row === null) throw new RelayError("not_found", notFoundMessage(kind));
   return row;
 }

@@ -16,7 +16,7 @@ export function makeProjects({ store, now, random, newId }: ProjectPorts): Manag
       return mapPage(rows, (row) => row);
     },
     async get(actor, id) {
-      return found(await store.projects.find(actor.orgId, id), "Project");
+      return found(await store.projects.find(actor.orgId, id), "project");
     },
     async create(actor, input) {
       const createdAtMs = now();
@@ -39,7 +39,7 @@ export function makeProjects({ store, now, random, newId }: ProjectPorts): Manag
       const { name, slug } = input;
       return refuseTakenSlug(slug ?? "", async () =>
         store.write(async (session) => {
-          const row = found(await session.projects.lock(actor.orgId, id), "Project");
+          const row = found(await session.projects.lock(actor.orgId, id), "project");
           const changed = { ...row, name: name ?? row.name, slug: slug ?? row.slug };
           const fields = (["name", "slug"] as const).filter(
             (field) => changed[field] !== row[field],
@@ -56,7 +56,7 @@ export function makeProjects({ store, now, random, newId }: ProjectPorts): Manag
     },
     async remove(actor, id) {
       await store.write(async (session) => {
-        found(await session.projects.lock(actor.orgId, id), "Project");
+        found(await session.projects.lock(actor.orgId, id), "project");
         const endpoints = await session.endpoints.page(actor.orgId, id, { offset: 0, limit: 1 });
         if (endpoints.total > 0)
           throw new RelayError(

@@ -30,7 +30,7 @@ export function makeReplays({
   newId,
 }: ReplayPorts): Management["replays"] {
   async function findEvent(actor: Actor, eventId: string): Promise<EventRecord> {
-    const event = found(await events.event(actor.orgId, eventId), "Event");
+    const event = found(await events.event(actor.orgId, eventId), "event");
     if (!event.bodyStored)
       throw new RelayError(
         "payload_not_stored",
@@ -89,7 +89,7 @@ export function makeReplays({
     async toOne(actor, eventId, destinationId) {
       const event = await findEvent(actor, eventId);
       const row = await store.destinations.find(actor.orgId, destinationId);
-      found(row?.endpointId === event.endpointId ? row : null, "Destination");
+      found(row?.endpointId === event.endpointId ? row : null, "destination");
       await enqueue(actor, event, [destinationId]);
       return { eventId, destinationId };
     },

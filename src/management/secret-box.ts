@@ -15,7 +15,9 @@ const VERSION = 1;
 const KEY_ID_BYTES = 8;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const HEAD_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES;
+const NONCE_AT = 1 + KEY_ID_BYTES;
+const TAG_AT = NONCE_AT + NONCE_BYTES;
+const HEAD_BYTES = TAG_AT + TAG_BYTES;
 const KEY_BYTES = 32;
 
 export interface SecretBox {
@@ -73,13 +75,11 @@ export function makeSecretBox(options: {
         throw new SealedValueError("damaged", rowId);
       const key = keys.get(keyIdIn(bytes).toString("hex"));
       if (key === undefined) throw new SealedValueError("unknown_key", rowId);
-      const nonceAt = 1 + KEY_ID_BYTES;
-      const tagAt = nonceAt + NONCE_BYTES;
-      const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(nonceAt, tagAt), {
+      const decipher = createDecipheriv("aes-256-gcm", key, nonceOf(bytes), {
         authTagLength: TAG_BYTES,
       });
       decipher.setAAD(Buffer.from(rowId));
-      decipher.setAuthTag(bytes.subarray(tagAt, HEAD_BYTES));
+      decipher.setAuthTag(bytes.subarray(TAG_AT, HEAD_BYTES));
       try {
         const text = Buffer.concat([decipher.update(bytes.subarray(HEAD_BYTES)), decipher.final()]);
         const value: unknown = JSON.parse(text.toString("utf8"));
@@ -90,6 +90,11 @@ export function makeSecretBox(options: {
     },
     isCurrent: (sealed) => keyIdIn(sealed).equals(currentId),
   };
+}
+
+/** Of its own for each sealing, so it tells two of the same value apart. */
+export function nonceOf(sealed: Uint8Array): Uint8Array {
+  return sealed.subarray(NONCE_AT, TAG_AT);
 }
 
 function keyIdOf(key: Uint8Array): Buffer {

@@ -22,7 +22,7 @@ export function makeSendTest(
   options: TestOptions,
 ): (actor: Actor, id: string) => Promise<TestWebhookResult> {
   return async (actor, id) => {
-    const row = found(await store.endpoints.find(actor.orgId, id), "Endpoint");
+    const row = found(await store.endpoints.find(actor.orgId, id), "endpoint");
     const reason = whyNotTestable(row.verificationMethod);
     if (reason !== null) throw new RelayError("endpoint_not_testable", reason);
     if (row.status === "paused")

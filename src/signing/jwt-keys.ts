@@ -2,6 +2,7 @@ import { createPublicKey } from "node:crypto";
 import type { JsonWebKey, KeyObject } from "node:crypto";
 import { fitsAlgorithm } from "./jwt-algorithms.ts";
 import type { AsymmetricJwtAlgorithm } from "./jwt-algorithms.ts";
+import { isRecord } from "./is-record.ts";
 
 /** A public key that may verify tokens. It is a KeyObject and so can never become an HMAC key. */
 export interface VerificationKey {
@@ -157,10 +158,6 @@ function isSameAlgorithm(ofKey: string, algorithm: AsymmetricJwtAlgorithm): bool
   return (
     ofKey === algorithm || (algorithm === "EdDSA" && (ofKey === "Ed25519" || ofKey === "Ed448"))
   );
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function textOrNull(value: unknown): string | null {

@@ -102,15 +102,15 @@ function isCostly(body: Uint8Array): boolean {
 }
 
 function valueAt(root: unknown, field: string): unknown {
-  if (isRecord(root) && Object.hasOwn(root, field)) return root[field];
+  if (isObjectOrList(root) && Object.hasOwn(root, field)) return root[field];
   let value = root;
   for (const key of field.split(".")) {
-    if (!isRecord(value) || !Object.hasOwn(value, key)) return undefined;
+    if (!isObjectOrList(value) || !Object.hasOwn(value, key)) return undefined;
     value = value[key];
   }
   return value;
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+function isObjectOrList(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }

@@ -12,6 +12,7 @@ import { parseHmac } from "./hmac-settings.ts";
 import { decodeSecret } from "./strict-bytes.ts";
 import type { SecretEncoding } from "./strict-bytes.ts";
 import type { VerificationSettings } from "./verification-settings.ts";
+import { isRecord } from "./is-record.ts";
 
 export type ConfigVerdict =
   | { readonly ok: true; readonly config: Config }
@@ -136,10 +137,6 @@ function secretRuleOf(method: VerificationSettings["method"], config: Config): S
   return jwt?.ok === true && jwt.settings.keySource.kind === "secret"
     ? { encoding: jwt.settings.secretEncoding, prefix: "" }
     : null;
-}
-
-function isRecord(value: unknown): value is Config {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function wrong(field: string, message: string): ConfigVerdict {

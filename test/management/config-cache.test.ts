@@ -3,8 +3,7 @@ import type { BundleKeys, EndpointBundle } from "../../src/domain/config-store.t
 import { RelayError } from "../../src/domain/errors.ts";
 import { makeConfigCache, type ConfigCache } from "../../src/management/config-cache.ts";
 import { destinationRow, endpointRow, testBox } from "../support/postgres-rows.ts";
-import { silentLogger } from "../support/postgres.ts";
-import { makeSilentLogger } from "../support/silent-logger.ts";
+import { makeSilentLogger, silentLogger } from "../support/silent-logger.ts";
 
 const TTL_MS = 30_000;
 

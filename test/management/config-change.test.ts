@@ -3,8 +3,9 @@ import { makeBundleReader } from "../../src/adapters/postgres/bundle-reader.ts";
 import { CONFIG_CHANNEL, readConfigChange } from "../../src/adapters/postgres/config-feed.ts";
 import { makeConfigCache, type ConfigCache } from "../../src/management/config-cache.ts";
 import { makeTestManagement } from "../support/postgres-management.ts";
-import { startTestPostgres, silentLogger, type TestPostgres } from "../support/postgres.ts";
+import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
 import { testBox } from "../support/postgres-rows.ts";
+import { silentLogger } from "../support/silent-logger.ts";
 
 let postgres: TestPostgres;
 let harness: ReturnType<typeof makeTestManagement>;

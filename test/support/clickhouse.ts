@@ -49,15 +49,3 @@ export const realClock: Clock = {
     return () => clearTimeout(timer);
   },
 };
-
-/** Waits for a condition; throws when it does not come true in time. */
-export async function until(
-  condition: () => boolean | Promise<boolean>,
-  timeoutMs = 10_000,
-): Promise<void> {
-  const endAt = performance.now() + timeoutMs;
-  while (!(await condition())) {
-    if (performance.now() > endAt) throw new Error("the condition did not come true in time");
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}

@@ -251,11 +251,3 @@ export function isWholeAnswer(text: string): boolean {
   const length = Number(/content-length: (\d+)/i.exec(head[0])?.[1] ?? 0);
   return text.length >= head.index + head[0].length + length;
 }
-
-export async function waitFor(condition: () => boolean, deadlineMs = 5_000): Promise<void> {
-  const until = performance.now() + deadlineMs;
-  while (!condition()) {
-    if (performance.now() > until) throw new Error("condition not met within the deadline");
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}

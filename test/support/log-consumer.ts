@@ -7,7 +7,7 @@ import type {
   OwnedPartition,
   Topic,
 } from "../../src/domain/log.ts";
-import { until } from "./log-wait.ts";
+import { until } from "./wait-for.ts";
 
 export interface Collector extends AsyncDisposable {
   readonly consumer: LogConsumer;

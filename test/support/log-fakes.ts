@@ -1,13 +1,4 @@
 import type { Clock } from "../../src/domain/clock.ts";
-import type { Logger } from "../../src/domain/logger.ts";
-
-export const silentLogger: Logger = {
-  debug: () => {},
-  info: () => {},
-  warn: () => {},
-  error: () => {},
-  child: () => silentLogger,
-};
 
 export const systemClock: Clock = {
   now: () => Date.now(),

@@ -6,7 +6,8 @@ import type { LmdbLog, LmdbLogOptions } from "../../src/adapters/lmdb/open-lmdb-
 import type { CommitStore, StoreOptions } from "../../src/adapters/lmdb/store.ts";
 import { LogError } from "../../src/domain/log.ts";
 import type { LogHarness, LogHarnessKind } from "../conformance/log/harness.ts";
-import { silentLogger, systemClock } from "./log-fakes.ts";
+import { systemClock } from "./log-fakes.ts";
+import { silentLogger } from "./silent-logger.ts";
 
 /** A store in `dir` that reads every blob from its file. */
 export const storeIn = (dir: string): StoreOptions => ({

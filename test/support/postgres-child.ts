@@ -1,5 +1,6 @@
 import { startEmbeddedPostgres } from "../../src/embedded/pglite/start.ts";
-import { PGLITE_TEMPLATE, silentLogger } from "./postgres.ts";
+import { PGLITE_TEMPLATE } from "./postgres.ts";
+import { silentLogger } from "./silent-logger.ts";
 
 /** A process that serves the embedded PostgreSQL of a directory until it is killed. */
 const dataDir = process.argv[2];

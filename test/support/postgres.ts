@@ -3,18 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { templateFile } from "../../src/app/template-file.ts";
-import type { Logger } from "../../src/domain/logger.ts";
 import { openDatabase, type Database } from "../../src/adapters/postgres/database.ts";
 import { migrate } from "../../src/adapters/postgres/migrate.ts";
 import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../src/embedded/pglite/start.ts";
-
-export const silentLogger: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  child: () => silentLogger,
-};
+import { silentLogger } from "./silent-logger.ts";
 
 /** Shared by all test runs of this user: an initialised, empty PGlite. */
 export const PGLITE_TEMPLATE = join(tmpdir(), `relay-test-2-${basename(templateFile())}`);

@@ -13,3 +13,5 @@ export function makeSilentLogger(
   };
   return logger;
 }
+
+export const silentLogger: Logger = makeSilentLogger();

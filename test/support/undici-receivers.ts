@@ -108,16 +108,3 @@ export async function startReceiverApart(
     },
   };
 }
-
-/** Waits for a condition, with a deadline. */
-export async function until(
-  condition: () => boolean,
-  what: string,
-  timeoutMs = 5_000,
-): Promise<void> {
-  const endMs = performance.now() + timeoutMs;
-  while (!condition()) {
-    if (performance.now() > endMs) throw new Error(`timed out waiting until ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}

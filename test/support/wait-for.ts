@@ -15,3 +15,12 @@ export async function waitFor<T>(
     await delay(everyMs);
   }
 }
+
+/** Waits for a condition, not for a time. @throws when the deadline passes, naming what was awaited */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what = String(condition),
+  deadlineMs = 15_000,
+): Promise<void> {
+  await waitFor(what, condition, deadlineMs, 5);
+}

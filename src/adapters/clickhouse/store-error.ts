@@ -1,5 +1,6 @@
 import { ClickHouseError } from "@clickhouse/client";
 import { EventStoreError } from "../../domain/event-store.ts";
+import { messageOf } from "../../domain/thrown.ts";
 
 /** TIMEOUT_EXCEEDED, TOO_MANY_ROWS, TOO_MANY_BYTES, MEMORY_LIMIT_EXCEEDED, TOO_SLOW, SET_SIZE_LIMIT, QUERY_WAS_CANCELLED */
 const LIMITS = new Set(["159", "158", "307", "241", "160", "191", "394"]);
@@ -43,10 +44,8 @@ export function toStoreError(error: unknown): EventStoreError {
       { cause: error },
     );
   }
-  const text = error instanceof Error ? error.message : String(error);
-  return new EventStoreError("store_unavailable", `ClickHouse does not answer: ${text}`, {
-    cause: error,
-  });
+  const message = `ClickHouse does not answer: ${messageOf(error)}`;
+  return new EventStoreError("store_unavailable", message, { cause: error });
 }
 
 /** Whether the user lacks the right to what was asked for. */

@@ -5,6 +5,7 @@ import { UniqueViolation } from "../../domain/config-store.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { ClientSockets } from "./client-sockets.ts";
 import { COLUMN_TYPES } from "./column-types.ts";
+import { toError } from "../../domain/thrown.ts";
 
 export type SqlRow = Readonly<Record<string, unknown>>;
 /** Parameters are always bound. Several statements in one text are possible without `parameters` only. */
@@ -133,7 +134,7 @@ async function rollBack(client: PoolClient): Promise<Error | undefined> {
     await client.query("ROLLBACK");
     return undefined;
   } catch (reason) {
-    return reason instanceof Error ? reason : new Error(String(reason));
+    return toError(reason);
   }
 }
 

@@ -1,5 +1,6 @@
 import { Slots } from "../../domain/slots.ts";
 import type { Answer, Exchange } from "./exchange.ts";
+import { toError } from "../../domain/thrown.ts";
 
 /**
  * Ends exchanges at their deadline or with their caller's signal, whichever comes first. One signal stops thousands of
@@ -28,7 +29,7 @@ export class TryLimits {
     if (exchanges === undefined) {
       const all = new Slots<Exchange>();
       const onAbort = () => {
-        for (const exchange of all) exchange.abort(asError(signal.reason));
+        for (const exchange of all) exchange.abort(toError(signal.reason));
       };
       signal.addEventListener("abort", onAbort, { once: true });
       this.#bySignal.set(signal, all);
@@ -36,8 +37,4 @@ export class TryLimits {
     }
     return exchanges;
   }
-}
-
-function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new Error(String(reason));
 }

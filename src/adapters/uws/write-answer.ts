@@ -1,8 +1,12 @@
 import type { HttpResponse } from "uWebSockets.js";
 import type { Answer } from "../../domain/incoming-request.ts";
 
-const CONTENT_TYPE = "application/json";
-const EVENT_ID_AFTER_TYPE = `${CONTENT_TYPE}\r\nx-relay-event-id: `;
+/** How long a sender may count on an idle connection: uWebSockets.js closes it some 8 to 12 s after its last request. */
+const KEPT_IDLE_SECONDS = 7;
+
+/** The type of what comes, and behind it what is said of the connection. */
+const LAST = "application/json";
+const KEPT = `${LAST}\r\nkeep-alive: timeout=${KEPT_IDLE_SECONDS}`;
 
 /** Writes an answer in one go. HEAD gets the headers alone, or the next answer on the connection is misread. */
 export function writeAnswer(
@@ -13,10 +17,11 @@ export function writeAnswer(
 ): void {
   response.cork(() => {
     if (answer.status !== "200 OK") response.writeStatus(answer.status);
+    const type = mustClose ? LAST : KEPT;
     response.writeHeader(
       "content-type",
-      // Two header lines in one crossing into native code. The id is our own: nothing can be injected.
-      answer.eventId === null ? CONTENT_TYPE : `${EVENT_ID_AFTER_TYPE}${answer.eventId}`,
+      // Several header lines in one crossing into native code. The id is our own: nothing can be injected.
+      answer.eventId === null ? type : `${type}\r\nx-relay-event-id: ${answer.eventId}`,
     );
     if (answer.extraHeader !== null)
       response.writeHeader(answer.extraHeader[0], answer.extraHeader[1]);

@@ -1,4 +1,4 @@
-import { RelayError } from "../../domain/errors.ts";
+import { found } from "../../management/not-found.ts";
 import { defineOperation } from "../operation.ts";
 import { presentEventDetail } from "../presenters/present-events.ts";
 import { noBody, noQuery } from "../schemas/common.ts";
@@ -19,8 +19,7 @@ export const getEvent = defineOperation({
   success: { status: 200, description: "The event.", schema: EventDetailSchema },
   errors: [],
   async handle({ actor, queries, ids }) {
-    const detail = await queries.detail(actor.orgId, ids.eventId);
-    if (detail === null) throw new RelayError("not_found", "Event not found");
+    const detail = found(await queries.detail(actor.orgId, ids.eventId), "event");
     return { data: presentEventDetail(detail) };
   },
 });

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { RelayError } from "../../domain/errors.ts";
+import { found } from "../../management/not-found.ts";
 import { defineOperation } from "../operation.ts";
 import { presentAttempt } from "../presenters/present-events.ts";
 import { noBody, noQuery } from "../schemas/common.ts";
@@ -19,8 +19,7 @@ export const listAttempts = defineOperation({
   success: { status: 200, description: "The attempts.", schema: z.array(AttemptSchema) },
   errors: [],
   async handle({ actor, queries, ids }) {
-    const attempts = await queries.attempts(actor.orgId, ids.eventId);
-    if (attempts === null) throw new RelayError("not_found", "Event not found");
+    const attempts = found(await queries.attempts(actor.orgId, ids.eventId), "event");
     return { data: attempts.map(presentAttempt) };
   },
 });

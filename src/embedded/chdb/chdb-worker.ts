@@ -46,11 +46,9 @@ async function openStore(engine: Engine, { storeDir, database }: StartMessage): 
 
 function listen(server: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, "127.0.0.1", () => {
-      server.removeListener("error", reject);
-      resolve();
-    });
+    // For ever: a connection that cannot be accepted is told here too, and unheard it would end the process.
+    server.on("error", reject);
+    server.listen(port, "127.0.0.1", resolve);
   });
 }
 

@@ -2,6 +2,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import type * as Chdb from "chdb";
 import type { ChdbResult, Session } from "chdb";
+import { messageOf } from "../../domain/thrown.ts";
 
 /** Rows as the engine counted them while it wrote. */
 export interface RawInsertResult {
@@ -46,8 +47,7 @@ function loadPackage(): { readonly chdb: typeof Chdb; readonly native: Native } 
 
 /** The first line: a module that is not found is told with all that asked for it. */
 export function reasonOf(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  return text.split("\n", 1)[0]!;
+  return messageOf(error).split("\n", 1)[0]!;
 }
 
 /**

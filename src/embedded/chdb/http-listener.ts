@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StatementResult, StatementRunner } from "./run-statement.ts";
 import { parseStatement, StatementError } from "./statement.ts";
+import { messageOf } from "../../domain/thrown.ts";
 
 /** Inserts of one batch are far smaller; this only keeps a stray client from filling the memory. */
 const MAX_BODY_BYTES = 512 * 1024 * 1024;
@@ -103,7 +104,7 @@ function sendError(response: ServerResponse, error: unknown): void {
     response.destroy();
     return;
   }
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   const code = /Code: (\d+)/.exec(text)?.[1] ?? "1002";
   const body = text.includes("DB::Exception")
     ? text

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { PGlite } from "@electric-sql/pglite";
 import { makeSharedStatements } from "./shared-statements.ts";
+import { messageOf } from "../../domain/thrown.ts";
 
 /** What the socket server uses of a PGlite. */
 type ServedDatabase = Pick<
@@ -115,8 +116,8 @@ function endsBatch(type: number | undefined): boolean {
 
 /** ErrorResponse and ReadyForQuery (PostgreSQL documentation, "Message Formats"). */
 function internalError(error: unknown): Buffer {
-  const text = error instanceof Error ? error.message : String(error);
-  const fields = Buffer.from(`SERROR\0VERROR\0CXX000\0M${text.replaceAll("\0", " ")}\0\0`);
+  const text = messageOf(error).replaceAll("\0", " ");
+  const fields = Buffer.from(`SERROR\0VERROR\0CXX000\0M${text}\0\0`);
   const head = Buffer.alloc(5);
   head.write("E");
   head.writeInt32BE(fields.length + 4, 1);

@@ -1,6 +1,7 @@
 import type { Clock } from "../../domain/clock.ts";
 import { appendedDespite } from "../../domain/log.ts";
 import type { NewRecord, Position } from "../../domain/log.ts";
+import { toError } from "../../domain/thrown.ts";
 
 export interface AppendPorts {
   readonly append: (records: readonly NewRecord[]) => Promise<readonly Position[]>;
@@ -54,7 +55,7 @@ export function makeAppendBatcher(
     // A log that throws instead of rejecting must not end the process.
     (async () => ports.append(batch))().then(
       () => finish(null),
-      (error: unknown) => finish(error instanceof Error ? error : new Error(String(error))),
+      (error: unknown) => finish(toError(error)),
     );
   }
 

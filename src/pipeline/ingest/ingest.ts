@@ -15,8 +15,7 @@ import type { WebhookContext } from "./incoming-webhook.ts";
 import { makeRedactionRule } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
 import type { Reception, Reply, RequestHead } from "../../domain/incoming-request.ts";
-
-const PATH_PREFIX = "/in/";
+import { INGEST_PATH } from "../../domain/ingest-path.ts";
 
 export interface Ingest {
   /**
@@ -125,7 +124,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     inFlight: admission.inFlight,
     handle(head, reply) {
       const startedAt = clock.monotonic();
-      const token = head.path.startsWith(PATH_PREFIX) ? head.path.slice(PATH_PREFIX.length) : "";
+      const token = head.path.startsWith(INGEST_PATH) ? head.path.slice(INGEST_PATH.length) : "";
       if (token === "" || token.includes("/")) return end(reply, { kind: "not_found" }, startedAt);
       const lookup = ports.endpointByToken(token);
       return lookup instanceof Promise

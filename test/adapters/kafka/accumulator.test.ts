@@ -6,7 +6,7 @@ import {
   type PlacedRecord,
 } from "../../../src/adapters/kafka/produce/accumulator.ts";
 import type { Position } from "../../../src/domain/log.ts";
-import { until } from "../../support/undici-receivers.ts";
+import { until } from "../../support/wait-for.ts";
 
 const rec = (text: string, partition = 0): PlacedRecord => ({
   topic: "events",

@@ -4,8 +4,7 @@ import { freshPrefix, openTestKafkaLog, quietLogger } from "../../support/stores
 import { kafkaJars } from "../../support/stores/kafka-jars.ts";
 import { startLocalKafka } from "../../support/stores/kafka-local.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
-import { until } from "../../support/undici-receivers.ts";
-import { waitFor } from "../../support/wait-for.ts";
+import { waitFor, until } from "../../support/wait-for.ts";
 
 const OFFSETS_PARTITIONS = 4;
 const DEADLINE_MS = 60_000;

@@ -14,8 +14,7 @@ import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-loc
 import { freshPrefix, openTestKafkaLog, quietLogger } from "../../support/stores/kafka-harness.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
-import { until } from "../../support/undici-receivers.ts";
-import { waitFor } from "../../support/wait-for.ts";
+import { waitFor, until } from "../../support/wait-for.ts";
 import { watchStalls } from "../../support/watch-stalls.ts";
 import { makeSeededRandom } from "../../faults/harness/random.ts";
 import { startTcpProxy } from "../../faults/harness/tcp-proxy.ts";

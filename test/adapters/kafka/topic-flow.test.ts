@@ -2,7 +2,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { TopicFlow } from "../../../src/adapters/kafka/consume/topic-flow.ts";
 import type { LogRecord } from "../../../src/domain/log.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
-import { until } from "../../support/undici-receivers.ts";
+import { until } from "../../support/wait-for.ts";
 
 const rec = (offset: number, sizeBytes = 10): LogRecord => ({
   topic: "events",

@@ -9,9 +9,10 @@ import { serveLogSocket } from "../../../src/adapters/lmdb/socket/serve-log-sock
 import type { Clock } from "../../../src/domain/clock.ts";
 import { LogError } from "../../../src/domain/log.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
-import { silentLogger, systemClock } from "../../support/log-fakes.ts";
+import { systemClock } from "../../support/log-fakes.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
-import { until } from "../../support/log-wait.ts";
+import { until } from "../../support/wait-for.ts";
+import { silentLogger } from "../../support/silent-logger.ts";
 
 describe("a second process on the data directory", () => {
   it("appends through the owner's socket, and the owner's consumers get it", async () => {

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import type { LogRecord } from "../../../src/domain/log.ts";
 import { collect } from "../../support/log-consumer.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
-import { until } from "../../support/log-wait.ts";
+import { until } from "../../support/wait-for.ts";
 
 const childPath = fileURLToPath(new URL("../../support/log-append-child.ts", import.meta.url));
 

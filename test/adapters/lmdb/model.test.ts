@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { LogRecord, Topic } from "../../../src/domain/log.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { faultyStore, openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
-import { until } from "../../support/log-wait.ts";
+import { until } from "../../support/wait-for.ts";
 
 const PARTITIONS = 3;
 const topics = ["events", "tasks", "held"] as const satisfies readonly Topic[];

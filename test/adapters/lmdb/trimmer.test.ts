@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
 import { collect, record } from "../../support/log-consumer.ts";
 import { openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
-import { until } from "../../support/log-wait.ts";
+import { until } from "../../support/wait-for.ts";
 
 const PARTITIONS = 8;
 const COMMITS = 700;

@@ -12,17 +12,18 @@ import type { ConfigChange } from "../../../src/domain/config-store.ts";
 import { startEmbeddedPostgres } from "../../../src/embedded/pglite/start.ts";
 import { reencryptAll } from "../../../src/management/reencrypt.ts";
 import { makeSecretBox } from "../../../src/management/secret-box.ts";
-import { PGLITE_TEMPLATE, silentLogger, temporaryDirectory } from "../../support/postgres.ts";
+import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
 import {
   destinationRow,
   endpointRow,
   projectRow,
   TEST_BOX_KEY,
 } from "../../support/postgres-rows.ts";
-import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { makeSilentLogger, silentLogger } from "../../support/silent-logger.ts";
 import { startPostgres } from "../../support/stores/postgres.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { watchStalls } from "../../support/watch-stalls.ts";
+import { until } from "../../support/wait-for.ts";
 
 type Connection = Parameters<typeof openDatabase>[0]["connection"];
 interface Server extends AsyncDisposable {
@@ -74,14 +75,6 @@ const servers: [string, (() => Promise<Server>) | null][] = [
   ["PGlite", startPglite],
   ["PostgreSQL", postgres === null ? null : async () => postgres],
 ];
-
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = Date.now() + 15_000;
-  while (!condition()) {
-    if (Date.now() > deadline) throw new Error(`waited too long for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
 
 const clock = {
   schedule(delayMs: number, callback: () => void) {

@@ -10,9 +10,9 @@ import {
   startReceiverApart,
   startSlowAcceptor,
   startTcpReceiver,
-  until,
 } from "../../support/undici-receivers.ts";
 import { watchStalls } from "../../support/watch-stalls.ts";
+import { until } from "../../support/wait-for.ts";
 
 const stack: AsyncDisposable[] = [];
 const own = <T extends AsyncDisposable>(resource: T): T => {

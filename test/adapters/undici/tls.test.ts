@@ -6,7 +6,8 @@ import { beforeAll, expect, test } from "vitest";
 import { parseCidrs } from "../../../src/domain/ip.ts";
 import { makeHttpSender } from "../../../src/adapters/undici/http-sender.ts";
 import { makeCertificates, type Certificates } from "../../support/undici-certificates.ts";
-import { startReceiver, startTcpReceiver, until } from "../../support/undici-receivers.ts";
+import { startReceiver, startTcpReceiver } from "../../support/undici-receivers.ts";
+import { until } from "../../support/wait-for.ts";
 
 let certificates: Certificates;
 beforeAll(() => {

@@ -12,9 +12,9 @@ import {
   exchangeRaw,
   isWholeAnswer,
   serverRig,
-  waitFor,
 } from "../../support/ingest.ts";
 import { watchStalls } from "../../support/watch-stalls.ts";
+import { until } from "../../support/wait-for.ts";
 
 const post = (body: string, extra = ""): string =>
   `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\n${extra}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
@@ -82,7 +82,7 @@ describe("requests", () => {
       expect([answer.status, answer.closed]).toEqual([0, true]);
       expect(rig.log.records).toHaveLength(0);
       expect(rig.serverMetrics.malformedReasons).toEqual(["body in too many pieces"]);
-      await waitFor(() => rig.ingest.inFlight.requests === 0);
+      await until(() => rig.ingest.inFlight.requests === 0);
       expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
     },
   );
@@ -372,9 +372,9 @@ describe("clients that vanish", () => {
     for (const piece of ["P", "POST /in", post("").slice(0, -2), post("hello").slice(0, -2)]) {
       const socket = connect(rig.server.port, "127.0.0.1");
       socket.write(piece);
-      await waitFor(() => rig.serverMetrics.open === 1);
+      await until(() => rig.serverMetrics.open === 1);
       socket.destroy();
-      await waitFor(() => rig.serverMetrics.open === 0);
+      await until(() => rig.serverMetrics.open === 0);
     }
     expect(rig.log.records).toHaveLength(0);
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
@@ -385,11 +385,11 @@ describe("clients that vanish", () => {
     rig.log.hold();
     const socket = connect(rig.server.port, "127.0.0.1");
     socket.write(post("hello"));
-    await waitFor(() => rig.log.appends.length === 1);
+    await until(() => rig.log.appends.length === 1);
     socket.destroy();
-    await waitFor(() => rig.serverMetrics.abortedRequests === 1);
+    await until(() => rig.serverMetrics.abortedRequests === 1);
     rig.log.letGo();
-    await waitFor(() => rig.ingest.inFlight.requests === 0);
+    await until(() => rig.ingest.inFlight.requests === 0);
     expect(rig.log.records).toHaveLength(1);
   });
 
@@ -407,10 +407,10 @@ describe("clients that vanish", () => {
     const socket = connect(rig.server.port, "127.0.0.1");
     socket.on("error", () => {});
     socket.write(post("x".repeat(5_000_000)));
-    await waitFor(() => found !== null);
+    await until(() => found !== null);
     socket.destroy();
     (found as (() => void) | null)?.();
-    await waitFor(() => rig.serverMetrics.open === 0);
+    await until(() => rig.serverMetrics.open === 0);
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
     expect(rig.log.records).toHaveLength(0);
   });
@@ -464,22 +464,31 @@ describe("the process lives", () => {
   test("more connections than allowed are closed at once, those there are go on", async () => {
     await using rig = await serverRig({ server: { maxConnections: 3 } });
     const sockets = Array.from({ length: 3 }, () => connect(rig.server.port, "127.0.0.1"));
-    await waitFor(() => rig.serverMetrics.open === 3);
+    await until(() => rig.serverMetrics.open === 3);
     const refused = await exchangeRaw(rig.server.port, [post("hello")]);
     expect([refused.status, refused.closed]).toEqual([0, true]);
     expect(rig.serverMetrics.refusedConnections).toBe(1);
     let text = "";
     sockets[0]?.on("data", (data) => (text += data.toString()));
     sockets[0]?.write(post("hello"));
-    await waitFor(() => text.startsWith("HTTP/1.1 200"));
+    await until(() => text.startsWith("HTTP/1.1 200"));
     for (const socket of sockets) socket.destroy();
-    await waitFor(() => rig.serverMetrics.open === 0);
+    await until(() => rig.serverMetrics.open === 0);
   });
 
-  test("a kept connection without a next request is closed within 15 s", async () => {
+  test("a kept connection stays for as long as its answer says, and is closed within 15 s", async () => {
     await using rig = await serverRig();
     const answer = await exchangeRaw(rig.server.port, [post("hello")], { deadlineMs: 15_000 });
     expect([answer.status, answer.closed]).toEqual([200, true]);
+    const told = /^keep-alive: timeout=(\d+)\r$/m.exec(answer.text)?.[1];
+    expect(answer.afterMs).toBeGreaterThan(Number(told) * 1_000);
+  });
+
+  test("an answer that closes its connection does not say how long that stays", async () => {
+    await using rig = await serverRig();
+    const answer = await exchangeRaw(rig.server.port, [post("hello", "Connection: close\r\n")]);
+    expect([answer.status, answer.closed]).toEqual([200, true]);
+    expect(answer.text).not.toMatch(/^keep-alive:/im);
   });
 });
 
@@ -516,7 +525,7 @@ describe("starting and stopping", () => {
     rig.log.hold();
     const idle = exchangeRaw(rig.server.port, []);
     const busy = exchangeRaw(rig.server.port, [post("hello")]);
-    await waitFor(() => rig.log.appends.length === 1 && rig.serverMetrics.open === 2);
+    await until(() => rig.log.appends.length === 1 && rig.serverMetrics.open === 2);
     const stopped = rig.server.stop(5_000);
     const refused = await exchangeRaw(rig.server.port, [post("late")]);
     expect(refused.status).toBe(0);
@@ -536,13 +545,13 @@ describe("starting and stopping", () => {
     let answered = "";
     socket.on("data", (chunk: Buffer) => (answered += chunk.toString()));
     socket.write(post("first"));
-    await waitFor(() => isWholeAnswer(answered));
+    await until(() => isWholeAnswer(answered));
     expect(answered).not.toMatch(/connection: close/i);
     answered = "";
     const stopped = rig.server.stop(5_000);
     await new Promise((resolve) => setTimeout(resolve, 50));
     socket.write(post("second"));
-    await waitFor(() => isWholeAnswer(answered));
+    await until(() => isWholeAnswer(answered));
     expect(answered).toMatch(/^HTTP\/1\.1 200 [^]*connection: close/i);
     await closed;
     await stopped;
@@ -556,7 +565,7 @@ describe("starting and stopping", () => {
     const rig = await serverRig();
     rig.log.hold();
     const busy = exchangeRaw(rig.server.port, [post("hello")]);
-    await waitFor(() => rig.log.appends.length === 1);
+    await until(() => rig.log.appends.length === 1);
     await rig.server.stop(50);
     expect((await busy).closed).toBe(true);
     rig.log.letGo();

@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import { expect, test } from "vitest";
-import { TOKEN, exchangeRaw, isWholeAnswer, serverRig, waitFor } from "../../support/ingest.ts";
+import { TOKEN, exchangeRaw, isWholeAnswer, serverRig } from "../../support/ingest.ts";
+import { until } from "../../support/wait-for.ts";
 
 const BODY = '{"vanished":true}';
 
@@ -30,6 +31,12 @@ function vanish(port: number, text: string, how: "end" | "destroy" | "reset"): P
   });
 }
 
+/** With nothing held for them. */
+async function allGone(rig: Awaited<ReturnType<typeof serverRig>>): Promise<void> {
+  const areGone = (): boolean => rig.serverMetrics.open === 0 && rig.ingest.inFlight.requests === 0;
+  await until(areGone, "all clients are gone", 20_000);
+}
+
 test.each([
   ["length", "end"],
   ["length", "destroy"],
@@ -48,7 +55,7 @@ test.each([
           return vanish(rig.server.port, text.slice(0, length), how);
         }),
       );
-    await waitFor(() => rig.serverMetrics.open === 0 && rig.ingest.inFlight.requests === 0, 20_000);
+    await allGone(rig);
     const whole = requestOf("cut=000", framing);
     // The last CRLF of a chunked body may be missing when its end is seen.
     const least = framing === "length" ? whole.length : whole.length - 2;
@@ -72,9 +79,9 @@ test("clients that vanish while the log has not answered yet: recorded, nothing 
   const clients = Array.from({ length: 50 }, (_, n) =>
     vanish(rig.server.port, requestOf(`n=${n}`, "length"), "end"),
   );
-  await waitFor(() => rig.ingest.inFlight.requests === 50);
+  await until(() => rig.ingest.inFlight.requests === 50);
   rig.log.letGo();
   await Promise.all(clients);
-  await waitFor(() => rig.serverMetrics.open === 0 && rig.ingest.inFlight.requests === 0, 20_000);
+  await allGone(rig);
   expect(rig.log.events).toHaveLength(50);
 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { LogError } from "../../../src/domain/log.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
-import { until } from "../../support/log-wait.ts";
 import { named } from "./consume.ts";
 import type { LogHarnessKind } from "./harness.ts";
+import { until } from "../../support/wait-for.ts";
 
 export function durabilityConformance(kind: LogHarnessKind): void {
   const { deadlineMs } = kind;

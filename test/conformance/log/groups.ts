@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
-import { until } from "../../support/log-wait.ts";
 import { named } from "./consume.ts";
 import type { LogHarnessKind } from "./harness.ts";
+import { until } from "../../support/wait-for.ts";
 
 export function groupConformance(kind: LogHarnessKind): void {
   const { deadlineMs } = kind;

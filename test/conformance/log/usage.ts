@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { LogRecord } from "../../../src/domain/log.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
-import { until } from "../../support/log-wait.ts";
 import type { LogHarnessKind } from "./harness.ts";
+import { until } from "../../support/wait-for.ts";
 
 /** The log as the delivery uses it: delay tiers, the held log, the end-of-task log. */
 export function usageConformance(kind: LogHarnessKind): void {

@@ -18,8 +18,9 @@ import { encodeEvent } from "../../../src/pipeline/log/event-codec.ts";
 import { makeRecorder } from "../../../src/pipeline/record/make-recorder.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
 import { MemoryLog } from "../../support/clickhouse-log.ts";
-import { realClock, until } from "../../support/clickhouse.ts";
+import { realClock } from "../../support/clickhouse.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { until } from "../../support/wait-for.ts";
 
 const logger = makeSilentLogger();
 let dataDir = "";
@@ -251,7 +252,7 @@ test(
       embedded = await startEmbeddedClickHouse({ dataDir, logger, previousUrl: url });
       expect(embedded.url).toBe(url);
     }
-    await until(() => log.committedOffset("events") === seed, 60_000);
+    await until(() => log.committedOffset("events") === seed, "all is recorded", 60_000);
     const reader = makeEventStoreReader(client);
     expect(await reader.count("org_a", { terms: [] })).toBe(seed);
     const stored = await rowsOf(

@@ -26,7 +26,8 @@ import {
 } from "../../../src/embedded/pglite/start.ts";
 import { makeSocketDirectory, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { PGLITE_TEMPLATE, silentLogger, temporaryDirectory } from "../../support/postgres.ts";
+import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
+import { silentLogger } from "../../support/silent-logger.ts";
 
 const CHILD = new URL("../../support/postgres-child.ts", import.meta.url);
 

@@ -3,8 +3,9 @@ import { timeOfId } from "../../../src/domain/ids.ts";
 import { LogError } from "../../../src/domain/log.ts";
 import type { Answer, RequestHead } from "../../../src/domain/incoming-request.ts";
 import type { VerificationResult } from "../../../src/domain/verification.ts";
-import { TOKEN, endpointConfig, ingestRig, realClock, waitFor } from "../../support/ingest.ts";
+import { TOKEN, endpointConfig, ingestRig, realClock } from "../../support/ingest.ts";
 import type { IngestRig } from "../../support/ingest.ts";
+import { until } from "../../support/wait-for.ts";
 
 const BODY = Buffer.from('{"id":"evt_1"}');
 
@@ -32,7 +33,7 @@ async function send(
   const answers: Answer[] = [];
   const reception = await rig.ingest.handle(headOf(overrides), (answer) => answers.push(answer));
   if (reception?.hold(body.length)) reception.complete(body);
-  await waitFor(() => answers.length > 0);
+  await until(() => answers.length > 0);
   expect(answers).toHaveLength(1);
   return answers[0] as Answer;
 }
@@ -84,10 +85,10 @@ describe("what is answered and what is recorded", () => {
     const reception = await rig.ingest.handle(headOf(), (answer) => answers.push(answer));
     reception?.hold(BODY.length);
     reception?.complete(BODY);
-    await waitFor(() => rig.log.appends.length === 1);
+    await until(() => rig.log.appends.length === 1);
     expect(answers).toHaveLength(0);
     rig.log.letGo();
-    await waitFor(() => answers.length === 1);
+    await until(() => answers.length === 1);
     expect(answers[0]?.status).toBe("200 OK");
   });
 
@@ -143,7 +144,7 @@ describe("what is answered and what is recorded", () => {
       answers.push(answer),
     );
     expect(reception).toBeNull();
-    await waitFor(() => answers.length === 1);
+    await until(() => answers.length === 1);
     expect(answers[0]?.status).toBe("413 Payload Too Large");
     expect(rig.log.events[0]).toMatchObject({
       bodyStored: false,
@@ -175,7 +176,7 @@ describe("what is answered and what is recorded", () => {
     for (let sent = 0; sent < 4; sent += 1)
       await rig.ingest.handle(head, (answer) => statuses.push(statusOf(answer)));
     await rig.ingest.handle(headOf(), (answer) => statuses.push(statusOf(answer)));
-    await waitFor(() => statuses.length === 5);
+    await until(() => statuses.length === 5);
     expect(statuses).toEqual([413, 413, 429, 429, 429]);
   });
 
@@ -376,7 +377,7 @@ describe("when something does not work", () => {
     expect(statusOf(await send(rig))).toBe(503);
     expect(rig.ingest.inFlight).toEqual({ requests: 1, bytes: BODY.length });
     rig.log.letGo();
-    await waitFor(() => rig.ingest.inFlight.requests === 0);
+    await until(() => rig.ingest.inFlight.requests === 0);
     expect(rig.metrics.outcomes).toEqual(["unavailable"]);
     expect(rig.ingest.inFlight.bytes).toBe(0);
   });
@@ -474,7 +475,7 @@ describe("batching and admission", () => {
     const rig = ingestRig({ options: { maxRequestsInFlight: 4 } });
     rig.log.hold();
     const first = [send(rig), send(rig)];
-    await waitFor(() => rig.ingest.inFlight.requests === 2);
+    await until(() => rig.ingest.inFlight.requests === 2);
     expect(statusOf(await send(rig))).toBe(503);
     expect(rig.metrics.causes).toEqual(["overloaded"]);
     rig.log.letGo();
@@ -493,9 +494,9 @@ describe("batching and admission", () => {
     rig.endpoints.set("other", endpointConfig({ id: "ep_other" }));
     rig.log.hold();
     const busy = Array.from({ length: 10 }, () => send(rig));
-    await waitFor(() => rig.metrics.causes.length === 5);
+    await until(() => rig.metrics.causes.length === 5);
     const other = send(rig, { path: "/in/other" });
-    await waitFor(() => rig.ingest.inFlight.requests === 6);
+    await until(() => rig.ingest.inFlight.requests === 6);
     rig.log.letGo();
     expect(statusOf(await other)).toBe(200);
     expect((await Promise.all(busy)).map(statusOf).filter((status) => status === 200)).toHaveLength(
@@ -539,7 +540,7 @@ test("regression: an error in recording a refusal frees its room: each of those 
   // Too large, and then more than one in the second.
   for (let request = 0; request < 2; request += 1)
     await rig.ingest.handle(headOf({ declaredBytes: 1_000 }), (answer) => answers.push(answer));
-  await waitFor(() => answers.length === 2);
+  await until(() => answers.length === 2);
   expect(answers.map(statusOf)).toEqual([503, 503]);
   expect(rig.metrics.causes).toEqual(["internal", "internal"]);
   expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });

@@ -12,13 +12,13 @@ import {
   readerOf,
   realClock,
   startTestClickHouse,
-  until,
   type TestClickHouse,
 } from "../../support/clickhouse.ts";
 import { makeAttempt, makeEvent, makeFanout } from "../../support/clickhouse-events.ts";
 import { MemoryLog } from "../../support/clickhouse-log.ts";
 import { SimClock } from "../../support/sim-clock.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { until } from "../../support/wait-for.ts";
 
 let clickhouse: TestClickHouse;
 beforeAll(async () => {
@@ -83,7 +83,7 @@ test("a backlog goes in large batches", { timeout: 90_000 }, async () => {
     recorded: (_, rows) => batches.push(rows),
   });
   await recorder.start();
-  await until(() => log.committedOffset("events") === 24_000, 60_000);
+  await until(() => log.committedOffset("events") === 24_000, "all is recorded", 60_000);
   expect(await readerOf(clickhouse).count("org_backlog", everything)).toBe(24_000);
   expect(batches.length).toBeLessThanOrEqual(4);
 });

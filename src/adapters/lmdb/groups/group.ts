@@ -4,6 +4,7 @@ import { within } from "../../../domain/within.ts";
 import { assignPartitions } from "./assign-partitions.ts";
 import { PartitionOwnership } from "./partition-ownership.ts";
 import type { OwnershipDeps } from "./partition-ownership.ts";
+import { toError } from "../../../domain/thrown.ts";
 
 /** How long an owner may take to stop and commit before the next one starts. */
 const REVOKE_TIMEOUT_MS = 5_000;
@@ -90,7 +91,7 @@ export class Group {
     ownership.stop();
     const revoked = assignment.settled
       .then(() => member.options.onRevoked(ownership))
-      .catch((cause: unknown) => member.options.onError(asError(cause)));
+      .catch((cause: unknown) => member.options.onError(toError(cause)));
     await within(revoked, REVOKE_TIMEOUT_MS, () => {}, this.#deps.clock);
     ownership.end();
     if (this.#assignments.get(partition) === assignment) this.#assignments.delete(partition);
@@ -101,7 +102,7 @@ export class Group {
     if (assignment.ending) return;
     assignment.ending = true;
     assignment.ownership.stop();
-    assignment.member.options.onError(asError(cause));
+    assignment.member.options.onError(toError(cause));
     const cancel = this.#deps.clock.schedule(RESTART_DELAY_MS, () => {
       this.#restarts.delete(cancel);
       this.#work = this.#work.then(async () => {
@@ -121,8 +122,4 @@ export class Group {
           lag.set(topic, (lag.get(topic) ?? 0) + ownership.lag(topic));
     return lag;
   }
-}
-
-function asError(cause: unknown): Error {
-  return cause instanceof Error ? cause : new Error(String(cause));
 }

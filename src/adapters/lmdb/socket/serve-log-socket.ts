@@ -32,6 +32,7 @@ export async function serveLogSocket(
     const splitter = new FrameSplitter((id, body) => void answer(log, socket, id, body));
     socket.on("data", (chunk) => splitter.push(chunk));
   });
+  server.on("error", (error) => logger.warn({ err: error.message }, "log.socket_failed"));
   const close = async (): Promise<void> => {
     const closed = once(server, "close");
     server.close();

@@ -1,6 +1,7 @@
 import { LOG_ERROR_CODES, LogError } from "../../../domain/log.ts";
 import type { NewRecord, Position, Topic } from "../../../domain/log.ts";
 import { TOPIC_IDS, topicOfId } from "../layout.ts";
+import { messageOf } from "../../../domain/thrown.ts";
 
 /**
  * What goes over the log's socket. Every frame: length of the rest (4), request id (4), rest.
@@ -75,8 +76,7 @@ export function encodePositions(id: number, positions: readonly Position[]): Buf
 
 export function encodeFailure(id: number, error: unknown): Buffer {
   const code = error instanceof LogError ? error.code : "log_unavailable";
-  const message = error instanceof Error ? error.message : String(error);
-  const text = Buffer.from(`${code}\n${message}`);
+  const text = Buffer.from(`${code}\n${messageOf(error)}`);
   const frame = newFrame(id, 1 + text.length);
   frame[FRAME_HEAD_BYTES] = 1;
   frame.set(text, FRAME_HEAD_BYTES + 1);

@@ -5,6 +5,7 @@ import type { Conclusion } from "./conclude.ts";
 import type { Reply } from "../ports.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 import { makeSignedRequest } from "./signed-request.ts";
+import { messageOf } from "../../../domain/thrown.ts";
 
 /**
  * Makes one request. `reply` frees the lane, `conclusion` is what to record of it; both are null when the
@@ -48,8 +49,11 @@ async function send(
   } catch (error) {
     if (cutOff.aborted) return null;
     ports.logger.error({ destinationId: task.destinationId, err: error }, "delivery.send_failed");
-    const reason = error instanceof Error ? error.message : String(error);
-    return { kind: "error", reason, latencyMs: ports.clock.monotonic() - startedMs };
+    return {
+      kind: "error",
+      reason: messageOf(error),
+      latencyMs: ports.clock.monotonic() - startedMs,
+    };
   }
 }
 
