@@ -5,14 +5,14 @@ export const API_KEY_FORM = `${SHORTEST_API_KEY} to ${LONGEST_API_KEY} visible A
 /** `rk_` + 8 public characters + `_` + the secret: the form of the keys that the relay makes itself. */
 const OWN_FORM = /^(rk_[A-Za-z0-9]{8})_/;
 
-/** What can be a key at all: visible ASCII, as a header value may carry it. */
+/** Returns whether a text can be a key at all: visible ASCII, which a header value may carry. */
 export function looksLikeApiKey(text: string): boolean {
   return (
     text.length >= SHORTEST_API_KEY && text.length <= LONGEST_API_KEY && /^[\x21-\x7e]+$/.test(text)
   );
 }
 
-/** The part that may be shown; null for a key of any other form, of which every character may be secret. */
+/** Returns the part of a key that may be shown; null for a key of any other form, since all of it may be secret. */
 export function publicPartOfKey(key: string): string | null {
   return OWN_FORM.exec(key)?.[1] ?? null;
 }

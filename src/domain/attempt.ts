@@ -3,7 +3,7 @@ import type { Trigger } from "./delivery-task.ts";
 
 /** One forwarding try (or one deferral, `rate_limited`) as recorded. `attempt_number` is computed when read. */
 export interface Attempt {
-  /** `att_` + 26 characters derived from (event, destination, run, try, deferral): redelivery makes the same row. */
+  /** `att_` + 26 characters derived from (event, destination, run, try, deferral), so that redelivery makes the same row. */
   readonly id: string;
   readonly eventId: string;
   readonly destinationId: string;

@@ -4,7 +4,7 @@ import type { RetryBackoff } from "./enums.ts";
 const MAX_DELAY_MS = 6 * 3_600_000;
 const JITTER = 0.2;
 
-/** Delay before retry `retry` (1 = the first one) without jitter, at most 6 h, in ms. */
+/** Returns the delay before retry `retry` (1 is the first) without jitter, at most 6 h, in ms. */
 export function plainRetryDelayMs(backoff: RetryBackoff, retry: number, baseMs: number): number {
   return Math.min(MAX_DELAY_MS, unboundedDelayMs(backoff, retry, baseMs));
 }
@@ -23,7 +23,7 @@ function unboundedDelayMs(backoff: RetryBackoff, retry: number, baseMs: number):
 }
 
 /**
- * Delay before retry `retry`, in ms: the plain delay ± 20 %, not shorter than what the receiver asked for
+ * Returns the delay before retry `retry`, in ms: the plain delay ± 20 %, no shorter than what the receiver asked for
  * (`retryAfterMs`, already bounded), and never over 6 h unless the receiver asked for more.
  */
 export function retryDelayMs(input: {
@@ -39,8 +39,8 @@ export function retryDelayMs(input: {
 }
 
 /**
- * The longest time that a whole retry schedule takes (all delays with jitter, none shorter than what the receiver asks for, all
- * tries timing out), in ms.
+ * Returns the longest time that a whole retry schedule can take, in ms: all delays with full jitter, none shorter than what the
+ * receiver asks for, and all tries timing out.
  */
 export function scheduleLengthMs(input: {
   readonly backoff: RetryBackoff;

@@ -1,8 +1,8 @@
 const SLAB_BYTES = 128 * 1024;
 
 /**
- * Hands out pieces of one block of memory after the other: a piece of 1 KB costs no allocation of its own. A block
- * lives as long as one of its pieces does, so pieces are for what is soon gone.
+ * Hands out pieces of one memory block after another, so that a piece of 1 KB costs no allocation of its own. A block lives as
+ * long as any of its pieces, so use them for short-lived data only.
  */
 export class ByteSlab {
   readonly #allocate: (sizeBytes: number) => Buffer;
@@ -14,10 +14,10 @@ export class ByteSlab {
     this.#allocate = allocate;
   }
 
-  /** A block with at least `sizeBytes` free from `at` on. What is used of it is told with `keep`. */
+  /** Returns a block with at least `sizeBytes` free from `at` on. Call `keep` for the part of it that is used. */
   reserve(sizeBytes: number): { readonly block: Buffer; readonly at: number } {
     if (this.#used + sizeBytes > this.#block.length) {
-      // A large piece has a block to itself, and the current one goes on being used.
+      // A large piece gets a block to itself, and the current block stays in use.
       if (sizeBytes > SLAB_BYTES / 4) return { block: this.#allocate(sizeBytes), at: 0 };
       this.#block = this.#allocate(SLAB_BYTES);
       this.#used = 0;
@@ -25,7 +25,7 @@ export class ByteSlab {
     return { block: this.#block, at: this.#used };
   }
 
-  /** The piece from `at` to `end` of a reserved block is in use now. */
+  /** Marks a reserved block as used from `at` to `end`, and returns that piece. */
   keep(block: Buffer, at: number, end: number): Buffer {
     if (block === this.#block) this.#used = end;
     return block.subarray(at, end);

@@ -1,4 +1,4 @@
-/** Time and randomness as arguments: the pipeline can be run under simulated time. */
+/** Time and randomness as arguments, so that the pipeline can run under simulated time. */
 export interface Clock {
   /** Wall clock, ms since the epoch. */
   now(): number;
@@ -8,7 +8,7 @@ export interface Clock {
   schedule(delayMs: number, callback: () => void): () => void;
 }
 
-/** Of the real clock. They keep the process alive: whoever schedules cancels when it stops. */
+/** Timers of the real clock. They keep the process alive: whoever schedules one cancels it on stop. */
 export const TIMERS: Pick<Clock, "schedule"> = {
   schedule: (delayMs, callback) => {
     const timer = setTimeout(callback, delayMs);
@@ -19,7 +19,7 @@ export const TIMERS: Pick<Clock, "schedule"> = {
 /** Uniform in [0, 1). */
 export type Random = () => number;
 
-/** Resolves after so long by the clock, or as soon as `until` is aborted. */
+/** Resolves after `delayMs` by the clock, or as soon as `until` is aborted. */
 export function pause(clock: Clock, delayMs: number, until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (until?.aborted === true) return resolve();

@@ -6,7 +6,7 @@ import type {
   VerificationMethod,
 } from "./enums.ts";
 
-/** Rows of the configuration store and what its adapters offer. Deleted rows are never handed out. */
+/** Rows of the configuration store and what its adapters offer. Only `SealedRows` ever returns deleted rows. */
 export interface ProjectRow {
   readonly id: string;
   readonly orgId: string;
@@ -57,17 +57,17 @@ export interface PageOf<Row> {
 /** One table of one kind of resource. No method can reach a row of another organization. */
 export interface TenantTable<Row extends { readonly id: string; readonly orgId: string }> {
   find(orgId: string, id: string): Promise<Row | null>;
-  /** As `find`, and nobody else changes or deletes the row before this transaction ends. */
+  /** Like `find`, and no one else can change or delete the row before this transaction ends. */
   lock(orgId: string, id: string): Promise<Row | null>;
-  /** As `find`, and the row is not deleted before this transaction ends: for parents of new rows. */
+  /** Like `find`, and the row cannot be deleted before this transaction ends: for parents of new rows. */
   hold(orgId: string, id: string): Promise<Row | null>;
-  /** Newest first. `parentId` null: all of the organization (projects). */
+  /** Returns a page, newest first. `parentId` null: of the whole organization (projects). */
   page(
     orgId: string,
     parentId: string | null,
     page: { readonly offset: number; readonly limit: number },
   ): Promise<PageOf<Row>>;
-  /** All children of a parent, oldest first. */
+  /** Returns all children of a parent, oldest first. */
   children(orgId: string, parentId: string): Promise<readonly Row[]>;
   insert(row: Row): Promise<void>;
   update(orgId: string, id: string, changes: Partial<Omit<Row, "id" | "orgId">>): Promise<void>;
@@ -79,7 +79,7 @@ export interface TenantTable<Row extends { readonly id: string; readonly orgId: 
 
 export interface AuditEntry {
   readonly orgId: string;
-  /** Key id, or `relay` for what the service does by itself. */
+  /** Key id, or `relay` for what the service does on its own. */
   readonly actor: string;
   /** `endpoint.pause`, `destination.update`, … */
   readonly action: string;
@@ -98,11 +98,11 @@ export interface StoreSession {
 
 /** @throws {UniqueViolation} and RelayError `unavailable` */
 export interface ConfigStore extends StoreSession {
-  /** All or nothing. Where two writes wait for each other, `work` of one is called again, once the other is done. */
+  /** Applies all or nothing. When two writes deadlock, the `work` of one is called again once the other is done. */
   write<T>(work: (session: StoreSession) => Promise<T>): Promise<T>;
 }
 
-/** A value that must be unique is taken. */
+/** Thrown when a value that must be unique is taken. */
 export class UniqueViolation extends Error {
   readonly code = "unique_violation";
   readonly constraint: string;
@@ -116,7 +116,7 @@ export class UniqueViolation extends Error {
 export interface ApiKeyRow {
   readonly id: string;
   readonly orgId: string;
-  /** `rk_` + 8 characters, or the beginning of the hash: shown in lists, opens nothing. */
+  /** `rk_` + 8 characters, or the start of the key's hash: shown in lists, grants nothing. */
   readonly publicPart: string;
   readonly scopes: readonly ("read" | "write")[];
   readonly createdAtMs: number;
@@ -124,23 +124,23 @@ export interface ApiKeyRow {
 }
 
 export interface ApiKeyStore {
-  /** The organization of this name; made when there is none. `newId` is used then. */
+  /** Returns the id of the organization of this name; creates it as `newId` when there is none. */
   ensureOrganization(name: string, newId: string, atMs: number): Promise<string>;
   findOrganization(name: string): Promise<string | null>;
   insertKey(row: ApiKeyRow, hash: Uint8Array): Promise<void>;
-  /** By SHA-256 of the whole key; revoked ones too. */
+  /** Finds a key, even a revoked one, by the SHA-256 of the whole key. */
   findKey(hash: Uint8Array): Promise<ApiKeyRow | null>;
-  /** What lists show of a key from now on. */
+  /** Sets what lists show of a key. */
   setPublicPart(keyId: string, publicPart: string): Promise<void>;
   listKeys(orgId: string): Promise<readonly ApiKeyRow[]>;
-  /** False when the organization has no such key that is not revoked. */
+  /** Returns false when the organization has no such key that is still valid. */
   revokeKey(orgId: string, keyId: string, atMs: number): Promise<boolean>;
 }
 
 /** An endpoint with its destinations: what the configuration cache holds together. */
 export interface EndpointBundle {
   readonly endpoint: EndpointRow;
-  /** Not deleted ones, oldest first. */
+  /** Those not deleted, oldest first. */
   readonly destinations: readonly DestinationRow[];
 }
 
@@ -153,7 +153,7 @@ export interface BundleKeys {
 /** Reads across organizations: for ingest and delivery, never for the API. */
 export interface BundleReader {
   bundles(keys: BundleKeys): Promise<readonly EndpointBundle[]>;
-  /** Ids of endpoints that are not deleted, the latest made first. */
+  /** Returns the ids of endpoints that are not deleted, newest first. */
   newestEndpoints(count: number): Promise<readonly string[]>;
 }
 
@@ -172,13 +172,13 @@ export interface SealedRow {
 
 /** The sealed column of every row, deleted ones too: for a change of the encryption key. */
 export interface SealedRows {
-  /** By id, from the first id after `afterId`. */
+  /** Returns rows in the order of their ids, from the first id after `afterId`. */
   readAfter(
     table: "endpoints" | "destinations",
     afterId: string,
     limit: number,
   ): Promise<readonly SealedRow[]>;
-  /** False when the row is no longer as it was read. */
+  /** Returns false when the row has changed since it was read. */
   replace(
     table: "endpoints" | "destinations",
     row: SealedRow,

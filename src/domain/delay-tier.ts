@@ -17,13 +17,16 @@ export const DELAY_TIERS: readonly DelayTier[] = [
   { topic: "delay-4h", delayMs: 14_400_000 },
 ];
 
-/** A task that is due sooner than this goes into no tier: its owner waits for the time in memory. */
+/** A task due sooner than this goes into no tier: its owner keeps it in memory until then. */
 export const WAIT_IN_MEMORY_MS = 1_500;
-/** The same for a large one, which is late by less than a second instead: those of a backlog would fill its lane before their time. */
+/**
+ * The same for a large task, which may come almost a second late instead: in memory, a backlog's large tasks would fill their
+ * lane before their time.
+ */
 const LARGE_WAITS_MS = 250;
 const LARGE_BYTES = 256 * 1_024;
 
-/** Where a task that is due in `remainingMs` waits next: the largest tier that still fits, or `tasks` when it is due soon. */
+/** Returns where a task due in `remainingMs` waits next: the largest tier that still fits, or `tasks` when it is due soon. */
 export function topicForDelay(remainingMs: number, sizeBytes: number): Topic {
   const isLarge = sizeBytes > LARGE_BYTES;
   if (remainingMs < (isLarge ? LARGE_WAITS_MS : WAIT_IN_MEMORY_MS)) return "tasks";

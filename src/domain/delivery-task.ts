@@ -6,13 +6,10 @@ export type Trigger = "event" | "replay";
 /** The run of an event's own fan-out; a replay's run is a ULID. */
 export const EVENT_RUN = "event";
 
-/** A task of this destination is a fan-out that is still to be made: the configuration could not be had. */
+/** Destination of a task that stands for a fan-out still to be made, because the configuration was unavailable. */
 export const FAN_OUT_LATER = "";
 
-/**
- * One try that is to be made: self-contained, so that a delay tier needs nothing else.
- * Identity of the try: (event.id, destinationId, run, tryNumber); `deferrals` counts how often it was put off.
- */
+/** One try that is to be made, self-contained: a delay tier needs nothing else. */
 export interface DeliveryTask {
   readonly event: EventRecord;
   readonly destinationId: string;
@@ -22,10 +19,10 @@ export interface DeliveryTask {
   readonly tryNumber: number;
   /** How often this very try was put off (rate limit, full lane, open circuit, held). */
   readonly deferrals: number;
-  /** The destination's rate limit when that put it off, the last time; null when something else did. */
+  /** The destination's rate limit if that is what last put this try off; null if something else did. */
   readonly limitedBy: LimitPace | null;
-  /** Not before this time. */
+  /** Earliest time of the try. */
   readonly dueAtMs: number;
-  /** When the run began: retention counts from here, and the circuit breaker's deadline at the earliest. */
+  /** When the run began: retention counts from here, and the circuit breaker's deadline from here or later. */
   readonly runStartedAtMs: number;
 }

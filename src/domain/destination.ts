@@ -1,6 +1,6 @@
 import type { RateLimitWindow, ResourceStatus, RetryBackoff } from "./enums.ts";
 
-/** At most so many secrets sign a delivery. */
+/** Maximum number of secrets that sign one delivery. */
 export const MAX_SIGNING_SECRETS = 3;
 
 /** One delivery-signing secret (`whsec_…`). The current one has `signsUntilMs` null. */
@@ -9,7 +9,7 @@ export interface SigningSecret {
   readonly signsUntilMs: number | null;
 }
 
-/** What fan-out and delivery know of a destination. Secrets are newest first. */
+/** What fan-out and delivery know about a destination. Secrets are newest first. */
 export interface DestinationConfig {
   readonly id: string;
   readonly endpointId: string;
@@ -26,11 +26,11 @@ export interface DestinationConfig {
   readonly signatureHeaders: readonly string[];
 }
 
-/** Answer of the configuration cache; `unavailable` when it is cold and PostgreSQL cannot be asked. */
+/** Answer of the configuration cache; `unavailable` when it is cold and PostgreSQL cannot be reached. */
 export type Lookup<T> =
   | { readonly kind: "found"; readonly value: T }
   | { readonly kind: "missing" }
   | { readonly kind: "unavailable" };
 
-/** At once where it is known, a promise where it must be asked for. */
+/** A value at once when it is known, a promise when it must be looked up. */
 export type MaybeLater<T> = T | Promise<T>;

@@ -1,8 +1,8 @@
 import type { Provider, ResourceStatus, VerificationMethod } from "./enums.ts";
 
 /**
- * What the ingest path knows of an endpoint. `secret` is clear text, in memory only.
- * `config` is the stored `verification_config`; `{}` when none was given.
+ * What the ingest path knows about an endpoint. `secret` is clear text, in memory only. `config` is the stored
+ * `verification_config`; `{}` when none was given.
  */
 export interface EndpointConfig {
   readonly id: string;

@@ -28,7 +28,7 @@ export class RelayError extends Error {
   }
 }
 
-/** What the system says of a call that failed: its code (`ENOENT`), or all of it where there is none. */
+/** Returns why a system call failed: its code (`ENOENT`), or the whole error as text when it has none. */
 export function systemReason(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : String(error);
 }

@@ -1,7 +1,7 @@
 import type { AttemptStatus, Provider } from "./enums.ts";
 import type { EventRecord } from "./event.ts";
 
-/** Filters of `GET /events` and the facets; all are and-ed. Every query is scoped to one organization. */
+/** Filters of `GET /events` and the facets, all of which must match. Every query is scoped to one organization. */
 export interface EventFilter {
   readonly endpointId?: string;
   readonly provider?: Provider;
@@ -11,7 +11,7 @@ export interface EventFilter {
   /** Exclusive. */
   readonly toMs?: number;
   readonly q?: string;
-  /** Dotted path, with `value`. */
+  /** A leaf, by its dotted path and its value. */
   readonly field?: { readonly path: string; readonly value: string };
   readonly attemptStatus?: AttemptStatus;
   readonly destinationId?: string;
@@ -67,16 +67,13 @@ export interface FacetCounts {
   readonly byAttemptStatus: readonly { readonly value: AttemptStatus; readonly count: number }[];
 }
 
-/** In events, newest first. */
+/** A range of events, newest first. */
 export interface PageRange {
   readonly offset: number;
   readonly limit: number;
 }
 
-/**
- * The read side that the API uses. What nobody waits for any more is ended by `signal`, in the store as well.
- * @throws {RelayError} `unavailable` when the store is down, a query hits its limit, or `signal` ends it
- */
+/** The read side that the API uses. `signal` ends a query that no one waits for any more, in the store as well. */
 export interface EventQueries {
   list(
     orgId: string,
@@ -86,9 +83,9 @@ export interface EventQueries {
     signal?: AbortSignal,
   ): Promise<{ readonly items: readonly EventListItem[]; readonly total: number }>;
   facets(orgId: string, filter: EventFilter, signal?: AbortSignal): Promise<FacetCounts>;
-  /** Waits up to 2 s for an id younger than 10 s. Null when unknown, or another organization's. */
+  /** Waits up to 2 s for an id younger than 10 s. Null when the id is unknown or belongs to another organization. */
   detail(orgId: string, eventId: string): Promise<EventDetail | null>;
-  /** The stored event alone, for replays; same waiting. */
+  /** Returns the stored event alone, for replays; waits like `detail`. */
   event(orgId: string, eventId: string): Promise<EventRecord | null>;
   attempts(orgId: string, eventId: string): Promise<readonly AttemptView[] | null>;
 }

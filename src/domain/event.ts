@@ -3,7 +3,7 @@ import type { Provider } from "./enums.ts";
 /** Header names and values in arrival order, names as sent. */
 export type HeaderList = readonly (readonly [name: string, value: string])[];
 
-/** One incoming webhook as it stands in the log: the truth that all read models are made from. */
+/** One incoming webhook as it stands in the log: the truth that all read models are built from. */
 export interface EventRecord {
   /** `evt_` + ULID whose time is `receivedAtMs`. */
   readonly id: string;
@@ -21,9 +21,9 @@ export interface EventRecord {
   readonly sourceIp: string;
   /** True only for what was accepted (answered 2xx): only these are fanned out. */
   readonly signatureValid: boolean;
-  /** Human, actionable reason; null when accepted. */
+  /** Actionable reason for a human reader; null when accepted. */
   readonly verificationError: string | null;
-  /** Machine word of the same outcome: `ok`, `signature_mismatch`, `endpoint_paused`, … */
+  /** Machine-readable form of the same outcome: `ok`, `signature_mismatch`, `endpoint_paused`, … */
   readonly reason: string;
   /** False for 413 and 429: such an event cannot be replayed. */
   readonly bodyStored: boolean;

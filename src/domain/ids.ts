@@ -15,7 +15,7 @@ export const ID_PREFIXES = {
 } as const;
 export type IdKind = keyof typeof ID_PREFIXES;
 
-/** Ten characters that hold 48 bits of milliseconds, sortable (ULID specification). */
+/** Encodes 48 bits of milliseconds as ten sortable characters (ULID specification). */
 export function encodeTime(timeMs: number): string {
   let rest = Math.floor(timeMs);
   let text = "";
@@ -26,13 +26,13 @@ export function encodeTime(timeMs: number): string {
   return text;
 }
 
-/** Two characters for every ten bits. */
+/** The two characters for each value of ten bits. */
 const PAIRS = Array.from(
   { length: 1024 },
   (_, bits) => ALPHABET.charAt(bits >> 5) + ALPHABET.charAt(bits & 31),
 );
 
-/** Sixteen characters from the 10 bytes at `at`. */
+/** Encodes the 10 bytes at `at` as sixteen characters. */
 function encodeRandom(bytes: Uint8Array, at: number): string {
   return encodeFive(bytes, at) + encodeFive(bytes, at + 5);
 }
@@ -48,7 +48,7 @@ function encodeFive(bytes: Uint8Array, at: number): string {
   );
 }
 
-/** Makes `prefix + ULID`; the id's time is `timeMs`. Random bytes are drawn in blocks, since one draw costs a system call. */
+/** Makes a generator of `prefix + ULID` ids whose time is `timeMs`. Draws random bytes in blocks, since each draw costs a system call. */
 export function makeIdGenerator(
   randomSource: (size: number) => Uint8Array = randomBytes,
 ): (kind: IdKind, timeMs: number) => string {
@@ -71,7 +71,7 @@ export function makeIdGenerator(
   };
 }
 
-/** The time inside an id, or null when it is not `prefix + ULID`. */
+/** Returns the time in an id, or null when it is not `prefix + ULID`. */
 export function timeOfId(kind: IdKind, id: string): number | null {
   const prefix = ID_PREFIXES[kind];
   const ulid = id.slice(prefix.length);
@@ -82,7 +82,7 @@ export function timeOfId(kind: IdKind, id: string): number | null {
   return timeMs;
 }
 
-/** `att_` id that the same try (or deferral) always gets, sortable by the event's time. */
+/** Returns the `att_` id that the same try (or deferral) always gets, sortable by the event's time. */
 export function attemptId(eventReceivedAtMs: number, identity: string): string {
   const digest = hash("sha256", identity, "buffer");
   return ID_PREFIXES.attempt + encodeTime(eventReceivedAtMs) + encodeRandom(digest, 0);

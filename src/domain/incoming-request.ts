@@ -27,12 +27,12 @@ export interface Answer {
 
 export type Reply = (answer: Answer) => void;
 
-/** The taking-in of one body. After `complete` or `abandon`, or once `hold` said no, it must not be called again. */
+/** The intake of one body. Must not be called again after `complete` or `abandon`, or once `hold` has returned false. */
 export interface Reception {
-  /** Asks for room to hold `sizeBytes` more. False: throw the body away, an answer is coming without it. */
+  /** Asks for room to hold `sizeBytes` more. False: discard the body, the answer comes without it. */
   hold(sizeBytes: number): boolean;
-  /** The whole body; it is the reception's to keep. */
+  /** Hands over the whole body, which the reception may keep. */
   complete(body: Uint8Array): void;
-  /** The client went away before the body was complete: nothing is recorded. */
+  /** Reports that the client went away before the body was complete: nothing is recorded. */
   abandon(): void;
 }

@@ -1,2 +1,2 @@
-/** Where webhooks come in: behind it stands the endpoint's token. */
+/** Path of incoming webhooks; the endpoint's token follows it. */
 export const INGEST_PATH = "/in/";

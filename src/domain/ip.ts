@@ -45,8 +45,8 @@ const SPECIAL_IPV6 = parseCidrs([
 ]);
 
 /**
- * Canonical dotted-quad IPv4 or IPv6 without zone and brackets; anything else (octal, short forms, zone ids) is null.
- * IPv4-mapped IPv6 becomes the IPv4 address that it stands for.
+ * Parses canonical dotted-quad IPv4, or IPv6 without zone and brackets; returns null for anything else (octal, short forms,
+ * zone ids). IPv4-mapped IPv6 becomes the IPv4 address that it stands for.
  */
 function parseIp(text: string): Ip | null {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
@@ -58,8 +58,8 @@ function parseIp(text: string): Ip | null {
 }
 
 /**
- * IPv6 with a dotted quad at its end, in groups only (RFC 4291 §2.2); null when the quad is none. The library would take octal and hex
- * there, and `::192.0.2.1`, which is no mapped address, for one.
+ * Rewrites a dotted quad at the end of an IPv6 address as groups (RFC 4291 §2.2); returns null when it is not a valid quad. The
+ * library would accept octal and hex there, and take `::192.0.2.1` for a mapped address, which it is not.
  */
 function withoutDottedQuad(text: string): string | null {
   if (!text.includes(".")) return text;
@@ -74,12 +74,12 @@ export function isIpAddress(text: string): boolean {
   return parseIp(text) !== null;
 }
 
-/** The one way to write an address (RFC 5952; IPv4-mapped IPv6 as IPv4); null when the text is none. */
+/** Returns the canonical form of an address (RFC 5952; IPv4-mapped IPv6 as IPv4); null when the text is not an address. */
 export function canonicalIp(text: string): string | null {
   return parseIp(text)?.toString() ?? null;
 }
 
-/** True for addresses on the public internet. What cannot be parsed is not public: the guard fails closed. */
+/** Returns true for addresses on the public internet. What cannot be parsed is not public: the guard fails closed. */
 export function isPublicAddress(text: string): boolean {
   const address = parseIp(text);
   if (address === null) return false;
@@ -90,13 +90,13 @@ export function isPublicAddress(text: string): boolean {
 
 /**
  * Parses addresses and CIDRs (`10.0.0.0/8`, `::1`); host bits are ignored.
- * @throws {Error} that names the entry which is neither
+ * @throws {Error} naming the entry that is neither
  */
 export function parseCidrs(texts: readonly string[]): CidrList {
   return { ranges: texts.map((text) => parseCidr(text.trim())) };
 }
 
-/** True when the address lies in one of the ranges; IPv4-mapped addresses are compared as IPv4. */
+/** Returns true when the address lies in one of the ranges; IPv4-mapped addresses are compared as IPv4. */
 export function matchesCidr(text: string, list: CidrList): boolean {
   const address = parseIp(text);
   return address !== null && isInside(address, list);

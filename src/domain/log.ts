@@ -15,19 +15,22 @@ export const TOPICS = [
   "delay-1h",
   "delay-4h",
 ] as const;
-/** All topics have the same number of partitions and the same key (endpoint id), so partition p of one belongs with p of all. */
+/**
+ * All topics have the same number of partitions and the same key (endpoint id), so partition p of one belongs with partition p
+ * of all.
+ */
 export type Topic = (typeof TOPICS)[number];
 
 export interface NewRecord {
   readonly topic: Topic;
   /** The endpoint id: decides the partition. */
   readonly key: string;
-  /** Set to keep a record on a given partition whatever its key says (markers). */
+  /** Set to put a record on a given partition whatever its key says (markers). */
   readonly partition?: number;
   readonly value: Uint8Array;
 }
 
-/** `soon`: nobody waits for the append, so it may wait for others to share its commit. */
+/** `soon`: nothing waits for the append, so it may wait for others to share its commit. */
 export type Urgency = "now" | "soon";
 
 export interface LogRecord {
@@ -53,11 +56,11 @@ export const LOG_ERROR_CODES = [
   "log_closed",
 ] as const;
 
-/** `full` and `unavailable` mean: not accepted, answer 503. `unknown`: it may or may not be in the log. */
+/** `log_full` and `log_unavailable` mean: not accepted, answer 503. `log_outcome_unknown`: it may or may not be in the log. */
 export class LogError extends Error {
   readonly code: (typeof LOG_ERROR_CODES)[number];
   readonly retryable: boolean;
-  /** Of an append that failed for some of its records only: where the others are, null for those. Null: it failed for all. */
+  /** When an append failed for only some of its records: the positions of the others, null for the failed ones. Null when all failed. */
   readonly appended: readonly (Position | null)[] | null;
   constructor(
     code: LogError["code"],
@@ -72,32 +75,32 @@ export class LogError extends Error {
   }
 }
 
-/** Of an append that failed with this: see `LogError.appended`. */
+/** Returns what an append that failed with `error` appended all the same: see `LogError.appended`. */
 export function appendedDespite(error: unknown): LogError["appended"] {
   return error instanceof LogError ? error.appended : null;
 }
 
 export interface LogProducer {
   /**
-   * Appends all records; resolves once they are durable (fsync, or acks=all), positions in the order given.
+   * Appends all records; resolves once they are durable (fsync, or acks=all), with their positions in the order given.
    * Calls made close together share one write. Records of one call and one partition stay in order.
-   * What fails for some of the records only is told with where the others are: see `LogError.appended`.
+   * When only some of the records fail, the error tells where the others are: see `LogError.appended`.
    * @throws {LogError}
    */
   append(records: readonly NewRecord[]): Promise<readonly Position[]>;
 }
 
-/** How far a group has come in a topic. */
+/** How far a group has got in a topic. */
 export interface Committed {
-  /** The next one to read. */
+  /** Offset of the next record to read. */
   readonly offset: number;
   readonly metadata: string;
 }
 
-/** What a group is to have committed of a topic. */
+/** What a group commits for a topic. */
 export interface CommitEntry {
   readonly topic: Topic;
-  /** The next one to read. */
+  /** Offset of the next record to read. */
   readonly offset: number;
   readonly metadata?: string;
 }
@@ -105,20 +108,23 @@ export interface CommitEntry {
 /** One partition number of every subscribed topic, owned by this consumer for a while. */
 export interface OwnedPartition {
   readonly partition: number;
-  /** How many the log had when this was assigned. Whoever owns one at the same time goes by the same number, while the log may grow. */
+  /**
+   * How many partitions the log had at this assignment. All who own one at the same time go by the same number, even while the
+   * log grows.
+   */
   readonly partitions: number;
   /** False from the moment ownership may have ended (revoked, or the session is over by the monotonic clock): send nothing. */
   owned(): boolean;
   /**
-   * True while nobody else can own the partition: as `owned`, and also between its revocation and the last commits. What would be
-   * wrong once the next owner has begun may only be written while this is true.
+   * True while no one else can own the partition: like `owned`, but also between its revocation and the last commits. What
+   * would be wrong once the next owner has begun may only be written while this is true.
    */
   exclusive(): boolean;
   /** What the group committed before this assignment; null when nothing was. */
   committed(topic: Topic): Committed | null;
   /** Offset that the next appended record will get, as known now. */
   endOffset(topic: Topic): Promise<number>;
-  /** Reads from an offset up to the end as it is at the call, in batches. Also for `sideTopics`. */
+  /** Reads in batches, from an offset up to the end as it is at the call. Also for `sideTopics`. */
   read(topic: Topic, fromOffset: number): AsyncIterable<readonly LogRecord[]>;
   /** Durable when resolved. A commit after ownership ended is ignored. @throws {LogError} */
   commit(entries: readonly CommitEntry[]): Promise<void>;
@@ -126,23 +132,26 @@ export interface OwnedPartition {
 
 export interface ConsumerOptions {
   readonly group: string;
-  /** Flow to `onRecords` from the committed offset (the beginning when there is none). */
+  /** Topics whose records flow to `onRecords`, from the committed offset (the beginning when there is none). */
   readonly topics: readonly Topic[];
-  /** Owned together with them, but only read on demand through `OwnedPartition.read`. */
+  /** Topics owned together with these, but only read on demand through `OwnedPartition.read`. */
   readonly sideTopics?: readonly Topic[];
   /** Most bytes handed over in one `onRecords`. */
   readonly maxBatchBytes?: number;
-  /** Called before the first record of a partition flows; records flow when it has resolved. */
+  /** Called before the first record of a partition flows; records flow once it has resolved. */
   onAssigned(partition: OwnedPartition): Promise<void>;
-  /** Ownership ends: `owned()` is already false for new work; last commits are still possible until this resolves (bounded, 5 s). */
+  /**
+   * Called when ownership ends: `owned()` is already false for new work; last commits are still possible until this resolves
+   * (bounded, 5 s).
+   */
   onRevoked(partition: OwnedPartition): Promise<void>;
-  /** Hand over and return soon; when it returns a promise, the next batch of this partition and topic waits for it. */
+  /** Must return soon. If it returns a promise, the next batch of this partition and topic waits for it. */
   onRecords(
     partition: OwnedPartition,
     topic: Topic,
     records: readonly LogRecord[],
   ): void | Promise<void>;
-  /** The consumer broke and will be restarted by its adapter, or (fatal) has ended. */
+  /** Called when the consumer broke and will be restarted by its adapter, or (fatal) has ended. */
   onError(error: Error): void;
 }
 
@@ -152,11 +161,14 @@ export interface LogConsumer extends AsyncDisposable {
 }
 
 export interface Log extends LogProducer, AsyncDisposable {
-  /** As many as are known of now: where records without a `partition` go. What is owned has its own number. */
+  /** Number of partitions known now, by which records without a `partition` are placed. An `OwnedPartition` has its own number. */
   readonly partitions: number;
-  /** Looks up how many there are now, in a while at most. Never rejects: what cannot be learnt stays as it is. */
+  /**
+   * Looks up the current number of partitions; calls made close together share a look-up. Never rejects: on failure the known
+   * number stays.
+   */
   learnPartitions(): Promise<void>;
-  /** Whether the records of one append become durable together, whatever partitions they go to, or none of them. */
+  /** Whether all records of an append become durable together or none do, whatever partitions they go to. */
   readonly writesWhole: boolean;
   consume(options: ConsumerOptions): Promise<LogConsumer>;
 }

@@ -1,7 +1,7 @@
 /**
- * Without the blanks and tabs around a header's value, which are no part of it (RFC 9110 section 5.6.3). By index and not by
- * pattern: one that is anchored at the end is quadratic on runs of blanks, and a receiver that sent 16 KB of them has held the
- * process for two seconds.
+ * Trims the blanks and tabs around a header's value, which are not part of it (RFC 9110 section 5.6.3). Goes by index because a
+ * pattern anchored at the end is quadratic on runs of blanks: 16 KB of them from a receiver would block the process for two
+ * seconds.
  */
 export function trimOptionalSpace(value: string): string {
   let start = 0;

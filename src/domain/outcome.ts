@@ -4,26 +4,26 @@ import type { Provider } from "./enums.ts";
 import type { EventRecord } from "./event.ts";
 import type { LimitPace } from "./rate-limit.ts";
 
-/** Below any limit. */
+/** Slower than any real limit. */
 const UNKNOWN_PACE: LimitPace = { perHour: 1e-9, windowMs: 0 };
 
-/** What follows the end of a try: its next try (or the same one, put off), due at a time. */
+/** What follows the end of a try: the next try, or the same one if it was put off. */
 export interface FollowUp {
   readonly tryNumber: number;
   readonly deferrals: number;
   readonly dueAtMs: number;
 }
 
-/** The task that follows the end of one. Of all ends only a rate limit's leaves the same try to be made. */
+/** Returns the task that follows the end of `task`. A rate limit's is the only end that leaves the same try to be made. */
 export function followedBy(task: DeliveryTask, followUp: FollowUp): DeliveryTask {
   const limitedBy = followUp.deferrals > 0 ? (task.limitedBy ?? UNKNOWN_PACE) : null;
   return { ...task, ...followUp, limitedBy };
 }
 
 /**
- * A record of the `attempts` log. `attempt` is the end of a try: attempt row and follow-up in one record,
- * so that both are durable or neither. `fanout` says which destinations an event (or replay) was given to.
- * `released` marks that an owner of this partition stopped by itself: the next owner need not wait.
+ * A record of the `attempts` log. `attempt` is the end of a try: attempt row and follow-up in one record, so that both are
+ * durable or neither. `fanout` says which destinations an event (or replay) was given to. `released` marks that an owner of
+ * this partition stopped in order: the next owner need not wait.
  */
 export type OutcomeRecord =
   | FanoutRecord
@@ -43,7 +43,7 @@ export interface FanoutRecord {
   readonly atMs: number;
 }
 
-/** Tells that a run of the event goes to these destinations; `atMs` is when that was decided. */
+/** Makes the record that a run of the event goes to these destinations; `atMs` is when that was decided. */
 export function fanoutOf(
   event: EventRecord,
   chosen: Pick<FanoutRecord, "run" | "destinationIds" | "atMs">,

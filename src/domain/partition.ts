@@ -1,6 +1,6 @@
 /**
- * The home partition of a key: murmur2 as Kafka's default partitioner, so that tools and other
- * producers agree with us. Source: org.apache.kafka.common.utils.Utils#murmur2.
+ * Returns the home partition of a key: murmur2 like Kafka's default partitioner, so that tools and other producers agree with
+ * us. Source: org.apache.kafka.common.utils.Utils#murmur2.
  */
 export function partitionOf(key: string, partitions: number): number {
   return (murmur2(Buffer.from(key)) & 0x7fffffff) % partitions;

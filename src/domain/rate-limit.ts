@@ -6,17 +6,16 @@ const WINDOW_MS: Readonly<Record<RateLimitWindow, number>> = {
   hour: 3_600_000,
   day: 86_400_000,
 };
-/** Up to this maximum every start is remembered by itself; above, neighbours share an entry. */
+/** Up to this maximum every start has an entry of its own; above it, neighbours share one. */
 const EXACT_ENTRIES = 500;
 
 export function rateWindowMs(window: RateLimitWindow): number {
   return WINDOW_MS[window];
 }
 
-/** How soon a limit lets tries go: so many an hour, and those of one window may all have to wait for its end. */
+/** How soon a limit lets tries go: how many an hour, and the length of the window that they may have to wait out. */
 export interface LimitPace {
   readonly perHour: number;
-  /** Its length, ms. */
   readonly windowMs: number;
 }
 
@@ -33,30 +32,33 @@ export function paceOf({
   return { perHour: (max * WINDOW_MS.hour) / WINDOW_MS[window], windowMs: WINDOW_MS[window] };
 }
 
-/** What another limit put off may go sooner: more are allowed in the long run, or the next of them need not wait for as long. */
+/** Returns whether tries that `other` put off may go sooner under `pace`: it allows more in the long run, or has a shorter window. */
 export function mayGoSooner(pace: LimitPace, other: LimitPace): boolean {
   return pace.perHour > other.perHour || pace.windowMs < other.windowMs;
 }
 
-/** How long after its start a token comes back, in ms: the receiver's clock and arrival times count, not ours. */
+/**
+ * Returns how long after its start a token comes back, in ms: longer than the window, since the receiver's clock and arrival
+ * times count, not ours.
+ */
 export function tokenReturnMs(window: RateLimitWindow): number {
   const windowMs = rateWindowMs(window);
   return windowMs + Math.min(windowMs * 0.05, 1_000);
 }
 
-/** Starts that happened together: `[time of the last of them, how many]`. */
+/** Starts counted together: `[time of the last one, how many]`. */
 export type Starts = readonly [timeMs: number, count: number];
 
 /**
- * Counts starts in a sliding window so that no window of `spanMs` ever holds more than `max`.
- * Times must not go back (an earlier one counts as the latest known). Memory is bounded: for a large `max`
- * neighbouring starts share one entry that carries the latest time, which errs to the strict side.
+ * Counts starts in a sliding window so that no window of `spanMs` ever holds more than `max`. Times never go back: an earlier
+ * one counts as the latest known. Memory is bounded: for a large `max` neighbouring starts share one entry that carries the
+ * latest time, which errs on the strict side.
  */
 export class SlidingWindow {
   #entries: [timeMs: number, count: number][] = [];
   #head = 0;
   #total = 0;
-  /** Where the newest entry began: it grows for at most one grain. */
+  /** When the newest entry began: it grows for at most one grain. */
   #newestBeganMs = 0;
   readonly #spanMs: number;
   readonly #grainMs: number;
@@ -72,13 +74,13 @@ export class SlidingWindow {
     return this.#entries.at(-1)?.[0] ?? 0;
   }
 
-  /** Starts that are still counted at `nowMs`. */
+  /** Returns how many starts still count at `nowMs`. */
   used(nowMs: number): number {
     this.#expire(nowMs);
     return this.#total;
   }
 
-  /** The earliest time, not before `nowMs`, at which `count` more may start beside `others` that are counted elsewhere. */
+  /** Returns the earliest time, not before `nowMs`, at which `count` more may start beside `others` that are counted elsewhere. */
   earliest(nowMs: number, count = 1, others = 0): number {
     this.#expire(nowMs);
     let free = this.#max - this.#total - others;
@@ -109,14 +111,14 @@ export class SlidingWindow {
     this.#entries.push([atMs, count]);
   }
 
-  /** Claims the next free start not before `nowMs` and after all claimed before; returns its time. */
+  /** Claims the next free start, not before `nowMs` or any earlier claim; returns its time. */
   claim(nowMs: number): number {
     const atMs = this.earliest(Math.max(nowMs, this.lastMs));
     this.add(atMs);
     return atMs;
   }
 
-  /** All counted starts, oldest first. */
+  /** Returns all counted starts, oldest first. */
   starts(nowMs: number): Starts[] {
     this.#expire(nowMs);
     return this.#entries.slice(this.#head).map(([timeMs, count]): Starts => [timeMs, count]);

@@ -4,16 +4,16 @@ export type ReceiverUrlVerdict =
   | {
       readonly ok: true;
       readonly url: URL;
-      /** Plain http, or a name that is not public: right only if every address it resolves to is in `allowPrivate`. */
+      /** True for plain http or a name that is not public: valid only if every address it resolves to is in `allowPrivate`. */
       readonly privateOnly: boolean;
     }
   | { readonly ok: false; readonly reason: string };
 
-/** What a developer with a receiver on a machine of their own has to do. */
+/** Hint for a developer whose receiver runs on their own machine. */
 const UNLESS_ALLOWED = "(on your own machine: allow its address in RELAY_ALLOW_PRIVATE_RECEIVERS)";
 const NOT_HTTPS = `must be https ${UNLESS_ALLOWED}`;
 
-/** Characters of a receiver URL, as it is written and as the URI that it becomes. */
+/** Maximum length of a receiver URL, in characters, both as written and as the URI that it becomes. */
 export const MAX_RECEIVER_URL = 2_048;
 const MAX_HOST_OCTETS = 253;
 const MAX_LABEL_OCTETS = 63;
@@ -28,8 +28,8 @@ const BLOCKED_PORTS: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Top-level names that never mean a host on the public internet: RFC 6761 and successors (special-use names),
- * RFC 6762 appendix G (names in private use), and what container platforms answer for.
+ * Top-level names that never mean a host on the public internet: RFC 6761 and successors (special-use names), RFC 6762 appendix
+ * G (names in private use), and names that container platforms resolve.
  */
 const PRIVATE_SUFFIXES: ReadonlySet<string> = new Set([
   "alt",
@@ -51,12 +51,12 @@ const PRIVATE_SUFFIXES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Verdict on a receiver URL from its text alone; resolution is checked by the adapter, at write and at connect.
- * With `allowPrivate`, private literals inside it are let through, and so are plain http and names that are not public:
- * for these (`privateOnly`) {@link isAllowedAddress} has the last word on what the name resolves to.
+ * Judges a receiver URL by its text alone; the adapter checks what it resolves to, at write and at connect. With
+ * `allowPrivate`, private literals inside it pass, and so do plain http and names that are not public: for these
+ * (`privateOnly`) {@link isAllowedAddress} has the last word on what the name resolves to.
  */
 export function checkReceiverUrl(text: string, allowPrivate: CidrList): ReceiverUrlVerdict {
-  // Before it is parsed: the host of a URL of 400 KB, with combining marks, has taken that 23 s.
+  // Before parsing: the host of a 400 KB URL with combining marks takes 23 s to parse.
   if (text.length > MAX_RECEIVER_URL)
     return refuse(`must not be longer than ${MAX_RECEIVER_URL} characters`);
   // oxlint-disable-next-line no-control-regex -- these are what URL parsers strip or disagree about
@@ -83,10 +83,10 @@ export function checkReceiverUrl(text: string, allowPrivate: CidrList): Receiver
   return checkName(url, allowPrivate);
 }
 
-/** What RFC 3986 allows nowhere behind the authority, a lone `%` and every `#` but the first included. */
+/** What RFC 3986 allows nowhere after the authority, including a lone `%` and every `#` but the first. */
 const NOT_OF_URI = /%(?![0-9A-Fa-f]{2})|(?<=#.*)#|[^\w.~:/?#@!$&'()*+,;=%-]/gsu;
 
-/** An accepted receiver URL as a URI (RFC 3986), since URL parsers take more: one that is a URI stays as it is written. */
+/** Turns an accepted receiver URL into a URI (RFC 3986), since URL parsers accept more; one that is a URI already stays as written. */
 export function toUri(text: string): string {
   const [, scheme = "", authority = "", rest = ""] =
     /^(https?:\/\/)([^/?#]*)(.*)$/is.exec(text) ?? [];
@@ -95,13 +95,13 @@ export function toUri(text: string): string {
   return scheme + host + rest.replaceAll(NOT_OF_URI, encodeURIComponent);
 }
 
-/** The literal address in a URL's host without brackets; null for a name. */
+/** Returns the literal address in a URL's host, without brackets; null for a name. */
 export function literalHost(url: URL): string | null {
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   return isIpAddress(host) ? host : null;
 }
 
-/** Whether an address may be dialled: public ones over https; those of `allowPrivate` always. */
+/** Returns whether an address may be dialled: those of `allowPrivate` always, public ones unless `privateOnly`. */
 export function isAllowedAddress(
   address: string,
   privateOnly: boolean,
@@ -110,13 +110,13 @@ export function isAllowedAddress(
   return matchesCidr(address, allowPrivate) || (!privateOnly && isPublicAddress(address));
 }
 
-/** `localhost` and names below it: always this machine (RFC 6761 section 6.3), never asked of DNS. */
+/** Returns whether a host is `localhost` or a name below it: always this machine (RFC 6761 section 6.3), never looked up in DNS. */
 export function isLocalhost(host: string): boolean {
   return host === "localhost" || host.endsWith(".localhost");
 }
 
 function checkName(url: URL, allowPrivate: CidrList): ReceiverUrlVerdict {
-  // A trailing dot is the DNS root: same host, but TLS and `Host` want it without.
+  // A trailing dot is the DNS root: same host, but TLS and `Host` need the name without it.
   const host = url.hostname.endsWith(".") ? url.hostname.slice(0, -1) : url.hostname;
   if (host.length > MAX_HOST_OCTETS) return refuse("host name is longer than 253 octets");
   const labels = host.split(".");

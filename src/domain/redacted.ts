@@ -1,2 +1,2 @@
-/** What the log keeps of a credential: the whole value of a header, or its end. */
+/** Stands in the log for a credential: a header's whole value, or the end of it. */
 export const REDACTED = "[redacted]";

@@ -13,8 +13,8 @@ const HTTP_DATES = [
 const YEARS_AHEAD = 50;
 
 /**
- * How long a `Retry-After` asks to wait, in ms, at most 24 h; null when it is absent, junk, or not in the future.
- * Seconds, of however many digits, or an HTTP date (RFC 9110 section 10.2.3).
+ * Returns how long a `Retry-After` asks to wait, in ms, at most 24 h; null when it is absent, junk, or not in the future. Takes
+ * seconds, of any number of digits, or an HTTP date (RFC 9110 section 10.2.3).
  */
 export function parseRetryAfterMs(header: string | null, nowMs: number): number | null {
   const text = trimOptionalSpace(header ?? "");
@@ -23,7 +23,7 @@ export function parseRetryAfterMs(header: string | null, nowMs: number): number 
   return Math.min(MAX_RETRY_AFTER_MS, waitMs);
 }
 
-/** NaN when the text is no HTTP date, or of a day that there is not. */
+/** Returns NaN when the text is not an HTTP date, or its day does not exist. */
 function httpDateMs(text: string, nowMs: number): number {
   const fields = HTTP_DATES.map((form) => form.exec(text)?.groups).find(Boolean);
   if (fields === undefined) return Number.NaN;
@@ -32,13 +32,16 @@ function httpDateMs(text: string, nowMs: number): number {
   const [day, hour, minute, second] = ["day", "hour", "minute", "second"].map((name) =>
     Number(fields[name]),
   ) as [number, number, number, number];
-  // A second more where one is inserted.
+  // Second 60 is a leap second.
   if (hour > 23 || minute > 59 || second > 60) return Number.NaN;
   const isThere = new Date(Date.UTC(year, monthIndex, day)).getUTCDate() === day;
   return isThere ? Date.UTC(year, monthIndex, day, hour, minute, second) : Number.NaN;
 }
 
-/** Of two digits that would be more than fifty years ahead, it is the last such year in the past (RFC 9110 section 5.6.7). */
+/**
+ * Returns the year; two digits that would be more than fifty years ahead mean the last such year in the past (RFC 9110 section
+ * 5.6.7).
+ */
 function fullYear(digits: string, nowMs: number): number {
   if (digits.length === 4) return Number(digits);
   const now = new Date(nowMs).getUTCFullYear();

@@ -1,9 +1,10 @@
 const FIRST_CAPACITY = 16;
 
 /**
- * First in, first out, in one array that is only ever replaced by a larger one. A Map, or an array with `push` and `shift`, allocates
- * a new table every so many entries. Where thousands of entries come and go each second, the old tables become garbage in V8's
- * old generation and keep alive what they held until that is collected. See "The collector" in bench/what-was-tried.md.
+ * First in, first out, in one array that is only ever replaced by a larger one. A Map, or an array with `push` and `shift`,
+ * allocates a new table every so many entries. Where thousands of entries come and go each second, the old tables become
+ * garbage in V8's old generation and keep alive what they held until they are collected. See "The collector" in
+ * bench/what-was-tried.md.
  */
 export class RingQueue<T> {
   #slots: (T | undefined)[] = Array.from({ length: FIRST_CAPACITY }, () => undefined);
@@ -20,7 +21,7 @@ export class RingQueue<T> {
     this.#size += 1;
   }
 
-  /** The oldest, which leaves; undefined when there is none. */
+  /** Removes and returns the oldest; undefined when there is none. */
   shift(): T | undefined {
     if (this.#size === 0) return undefined;
     const value = this.#slots[this.#head];
@@ -30,12 +31,15 @@ export class RingQueue<T> {
     return value;
   }
 
-  /** Counted from the oldest; undefined beyond the newest. */
+  /** Returns the value at `index`, counted from the oldest; undefined beyond the newest. */
   at(index: number): T | undefined {
     return index >= 0 && index < this.#size ? this.#slots[this.#slotOf(index)] : undefined;
   }
 
-  /** Index of the oldest for which `isReached` holds, if it holds for all after it as well; `size` when there is none. */
+  /**
+   * Returns the index of the oldest for which `isReached` holds, provided it holds for all after it as well; `size` when there
+   * is none.
+   */
   lowerBound(isReached: (value: T) => boolean): number {
     let [low, high] = [0, this.#size];
     while (low < high) {
@@ -54,7 +58,7 @@ export class RingQueue<T> {
     for (let index = 0; index < this.#size; index += 1) yield this.at(index)!;
   }
 
-  /** The capacity is a power of two. */
+  /** Relies on the capacity being a power of two. */
   #slotOf(index: number): number {
     return (this.#head + index) & (this.#slots.length - 1);
   }

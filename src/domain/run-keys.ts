@@ -5,12 +5,12 @@ type OfRun = Pick<DeliveryTask, "destinationId" | "run"> & {
   readonly event: Pick<EventRecord, "id">;
 };
 
-/** One cause (the event, or a replay), at all destinations that it went to. */
+/** Identifies one cause (the event, or a replay) at all destinations that it went to. */
 export function fanoutKey(eventId: string, run: string): string {
   return `${eventId}|${run}`;
 }
 
-/** One run: one cause at one destination. */
+/** Identifies one run: one cause at one destination. */
 export function runKey(eventId: string, destinationId: string, run: string): string {
   return `${eventId}|${destinationId}|${run}`;
 }
@@ -19,7 +19,7 @@ export function runKeyOf({ event, destinationId, run }: OfRun): string {
   return runKey(event.id, destinationId, run);
 }
 
-/** One try, across redeliveries. */
+/** Identifies one try, across redeliveries. */
 export function tryKey(task: OfRun & Pick<DeliveryTask, "tryNumber">): string {
   return `${runKeyOf(task)}|${task.tryNumber}`;
 }

@@ -1,5 +1,5 @@
 /**
- * How single values of an event are searched: each leaf of a payload and each header becomes one token,
+ * How single values of an event are searched for: each leaf of a payload and each header becomes one token,
  *
  *   payload   <path> NUL <value>          data.object.id NUL cus_1
  *   header    NUL <name> NUL <value>      NUL x-github-event NUL push
@@ -10,33 +10,33 @@
 const SEPARATOR = "\0";
 export const SEPARATOR_BYTE = 0;
 const HEADER_PATH = /^headers\.(.+)$/s;
-/** `payload.` in front of a path whose first key is `headers` (or again `payload` before such a one). */
+/** Prefix `payload.` of a payload path that would otherwise read as a header's, or as one with this prefix. */
 const PAYLOAD_PREFIX = /^payload\.((?:payload\.)*headers\.)/;
 
 /** Longest path and value that the API can ask for; longer ones are not made searchable. In characters (code points). */
 export const MAX_FIELD_LENGTH = 256;
 export const MAX_VALUE_LENGTH = 512;
-/** Bytes, or UTF-16 units, of one code point as JSON (two `\\uXXXX`) or a form (four `%XX`) writes it at most. */
+/** Most bytes, or UTF-16 units, that JSON (two `\\uXXXX`) or a form (four `%XX`) takes to write one code point. */
 export const LONGEST_WRITTEN = 12;
-/** Whatever is written longer than these is too long to be asked for: nobody has to decode it to know. */
+/** Whatever is longer than this as written is too long to be asked for, so need not be decoded. */
 export const MAX_FIELD_WRITTEN = MAX_FIELD_LENGTH * LONGEST_WRITTEN;
 export const MAX_VALUE_WRITTEN = MAX_VALUE_LENGTH * LONGEST_WRITTEN;
 
-/** Whether a text has at most so many code points. They are counted only where the UTF-16 units leave it open. */
+/** Returns whether a text has at most `maxCharacters` code points, counting them only where the UTF-16 length leaves it open. */
 export function isWithin(text: string, maxCharacters: number): boolean {
   if (text.length <= maxCharacters) return true;
   if (text.length > 2 * maxCharacters) return false;
   return countCharacters(text) <= maxCharacters;
 }
 
-/** Code points. */
+/** Counts code points. */
 export function countCharacters(text: string): number {
   let characters = 0;
   for (const _ of text) characters += 1;
   return characters;
 }
 
-/** One key as it stands in a path. */
+/** Escapes one key for use in a path. */
 export function escapeKey(key: string): string {
   return /[.\\\0]/.test(key)
     ? key.replaceAll("\\", "\\\\").replaceAll(".", "\\.").replaceAll(SEPARATOR, "\\0")
@@ -51,7 +51,7 @@ export function headerToken(name: string, value: string): string {
   return SEPARATOR + asciiLower(name) + SEPARATOR + value;
 }
 
-/** The token that `field` and `value` of a query ask for. A backslash that escapes nothing stands for itself. */
+/** Returns the token that `field` and `value` of a query ask for. A backslash that escapes nothing stands for itself. */
 export function tokenOfField(field: string, value: string): string {
   const header = HEADER_PATH.exec(field)?.[1];
   if (header !== undefined) return headerToken(unescape(header), value);
@@ -61,7 +61,7 @@ export function tokenOfField(field: string, value: string): string {
 // oxlint-disable-next-line no-control-regex -- all of ASCII
 const ASCII = /^[\x00-\x7f]*$/;
 
-/** Only A–Z: what the store's `lower` does to bytes. */
+/** Lower-cases only A–Z, as the store's `lower` does to bytes. */
 export function asciiLower(text: string): string {
   if (ASCII.test(text)) return text.toLowerCase();
   return text.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase());

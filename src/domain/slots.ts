@@ -1,21 +1,21 @@
-/** Keeps values that leave in any order under small numbers, in one array that only ever grows: see `RingQueue` for why. */
+/** Keeps values, to be taken in any order, under small numbers, in one array that only ever grows: see `RingQueue` for why. */
 export class Slots<T> {
   readonly #values: (T | undefined)[] = [];
   readonly #free: number[] = [];
 
-  /** @returns the slot, which is given again once its value was taken */
+  /** @returns the slot, which is reused once its value has been taken */
   add(value: T): number {
     const slot = this.#free.pop() ?? this.#values.length;
     this.#values[slot] = value;
     return slot;
   }
 
-  /** The slot must be one that `add` gave, and not taken yet. */
+  /** Returns the value; the slot must be one that `add` returned, and not taken yet. */
   get(slot: number): T {
     return this.#values[slot]!;
   }
 
-  /** The value, which leaves; of `slot` the same holds as in `get`. */
+  /** Removes and returns the value; the slot must be as for `get`. */
   take(slot: number): T {
     const value = this.#values[slot]!;
     this.#values[slot] = undefined;

@@ -1,4 +1,4 @@
-/** Anything can be thrown: an error as it is, anything else as the message of one. */
+/** Returns a thrown error as it is, and anything else that was thrown as the message of an error. */
 export function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }

@@ -6,8 +6,9 @@ const UPPER_Z = 0x5a;
 const LOWER = 0x20;
 
 /**
- * The tokens of an event (see searchable-leaf.ts) in UTF-8, one behind the other. An event has dozens of them, and as strings they
- * would cost more than all else that recording does. Filled by pieces, each token ended by `end`; used again after `clear`.
+ * The tokens of an event (see searchable-leaf.ts) in UTF-8, one after the other. An event has dozens of them, and as strings
+ * they would cost more than all else that recording does. Filled piece by piece, with `end` after each token; reusable after
+ * `clear`.
  */
 export class TokenList {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
@@ -15,7 +16,7 @@ export class TokenList {
   /** Where each token ends. */
   readonly #ends: number[] = [];
 
-  /** The bytes of all tokens; what lies behind them is of no meaning. Valid until more is added. */
+  /** The bytes of all tokens; ignore those beyond `sizeBytes`. Valid until more is added. */
   get bytes(): Uint8Array {
     return this.#bytes;
   }
@@ -33,13 +34,13 @@ export class TokenList {
     this.keepFirst(0);
   }
 
-  /** Drops all but so many tokens. */
+  /** Drops all but the first `count` tokens. */
   keepFirst(count: number): void {
     this.#ends.length = count;
     this.#length = this.#ends.at(-1) ?? 0;
   }
 
-  /** The pieces since the one before it are a token. */
+  /** Ends a token: it consists of the pieces added since the previous one. */
   end(): void {
     this.#ends.push(this.#length);
   }
@@ -50,7 +51,7 @@ export class TokenList {
     this.#length += 1;
   }
 
-  /** By byte: they are few, and going into native code costs as much as a hundred of them. */
+  /** Copies byte by byte: they are few, and a call into native code costs as much as a hundred of them. */
   slice(source: Uint8Array, from: number, end: number): void {
     this.#reserve(end - from);
     const bytes = this.#bytes;
@@ -63,12 +64,11 @@ export class TokenList {
     this.#text(text, false);
   }
 
-  /** A–Z become a–z: what the store's `lower` does to bytes. */
+  /** Adds a text with A–Z in lower case, as the store's `lower` does to bytes. */
   lowerText(text: string): void {
     this.#text(text, true);
   }
 
-  /** As strings. */
   toTexts(): string[] {
     return this.#ends.map((end, index) =>
       this.#bytes.toString("utf8", index === 0 ? 0 : this.#ends[index - 1]!, end),

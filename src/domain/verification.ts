@@ -5,7 +5,7 @@ import type { HeaderList } from "./event.ts";
 export interface VerificationRequest {
   readonly provider: Provider;
   readonly method: VerificationMethod;
-  /** As `EndpointConfig.methodIsExplicit`: presets apply only when false. */
+  /** Like `EndpointConfig.methodIsExplicit`: presets apply only when false. */
   readonly methodIsExplicit: boolean;
   readonly secret: string | null;
   readonly config: Readonly<Record<string, unknown>>;
@@ -17,11 +17,11 @@ export interface VerificationRequest {
   readonly nowMs: number;
   /** Address of the peer as the socket reports it. */
   readonly remoteAddress: string;
-  /** CIDRs whose `X-Forwarded-For` is believed. */
+  /** CIDRs of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: readonly string[];
 }
 
-/** Machine words of a refusal: logs, metrics and `relay verify` carry them beside the human text. */
+/** Machine-readable reasons of a refusal, carried beside the text for humans by logs, metrics and `relay verify`. */
 export type RefusalReason =
   | "missing_config"
   | "invalid_config"

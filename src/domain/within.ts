@@ -1,9 +1,6 @@
 import type { Clock } from "./clock.ts";
 
-/**
- * What the work comes to; where that takes longer than `ms`, what `late` returns or throws. The work goes on then; its
- * result, or its error, is ignored.
- */
+/** Returns what the work comes to, or after `ms` what `late` returns or throws. Late work goes on; its result or error is ignored. */
 export async function within<T, L>(
   work: Promise<T>,
   ms: number,

@@ -1,4 +1,4 @@
-/** Endpoints whose share is kept while they are idle: one that came and went with every request would be garbage of the kind that lives long. */
+/** Number of endpoints up to which idle ones keep their share: shares made anew for every request would be long-lived garbage. */
 const MOST_KEPT_SHARES = 10_000;
 
 /** What the process may hold between the head of a request and its answer. */
@@ -14,9 +14,9 @@ export interface Share {
 }
 
 export interface Admission {
-  /** Null when the process, or this endpoint's fair part of it, is full: answer 503. */
+  /** Returns null when the process, or this endpoint's fair part of it, is full: answer 503. */
   enter(key: string): Share | null;
-  /** Asks for `sizeBytes` more; false changes nothing. */
+  /** Asks for `sizeBytes` more; when it returns false, nothing has changed. */
   grow(share: Share, sizeBytes: number): boolean;
   /** Ends a request that holds `sizeBytes`. */
   leave(key: string, share: Share, sizeBytes: number): void;
@@ -24,9 +24,9 @@ export interface Admission {
 }
 
 /**
- * Bounds requests and bytes in flight, fair between endpoints without knowing how many there are: each may
- * hold as much as is still free (the dynamic threshold of Choudhury and Hahne, 1998). One alone gets half
- * of the room, n busy ones get 1/(n+1) each, and a newcomer always finds some.
+ * Bounds requests and bytes in flight, fairly between endpoints without knowing how many there are: each may hold as much as is
+ * still free (the dynamic threshold of Choudhury and Hahne, 1998). A single one gets half of the room, n busy ones get 1/(n+1)
+ * each, and a newcomer always finds some.
  */
 export function makeAdmission(limits: AdmissionLimits): Admission {
   const shares = new Map<string, Share>();

@@ -1,10 +1,10 @@
 import type { IngestOutcome } from "./outcome.ts";
 import type { Answer } from "../../domain/incoming-request.ts";
 
-/** After how many seconds a sender that got 503 may come back. */
+/** How soon a sender that got 503 may come back. */
 const RETRY_AFTER_SECONDS = "1";
 
-/** Formats times as RFC 3339; a burst asks for the same millisecond again and again. */
+/** Makes a formatter of times as RFC 3339 that keeps its last result: a burst asks for the same millisecond over and over. */
 export function makeTimeFormatter(): (timeMs: number) => string {
   let lastMs = Number.NaN;
   let text = "";
@@ -17,7 +17,7 @@ export function makeTimeFormatter(): (timeMs: number) => string {
   };
 }
 
-/** The contract's envelope of an outcome. */
+/** Wraps an outcome in the contract's envelope. */
 export function encodeAnswer(outcome: IngestOutcome, timestamp: string): Answer {
   switch (outcome.kind) {
     case "accepted":

@@ -6,23 +6,23 @@ import { toError } from "../../domain/thrown.ts";
 export interface AppendPorts {
   readonly append: (records: readonly NewRecord[]) => Promise<readonly Position[]>;
   readonly clock: Clock;
-  /** Runs `flush` once this turn of the event loop has taken in what it had. */
+  /** Runs `flush` once this turn of the event loop has taken in all it had. */
   readonly defer: (flush: () => void) => void;
-  /** One append of the log: how long it took, how many records shared it, and the log's error, null when all are durable. */
+  /** Reports one append: how long it took, how many records shared it, and the log's error, null when all are durable. */
   readonly appended: (seconds: number, records: number, failure: Error | null) => void;
 }
 
-/** Somebody who waits for a record to be durable. */
+/** One that waits for its record to become durable. */
 export interface Waiter {
-  /** Exactly once: true when durable, false when not within the deadline, or not at all. */
+  /** Called exactly once: true when durable, false when not within the deadline or not at all. */
   settle(durable: boolean): void;
-  /** The log is done with the record, one way or the other: its memory is free. Never before `settle`. */
+  /** Called when the log is done with the record, durable or not, and its memory is free. Never before `settle`. */
   release(): void;
 }
 
 /**
- * Gathers the records of one turn of the event loop into one append: at load hundreds of requests
- * share one call, one promise and one fsync; an idle server waits for nobody.
+ * Gathers the records of one turn of the event loop into one append: at load hundreds of requests share one call, one promise
+ * and one fsync; an idle server adds no delay.
  */
 export function makeAppendBatcher(
   ports: AppendPorts,
@@ -47,7 +47,7 @@ export function makeAppendBatcher(
     function finish(failure: Error | null): void {
       cancelDeadline();
       ports.appended((ports.clock.monotonic() - startedAt) / 1_000, batch.length, failure);
-      // A partition that takes nothing must not cost the endpoints of the others their answers.
+      // A partition that accepts nothing must not cost the endpoints of the others their answers.
       const found = appendedDespite(failure);
       settleAll((index) => failure === null || (found?.[index] ?? null) !== null);
       for (const waiter of waiting) waiter.release();

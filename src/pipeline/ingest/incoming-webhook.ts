@@ -24,21 +24,21 @@ export interface WebhookContext {
   /** Where records are encoded. */
   readonly slab: ByteSlab;
   readonly enqueue: (record: NewRecord, waiter: Waiter) => void;
-  /** Wall clock, without its small steps back. */
+  /** The wall clock without its small steps back. */
   readonly receivedAtMs: () => number;
   readonly formatTime: (timeMs: number) => string;
   readonly redactionOf: (endpoint: EndpointConfig) => RedactionRule;
 }
 
-/** What the request turned out to be, as it is recorded. */
+/** What the request turned out to be, as recorded. */
 interface Finding {
   readonly kind: RecordedKind;
-  /** `EventRecord.reason` and `EventRecord.verificationError`. */
+  /** Recorded as `EventRecord.reason`, and `error` as `EventRecord.verificationError`. */
   readonly reason: string;
   readonly error: string | null;
 }
 
-/** Who sent it is what is refused, and not what was sent: 403 in place of 401. */
+/** Reasons that refuse the sender and not what was sent: answered 403 instead of 401. */
 const OF_SOURCE: ReadonlySet<RefusalReason> = new Set([
   "ip_unknown",
   "ip_not_allowed",
@@ -108,7 +108,7 @@ export class IncomingWebhook implements Reception, Waiter {
     this.#orRefuse(() => this.#decide(body));
   }
 
-  /** What nobody foresaw costs this request alone. */
+  /** Runs a step; an unforeseen error costs only this request. */
   #orRefuse(step: () => void): void {
     try {
       step();
@@ -130,14 +130,14 @@ export class IncomingWebhook implements Reception, Waiter {
     else this.#conclude(verdict, receivedAtMs, body);
   }
 
-  /** Recorded without body, before it is read. */
+  /** Records the event without its body, which is not read to its end. */
   rejectTooLarge(sizeBytes: number): void {
     const error = `payload too large: ${sizeBytes} bytes, at most ${this.#context.options.maxPayloadBytes} are taken (RELAY_MAX_PAYLOAD_BYTES)`;
     const finding: Finding = { kind: "payload_too_large", reason: "payload_too_large", error };
     this.#reject(finding, sizeBytes);
   }
 
-  /** Recorded without body, before it is read. */
+  /** Records the event without its body, which is not read. */
   rejectRateLimited(retryAfterSeconds: number): void {
     const error = `rate limited: more than ${this.#context.options.rateLimitPerSecond} requests per second at this endpoint (RELAY_INGEST_RATE_LIMIT)`;
     const finding: Finding = { kind: "rate_limited", reason: "rate_limited", error };
@@ -173,7 +173,7 @@ export class IncomingWebhook implements Reception, Waiter {
         httpMethod: method,
         headers,
         body,
-        // Not the event's time, which stands still when the wall clock was set back: every timestamp would be too old.
+        // Not the event's time, which may stand still for a while: timestamps would seem older than they are.
         nowMs: ports.clock.now(),
         remoteAddress,
         trustedProxies: options.trustedProxies,
@@ -257,7 +257,7 @@ export class IncomingWebhook implements Reception, Waiter {
     return clientAddressOf(remoteAddress, headers, trustedProxies) ?? remoteAddress;
   }
 
-  /** Nothing was recorded and nothing will be. */
+  /** Answers 503: nothing is recorded, nor will be. */
   #refuse(cause: UnavailableCause): void {
     this.#answerUnavailable(cause);
     this.release();

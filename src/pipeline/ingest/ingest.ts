@@ -19,24 +19,27 @@ import { INGEST_PATH } from "../../domain/ingest-path.ts";
 
 export interface Ingest {
   /**
-   * Takes in one request by its head and answers through `reply`, exactly once.
-   * Null: the body is of no use. Otherwise hand it to the reception (which may answer before it has it all).
-   * The endpoint may have to be looked up first: then a promise.
+   * Takes in one request by its head and answers through `reply`, exactly once unless the body is abandoned. Returns null when
+   * the body is not needed; otherwise hand it to the reception, which may answer before it has it all. Returns a promise when
+   * the endpoint must be looked up first.
    */
   handle(head: RequestHead, reply: Reply): Reception | null | Promise<Reception | null>;
   readonly inFlight: Admission["inFlight"];
 }
 
-/** A clock that was set back by more had been wrong: what is received now would be shown in the future for as long. */
+/**
+ * How long received times may stand still after the clock was set back. A clock set back by more was wrong before: waiting it
+ * out would show new events in the future.
+ */
 const LONGEST_STANDSTILL_MS = 1_000;
 
 /**
- * The way of a request:
+ * Makes the ingest stage, through which a request takes this path:
  *
- *   handle: token → endpoint → method → admission → announced size → rate limit
+ *   handle: token → endpoint → method → admission → rate limit → announced size
  *   IncomingWebhook: body → status → signature → event record → batch → durable → answer
  *
- * On a configuration hit and with an inline verifier no promise is made before the batch.
+ * On a configuration hit, and with an inline verifier, no promise is made before the batch.
  */
 export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
   const { clock, metrics } = ports;
@@ -64,7 +67,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     slab: new ByteSlab(),
     enqueue,
     formatTime,
-    // Event ids carry this time: it stands still while the wall clock makes up for a small step back.
+    // Event ids carry this time: it stands still until the wall clock has made up for a small step back.
     receivedAtMs() {
       const nowMs = clock.now();
       if (nowMs > lastReceivedAtMs || lastReceivedAtMs - nowMs > LONGEST_STANDSTILL_MS)

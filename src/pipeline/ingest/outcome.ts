@@ -18,7 +18,7 @@ export type IngestOutcome =
 
 export type OutcomeKind = IngestOutcome["kind"];
 
-/** Those that are recorded as an event. */
+/** Outcomes that are recorded as an event. */
 export type RecordedKind = Extract<IngestOutcome, { readonly eventId: string }>["kind"];
 
 /** Why a request was answered 503: a label for metrics, never shown to the sender. */

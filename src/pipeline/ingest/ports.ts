@@ -13,40 +13,40 @@ export interface IngestPorts {
   readonly endpointByToken: (
     token: string,
   ) => Lookup<EndpointConfig> | Promise<Lookup<EndpointConfig>>;
-  /** Synchronous when done on the loop. */
+  /** Synchronous when the request is verified on the loop. */
   readonly verify: (request: VerificationRequest) => Verdict | Promise<Verdict>;
-  /** Durable when resolved. @throws {LogError} which tells what is durable nevertheless */
+  /** Durable when resolved. @throws {LogError} which tells what is durable all the same */
   readonly append: (records: readonly NewRecord[]) => Promise<readonly Position[]>;
   /** `evt_` + ULID whose time is `timeMs`. */
   readonly newEventId: (timeMs: number) => string;
   readonly clock: Clock;
-  /** Once this turn of the event loop is through, such as `setImmediate`. */
+  /** Calls back once this turn of the event loop is over, as `setImmediate` does. */
   readonly defer: (callback: () => void) => void;
   readonly metrics: IngestMetrics;
   readonly logger: Logger;
 }
 
 export interface IngestMetrics {
-  /** One request was answered; `seconds` from its head to its answer. */
+  /** Counts an answered request; `seconds` from its head to its answer. */
   answered(outcome: OutcomeKind, seconds: number): void;
-  /** Why a request was answered 503. */
+  /** Counts a request that was answered 503, by its cause. */
   refused(cause: UnavailableCause): void;
-  /** One append returned; `failure` is the log's error code, null when all of it is durable. */
+  /** Counts an append; `failure` is the log's error code, null when all of it is durable. */
   appended(seconds: number, records: number, failure: string | null): void;
 }
 
 export interface IngestOptions {
-  /** What URL-signing providers signed starts with this; no trailing slash. */
+  /** Start of the URLs that URL-signing providers have signed; no trailing slash. */
   readonly publicBaseUrl: string;
   readonly maxPayloadBytes: number;
   /** Requests per second and endpoint; 0 is off. */
   readonly rateLimitPerSecond: number;
-  /** CIDRs whose `X-Forwarded-For` is believed. */
+  /** CIDRs of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: readonly string[];
   /** In flight, from head to answer. */
   readonly maxRequestsInFlight: number;
   readonly maxBytesInFlight: number;
-  /** How long the verdict, and then the log, may take before 503. */
+  /** How long the verdict, and then the log, may each take before the answer is 503. */
   readonly deadlineMs: number;
 }
 

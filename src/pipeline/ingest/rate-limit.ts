@@ -1,8 +1,11 @@
-/** Buckets kept before the full ones (idle endpoints) are thrown away. */
+/** Number of buckets at which the full ones (idle endpoints) are thrown away. */
 const SWEEP_AT_BUCKETS = 10_000;
 
 export interface RateLimiter {
-  /** 0 when the request may pass; otherwise whole seconds until one may. `nowMs` is monotonic, and that of a request that waited may be earlier than the last. */
+  /**
+   * Returns 0 when the request may pass, otherwise the whole seconds until one may. `nowMs` is monotonic, but that of a request
+   * that waited may be earlier than the last one.
+   */
   take(key: string, nowMs: number): number;
 }
 
@@ -11,7 +14,7 @@ interface Bucket {
   refilledAtMs: number;
 }
 
-/** Token bucket per key: `perSecond` requests each second, as many at once. 0 switches it off. */
+/** Makes a token bucket per key: `perSecond` requests each second, and up to that many at once. 0 switches it off. */
 export function makeRateLimiter(perSecond: number): RateLimiter {
   const capacity = Math.max(1, perSecond);
   const buckets = new Map<string, Bucket>();

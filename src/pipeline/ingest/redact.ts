@@ -4,13 +4,13 @@ import { REDACTED } from "../../domain/redacted.ts";
 import { readToken } from "../../signing/jwt-token.ts";
 
 const ALWAYS = ["authorization", "proxy-authorization", "cookie"];
-/** Anchored at both ends: a pattern that is looked for at every character of a long value takes half a second. */
+/** Anchored at both ends: trying the pattern at every character of a long value takes half a second. */
 const ONE_JWT = /^((?:[\w-]+ +)?([\w-]+\.[\w-]*\.))[\w-]*$/;
 
 /** Which headers of an endpoint's requests carry credentials (names in lower case). */
 export interface RedactionRule {
   readonly names: ReadonlySet<string>;
-  /** The header whose JWT keeps header and claims, so that an operator can read who sent it. */
+  /** The header whose JWT keeps its header and claims, so that an operator can read who sent it. */
   readonly jwtHeader: string | null;
 }
 
@@ -30,7 +30,7 @@ export function makeRedactionRule(
   };
 }
 
-/** The headers as they may be stored. Returns the same list when there is nothing to hide. */
+/** Returns the headers as they may be stored: the same list when there is nothing to hide. */
 export function redactHeaders(headers: HeaderList, rule: RedactionRule): HeaderList {
   for (const [name] of headers) {
     if (rule.names.has(name.toLowerCase())) {
@@ -47,8 +47,8 @@ function redactHeader(header: HeaderList[number], rule: RedactionRule): HeaderLi
 }
 
 /**
- * `Bearer a.b.c` becomes `Bearer a.b.[redacted]`; whatever is not one JWT with an optional scheme is hidden whole, such as an API key
- * with two dots in it.
+ * Turns `Bearer a.b.c` into `Bearer a.b.[redacted]`. Hides all of a value that is not a single JWT with an optional scheme,
+ * such as an API key with two dots in it.
  */
 function cutSignature(value: string): string {
   const [, unsigned = "", token = ""] = ONE_JWT.exec(value) ?? [];

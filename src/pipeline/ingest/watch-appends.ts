@@ -3,10 +3,13 @@ import { appendedDespite, LogError } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { IngestMetrics } from "./ports.ts";
 
-/** While the log is away thousands of appends a second may fail. */
+/** While the log is unavailable, thousands of appends a second may fail. */
 const TELL_EVERY_MS = 5_000;
 
-/** Counts appends, and tells why events are answered 503: one line at first, then one every five seconds with how many events it stands for. */
+/**
+ * Counts appends, and logs why events are answered 503: one line at first, then at most one every five seconds, with the number
+ * of events it stands for.
+ */
 export function makeAppendWatch(ports: {
   readonly clock: Pick<Clock, "monotonic">;
   readonly logger: Logger;

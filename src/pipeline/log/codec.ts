@@ -40,7 +40,7 @@ export function decodeRecord(value: Uint8Array): { head: unknown[]; rest: Uint8A
   return { head, rest: value.subarray(restAt) };
 }
 
-/** The codec's own error quotes what it has read, which may be a webhook's headers: it goes no further. */
+/** Hides the codec's own error, which quotes what it has read: that may be a webhook's headers. */
 function unpack(head: Uint8Array): unknown {
   try {
     return packr.unpack(head);

@@ -28,7 +28,7 @@ export class CommitLoop {
     this.#entries = input.entries;
   }
 
-  /** Something is complete. */
+  /** Schedules a commit after something has completed. */
   touch(): void {
     if (this.#closed) return;
     this.#cancel ??= this.#clock.schedule(this.#intervalMs, () => {
@@ -37,7 +37,7 @@ export class CommitLoop {
     });
   }
 
-  /** Commits now; false when it failed (logged): never rejects. One commit runs at a time. */
+  /** Commits now; returns false when that failed (logged), and never rejects. One commit runs at a time. */
   async commit(): Promise<boolean> {
     while (this.#running !== null) await this.#running;
     this.#running = this.#commitOnce();

@@ -24,7 +24,7 @@ type Head = [
   payloadSizeBytes: number,
 ];
 
-/** In memory of its own, or in a piece of `slab`. */
+/** Encodes an event in memory of its own, or in a piece of `slab`. */
 export function encodeEvent(event: EventRecord, slab: ByteSlab | null = null): Buffer {
   const mostBytes = RECORD_PREFIX_BYTES + maxHeadBytes(event) + event.body.length;
   const { block, at } = slab?.reserve(mostBytes) ?? { block: Buffer.allocUnsafe(mostBytes), at: 0 };
@@ -36,7 +36,7 @@ export function encodeEvent(event: EventRecord, slab: ByteSlab | null = null): B
   return slab?.keep(block, at, end) ?? block.subarray(at, end);
 }
 
-/** Fields that are not texts, and the heads of both arrays. */
+/** Room for the fields that are not texts, and for the heads of both arrays. */
 const FIXED_HEAD_BYTES = 64;
 const HEADER_ARRAY_BYTES = 1;
 
@@ -59,7 +59,7 @@ function maxHeadBytes(event: EventRecord): number {
   return bytes;
 }
 
-/** In the order of `Head`, by hand: it is the costliest step of taking a webhook in. Returns where it ends. */
+/** Writes the fields in the order of `Head`, by hand: this is the costliest step of taking in a webhook. Returns where it ends. */
 function writeHead(event: EventRecord, block: Buffer, at: number): number {
   const out = new MessagePackWriter(block, at);
   out.array(HEAD_FIELDS);

@@ -1,10 +1,10 @@
 import type { Log, NewRecord } from "../../domain/log.ts";
 
 /**
- * The appends that make the steps durable in their order: one where the log writes it whole, else one for each step. What says that
- * something is over must not be found without what came of it: the end of a try stands before its follow-up, which would be made beside
- * the same try made anew; tasks before the mark that they are no longer held, which would be the last of them; and the first tries
- * of a replay before the fan-out that tells of it, which would be waited for for ever.
+ * Returns the appends that make the steps durable in order: a single one if the log writes it whole, else one per step. The
+ * order matters when later steps are never written: the end of a try comes before its follow-up, or the same try would be made
+ * again beside the follow-up; tasks before the mark that they are no longer held, or they would be lost; and the first tries of
+ * a replay before the fan-out that announces them, or they would be waited for forever.
  */
 export function inOrder(
   log: Pick<Log, "writesWhole">,

@@ -1,19 +1,19 @@
 const MAX_FIXSTR = 31;
-/** From here on Node's own encoder is faster than a loop over the characters. */
+/** Beyond this, Node's own encoder is faster than a loop over the characters. */
 const LOOP_MAX_CHARACTERS = 48;
 const MAX_UINT16 = 0xffff;
 const MAX_UINT32 = 0xffff_ffff;
-/** Head of the longest text. */
+/** Size of the longest text's head. */
 const TEXT_HEAD_BYTES = 5;
 
-/** What a text may take at most: three bytes a character (UTF-16 to UTF-8). */
+/** Returns the most bytes that a text may take: its head, and three bytes a character (UTF-16 to UTF-8). */
 export function maxTextBytes(text: string): number {
   return TEXT_HEAD_BYTES + text.length * 3;
 }
 
 /**
- * Writes MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md) into a buffer of its caller's, who has
- * made room. Only what the log's heads are made of; every reader of MessagePack reads it.
+ * Writes MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md) into its caller's buffer, which must have room.
+ * Covers only what the log's heads are made of; any MessagePack reader can read it.
  */
 export class MessagePackWriter {
   readonly buffer: Buffer;
@@ -37,7 +37,7 @@ export class MessagePackWriter {
     this.buffer[this.at++] = value ? 0xc3 : 0xc2;
   }
 
-  /** Whole and not negative. */
+  /** Writes a non-negative integer. */
   count(value: number): void {
     const { buffer } = this;
     if (value < 0x80) buffer[this.at++] = value;
@@ -71,7 +71,7 @@ export class MessagePackWriter {
     this.at = this.buffer.writeDoubleBE(value, this.at + 1);
   }
 
-  /** False, and nothing written, when there is another character. */
+  /** Writes an ASCII text; at any other character returns false and leaves `at` as it was. */
   #ascii(text: string): boolean {
     const { buffer } = this;
     const { length } = text;

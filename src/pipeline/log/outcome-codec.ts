@@ -32,7 +32,7 @@ type AttemptHead = [
 type FollowUpFields = [tryNumber: number, deferrals: number, dueAtMs: number];
 const ATTEMPT_FIELDS = 21;
 const FOLLOW_UP_FIELDS = 3;
-/** Numbers, flags and the heads of both arrays. */
+/** Room for numbers, flags and the heads of both arrays. */
 const FIXED_ATTEMPT_BYTES = 128;
 
 export function encodeOutcome(outcome: OutcomeRecord): Buffer {
@@ -55,12 +55,15 @@ export function decodeOutcome(value: Uint8Array): OutcomeRecord {
   }
 }
 
-/** The error is logged: what stands in place of a kind, such as a whole attempt with its receiver's answer, is not quoted. */
+/**
+ * Names an unknown kind for an error that is logged, without quoting what may stand in its place, such as a whole attempt with
+ * its receiver's answer.
+ */
 function nameOf(kind: unknown): string {
   return typeof kind === "string" && kind.length <= 40 ? JSON.stringify(kind) : typeof kind;
 }
 
-/** In the order of `AttemptHead`, by hand: every delivery writes one. */
+/** Writes the fields in the order of `AttemptHead`, by hand: every delivery writes one. */
 function encodeAttempt({ attempt, followUp }: AttemptOutcome): Buffer {
   const record = Buffer.allocUnsafe(RECORD_PREFIX_BYTES + maxHeadBytes(attempt));
   const out = new MessagePackWriter(record, RECORD_PREFIX_BYTES);

@@ -11,12 +11,12 @@ type Head = [
   deferrals: number,
   dueAtMs: number,
   runStartedAtMs: number,
-  /** 0: no limit put it off. This and the next not of records that were written before there was one. */
+  /** 0: no limit put it off. Older records lack this field and the next. */
   limitedPerHour?: number,
   limitedWindowMs?: number,
 ];
 
-/** What is read of a task from its head alone: a delay tier need not decode the event. */
+/** What can be read of a task from its head alone: a delay tier need not decode the event. */
 export type TaskHead = Pick<DeliveryTask, "destinationId" | "dueAtMs" | "limitedBy">;
 
 export function encodeTask(task: DeliveryTask): Buffer {

@@ -2,7 +2,7 @@ import { pause, type Clock } from "../../domain/clock.ts";
 import type { EventKey, EventStoreReader } from "../../domain/event-store.ts";
 
 const POLL_MS = 50;
-/** The store is asked by URL. */
+/** The ids travel in the URL of the store's query. */
 const MOST_IN_A_STATEMENT = 100;
 
 interface Waiting {
@@ -13,9 +13,9 @@ interface Waiting {
 }
 
 /**
- * Waits for what is on its way into the store: events, or their fan-outs, as `existing` finds them. All that one organization
- * waits for is asked for in one statement, and again 50 ms after its answer: however many unknown ids it reads at once, it
- * leaves the store to the others.
+ * Waits for what is on its way into the store: events, or their fan-outs, as `existing` finds them. An organization has one
+ * statement running at a time, for up to 100 of the ids that it waits for; all are asked for again 50 ms after the last answer.
+ * So however many unknown ids it reads at once, the store is left to the others.
  */
 export class Arrivals {
   readonly #existing: EventStoreReader["existing"];
@@ -27,7 +27,7 @@ export class Arrivals {
     this.#clock = clock;
   }
 
-  /** @returns false when it was not there at `endAtMs` of the monotonic clock. @throws {EventStoreError} */
+  /** @returns false when it is not there by `endAtMs` of the monotonic clock. @throws {EventStoreError} */
   wait(orgId: string, key: EventKey, endAtMs: number): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const one = { key, endAtMs, resolve, reject };
@@ -53,7 +53,7 @@ export class Arrivals {
     this.#waiting.delete(orgId);
   }
 
-  /** Settles what is there or late. @returns what is waited for further */
+  /** Settles those that have arrived or timed out. @returns those still waited for */
   async #ask(orgId: string, asked: readonly Waiting[]): Promise<readonly Waiting[]> {
     try {
       const stored = await this.#stored(orgId, asked);

@@ -16,15 +16,15 @@ export interface FanoutPorts {
 }
 
 interface Patience {
-  /** Only events this young, or by another node's clock this early, are waited for. */
+  /** Only events received less than this long ago (or, by another node's clock, ahead) are waited for. */
   readonly youngMs: number;
-  /** Of the monotonic clock. */
+  /** By the monotonic clock. */
   readonly endAtMs: number;
 }
 
 /**
- * Waits for fan-outs that are on their way into the store. Only an accepted event at an endpoint with active destinations
- * has one to come; nothing is asked about any other.
+ * Waits for fan-outs that are on their way into the store. Only an accepted event at an endpoint with active destinations has
+ * one to come; the store is asked about no other.
  */
 export class FanoutArrivals {
   readonly #ports: FanoutPorts;
@@ -36,7 +36,7 @@ export class FanoutArrivals {
     this.#arrivals = new Arrivals((orgId, keys) => store.fannedOut(orgId, keys), clock);
   }
 
-  /** @param events without a fan-out yet. @returns those whose fan-out came. @throws {EventStoreError} */
+  /** @param events without a fan-out yet. @returns those whose fan-out has come. @throws {EventStoreError} */
   async wait<Event extends Received>(
     orgId: string,
     events: readonly Event[],
@@ -57,7 +57,7 @@ export class FanoutArrivals {
     return awaited.filter((_, index) => came[index]);
   }
 
-  /** The endpoints that have active destinations, as far as it can be told in time. */
+  /** Returns the endpoints that have active destinations, as far as lookups finish in time. */
   async #active(events: readonly Received[], endAtMs: number): Promise<ReadonlySet<string>> {
     const active = new Set<string>();
     const endpointIds = new Set(events.map(({ endpointId }) => endpointId));
@@ -74,7 +74,7 @@ export class FanoutArrivals {
     return active;
   }
 
-  /** A configuration store that hangs is not waited for longer than a fan-out is. */
+  /** Waits for the lookups, but not longer than for a fan-out: the configuration store may hang. */
   async #settled(looking: readonly Promise<void>[], endAtMs: number): Promise<void> {
     const { clock } = this.#ports;
     const leftMs = Math.max(0, endAtMs - clock.monotonic());

@@ -16,14 +16,14 @@ import { numberAttempts } from "./number-attempts.ts";
 import { searchTerms } from "./search-terms.ts";
 import { summarizeDeliveries } from "./summarize-deliveries.ts";
 
-/** An event this young, or by another node's clock this early, may still be on its way into the store. */
+/** How old an event (or, by another node's clock, how far ahead) may be and still be on its way into the store. */
 const YOUNG_MS = 10_000;
 const WAIT_MS = 2_000;
-/** Where an older event has no fan-out, the delivery role lags or is down, and a wait would be in vain. */
+/** An older event without a fan-out means that the delivery role lags or is down: waiting would be in vain. */
 const FANOUT_YOUNG_MS = 5_000;
 /**
  * The first page of a busy organization always has events whose fan-out is on its way. It waits for the newest alone, for as
- * long as two batches of a quiet recorder take, and not for a busy one, which gathers its batches for a second.
+ * long as two batches of a quiet recorder take, and not for a busy recorder, which gathers a batch for a second.
  */
 const LIST_YOUNG_MS = 1_000;
 const LIST_WAIT_MS = 400;
@@ -31,17 +31,17 @@ const LIST_WAIT_MS = 400;
 export interface EventQueryPorts extends Pick<FanoutPorts, "destinationsOf"> {
   readonly store: EventStoreReader;
   readonly clock: Clock;
-  /** How long events are answered with, however long the store has them. */
+  /** How long events are shown, however long the store keeps them. */
   readonly retentionMs?: number;
 }
 
 /**
- * The read side of the API over an event store. An event id younger than 10 s is waited for up to 2 s, so that
- * what was just answered can be read; its fan-out, which is recorded apart from it, within the same 2 s. A list with
- * summaries waits for fan-outs up to 0.4 s. The store drops what is older than the retention table by table, in parts of
- * up to a day: an event would be shown without the attempts that it had.
- * @throws {RelayError} `unavailable` from every call when the store is down or a query hits its limit;
- *   `validation_error` for a `q` of white space
+ * Makes the read side of the API over an event store. Waits up to 2 s for an event id younger than 10 s, so that what was just
+ * answered can be read, and within the same 2 s for its fan-out, which is recorded separately. A list with summaries waits for
+ * fan-outs up to 0.4 s. What is older than the retention is not shown: the store drops it table by table, in parts of up to a
+ * day, so an event might appear without the attempts that it had.
+ * @throws {RelayError} `unavailable` from every call when the store is down or a query hits its limit; `validation_error` for a
+ * `q` of white space
  */
 export function makeEventQueries({
   store,
@@ -56,7 +56,7 @@ export function makeEventQueries({
   };
   const arrivals = new Arrivals((orgId, keys) => store.existing(orgId, keys), clock);
   const fanouts = new FanoutArrivals({ store, clock, destinationsOf });
-  /** Reads at once, and only what is young and not there yet is waited for and read again. */
+  /** Reads at once; only an event that is young and not there yet is waited for and read again. */
   const readOne = async <T>(
     orgId: string,
     id: string,
@@ -98,16 +98,16 @@ export function makeEventQueries({
         const [{ items: onPage, total }, items, counted] = await Promise.all([
           page,
           page.then((found) => (withSummary ? summarized(orgId, found.items) : found.items)),
-          // A search reads the indexes of every day: counting beside it would take both twice as long, mostly for nothing.
+          // A search reads the indexes of every day: counting beside it would make both take twice as long, mostly for nothing.
           isSearch(wanted)
             ? page.then((found) => found.total ?? store.count(orgId, wanted, signal))
             : store.count(orgId, wanted, signal),
         ]);
-        // Events may have come between page and count: what the page itself tells goes first.
+        // Events may have come between page and count: the page's own total takes precedence.
         if (total !== null) return { items, total };
         const untilHere = range.offset + onPage.length;
         if (counted > untilHere || isSearch(wanted)) return { items, total: counted };
-        // A full page is only the last one if a count that began after it says so.
+        // A full page is the last one only if a count that began after it says so.
         return { items, total: Math.max(untilHere, await store.count(orgId, wanted, signal)) };
       }),
     facets: (orgId, filter, signal) =>

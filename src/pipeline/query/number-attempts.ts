@@ -2,9 +2,9 @@ import type { AttemptView } from "../../domain/event-query.ts";
 import type { StoredAttempt } from "../../domain/event-store.ts";
 
 /**
- * Counts the tries of each destination from 1, in the order given (oldest first), through replays too.
- * A `rate_limited` row carries the number of the try that it put off: of its own run, which other runs' tries may come before.
- * Tries that still wait are numbered as they will come if each does when it is due.
+ * Numbers the tries of each destination from 1, in the order given (oldest first), across replays. A `rate_limited` row carries
+ * the number of the try of its own run that it put off; tries of other runs may come before that one. Tries that still wait are
+ * numbered in the order in which they are due.
  */
 export function numberAttempts(attempts: readonly StoredAttempt[]): readonly AttemptView[] {
   const counts = new Map<string, number>();
@@ -22,7 +22,7 @@ export function numberAttempts(attempts: readonly StoredAttempt[]): readonly Att
   });
   for (const { key, destinationId } of waitingTries(attempts, numbers))
     numbers.set(key, countOne(destinationId));
-  // Newest first, so that a deferral takes the number of what came of it: a crash may let the same try be made twice.
+  // Newest first, so that a deferral takes the number of the try that it led to: a crash may let the same try be made twice.
   const views: AttemptView[] = [];
   for (const [index, attempt] of [...attempts.entries()].reverse()) {
     const key = keyOf(attempt, attempt.tryNumber);
@@ -39,7 +39,7 @@ interface WaitingTry {
   readonly dueAtMs: number;
 }
 
-/** The tries that rows announce and that are not `made` yet, soonest first. Of several rows the latest says when. */
+/** Returns the tries that rows announce and that are not `made` yet, soonest first. The latest row of a try says when it is due. */
 function waitingTries(
   attempts: readonly StoredAttempt[],
   made: ReadonlyMap<string, unknown>,
@@ -56,7 +56,7 @@ function waitingTries(
   return [...waiting.values()].sort((a, b) => a.dueAtMs - b.dueAtMs);
 }
 
-/** Identity of a try among those of one event. */
+/** Identifies a try among those of one event. */
 function keyOf({ destinationId, run }: StoredAttempt, tryNumber: number): string {
   return `${destinationId}|${run}|${tryNumber}`;
 }

@@ -2,9 +2,9 @@ import type { DeliverySummary } from "../../domain/event-query.ts";
 import type { StoredAttempt } from "../../domain/event-store.ts";
 
 /**
- * Per destination the latest attempt that is not a deferral decides (`attempts`: oldest first). A destination counts once it was
- * fanned out to; one that is only known from attempts (its fan-out record is still on its way) counts as well.
- * Null for an event that was never fanned out (`destinationIds` null).
+ * Summarizes by the latest attempt of each destination that is not a deferral (`attempts`: oldest first). A destination counts
+ * once it was fanned out to; one that is only known from attempts (its fan-out record is still on its way) counts as well.
+ * Returns null for an event that was never fanned out (`destinationIds` null, and no attempts).
  */
 export function summarizeDeliveries(
   attempts: readonly StoredAttempt[],

@@ -3,7 +3,7 @@ import { MAX_PLAN_PARTITIONS, makePlan, type BatchPlan, type OffsetRange } from 
 
 export interface Entry<Row> {
   readonly offset: number;
-  /** Null for a record that has no row: it only moves the offset on. */
+  /** Null for a record without a row: it only moves the offset on. */
   readonly row: Row | null;
   readonly sizeBytes: number;
 }
@@ -19,7 +19,7 @@ interface PartitionQueue<Row> {
   entries: Entry<Row>[];
   /** A batch that an earlier owner may have inserted; nothing else is taken before it. */
   plan: BatchPlan | null;
-  /** Number of the last batch that has records of it. */
+  /** Number of the last batch with records of this partition. */
   takenIn: number;
 }
 
@@ -52,7 +52,7 @@ export class BatchBuffer<Row> {
     this.#queues.set(owned.partition, { owned, entries: [], plan, takenIn: 0 });
   }
 
-  /** Forgets what waits of a partition that belongs to another owner now. */
+  /** Forgets the records of a partition that another owner has now. */
   remove(owned: OwnedPartition): void {
     const queue = this.#queues.get(owned.partition);
     if (queue?.owned !== owned) return;
@@ -74,12 +74,12 @@ export class BatchBuffer<Row> {
     return [...this.#queues.values()].some((queue) => queue.plan !== null);
   }
 
-  /** Gives up on plans that cannot be completed here (a partition of them is another process's now). */
+  /** Gives up on plans that cannot be completed here (another process has one of their partitions). */
   dropPlans(): void {
     for (const queue of this.#queues.values()) queue.plan = null;
   }
 
-  /** A planned batch whose partitions and records are all here, else null. */
+  /** Takes a planned batch whose partitions and records are all here; null when there is none. */
   takePlanned(): Batch<Row> | null {
     for (const { plan } of this.#queues.values()) {
       if (plan === null || !plan.ranges.every((range) => this.#covers(plan, range))) continue;
@@ -89,8 +89,8 @@ export class BatchBuffer<Row> {
   }
 
   /**
-   * The oldest of every partition in turn, up to the limits; null when nothing may be taken. Those that the limits left out come
-   * first the next time: a few large records fill a batch, and one partition may always have more of them.
+   * Takes the oldest records of all partitions in turn, up to the limits; null when nothing may be taken. Partitions that the
+   * limits left out come first the next time: a few large records fill a batch, and one partition may always have more of them.
    */
   take(limits: BatchLimits): Batch<Row> | null {
     const ends = new Map<number, number>();
@@ -129,7 +129,7 @@ export class BatchBuffer<Row> {
     return (queue.entries.at(-1)?.offset ?? -1) >= to - 1;
   }
 
-  /** In the plan's order, so that a repeated batch has its rows in the same one. */
+  /** Takes a plan's records in its order, so that a repeated batch has its rows in the same order. */
   #take(plan: BatchPlan): Batch<Row> {
     const rows: Row[] = [];
     const partitions: OwnedPartition[] = [];

@@ -1,16 +1,16 @@
 import { hash } from "node:crypto";
 
 /**
- * What the next insert will hold, written into the commit metadata of every partition in it before it is made:
- * after a crash the very same rows are inserted under the same token, which the store then knows to drop if they
- * had arrived. `ranges` are in order of the partitions; plans of one log with the same `key` are the same.
+ * What the next insert will hold, written beforehand into the commit metadata of every partition in it: after a crash the very
+ * same rows are inserted under the same token, so that the store drops them if they had arrived. `ranges` are in order of the
+ * partitions; plans of one log with the same `key` are the same.
  */
 export interface BatchPlan {
   readonly key: string;
   readonly ranges: readonly OffsetRange[];
 }
 
-/** Of one partition, from the first offset to the one after the last. */
+/** Offsets of one partition, from the first to the one after the last. */
 export interface OffsetRange {
   readonly partition: number;
   readonly from: number;
@@ -26,9 +26,9 @@ export function makePlan(topic: string, ranges: readonly OffsetRange[]): BatchPl
 }
 
 /**
- * What the store knows an insert by. Offsets start over with every new log, while a store may be kept or shared by
- * several: so the token also follows from the ids of the rows, which no other log has. Where a repeated batch lacks
- * rows of the first (the log has let go of them), its token is another: rows that are stored twice still count once.
+ * Returns the token that the store knows an insert by. Offsets start over with every new log, while a store may outlive its log
+ * or be shared by several: so the token also depends on the ids of the rows, which no other log has. When a repeated batch
+ * lacks rows of the first (the log has deleted them), its token is another: rows that are stored twice still count once.
  */
 export function insertToken(plan: BatchPlan, rowIds: readonly string[]): string {
   return `${plan.key}#${hash("sha256", rowIds.join("\n"), "base64url")}`;
@@ -38,7 +38,7 @@ export function encodePlan(plan: BatchPlan): string {
   return textOf(plan.ranges, " ");
 }
 
-/** Null when there is none, or it was written by another version. */
+/** Returns null when there is no plan, or another version wrote it. */
 export function decodePlan(topic: string, metadata: string): BatchPlan | null {
   if (metadata === "") return null;
   const ranges = metadata.split(",").map((part) => part.split(" ").map(Number));

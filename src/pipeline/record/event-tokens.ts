@@ -13,18 +13,18 @@ import { addJsonLeaves } from "./json-leaves.ts";
 import type { LeafTools } from "./json-leaves.ts";
 import { LeafPath } from "./leaf-path.ts";
 
-/** Leaves of a payload that are searchable by field, from its beginning. */
+/** Number of leaves, from a payload's start, that are searchable by field. */
 export const MAX_LEAVES = 2_000;
 
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i;
 const BYTE_ORDER_MARK = Buffer.from("\uFEFF");
 
-/** Adds the tokens that `field` and `value` find an event by. */
+/** Adds the tokens by which `field` and `value` find an event. */
 export type Tokenizer = (event: EventRecord, tokens: TokenList) => void;
 
 /**
- * Tokens are made of the headers and of the leaves of a JSON or form-encoded payload. Bodies that are neither, or not UTF-8, have
- * no leaves; they are still found by free text.
+ * Makes a tokenizer. Tokens come from the headers and from the leaves of a JSON or form-encoded payload. Bodies that are
+ * neither, or not UTF-8, have no leaves; they are still found by free text.
  */
 export function makeTokenizer(): Tokenizer {
   const tools: LeafTools = { path: new LeafPath(), decoder: new TextDecoder() };
@@ -34,7 +34,7 @@ export function makeTokenizer(): Tokenizer {
     const { body } = event;
     if (body.length === 0 || !isUtf8(body)) return;
     const ofHeaders = tokens.ends.length;
-    // JSON first, also when it is called a form: curl says so of everything.
+    // JSON first, even when it is labelled as a form: curl labels everything so.
     if (addJsonLeaves(withoutMark(body), MAX_LEAVES, tokens, tools)) return;
     tokens.keepFirst(ofHeaders);
     if (FORM.test(event.contentType ?? "")) addFormTokens(tools.decoder.decode(body), tokens);
@@ -54,9 +54,9 @@ function withoutMark(text: Uint8Array): Uint8Array {
   return hasMark ? text.subarray(BYTE_ORDER_MARK.length) : text;
 }
 
-/** What cannot be asked for (no path, or too long) is left out, but counts as a leaf. */
+/** Adds a form's pairs. One that cannot be asked for (no path, or too long) is left out, but counts as a leaf. */
 function addFormTokens(text: string, tokens: TokenList): void {
-  // The constructor would take a leading "?" for a URL's, but no leading "&" for a pair.
+  // The constructor strips a leading "?"; a leading "&" prevents that, and adds no pair.
   const written = `&${writtenPairs(text).join("&")}`;
   for (const [name, value] of new URLSearchParams(written)) {
     const path = escapeKey(name);
@@ -70,8 +70,8 @@ function addFormTokens(text: string, tokens: TokenList): void {
 }
 
 /**
- * The first pairs of a form as they are written, without those that are too long to be asked for: to decode millions of pairs, or
- * one of megabytes, would hold the process for seconds.
+ * Returns the first pairs of a form, not decoded, without those that are too long to be asked for: decoding millions of pairs,
+ * or one of megabytes, would block the process for seconds.
  */
 function writtenPairs(text: string): string[] {
   const pairs: string[] = [];
@@ -93,7 +93,10 @@ function writtenPairs(text: string): string[] {
   return pairs;
 }
 
-/** Each UTF-16 unit is half a code point or more, but for the twelve that write one as %XX. */
+/**
+ * Returns false only for what is surely too long: `%XX` is at least a quarter of a code point, half of a surrogate pair a half,
+ * any other unit one.
+ */
 function mayBeWithin(written: string, maxCharacters: number): boolean {
   if (written.length <= maxCharacters) return true;
   if (written.length > LONGEST_WRITTEN * maxCharacters) return false;

@@ -14,7 +14,7 @@ export interface InsertOptions<Row> {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: RecordMetrics;
-  /** What a row is known by, in every log. */
+  /** Returns a row's id, which is unique across logs. */
   readonly idOf: (row: Row) => string;
   readonly insert: (rows: readonly Row[], batchToken: string, signal: AbortSignal) => Promise<void>;
 }
@@ -26,13 +26,13 @@ export interface InsertTimes {
 }
 
 export interface InsertSignals {
-  /** Nothing is tried again. */
+  /** Ends the retries. */
   readonly stopped: AbortSignal;
-  /** What is under way is broken off. */
+  /** Breaks off the insert under way. */
   readonly givenUp: AbortSignal;
 }
 
-/** Tries until the store has the batch: the times of the try that succeeded, or null when it was stopped before. */
+/** Repeats the insert until the store has the batch. Returns the times of the one that succeeded, or null when stopped before. */
 export async function insertUntilDone<Row>(
   options: InsertOptions<Row>,
   batch: Batch<Row>,

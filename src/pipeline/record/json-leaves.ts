@@ -10,7 +10,7 @@ import { JsonScanner } from "./json-scanner.ts";
 import { countCodePoints, unescapeInto } from "./json-unescape.ts";
 import type { LeafPath } from "./leaf-path.ts";
 
-/** `TextDecoder` of UTF-8. */
+/** A `TextDecoder` of UTF-8. */
 export interface Utf8Decoder {
   decode(bytes: Uint8Array): string;
 }
@@ -22,17 +22,17 @@ const CLOSING_ARRAY = 0x5d;
 const COMMA = 0x2c;
 const COLON = 0x3a;
 
-/** What is needed to walk one text after the other. */
+/** What is reused from one text to the next. */
 export interface LeafTools {
   readonly path: LeafPath;
   readonly decoder: Utf8Decoder;
 }
 
 /**
- * Walks a JSON text, known to be UTF-8, and adds its first `maxLeaves` scalars in the order of the text, numbers as they are
- * written (which `JSON.parse` would lose), strings unescaped. Those that are too long to be asked for, or have no path, count, but
- * are not added. Nothing recurses, so no depth is too deep. Empty objects and arrays have no leaf. Returns false when the text is no
- * JSON object or array; what was added is then of no meaning.
+ * Walks a JSON text, known to be UTF-8, and adds its first `maxLeaves` scalars in the order of the text: numbers as they are
+ * written (which `JSON.parse` would lose), strings unescaped. Those that are too long to be asked for, or have no path, count
+ * but are not added. Nothing recurses, so no depth is too deep. Empty objects and arrays have no leaf. Returns false when the
+ * text is not a JSON object or array; ignore what was added then.
  */
 export function addJsonLeaves(
   bytes: Uint8Array,
@@ -64,7 +64,7 @@ export function addJsonLeaves(
       leaves += 1;
       if (leaves >= maxLeaves) return true;
     }
-    // What follows a value: more of its container, or the end of one or several.
+    // What follows a value: more of its container, or the end of one or more containers.
     for (;;) {
       json.skipSpace();
       if (path.isAtRoot) return json.next === -1;
@@ -81,7 +81,7 @@ export function addJsonLeaves(
   }
 }
 
-/** Moves to the next value of the innermost container, past its key. False when that is not JSON. */
+/** Moves to the next value of the innermost container, past its key. Returns false when that is not JSON. */
 function enter(json: JsonScanner, path: LeafPath): boolean {
   if (!path.isInObject) {
     path.toNextIndex();
@@ -89,7 +89,7 @@ function enter(json: JsonScanner, path: LeafPath): boolean {
   }
   if (!json.string()) return false;
   const { from, end, characters } = json;
-  // Byte by byte, and only where its path can be asked for: a million keys that are decoded hold the process for seconds.
+  // Byte by byte, and only where the path can be asked for: decoding a million keys would block the process for seconds.
   if (path.isBeyond || end - from > MAX_FIELD_WRITTEN) path.toTooLong();
   else if (json.hasEscapes) {
     const sizeBytes = unescapeInto(KEY, json.bytes, from, end);
@@ -102,7 +102,7 @@ function enter(json: JsonScanner, path: LeafPath): boolean {
   return true;
 }
 
-/** Of one key as UTF-8: an escape is never shorter than what it stands for. */
+/** One unescaped key as UTF-8; large enough, since an escape is never shorter than what it stands for. */
 const KEY = Buffer.allocUnsafe(MAX_FIELD_WRITTEN);
 
 function addLeaf(json: JsonScanner, path: LeafPath, tokens: TokenList, decoder: Utf8Decoder): void {
@@ -117,7 +117,7 @@ function addLeaf(json: JsonScanner, path: LeafPath, tokens: TokenList, decoder: 
   tokens.end();
 }
 
-/** Of the string that was read last. */
+/** Returns the text of the string that was read last. */
 function textOf({ bytes, from, end }: JsonScanner, decoder: Utf8Decoder): string {
   return JSON.parse(decoder.decode(bytes.subarray(from - 1, end + 1))) as string;
 }

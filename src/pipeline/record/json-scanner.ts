@@ -7,19 +7,19 @@ const POINT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
 const WORDS = ["true", "false", "null"].map((word) => Buffer.from(word));
-/** What a backslash may stand in front of, beside `u`. */
+/** What may follow a backslash, besides `u`. */
 const ESCAPABLE: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 const HEX_DIGITS: ReadonlySet<number> = new Set(Buffer.from("0123456789abcdefABCDEF"));
 const HEX_LENGTH = 4;
 
-/** Reads the bytes of a JSON text (RFC 8259) which are known to be UTF-8, one after the other. */
+/** Reads the bytes of a JSON text (RFC 8259), known to be UTF-8, one after the other. */
 export class JsonScanner {
   readonly bytes: Uint8Array;
   at = 0;
-  /** Of the scalar that was read last: where it is, a string without its quotes. */
+  /** Where the scalar read last begins (a string without its quotes); `end` is where it ends. */
   from = 0;
   end = 0;
-  /** Of the string that was read last: its code points, as long as it has no escapes. */
+  /** Code points of the scalar read last, unless it has escapes. */
   characters = 0;
   hasEscapes = false;
 
@@ -27,7 +27,7 @@ export class JsonScanner {
     this.bytes = bytes;
   }
 
-  /** -1 behind the last byte. */
+  /** The byte at `at`; -1 after the last one. */
   get next(): number {
     return this.at < this.bytes.length ? this.bytes[this.at]! : -1;
   }
@@ -40,7 +40,7 @@ export class JsonScanner {
     }
   }
 
-  /** Past the scalar that begins here; false when none does. */
+  /** Moves past the scalar that begins here; returns false when none does. */
   scalar(): boolean {
     if (this.next === QUOTE) return this.string();
     this.from = this.at;
@@ -51,7 +51,7 @@ export class JsonScanner {
     return isScalar;
   }
 
-  /** Past the string that begins here; false when none does. */
+  /** Moves past the string that begins here; returns false when none does. */
   string(): boolean {
     if (this.next !== QUOTE) return false;
     const { bytes } = this;
@@ -78,7 +78,7 @@ export class JsonScanner {
     return false;
   }
 
-  /** Index after the escape whose backslash is at `at`, or -1. */
+  /** Returns the index after the escape whose backslash is at `at`, or -1 if it is invalid. */
   #escapeEnd(at: number): number {
     const letter = this.bytes[at + 1];
     if (letter === undefined) return -1;
@@ -100,7 +100,7 @@ export class JsonScanner {
     return false;
   }
 
-  /** As far as it is one: what follows is looked at by whoever asked. */
+  /** Moves past what is a number; the caller looks at what follows. */
   #number(): boolean {
     const first = this.next === MINUS ? this.at + 1 : this.at;
     let end = this.bytes[first] === ZERO ? first + 1 : this.#digitsEnd(first);
@@ -122,7 +122,7 @@ export class JsonScanner {
   }
 }
 
-/** A point or an `e` without a digit behind it is not part of the number. */
+/** Leaves out a point or an `e` that no digit follows: it is not part of the number. */
 function orStay(end: number, digits: number, before: number): number {
   return end > digits ? end : before;
 }

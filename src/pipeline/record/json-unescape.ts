@@ -2,7 +2,7 @@ const BACKSLASH = 0x5c;
 const LETTER_U = 0x75;
 const HEX_LENGTH = 4;
 const REPLACEMENT = 0xfffd;
-/** What a letter behind a backslash stands for (RFC 8259 section 7); the others stand for themselves. */
+/** What a letter after a backslash stands for (RFC 8259 section 7); the others stand for themselves. */
 const LETTERS: ReadonlyMap<number, number> = new Map([
   [0x62, 0x08],
   [0x66, 0x0c],
@@ -12,8 +12,8 @@ const LETTERS: ReadonlyMap<number, number> = new Map([
 ]);
 
 /**
- * A JSON string, known to be well-formed and without its quotes, as UTF-8; half of a surrogate pair becomes U+FFFD, as text does
- * that is encoded. @returns how many bytes of `out` it takes
+ * Writes a JSON string, known to be well-formed and without its quotes, as UTF-8; a lone surrogate becomes U+FFFD, as it does
+ * whenever text is encoded. @returns how many bytes of `out` it takes
  */
 export function unescapeInto(out: Buffer, bytes: Uint8Array, from: number, end: number): number {
   let sizeBytes = 0;
@@ -37,7 +37,7 @@ export function unescapeInto(out: Buffer, bytes: Uint8Array, from: number, end: 
   return sizeBytes;
 }
 
-/** Of UTF-8 text. */
+/** Counts the code points of UTF-8 text. */
 export function countCodePoints(text: Uint8Array, sizeBytes: number): number {
   let count = 0;
   for (let at = 0; at < sizeBytes; at += 1) if (text[at]! < 0x80 || text[at]! >= 0xc0) count += 1;
@@ -48,7 +48,7 @@ function isHigh(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
 }
 
-/** The low surrogate that is escaped there, if one is. */
+/** Returns the low surrogate that is escaped at `at`; null when none is. */
 function lowAt(bytes: Uint8Array, at: number): number | null {
   if (bytes[at] !== BACKSLASH || bytes[at + 1] !== LETTER_U) return null;
   const unit = hexAt(bytes, at + 2);

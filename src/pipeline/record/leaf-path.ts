@@ -4,31 +4,31 @@ const DOT = 0x2e;
 const BACKSLASH = 0x5c;
 const MAX_UTF8_BYTES = 4;
 
-/** A container that is being read, whose path can be asked for. */
+/** A container that is being read and whose path can be asked for. */
 interface Frame {
   readonly isObject: boolean;
-  /** Of its path. */
+  /** Size of its path, which has `characters` code points. */
   readonly sizeBytes: number;
   readonly characters: number;
   index: number;
 }
 
 /**
- * The containers around a value, and the path to it in UTF-8 (see searchable-leaf.ts). Containers without a path take a byte
- * each: a payload may be ten million of them, one in the other.
+ * The containers around a value, and the path to it in UTF-8 (see searchable-leaf.ts). Containers whose path cannot be asked
+ * for take a byte each: a payload may nest ten million of them.
  */
 export class LeafPath {
   readonly bytes = Buffer.allocUnsafe(MAX_FIELD_LENGTH * MAX_UTF8_BYTES);
   sizeBytes = 0;
-  /** False once it is too long to be asked for, and so for all inside it. */
+  /** False once the path is too long to be asked for, and so for all inside it. */
   isAskable = true;
   #characters = 0;
   readonly #frames: Frame[] = [];
-  /** Inside the innermost frame: 1 for an object. */
+  /** Containers inside the innermost frame: 1 for an object, 0 for an array. */
   #beyond = new Uint8Array(0);
   #beyondCount = 0;
 
-  /** Whether no key of the innermost container can be asked for, whatever it is. */
+  /** Whether the innermost container's own path cannot be asked for, and so none of its keys. */
   get isBeyond(): boolean {
     return this.#beyondCount > 0;
   }
@@ -44,18 +44,18 @@ export class LeafPath {
       : this.#frames.at(-1)!.isObject;
   }
 
-  /** To the value that is the whole text. */
+  /** Moves to the value that is the whole text. */
   toRoot(): void {
     this.sizeBytes = 0;
     this.#characters = 0;
     this.isAskable = true;
     this.#frames.length = 0;
     this.#beyondCount = 0;
-    // A hostile payload has made megabytes of it.
+    // A hostile payload may have grown it to megabytes.
     if (this.#beyond.length > 0) this.#beyond = new Uint8Array(0);
   }
 
-  /** The value at this path is a container. */
+  /** Enters the container at this path. */
   push(isObject: boolean): void {
     if (this.isAskable) {
       const { sizeBytes } = this;
@@ -71,13 +71,16 @@ export class LeafPath {
     this.#beyondCount += 1;
   }
 
-  /** The innermost container has ended. */
+  /** Leaves the innermost container. */
   pop(): void {
     if (this.#beyondCount === 0) this.#frames.pop();
     else this.#beyondCount -= 1;
   }
 
-  /** To the key of the innermost container: so many code points, without escapes of JSON and with those of a path to come. */
+  /**
+   * Moves to a key of the innermost container, `characters` code points long with JSON's escapes resolved and the path's still
+   * to come.
+   */
   toKey(key: Uint8Array, from: number, end: number, characters: number): void {
     let escaped = characters;
     if (escaped <= MAX_FIELD_LENGTH)
@@ -90,12 +93,12 @@ export class LeafPath {
     }
   }
 
-  /** To a key that is too long to be asked for. */
+  /** Moves to a key that is too long to be asked for. */
   toTooLong(): void {
     this.#begin(Infinity);
   }
 
-  /** To the next element of the innermost container, an array. */
+  /** Moves to the next element of the innermost container, an array. */
   toNextIndex(): void {
     if (this.#beyondCount > 0) return;
     const frame = this.#frames.at(-1)!;
@@ -106,7 +109,7 @@ export class LeafPath {
       this.bytes[this.sizeBytes++] = index.charCodeAt(at);
   }
 
-  /** Behind the path of the innermost container, for a key of so many characters. False when that makes it too long. */
+  /** Starts a key of `characters` code points after the innermost container's path. Returns false when that makes it too long. */
   #begin(characters: number): boolean {
     const frame = this.#beyondCount > 0 ? undefined : this.#frames.at(-1);
     this.isAskable = false;

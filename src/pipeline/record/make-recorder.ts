@@ -15,11 +15,11 @@ import type { RecordMetrics } from "./record-metrics.ts";
 import { TopicRecorder } from "./topic-recorder.ts";
 
 const GROUP = "recorder";
-/** Events are visible within a second. */
+/** Keeps events visible within a second. */
 const EVENTS_SPACING_MS = 900;
-/** A list waits 0.4 s for the fan-outs of the events that it shows (`make-event-queries.ts`). */
+/** Less than the 0.4 s that a list waits for the fan-outs of its events (`make-event-queries.ts`). */
 const OUTCOMES_SPACING_MS = 300;
-/** Small enough that decoding one hand-over does not hold the loop for long. */
+/** Small enough that decoding one hand-over does not block the loop for long. */
 const HAND_OVER_BYTES = 256 * 1024;
 
 export interface RecordPorts {
@@ -37,9 +37,9 @@ export interface Recorder extends AsyncDisposable {
 }
 
 /**
- * Copies events and outcomes from the log into the event store: in batches, each announced in the commit
- * metadata before it is inserted, so that after a crash exactly the same batch is repeated. While the store is
- * down the same batch is tried again, and the log holds the rest.
+ * Makes the recorder, which copies events and outcomes from the log into the event store: in batches, each announced in the
+ * commit metadata before it is inserted, so that after a crash exactly the same batch is repeated. While the store is down the
+ * same batch is repeated, and the log holds the rest.
  */
 export function makeRecorder(ports: RecordPorts): Recorder {
   const { log, store, clock, logger, metrics } = ports;

@@ -4,7 +4,7 @@ import { BatchBuffer, type Batch, type Entry } from "./batch-buffer.ts";
 import { decodePlan, encodePlan } from "./batch-plan.ts";
 import { insertUntilDone, type InsertOptions, type InsertTimes } from "./insert-until-done.ts";
 
-/** An insert that finds this many rows goes at once. */
+/** An insert starts at once when this many rows wait. */
 const FULL_ROWS = 10_000;
 const MAX_ROWS = 50_000;
 const MAX_BYTES = 32 * 1024 * 1024;
@@ -13,39 +13,40 @@ const QUIET_LINGER_MS = 100;
 const BUSY_LINGER_MS = 1_000;
 const BUSY_ROWS = 1_000;
 /**
- * From the begin of one insert to the next, however few rows come: each costs the store a part of the table, its indexes and a merge.
- * Ten times as long as the last one took, up to `mostSpacingMs`, so that a store on a busy machine is left the most of its time.
+ * Least time from the start of one insert of few rows to the next: each costs the store a part of the table, its indexes and a
+ * merge. The actual time is ten times as long as the last one took, up to `mostSpacingMs`, so that a store on a busy machine
+ * keeps most of its time.
  */
 const LEAST_SPACING_MS = 300;
 const SPACING_FACTOR = 10;
-/** Above this, partitions wait before they hand over more. */
+/** Above this, partitions must wait before they hand over more. */
 const HIGH_WATER_BYTES = 64 * 1024 * 1024;
-/** How long the partitions of an earlier owner's batch are waited for before it is given up. */
+/** How long to wait for all partitions of an earlier owner's batch before giving it up. */
 const PLAN_PATIENCE_MS = 10_000;
 const PLAN_POLL_MS = 25;
-/** An insert under way at the stop gets so long; one that is given up is repeated by the next owner. */
+/** How long an insert under way at the stop may take; one that is given up is repeated by the next owner. */
 const STOP_GRACE_MS = 5_000;
 
 export interface TopicRecorderOptions<Row> extends InsertOptions<Row> {
-  /** Null for a record without a row. @throws {Error} on a foreign record */
+  /** Returns null for a record without a row. @throws {Error} on a foreign record */
   readonly decode: (record: LogRecord) => Row | null;
-  /** How far apart inserts of few rows may be, ms; 300 at least. */
+  /** Longest time between inserts of few rows, ms; 300 at least. */
   readonly mostSpacingMs: number;
 }
 
-/** One topic's way into the store: collect, announce, insert, commit; one insert at a time. */
+/** One topic's path into the store: collect, announce, insert, commit; one insert at a time. */
 export class TopicRecorder<Row> implements AsyncDisposable {
   readonly #options: TopicRecorderOptions<Row>;
   readonly #buffer: BatchBuffer<Row>;
   readonly #stopped = new AbortController();
   readonly #givenUp = new AbortController();
-  /** Partitions that hand over more once there is room. */
+  /** Resolvers of partitions that wait for room before they hand over more. */
   #waiting: (() => void)[] = [];
-  /** Of partitions that were taken away while their rows are inserted. */
+  /** Resolvers of partitions that were revoked while their rows are being inserted. */
   #onCommitted: (() => void)[] = [];
   #running: Promise<void> | null = null;
   #inFlight: Batch<Row> | null = null;
-  /** While it waits for more: aborted, it goes on. */
+  /** Set while waiting for more records; aborting it ends the wait. */
   #lingering: AbortController | null = null;
   #isBusy = false;
   #spacedUntilMs = Number.NEGATIVE_INFINITY;
@@ -63,14 +64,14 @@ export class TopicRecorder<Row> implements AsyncDisposable {
     if (plan !== null) this.#plansUntilMs = clock.monotonic() + PLAN_PATIENCE_MS;
   }
 
-  /** An insert that holds this partition's rows is waited for: its commit is still welcome. */
+  /** Waits for an insert that holds this partition's rows, whose commit is still possible. */
   async revoked(partition: OwnedPartition): Promise<void> {
     this.#buffer.remove(partition);
     if (this.#running === null || this.#inFlight?.partitions.includes(partition) !== true) return;
     await new Promise<void>((resolve) => this.#onCommitted.push(resolve));
   }
 
-  /** A promise: hand over more once it resolves. */
+  /** When it returns a promise, hand over more once that resolves. */
   push(partition: OwnedPartition, records: readonly LogRecord[]): void | Promise<void> {
     this.#buffer.push(
       partition,
@@ -118,7 +119,10 @@ export class TopicRecorder<Row> implements AsyncDisposable {
       });
   }
 
-  /** Until nothing is left. What is in the store is committed together with what comes next, or at once where nothing does yet. */
+  /**
+   * Inserts until nothing is left. A stored batch is committed together with the plan of the next, or at once when there is no
+   * next one yet.
+   */
   async #run(): Promise<void> {
     let done: Batch<Row> | null = null;
     for (;;) {
@@ -143,7 +147,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
     }
   }
 
-  /** The next batch once it is worth an insert; null when nothing is left, or at the stop. */
+  /** Returns the next batch once it is worth an insert; null when nothing is left, or at the stop. */
   async #nextInTime(): Promise<Batch<Row> | null> {
     const { clock } = this.#options;
     while (this.#buffer.rows > 0) {
@@ -156,7 +160,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
     return null;
   }
 
-  /** Until its time is over, or enough has come. */
+  /** Waits until the linger time is over or enough rows have come. */
   async #linger(): Promise<void> {
     const { clock } = this.#options;
     const nowMs = clock.monotonic();
@@ -184,7 +188,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
     this.#spacedUntilMs = startedAtMs + Math.min(this.#options.mostSpacingMs, spacingMs);
   }
 
-  /** Commits what is in the store together with what comes next; a lost commit only means a repeated batch. */
+  /** Commits what is stored, together with the plan of the next batch; a lost commit only means a repeated batch. */
   async #commit(done: Batch<Row> | null, next: Batch<Row> | null): Promise<void> {
     const { topic, logger } = this.#options;
     const changes = new Map<OwnedPartition, { offset: number; metadata: string }>();
@@ -206,7 +210,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
     this.#settle();
   }
 
-  /** The partitions of the batch before are settled: their next owners may start. */
+  /** Lets the next owners of the last batch's partitions start. */
   #settle(): void {
     this.#inFlight = null;
     const settled = this.#onCommitted;

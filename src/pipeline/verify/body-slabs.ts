@@ -1,8 +1,8 @@
 /** Shared memory that bodies are copied to on their way to a thread. */
 export interface BodySlabs {
-  /** At least so large, possibly with what an earlier batch left behind. */
+  /** Returns a slab of at least `sizeBytes`, possibly with an earlier batch's bytes in it. */
   take(sizeBytes: number): SharedArrayBuffer;
-  /** For reuse; not for a slab that a lost worker may still read. */
+  /** Takes a slab back for reuse; never one that a lost worker may still read. */
   giveBack(slab: SharedArrayBuffer): void;
 }
 

@@ -2,7 +2,7 @@ import type { VerificationRequest } from "../../domain/verification.ts";
 
 type Config = VerificationRequest["config"];
 
-/** The URL that a request's keys must be fetched from; null when it needs none. */
+/** Returns the URL that a request's keys must be fetched from; null when nothing needs to be fetched. */
 export function jwksUrlOf(request: VerificationRequest): string | null {
   if (request.method !== "jwt" || !Object.hasOwn(request.config, "jwks_url")) return null;
   const url = request.config["jwks_url"];
@@ -14,8 +14,8 @@ export function jwksUrlOf(request: VerificationRequest): string | null {
 export type JwksInliner = (request: VerificationRequest, jwks: object) => VerificationRequest;
 
 /**
- * Replaces `jwks_url` by the fetched keys. The same configuration and keys give the same object again, so that
- * the imported keys are kept with it.
+ * Makes a function that replaces `jwks_url` with the fetched keys. The same configuration and keys give the same object again,
+ * so that the imported keys are kept with it.
  */
 export function makeJwksInliner(): JwksInliner {
   const known = new WeakMap<object, { readonly jwks: object; readonly config: Config }>();

@@ -9,8 +9,8 @@ interface JwksLimits {
 }
 
 /**
- * Fetches the text behind a `jwks_url`. Must go through the receiver guard (the URL is a customer's), follow
- * no redirects and hold both limits; rejects with a message that may be shown to the endpoint's owner.
+ * Fetches the text behind a `jwks_url`. Must go through the receiver guard (the URL is a customer's), follow no redirects and
+ * keep within both limits; rejects with a message that may be shown to the endpoint's owner.
  */
 export type FetchJwks = (url: string, limits: JwksLimits) => Promise<string>;
 
@@ -19,9 +19,9 @@ type JwksResult =
   | { readonly ok: false; readonly message: string };
 
 export interface JwksSource {
-  /** From the cache where it is fresh. Never rejects. */
+  /** Answers from the cache while that is fresh. Never rejects. */
   get(url: string): Promise<JwksResult>;
-  /** Fetches again unless that was done a moment ago, or `seen` is no longer what is cached. */
+  /** Fetches again, unless that was done a moment ago or the cache already holds other keys than `seen`. */
   refresh(url: string, seen: object): Promise<JwksResult>;
 }
 
@@ -32,11 +32,14 @@ export interface JwksCacheOptions {
 }
 
 const FRESH_MS = 5 * 60_000;
-/** Keys go on to serve this long while their URL cannot be reached. */
+/** How long keys stay in use while their URL cannot be reached. */
 const STALE_MS = 60 * 60_000;
-/** At most one fetch per URL in this time since there are no fresh keys, and one since a token asks, whatever is forged. */
+/**
+ * Within this time a URL is fetched at most once for want of fresh keys, and once because a token asks for it, however many are
+ * forged.
+ */
 const COOLDOWN_MS = 10_000;
-/** The keys of most URLs take 2 KB; of one that is set on it, 140. */
+/** The keys of most URLs take 2 KB, those of a malicious one up to 140 KB. */
 const ENTRIES_LIMITS: JwksEntriesLimits = { maxUrls: 10_000, maxBytes: 64 * 1024 * 1024 };
 const LIMITS: JwksLimits = { timeoutMs: 1200, maxBytes: 256 * 1024 };
 
@@ -59,7 +62,7 @@ export function makeJwksCache({
   const fetchInto = async (url: string, entry: JwksEntry): Promise<JwksResult> => {
     entry.triedAtMs = clock.monotonic();
     try {
-      // Also where the fetcher does not hold its limits.
+      // The time limit holds even when the fetcher ignores it.
       const fetching = fetchJwks(url, LIMITS);
       const jwks = parseJwks(await within(fetching, LIMITS.timeoutMs, giveUp, clock));
       entries.setKeys(url, entry, jwks);
@@ -90,11 +93,12 @@ export function makeJwksCache({
     },
     refresh(url, seen) {
       const entry = entries.use(url);
-      // Forgotten since, it has none.
+      // An entry that was forgotten meanwhile is new and has no keys.
       if (entry.jwks !== null && entry.jwks !== seen) return Promise.resolve(answerOf(entry));
       const fetching = running.get(entry);
       if (fetching !== undefined) return fetching;
-      // Not since the last fetch of all: keys that were rotated right behind it would be unknown for as long.
+      // Counted from the last refresh, not the last fetch: keys rotated right after that fetch would stay unknown for the whole
+      // cooldown.
       if (!hasCooledDown(entry.refreshedAtMs)) return Promise.resolve(answerOf(entry));
       entry.refreshedAtMs = clock.monotonic();
       return fetchOnce(url, entry);
@@ -107,8 +111,8 @@ function giveUp(): never {
 }
 
 /**
- * The usable keys of a set and nothing else of it: the rest is the sender's, takes twenty times the memory of its text where it is
- * small objects, and would travel to the pool with every batch.
+ * Returns only the usable keys of a set: the rest is up to the sender, can take twenty times the memory of its text (as small
+ * objects), and would travel to the pool with every batch.
  * @throws {Error} with a message for the endpoint's owner
  */
 function parseJwks(text: string): object {

@@ -1,4 +1,4 @@
-/** What is known of one URL's keys. */
+/** What is known about one URL's keys. */
 export interface JwksEntry {
   jwks: object | null;
   fetchedAtMs: number;
@@ -9,11 +9,11 @@ export interface JwksEntry {
 
 export interface JwksEntriesLimits {
   readonly maxUrls: number;
-  /** Of all keys, as JSON. */
+  /** Size of all keys together, as JSON. */
   readonly maxBytes: number;
 }
 
-/** What is left of either limit's use once something has to go: not with every newcomer again. */
+/** Share of a limit that is kept once something has to go, so that not every newcomer causes another removal. */
 const KEPT_SHARE = 0.9;
 
 interface Sized {
@@ -22,12 +22,13 @@ interface Sized {
 }
 
 /**
- * Bounded. Where it is the number, URLs without keys go first, as many as one customer asks for, and then those unused for longest;
- * where it is the bytes, the largest sets. While its URL is away, what is kept here is all that a webhook can be verified by.
+ * A bounded set of entries. Over `maxUrls`, URLs without keys go first, since one customer can ask for any number of them, then
+ * those unused for longest; over `maxBytes`, the largest sets go. While a URL is unreachable, the keys kept here are all that
+ * its webhooks can be verified by.
  */
 export class JwksEntries {
   readonly #limits: JwksEntriesLimits;
-  /** In the order of their last use. */
+  /** In the order of last use. */
   readonly #entries = new Map<string, Sized>();
   #bytes = 0;
 
@@ -35,7 +36,7 @@ export class JwksEntries {
     this.#limits = limits;
   }
 
-  /** The entry of a URL, a new one where none is known. */
+  /** Returns the entry of a URL, a new one when none is known. */
   use(url: string): JwksEntry {
     const known = this.#entries.get(url);
     if (known !== undefined) this.#entries.delete(url);
@@ -45,7 +46,7 @@ export class JwksEntries {
     return sized.entry;
   }
 
-  /** Its keys have been fetched. What was forgotten meanwhile stays so. */
+  /** Sets the keys that were fetched for an entry. An entry forgotten meanwhile stays forgotten. */
   setKeys(url: string, entry: JwksEntry, jwks: object): void {
     entry.jwks = jwks;
     const sized = this.#entries.get(url);

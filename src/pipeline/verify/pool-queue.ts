@@ -15,14 +15,14 @@ export interface VerifyPool {
 }
 
 export interface PoolQueueLimits {
-  /** Of all endpoints together; one alone gets half of both. */
+  /** Together with `maxQueuedBytes`, bounds all endpoints as a whole; a single one gets half of each. */
   readonly maxQueued: number;
   readonly maxQueuedBytes: number;
   readonly maxBatch: number;
   readonly maxBatchBytes: number;
-  /** A batch that takes longer has a worker that loops. */
+  /** A batch that takes longer is aborted: its worker is taken to loop. */
   readonly runMs: number;
-  /** What has waited longer is given up when its turn comes. */
+  /** A request that has waited longer is given up when its turn comes. */
   readonly waitMs: number;
 }
 
@@ -31,9 +31,9 @@ export interface PoolQueueOptions {
   readonly metrics: VerifyMetrics;
   readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly limits: PoolQueueLimits;
-  /** Batches that are on their way per thread; with two, one is verified while the next one is handed over. */
+  /** Batches in flight per thread; with two, one is verified while the next is handed over. */
   readonly batchesPerThread: number;
-  /** A batch was lost, and not because its time was over. */
+  /** Called when a batch is lost for any reason but its time limit. */
   readonly onError: ((error: unknown) => void) | undefined;
 }
 
@@ -43,23 +43,23 @@ interface Waiting {
   readonly settle: (result: VerificationResult | "unavailable") => void;
 }
 
-/** What waits of one endpoint, known by its configuration. */
+/** The waiting requests of one endpoint, which is known by its configuration. */
 interface Share {
   readonly waiting: RingQueue<Waiting>;
   bytes: number;
 }
 
 /**
- * Gathers the requests of one loop turn into batches. While all threads are busy the next batch grows, so that the
- * cost of crossing to a thread falls as the load rises. A request leaves after at most `waitMs + 2 · runMs`.
- * Of what may wait each endpoint has as much as is still free (Choudhury and Hahne, 1998), and endpoints take turns: a flood at
- * one, which takes no secret, leaves room and time for the others.
+ * Gathers the requests of one loop turn into batches. While all threads are busy the next batch grows, so that the cost of
+ * crossing to a thread falls as the load rises. A request leaves after at most `waitMs + 2 · runMs`.
+ * Each endpoint may queue as much as is still free (Choudhury and Hahne, 1998), and endpoints take turns: a flood at one, which
+ * needs no secret, leaves room and time for the others.
  */
 export class PoolQueue implements AsyncDisposable {
   readonly #options: PoolQueueOptions;
   readonly #slabs: BodySlabs;
   readonly #shares = new WeakMap<object, Share>();
-  /** Those of which something waits, in the order of their turns. */
+  /** Endpoints with waiting requests, in the order of their turns. */
   readonly #turns = new RingQueue<Share>();
   #queued = 0;
   #queuedBytes = 0;
@@ -98,7 +98,7 @@ export class PoolQueue implements AsyncDisposable {
     return share;
   }
 
-  /** Answers what waits with "unavailable" and returns when no batch is on its way any more. */
+  /** Answers all waiting requests with "unavailable", and resolves when no batch is in flight any more. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isStopped = true;
     for (let item = this.#takeNext(); item !== null; item = this.#takeNext())
@@ -137,7 +137,7 @@ export class PoolQueue implements AsyncDisposable {
     this.#noteQueue();
   }
 
-  /** An equal share of what waits for each free thread, within the batch's bounds. */
+  /** Takes one free thread's equal share of the waiting requests, within the batch's bounds. */
   #takeBatch(free: number): readonly Waiting[] {
     const { limits, clock, pool } = this.#options;
     const shares = Math.min(free, pool.threads);
@@ -160,7 +160,7 @@ export class PoolQueue implements AsyncDisposable {
     return batch;
   }
 
-  /** The oldest of the endpoint whose turn it is; the others then come first. */
+  /** Takes the oldest request of the endpoint whose turn it is; the other endpoints then come first. */
   #takeNext(): Waiting | null {
     const share = this.#turns.shift();
     const item = share?.waiting.shift();

@@ -8,7 +8,7 @@ import type { PoolQueueLimits, PoolQueueOptions, VerifyPool } from "./pool-queue
 import { makeVerifyPorts, verifyNow, withFetchedKeys } from "./verify-request.ts";
 import type { VerifyMetrics } from "./verify-metrics.ts";
 
-/** At once when it was verified inline. "unavailable" is answered 503: nothing was decided. */
+/** Verifies a request, synchronously when inline. "unavailable" is answered 503: nothing was decided. */
 type Verify = (
   request: VerificationRequest,
 ) => VerificationResult | "unavailable" | Promise<VerificationResult | "unavailable">;
@@ -21,7 +21,7 @@ export interface VerifierOptions {
   readonly metrics: VerifyMetrics;
   readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly limits?: Partial<PoolQueueLimits & { readonly inlineMaxBytes: number }>;
-  /** What became of a batch that the pool lost. */
+  /** Called with the error of a batch that the pool lost. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -35,23 +35,27 @@ export interface Verifier extends AsyncDisposable {
  */
 const INLINE_MAX_BYTES = 16 * 1024;
 
-/** Together under the 3.5 s in which ingest must have answered: see PoolQueue and JwksSource. */
+/** `waitMs + 2 · runMs` stays under the 3.5 s in which ingest must have answered: see PoolQueue. */
 const DEFAULT_LIMITS: PoolQueueLimits = {
   maxQueued: 8192,
-  // More than the largest RELAY_MAX_PAYLOAD_BYTES (100 MiB), or its bodies would never be verified.
+  // More than the largest RELAY_MAX_PAYLOAD_BYTES (100 MiB), or bodies of that size would never be verified.
   maxQueuedBytes: 128 * 1024 * 1024,
   maxBatch: 64,
   maxBatchBytes: 1024 * 1024,
   runMs: 1200,
   waitMs: 1000,
 };
-/** Fetching keys, verifying, and both again for a rotated key, all in the time ingest has. */
+/** Covers fetching keys, verifying, and both again for a rotated key: all the time that ingest has. */
 const FETCHED_KEYS_MS = 3_500;
-/** Of tokens of public keys: the costliest (P-521, each key of `jwks` that may be tried) takes 16 ms, and others wait for a batch. */
+/**
+ * Bounds batches of tokens checked with public keys: the costliest (P-521, with every key of `jwks` that may be tried) takes 16
+ * ms, and others wait for the batch.
+ */
 const MOST_TOKENS_IN_A_BATCH = 16;
 
 /**
- * Verifies requests inline or through the pool, by what they cost, with the same checks (`verifyNow`). A request whose worker dies or loops is "unavailable", never accepted and never refused.
+ * Makes a verifier that works inline or through the pool, by what a request costs, with the same checks (`verifyNow`). A
+ * request whose worker dies or loops is "unavailable", never accepted and never refused.
  */
 export function makeVerifier(options: VerifierOptions): Verifier {
   const { pool, metrics, clock } = options;
@@ -109,9 +113,12 @@ export function makeVerifier(options: VerifierOptions): Verifier {
 }
 
 interface Queues {
-  /** What is only hashed: its bytes say what it costs. */
+  /** Requests that are only hashed: their size says what they cost. */
   readonly bodies: PoolQueue;
-  /** Tokens of public keys, which cost a hundred times as much and take no secret to send: bodies do not wait behind a flood of them. */
+  /**
+   * Tokens checked with public keys, which cost a hundred times as much and need no secret to send: bodies must not wait behind
+   * a flood of them.
+   */
   readonly tokens: PoolQueue;
 }
 
@@ -134,7 +141,7 @@ function makeQueues(
   };
 }
 
-/** For two queues that are told as one. */
+/** Makes metrics for two queues that are reported as one. */
 function addUpQueued(metrics: VerifyMetrics): readonly [VerifyMetrics, VerifyMetrics] {
   const waiting = [
     { requests: 0, sizeBytes: 0 },
@@ -154,7 +161,7 @@ function addUpQueued(metrics: VerifyMetrics): readonly [VerifyMetrics, VerifyMet
   return [metricsOf(one), metricsOf(other)];
 }
 
-/** Whether a request costs enough that a thread should have it. */
+/** Returns whether a request costs enough to be worth a thread. */
 function isForPool(request: VerificationRequest, inlineMaxBytes: number): boolean {
   switch (request.method) {
     case "bearer_token":

@@ -4,7 +4,7 @@ import { makePreparedChecks } from "../../signing/prepared-checks.ts";
 import { verifyNow } from "./verify-request.ts";
 
 /**
- * Many requests in the form in which they cross to a worker: one text, and one piece of shared memory.
+ * Many requests in the form in which they reach a worker: one text, and one piece of shared memory.
  *
  *     json    { configs: [text, …], items: [{ config: index, bodyBytes, … }, …] }
  *     bodies  | body of item 0 | body of item 1 | …
@@ -26,7 +26,7 @@ interface Packed {
   readonly items: readonly PackedItem[];
 }
 
-/** Copies the bodies into `take`'s memory: ingest still needs its own for the log. */
+/** Copies the bodies into the memory that `take` returns: ingest still needs its own for the log. */
 export function packBatch(
   requests: readonly VerificationRequest[],
   take: (sizeBytes: number) => SharedArrayBuffer,
@@ -49,16 +49,16 @@ export function packBatch(
   return { json: JSON.stringify({ configs, items } satisfies Packed), bodies };
 }
 
-/** Runs in a worker; results in the order of the requests. */
+/** Runs in a worker; results are in the order of the requests. */
 export type BatchVerifier = (batch: VerifyBatch) => readonly VerificationResult[];
 
 const MAX_KNOWN_CONFIGS = 2000;
-/** Of their texts, in UTF-16 units; read they take several times as much. */
+/** Total length of their texts, in UTF-16 units; parsed, they take several times as much memory. */
 const MAX_KNOWN_LENGTH = 16 * 1024 * 1024;
 
 /**
- * Keeps the configurations it has seen by their text, so that a worker reads settings and imports keys once
- * and not once per batch.
+ * Makes a verifier that keeps the configurations it has seen by their text, so that a worker reads settings and imports keys
+ * once and not once per batch.
  */
 export function makeBatchVerifier(): BatchVerifier {
   const checks = makePreparedChecks();

@@ -1,6 +1,6 @@
 import type { VerificationMethod } from "../../domain/enums.ts";
 
-/** Why a request could not be verified in time; it is answered 503 and the provider tries again. */
+/** Why a request could not be verified in time; it is answered 503, so the provider sends it again. */
 export type VerifyFailure = "queue_full" | "too_late" | "worker_lost" | "stopped";
 
 /** What the verification stage counts. */

@@ -10,10 +10,10 @@ import type { JwksSource } from "./jwks-cache.ts";
 import { jwksUrlOf, makeJwksInliner } from "./inline-jwks.ts";
 import type { JwksInliner } from "./inline-jwks.ts";
 
-/** What verification needs beside the request; make it once per process with `makeVerifyPorts`. */
+/** What verification needs besides the request; made once per process with `makeVerifyPorts`. */
 export interface VerifyPorts {
   readonly checks: PreparedChecks;
-  /** Null where keys cannot be fetched: requests that need `jwks_url` are then refused. */
+  /** Null when keys cannot be fetched: requests that need `jwks_url` are then refused. */
   readonly jwks: JwksSource | null;
   readonly inlineJwks: JwksInliner;
 }
@@ -22,7 +22,7 @@ export function makeVerifyPorts(jwks: JwksSource | null): VerifyPorts {
   return { checks: makePreparedChecks(), jwks, inlineJwks: makeJwksInliner() };
 }
 
-/** As ingest does, without its pool: at once, or with a promise where keys must be fetched. */
+/** Verifies as ingest does, but without its pool: at once, or with a promise when keys must be fetched. */
 export function verifyRequest(
   request: VerificationRequest,
   ports: VerifyPorts,
@@ -34,8 +34,8 @@ export function verifyRequest(
 }
 
 /**
- * Decides whether a request is genuine: what ingest, the pool's workers and `relay verify` run. Never throws, whatever the
- * request holds: what nobody foresaw is refused. `jwks_url`, if any, must have been replaced by its keys.
+ * Decides whether a request is genuine, for ingest, the pool's workers and `relay verify`. Never throws, whatever the request
+ * holds: on an unforeseen error it refuses. `jwks_url`, if any, must have been replaced by its keys.
  */
 export function verifyNow(
   request: VerificationRequest,
@@ -51,7 +51,7 @@ export function verifyNow(
   }
 }
 
-/** Reasons that a key which the sender made since the last fetch explains. */
+/** Refusals that a key made since the last fetch would explain. */
 const NEW_KEY_REASONS: ReadonlySet<VerificationResult["reason"]> = new Set<RefusalReason>([
   "unknown_key_id",
   "no_suitable_key",
@@ -59,8 +59,8 @@ const NEW_KEY_REASONS: ReadonlySet<VerificationResult["reason"]> = new Set<Refus
 ]);
 
 /**
- * Puts the keys of `jwksUrl` in its place and verifies; once more with fresh keys when the sender may have
- * rotated them. `verify` may be the pool's: "unavailable" is passed through.
+ * Verifies with the keys of `jwksUrl` in its place, and once more with fresh keys when the sender may have rotated them.
+ * `verify` may be the pool's: "unavailable" is passed through.
  */
 export async function withFetchedKeys<Result extends VerificationResult | "unavailable">(
   jwksUrl: string,
