@@ -24,9 +24,9 @@ export interface DurableAppenderPorts {
 }
 
 /**
- * Appends the ends of tries in micro-batches, and goes on trying while the log is away. What is wanted `soon` goes with what
- * is wanted now, or waits 50 ms: a commit of its own would keep the ends of tries waiting for the disk. Records of one call
- * go to the log in one call: one that writes calls whole then makes an end and its follow-up durable together.
+ * Makes an appender that writes in micro-batches and keeps retrying while the log is unavailable. `soon` records go with `now`
+ * ones, or wait 50 ms: a commit of their own would keep the ends of tries waiting for the disk. Records of one call go to the
+ * log in one call, so that a log that writes calls whole makes an end and its follow-up durable together.
  */
 export function makeDurableAppender(ports: DurableAppenderPorts) {
   let waiting: Readonly<Record<Urgency, Waiting[]>> = { now: [], soon: [] };
@@ -89,7 +89,10 @@ export function makeDurableAppender(ports: DurableAppenderPorts) {
     }
   }
 
-  /** A partition that takes nothing must not hold back the others. @returns the calls of which records are missing */
+  /**
+   * Resolves the calls whose records were appended nevertheless: a partition that takes nothing must not hold back the others.
+   * @returns the calls with missing records
+   */
   function resolveAppended(batch: readonly Waiting[], error: unknown): readonly Waiting[] {
     const appended = appendedDespite(error);
     if (appended === null) return batch;
@@ -115,7 +118,7 @@ export function makeDurableAppender(ports: DurableAppenderPorts) {
     ports.clock.schedule(retryMs, () => void write(batch, Math.min(LAST_RETRY_MS, retryMs * 2)));
   }
 
-  /** `calls` failed since the last line: every batch fails by itself, and in flight may be thousands of tries. */
+  /** Logs how many calls failed since the last line: each batch fails separately, and thousands of tries may be in flight. */
   function warn(error: LogError, calls: number): void {
     failedCalls += calls;
     const nowMs = ports.clock.monotonic();

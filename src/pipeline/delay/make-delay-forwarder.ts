@@ -9,12 +9,12 @@ import { TierForwarder } from "./tier-forwarder.ts";
 import type { AppendDurably } from "./tier-forwarder.ts";
 
 export const DELAY_GROUP = "delay";
-/** Held in memory per tier and partition while its head is not due. */
+/** Maximum bytes kept in memory per tier and partition while the head is not due. */
 const BATCH_BYTES = 64 * 1_024;
 
 export interface DelayMetrics {
   forwarded(topic: Topic, count: number): void;
-  /** How late the head of a tier went on, in seconds. */
+  /** Reports how late the head of a tier went on, in seconds. */
   lateness(seconds: number): void;
 }
 
@@ -29,14 +29,13 @@ export interface DelayForwarderPorts {
 
 export interface DelayForwarder extends AsyncDisposable {
   start(): Promise<void>;
-  /** Tasks that wait in the tiers, by topic. */
+  /** Returns the number of tasks that wait in the tiers, by topic. */
   lag(): Promise<ReadonlyMap<Topic, number>>;
 }
 
 /**
- * Moves tasks from the delay tiers on when their time has come: to the largest tier that still fits, or to
- * `tasks` when they are due within a second and a half. A crash between publishing and committing publishes
- * twice; the delivery drops the second copy.
+ * Moves tasks on from the delay tiers when their time has come: to the largest tier that still fits, or to `tasks` if they are
+ * due soon (`topicForDelay`). A crash between publishing and committing publishes twice; the delivery drops the second copy.
  */
 export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
   const delays = new Map(DELAY_TIERS.map((tier) => [tier.topic, tier.delayMs]));

@@ -10,14 +10,17 @@ import type { WaitingTasks } from "./waiting-tasks.ts";
 
 /** What is known of the destinations that tasks wait for. */
 export interface DelayedDestinations {
-  /** Tells of an endpoint (`destinationId` null) or one of its destinations that changed or went away. The result ends it. */
+  /**
+   * Calls back when an endpoint (`destinationId` null) or one of its destinations changed or went away. Returns a function
+   * that stops it.
+   */
   onChange(
     listener: (changed: {
       readonly endpointId: string;
       readonly destinationId: string | null;
     }) => void,
   ): () => void;
-  /** Tells that any change may have been missed. The result ends it. */
+  /** Calls back when any change may have been missed. Returns a function that stops it. */
   onGap(listener: () => void): () => void;
   destinationsOf(endpointId: string): MaybeLater<Lookup<readonly DestinationConfig[]>>;
   destination(id: string): MaybeLater<Lookup<DestinationConfig>>;
@@ -29,51 +32,54 @@ export interface RecallPorts {
   readonly logger: Logger;
   readonly partitionOf: (endpointId: string) => number;
   readonly ownedPartitions: () => readonly number[];
-  /** None where it is not owned. */
+  /** Returns none if the partition is not owned. */
   readonly tiersOf: (partition: number) => readonly TierForwarder[];
 }
 
-/** By partition, the endpoints whose tasks are looked at; null: all. */
+/** The endpoints whose tasks are looked at, by partition; null: all. */
 type Look = Map<number, ReadonlySet<string> | null>;
 type LookEntries = Iterable<readonly [partition: number, endpointIds: Iterable<string> | null]>;
 
-/** By then the other processes have heard of it as well; and a try that was in flight may have put the next one off meanwhile. */
+/**
+ * When to look after a change: once the other processes have heard of it, and again, since a try in flight may have put the
+ * next one off meanwhile.
+ */
 const AFTER_MS = [500, 30_000];
-/** So long after the last assignment, for partitions may move many times in a row. */
+/** How long after the last assignment to look: partitions may move many times in a row. */
 const AFTER_ASSIGNMENT_MS = 30_000;
-/** After a look that failed, or could not learn what it needs; twice as long each time. */
+/** The wait after a look that failed or could not learn what it needs; it doubles each time. */
 const FIRST_AGAIN_MS = 30_000;
 const LAST_AGAIN_MS = 1_800_000;
 /** Changes often come many at a time. */
 const GATHER_MS = 500;
-/** Between two looks, in times of what reading has taken in the first: each reads all that waits. */
+/** The rest between two looks, as a multiple of the time the first spent reading: each reads everything that waits. */
 const REST_FACTOR = 9;
 const LONGEST_REST_MS = 30_000;
-/** Limits that are kept in mind. */
+/** Maximum limits that are remembered. */
 const MOST_KNOWN = 10_000;
-/** Any limit may let go sooner than this one. */
+/** Any limit may let tasks go sooner than this one. */
 const SLOWEST: LimitPace = { perHour: 0, windowMs: Number.POSITIVE_INFINITY };
-/** What is due by then needs no recall. */
+/** Tasks due within this time need no recall. */
 const SOON_MS = 5_000;
 
 /**
- * Lets tasks go on soon that would wait for nothing: those of deleted destinations, for up to a day, only to end `dead`; and those
- * that a rate limit put off which has been raised, removed or given a shorter window since, for as long as it would have taken. An
- * owner that is new looks at all that waits: nobody may have owned the partition at the change, or the owner may have come half way
- * only. So does one that may have missed changes.
+ * Lets tasks go on soon that would wait for nothing: those of deleted destinations, for up to a day, only to end `dead`; and
+ * those put off by a rate limit that has since been raised, removed or given a shorter window, for as long as the old one
+ * would have taken. A new owner looks at everything that waits: the partition may have had no owner at the change, or one that
+ * got only half way. So does an owner that may have missed changes.
  */
 export class Recall {
   readonly #ports: RecallPorts;
   #look: Look = new Map();
   readonly #assigned = new Set<number>();
   #cancelAssigned: (() => void) | null = null;
-  /** Partitions in which tasks wait whose endpoints are at home in others, since the log has grown. */
+  /** Partitions with waiting tasks whose endpoints have their home elsewhere, since the log has grown. */
   readonly #withStrays = new Set<number>();
   readonly #timers = new Set<() => void>();
   #isRunning = false;
   #restsUntilMs = 0;
   #againMs = FIRST_AGAIN_MS;
-  /** Of active destinations that were changed: the limit that was heard of last. */
+  /** The latest known limits of active destinations that were changed. */
   readonly #paces = new Map<string, LimitPace>();
   readonly #stopListening: (() => void)[] = [];
   readonly #stopped = new AbortController();
@@ -142,7 +148,7 @@ export class Recall {
     if (!this.#isRunning) void this.#run();
   }
 
-  /** All that wait together: each tier is read once for them, with all that waits in it. */
+  /** Runs all gathered looks together: each tier is read once for them, with everything that waits in it. */
   async #run(): Promise<void> {
     const { clock } = this.#ports;
     this.#isRunning = true;
@@ -170,7 +176,7 @@ export class Recall {
     }
   }
 
-  /** False when the configuration of some could not be learnt. */
+  /** Resolves with false if the configuration of some destinations could not be learnt. */
   async #recallOf(look: Look): Promise<boolean> {
     const surveys = await this.#survey(look);
     let isComplete = true;
@@ -218,14 +224,20 @@ export class Recall {
     return (await this.#ports.destinations.destinationsOf(endpointId)).kind !== "found";
   }
 
-  /** It was deleted, or its limit may let tasks go sooner than before. Where that cannot be learnt now, the look at what waits asks again. */
+  /**
+   * Resolves with true if the destination was deleted or its limit may let tasks go sooner than before; also if that cannot be
+   * learnt now, since the look asks again.
+   */
   async #mayRecall(destinationId: string): Promise<boolean> {
     const lookup = await this.#ports.destinations.destination(destinationId);
     if (lookup.kind !== "found") return true;
     return lookup.value.status === "active" && this.#mayLetGoSooner(lookup.value);
   }
 
-  /** Whatever else of a destination is changed: what waits is not read for it time and again. */
+  /**
+   * Returns whether the limit may let tasks go sooner than the one last known: other changes must not have everything that
+   * waits read again.
+   */
   #mayLetGoSooner(config: DestinationConfig): boolean {
     const pace = paceOf(config);
     const known = this.#paces.get(config.id) ?? SLOWEST;

@@ -16,23 +16,23 @@ import type { RecalledTasks, WaitingTasks } from "./waiting-tasks.ts";
 
 /** A batch larger than this is not kept in memory while its head is not due: it is read again. */
 const KEEP_BYTES = 128 * 1_024;
-/** Worth waiting for in memory, whatever the size. */
+/** A wait this short is spent in memory, whatever the size. */
 const KEEP_MS = 250;
 const COMMIT_RETRY_MS = 500;
 /**
- * What leaves this soon after the head goes on with it: each batch costs an append and a commit, and none is early by it, since a
- * task waits for its time in its lane.
+ * Records that leave this soon after the head go on with it: each batch costs an append and a commit, and no try is made
+ * early, since a task waits for its time in its lane.
  */
 const SHARED_MS = 250;
 /** Clocks of brokers and processes may differ by this much. */
 const CLOCKS_APART_MS = 10_000;
-/** Between batches that were appended before the clock was set back: where a broker's clock is far ahead, they come round again. */
+/** The pause between batches appended before the clock was set back: if a broker's clock is far ahead, they come round again. */
 const SET_BACK_PAUSE_MS = 250;
-/** Timers stand still while a machine sleeps, and clocks do not. */
+/** Timers stand still while a machine sleeps, but clocks do not. */
 const LONGEST_PAUSE_MS = 30_000;
-/** Of a recall, in one append: a large record alone would wait for the disk twice. */
+/** Least bytes of a recall in one append: a large record on its own would wait for the disk twice. */
 const RECALL_BYTES = 1_048_576;
-/** How often a session in doubt is looked at again. */
+/** How often a session in doubt is checked again. */
 const DOUBT_MS = 250;
 
 export interface AppendDurably {
@@ -53,18 +53,18 @@ export interface TierPorts {
   };
 }
 
-/** A record and its times, which its head is read for once. */
+/** A record and its times, for which its head is read only once. */
 interface TimedRecord {
   readonly record: LogRecord;
   readonly dueAtMs: number;
-  /** When it has waited the tier's time, or is due before that. */
+  /** When it has waited the tier's time or is due, whichever comes first. */
   readonly leavesAtMs: number;
 }
 
 /**
- * One delay tier of one partition: its records are in the order they were appended, so the head is due first. Only
- * `close` ends it: a session that may be over, for its heartbeats are late, may as well turn out to be alive, and the
- * records that were handed over do not come again.
+ * One delay tier of one partition: its records are in the order they were appended, so the head is due first. Only `close`
+ * ends it: a session that seems over because its heartbeats are late may turn out to be alive, and records that were handed
+ * over do not come again.
  */
 export class TierForwarder {
   readonly #ports: TierPorts;
@@ -74,13 +74,13 @@ export class TierForwarder {
   #closed = false;
   #wake: (() => void) | null = null;
   #underway: Promise<void> = Promise.resolve();
-  /** What was handed over and has not gone on. Nothing else may hold it: what a suspended function knows stays in memory. */
+  /** What was handed over and has not gone on. Nothing else may hold it: a suspended function keeps its variables in memory. */
   #rest: readonly TimedRecord[] = [];
   /** Everything below this offset has gone on. */
   #goneBefore: number;
-  /** What publishes records does so one after the other: each goes on from where the one before has come to. */
+  /** Publishing takes turns: each turn goes on from where the one before stopped. */
   #turn: Promise<unknown> = Promise.resolve();
-  /** A commit that fails is repeated though no record may follow for hours: a restart would publish all again. */
+  /** Repeats a failed commit even if no record follows for hours: a restart would publish everything again. */
   readonly #commits: CommitLoop;
 
   constructor(ports: TierPorts, partition: OwnedPartition, topic: Topic, delayMs: number) {
@@ -105,7 +105,7 @@ export class TierForwarder {
     return this.#underway;
   }
 
-  /** What waits for destinations of these endpoints (null: of all), by destination. @throws {LogError} */
+  /** Reads what waits for destinations of these endpoints (null: of all), by destination. @throws {LogError} */
   async survey(
     endpointIds: ReadonlySet<string> | null,
   ): Promise<ReadonlyMap<string, WaitingTasks>> {
@@ -118,8 +118,8 @@ export class TierForwarder {
   }
 
   /**
-   * Lets tasks go on before their time, and all others up to `lastOffset` to where they belong: once committed, an owner after this
-   * one finds none of them here again. @throws {LogError}
+   * Lets tasks go on before their time, and moves all others up to `lastOffset` to where they belong: once that is committed,
+   * no later owner finds any of them here again. @throws {LogError}
    */
   recall(recalled: RecalledTasks, lastOffset: number): Promise<void> {
     return this.#inTurn(async () => {
@@ -138,7 +138,7 @@ export class TierForwarder {
     });
   }
 
-  /** Never rejects: whoever handed the records over was told of a failure. */
+  /** Ends the forwarding. Never rejects: whoever handed the records over is told of a failure. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#wake?.();
@@ -164,7 +164,7 @@ export class TierForwarder {
     return done;
   }
 
-  /** False when it was closed meanwhile. */
+  /** Resolves with false if it was closed meanwhile. */
   async #moveDue(): Promise<boolean> {
     const nowMs = this.#ports.clock.now();
     this.#dropGone();
@@ -174,13 +174,13 @@ export class TierForwarder {
     return true;
   }
 
-  /** What was recalled is not handed over a second time. */
+  /** Drops what a recall has already moved on. */
   #dropGone(): void {
     if ((this.#rest[0]?.record.offset ?? Infinity) < this.#goneBefore)
       this.#rest = this.#rest.filter(({ record }) => record.offset >= this.#goneBefore);
   }
 
-  /** How many go on now: none while the head is not due. */
+  /** Returns how many go on now: none while the head is not due. */
   #countDue(nowMs: number): number {
     const notYet = this.#rest.findIndex(({ leavesAtMs }, index) => {
       const byMs = index === 0 ? nowMs : nowMs + SHARED_MS;
@@ -189,7 +189,7 @@ export class TierForwarder {
     return notYet === -1 ? this.#rest.length : notYet;
   }
 
-  /** Large records do not wait in memory: hundreds of tiers and partitions may each have one at their head. */
+  /** Waits for the head. Large batches do not wait in memory: hundreds of tiers and partitions may each have one at their head. */
   async #waitForHead(): Promise<void> {
     const { leavesAtMs, waitMs, sizeBytes, from, last } = this.#measureRest();
     if (sizeBytes <= KEEP_BYTES || waitMs <= KEEP_MS)
@@ -235,14 +235,14 @@ export class TierForwarder {
   }
 
   /**
-   * The clock was set back since it was appended: it goes to where it belongs by the clock of now. Whatever came after it would
-   * wait behind it for as long as the clock was set back.
+   * Returns whether the clock was set back since the record was appended. Such a record goes where it belongs by the current
+   * clock: everything after it would otherwise wait behind it for as long as the clock was set back.
    */
   #isOfLaterClock(leavesAtMs: number, nowMs: number): boolean {
     return leavesAtMs - nowMs > 2 * this.#delayMs + CLOCKS_APART_MS;
   }
 
-  /** A record that cannot be read leaves at once. */
+  /** Returns 0 for a record that cannot be read: it leaves at once. */
   #dueAtMs(record: LogRecord): number {
     try {
       return decodeTaskHead(record.value).dueAtMs;
@@ -257,13 +257,13 @@ export class TierForwarder {
     const due = this.#rest.slice(0, dueCount);
     const moved = due.map(({ record, dueAtMs, leavesAtMs }): NewRecord => {
       const { key, value, partition } = record;
-      // By when it would have gone on by itself its next tier is chosen, or it would take one more.
+      // The next tier is chosen for the time it would have left by itself, or it would pass through one more.
       const ownTimeMs = Math.min(Math.max(nowMs, leavesAtMs), nowMs + SHARED_MS);
       return { topic: topicForDelay(dueAtMs - ownTimeMs, value.length), key, partition, value };
     });
     const headLeavesAtMs = due[0]!.leavesAtMs;
     const lateMs = nowMs - headLeavesAtMs;
-    // A backlog of large records, one at a time, must not wait for others with each of them.
+    // A backlog of large records moves one at a time: it must not wait for other appends each time.
     const urgency = lateMs > SHARED_MS ? "now" : "soon";
     if (!(await this.#publish(moved, due.at(-1)!.record.offset + 1, urgency))) return false;
     this.#ports.metrics.lateness(Math.max(0, lateMs) / 1000);
@@ -271,7 +271,7 @@ export class TierForwarder {
     return true;
   }
 
-  /** False when it was closed before they were durable. */
+  /** Publishes and commits. Resolves with false if it was closed before the records were durable. */
   async #publish(
     records: readonly NewRecord[],
     goneBefore: number,
@@ -286,7 +286,7 @@ export class TierForwarder {
     return true;
   }
 
-  /** Ends early when it is closed. */
+  /** Waits, but ends early after a recall or when closed. */
   #pause(delayMs: number): Promise<void> {
     if (this.#closed) return Promise.resolve();
     return new Promise((resolve) => {

@@ -6,7 +6,10 @@ import type { LimitPace } from "../../domain/rate-limit.ts";
 import { decodeTask, decodeTaskHead, encodeTask } from "../log/task-codec.ts";
 import type { TaskHead } from "../log/task-codec.ts";
 
-/** What rate limits put off: the fewest an hour and the longest window of them, and when the last task is due (0 without any). */
+/**
+ * What rate limits put off: the lowest hourly rate and the longest window among these limits, and when the last task is due (0
+ * if there is none).
+ */
 export interface LimitedTasks {
   readonly slowest: LimitPace;
   readonly limitedUntilMs: number;
@@ -19,8 +22,8 @@ export interface WaitingTasks extends LimitedTasks {
 }
 
 /**
- * Destinations whose tasks go on now: all of those in `gone`, as they are, and of `sooner` what was put off by a rate limit where that
- * of now may let it go sooner.
+ * Destinations whose tasks go on now: for those in `gone` all tasks, as they are; for those in `sooner` the tasks that a rate
+ * limit put off and the current one may let go sooner.
  */
 export interface RecalledTasks {
   readonly gone: ReadonlySet<string>;
@@ -29,7 +32,7 @@ export interface RecalledTasks {
 
 const NOTHING_WAITS: LimitedTasks = { slowest: UNLIMITED, limitedUntilMs: 0 };
 
-/** What of these records waits for destinations of the endpoints (null: of all) is added, by destination. */
+/** Adds to `found` what waits in these records for destinations of the endpoints (null: of all), by destination. */
 export function addWaiting(
   found: Map<string, WaitingTasks>,
   records: readonly LogRecord[],
@@ -46,7 +49,7 @@ export function addWaiting(
   }
 }
 
-/** The same records, at least so many bytes at a time. */
+/** Yields the same records, at least `leastBytes` at a time. */
 export async function* inLargeBatches(
   batches: AsyncIterable<readonly LogRecord[]>,
   leastBytes: number,
@@ -64,7 +67,7 @@ export async function* inLargeBatches(
   if (records.length > 0) yield records;
 }
 
-/** What waits in any of the tiers, by destination. */
+/** Returns what waits in any of the tiers, by destination. */
 export function inAllTiers(
   tiers: Iterable<ReadonlyMap<string, LimitedTasks>>,
 ): ReadonlyMap<string, LimitedTasks> {
@@ -75,8 +78,8 @@ export function inAllTiers(
 }
 
 /**
- * A recalled task on its way to its lane, or another on its way to the tier that it belongs to now. Its partition stays: only the owner
- * of that one knows which ends have been made of it.
+ * Returns the record that moves a recalled task on to its lane, or any other task to the tier it belongs to now. Its partition
+ * stays: only that partition's owner knows which of its ends are durable.
  */
 export function movedOn(
   { key, value, partition }: LogRecord,
@@ -90,7 +93,7 @@ export function movedOn(
   if (head.limitedBy === null || pace === undefined || !mayGoSooner(pace, head.limitedBy))
     return { topic: topicForDelay(head.dueAtMs - nowMs, value.length), key, partition, value };
   const task = decodeTask(value);
-  // One step on: a copy with the time that it had is known as older.
+  // One step further: a copy with the old due time is known to be older.
   const again = { ...task, deferrals: task.deferrals + 1, dueAtMs: nowMs };
   return { topic: "tasks", key, partition, value: encodeTask(again) };
 }
@@ -105,7 +108,7 @@ function sumOf(one: LimitedTasks, other: LimitedTasks): LimitedTasks {
   };
 }
 
-/** Null for what cannot be read. */
+/** Returns null if the record cannot be read. */
 function headOf(value: Uint8Array): TaskHead | null {
   try {
     return decodeTaskHead(value);

@@ -1,7 +1,7 @@
 import type { Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 
-/** What the configuration says. A failure, at once or later, is logged with what `asked` names, and means `unavailable`. */
+/** Returns what `lookUp` finds. A failure, thrown or rejected, is logged with the ids in `asked` and becomes `unavailable`. */
 export function guardedLookup<T>(
   logger: Logger,
   asked: Readonly<Record<string, string>>,

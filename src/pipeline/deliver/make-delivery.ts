@@ -14,19 +14,19 @@ import type { SharedDelivery } from "./shared-delivery.ts";
 import { makeSteadyClock } from "./steady-clock.ts";
 
 export const DELIVERY_GROUP = "delivery";
-/** Of the 5 s that the log allows: the rest is for commits. */
+/** Grace for work underway in a revoked partition, out of the 5 s the log allows: the rest is for commits. */
 const REVOKE_GRACE_MS = 4_000;
 
 export interface Delivery extends AsyncDisposable {
   start(): Promise<void>;
-  /** Records not yet committed, by topic. */
+  /** Returns the number of records not yet committed, by topic. */
   lag(): Promise<ReadonlyMap<Topic, number>>;
 }
 
 /**
- * Fan-out and delivery: owns partitions of `events` and `tasks`, sends, and records how each try ended.
- * `ownerId` must be new for each start of the process. Disposing stops gracefully: nothing more starts,
- * tries in flight get `stopGraceMs`, then all is committed.
+ * Runs fan-out and delivery: owns partitions of `events` and `tasks`, sends, and records how each try ended. `ownerId` must be
+ * new for each start of the process. Disposing stops gracefully: nothing more starts, tries in flight get `stopGraceMs`, then
+ * everything is committed.
  */
 export function makeDelivery(
   ports: DeliveryPorts,
@@ -34,7 +34,7 @@ export function makeDelivery(
 ): Delivery {
   const options: DeliveryOptions = { ...DEFAULT_DELIVERY_OPTIONS, ...given };
   const owners = new Map<OwnedPartition, PartitionOwner>();
-  /** Of partitions that were taken away, with tries in flight. */
+  /** Owners of revoked partitions that still have tries in flight. */
   const revoked = new Set<PartitionOwner>();
   const cutOff = new AbortController();
   const shared = makeShared(ports, options, cutOff.signal);
@@ -55,14 +55,14 @@ export function makeDelivery(
       sideTopics: [...RECOVERY_TOPICS, "limits"],
       async onAssigned(partition) {
         if (stopping !== null) {
-          // The last owners have had their last word: others may as well begin at once.
+          // No partition is owned here any more: leave at once, so that other processes can begin.
           if (owners.size === 0) void leave();
           return;
         }
         assignments += 1;
         const assignmentId = `${options.ownerId}/${assignments}`;
         const owner = new PartitionOwner(shared, partition, assignmentId);
-        // Before it has recovered: ownership may end meanwhile, and then somebody must tell it.
+        // Registered before it has recovered: ownership may end meanwhile, and `onRevoked` must then find it.
         owners.set(partition, owner);
         await shared.recoveries.track(owner.recover());
       },
@@ -72,7 +72,7 @@ export function makeDelivery(
         owners.delete(partition);
         revoked.add(owner);
         const closed = owner.close(REVOKE_GRACE_MS);
-        // What takes longer than its last commits may wait goes on.
+        // Work that outlasts the grace for the last commits goes on in the background.
         void owner.close(options.stopGraceMs).finally(() => revoked.delete(owner));
         await closed;
       },
@@ -104,7 +104,7 @@ export function makeDelivery(
     const ending = [...owners.values(), ...revoked].map((owner) =>
       owner.close(options.stopGraceMs),
     );
-    // Their partitions are others' already: none of these waits for what is still underway here.
+    // Anything still underway belongs to revoked partitions, and their new owners do not wait for it.
     if (owners.size === 0) void leave();
     await Promise.all(ending);
     cutOff.abort();

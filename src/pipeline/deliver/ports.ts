@@ -13,13 +13,13 @@ export interface SignedRequest {
   readonly body: Uint8Array;
 }
 
-/** What came of one request. Never a rejection: a sender that throws is an error reply as well. */
+/** The result of one request; a sender that throws counts as an `error` reply as well. */
 export type Reply =
   | {
       readonly kind: "response";
       readonly status: number;
       readonly retryAfter: string | null;
-      /** What was read of the answer, decoded; more than is stored where it is no UTF-8. */
+      /** The part of the body that was read, decoded. Where it is not UTF-8, this may be longer than what is stored. */
       readonly body: string;
       readonly latencyMs: number;
     }
@@ -36,15 +36,15 @@ export type DeferralReason =
   | "early";
 
 export interface DeliverMetrics {
-  /** The end of a try; `seconds` of its request, null where none was made. */
+  /** Counts the end of a try; `seconds` is how long its request took, null if none was made. */
   attempted(status: AttemptStatus, seconds: number | null): void;
   deferred(reason: DeferralReason): void;
-  /** A redelivered task whose end (or successor) is already in the log. */
+  /** Counts a redelivered task whose end (or successor) is already in the log. */
   droppedDuplicate(): void;
-  /** One more (+1) or fewer (−1) destinations whose circuit is open. */
+  /** Counts one more (+1) or one fewer (−1) destination with an open circuit. */
   openCircuits(change: 1 | -1): void;
   inFlight(count: number): void;
-  /** Deliveries that wait in lanes, all partitions together, and bytes of records that are not complete. */
+  /** Reports the deliveries that wait in lanes, across all partitions, and the bytes of records that are not complete. */
   queued(deliveries: number, bytes: number): void;
   held(change: number): void;
 }
@@ -55,11 +55,11 @@ export interface FanoutPlan {
   readonly tasks: readonly DeliveryTask[];
 }
 
-/** A durable append that survives a log that is away: see `pipeline/attempts`. */
+/** Durable appends that ride out an unavailable log: see `pipeline/attempts`. */
 export interface DurableAppender {
   /**
-   * Resolves with the positions once all records are durable; retries while the log is away.
-   * Null when `stillNeeded` said no before they were. Default: wanted now.
+   * Resolves with the positions once all records are durable; retries while the log is unavailable. Resolves with null if
+   * `stillNeeded` returned false before that. `urgency` defaults to `now`.
    */
   append(
     records: readonly NewRecord[],
@@ -75,13 +75,13 @@ export interface DeliveryPorts {
   readonly random: Random;
   readonly logger: Logger;
   readonly metrics: DeliverMetrics;
-  /** The endpoint's destinations that are not deleted, whatever their status. Synchronous on a cache hit. */
+  /** Returns the endpoint's destinations that are not deleted, whatever their status. Synchronous on a cache hit. */
   readonly destinationsOf: (endpointId: string) => MaybeLater<Lookup<readonly DestinationConfig[]>>;
-  /** `missing` when deleted. Synchronous on a cache hit. */
+  /** Returns `missing` for a deleted destination. Synchronous on a cache hit. */
   readonly destination: (destinationId: string) => MaybeLater<Lookup<DestinationConfig>>;
-  /** Calls back for each destination whose configuration may have changed; returns the way to stop. */
+  /** Calls back for each destination whose configuration may have changed; returns a function that stops it. */
   readonly onDestinationChanged: (listener: (destinationId: string) => void) => () => void;
-  /** The receiver answered 410 to a try begun then: disable the destination (with an audit row) unless it was changed since. */
+  /** Disables the destination (with an audit row) after a 410 to a try begun at `triedAtMs`, unless it has been changed since. */
   readonly disableDestination: (
     destinationId: string,
     receiverUrl: string,
@@ -94,13 +94,13 @@ export interface DeliveryPorts {
     givenTo: readonly string[] | null,
     sentTo?: Iterable<string>,
   ) => FanoutPlan;
-  /** `onSent` is called when the request goes out on a connection: limits count from there. */
+  /** Makes the request. `onSent` is called when it goes out on a connection: limits count from then. */
   readonly send: (
     request: SignedRequest,
     signal: AbortSignal,
     onSent: () => void,
   ) => Promise<Reply>;
-  /** The value of `webhook-signature` (Standard Webhooks), one signature per secret. */
+  /** Returns the value of `webhook-signature` (Standard Webhooks), with one signature per secret. */
   readonly signDelivery: (input: {
     readonly id: string;
     readonly timestampSeconds: number;
@@ -115,23 +115,29 @@ export interface DeliveryOptions {
   /** `user-agent` is `webhook-relay/<version>`. */
   readonly version: string;
   readonly retryBaseMs: number;
-  /** Of one whole try; the sender keeps it, here it is only reckoned with. */
+  /** The timeout of one whole try. The sender enforces it; here it is only used in calculations. */
   readonly deliveryTimeoutMs: number;
-  /** Most tries in flight per destination. */
+  /** Maximum tries in flight per destination. */
   readonly concurrency: number;
   readonly retentionMs: number;
-  /** From an assignment to its first try when the last owner left no marker: its tries in flight end meanwhile. 0 where there is one owner only. */
+  /**
+   * The wait between an assignment and its first try if the last owner left no marker: that owner's tries in flight end
+   * meanwhile. 0 if there is only one owner.
+   */
   readonly takeoverWaitMs: number;
-  /** Most tries in flight in this process. */
+  /** Maximum tries in flight in this process. */
   readonly maxInFlight: number;
-  /** Most tries in flight to one receiver URL, however many destinations share it: the sender's connections. */
+  /** Maximum tries in flight to one receiver URL, however many destinations share it: the sender's connections. */
   readonly connectionsPerReceiver: number;
-  /** Most bytes of records taken in and not complete, whole process; a partition takes at most a quarter. A record counts for a third at most. */
+  /**
+   * Maximum bytes of records taken in and not complete, whole process; a partition takes at most a quarter. One record counts
+   * for at most a third of either.
+   */
   readonly maxPendingBytes: number;
-  /** Most bytes that wait in one lane, and twice the most that it has in flight; one body may always be larger. */
+  /** Maximum bytes waiting in one lane; at most half as many are in flight. A single body may always exceed this. */
   readonly laneBytes: number;
   readonly commitIntervalMs: number;
-  /** How often held destinations are looked at without a change notice; at most 60 s. */
+  /** How often held destinations are checked without a change notice; at most 60 s. */
   readonly heldSweepMs: number;
   /** How long a graceful stop waits for tries in flight. */
   readonly stopGraceMs: number;
@@ -139,21 +145,24 @@ export interface DeliveryOptions {
 }
 
 export interface BreakerOptions {
-  /** Weight of failures in a row that opens the circuit: a failure weighs 1, a timeout 4. */
+  /** The weight of consecutive failures that opens the circuit: a failure weighs 1, a timeout 4. */
   readonly failures: number;
-  /** The failures must also span this long: the retries of a single event shall not open it. */
+  /** The failures must also span this long: the retries of a single event must not open it. */
   readonly minStreakMs: number;
-  /** Or instead: failed first tries, and the times at which their runs began, must both span this long. That new runs keep failing shows sooner than retries do that the receiver is down. */
+  /**
+   * Alternatively, failed first tries and the start times of their runs must both span this long: new runs that keep failing
+   * show sooner than retries do that the receiver is down.
+   */
   readonly minNewRunsMs: number;
   readonly openMs: number;
   /** The pause doubles after each failed probe, up to this. */
   readonly maxOpenMs: number;
 }
 
-/** What waits for the configuration store asks again after so long: each task of a lane in a slot of its own. */
+/** How long until a task that lacks its configuration asks for it again; each task of a lane gets a slot of its own. */
 export const CONFIG_RETRY_MS = 5_000;
 
-/** The same outside of a lane: up to twice as long, so that not all come at once. */
+/** Returns that wait for tasks outside a lane: up to twice as long, so that they do not all come back at once. */
 export function configRetryMs(random: Random): number {
   return CONFIG_RETRY_MS * (1 + random());
 }

@@ -10,15 +10,15 @@ export interface SharedDelivery {
   readonly options: DeliveryOptions;
   readonly gate: SendGate;
   readonly budget: IntakeBudget;
-  /** Never goes back and never jumps, ms. */
+  /** Returns a time in ms that never goes back and never jumps. */
   readonly steadyNow: () => number;
-  /** Runs that went on lately, whichever partition: copies may come late. */
+  /** Runs that went on recently, in any partition: copies of their tasks may come late. */
   readonly recent: RunLedger;
   readonly recoveries: Recoveries;
   /** `ports.destination` and `ports.destinationsOf`, guarded: neither throws or rejects. */
   readonly lookUp: DeliveryPorts["destination"];
   readonly destinationsOf: DeliveryPorts["destinationsOf"];
   readonly onQueued: (change: number) => void;
-  /** Tries in flight when the process's grace is over are cut off through it. */
+  /** Cuts off the tries still in flight when the process's grace is over. */
   readonly cutOff: AbortSignal;
 }

@@ -3,8 +3,8 @@ import type { Clock } from "../../domain/clock.ts";
 const SLEW = 0.0001;
 
 /**
- * Wall-clock time that never goes back and never jumps: it advances with the monotonic clock and closes in
- * on the wall clock by 0.01 % of what has passed. Rate-limit windows are measured by it.
+ * Makes a clock in wall-clock ms that never goes back and never jumps: it advances with the monotonic clock and closes in on
+ * the wall clock by 0.01 % of the time that has passed. Rate-limit windows are measured by it.
  */
 export function makeSteadyClock(clock: Clock): () => number {
   let lastMonotonicMs = clock.monotonic();

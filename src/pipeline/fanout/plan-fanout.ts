@@ -6,10 +6,10 @@ import { fanoutOf } from "../../domain/outcome.ts";
 import type { OutcomeRecord } from "../../domain/outcome.ts";
 
 /**
- * An accepted event goes to every destination given that is active: one first try each, and one record
- * that says which. The run begins when the event was received, so that a redelivery makes the same tasks;
- * `givenTo` is what the log says an earlier owner chose, and then decides. `sentTo` are those that an earlier owner has
- * sent it to without its choice having become durable: they belong to it whatever they have been set to since.
+ * Plans the fan-out of an accepted event: a first try for every given destination that is active, and one record that says
+ * which. The run begins when the event was received, so that a redelivery makes the same tasks. `givenTo` is what an earlier
+ * owner chose according to the log; if given, it decides. `sentTo` are the destinations an earlier owner sent the event to
+ * without its choice becoming durable: they are included whatever their status is now.
  */
 export function planFanout(
   event: EventRecord,
@@ -28,7 +28,7 @@ export function planFanout(
   };
 }
 
-/** Due at once, also where the clock is behind the one that stamped the event. */
+/** Makes a first try, due at once even if the clock is behind the one that stamped the event. */
 export function firstTry(event: EventRecord, destinationId: string, nowMs: number): DeliveryTask {
   return {
     event,

@@ -1,27 +1,28 @@
 import type { GateLane } from "./send-gate.ts";
 
-/** Waiting lanes of one kind that are looked at in vain when bytes are given back. */
+/** How many waiting lanes of one kind may be checked in vain when bytes are given back. */
 const LOOKED_AT = 16;
-/** Of the budget of the process. */
+/** The largest body that counts as small, as a share of the process's budget. */
 const SMALL_SHARE = 1 / 256;
-/** Of the bytes that lanes may have in flight, for large bodies: small ones pass beside them. */
+/** The share of the bytes in flight that large bodies may take: small ones pass beside them. */
 const LARGE_SHARE = 3 / 4;
 
-/** Large bodies of lanes that are proven and of those that are not, and small ones of those that are not. */
+/** Large bodies of proven lanes, large bodies of unproven lanes, and small bodies of unproven lanes. */
 type Kind = "proven" | "unproven" | "small";
 
 interface OfKind {
   bytes: number;
-  /** And how many tries send each: destinations of one event share its body. */
+  /** How many tries are sending each body: the destinations of an event share it. */
   readonly bodies: Map<Uint8Array, number>;
-  /** Lanes, and what each wants to send next. */
+  /** The body that each waiting lane wants to send next. */
   readonly waiting: Map<GateLane, Uint8Array>;
 }
 
 /**
- * Bytes of tries in flight in one partition, or in all of the process: what receivers that hang keep of the budget. Lanes whose latest
- * try did not succeed have together at most half of it, and large bodies of all lanes three quarters. One large body of each kind
- * passes whatever its size, or it would never be sent. Small bodies of proven lanes are not counted.
+ * The bytes of tries in flight in one partition or in the whole process: the part of the budget that hanging receivers can tie
+ * up. Lanes whose latest try did not succeed get at most half of it together, and the large bodies of all lanes three
+ * quarters. The first body of each kind passes whatever its size, or it might never be sent. Small bodies of proven lanes are
+ * not counted.
  */
 export class BytesInFlight {
   readonly #maxBytes: number;
@@ -39,7 +40,7 @@ export class BytesInFlight {
     this.#parent = parent;
   }
 
-  /** The lane may send this body now. */
+  /** Returns whether the lane may send this body now. */
   hasRoom(lane: GateLane, body: Uint8Array): boolean {
     const kind = this.#kindOf(lane, body);
     if (kind === null) return true;
@@ -50,7 +51,7 @@ export class BytesInFlight {
     return body.length > this.#smallBytes;
   }
 
-  /** Pumps the lane once it has room; only when it has none now. */
+  /** Pumps the lane once there is room for the body. To be called only if there is none now. */
   wait(lane: GateLane, body: Uint8Array): void {
     const kind = this.#kindOf(lane, body);
     if (kind === null) return;
@@ -65,7 +66,7 @@ export class BytesInFlight {
     waiting.set(lane, body);
   }
 
-  /** A try starts; the result gives its bytes back. */
+  /** Counts the bytes of a try that starts; the returned function gives them back. */
   start(lane: GateLane, body: Uint8Array): () => void {
     const kind = this.#kindOf(lane, body);
     if (kind === null) return () => undefined;
@@ -100,7 +101,7 @@ export class BytesInFlight {
         if (unproven.bytes + body.length > half * LARGE_SHARE) return false;
         return unproven.bytes + small.bytes + body.length <= half;
       case "small":
-        // The first try of a lane is what lets it prove itself: more than one only while there is plenty.
+        // A lane proves itself by its first try: it gets more than one only while there is plenty of room.
         return small.bytes + large + body.length <= (inFlight === 0 ? half : half / 2);
       default:
         return kind satisfies never;
@@ -119,7 +120,7 @@ export class BytesInFlight {
     if (this.#parent !== null) this.#parent.#change(kind, body, change);
   }
 
-  /** Lanes that have room now are pumped, in turn; one that wants more, or finds its process short, waits again. */
+  /** Pumps the lanes that have room now, in turn; one that wants more, or finds no room in the process, waits again. */
   #wake(): void {
     for (const [kind, { waiting }] of Object.entries(this.#kinds) as [Kind, OfKind][]) {
       let inVain = 0;

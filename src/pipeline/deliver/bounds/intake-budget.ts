@@ -1,17 +1,17 @@
 import { BytesInFlight } from "./bytes-in-flight.ts";
 
-/** A record counts for no more of a budget: two that are larger, at receivers that hang, leave the rest to others. */
+/** The largest share of a budget that one record counts for: two huge ones, at hanging receivers, leave a third to others. */
 const LARGEST_SHARE = 1 / 3;
 
 /** Bytes of records taken in and not complete: intake waits while there are too many. */
 export class IntakeBudget {
-  /** The part of them that is sent. */
+  /** The part of these bytes whose tries are in flight. */
   readonly inFlight: BytesInFlight;
   readonly #maxBytes: number;
   readonly #onChange: (bytes: number) => void;
   #parent: IntakeBudget | null;
   #bytes = 0;
-  /** Of these, beyond what records count for here and in the parent. */
+  /** The part of `#bytes` that does not count here, and the part that does not count in the parent. */
   #uncounted = 0;
   #uncountedAbove = 0;
   #waiting: (() => void)[] = [];
@@ -31,35 +31,35 @@ export class IntakeBudget {
     return this.#bytes;
   }
 
-  /** Half of it is taken, or half of its parent. */
+  /** Whether more than half of this budget, or of its parent, is taken. */
   get isTight(): boolean {
     return this.#counted * 2 > this.#maxBytes || (this.#parent?.isTight ?? false);
   }
 
-  /** A record is taken in. */
+  /** Counts a record that is taken in. */
   add(bytes: number): void {
     this.#take(bytes, 1);
   }
 
-  /** A record is complete. */
+  /** Gives back the bytes of a record that is complete, or left to the next owner. */
   release(bytes: number): void {
     this.#take(bytes, -1);
   }
 
-  /** Undefined when there is room now. */
+  /** Returns undefined if there is room now, otherwise a promise that resolves once there may be. */
   room(): Promise<void> | undefined {
     if (this.#counted > this.#maxBytes) return this.#wait();
     return this.#parent?.room();
   }
 
-  /** Lets everyone go who waits: nothing more will be taken in, or there is room. */
+  /** Lets everything that waits for room go on: there is room, or nothing more will be taken in. */
   wake(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
   }
 
-  /** What it holds is no longer its parent's: records that are dropped are never released. */
+  /** Takes its bytes off the parent: records that are dropped are never released. */
   close(): void {
     if (this.#parent !== null) this.#parent.#change(-this.#bytes, -this.#uncountedAbove);
     this.#parent = null;
@@ -70,7 +70,7 @@ export class IntakeBudget {
     return this.#bytes - this.#uncounted;
   }
 
-  /** @returns how much of the record does not count */
+  /** Counts or uncounts a record here and in the parent. @returns how much of it does not count here */
   #take(recordBytes: number, sign: 1 | -1): number {
     const most = Math.floor(this.#maxBytes * LARGEST_SHARE);
     const uncounted = Math.max(0, recordBytes - most);

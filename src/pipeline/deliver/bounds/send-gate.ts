@@ -1,25 +1,24 @@
-/** Waiting lanes looked at when a place is given back. */
+/** How many waiting lanes are checked when a place is given back. */
 const LOOKED_AT = 16;
 
 /** A lane as the gate sees it. */
 export interface GateLane {
   inFlight: number;
-  /** Its latest try succeeded. Lanes that are not proven share half of the gate. */
+  /** Whether its latest try succeeded. Unproven lanes share half of the gate. */
   readonly proven: boolean;
   pump(): void;
 }
 
 export interface GateLimits {
-  /** Most tries in flight in this process. */
+  /** Maximum tries in flight in this process. */
   readonly max: number;
-  /** Most of them to one receiver URL: more would wait for a connection while their time runs. */
+  /** Maximum tries in flight to one receiver URL: more would wait for a connection while their timeout runs. */
   readonly maxPerReceiver: number;
 }
 
 /**
- * The process-wide caps on tries in flight. Destinations that hang can never take it whole: under pressure
- * (half of the cap is taken) a lane gets its fair share only, and lanes whose latest try did not succeed
- * get together at most half.
+ * The process-wide caps on tries in flight. Hanging destinations can never use them up: under pressure (half of the cap is
+ * taken) a lane gets only its fair share, and lanes whose latest try did not succeed get at most half together.
  */
 export class SendGate {
   readonly #max: number;
@@ -40,7 +39,7 @@ export class SendGate {
     this.#onChange = onChange;
   }
 
-  /** Takes a place, or remembers the lane and pumps it when one may be free. The result gives the place back. */
+  /** Takes a place and returns a function that gives it back; or returns null and pumps the lane when a place may be free. */
   tryEnter(lane: GateLane, receiverUrl: string): (() => void) | null {
     if (!this.#mayEnter(lane)) {
       this.#wait(lane);
@@ -75,11 +74,11 @@ export class SendGate {
     }
     if (lane.proven) return true;
     if (this.#unproven * 2 >= this.#max) return false;
-    // The first place of a lane is what lets it prove itself: more than one only while there is plenty.
+    // A lane proves itself in its first place: it gets more than one only while there is plenty of room.
     return lane.inFlight === 0 || this.#unproven * 4 < this.#max;
   }
 
-  /** No more tries may be in flight to this receiver, whatever room there is else. */
+  /** Returns whether no more tries may be in flight to this receiver, however much room there is otherwise. */
   isFull(receiverUrl: string): boolean {
     return (this.#inFlightAt.get(receiverUrl) ?? 0) >= this.#maxPerReceiver;
   }
@@ -101,7 +100,7 @@ export class SendGate {
     this.#wakeAt(receiverUrl);
   }
 
-  /** Waiting lanes that may enter now are pumped; one queues again when it wants more. Proven ones come first. */
+  /** Pumps the waiting lanes that may enter now, proven ones first; one that wants more queues again. */
   #wake(): void {
     for (const waiting of [this.#waitingProven, this.#waitingUnproven])
       for (const lane of firstOf(waiting)) {
@@ -112,7 +111,7 @@ export class SendGate {
       }
   }
 
-  /** The same for those that wait for a place at this receiver, in order: one that comes back here has found it full. */
+  /** Pumps the lanes that wait for a place at this receiver, in order. It ends: a lane that queues here again has found it full. */
   #wakeAt(receiverUrl: string): void {
     for (const lane of this.#waitingAt.get(receiverUrl) ?? []) {
       if (this.isFull(receiverUrl)) return;
@@ -133,7 +132,7 @@ export class SendGate {
   }
 }
 
-/** A copy: a lane that is looked at leaves the set, and may come back to it. */
+/** Copies the first lanes: each leaves the set when it is checked, and may come back to it. */
 function firstOf(waiting: ReadonlySet<GateLane>): GateLane[] {
   const first: GateLane[] = [];
   for (const lane of waiting) {

@@ -3,18 +3,18 @@ import type { HeldEntry } from "./held-codec.ts";
 interface HeldLane {
   /** When the run of each held task began, ms since the epoch, by its offset. */
   readonly runs: Map<number, number>;
-  /** Ascending. Those that were released meanwhile are taken out from time to time. */
+  /** Ascending; released ones are removed from time to time. */
   offsets: number[];
-  /** Before this place none is held any more. */
+  /** No offset before this index is held any more. */
   head: number;
-  /** No run that is held here began earlier, ms since the epoch. */
+  /** No run held here began before this, ms since the epoch. */
   oldestRunMs: number;
 }
 
-/** So many released offsets may stand among those of a lane, and as many again as are held. */
+/** How many more released offsets than held ones a lane's list may contain. */
 const MOST_RELEASED = 1_024;
 
-/** Where the held tasks of each destination are, and how old: two numbers each, the bodies stay in the log. */
+/** Where the held tasks of each destination are, and how old: two numbers per task, while the bodies stay in the log. */
 export class HeldIndex {
   readonly #lanes = new Map<string, HeldLane>();
   #size = 0;
@@ -32,8 +32,8 @@ export class HeldIndex {
   }
 
   /**
-   * The first offsets, at most `count`, ascending, of runs that began before this time: tasks are held in another order than
-   * their runs began. All are looked through only where a bound does not tell that there are none.
+   * Returns the first offsets, at most `count`, ascending, of runs that began before `timeMs`. Tasks are not held in the order
+   * their runs began, so all are searched unless the bound `oldestRunMs` shows that there are none.
    */
   begunBefore(destinationId: string, timeMs: number, count: number): number[] {
     const lane = this.#lanes.get(destinationId);
@@ -49,7 +49,6 @@ export class HeldIndex {
     return offsets;
   }
 
-  /** Takes a record of the `held` log in. */
   note(offset: number, entry: HeldEntry): void {
     if (entry.kind === "released") return this.release(entry.destinationId, entry.offsets);
     const { destinationId, runStartedAtMs } = entry.task;
@@ -67,7 +66,7 @@ export class HeldIndex {
     insert(lane, offset);
   }
 
-  /** The next offsets of a destination, at most `count`, ascending. */
+  /** Returns the next offsets of a destination, at most `count`, ascending. */
   next(destinationId: string, count: number): number[] {
     const offsets: number[] = [];
     const lane = this.#lanes.get(destinationId);
@@ -87,7 +86,7 @@ export class HeldIndex {
     else forgetReleased(lane);
   }
 
-  /** The lowest offset that is still needed; undefined when nothing is held. */
+  /** Returns the lowest offset that is still needed; undefined if nothing is held. */
   lowest(): number | undefined {
     let lowest: number | undefined;
     for (const lane of this.#lanes.values())
@@ -100,8 +99,8 @@ export class HeldIndex {
 }
 
 /**
- * Appends may resolve in another order than they were written in, and in a burst most of them do: of two batches that are written
- * piece by piece, the pieces take turns. Such an offset is not far from the last one, so few have to move.
+ * Inserts an offset in order. Appends may resolve in a different order than they were written in, and in a burst most do: two
+ * batches written piece by piece interleave. Such an offset is close to the last one, so few have to move.
  */
 function insert(lane: HeldLane, offset: number): void {
   const { offsets } = lane;
@@ -118,7 +117,7 @@ function insert(lane: HeldLane, offset: number): void {
   lane.head = Math.min(lane.head, at);
 }
 
-/** Ascending. */
+/** Yields the held offsets, ascending. */
 function* heldOffsets(lane: HeldLane): Generator<number> {
   const { offsets, runs } = lane;
   while (lane.head < offsets.length && !runs.has(offsets[lane.head]!)) lane.head += 1;

@@ -12,7 +12,7 @@ import { HeldIndex } from "./held-index.ts";
 
 const CHUNK_TASKS = 200;
 const CHUNK_BYTES = 4 * 1_048_576;
-/** How often a lane without room is looked at again. */
+/** How often a lane without room is checked again. */
 const ROOM_CHECK_MS = 200;
 
 export interface HeldHost {
@@ -24,18 +24,18 @@ export interface HeldHost {
   mayStart(): boolean;
   lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>>;
   hasRoom(destinationId: string): boolean;
-  /** Null when the records could not be made durable. */
+  /** Resolves with null if the records could not be made durable. */
   write(records: readonly NewRecord[]): Promise<readonly Position[] | null>;
-  /** The record that ends a run without a request. */
+  /** Returns the record that ends a run without a request. */
   deadRecord(task: DeliveryTask, config: DestinationConfig | null, reason: string): NewRecord;
   onHeld(change: number): void;
-  /** So many runs ended `dead`, durably. */
+  /** Counts runs that ended `dead`, durably. */
   onDead(count: number): void;
 }
 
 /**
- * Tasks of paused and disabled destinations. They wait in the `held` log and are not looked at until their
- * destination changes (or the sweep comes by); then they go back to `tasks`, as many as the lane has room for.
+ * Tasks of paused and disabled destinations. They wait in the `held` log and are left alone until their destination changes
+ * (or the sweep comes by); then they go back to `tasks`, as many as the lane has room for.
  */
 export class HeldTasks {
   readonly index = new HeldIndex();
@@ -50,19 +50,19 @@ export class HeldTasks {
     this.#host = host;
   }
 
-  /** What the last owner left held is known: it counts here. */
+  /** Starts counting held tasks here: what the last owner left is known. */
   count(): void {
     this.#isCounted = true;
     this.#host.onHeld(this.index.size);
   }
 
-  /** It counts at the next owner from here on, also what is written only now. */
+  /** Stops counting held tasks here: they count at the next owner, including those written only now. */
   uncount(): void {
     if (this.#isCounted) this.#host.onHeld(-this.index.size);
     this.#isCounted = false;
   }
 
-  /** Resolves with the step the task now waits at, once that is durable; null when it could not be written. */
+  /** Holds the task. Resolves with it at the step it now waits at, once that is durable; null if it could not be written. */
   async hold(task: DeliveryTask): Promise<DeliveryTask | null> {
     const waiting: DeliveryTask = { ...task, deferrals: task.deferrals + 1 };
     const { partition } = this.#host.partition;
@@ -73,12 +73,12 @@ export class HeldTasks {
     if (offset === undefined) return null;
     this.index.note(offset, { kind: "task", task: waiting });
     if (this.#isCounted) this.#host.onHeld(1);
-    // It may have been resumed while the record was on its way.
+    // The destination may have been resumed while the record was on its way.
     this.release(task.destinationId);
     return waiting;
   }
 
-  /** A task came through `tasks`. */
+  /** Notes a task that came through `tasks`. */
   onArrived(task: DeliveryTask): void {
     if (this.#inTransit.size === 0) return;
     const tries = this.#inTransit.get(task.destinationId);
@@ -87,19 +87,18 @@ export class HeldTasks {
     this.release(task.destinationId);
   }
 
-  /** Ownership ends: nothing is looked at any more. */
+  /** Cancels all checks when ownership ends. */
   close(): void {
     for (const cancel of this.#checks.values()) cancel();
     this.#checks.clear();
   }
 
-  /** Looks at every destination that has held tasks. */
   sweep(): void {
     this.#inTransit.clear();
     for (const destinationId of this.index.destinations()) this.release(destinationId);
   }
 
-  /** Lets the held tasks of a destination go on when its status allows it. */
+  /** Lets the held tasks of a destination go on if its status allows it. */
   release(destinationId: string): void {
     if (!this.index.has(destinationId) || this.#releasing.has(destinationId)) return;
     this.#releasing.add(destinationId);
@@ -116,7 +115,7 @@ export class HeldTasks {
       });
   }
 
-  /** One timer per destination, however often somebody asks. */
+  /** Keeps one timer per destination, however often it is called. */
   #releaseLater(destinationId: string): void {
     if (this.#checks.has(destinationId) || !this.#host.mayStart()) return;
     const cancel = this.#host.clock.schedule(ROOM_CHECK_MS, () => {
@@ -160,11 +159,11 @@ export class HeldTasks {
 
   async #publishNext(destinationId: string): Promise<"now" | "later" | "no"> {
     const chunk = await this.#read(this.index.next(destinationId, CHUNK_TASKS));
-    // Lost with the log they were in: the sweep looks again.
+    // Lost with the log they were in: the sweep checks again.
     if (chunk.size === 0) return "no";
     this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
-    // To this partition, though its home may be another by now: only here is it known what has become of a copy that was released
-    // before, and whose release was not durable.
+    // To this partition, even if their home is another by now: only here is it known what became of a copy released earlier
+    // whose release was not durable.
     const records = [...chunk.values()].map((task): NewRecord => ({
       topic: "tasks",
       key: task.event.endpointId,
@@ -173,7 +172,7 @@ export class HeldTasks {
     }));
     const published = await this.#letGo(destinationId, chunk, records);
     if (!published) this.#inTransit.delete(destinationId);
-    // They may all have come back before the append was known to be through.
+    // They may all have come back before the append resolved.
     else if (!this.#inTransit.has(destinationId)) return "now";
     return published ? "no" : "later";
   }
@@ -191,7 +190,7 @@ export class HeldTasks {
     return "now";
   }
 
-  /** Writes what comes of the tasks, and the mark that they are no longer held. */
+  /** Writes what becomes of the tasks, and the mark that they are no longer held. */
   async #letGo(
     destinationId: string,
     chunk: ReadonlyMap<number, DeliveryTask>,
@@ -213,7 +212,7 @@ export class HeldTasks {
     return true;
   }
 
-  /** Reads the tasks at these offsets, ascending; only the first of them when they are large. */
+  /** Reads the tasks at these offsets, ascending; only the first of them if they are large. */
   async #read(offsets: readonly number[]): Promise<Map<number, DeliveryTask>> {
     const wanted = new Set(offsets);
     const chunk = new Map<number, DeliveryTask>();

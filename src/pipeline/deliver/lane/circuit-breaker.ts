@@ -2,9 +2,7 @@ import type { BreakerOptions } from "../ports.ts";
 
 const TIMEOUT_WEIGHT = 4;
 
-/**
- * `open`: put tries off until `untilMs`. `half_open`: one probe may go, the rest waits for it.
- */
+/** `open`: put tries off until `untilMs`. `half_open`: one probe may go, the rest wait for it. */
 export type CircuitState =
   | { readonly kind: "closed" }
   | { readonly kind: "open"; readonly sinceMs: number; readonly untilMs: number }
@@ -12,7 +10,7 @@ export type CircuitState =
 
 export interface Failure {
   readonly timedOut: boolean;
-  /** Of the first try of a run: when the run began (in ms of the wall clock). */
+  /** When the run began (wall clock, ms) if this was its first try, otherwise null. */
   readonly newRunMs: number | null;
 }
 
@@ -25,13 +23,16 @@ interface Streak {
 
 const NONE: Streak = { weight: 0, fromMs: Infinity, toMs: -Infinity };
 
-/** Opens after failures in a row that weigh enough and span long enough. Times are of one steady clock, in ms, unless said otherwise. */
+/**
+ * Opens after consecutive failures that weigh enough and span long enough. Times are of one steady clock, in ms, unless stated
+ * otherwise.
+ */
 export class CircuitBreaker {
   readonly #options: BreakerOptions;
   #tries = NONE;
-  /** First tries alone, by when they failed. */
+  /** Failed first tries only, by when they failed. */
   #firstTries = NONE;
-  /** The same ones by when their runs began. */
+  /** The same tries, by when their runs began. */
   #newRuns = NONE;
   #openUntilMs: number | null = null;
   #openMs: number;
@@ -57,12 +58,12 @@ export class CircuitBreaker {
     return { kind: "half_open", probing: this.#probing };
   }
 
-  /** How long it has failed without a success. */
+  /** Returns how long it has been failing without a success, in ms. */
   failingForMs(nowMs: number): number {
     return Math.max(0, nowMs - this.#tries.fromMs);
   }
 
-  /** A try starts; in the half-open state it is the probe. */
+  /** Notes that a try starts; in the half-open state it is the probe. */
   onStart(): void {
     if (this.#openUntilMs !== null) this.#probing = true;
   }
@@ -100,7 +101,7 @@ export class CircuitBreaker {
     this.#probing = false;
   }
 
-  /** The receiver may be another one, or mended: a probe may go at once. */
+  /** Lets a probe go at once: the receiver may be another one, or fixed. */
   onReceiverChanged(nowMs: number): void {
     this.#forget();
     this.#openMs = this.#options.openMs;
@@ -108,7 +109,7 @@ export class CircuitBreaker {
     if (this.#openUntilMs !== null) this.#openUntilMs = Math.min(this.#openUntilMs, nowMs);
   }
 
-  /** A try ended without a verdict on the receiver (it was never sent). */
+  /** Notes a try that ended without a verdict on the receiver (the process cut it off). */
   onAbandoned(): void {
     this.#probing = false;
   }

@@ -3,9 +3,9 @@ import { FailureShares } from "./failure-shares.ts";
 const START = 4;
 
 /**
- * How many tries of one destination may be in flight: grows by successes, falls to 1 on a timeout, halves on a failure unless as
- * many are known to fail with less in flight. From where more were seen to fail it grows by one per round trip, below by one per success.
- * Times are steady, in ms; `inFlight` is what was when the try started, with it.
+ * How many tries of one destination may be in flight. Grows on successes, falls to 1 on a timeout, and halves on a failure
+ * unless as many are known to fail with fewer in flight. Where more were seen to fail it grows by one per round trip, below
+ * that by one per success. Times are steady, in ms; `inFlight` is the number when the try started, itself included.
  */
 export class ConcurrencyLimit {
   #limit: number;
@@ -22,7 +22,7 @@ export class ConcurrencyLimit {
     return Math.floor(this.#limit);
   }
 
-  /** What it may be soon: where nothing has failed yet it has only not grown so far. */
+  /** What it may be soon: while nothing has failed yet, it has merely not grown that far. */
   get hoped(): number {
     return this.#hasFailed ? this.value : this.#max;
   }
@@ -47,13 +47,13 @@ export class ConcurrencyLimit {
     this.#limit = 1;
   }
 
-  /** A probe has found it well: what it failed with says nothing of how far it may grow. */
+  /** Forgets the failures after a probe has found the receiver well: they say nothing about how far the limit may grow. */
   onRecovered(): void {
     this.#hasFailed = false;
     this.#shares.forget();
   }
 
-  /** A try that still hangs must not keep the first one to another receiver waiting. */
+  /** Makes room for the first try to another receiver: one that still hangs must not keep it waiting. */
   onReceiverChanged(): void {
     this.#limit = Math.max(this.#limit, Math.min(START, this.#max));
     this.#shares.forget();

@@ -3,16 +3,16 @@ import { RingQueue } from "../../../domain/ring-queue.ts";
 
 const FORGET_MS = 600_000;
 
-/** Tasks that come back at one time: how many, and the slot (steady, ms) of the first in the plan. */
+/** The tasks that come back at one time: how many, and the slot of the first in the plan (steady, ms). */
 interface Expected {
   count: number;
   readonly plannedMs: number;
 }
 
-/** Tasks that the limit of a lane has put off and that are still to come back, by when (wall clock, ms). */
+/** Tasks with a slot in the lane's plan that were put off and have yet to come back, by when they are due (wall clock, ms). */
 export class ExpectedTasks {
   readonly #expected = new Map<number, Expected>();
-  /** The same times about in order. A Map looks for its first one through all that were deleted. */
+  /** The same times, roughly in order: a Map finds its first key only by scanning past all deleted ones. */
   readonly #dueTimes = new RingQueue<number>();
 
   add(dueAtMs: number, plannedMs: number, nowMs: number): void {
@@ -24,12 +24,11 @@ export class ExpectedTasks {
     this.#forgetOld(nowMs);
   }
 
-  /** Whether it is one of them. */
   has({ deferrals, dueAtMs }: DeliveryTask): boolean {
     return deferrals > 0 && this.#expected.has(dueAtMs);
   }
 
-  /** The slot that the task has in the plan; null when it is not one of them. */
+  /** Takes the task out and returns its slot in the plan; null if it is not one of them. */
   take(task: DeliveryTask, nowMs: number): number | null {
     const expected = task.deferrals > 0 ? this.#expected.get(task.dueAtMs) : undefined;
     if (expected === undefined) return null;
@@ -44,7 +43,7 @@ export class ExpectedTasks {
     this.#dueTimes.clear();
   }
 
-  /** They come back about in order; what never came back (deleted, held) is forgotten. */
+  /** Forgets what never came back (deleted, held); tasks come back roughly in order. */
   #forgetOld(nowMs: number): void {
     const longPastMs = nowMs - FORGET_MS;
     for (let first = this.#dueTimes.at(0); first !== undefined; first = this.#dueTimes.at(0)) {

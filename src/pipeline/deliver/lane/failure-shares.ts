@@ -1,17 +1,20 @@
-/** Of fewer tries with less in flight nothing is concluded; and so many as theirs are added to what was seen with more. */
+/**
+ * Fewer tries than this with fewer in flight prove nothing; and this many, failing at the same share, are added to those seen
+ * with more.
+ */
 const LEAST_TRIES = 20;
-/** By so much more must fail: a factor, and a share of all tries. */
+/** How much higher the failure rate must be: as a factor, and as a share of all tries. */
 const MORE_FACTOR = 1.5;
 const MORE_SHARE = 0.05;
-/** A receiver that fails more than this with less in flight is not well, whatever the cause. */
+/** A receiver that fails more than this share with fewer in flight is not well, whatever the cause. */
 const MOST_SPREAD = 0.45;
-/** What was seen counts for half as much after so long, or after so many tries. */
+/** Observations count for half as much after this long, or after this many tries. */
 const HALF_LIFE_MS = 60_000;
 const MOST_TRIES = 200;
-/** Levels per doubling of what is in flight. */
+/** Levels per doubling of the number in flight. */
 const LEVELS_PER_DOUBLING = 2;
 
-/** Tries that started with about as many in flight. */
+/** Tries that started with about the same number in flight. */
 interface Level {
   tries: number;
   failures: number;
@@ -19,11 +22,14 @@ interface Level {
   agedAtMs: number;
 }
 
-/** How many tries failed, by how many were in flight when they started: it tells a receiver that is overloaded from one that fails at random. */
+/**
+ * The share of tries that failed, by how many were in flight when they started: tells an overloaded receiver from one that
+ * fails at random.
+ */
 export class FailureShares {
   #levels: Level[] = [];
 
-  /** `inFlight`: with this try; 1 or more. Steady time, ms. */
+  /** Notes the end of a try. `inFlight` includes it and is at least 1; `nowMs` is steady. */
   note(inFlight: number, failed: boolean, nowMs: number): void {
     const level = this.#levelAt(levelOf(inFlight), nowMs);
     level.tries += 1;
@@ -33,14 +39,14 @@ export class FailureShares {
     level.failures /= 2;
   }
 
-  /** Clearly more fail than with less in flight. */
+  /** Returns whether clearly more fail than with fewer in flight. */
   failMore(inFlight: number, nowMs: number): boolean {
     const level = levelOf(inFlight);
     const here = this.#levelAt(level, nowMs);
     return here.failures >= 1 && isMore(here, this.#below(level, nowMs));
   }
 
-  /** As many are known to fail with less in flight, so that less would help nobody. */
+  /** Returns whether as many are known to fail with fewer in flight, so that reducing the number would not help. */
   failAnyway(inFlight: number, nowMs: number): boolean {
     const level = levelOf(inFlight);
     const below = this.#below(level, nowMs);
@@ -76,7 +82,10 @@ function levelOf(inFlight: number): number {
   return Math.floor(LEVELS_PER_DOUBLING * Math.log2(inFlight));
 }
 
-/** The first few that fail may be chance: they are reckoned among as many as would fail with less in flight. */
+/**
+ * Returns whether more fail than `below`. The first few failures may be chance: they are diluted with tries that fail as
+ * `below` does.
+ */
 function isMore(
   { tries, failures }: Pick<Level, "tries" | "failures">,
   below: Pick<Level, "tries" | "failures">,

@@ -11,11 +11,11 @@ import type { LaneRateLimit } from "./lane-rate-limit.ts";
 import { CONFIG_RETRY_MS } from "../ports.ts";
 import { deadlineOf } from "./run-deadline.ts";
 
-/** A shorter wait for the limit is the clock's grain, or that of the window. */
+/** The shortest wait for the limit that is recorded: anything less is the grain of the clock or of the window. */
 const LEAST_LIMITED_MS = 10;
 /**
- * The pace assumed of a receiver once a probe has found it well: at the one it failed with, its backlog would take minutes. Where it
- * is slower its lane sees that at once, and where it is not well its circuit keeps all away.
+ * The pace assumed for a receiver once a probe has found it well: at the pace it failed with, its backlog would take minutes.
+ * If it is slower, its lane notices at once; if it is not well, its circuit keeps everything away.
  */
 const WELL_PER_SECOND = 500;
 
@@ -24,7 +24,7 @@ interface DeferringLane {
   readonly inFlight: number;
 }
 
-/** Where the tasks go that a lane cannot take: each to a slot of its own at the lane's pace, or to its end. */
+/** The way out for tasks that a lane cannot take: each gets a slot of its own at the lane's pace, or is ended. */
 export class LaneDeferrals {
   readonly #lane: DeferringLane;
   readonly #host: LaneHost;
@@ -40,9 +40,10 @@ export class LaneDeferrals {
   }
 
   /**
-   * Where nothing has moved for a while it is as long until the next look, up to the first pause of a circuit: a receiver that hangs
-   * would otherwise cost a deferral every four seconds for each event, until its tries have timed out. One that answered its latest
-   * try may just be slow, and that others have all places says nothing of a receiver at which no try is underway.
+   * Puts the task off for as long as nothing has moved so far, at least two seconds and up to the first pause of a circuit: a
+   * hanging receiver would otherwise cost a deferral every four seconds per event until its tries time out. Unless its
+   * receiver's own places are full, a lane with no try underway only lacks places that others have, and one whose latest try
+   * succeeded may just be slow: neither waits that long.
    */
   laneFull(task: DeliveryTask, config: DestinationConfig): void {
     const mayHang = this.#lane.inFlight > 0 && !this.#health.proven;
@@ -53,8 +54,9 @@ export class LaneDeferrals {
   }
 
   /**
-   * As what a task goes on in its lane that waits there for the limit until `startAtMs`. It is recorded as the others that the limit
-   * puts off are, once: nothing but its row is written, and a next owner makes of that what would have waited in a delay tier.
+   * Returns the task that waits in the lane in place of `task`, for the limit, until `startAtMs`. The deferral is recorded
+   * once, like any other by the limit, but only its row is written: from it, the next owner makes the task that would have
+   * waited in a delay tier.
    */
   limited(task: DeliveryTask, config: DestinationConfig, startAtMs: number): DeliveryTask {
     const freeAtMs = Math.max(this.#host.clock.now(), task.dueAtMs);
@@ -68,7 +70,7 @@ export class LaneDeferrals {
     this.#host.putOff(task, null, "config_unavailable", this.#nextSlot(task, CONFIG_RETRY_MS));
   }
 
-  /** Put off or, past its schedule, ended. */
+  /** Puts the task off or, past its schedule, ends it. */
   circuitOpen(task: DeliveryTask, config: DestinationConfig, circuit: CircuitState): void {
     const nowMs = this.#host.clock.now();
     const steadyMs = this.#host.steadyNow();
@@ -84,7 +86,10 @@ export class LaneDeferrals {
     this.#host.putOff(task, config, "circuit_open", dueAtMs);
   }
 
-  /** How long a probe has taken so far: it may hang, and what comes back every other second meanwhile is put off each time. */
+  /**
+   * Returns how long the probe has taken so far: it may hang, and a task that came back every two seconds would be put off
+   * each time.
+   */
   #probingMs(circuit: CircuitState): number {
     const isProbing = circuit.kind === "half_open" && circuit.probing;
     return isProbing ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
@@ -94,7 +99,7 @@ export class LaneDeferrals {
     const earliestMs = this.#host.clock.now() + leastWaitMs;
     const hoped = this.#health.hopedPerSecond(this.#host.steadyNow());
     const perSecond = Math.max(hoped, leastPerSecond);
-    // Of large bodies fewer are in flight than the lane has tries: they come back as much further apart.
+    // Fewer large bodies may be in flight than the lane's concurrency allows: they come back that much further apart.
     const places = mostInFlight(task.event.body, this.#host.options);
     const roomOf = Math.max(1, this.#health.hopedConcurrency / places);
     const slotMs = this.#spread.next(earliestMs, perSecond, roomOf);

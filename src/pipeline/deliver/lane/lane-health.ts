@@ -6,24 +6,24 @@ import { isSuccess } from "../try/conclude.ts";
 import { LanePace } from "./lane-pace.ts";
 import type { DeliveryOptions, Reply } from "../ports.ts";
 
-/** Longer than this nothing waits in a lane. */
+/** Nothing waits in a lane for longer than this. */
 export const MAX_WAIT_MS = 2_000;
-/** However slow the lane is thought to be. */
+/** How many tries may always wait, however slow the lane is thought to be. */
 const ALWAYS_TAKEN = 500;
 
-/** When a try started: how often the destination had been changed, and how many tries were in flight, with it. */
+/** The state when a try started: how often the destination had been changed, and how many tries were in flight, itself included. */
 export interface StartedFor {
   readonly changes: number;
   readonly inFlight: number;
 }
 
-/** One moment by both clocks, in ms: spans are measured by the steady one, dates in answers are of the wall clock. */
+/** One moment on both clocks, in ms: spans are measured by the steady one, dates in responses are wall clock. */
 interface Moment {
   readonly steadyMs: number;
   readonly wallMs: number;
 }
 
-/** What a lane has learnt of its receiver from the answers. Times are steady, in ms, unless said otherwise. */
+/** What a lane has learnt about its receiver from the answers. Times are steady, in ms, unless stated otherwise. */
 export class LaneHealth {
   readonly #concurrency: ConcurrencyLimit;
   readonly #breaker: CircuitBreaker;
@@ -31,7 +31,7 @@ export class LaneHealth {
   #proven = false;
   #retryAfterMs = 0;
   #changes = 0;
-  /** Infinity: nothing was to be made yet. */
+  /** When something last moved: a try started, ended, or came in after idle time. Infinity before the first. */
   #movedMs = Number.POSITIVE_INFINITY;
 
   constructor(options: DeliveryOptions) {
@@ -39,17 +39,17 @@ export class LaneHealth {
     this.#breaker = new CircuitBreaker(options.breaker);
   }
 
-  /** The latest try succeeded. */
+  /** Whether the latest try succeeded. */
   get proven(): boolean {
     return this.#proven;
   }
 
-  /** Most tries in flight now. */
+  /** The most tries that may be in flight now. */
   get concurrency(): number {
     return this.#concurrency.value;
   }
 
-  /** What that may be soon. */
+  /** What `concurrency` may be soon. */
   get hopedConcurrency(): number {
     return this.#concurrency.hoped;
   }
@@ -58,13 +58,13 @@ export class LaneHealth {
     return this.#breaker.isOpen;
   }
 
-  /** Tries that may wait for their turn: those of two seconds at its pace. */
+  /** The most tries that may wait for their turn: two seconds' worth at the lane's pace. */
   get mostWaiting(): number {
     const perSecond = this.#pace.perSecond(this.#concurrency.value);
     return Math.max(ALWAYS_TAKEN, (perSecond * MAX_WAIT_MS) / 1_000);
   }
 
-  /** For what is put off: see `LanePace`. */
+  /** Returns the pace at which deferred tasks may come back: see `LanePace`. */
   hopedPerSecond(nowMs: number): number {
     return this.#pace.hopedPerSecond(this.hopedConcurrency, nowMs);
   }
@@ -73,22 +73,22 @@ export class LaneHealth {
     return this.#breaker.state(nowMs);
   }
 
-  /** How long every answer has been a failure, in ms; 0 when the last one was none. */
+  /** Returns how long every answer has been a failure, in ms; 0 if the last one was a success. */
   failingForMs(nowMs: number): number {
     return this.#breaker.failingForMs(nowMs);
   }
 
-  /** How long no try has started or ended, since there was one to be made, in ms. */
+  /** Returns how long no try has started or ended while there was one to be made, in ms. */
   stillForMs(nowMs: number): number {
     return nowMs - this.#movedMs;
   }
 
-  /** The longest that it asked to wait since its last success, in ms. */
+  /** The longest wait the receiver has asked for since its last success, in ms. */
   get retryAfterMs(): number {
     return this.#retryAfterMs;
   }
 
-  /** What tries find that have started before this says nothing any more. */
+  /** Allows for a new receiver: replies to tries that started before this no longer count. */
   onReceiverChanged(nowMs: number): void {
     this.#changes += 1;
     this.#movedMs = nowMs;
@@ -97,19 +97,19 @@ export class LaneHealth {
     this.#breaker.onReceiverChanged(nowMs);
   }
 
-  /** There is a try to be made, where nothing was to be done before. */
+  /** Notes that there is a try to be made where there was nothing to do before. */
   onBusy(nowMs: number): void {
     this.#movedMs = nowMs;
   }
 
-  /** A try starts. The result is to be given back with its reply. */
+  /** Notes that a try starts; the result has to be given back with its reply. */
   onStart(nowMs: number, inFlight: number): StartedFor {
     this.#movedMs = nowMs;
     this.#breaker.onStart();
     return { changes: this.#changes, inFlight };
   }
 
-  /** `reply` is null when the try was cut off by us; `newRunMs`: see `Failure`. */
+  /** Learns from a reply, null if we cut the try off. For `newRunMs` see `Failure`. */
   onReply(
     { changes, inFlight }: StartedFor,
     reply: Reply | null,
@@ -135,7 +135,7 @@ export class LaneHealth {
     this.#pace.onReply(answer, this.#concurrency.value, steadyMs);
   }
 
-  /** Its timeouts would be reckoned with long after, and its backlog come back at their pace. */
+  /** Forgets the outage: its timeouts would otherwise weigh on the pace long after, and the backlog come back at that pace. */
   #onRecovered(): void {
     this.#concurrency.onRecovered();
     this.#pace = new LanePace();

@@ -5,19 +5,19 @@ import type { LimitsHost } from "./lane-rate-limit.ts";
 import type { DeferralReason, DeliveryOptions, Reply } from "../ports.ts";
 import type { SendGate } from "../bounds/send-gate.ts";
 
-/** What a lane asks of the owner of its partition. Nothing here throws. */
+/** What a lane needs from the owner of its partition. Nothing here throws. */
 export interface LaneHost extends LimitsHost {
   readonly gate: SendGate;
-  /** Of its partition. */
+  /** The budget of its partition. */
   readonly budget: IntakeBudget;
   readonly options: DeliveryOptions;
-  /** Owned, open, and not stopping. */
+  /** Returns whether the partition is owned, open and not stopping. */
   mayStart(): boolean;
-  /** True when the run has come to its end while the task waited: it is complete then, and not made. */
+  /** Returns true if the run has ended or gone on while the task waited: the task is then complete, and its try is not made. */
   endIfOver(task: DeliveryTask): boolean;
   /** Synchronous on a cache hit. */
   lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>>;
-  /** Makes the request and records its end in the background; the promise is the answer alone. */
+  /** Makes the request and records its end in the background; resolves with the reply alone. */
   makeTry(task: DeliveryTask, config: DestinationConfig, onSent: () => void): Promise<Reply | null>;
   putOff(
     task: DeliveryTask,
@@ -25,7 +25,7 @@ export interface LaneHost extends LimitsHost {
     reason: DeferralReason,
     dueAtMs: number,
   ): void;
-  /** Records that the limit keeps a task waiting in its lane; the answer is what waits. */
+  /** Records that the limit keeps a task waiting in its lane; returns the task that waits instead. */
   limited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask;
   hold(task: DeliveryTask): void;
   endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void;

@@ -1,9 +1,9 @@
 const NEWEST_WEIGHT = 0.1;
-/** What a lane is credited with before its first answer. */
+/** The pace a lane is credited with before its first answer. */
 const UNKNOWN_PER_SECOND = 500;
-/** The pace assumed of a receiver whose first answer was a failure, for when it is well again. */
+/** The pace assumed for a receiver whose first answer was a failure, once it is well again. */
 const HOPED_PER_SECOND = 200;
-/** The best pace of late counts for half as much after so long. */
+/** The half-life of the best recent pace. */
 const BEST_HALF_LIFE_MS = 30_000;
 
 interface Answer {
@@ -17,7 +17,7 @@ export class LanePace {
   #best = 0;
   #bestAtMs = 0;
 
-  /** `concurrency`: tries in flight that are allowed from here on. Steady time, ms. */
+  /** Learns from an answer. `concurrency` is how many tries may be in flight from here on; `nowMs` is steady. */
   onReply({ latencyMs, isSuccess }: Answer, concurrency: number, nowMs: number): void {
     const floored = Math.max(0.2, latencyMs);
     const isFirstFailure = this.#latencyMs === null && !isSuccess;
@@ -36,8 +36,8 @@ export class LanePace {
   }
 
   /**
-   * What may be hoped for when a receiver that fails just now is well again. What is put off meanwhile at the pace it has
-   * now would come back at that pace for minutes, to a receiver that has long recovered.
+   * Returns the pace to hope for once a receiver that is failing now is well again. Tasks put off at its current pace would
+   * come back at that pace for minutes, long after it has recovered.
    */
   hopedPerSecond(concurrency: number, nowMs: number): number {
     const best = Math.min(UNKNOWN_PER_SECOND, this.#bestBy(nowMs));

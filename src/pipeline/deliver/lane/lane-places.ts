@@ -3,10 +3,10 @@ import type { LaneHost } from "./lane-host.ts";
 import type { DeliveryOptions } from "../ports.ts";
 import type { GateLane } from "../bounds/send-gate.ts";
 
-/** Of the bytes that may wait in a lane: as many are in flight at most, or one body. */
+/** The most bytes in flight (or one body), as a share of those that may wait in a lane. */
 const IN_FLIGHT_SHARE = 1 / 2;
 
-/** Most bodies like this one that a lane has in flight, whatever its concurrency. */
+/** Returns how many bodies of this size a lane may have in flight, whatever its concurrency. */
 export function mostInFlight(
   body: Uint8Array,
   { laneBytes }: Pick<DeliveryOptions, "laneBytes">,
@@ -14,11 +14,11 @@ export function mostInFlight(
   return Math.max(1, Math.floor((laneBytes * IN_FLIGHT_SHARE) / body.length));
 }
 
-/** What a lane has of all that the lanes of its partition and of its process share: places, and bytes in flight. */
+/** A lane's part of what all lanes of its partition and process share: places, and bytes in flight. */
 export class LanePlaces {
   readonly #lane: GateLane;
   readonly #host: Pick<LaneHost, "gate" | "budget" | "options">;
-  /** Of its tries in flight. */
+  /** Bytes of the lane's tries in flight. */
   #bytes = 0;
 
   constructor(lane: GateLane, host: Pick<LaneHost, "gate" | "budget" | "options">) {
@@ -26,10 +26,10 @@ export class LanePlaces {
     this.#host = host;
   }
 
-  /** Takes a place for a try; the result gives it back. Null: the lane is pumped when there may be one. */
+  /** Takes a place for a try; returns a function that gives it back, or null: then the lane is pumped when there may be one. */
   tryEnter({ event: { body } }: DeliveryTask, receiverUrl: string): (() => void) | null {
     const { gate, budget, options } = this.#host;
-    // Its own tries pump it when they end.
+    // The lane's own tries pump it when they end.
     const isFull = this.#bytes + body.length > options.laneBytes * IN_FLIGHT_SHARE;
     if (this.#bytes > 0 && isFull) return null;
     if (!budget.inFlight.hasRoom(this.#lane, body)) {
@@ -48,8 +48,9 @@ export class LanePlaces {
   }
 
   /**
-   * No more bytes shall wait in the lane: what a receiver that hangs has in flight counts as well. While the budget is short such a
-   * receiver gets one large body, and only what can be sent at once: all else is better off in a delay tier.
+   * Returns whether no more bytes may wait in the lane; for an unproven one, those in flight count as well. While the budget
+   * is tight, such a lane gets a large body only if it has nothing else and can send it at once: otherwise the body is better
+   * off in a delay tier.
    */
   isFull(queuedBytes: number, more: Uint8Array): boolean {
     const { proven } = this.#lane;
@@ -60,7 +61,7 @@ export class LanePlaces {
     return bytes > 0 || !inFlight.hasRoom(this.#lane, more);
   }
 
-  /** Nothing waits in the lane any more: a body that is not sent from here must not be kept, nor stand before others. */
+  /** Gives up the lane's turn once nothing waits in it: a body that is not sent from here must not be kept, nor block others. */
   stopWaiting(): void {
     this.#host.budget.inFlight.forget(this.#lane);
   }

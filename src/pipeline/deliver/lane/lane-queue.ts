@@ -9,12 +9,12 @@ export interface QueuedTry {
 }
 
 /**
- * First in, first out, and beside it what is not due yet, with the size of both in bytes; bodies that tasks share are counted for
- * each.
+ * A first-in, first-out queue, and beside it the tasks that are not due yet, with the size of both in bytes; a body that tasks
+ * share counts for each of them.
  */
 export class LaneQueue {
   readonly #items = new RingQueue<QueuedTry>();
-  /** Not due yet; each with the way to cancel its timer. */
+  /** Tasks not due yet, each with the function that cancels its timer. */
   readonly #early = new Map<DeliveryTask, () => void>();
   #bytes = 0;
 
@@ -22,7 +22,7 @@ export class LaneQueue {
     return this.#items.size;
   }
 
-  /** What is not due yet included. */
+  /** The number of waiting tasks, those not due yet included. */
   get waiting(): number {
     return this.#items.size + this.#early.size;
   }
@@ -40,7 +40,7 @@ export class LaneQueue {
     this.#bytes += task.event.body.length;
   }
 
-  /** It is due now. */
+  /** Removes a task that is now due. */
   removeEarly(task: DeliveryTask): void {
     if (this.#early.delete(task)) this.#bytes -= task.event.body.length;
   }
@@ -56,7 +56,6 @@ export class LaneQueue {
     return item;
   }
 
-  /** Drops everything. */
   clear(): void {
     for (const cancel of this.#early.values()) cancel();
     this.#early.clear();
@@ -64,7 +63,7 @@ export class LaneQueue {
     this.#bytes = 0;
   }
 
-  /** What is due. */
+  /** Takes out every task that is due. */
   takeAll(): QueuedTry[] {
     const all: QueuedTry[] = [];
     for (let item = this.shift(); item !== undefined; item = this.shift()) all.push(item);

@@ -11,7 +11,7 @@ import type { PartitionLimits } from "../limits/partition-limits.ts";
 import { DestinationRateLimiter } from "../limits/destination-rate-limiter.ts";
 
 const NO_WAIT_MS = 0;
-/** Retried when the block could not be written yet. */
+/** How long to wait for a block to be written before looking again. */
 const RESERVING_WAIT_MS = 1_000;
 const ROOM_MS = 1_000;
 
@@ -32,33 +32,33 @@ const UNLIMITED: UsedToken = { onSent: () => undefined, onAnswered: () => undefi
 export interface LimitsHost {
   readonly clock: Clock;
   readonly options: Pick<DeliveryOptions, "deliveryTimeoutMs">;
-  /** Never goes back and never jumps, ms: what windows are measured by. */
+  /** Returns a time in ms that never goes back and never jumps: windows are measured by it. */
   steadyNow(): number;
-  /** What the `limits` log knew at the assignment, and what has come there since from former homes. */
+  /** What the `limits` log said at the assignment, and what has come there since from former homes. */
   readonly limits: Pick<PartitionLimits, "get" | "areComplete" | "late">;
-  /** When this owner began: a window of a second counts as used up then. */
+  /** When this owner began: a limit per second counts as used up then. */
   readonly assignedSteadyMs: number;
-  /** True once durable. */
+  /** Resolves with true once the record is durable. */
   writeLimit(record: LimitRecord, endpointId: string): Promise<boolean>;
 }
 
-/** The rate limit of one lane through changes of its configuration; all times it takes and gives are wall clock. */
+/** The rate limit of one lane across changes of its configuration; all times it takes and gives are wall clock. */
 export class LaneRateLimit {
   readonly #destinationId: string;
   readonly #host: LimitsHost;
   #config: DestinationConfig | null = null;
   #limiter: DestinationRateLimiter | null = null;
-  /** What the limiters before knew, for the next one. */
+  /** What earlier limiters knew, for the next one. */
   #known: LimitRecord | null;
-  /** Something was known here from the start, or was asked for since: before that, a former home may have used more. */
+  /** Whether something was known here from the start or has been looked up since: before that, a former home may have used more. */
   #hasLearned: boolean;
-  /** The longest that a start has counted so far, ms: a limit may come back that was changed for a while. */
+  /** The longest that a start has counted under any limit so far, ms: a limit that was changed may be restored. */
   #longestMs = 0;
   #reserving = false;
   readonly #expected = new ExpectedTasks();
-  /** Slots (steady) that tasks of the lane have in the plan: the start of none other is planned there. */
+  /** The planned slots (steady, ms) of tasks in the lane: no other task's start is planned there. */
   #planned = new WeakMap<DeliveryTask, number>();
-  /** Slots were given since the plan was empty. */
+  /** Whether slots have been given out since the plan was empty. */
   #hasPlan = false;
 
   constructor(destinationId: string, host: LimitsHost) {
@@ -68,7 +68,7 @@ export class LaneRateLimit {
     this.#hasLearned = this.#known !== null;
   }
 
-  /** How long back its state reaches, ms; Infinity while starts may count again. */
+  /** How far back its state reaches, ms; Infinity while there are starts that may count again. */
   get memoryMs(): number {
     if (this.#earlierStarts(this.#host.steadyNow()).length > 0) return Number.POSITIVE_INFINITY;
     return this.#limiter === null ? 0 : 2 * rateWindowMs(this.#limiter.window);
@@ -104,8 +104,8 @@ export class LaneRateLimit {
   }
 
   /**
-   * When a task may start, wall clock, not before `startAtMs`. A task put off until then is expected back:
-   * it keeps its slot. One that an earlier owner put off gets a slot of this one.
+   * Returns when a task may start, wall clock, not before `startAtMs`. A start after `putOffAfterMs` means that the task is
+   * put off until then: it is expected back and keeps its slot. A task that an earlier owner put off gets a new slot.
    */
   plan(task: DeliveryTask, startAtMs: number, putOffAfterMs: number): number {
     const limiter = this.#limiter;
@@ -119,25 +119,25 @@ export class LaneRateLimit {
     return slotMs;
   }
 
-  /** Not due yet, and without a slot that is kept for it. */
+  /** Returns whether the task is not due yet and has no slot kept for it. */
   isTooEarly(task: DeliveryTask, nowMs: number): boolean {
     return this.#limiter !== null && task.dueAtMs > nowMs && !this.#expected.has(task);
   }
 
-  /** The task goes on as another: its slot is that one's. */
+  /** Passes the slot of the task on to the one that replaces it. */
   goesOnAs(task: DeliveryTask, next: DeliveryTask): void {
     const plannedMs = this.#planned.get(task);
     if (plannedMs !== undefined) this.#planned.set(next, plannedMs);
   }
 
-  /** Slots given now would have to be given again. */
+  /** Returns whether starts at a former home may still become known: slots given out now would have to be given out again. */
   #isIncomplete(limiter: DestinationRateLimiter): boolean {
     return !this.#hasLearned && limiter.isPersistent && !this.#host.limits.areComplete;
   }
 
   /**
-   * Tasks are held, and nobody knows for how long: their slots would stay empty, and those of others are behind them. All get new ones
-   * when they come back.
+   * Drops all slots when tasks are held: nobody knows for how long, their slots would stay empty, and those of others are
+   * behind them. All tasks get new slots when they come back.
    */
   onHeld(): void {
     if (!this.#hasPlan) return;
@@ -152,8 +152,8 @@ export class LaneRateLimit {
   }
 
   /**
-   * Times, at least `waitMs` ahead, for tasks that missed their slots. Each that still has one in the plan takes the place of a start:
-   * with a new slot, after all that wait, nobody would come for it.
+   * Yields times, at least `waitMs` ahead, for tasks that missed their slots. A task whose slot is still in the plan gets one
+   * of the next possible starts: given a new slot, behind all that wait, it would leave that start unused.
    */
   *planAgain(
     missed: readonly { readonly task: DeliveryTask }[],
@@ -173,13 +173,13 @@ export class LaneRateLimit {
     }
   }
 
-  /** A task is put off until then for another reason: it keeps its slot, which none other comes for. */
+  /** Keeps the slot of a task that is put off until `dueAtMs` for another reason: no other task comes for it. */
   keep(task: DeliveryTask, dueAtMs: number): void {
     const keptMs = this.#plannedOf(task);
     if (keptMs !== null) this.#expected.add(dueAtMs, keptMs, this.#host.clock.now());
   }
 
-  /** How long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is through. */
+  /** Returns how long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is done. */
   waitMs(retry: () => void): number {
     const limiter = this.#limiter;
     if (limiter === null) return NO_WAIT_MS;
@@ -199,7 +199,7 @@ export class LaneRateLimit {
     }
   }
 
-  /** A try starts now; the result wants to know when its request goes out, and when its answer is here. */
+  /** Counts a try that starts now; the result has to be told when its request goes out and when its answer is here. */
   start(): UsedToken {
     const limiter = this.#limiter;
     if (limiter === null) return UNLIMITED;
@@ -217,8 +217,8 @@ export class LaneRateLimit {
   }
 
   /**
-   * What to write when ownership has ended in order and nothing is in flight any more: the exact state lets the next owner
-   * use what a block would have kept back. Null where nothing is kept.
+   * Returns what to write when ownership has ended in good order and nothing is in flight: the exact state lets the next owner
+   * use what a block would have kept back. Null if nothing is kept.
    */
   last(): LastLimit | null {
     if (this.#limiter?.isPersistent !== true || this.#config === null) return null;
@@ -226,7 +226,7 @@ export class LaneRateLimit {
     return { record: this.#forLog(record), endpointId: this.#config.endpointId };
   }
 
-  /** Starts that the limit of now does not count, and one that comes back would. */
+  /** Returns the starts that the current limit does not count but a restored one would. */
   #earlierStarts(nowMs: number): Starts[] {
     if (this.#known === null) return [];
     return startsOf(this.#known).filter(
@@ -235,7 +235,7 @@ export class LaneRateLimit {
     );
   }
 
-  /** By the wall clock, all that a next owner shares with this one: the steady clock stays behind where the wall clock was set. */
+  /** Converts to the wall clock, the only one that the next owner shares: the steady clock lags after the wall clock was set. */
   #forLog(record: LimitRecord): LimitRecord {
     const whole = withEarlier(this.#earlierStarts(this.#host.steadyNow()), record);
     return shiftLimit(whole, this.#wallAheadMs());
@@ -245,7 +245,7 @@ export class LaneRateLimit {
     return record === null ? null : shiftLimit(record, -this.#wallAheadMs());
   }
 
-  /** In whole seconds, so that starts which two records know of stay equal. */
+  /** Returns how far the wall clock is ahead, in whole seconds, so that a start that is in two records stays equal. */
   #wallAheadMs(): number {
     return Math.round((this.#host.clock.now() - this.#host.steadyNow()) / 1_000) * 1_000;
   }
@@ -255,7 +255,7 @@ export class LaneRateLimit {
     return this.#host.clock.now() - this.#host.steadyNow();
   }
 
-  /** The slot of a task that comes back or is in the lane; null when the plan counts it no more. */
+  /** Returns the slot of a task that comes back or is in the lane; null if the plan no longer counts it. */
   #plannedOf(task: DeliveryTask): number | null {
     const plannedMs = this.#planned.get(task) ?? this.#expected.take(task, this.#host.clock.now());
     if (plannedMs === null || this.#limiter === null) return null;
@@ -263,8 +263,8 @@ export class LaneRateLimit {
   }
 
   /**
-   * Nothing is known of a destination: it is new here. What it used elsewhere counts from the first token on, under whichever limit it
-   * has by then.
+   * Learns what a destination that is new here has used elsewhere: it counts from the first token on, under whichever limit
+   * applies by then.
    */
   async #learnLate(): Promise<void> {
     const late = this.#fromLog(await this.#host.limits.late(this.#destinationId));
@@ -278,7 +278,7 @@ export class LaneRateLimit {
     this.#reserving = true;
     if (!this.#hasLearned) await this.#learnLate();
     if (limiter !== this.#limiter) {
-      // Its limit was changed meanwhile: the next one makes its own reservation.
+      // The limit was changed meanwhile: the new limiter makes its own reservation.
       this.#reserving = false;
       retry();
       return;
@@ -288,7 +288,7 @@ export class LaneRateLimit {
     const endpointId = this.#config?.endpointId ?? "";
     const durable = await this.#host.writeLimit(this.#forLog(record), endpointId);
     this.#reserving = false;
-    // When it is not, the lane's own timer comes back.
+    // If it is not, the lane's own timer tries again.
     if (!durable) return;
     limiter.grant(grant);
     retry();

@@ -30,12 +30,12 @@ export class LaneSet {
       else if (lane.isEmpty && lane.isCircuitOpen) void this.#dropIfDeleted(lane);
   }
 
-  /** Nothing more starts. The lanes stay: tries in flight still end in them. */
+  /** Closes the lanes, so that nothing more starts. They stay: tries in flight still end in them. */
   close(): void {
     for (const lane of this.#lanes.values()) lane.close();
   }
 
-  /** For the next owner, once they are closed and no try is in flight any more. */
+  /** Returns the limits for the next owner, once the lanes are closed and no try is in flight. */
   lastLimits(): LastLimit[] {
     return [...this.#lanes.values()].flatMap((lane) => lane.lastLimit() ?? []);
   }
@@ -45,7 +45,7 @@ export class LaneSet {
     this.#lanes.delete(lane.destinationId);
   }
 
-  /** Only a try closes a circuit, and no more are made. */
+  /** Drops the lane of a deleted destination: only a try closes a circuit, and no more are made. */
   async #dropIfDeleted(lane: Lane): Promise<void> {
     const { kind } = await this.#host.lookUp(lane.destinationId);
     if (kind !== "missing" || !lane.isEmpty || this.find(lane.destinationId) !== lane) return;

@@ -19,8 +19,8 @@ const EVICTION_STEP_MS = 50; // Not 0: while ownership is in doubt nothing can b
 const NOTHING = new Uint8Array(0);
 
 /**
- * The queue and the concurrency of one destination. A task is taken in only when it can be expected to start
- * within two seconds; otherwise it is put off to a delay tier, with a slot of its own, and frees the partition.
+ * The queue and the concurrency of one destination. A task is taken in only if it can be expected to start within two seconds;
+ * otherwise it is put off to a delay tier, with a slot of its own, and frees the partition.
  */
 export class Lane implements GateLane {
   inFlight = 0;
@@ -64,28 +64,28 @@ export class Lane implements GateLane {
     return this.queued === 0 && this.inFlight === 0;
   }
 
-  /** It is empty, and nothing is known that a new lane would miss. */
+  /** Whether it is empty and knows nothing that a new lane would miss. */
   get isIdle(): boolean {
     const unusedMs = this.#host.clock.monotonic() - this.#lastUsedMs;
     if (!this.isEmpty || unusedMs <= IDLE_MS || this.isCircuitOpen) return false;
-    // Last: it looks through all starts that are known.
+    // Checked last: it goes through all known starts.
     return unusedMs > this.#rateLimit.memoryMs;
   }
 
   hasRoom(): boolean {
     const circuit = this.#health.circuit(this.#host.steadyNow());
-    // Half open is room: held tasks may be the only ones that can probe. Until one has, the others stay where they are.
+    // Half open counts as room: held tasks may be the only ones that can probe. While one probes, the others stay where they are.
     if (circuit.kind === "open" || (circuit.kind === "half_open" && circuit.probing)) return false;
     return !this.#isFull() && this.#rateLimit.hasRoom();
   }
 
-  /** Takes the task in, puts it off, or ends it: what may start by then (wall clock; default: in two seconds), or now, stays. */
+  /** Takes the task in, if it may start now or by `byMs` (wall clock; default: in two seconds), puts it off, or ends it. */
   offer(task: DeliveryTask, config: DestinationConfig, byMs?: number): void {
     const nowMs = this.#host.clock.now();
     const latestMs = Math.max(nowMs, byMs ?? nowMs + MAX_WAIT_MS);
     this.#lastUsedMs = this.#host.clock.monotonic();
     this.#rateLimit.configure(config);
-    // Before all that would put it off until another time, which may be sooner.
+    // Comes first: the checks below would put it off until another time, which may be sooner.
     if (task.dueAtMs > nowMs + MAX_WAIT_MS)
       return this.#host.putOff(task, config, "early", task.dueAtMs);
     if (this.#refusedByCircuit(task, config)) return;
@@ -99,7 +99,7 @@ export class Lane implements GateLane {
     this.#waitFor(waiting, startAtMs - nowMs, () => this.#enqueue(waiting));
   }
 
-  /** The state of a persistent limit, for the next owner: once it is closed and no try is in flight any more. */
+  /** Returns the state of a persistent limit for the next owner, once the lane is closed and no try is in flight. */
   lastLimit(): LastLimit | null {
     return this.#rateLimit.last();
   }
@@ -115,18 +115,17 @@ export class Lane implements GateLane {
     this.#watchForEviction();
   }
 
-  /** Its destination was changed: the receiver may be another one, or mended. */
+  /** Pumps again after a change of the destination: the receiver may be another one, or fixed. */
   onDestinationChanged(): void {
     this.#health.onReceiverChanged(this.#host.steadyNow());
     this.pump();
   }
 
-  /** A task of it is held. */
   onHeld(): void {
     this.#rateLimit.onHeld();
   }
 
-  /** Ownership ended or the process stops: waiting tasks stay in the log, not complete. */
+  /** Closes the lane when ownership ends or the process stops: waiting tasks stay in the log, not complete. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -137,7 +136,7 @@ export class Lane implements GateLane {
     if (this.isCircuitOpen) this.#host.onCircuit(-1);
   }
 
-  /** The limit is asked at its time: a start that was planned ahead would hold back all that comes before it. */
+  /** Consults the limit only when the task is due: a start planned ahead would hold back everything that comes before it. */
   #offerWhenDue(task: DeliveryTask, config: DestinationConfig, latestMs: number): void {
     this.#host.onQueued(1);
     this.#waitFor(task, task.dueAtMs - this.#host.clock.now(), () => {
@@ -166,7 +165,7 @@ export class Lane implements GateLane {
     return this.#places.isFull(this.#queue.bytes, more) || this.queued >= mostWaiting;
   }
 
-  /** True when the circuit lets the task not through: it is then put off or, past its schedule, ended. */
+  /** Returns true if the circuit does not let the task through: it is then put off or, past its schedule, ended. */
   #refusedByCircuit(task: DeliveryTask, config: DestinationConfig): boolean {
     const state = this.#health.circuit(this.#host.steadyNow());
     if (state.kind === "closed") return false;
@@ -175,7 +174,7 @@ export class Lane implements GateLane {
     return true;
   }
 
-  /** True when it did something and more may follow. */
+  /** Returns true if it did something and more may follow. */
   #startNext(): boolean {
     const next = this.#queue.first;
     if (next === undefined || this.#lookingUp || !this.#host.mayStart()) return false;
@@ -185,7 +184,7 @@ export class Lane implements GateLane {
       this.#lookingUp = true;
       void found.then((lookup) => {
         this.#lookingUp = false;
-        // What keeps it from starting pumps again: asking at once would ask for ever.
+        // If nothing starts, whatever prevents it pumps later: pumping here would look the destination up for ever.
         if (this.#apply(lookup) && this.#startWith(lookup)) this.pump();
         this.#watchForEviction();
       });
@@ -194,7 +193,7 @@ export class Lane implements GateLane {
     return this.#apply(found) && this.#startWith(found);
   }
 
-  /** False when the configuration lets nothing start: then the queue is empty afterwards. */
+  /** Returns false if the configuration lets nothing start; the queue is then empty. */
   #apply(lookup: Lookup<DestinationConfig>): lookup is { kind: "found"; value: DestinationConfig } {
     switch (lookup.kind) {
       case "found":
@@ -273,7 +272,7 @@ export class Lane implements GateLane {
     return all;
   }
 
-  /** What has waited two seconds is put off: a hung receiver must not hold its partition. */
+  /** Schedules the deferral of what has waited two seconds: a hung receiver must not hold up its partition. */
   #watchForEviction(): void {
     const first = this.#queue.first;
     if (first === undefined || this.#cancelEviction !== null) return;
@@ -284,7 +283,7 @@ export class Lane implements GateLane {
 
   #evict(): void {
     const wasLookingUp = this.#lookingUp;
-    this.pump(); // It may have waited for sure ownership only. What does not start now is put off, or looked at again below.
+    this.pump(); // It may only have waited until ownership was certain. What does not start now is put off or checked again below.
     this.#cancelEviction = null;
     const nowMs = this.#host.clock.monotonic();
     const { config } = this.#rateLimit;

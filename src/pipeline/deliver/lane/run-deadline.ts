@@ -9,13 +9,13 @@ const SHORTEST_DEADLINE_MS = 60_000;
 /** What the receiver has done since its last success. */
 export interface Failing {
   readonly sinceMs: number;
-  /** The longest that it asked to wait. */
+  /** The longest wait it asked for. */
   readonly retryAfterMs: number;
 }
 
 /**
- * When the circuit breaker may no longer put the run off, ms since the epoch. Only the time counts in which the receiver
- * fails: what the relay was down, the destination paused or its limit used up is none of the schedule.
+ * Returns when the circuit breaker may no longer put the run off, ms since the epoch. Only time in which the receiver fails
+ * counts: while the relay was down, the destination paused or its limit used up, the schedule stood still.
  */
 export function deadlineOf(
   task: DeliveryTask,

@@ -6,7 +6,7 @@ import type { Block, LimitRecord } from "./limits-codec.ts";
 
 const BLOCKS_PER_WINDOW = 20;
 const LONGEST_BLOCK_MS = 60_000;
-/** So long after it went out, a request without an answer may still be unseen by a receiver that is busy. */
+/** How long an unanswered request may remain unseen by a busy receiver: a share of the window, but at least `UNSEEN_LEAST_MS`. */
 const UNSEEN_SHARE = 0.1;
 const UNSEEN_LEAST_MS = 200;
 
@@ -19,30 +19,30 @@ export type StartDecision =
 export interface Limit {
   readonly max: number;
   readonly window: RateLimitWindow;
-  /** Of a whole try: so long after its start a request may still wait for its connection. */
+  /** The timeout of a whole try: how long after its start a request may still be waiting for its connection. */
   readonly timeoutMs: number;
 }
 
 type KnownStarts = Pick<LimitRecord, "starts" | "block">;
 
-/** Tries that may start until then, once the block that stands for them is durable. */
+/** How many tries may start, and until when, once the block that stands for them is durable. */
 export interface Grant {
   readonly untilMs: number;
   readonly count: number;
 }
 
-/** One started try: its token comes back a window after the receiver may have seen it last. */
+/** One started try: its token comes back one window after the latest moment the receiver may have seen it. */
 export interface StartedTry {
   readonly startedMs: number;
-  /** When the request went out; null while it waits for a connection: the receiver cannot have seen it. */
+  /** When the request went out; null while it waits for a connection and the receiver cannot have seen it. */
   sentMs: number | null;
   seenMs: number | null;
 }
 
 /**
- * The limiter of one destination. `planned` hands out future slots to tasks that are put off, so that each
- * comes back when there is room for it; `actual` decides at the moment of the start, and alone keeps the promise.
- * All times are of one steady clock that agrees with the wall clock when the limiter is made, in ms.
+ * The limiter of one destination. `planned` hands out future slots to tasks that are put off, so that each comes back when
+ * there is room for it; `actual` decides at the moment of the start, and it alone enforces the limit. All times are in ms of
+ * one steady clock.
  */
 export class DestinationRateLimiter {
   readonly max: number;
@@ -68,10 +68,10 @@ export class DestinationRateLimiter {
     if (known !== null) this.learn(known, nowMs);
   }
 
-  /** Counts starts that were made elsewhere; only before the first one here. */
+  /** Counts starts that were made elsewhere; to be called only before the first one here. */
   learn(known: KnownStarts, nowMs: number): void {
     for (const [timeMs, count] of startsOf(known).toSorted(([one], [other]) => one - other)) {
-      // Not later than now: whoever knew of it sends nothing any more.
+      // Not later than now: whoever recorded it sends nothing any more.
       const atMs = Math.min(timeMs, nowMs);
       if (atMs + tokenReturnMs(this.window) <= nowMs) continue;
       this.#actual.add(atMs, count);
@@ -79,7 +79,7 @@ export class DestinationRateLimiter {
     }
   }
 
-  /** Tries of a window of a second are not written down: after a takeover it counts as used up. */
+  /** Counts the window as used up after a takeover: starts under a limit per second are not recorded. */
   useUp(nowMs: number): void {
     this.#actual.add(nowMs, this.max);
     this.#planned.add(nowMs, this.max);
@@ -89,23 +89,23 @@ export class DestinationRateLimiter {
     return this.window !== "second";
   }
 
-  /** A slot for a task: the time of its start, which no other task gets. */
+  /** Returns a slot for a task: a start time that no other task gets. */
   plan(notBeforeMs: number): number {
     return this.#planned.claim(notBeforeMs);
   }
 
-  /** A start of then is counted, and in the plan one that was planned for then, though it was not made. */
+  /** Returns whether a start at `timeMs` still counts; in the plan, so does one that was planned for then but not made. */
   isCounted(timeMs: number, nowMs: number): boolean {
     return timeMs + tokenReturnMs(this.window) > nowMs;
   }
 
-  /** Drops the slots that were given: only starts that were made are left in the plan. */
+  /** Drops the slots that were given out: only starts that were made stay in the plan. */
   dropPlan(nowMs: number): void {
     this.#planned = this.#windowOfStarts(nowMs);
     this.#planned.add(nowMs, this.#started.length);
   }
 
-  /** When so many may start next, beside those that did, if the answers to all tries in flight come now. */
+  /** Returns when the next `count` tries may start, beside those already started, if all tries in flight are answered now. */
   nextStarts(notBeforeMs: number, nowMs: number, count: number): number[] {
     const window = this.#windowOfStarts(nowMs);
     for (const { sentMs } of this.#started)
@@ -113,7 +113,7 @@ export class DestinationRateLimiter {
     return Array.from({ length: count }, () => window.claim(notBeforeMs));
   }
 
-  /** The slot that `plan` would give now, without taking it. */
+  /** Returns the slot that `plan` would give now, without taking it. */
   nextSlotMs(nowMs: number): number {
     return this.#planned.earliest(Math.max(nowMs, this.#planned.lastMs));
   }
@@ -133,7 +133,7 @@ export class DestinationRateLimiter {
     return { kind: "reserve" };
   }
 
-  /** Only right after `admit` said `go`, at the same time. */
+  /** Starts a try. To be called only right after `admit` returned `go`, with the same time. */
   start(nowMs: number): StartedTry {
     const started: StartedTry = { startedMs: nowMs, sentMs: null, seenMs: null };
     this.#started.push(started);
@@ -141,18 +141,21 @@ export class DestinationRateLimiter {
     return started;
   }
 
-  /** The request goes out: names, connections and TLS may have taken their time. */
+  /** Notes that the request goes out: DNS, connection and TLS may have taken their time. */
   send(started: StartedTry, nowMs: number): void {
     started.sentMs ??= nowMs;
   }
 
-  /** The answer is here: the receiver cannot see the request later than now. */
+  /** Notes that the answer is here: the receiver cannot have seen the request later than now. */
   finish(started: StartedTry, nowMs: number): void {
     started.seenMs = nowMs;
     this.#settle(nowMs);
   }
 
-  /** The block to write next, as large as the window still allows. Starts of an unfinished block are part of the record. */
+  /**
+   * Returns the next block to write, no larger than the window still allows. Its record includes the starts of an unfinished
+   * block.
+   */
   nextBlock(destinationId: string, nowMs: number): { record: LimitRecord; grant: Grant } {
     this.#settle(nowMs);
     const free = this.max - this.#actual.used(nowMs) - this.#started.length;
@@ -162,15 +165,15 @@ export class DestinationRateLimiter {
     return { record: this.#record(destinationId, nowMs, block), grant: { untilMs, count } };
   }
 
-  /** The block is durable. */
+  /** Admits the tries of a block that is now durable. */
   grant(grant: Grant): void {
     this.#grant = grant;
     this.#left = grant.count;
   }
 
   /**
-   * The limiter after a change of the limit: tries in flight count there as they go out, and `earlier` starts, which this one counts
-   * no more, where its window is longer.
+   * Returns the limiter for a changed limit. It counts tries in flight as they go out and, if its window is longer, the
+   * `earlier` starts that this one no longer counts.
    */
   successor(limit: Limit, earlier: readonly Starts[], nowMs: number): DestinationRateLimiter {
     const known = { starts: [...earlier, ...this.#actual.starts(nowMs)], block: null };
@@ -180,14 +183,14 @@ export class DestinationRateLimiter {
     return successor;
   }
 
-  /** What a next owner has to know. */
+  /** Returns what the next owner has to know. */
   snapshot(destinationId: string, nowMs: number): LimitRecord {
     return this.#record(destinationId, nowMs, null);
   }
 
   #record(destinationId: string, nowMs: number, block: Block | null): LimitRecord {
     const starts = this.#actual.starts(nowMs);
-    // A try still unanswered counts as seen at the latest moment at which it can count.
+    // An unanswered try counts as seen at the latest possible moment.
     for (const { startedMs, sentMs } of this.#started) {
       const sentLatestMs = sentMs ?? Math.max(nowMs, startedMs + this.#timeoutMs);
       starts.push([sentLatestMs + this.#unseenMs, 1]);
@@ -195,14 +198,14 @@ export class DestinationRateLimiter {
     return { destinationId, starts, block };
   }
 
-  /** A window of its own that counts what `actual` does. */
+  /** Returns a new window that counts the same starts as `actual`. */
   #windowOfStarts(nowMs: number): SlidingWindow {
     const window = new SlidingWindow(tokenReturnMs(this.window), this.max);
     for (const [timeMs, count] of this.#actual.starts(nowMs)) window.add(timeMs, count);
     return window;
   }
 
-  /** The token's return already grants 5 % or a second beyond the window for what is underway. */
+  /** What a token's return already grants beyond the window for requests underway: 5 % of it, at most a second. */
   get #slackMs(): number {
     return tokenReturnMs(this.window) - this.#windowMs;
   }

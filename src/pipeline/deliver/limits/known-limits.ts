@@ -8,19 +8,22 @@ import type { LimitRecord } from "./limits-codec.ts";
 
 const SEPARATOR = "|";
 const MOVED = "moved";
-/** A start counts for twice the longest window, a day, at most; the rest is for clocks that were set. */
+/** A start counts for at most twice the longest window, which is a day; the third day allows for clocks that were set. */
 const FORGOTTEN_AFTER_MS = 3 * 86_400_000;
 
-/** The key alone survives compaction; the partition is the endpoint's, not the key's. */
+/**
+ * Returns the key of a destination's record: compaction keeps the latest one per key. The partition is the endpoint's, not the
+ * key's.
+ */
 export function limitKey(endpointId: string, destinationId: string): string {
   return `${endpointId}${SEPARATOR}${destinationId}`;
 }
 
 /**
- * What the `limits` log of a partition knows. When the number of partitions has grown, an endpoint's new home knows
- * nothing of what was sent from the old one, so the owner of the old one appends its record there, under a key of its
- * own: both count. The new owner may have begun before that, hence `readOn`. The log keeps the latest record of every
- * destination there has ever been; what no window can count any more is not kept here.
+ * What the `limits` log of a partition says. When the number of partitions has grown, an endpoint's new home knows nothing of
+ * what was sent from the old one, so the owner of the old one appends its record there under a separate key, and both count.
+ * The new owner may have begun before that, hence `readOn`. The log keeps the latest record of every destination there has
+ * ever been; those that no window can count any more are not kept here.
  */
 export class KnownLimits {
   readonly #own = new Map<string, LimitRecord>();
@@ -57,7 +60,7 @@ export class KnownLimits {
     return merge(own, moved);
   }
 
-  /** Reads what has been appended since, after a while. Never rejects: what cannot be read is not known. */
+  /** Waits, then reads what has been appended since. Never rejects: what cannot be read stays unknown. */
   async readOn(from: {
     readonly partition: OwnedPartition;
     readonly clock: Clock;
@@ -74,7 +77,10 @@ export class KnownLimits {
     }
   }
 
-  /** For every destination whose home is elsewhere by now: its state to there, and then nothing left of it here. */
+  /**
+   * Returns the records that move the state of every destination whose home is elsewhere by now: its state for there, then
+   * empty records for here.
+   */
   moves(
     here: number,
     homeOf: (endpointId: string) => number,
@@ -107,7 +113,7 @@ export class KnownLimits {
   }
 }
 
-/** Starts that both know count once. */
+/** Merges two records; starts that are in both count once. */
 function merge(own: LimitRecord, moved: LimitRecord): LimitRecord {
   const counts = new Map<number, number>();
   const note = ([timeMs, count]: Starts): void => {

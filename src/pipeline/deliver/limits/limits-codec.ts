@@ -1,24 +1,27 @@
 import type { Starts } from "../../../domain/rate-limit.ts";
 
-/** Up to `count` tries may go out before `untilMs`: written before the first of them starts. */
+/** Up to `count` tries that may go out before `untilMs`; written before the first of them starts. */
 export interface Block {
   readonly untilMs: number;
   readonly count: number;
 }
 
-/** The latest record of a destination in the `limits` log: what started, and what may have started since. Wall clock there, ms. */
+/**
+ * A destination's latest record in the `limits` log: the starts, and what may have started since. Times in the log are wall
+ * clock, ms.
+ */
 export interface LimitRecord {
   readonly destinationId: string;
   readonly starts: readonly Starts[];
   readonly block: Block | null;
 }
 
-/** All starts that it counts, in no order: what may have started since is taken for as late as it can be. */
+/** Returns all starts of the record, unordered; what may have started since counts as late as possible. */
 export function startsOf({ starts, block }: Pick<LimitRecord, "starts" | "block">): Starts[] {
   return block === null ? [...starts] : [...starts, [block.untilMs, block.count]];
 }
 
-/** What it says by a clock that is ahead of its own by so much. */
+/** Converts the record to a clock that is `aheadMs` ahead of its own. */
 export function shiftLimit(record: LimitRecord, aheadMs: number): LimitRecord {
   const { destinationId, starts, block } = record;
   return {

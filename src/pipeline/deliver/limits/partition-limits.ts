@@ -4,10 +4,10 @@ import { KnownLimits } from "./known-limits.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 
-/** The owner of a former home may die before it has written what it kept: this is a session, and what a rebalance and a recovery take. */
+/** The owner of a former home may die before it has written what it kept: this covers a session, a rebalance and a recovery. */
 const LEAST_WAIT_MS = 17_000;
 
-/** What the owner of a partition knows of its destinations' limits, and from when on that is all there is. */
+/** What the owner of a partition knows of its destinations' limits, and from when on that is complete. */
 export class PartitionLimits {
   #known: KnownLimits;
   readonly #shared: SharedDelivery;
@@ -23,7 +23,7 @@ export class PartitionLimits {
     const { takeoverWaitMs } = shared.options;
     const waitMs = takeoverWaitMs === 0 ? 0 : Math.max(takeoverWaitMs, LEAST_WAIT_MS);
     this.#completeAtMs = assignedSteadyMs + Math.min(waitMs, incompleteForMs(shared, partition));
-    // Where no other process has partitions it comes from this one's recoveries, however long they take.
+    // If no other process has partitions, the rest comes from this one's recoveries, however long they take.
     this.#awaitsRecoveries = takeoverWaitMs === 0;
   }
 
@@ -36,19 +36,19 @@ export class PartitionLimits {
     return this.#known.get(destinationId);
   }
 
-  /** What was kept at a former home of the endpoints has had its time to be written here. */
+  /** Whether former homes of the endpoints have had time to write here what they kept. */
   get areComplete(): boolean {
     if (this.#awaitsRecoveries && this.#shared.recoveries.areUnderWay) return false;
     return this.#leftMs <= 0;
   }
 
-  /** Wall clock, ms: when they are taken for complete; null: they are. A next owner may begin before. */
+  /** When they count as complete, wall clock, ms; null if they already do. The next owner may begin before that. */
   get incompleteUntilMs(): number | null {
     const leftMs = this.#leftMs;
     return leftMs > 0 ? this.#shared.ports.clock.now() + leftMs : null;
   }
 
-  /** As `get`, once they are complete. */
+  /** Resolves with what `get` returns once they are complete. */
   async late(destinationId: string): Promise<LimitRecord | null> {
     const { clock, logger } = this.#shared.ports;
     if (this.#awaitsRecoveries) await this.#shared.recoveries.ended();
@@ -62,9 +62,9 @@ export class PartitionLimits {
 }
 
 /**
- * For how long from now on limits may come that were kept at another home. The first owner of a partition, and the first since the log
- * has grown (or none has said how large it was), may be told of them late, and cannot know when all have been; who follows an owner
- * that was still waiting goes on with that.
+ * Returns for how long from now limits kept at another home may still arrive. The first owner of a partition, and the first
+ * since the log has grown (or if no earlier one recorded its size), may receive them late and cannot know when it has all of
+ * them; an owner that follows one still waiting goes on with that wait.
  */
 function incompleteForMs({ ports }: SharedDelivery, partition: OwnedPartition): number {
   const committed = partition.committed("attempts");

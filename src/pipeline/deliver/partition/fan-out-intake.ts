@@ -16,10 +16,10 @@ import type { RunLedger } from "../recovery/run-ledger.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 import { fanOutLaterKey, FIRST_STEP } from "./source-content.ts";
 
-/** An event that is to be given to its destinations; `complete` is called once nothing of it is left to do. */
+/** An event to be fanned out; `complete` is called once nothing is left to do for it. */
 export interface FanOut {
   readonly event: EventRecord;
-  /** The task that it has waited as. */
+  /** The task as which it has waited, if it has. */
   readonly delayed: DeliveryTask | null;
   readonly complete: () => void;
 }
@@ -34,17 +34,17 @@ export interface FanOutHost {
   /** What the last owners left. */
   readonly ledger: RunLedger;
   readonly admit: TakeTask;
-  /** Appends the task where it waits so long, for this partition. */
+  /** Appends the task to the topic in which it waits for `waitMs`, in this partition. */
   readonly forward: (task: DeliveryTask, complete: () => void, waitMs: number) => void;
 }
 
 interface PlannedFanOut extends FanoutPlan {
   readonly fanOut: FanOut;
-  /** The log has its record already. */
+  /** Whether its record is already in the log. */
   readonly isRecorded: boolean;
 }
 
-/** Turns events into the first tries of their runs; what earlier owners chose stands. */
+/** Turns events into the first tries of their runs; the destinations that earlier owners chose stand. */
 export class FanOutIntake {
   readonly #host: FanOutHost;
   #fanouts: RecoveredPartition["fanouts"] = new Map();
@@ -59,7 +59,7 @@ export class FanOutIntake {
     this.#tried = tried;
   }
 
-  /** Nothing that earlier owners worked on comes any more. */
+  /** Forgets what earlier owners chose: nothing they worked on comes any more. */
   forget(): void {
     this.adopt({ fanouts: new Map(), tried: new Map() });
   }
@@ -78,7 +78,7 @@ export class FanOutIntake {
     else this.#takeWith(fanOut, found);
   }
 
-  /** Sends the tries that an earlier owner chose to their home. False where none did: then the record itself goes there. */
+  /** Sends the tries that an earlier owner chose to their home. Returns false if none did: then the record itself goes there. */
   sendHome(fanOut: FanOut, sendTask: TakeTask): boolean {
     const earlierFanout = this.#earlierFanout(fanOut.event);
     if (earlierFanout === null) return false;
@@ -86,7 +86,7 @@ export class FanOutIntake {
     return true;
   }
 
-  /** The destinations that a fan-out record names which recovery has found. */
+  /** Returns the destinations in the event's fan-out record, if recovery found one. */
   #earlierFanout(event: EventRecord): readonly string[] | null {
     return this.#fanouts.get(fanoutKey(event.id, EVENT_RUN)) ?? null;
   }
@@ -106,8 +106,8 @@ export class FanOutIntake {
   }
 
   /**
-   * An owner that slept until there was another may find other destinations than that one fanned out to, and its record would
-   * say for ever that they are waited for.
+   * Waits until ownership is certain. An owner that slept while another took over may find other destinations than that one
+   * fanned out to, and its record would say for ever that they are awaited.
    */
   #takeWhenExclusive(fanOut: FanOut): void {
     const { pending, ownership } = this.#host.lanes;
@@ -117,7 +117,7 @@ export class FanOutIntake {
     );
   }
 
-  /** The event waits in a delay tier as a task without a destination. */
+  /** Puts the event in a delay tier as a task without a destination. */
   #takeLater({ event, delayed, complete }: FanOut): void {
     const { metrics, clock, random } = this.#host.shared.ports;
     metrics.deferred("config_unavailable");
@@ -149,7 +149,7 @@ export class FanOutIntake {
     return { ...plan, fanOut, isRecorded: earlierFanout !== null };
   }
 
-  /** Complete once its record is durable and each of its tasks is complete. */
+  /** Carries out a plan; the fan-out is complete once its record is durable and all of its tasks are complete. */
   #carryOut(plan: PlannedFanOut, take: TakeTask): void {
     const { tasks, fanOut, isRecorded } = plan;
     if (tasks.length === 0) return fanOut.complete();

@@ -8,15 +8,15 @@ interface LiveTry {
   readonly successors: (() => void)[];
 }
 
-/** Tries taken in whose end is not durable yet, and who waits for it. */
+/** Tries taken in whose end is not durable yet, and what waits for it. */
 export class LiveTries {
   readonly #tries = new Slots<LiveTry>();
-  /** Of each try by its key. */
+  /** The slot of each try, by its key. */
   readonly #slots = new Map<string, number>();
 
   /**
-   * True when the try is new. A second copy joins the first: `complete` is called when that ends.
-   * A task that comes back before it is known here that it was put off durably (`admitAgain`) has to wait for that.
+   * Returns true if the try is new. A second copy joins the first: `complete` is called when that one ends. A task that was
+   * put off may come back before its deferral is known to be durable: it waits for that, then `admitAgain` is called.
    */
   begin(task: DeliveryTask, complete: () => void, admitAgain: () => void): boolean {
     const key = tryKey(task);
@@ -32,7 +32,7 @@ export class LiveTries {
     return false;
   }
 
-  /** Its end, or its successor, is durable. */
+  /** Notes that the end of the try, or its successor, is durable. */
   end(task: DeliveryTask): void {
     const key = tryKey(task);
     const slot = this.#slots.get(key);

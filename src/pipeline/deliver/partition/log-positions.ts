@@ -8,10 +8,10 @@ export const RECOVERY_TOPICS: readonly Topic[] = [
   ...DELAY_TIERS.map((tier) => tier.topic),
 ];
 
-/** Offset per recovery topic: everything that a record brings about is at or after these. */
+/** An offset per recovery topic: everything that a record brings about is at or after it. */
 export type Floors = ReadonlyMap<Topic, number>;
 
-/** Lower bounds of where the next record of each recovery topic goes, for one partition. */
+/** Lower bounds for the offset of the next record of each recovery topic, in one partition. */
 export class LogPositions {
   readonly #next = new Map<Topic, number>();
   #snapshot: Floors | null = null;
@@ -22,7 +22,7 @@ export class LogPositions {
     this.#snapshot = null;
   }
 
-  /** Records that went to another partition (the number of partitions has grown) say nothing of this one. */
+  /** Raises the bounds by what was appended. Records that went to another partition (the number of partitions has grown) do not count. */
   onAppended(
     partition: number,
     records: readonly NewRecord[],
@@ -35,7 +35,7 @@ export class LogPositions {
     }
   }
 
-  /** The same object until something changes. */
+  /** Returns the same object until something changes. */
   floors(): Floors {
     this.#snapshot ??= new Map(this.#next);
     return this.#snapshot;

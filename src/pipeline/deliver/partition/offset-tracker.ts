@@ -2,15 +2,15 @@ import { RingQueue } from "../../../domain/ring-queue.ts";
 
 interface OpenRecord<Note> {
   readonly offset: number;
-  /** Undefined once it is done: nobody asks for it then, and the span may be long. */
+  /** Undefined once it is done: it is not needed then, and the span may be long. */
   note: Note | undefined;
   done: boolean;
 }
 
 /**
- * Completion of the records of one topic and partition, in any order. `watermark` is the lowest offset that
- * is not complete: what may be committed. Each record carries a note (of the time it was taken in), so that
- * the note of the lowest incomplete one can be committed with it.
+ * Tracks which records of one topic and partition are complete, in any order. `watermark` is the lowest offset that is not
+ * complete: what may be committed. Each record carries a note from when it was taken in, so that the note of the lowest
+ * incomplete one can be committed with it.
  */
 export class OffsetTracker<Note> {
   #next: number;
@@ -46,7 +46,7 @@ export class OffsetTracker<Note> {
     return this.#open.at(0)?.note;
   }
 
-  /** Offsets may have gaps (compaction, markers of transactions) but never go back. */
+  /** Takes in a record. Offsets may have gaps (compaction, transaction markers) but never go back. */
   begin(offset: number, note: Note): void {
     this.#open.push({ offset, note, done: false });
     this.#notDone += 1;
@@ -63,7 +63,7 @@ export class OffsetTracker<Note> {
   }
 
   #find(offset: number): OpenRecord<Note> | undefined {
-    // Where it is without gaps, which are rare.
+    // Where it would be without gaps, which are rare.
     const expected = this.#open.at(offset - this.watermark);
     if (expected?.offset === offset) return expected;
     const found = this.#open.at(this.#open.lowerBound((record) => record.offset >= offset));

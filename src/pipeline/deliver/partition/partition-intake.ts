@@ -17,17 +17,17 @@ import { contentOf } from "./source-content.ts";
 import type { SourceContent } from "./source-content.ts";
 import type { WayHome } from "./way-home.ts";
 
-/** What becomes of a record that an owner has taken in: one of these is called. */
+/** How an owner is done with a record that it has taken in: one of these is called. */
 export interface TakenRecord {
-  /** It is complete. */
+  /** Marks it as complete. */
   readonly complete: () => void;
-  /** It stays open for the next owner: nobody works on it here. */
+  /** Leaves it open for the next owner: nobody works on it here. */
   readonly leave: () => void;
 }
 
 /** Turns records of `events` and `tasks` into live tries; drops what the log says is complete. */
 export class PartitionIntake {
-  /** What the last owners left; empty once everything of theirs is complete. */
+  /** What earlier owners left; empty once all of it is complete. */
   readonly ledger = new RunLedger();
   readonly #shared: SharedDelivery;
   readonly #live: LiveTries;
@@ -65,21 +65,21 @@ export class PartitionIntake {
   }
 
   /**
-   * Everything that earlier owners worked on is complete. What is known of it is still of use for a while: a delay forwarder that
-   * takes over later publishes copies of tasks whose commit was lost.
+   * Keeps what is known of earlier owners' runs for a while after all of them are complete: a delay forwarder that takes over
+   * later publishes copies of tasks whose commit was lost.
    */
   onCaughtUp(): void {
     this.#shared.recent.absorb(this.ledger);
   }
 
-  /** Nor do records come again, from a partition that had sent them here before. */
+  /** Forgets earlier owners' fan-outs, once no partition that sent records here before can send them again. */
   forgetFanOuts(): void {
     this.#fanOuts.forget();
   }
 
   /**
-   * One that cannot be read is logged and passed over; one that cannot be routed stays open for the next owner. Thrown, that error
-   * would cost this one its partition, time and again, and all others there.
+   * Takes in a record. One that cannot be read is logged and skipped; one that cannot be routed stays open for the next owner:
+   * if that error were thrown, the owner would lose its partition, with every other record in it, again and again.
    */
   take(record: LogRecord, taken: TakenRecord): void {
     const { topic, offset } = record;
@@ -102,8 +102,9 @@ export class PartitionIntake {
   }
 
   /**
-   * Whoever wrote it knew of fewer partitions, and it goes home; or of more than this assignment does. That one is at home here by the
-   * next: sent to where it is at home now, it would be made there, and be found here again.
+   * Sends a record home if its writer knew of fewer partitions. If the writer knew of more than this assignment does, the
+   * record stays, since the next assignment makes this its home: sent to the home that it has now, it would be tried there,
+   * and be found here again.
    */
   async #takeStray(record: LogRecord, content: SourceContent, taken: TakenRecord): Promise<void> {
     const { log } = this.#shared.ports;
@@ -141,7 +142,7 @@ export class PartitionIntake {
     });
   }
 
-  /** Goes on with a task unless the log says that it, or what comes after it, is durable. */
+  /** Goes on with a task unless the log says that its end, or its successor, is durable. */
   #unlessDone(task: DeliveryTask, complete: () => void, goOn: (task: DeliveryTask) => void): void {
     const standing = this.#judge(task);
     switch (standing.kind) {
@@ -174,8 +175,9 @@ export class PartitionIntake {
   }
 
   /**
-   * The number of partitions has grown since: only the owner of the home partition may send. What earlier owners
-   * made of the record is known here alone, so only what they left goes there, or to another one that may know of it on the way.
+   * Sends home what earlier owners left of a record: the number of partitions has grown since, and only the owner of the home
+   * partition may send. What they made of it is known only here, so only the rest goes home, or first to another partition
+   * that may know of it.
    */
   #sendHome(record: LogRecord, content: SourceContent, complete: () => void): void {
     const partition = this.#wayHome.next(record);

@@ -52,7 +52,7 @@ export class PartitionLanes implements LaneHost {
     write: WriteRecords,
     budget: IntakeBudget,
   ) {
-    // What it was about stays open for the next owner.
+    // The record whose work failed stays open for the next owner.
     this.pending = new PendingWork((error) =>
       shared.ports.logger.error({ err: error }, "delivery.work_failed"),
     );
@@ -101,14 +101,14 @@ export class PartitionLanes implements LaneHost {
     this.held.close();
   }
 
-  /** The records that let a next owner use limits exactly: once it is closed and nothing is pending. */
+  /** Returns the records that let the next owner use limits exactly, once the lanes are closed and nothing is pending. */
   lastLimits(): NewRecord[] {
     return this.#lanes
       .lastLimits()
       .map(({ record, endpointId }) => limitRecord(this.#partition, record, endpointId));
   }
 
-  /** Finds the way of a task that is live: into a lane, to a delay tier, to `held`, or to its end. */
+  /** Routes a live task: into a lane, to a delay tier, to `held`, or to its end. */
   route(task: DeliveryTask): void {
     const found = this.lookUp(task.destinationId);
     if (found instanceof Promise)
@@ -216,7 +216,7 @@ export class PartitionLanes implements LaneHost {
     this.#shared.onQueued(change);
   }
 
-  /** Publishes what follows an end that is durable already. Resolves true once it is durable as well. */
+  /** Publishes the follow-up of an end that is already durable. Resolves with true once it is durable as well. */
   async publishFollowUp(task: DeliveryTask): Promise<boolean> {
     const written = await this.#write([taskRecord(this.#partition, task, this.clock.now())]);
     if (written !== null) this.#shared.recent.noteWaiting(runKeyOf(task), task);
@@ -245,7 +245,7 @@ export class PartitionLanes implements LaneHost {
 
   async #conclude(task: DeliveryTask, end: Conclusion): Promise<void> {
     const { attempt, followUp, tookMs } = end;
-    // Somebody else has brought the run to its end: a row that says it goes on would stand in the place of that one's.
+    // If the run has ended elsewhere, a row saying that it goes on would replace the row of that end.
     if (followUp !== null && this.endIfOver(task)) return;
     const records = [endRecord(this.#partition, end)];
     const next = followUp === null ? null : followedBy(task, followUp);
@@ -259,8 +259,8 @@ export class PartitionLanes implements LaneHost {
   }
 
   /**
-   * The task is complete once the records are durable: its end, its successor, or both. False when they are not. Nobody waits for
-   * those of a deferral.
+   * Completes the task once its records are durable: its end, its successor, or both. Resolves with false if they are not.
+   * Nobody waits for the records of a deferral.
    */
   async #moveOn(
     task: DeliveryTask,

@@ -23,13 +23,14 @@ import type { RecoveredPartition } from "../recovery/recovery.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 
 const COMMIT_RETRY_MS = 500;
-/** A log that does not take the last word for so long has none: the next owner waits, which it does after a crash as well. */
+/** How long the log may take to accept the last word. After that there is none: the next owner waits, as it does after a crash. */
 const LAST_WORD_MS = 3_000;
-/** Records of one partition that are not complete; more wait in the log. */
+/** Maximum records of one partition that are not complete; more wait in the log. */
 const MAX_OPEN_RECORDS = 50_000;
 /**
- * The same from the lowest that is not complete on. A next owner is given all of these again and holds what has become of each, some
- * 0.7 KB. A try that hangs keeps nobody waiting: no process has completed as many (16,000 a second) within the timeout of 15 s.
+ * Maximum records from the lowest incomplete one on. The next owner is given all of these again and keeps what became of each,
+ * about 0.7 KB. A hanging try holds up nothing: even the fastest process (16,000 a second) completes fewer within its timeout
+ * of 15 s.
  */
 const MAX_SPAN_RECORDS = 300_000;
 
@@ -93,8 +94,8 @@ export class PartitionOwner {
   }
 
   /**
-   * Reads what the last owner left. Records are worked on later: once this owner has committed its claim
-   * and, when the last one went without a word, its tries in flight must have ended.
+   * Reads what the last owner left. Records are worked on only once this owner has committed its claim and, if the last one
+   * left without a word, once that one's tries in flight must have ended.
    */
   async recover(): Promise<void> {
     await this.#positions.markRedelivered(this.#partition);
@@ -117,7 +118,7 @@ export class PartitionOwner {
     void this.#openAfter(recovered);
   }
 
-  /** The log may have grown since they were written: see `KnownLimits`. */
+  /** Moves limits to their homes: the log may have grown since they were written. See `KnownLimits`. */
   async #moveLimits({ limits }: RecoveredPartition): Promise<void> {
     const { partition, partitions } = this.#partition;
     const moves = limits.moves(partition, (endpointId) => partitionOf(endpointId, partitions));
@@ -125,7 +126,7 @@ export class PartitionOwner {
       if ((await this.#write(part)) === null) return;
   }
 
-  /** The promise, if any, is back-pressure. */
+  /** Takes in records. The promise, if any, is back-pressure. */
   take(topic: SourceTopic, records: readonly LogRecord[]): Promise<void> | undefined {
     if (this.#closed) return undefined;
     if (!this.#isOpened) return this.#opened.then(() => this.take(topic, records));
@@ -150,9 +151,9 @@ export class PartitionOwner {
   }
 
   /**
-   * Starts nothing more, waits for what is underway, commits, and says so in the log when all is said and done. Asked again (it
-   * stops, and now the partition is taken away), it takes the shorter time. Each who asks waits for its own time, or until nothing is
-   * underway, also of what went on after ownership had ended.
+   * Starts nothing more, waits for what is underway, commits, and releases the partition in the log if nothing is left. A
+   * second call (the process stops, and now the partition is revoked) makes the shorter grace apply. Each caller waits for its
+   * own grace, or until nothing is underway, including what went on after ownership ended.
    */
   async close(graceMs: number): Promise<void> {
     this.#closing ??= this.#close(graceMs);
@@ -180,7 +181,7 @@ export class PartitionOwner {
     if (!idle || !this.#isOpened) return;
     const released = releasedRecord(this.#partition, this.#assignmentId, clock.now());
     const untilMs = clock.monotonic() + LAST_WORD_MS;
-    // Limits written after a next owner's would stand in their place.
+    // Limits written after the next owner's would replace them.
     const mayWrite = () => this.#partition.exclusive() && clock.monotonic() < untilMs;
     for (const part of inOrder(this.#shared.ports.log, [this.#lanes.lastLimits(), [released]]))
       if ((await this.#write(part, mayWrite)) === null) return;
@@ -211,7 +212,7 @@ export class PartitionOwner {
     if (this.#caughtUp || !this.#positions.isCaughtUp) return;
     this.#caughtUp = true;
     this.#intake.onCaughtUp();
-    // A record that was sent here before may be sent once more by who follows its sender, when that has waited.
+    // A record sent here before may be sent once more by the next owner of its former partition, after its takeover wait.
     const againForMs = LATE_ENDS_FOR_MS + this.#shared.options.takeoverWaitMs;
     void this.#pause(againForMs).then(() => this.#intake.forgetFanOuts());
   }

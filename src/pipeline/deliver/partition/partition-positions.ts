@@ -8,14 +8,14 @@ export const SOURCE_TOPICS: readonly SourceTopic[] = ["events", "tasks"];
 
 interface Source {
   readonly tracker: OffsetTracker<Floors>;
-  /** Records below it may have been worked on by an earlier owner. */
+  /** Records below this offset may have been worked on by an earlier owner. */
   redeliveredBelow: number;
 }
 
 /**
- * What is complete in one partition, and what a next owner has to read. A record's effects (ends, follow-ups,
- * holds) are all at or after the floors that stood when it was taken in, so the floors of the lowest
- * incomplete record are committed with the watermark. Redelivered records keep the floors of the last commit.
+ * What is complete in one partition, and what the next owner has to read. A record's effects (ends, follow-ups, holds) are all
+ * at or after the floors that applied when it was taken in, so the floors of the lowest incomplete record are committed with
+ * the watermark. Redelivered records keep the floors of the last commit.
  */
 export class PartitionPositions {
   readonly known = new LogPositions();
@@ -38,19 +38,19 @@ export class PartitionPositions {
       });
   }
 
-  /** Until the records up to these ends are taken in, they may be redeliveries. */
+  /** Marks all records up to the current ends as possible redeliveries. */
   async markRedelivered(partition: OwnedPartition): Promise<void> {
     for (const [topic, source] of this.#sources)
       source.redeliveredBelow = await partition.endOffset(topic);
   }
 
-  /** From where on, once they are marked, records are no redeliveries. */
+  /** The offsets from which records are no longer redeliveries, known once `markRedelivered` has run. */
   get firstNew(): Readonly<Record<SourceTopic, number>> {
     const of = (topic: SourceTopic): number => this.#sources.get(topic)!.redeliveredBelow;
     return { events: of("events"), tasks: of("tasks") };
   }
 
-  /** False for a record that this owner has already taken in. */
+  /** Takes in a record. Returns false if this owner already has. */
   begin(topic: SourceTopic, record: LogRecord): boolean {
     const source = this.#sources.get(topic)!;
     if (record.offset < source.tracker.next) return false;
@@ -68,12 +68,12 @@ export class PartitionPositions {
     return this.#count((tracker) => tracker.openCount);
   }
 
-  /** Records from the watermarks on, complete or not: what a next owner would be given again. */
+  /** Records from the watermarks on, complete or not: what the next owner would be given again. */
   get spanCount(): number {
     return this.#count((tracker) => tracker.spanCount);
   }
 
-  /** All that may have been worked on before this assignment is complete. */
+  /** Whether everything that may have been worked on before this assignment is complete. */
   get isCaughtUp(): boolean {
     for (const { tracker, redeliveredBelow } of this.#sources.values())
       if (tracker.watermark < redeliveredBelow) return false;
@@ -110,10 +110,10 @@ export class PartitionPositions {
   }
 }
 
-/** From where on what is durable of records that are not complete stands in the topic. */
+/** Returns the offset from which the topic holds what is durable of incomplete records. */
 export function committedFloor(partition: OwnedPartition, topic: Topic): number {
   const committed = partition.committed(topic);
   if (committed === null) return 0;
-  // The commit of `held` is as low as the oldest held task; the floor stands beside it.
+  // The committed offset of `held` is as low as the oldest held task; the floor is in its metadata.
   return topic === "held" ? Number(committed.metadata || 0) : committed.offset;
 }

@@ -8,7 +8,7 @@ import { limitKey } from "../limits/known-limits.ts";
 import { encodeLimit } from "../limits/limits-codec.ts";
 import type { LimitRecord } from "../limits/limits-codec.ts";
 
-/** How a try ended, beside the record that it came from. */
+/** Returns the record of how a try ended, in the partition that its task came from. */
 export function endRecord(
   { partition }: OwnedPartition,
   { attempt, followUp }: Conclusion,
@@ -21,7 +21,7 @@ export function endRecord(
   };
 }
 
-/** What a limit has used, where the next owner of the partition reads it. */
+/** Returns the record of what a limit has used, in the partition where the next owner reads it. */
 export function limitRecord(
   { partition }: OwnedPartition,
   record: LimitRecord,
@@ -35,7 +35,10 @@ export function limitRecord(
   };
 }
 
-/** A task in the delay tier that fits it. It comes back to the partition that has its ends, which sends it on where the log has grown. */
+/**
+ * Returns the record of a task in the delay tier that fits it. The task comes back to the partition that has its ends, whose
+ * owner sends it on if the log has grown.
+ */
 export function taskRecord(
   { partition }: OwnedPartition,
   task: DeliveryTask,
@@ -46,7 +49,7 @@ export function taskRecord(
   return { topic, key: task.event.endpointId, partition, value };
 }
 
-/** An owner's last word: nothing of it is underway any more. */
+/** Returns an owner's last word: nothing of it is underway any more. */
 export function releasedRecord(
   { partition }: OwnedPartition,
   ownerId: string,

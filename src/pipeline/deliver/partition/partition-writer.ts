@@ -6,14 +6,17 @@ import type { SharedDelivery } from "../shared-delivery.ts";
 
 export const DOUBT_CHECK_MS = 200;
 
-/** Appends for one partition, noting where the records went. Never rejects. `mayWrite` is asked before every try. */
+/** Appends for one partition, noting where the records went. Never rejects. `mayWrite` is checked before every call to the log. */
 export type WriteRecords = (
   records: readonly NewRecord[],
   mayWrite?: () => boolean,
   urgency?: Urgency,
 ) => Promise<readonly Position[] | null>;
 
-/** Null: given up because the process stops or `mayWrite` said no, or refused by the log for good (logged). */
+/**
+ * Makes a writer that resolves with null if it gave up because the process stops or `mayWrite` returned false, or if the log
+ * refused the records for good (logged).
+ */
 export function makePartitionWriter(
   shared: SharedDelivery,
   partition: OwnedPartition,
@@ -34,7 +37,7 @@ export function makePartitionWriter(
   };
 }
 
-/** What tells whether a partition may still be written for; `isOpen` until its owner closes. */
+/** What tells whether records may still be written for a partition; `isOpen` holds until its owner closes. */
 export interface Ownership {
   readonly partition: OwnedPartition;
   readonly clock: Clock;
@@ -42,8 +45,8 @@ export interface Ownership {
 }
 
 /**
- * What lets a run go on is written only while nobody else can own the partition: a next owner makes the same try anew, and of one
- * try the last row stands. While that is in doubt it waits. Null once ownership has ended.
+ * Writes records that let a run go on, only while nobody else can own the partition: the next owner makes the same try anew,
+ * and the last row of a try stands. Waits while ownership is in doubt; resolves with null once it has ended.
  */
 export async function writeOwned(
   write: WriteRecords,

@@ -1,6 +1,6 @@
 import type { Clock } from "../../../domain/clock.ts";
 
-/** Counts work in the background, so that a stop can wait for it. */
+/** Counts background work, so that a stop can wait for it. */
 export class PendingWork {
   #count = 0;
   #waiting: (() => void)[] = [];
@@ -10,7 +10,7 @@ export class PendingWork {
     this.#onError = onError;
   }
 
-  /** Work that fails is told of: an error that nobody waits for would end the process. */
+  /** Counts the work until it ends. Failures go to `onError`: an unhandled rejection would end the process. */
   track(work: Promise<unknown>): void {
     this.#count += 1;
     const ended = (): void => this.#ended();
@@ -20,7 +20,7 @@ export class PendingWork {
     });
   }
 
-  /** True once nothing is underway; false when that takes longer than `timeoutMs`, or `hurried` comes first. */
+  /** Resolves with true once nothing is underway; with false if that takes longer than `timeoutMs`, or `hurried` resolves first. */
   async idle(clock: Clock, timeoutMs: number, hurried?: Promise<void>): Promise<boolean> {
     if (this.#count === 0) return true;
     let cancel = (): void => undefined;

@@ -6,7 +6,7 @@ import { runKey } from "../../../domain/run-keys.ts";
 import { decodeEvent } from "../../log/event-codec.ts";
 import { decodeTask } from "../../log/task-codec.ts";
 
-/** What a record of `events` or `tasks` asks for; `delayed` is the task that a fan-out has waited as. */
+/** What a record of `events` or `tasks` asks for; `delayed` is the task as which a fan-out has waited. */
 export type SourceContent =
   | { readonly kind: "try"; readonly task: DeliveryTask }
   | { readonly kind: "fanout"; readonly event: EventRecord; readonly delayed: DeliveryTask | null };
@@ -20,10 +20,10 @@ export function contentOf({ topic, value }: LogRecord): SourceContent {
     : { kind: "try", task };
 }
 
-/** Of a fan-out that waits for nothing yet. */
+/** The step of a fan-out that has not waited yet. */
 export const FIRST_STEP = { tryNumber: 1, deferrals: 0 };
 
-/** Under which a fan-out that is still to be made stands in a ledger. */
+/** Returns the key under which a ledger keeps a fan-out that is still to be made. */
 export function fanOutLaterKey(event: EventRecord): string {
   return runKey(event.id, FAN_OUT_LATER, EVENT_RUN);
 }

@@ -5,12 +5,12 @@ import type { CountFrom } from "../recovery/claim.ts";
 import type { SourceTopic } from "./partition-positions.ts";
 
 /**
- * Where what is found in a partition has its home, or is sent on its way there.
+ * Tells whether a record found in a partition is at home there, and where to send it if not.
  *
- * The log may grow again before it is committed that something was sent home, and the next owner finds it again. Sent to the home of
- * today it would be made there, by an owner who knows nothing of it, while it has been made at the home of then. So it goes where it
- * went before, by the count of the first owner for whom it was not at home: whoever owns that home knows what has become of it, and
- * sends on what is left.
+ * After a record was sent home, the log may grow again before that is committed, and the next owner finds the record again.
+ * Sent to the home it has by then, it would be tried by an owner that knows nothing of it, although it was already tried at
+ * its former home. So it goes where it went before, by the count of the first owner for whom it was not at home: whoever owns
+ * that home knows what became of it, and sends on what is left.
  */
 export class WayHome {
   readonly #partition: OwnedPartition;
@@ -20,7 +20,7 @@ export class WayHome {
     this.#partition = partition;
   }
 
-  /** What owners have gone by, in turn, as far as anything of theirs may be found again; once `begin` was called. */
+  /** The counts that owners have gone by, oldest first, as far back as their records may be found again; empty before `begin`. */
   get counts(): readonly CountFrom[] {
     return this.#counts;
   }
@@ -45,7 +45,7 @@ export class WayHome {
     return partitionOf(key, partitions) === partition;
   }
 
-  /** For a record that is not at home here. */
+  /** Returns where to send a record that is not at home here. */
   next({ topic, offset, key }: LogRecord): number {
     const { partition: here, partitions } = this.#partition;
     const first = this.#counts.findLastIndex((count) => count[topic as SourceTopic] <= offset);

@@ -1,27 +1,27 @@
-/**
- * Names the owner of a partition, as metadata of a commit that it makes before its first try. The next owner looks for that
- * owner's `released` marker in the log; without one it waits until tries that may be in flight must have ended.
- * An owner that is still waiting so commits until when. It has sent nothing yet, so an owner that follows it meanwhile waits
- * for that same moment, and not for the whole time again.
- */
-/** How many partitions the log had for the owner that was the first to take in the records from these offsets on. */
+/** How many partitions the log had for the first owner to take in the records from these offsets on. */
 export interface CountFrom {
   readonly partitions: number;
   readonly events: number;
   readonly tasks: number;
 }
 
+/**
+ * The owner of a partition, named in the metadata of a commit that it makes before its first try. The next owner looks for that
+ * owner's `released` marker in the log; without one it waits until tries that may be in flight must have ended. While it waits,
+ * its own claim says until when: it has sent nothing yet, so an owner that takes over meanwhile waits until that same moment, and
+ * not for the whole time again.
+ */
 export interface Claim {
   readonly ownerId: string;
-  /** Wall clock, ms; null: it may have sent. */
+  /** Wall clock, ms; null if it may have sent. */
   readonly waitsUntilMs: number | null;
-  /** By its assignment, the last one, and by those of earlier owners; none: not said, by an older version. */
+  /** The counts that earlier owners went by, and its own last; empty if an older version wrote the claim. */
   readonly counts: readonly CountFrom[];
-  /** Wall clock, ms: until then limits may come that were kept elsewhere; null: all have come. */
+  /** Until when limits kept elsewhere may come, wall clock, ms; null if all have come. */
   readonly incompleteUntilMs: number | null;
 }
 
-/** An older version reads what stands before the first of these words, and a number right behind it. */
+/** Older versions read only what precedes the first of these words, and a number right after it. */
 const CLAIM =
   /^(?<ownerId>.*?)(?: waits until (?:(?<waits>\d+)|-)(?: of (?<counts>\d+(?::\d+:\d+)?(?:,\d+:\d+:\d+)*))?(?: incomplete until (?<incomplete>\d+))?)?$/;
 
@@ -43,7 +43,7 @@ export function decodeClaim(metadata: string): Claim {
   };
 }
 
-/** The number alone where the offsets are 0. */
+/** Encodes the number alone if the offsets are 0. */
 function encodeCount({ partitions, events, tasks }: CountFrom): string {
   return events === 0 && tasks === 0 ? `${partitions}` : `${partitions}:${events}:${tasks}`;
 }

@@ -4,11 +4,14 @@ import type { LogPositions } from "../partition/log-positions.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 import { readEnds } from "./recovery.ts";
 
-/** An owner that lives on repeats its appends while brokers are away, also after the next one has begun. */
+/** How long to watch: an owner that lives on repeats its appends while brokers are away, even after the next one has begun. */
 export const LATE_ENDS_FOR_MS = 120_000;
 const LATE_ENDS_EVERY_MS = 2_000;
 
-/** What the last owner has ended after all is not made again where it still waits: in a delay tier, or in a lane. */
+/**
+ * Watches for ends that the last owner still writes, so that their tries are not made again where they still wait: in a delay
+ * tier, or in a lane.
+ */
 export async function watchLateEnds(
   { ports, recent }: SharedDelivery,
   partition: OwnedPartition,

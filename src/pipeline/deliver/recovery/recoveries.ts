@@ -1,6 +1,6 @@
 /**
- * The recoveries of a process's partitions that are under way: what one of them kept may belong to another by now, and is written
- * there when it has recovered. The log gives a process that starts alone all its partitions at once.
+ * The recoveries of a process's partitions that are under way. What one partition kept may belong to another by now, and is
+ * written there once it has recovered; a process that starts alone is assigned all its partitions at once.
  */
 export class Recoveries {
   readonly #underWay = new Set<Promise<void>>();

@@ -18,18 +18,19 @@ import { REMEMBERED_RUNS } from "./run-ledger.ts";
 import type { RunLedger, Step } from "./run-ledger.ts";
 
 /**
- * Fewest records of `attempts` that are read before the committed position. An append that had to be repeated leaves two copies
- * of a task, and the second may come out of a delay tier minutes after the first has ended: it is recognized by that end. The
- * fewer partitions the log has, the more of each is read, up to what one process remembers (`REMEMBERED_RUNS`) in all.
+ * The fewest records of `attempts` that are read before the committed position. An append that had to be repeated leaves two
+ * copies of a task, and the second may come out of a delay tier minutes after the first has ended: it is recognized by that
+ * end. The fewer partitions the log has, the more of each is read, up to what one process remembers (`REMEMBERED_RUNS`) in
+ * all.
  */
 const LEAST_MARGIN_RECORDS = 2_000;
 
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
-  /** By run whose fan-out was not seen before: destinations that a try of it has ended for. */
+  /** For runs whose fan-out was not seen before: the destinations for which a try has ended, by run. */
   readonly tried: Map<string, Set<string>>;
   readonly limits: KnownLimits;
-  /** The last owner, when it did not release the partition: its tries may still be in flight. */
+  /** The last owner's claim, if it did not release the partition: its tries may still be in flight. */
   unreleased: Claim | null;
 }
 
@@ -75,7 +76,7 @@ export async function recoverPartition(input: {
   for (const topic of RECOVERY_TOPICS)
     positions.raise(topic, partition.committed(topic)?.offset ?? 0);
   recovered.unreleased = released ? null : last;
-  // Most of a new relay's partitions are empty: told one by one they hide what is printed for its first user.
+  // Most of a new relay's partitions are empty: logging each would bury what is printed for its first user.
   const isEmpty = ledger.size === 0 && held.size === 0;
   logger[isEmpty ? "debug" : "info"](
     { partition: partition.partition, runs: ledger.size, held: held.size, clean: released },
@@ -84,7 +85,7 @@ export async function recoverPartition(input: {
   return recovered;
 }
 
-/** What the last owner's tries in flight left while the new one waited. */
+/** Reads what the last owner's tries in flight left while the new one waited. */
 export async function recoverLateEnds(input: {
   readonly partition: OwnedPartition;
   readonly positions: LogPositions;
@@ -103,7 +104,7 @@ export async function recoverLateEnds(input: {
     });
 }
 
-/** Ends from an offset on, whoever wrote them. @returns where to go on */
+/** Reads ends from an offset on, whoever wrote them. @returns where to go on */
 export async function readEnds(
   input: {
     readonly partition: OwnedPartition;
@@ -161,7 +162,7 @@ function noteTried(tried: Map<string, Set<string>>, key: string, destinationId: 
   else known.add(destinationId);
 }
 
-/** A record that cannot be read is logged and passed over: one foreign record must not stop a partition. */
+/** Reads a topic. A record that cannot be read is logged and skipped: one foreign record must not stop a partition. */
 async function each(
   input: {
     readonly partition: OwnedPartition;

@@ -7,10 +7,10 @@ export interface Step {
   readonly deferrals: number;
 }
 
-/** Most runs that a process remembers after they went on: a copy of a task may come minutes late. */
+/** How many runs a process remembers after they have gone on: a copy of a task may come minutes late. */
 export const REMEMBERED_RUNS = 100_000;
 
-/** How a step ended; `followUp` is null where the run did. */
+/** How a step ended; `followUp` is null if the run ended with it. */
 interface End extends Step {
   readonly followUp: FollowUp | null;
 }
@@ -18,36 +18,39 @@ interface End extends Step {
 interface RunFacts {
   /** The latest end that is durable, with what follows it. */
   ended: End | null;
-  /** The latest task that is durable in a delay tier, in `held` or in `tasks`. */
+  /** The step of the latest task that is durable in a delay tier, in `held` or in `tasks`. */
   waiting: Step | null;
 }
 
-/** Whether a task is still to be made, by what is durable of its run. */
+/** Whether a task is still to be made, judging by what is durable of its run. */
 export type TaskStanding =
-  /** Not before `notBeforeMs`: a copy of a try that was put off may still have the time it had before. */
+  /** Not before `notBeforeMs`: a copy of a deferred try may still carry its earlier due time. */
   | { readonly kind: "go"; readonly notBeforeMs: number }
   /** Its end or its successor is durable: nothing is left to do. */
   | { readonly kind: "superseded" }
   /** Its end is durable, but its follow-up is not: publish it. */
   | { readonly kind: "follow_up"; readonly followUp: FollowUp };
 
-/** Negative when `a` comes before `b`. */
+/** Returns a negative number if `a` comes before `b`. */
 export function compareSteps(a: Step, b: Step): number {
   return a.tryNumber - b.tryNumber || a.deferrals - b.deferrals;
 }
 
-/** The step ended with another time for the same try. */
+/** Returns whether the step ended by putting the same try off. */
 function isPutOff({ tryNumber, followUp }: End): boolean {
   return followUp?.tryNumber === tryNumber;
 }
 
 /**
- * What is durable of each run. Facts only ever grow, so a stale one does no harm.
- * With `maxRuns` the runs first noted longest ago are forgotten first.
+ * What is durable of each run. Facts only ever grow, so a stale one does no harm. Beyond `maxRuns`, the runs noted first are
+ * forgotten first.
  */
 export class RunLedger {
   readonly #runs = new Map<string, RunFacts>();
-  /** Keys of all runs, as they came; kept only where some are forgotten. A Map looks for its first one through all that were deleted. */
+  /**
+   * Keys of all runs, oldest first; kept only if some are to be forgotten. A Map finds its first key only by scanning past all
+   * deleted ones.
+   */
   readonly #order = new RingQueue<string>();
   readonly #maxRuns: number;
 
@@ -65,7 +68,7 @@ export class RunLedger {
     if (facts.ended === null || this.#takesPlaceOf(facts.ended, end)) facts.ended = end;
   }
 
-  /** An end that is older than what was noted of the same step stays out. */
+  /** Notes an end that may be older than what is known: a known end of the same step stands, unless it is a deferral. */
   noteEarlierEnd(key: string, step: Step, followUp: FollowUp | null): void {
     const ended = this.#runs.get(key)?.ended ?? null;
     if (ended === null || compareSteps(step, ended) !== 0 || isPutOff(ended))
@@ -97,7 +100,7 @@ export class RunLedger {
     if (ended?.followUp === null) return { kind: "superseded" };
     if (ended === null) return { kind: "go", notBeforeMs: 0 };
     const { followUp } = ended;
-    // What comes before the follow-up is over, also a copy of the try that was put off once more than the one that was made.
+    // What comes before the follow-up is over, even a copy of the try that was put off one more time than the one that was made.
     const order = compareSteps(step, followUp);
     if (order >= 0) return { kind: "go", notBeforeMs: order === 0 ? followUp.dueAtMs : 0 };
     if (waiting !== null && compareSteps(waiting, followUp) >= 0) return { kind: "superseded" };
@@ -105,10 +108,11 @@ export class RunLedger {
   }
 
   /**
-   * Whether an end that comes now takes the place of the known one:
-   * - Of one step the last does, as in the store; that it was put off does not where it was made: there that is a row of its own.
-   * - Of another step none does where the known one is the end of the run, whatever a second copy came to.
-   * - Else that of a later step does, and the end of the run.
+   * Returns whether an end that comes now replaces the known one:
+   * - For the same step the last end stands, as in the store; but a deferral, a separate row there, replaces no try that was
+   *   made.
+   * - The end of the run is not replaced by that of another step, whatever a second copy came to.
+   * - Otherwise the end of a later step replaces it, and so does the end of the run.
    */
   #takesPlaceOf(known: End, end: End): boolean {
     const order = compareSteps(end, known);

@@ -2,9 +2,9 @@ import type { SharedDelivery } from "../shared-delivery.ts";
 import type { Claim } from "./claim.ts";
 
 /**
- * How long a new owner waits before it starts, ms. The log assigns only when the session of the owner before is over, by that owner's
- * clock too: it starts nothing any more. What is left are its tries in flight, from the assignment on, or from an earlier one that
- * waits for them.
+ * Returns how long a new owner waits before it starts, ms. The log assigns a partition only once the previous owner's session
+ * is over, by that owner's clock too, so that it starts nothing any more. Only its tries in flight are left: the wait counts
+ * from the assignment, or from an earlier one that already waits for them.
  */
 export function takeoverWaitMs(
   { ports, options }: Pick<SharedDelivery, "ports" | "options">,

@@ -14,13 +14,13 @@ import { storedText } from "./stored-text.ts";
 export interface Conclusion {
   readonly attempt: Attempt;
   readonly followUp: FollowUp | null;
-  /** What its request took; null where none was made. */
+  /** How long its request took, ms; null if none was made. */
   readonly tookMs: number | null;
 }
 
 const GONE = 410;
 
-/** What a reply means: delivered on 2xx only; a retry while there are any left; 410 ends the run. */
+/** Concludes a try from its reply: delivered on 2xx only; otherwise a retry while there are any left; 410 ends the run. */
 export function concludeTry(input: {
   readonly task: DeliveryTask;
   readonly config: DestinationConfig;
@@ -60,7 +60,7 @@ export function concludeTry(input: {
   };
 }
 
-/** The run ends without a request: `reason` says why. */
+/** Ends the run without a request; `reason` says why. */
 export function concludeDead(
   task: DeliveryTask,
   receiverUrl: string,
@@ -71,7 +71,7 @@ export function concludeDead(
   return { attempt: rowOf(task, end, "dead", null), followUp: null, tookMs: null };
 }
 
-/** The rate limit put the try off until `dueAtMs`. */
+/** Concludes that the rate limit put the try off until `dueAtMs`. */
 export function concludeRateLimited(
   task: DeliveryTask,
   receiverUrl: string,
@@ -90,12 +90,12 @@ export function isSuccess(reply: Reply): boolean {
   return reply.kind === "response" && reply.status >= 200 && reply.status < 300;
 }
 
-/** The receiver says that it will not be back: RFC 9110 section 15.5.11. */
+/** Returns whether the receiver says that it is gone for good: RFC 9110 section 15.5.11. */
 export function isGone(reply: Reply): boolean {
   return reply.kind === "response" && reply.status === GONE;
 }
 
-/** What a row says of its try, beside whose it is and what became of it. */
+/** What a row says of its try, apart from which try it is and how it ended. */
 type TryEnd = Pick<
   Attempt,
   "attemptedAtMs" | "receiverUrl" | "httpStatus" | "responseBody" | "latencyMs"
@@ -112,7 +112,7 @@ function rowOf(
   nextRetryAtMs: number | null,
 ): Attempt {
   const { event, destinationId, run, tryNumber, deferrals } = task;
-  // The last owner may still make the try that the next one puts off: neither row may stand in the other's place.
+  // The last owner may still make the try that the next one puts off: neither row may replace the other.
   const kind = status === "rate_limited" ? "|put off" : "";
   const identity = `${tryKey(task)}|${deferrals}${kind}`;
   return {

@@ -1,11 +1,11 @@
-/** What the row of a run says that ends dead without a request. */
+/** Reasons in the row of a run that ends dead without a request. */
 
 export const DESTINATION_DELETED = "the destination was deleted";
 
-/** The tasks of a destination that stayed paused or disabled for so long. */
+/** For tasks of a destination that stayed paused or disabled for that long. */
 export const HELD_PAST_RETENTION = "held longer than events are kept (retention)";
 
-/** A task that nobody held: retries, limits and failures of its receiver took so long. */
+/** For tasks that were not held: retries, limits and failures of the receiver took that long. */
 export const NOT_DELIVERED_IN_RETENTION = "not delivered within the retention";
 
 export const DEADLINE_PASSED =

@@ -28,12 +28,12 @@ const PROOF = /signature|hmac|token|secret|auth|password|passwd|api-?key|credent
 const NEVER =
   /^(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|authorization|cookie|proxy-.*|forwarded|via|x-real-ip|x-forwarded-.*|webhook-(?:id|timestamp|signature)|user-agent|x-relay-.*)$/;
 const SAFE_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
-/** Of U+FFFD nobody knows which bytes came. */
+/** Excludes U+FFFD: nobody knows which bytes it stands for. */
 const SAFE_VALUE = /^[\t\u0020-\u007e\u0080-\ufffc\ufffe\uffff]*$/;
 
 /**
- * The original headers that a delivery carries. `signatureHeaders` (lower case) are added unchanged
- * when the destination asks for the provider's own signature. What `Connection` names was meant for the next hop only.
+ * Returns the original headers that a delivery carries. `signatureHeaders` (lower case) are added unchanged if the destination
+ * asks for the provider's own signature. What `Connection` names was meant for the next hop only.
  */
 export function forwardedHeaders(
   original: HeaderList,
@@ -45,11 +45,11 @@ export function forwardedHeaders(
   return original.flatMap(([name, value]): HeaderList => {
     const lower = name.toLowerCase();
     if (lower === "content-type") {
-      // Of two, one receiver would go by the first, as the relay does, and another by the last.
+      // Given two, one receiver would go by the first, as the relay does, and another by the last.
       if (hasContentType) return [];
       hasContentType = true;
     }
-    // A credential that the log has no more of is of no use to a receiver.
+    // A credential that was redacted in the log is of no use to a receiver.
     if (nextHopOnly.has(lower) || value.endsWith(REDACTED)) return [];
     if (NEVER.test(lower) || !SAFE_NAME.test(lower) || !SAFE_VALUE.test(value)) return [];
     if (signatureHeaders.includes(lower)) return forwardSignature ? [[name, value]] : [];
@@ -59,7 +59,7 @@ export function forwardedHeaders(
   });
 }
 
-/** Lower case. The content type is never among them: the body cannot be read without it (RFC 9110 section 7.6.1). */
+/** Returns the names in lower case, without the content type: the body cannot be read without it (RFC 9110 section 7.6.1). */
 function namedByConnection(headers: HeaderList): ReadonlySet<string> {
   const names = new Set<string>();
   for (const [name, value] of headers) {

@@ -8,8 +8,8 @@ import { makeSignedRequest } from "./signed-request.ts";
 import { messageOf } from "../../../domain/thrown.ts";
 
 /**
- * Makes one request. `reply` frees the lane, `conclusion` is what to record of it; both are null when the
- * process cut the try off, since nobody knows then whether the receiver took it.
+ * Makes one request. `reply` frees the lane, `conclusion` is what to record; both are null if the process cut the try off,
+ * since it is then unknown whether the receiver took it.
  */
 export function sendTry(
   shared: SharedDelivery,
@@ -85,7 +85,7 @@ async function disable(
   try {
     await shared.ports.disableDestination(id, receiverUrl, triedAtMs);
   } catch (error) {
-    // The next try gets its 410 again, and with it another chance.
+    // The next try gets a 410 again, and with it another chance.
     shared.ports.logger.error({ destinationId: id, err: error }, "destination.disable_failed");
   }
 }

@@ -4,7 +4,7 @@ import type { DestinationConfig, SigningSecret } from "../../../domain/destinati
 import { forwardedHeaders } from "./forwarded-headers.ts";
 import type { DeliveryPorts, SignedRequest } from "../ports.ts";
 
-/** The secrets that sign at `nowMs`, newest first: the current one, and rotated ones within their overlap. */
+/** Returns the secrets that sign at `nowMs`, newest first: the current one, and rotated ones within their overlap. */
 export function activeSecrets(secrets: readonly SigningSecret[], nowMs: number): string[] {
   return secrets
     .filter(({ signsUntilMs }) => signsUntilMs === null || signsUntilMs > nowMs)
@@ -12,7 +12,7 @@ export function activeSecrets(secrets: readonly SigningSecret[], nowMs: number):
     .map(({ secret }) => secret);
 }
 
-/** The request of one try: the raw body, signed as Standard Webhooks says, with a new timestamp on every try. */
+/** Makes the request of one try: the raw body, signed as Standard Webhooks says, with a new timestamp on every try. */
 export function makeSignedRequest(
   task: DeliveryTask,
   config: DestinationConfig,
