@@ -23,6 +23,6 @@ if (!supported) {
 } else {
   const { main } = await import(program.href);
   process.exitCode = await main(process.argv.slice(2), process.env);
-  // After a failure something may still hang: it would keep the process, its ports and its stores.
+  // After a failure something may still be pending, which would keep the process, its ports and its stores open.
   if (process.exitCode !== 0) setTimeout(() => process.exit(), 500).unref();
 }

@@ -2,17 +2,17 @@ import { isatty } from "node:tty";
 import { keepCollectorAside } from "./app/garbage-collection.ts";
 import { runProgram } from "./cli/program.ts";
 
-/** Output that nobody takes does not keep a program that failed, or was told to end. */
+/** How long output that nobody reads may delay the end of a program that failed or was told to stop. */
 const FLUSH_MS = 2_000;
-/** A Ctrl-C under npm comes twice, from the terminal and from npm: what follows within this is the same one. */
+/** Under npm a Ctrl-C arrives twice, from the terminal and from npm: a second one within this time is the same. */
 const SAME_SIGNAL_MS = 1_000;
-/** What shells say of a program that SIGINT ended. */
+/** The exit code that shells report for a program ended by SIGINT. */
 const INTERRUPTED = 130;
 
 /**
- * The whole program: arguments and environment in, exit code out (0 done, 1 failed, 2 bad usage or configuration).
- * The only place that takes what the main process has: its environment (but for what `adapters/uws/load.ts` sets), streams, signals and
- * collector. Children are given theirs.
+ * Runs the whole program: arguments and environment in, exit code out (0 done, 1 failed, 2 bad usage or configuration).
+ * Only here does the code touch what the main process owns: its environment (except what `adapters/uws/load.ts` sets),
+ * streams, signals and garbage collector. Children are given theirs.
  */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   keepCollectorAside();
@@ -21,8 +21,8 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   const onInterrupt = endWhenRepeated(onSignal);
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onInterrupt);
-  // A terminal that closes ends the program in order, as Ctrl-C does. Node forgets that `nohup` told it to ignore this: what it
-  // starts has no terminal.
+  // Closing the terminal stops the program in order, as Ctrl-C does. Node drops `nohup`'s instruction to ignore SIGHUP,
+  // so it is ignored here when no stream is a terminal, as under `nohup`.
   const onHangUp = [0, 1, 2].some((stream) => isatty(stream)) ? onSignal : (): void => undefined;
   process.on("SIGHUP", onHangUp);
   const output = watchOutput(onSignal, { isService: argv[0] === "start" });
@@ -48,7 +48,9 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   }
 }
 
-/** The first one stops in order, which takes as long as tries in flight; whoever asks again at the keyboard does not wait for them. */
+/**
+ * Stops in order on the first signal, which takes as long as the tries in flight; pressing Ctrl-C again ends the program at once.
+ */
 function endWhenRepeated(stop: () => void): () => void {
   let firstMs: number | null = null;
   return () => {
@@ -59,21 +61,22 @@ function endWhenRepeated(stop: () => void): () => void {
   };
 }
 
-/** Output that cannot be written ends the program in order, without a stack. */
+/** Stops the program in order, without a stack trace, when its output cannot be written. */
 function watchOutput(
   stop: () => void,
   { isService }: { readonly isService: boolean },
 ): { readonly failure: () => Promise<Error | null> } {
   let failure: Error | null = null;
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    // Whoever read the output is gone (`relay keys list | head`): nothing failed. A service would not be started again.
+    // The reader of the output is gone (`relay keys list | head`), which is no failure. For a service it is
+    // one, or it would not be restarted.
     if (error.code !== "EPIPE" || isService) failure ??= error;
     stop();
   });
   process.stderr.on("error", stop);
   return {
     failure: async () => {
-      // Errors of what was written before are told by then.
+      // By then, errors of earlier writes have been reported.
       await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
       return failure;
     },

@@ -1,7 +1,7 @@
 import { ApiFailure } from "./api-failure.ts";
 
 /**
- * Proactive negotiation (RFC 9110, 12.5.1): the most specific range that covers JSON decides.
+ * Negotiates the content type (RFC 9110, 12.5.1): the most specific range that covers JSON decides.
  * @throws {ApiFailure} `not_acceptable` when the client refuses JSON
  */
 export function requireJsonAccepted(accept: string | null): void {

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../domain/errors.ts";
 
-/** Codes that only HTTP itself can cause, beside those of the use cases. */
+/** The error codes of the use cases, and those that only HTTP itself can cause. */
 export type ApiErrorCode =
   | ErrorCode
   | "method_not_allowed"
@@ -8,7 +8,7 @@ export type ApiErrorCode =
   | "payload_too_large"
   | "unsupported_media_type";
 
-/** A request that is refused before (or instead of) its use case. */
+/** A request refused before, or instead of, its use case. */
 export class ApiFailure extends Error {
   readonly code: ApiErrorCode;
   readonly headers: Readonly<Record<string, string>>;
@@ -24,16 +24,18 @@ export class ApiFailure extends Error {
   }
 }
 
-/** Where a value stands, by keys and indexes from the outside; `place` when it is the whole. A key without a character is seen as "". */
+/**
+ * Returns where a value is, by keys and indexes from the outside in, or `place` when it is the whole. An empty key is shown as "".
+ */
 export function nameOfField(path: readonly PropertyKey[], place: string): string {
   const keys = path.map((key) => (key === "" ? '""' : String(key)));
   return keys.length === 0 ? place : keys.join(".");
 }
 
-/** Of a field's name, which the sender chose, in a message. */
+/** Most characters that a message shows of a field's name, which the sender chose. */
 const MOST_SHOWN = 200;
 
-/** 400 that names the field (or query parameter, or `body`) that is wrong. */
+/** Makes a 400 that names the wrong field (or query parameter, or `body`). */
 export function invalid(field: string, problem: string): ApiFailure {
   const shown =
     field.length > MOST_SHOWN ? `${Buffer.from(field.slice(0, MOST_SHOWN)).toString()}…` : field;

@@ -20,9 +20,9 @@ export interface ApiMetrics {
 export interface ApiOptions extends Omit<OperationPorts, "limitRequests" | "writeInTurn"> {
   readonly logger: Logger;
   readonly newRequestId: () => string;
-  /** Only differences mean anything: how long requests take. */
+  /** Only differences mean anything: they time requests. */
   readonly monotonicMs: () => number;
-  /** Of the program, shown by `/docs`. */
+  /** Version of the program, shown by `/docs`. */
   readonly version: string;
   readonly limitRequests?: LimitRequests;
   readonly metrics?: ApiMetrics;
@@ -36,7 +36,7 @@ interface RequestNotes {
 type ApiEnv = { Variables: { requestId: string; notes: RequestNotes } };
 export type Api = OpenAPIHono<ApiEnv>;
 
-/** The management API as a fetch handler. Errors are answered in the envelope, never thrown. */
+/** Makes the management API as a fetch handler. Errors are answered in the envelope, never thrown. */
 export function makeApi(options: ApiOptions): Api {
   const api: Api = new OpenAPIHono<ApiEnv>();
   const ports: OperationPorts = {
@@ -80,7 +80,7 @@ function serveDocument(api: Api, document: OpenApiDocument, version: string): vo
   });
 }
 
-/** Known paths answer other methods with 405, and OPTIONS with what they allow. */
+/** Makes known paths answer other methods with 405, and OPTIONS with what they allow. */
 function refuseOtherMethods(api: Api): void {
   const methodsOf = new Map<string, Set<string>>([
     ["/openapi.json", new Set(["GET", "HEAD"])],
@@ -134,7 +134,9 @@ async function observe(
   );
 }
 
-/** As nginx has it in its log: the client closed the connection before it was answered, which ended what only read. */
+/**
+ * The status that nginx logs for a client that closed the connection before it was answered, which ends operations that only read.
+ */
 const CLIENT_GONE = 499;
 
 function answer(options: ApiOptions, context: Context<ApiEnv>, error: unknown): Response {

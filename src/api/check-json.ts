@@ -1,22 +1,22 @@
 import { invalid, nameOfField } from "./api-failure.ts";
 
 const MAX_DEPTH = 32;
-/** Half of a UTF-16 pair alone: no Unicode text, so no store can keep it. */
+/** Half of a UTF-16 pair on its own: not Unicode text, so no store can keep it. */
 const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
 
-/** Where a value stands: keys and indexes from the outside. */
+/** Where a value is: keys and indexes from the outside in. */
 type Path = (string | number)[];
 
 /**
- * Refuses what JSON allows and the stores do not: NUL characters, lone surrogates, numbers beyond
- * double precision's range, keys that would reach a prototype, and nesting without end.
+ * Refuses what JSON allows and the stores do not: NUL characters, lone surrogates, numbers beyond double precision's
+ * range, keys that would reach a prototype, and unlimited nesting.
  * @throws {ApiFailure} `validation_error` that names the field
  */
 export function checkJson(value: unknown): void {
   checkValue(value, []);
 }
 
-/** One path for all, which is put into words only for an error: a body of 1 MB may hold half a million values. */
+/** Uses one path for all values and turns it into text only for an error: a body of 1 MB may hold half a million values. */
 function checkValue(value: unknown, path: Path): void {
   if (typeof value === "string") checkText(value, path);
   else if (typeof value === "number" && !Number.isFinite(value))

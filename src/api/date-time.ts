@@ -4,8 +4,8 @@ const MS_PER_MINUTE = 60_000;
 const MS_DIGITS = 3;
 
 /**
- * Milliseconds of an RFC 3339 date-time; null when it is not one, or no such day or time exists.
- * Finer fractions are rounded up, so that `>=` and `<` against whole milliseconds stay exact.
+ * Returns the milliseconds of an RFC 3339 date-time, or null when it is not one or no such day or time exists. Finer
+ * fractions are rounded up, so that `>=` and `<` against whole milliseconds stay exact.
  */
 export function parseDateTime(text: string): number | null {
   const match = DATE_TIME.exec(text);
@@ -29,7 +29,7 @@ export function parseDateTime(text: string): number | null {
   return date.getTime() + fractionMs(match[7] ?? "") - offsetMinutes * MS_PER_MINUTE;
 }
 
-/** Of the digits behind the point, however many: as a floating-point number they would not be exact. */
+/** Reads the digits after the point, however many; as a floating-point number they would not be exact. */
 function fractionMs(digits: string): number {
   const wholeMs = Number(digits.slice(0, MS_DIGITS).padEnd(MS_DIGITS, "0"));
   return /[1-9]/.test(digits.slice(MS_DIGITS)) ? wholeMs + 1 : wholeMs;

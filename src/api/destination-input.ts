@@ -2,7 +2,7 @@ import type { z } from "@hono/zod-openapi";
 import type { DestinationInput } from "../management/management.ts";
 import type { DestinationUpdateSchema } from "./schemas/destination.ts";
 
-/** The body's fields in the words of the use cases; what was left out stays out. */
+/** Renames the body's fields to those of the use cases; what was left out stays out. */
 export function toDestinationInput(
   body: z.output<typeof DestinationUpdateSchema>,
 ): Partial<DestinationInput> {

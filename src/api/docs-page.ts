@@ -28,7 +28,7 @@ interface OperationNode {
   readonly responses: Readonly<Record<string, ResponseNode>>;
 }
 
-/** A self-contained page made once from the document: operations by tag, then the schemas. */
+/** Makes a self-contained page from the document: operations by tag, then the schemas. */
 export function makeDocsPage(document: OpenApiDocument, version: string): string {
   const operations = listOperations(document);
   const schemas = Object.entries(document.components?.schemas ?? {}) as [string, SchemaNode][];

@@ -28,7 +28,7 @@ export function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"]/g, (character) => ENTITIES[character] ?? "");
 }
 
-/** Paragraphs, `code` and tables of the document's Markdown; everything else is text. */
+/** Renders paragraphs, `code` and tables of the document's Markdown; everything else is text. */
 export function renderText(markdown: string): string {
   return markdown
     .split(/\n\n+/)
@@ -53,7 +53,7 @@ function renderTable(block: string): string {
   return `<div class="scroll"><table><tbody>${rows.join("")}</tbody></table></div>`;
 }
 
-/** A type in a few words, with a link where it has a name. */
+/** Describes a type in a few words, with a link where it has a name. */
 export function renderType(schema: SchemaNode): string {
   if (schema.$ref !== undefined) {
     const name = escapeHtml(schema.$ref.split("/").at(-1) ?? "");
@@ -69,7 +69,7 @@ export function renderType(schema: SchemaNode): string {
   return `${escapeHtml(types)}${format}${escapeHtml(renderBounds(schema))}`;
 }
 
-/** Of an object that has no name of its own. */
+/** Lists the fields of an object that has no name of its own. */
 function renderFields(fields: NonNullable<SchemaNode["properties"]>): string {
   return Object.entries(fields)
     .map(([name, field]) => `<code>${escapeHtml(name)}</code> (${renderType(field)})`)
@@ -86,14 +86,14 @@ function renderBounds(schema: SchemaNode): string {
 }
 
 function renderRange(low: number | undefined, high: number | undefined, unit: string): string {
-  // The largest safe integer is no bound that a reader cares for.
+  // A bound of the largest safe integer tells the reader nothing.
   const top = high === Number.MAX_SAFE_INTEGER ? undefined : high;
   if (low !== undefined && top !== undefined) return `${low} to ${top}${unit}`;
   if (low !== undefined) return `at least ${low}${unit}`;
   return top === undefined ? "" : `at most ${top}${unit}`;
 }
 
-/** The fields of an object as a table. */
+/** Renders the fields of an object as a table. */
 export function renderSchema(schema: SchemaNode): string {
   const rows = Object.entries(schema.properties ?? {}).map(([name, field]) => {
     const required = schema.required?.includes(name) === true;
@@ -102,7 +102,7 @@ export function renderSchema(schema: SchemaNode): string {
   return `${renderText(schema.description ?? "")}<div class="scroll"><table><tbody>${rows.join("")}</tbody></table></div>`;
 }
 
-/** @throws {Error} when the document does not hold it */
+/** @throws {Error} when the document does not have it */
 export function resolveRef(document: object, ref: string): unknown {
   let node: unknown = document;
   for (const key of ref.slice(2).split("/"))

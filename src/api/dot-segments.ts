@@ -1,8 +1,8 @@
 const DOT_SEGMENT = /(?<=\/)(?:\.|%2e){1,2}(?=\/|$)/gi;
 
 /**
- * A request target whose path segments `.` and `..`, encoded or not, stay where they are: with their dots encoded twice they are
- * ids, and unknown ones. URLs drop such segments (WHATWG URL, 4.4), which makes another operation of the request.
+ * Keeps the path segments `.` and `..`, encoded or not, in a request target by encoding their dots twice, which makes
+ * them unknown ids. URL parsing would drop them (WHATWG URL, 4.4) and so make the request a different operation.
  */
 export function keepDotSegments(target: string): string {
   const [path = ""] = target.split(/[?#]/, 1);

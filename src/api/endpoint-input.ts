@@ -2,7 +2,7 @@ import type { z } from "@hono/zod-openapi";
 import type { EndpointInput } from "../management/management.ts";
 import type { EndpointUpdateSchema } from "./schemas/endpoint.ts";
 
-/** The body's fields in the words of the use cases; what was left out stays out. */
+/** Renames the body's fields to those of the use cases; what was left out stays out. */
 export function toEndpointInput(
   body: z.output<typeof EndpointUpdateSchema>,
 ): Partial<EndpointInput> {

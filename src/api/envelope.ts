@@ -34,12 +34,12 @@ export interface ErrorAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** RFC 3339, UTC, milliseconds. */
+/** Formats a time as RFC 3339 in UTC, with milliseconds. */
 export function formatTimestamp(timeMs: number): string {
   return new Date(timeMs).toISOString();
 }
 
-/** What a thrown value is answered with. What is not expected becomes a 500 without any detail. */
+/** Returns the answer to a thrown value. Anything unexpected becomes a 500 without details. */
 export function describeError(error: unknown, requestId: string): ErrorAnswer {
   if (error instanceof ApiFailure) return answer(error.code, error.message, error.headers);
   if (error instanceof RelayError && error.code !== "internal_error")

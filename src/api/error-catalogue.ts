@@ -1,6 +1,6 @@
 import type { ApiErrorCode } from "./api-failure.ts";
 
-/** Every code that the API answers: what it means, and an example of its message. */
+/** Every error code that the API returns: its meaning, and an example of its message. */
 export const ERROR_CATALOGUE: Readonly<
   Record<ApiErrorCode, { readonly meaning: string; readonly example: string }>
 > = {

@@ -2,10 +2,10 @@ import type { z } from "@hono/zod-openapi";
 import type { EventFilter } from "../domain/event-query.ts";
 import type { FacetsQuery } from "./schemas/query.ts";
 
-/** Bounds that any store's date type takes; no event lies beyond them. */
+/** The latest time that every store's date type can hold; no event is later. */
 const LATEST_MS = Date.UTC(2200, 0);
 
-/** The query parameters of `/events` and the facets as the read side takes them. */
+/** Converts the query parameters of `/events` and the facets to the read side's filter. */
 export function toEventFilter(query: z.output<typeof FacetsQuery>): EventFilter {
   return {
     ...(query.endpoint_id === undefined ? {} : { endpointId: query.endpoint_id }),

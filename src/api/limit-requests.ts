@@ -1,18 +1,18 @@
 import type { LimitRequests } from "./run-operation.ts";
 
-/** Of one API key, to one process. Far above what an honest client asks; a runaway one leaves room for others. */
+/** Limit of one API key at one process: far above what an honest client needs, while a runaway one leaves room for others. */
 export const REQUESTS_PER_SECOND = 1_000;
 
-/** Keys kept before those that are idle are thrown away. */
+/** Number of keys above which the idle ones are dropped. */
 const SWEEP_AT_KEYS = 10_000;
 
 /**
- * Each key may make a second's worth of requests at once, and `perSecond` over time (generic cell rate algorithm: per key
- * only the time at which its allowance is whole again).
+ * Limits each key to a second's worth of requests at once and `perSecond` over time (generic cell rate algorithm: kept
+ * per key is only the time at which its allowance is whole again).
  */
 export function makeLimitRequests(options: {
   readonly perSecond: number;
-  /** Monotonic. */
+  /** Monotonic time. */
   readonly nowMs: () => number;
 }): LimitRequests {
   const spacingMs = 1_000 / options.perSecond;
@@ -29,7 +29,7 @@ export function makeLimitRequests(options: {
     const nowMs = options.nowMs();
     const nextMs = Math.max(nowMs, wholeAtMs.get(keyId) ?? 0) + spacingMs;
     const waitMs = nextMs - nowMs - burstMs;
-    // A rounding error is no request too many.
+    // A rounding error must not refuse a request.
     if (waitMs > 1e-6) return waitMs / 1_000;
     wholeAtMs.set(keyId, nextMs);
     if (wholeAtMs.size > sweepAt) sweep(nowMs);

@@ -1,7 +1,7 @@
 import type { IdKind } from "../domain/ids.ts";
 import type { AnyOperation } from "./operation.ts";
 
-/** Operations whose answer holds an id that others take, and where it stands. */
+/** Operations whose answer holds an id that others take, and where in the answer it is. */
 const SOURCES: Readonly<Record<string, { readonly kind: IdKind; readonly pointer: string }>> = {
   createProject: { kind: "project", pointer: "/data/id" },
   createEndpoint: { kind: "endpoint", pointer: "/data/id" },
@@ -15,7 +15,9 @@ interface Link {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** Links of a success answer to every operation that takes its id (OpenAPI 3.1, 4.8.20); null without any. */
+/**
+ * Returns the links from a success answer to every operation that takes its id (OpenAPI 3.1, 4.8.20), or null when it holds none.
+ */
 export function linksOf(
   operation: AnyOperation,
   all: readonly AnyOperation[],

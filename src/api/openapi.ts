@@ -19,7 +19,7 @@ import {
 } from "./schemas/common.ts";
 import { notFoundMessage } from "../management/not-found.ts";
 
-/** Of the interface, not of the program: changes with the specification. */
+/** Version of the interface, not of the program: changes with the specification. */
 const API_VERSION = "0.1.0";
 
 type Registry = OpenAPIHono["openAPIRegistry"];
@@ -57,7 +57,7 @@ const EVERYWHERE: readonly ApiErrorCode[] = [
   "unavailable",
 ];
 
-/** All error codes of an operation, its own and those of the layers before it. */
+/** Returns all error codes of an operation: its own and those of the layers before it. */
 function errorCodesOf(operation: AnyOperation): ApiErrorCode[] {
   const codes = new Set<ApiErrorCode>(EVERYWHERE);
   if (Object.keys(operation.ids).length > 0) codes.add("not_found");
@@ -176,7 +176,7 @@ Unknown body fields and unknown query parameters are 400. Paths answer other met
 Changes to endpoints and destinations take effect within 60 seconds, normally within one.
 An API key may make ${REQUESTS_PER_SECOND.toLocaleString("en")} requests a second to one process, as many at once; beyond that it is answered 429 with \`Retry-After\`.`;
 
-/** The finished document. Every operation must have been documented before. */
+/** Returns the finished document. Every operation must have been documented before. */
 export function finishDocument<E extends Env>(api: OpenAPIHono<E>): OpenApiDocument {
   api.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
     type: "http",

@@ -6,7 +6,7 @@ import type { ApiErrorCode } from "./api-failure.ts";
 import type { Scope } from "./auth.ts";
 import type { PaginationView } from "./schemas/common.ts";
 
-/** What an operation's handler gets: everything is validated, the key is known. */
+/** What an operation's handler gets: everything is validated and the key is known. */
 interface OperationInput<Ids, Query, Body> {
   readonly actor: Actor;
   readonly management: Management;
@@ -14,7 +14,7 @@ interface OperationInput<Ids, Query, Body> {
   readonly ids: Ids;
   readonly query: Query;
   readonly body: Body;
-  /** The client has gone: what only reads is ended. */
+  /** Aborts when the client has gone, to end operations that only read. */
   readonly signal: AbortSignal;
 }
 
@@ -22,7 +22,7 @@ type OperationResult<Data> =
   | { readonly data: Data; readonly pagination?: PaginationView }
   | undefined;
 
-/** One operation: its documentation, its validation and its handler from the same object. */
+/** One operation: its documentation, validation and handler in one object. */
 export interface Operation<
   Ids extends Readonly<Record<string, IdKind>>,
   Query extends z.ZodType,
@@ -40,16 +40,16 @@ export interface Operation<
   readonly ids: Ids;
   readonly query: Query;
   readonly body: Body;
-  /** `schema` is that of `data`; null answers without a body. */
+  /** `schema` is that of `data`; null for an answer without a body. */
   readonly success: {
     readonly status: 200 | 201 | 204;
     readonly description: string;
     readonly schema: Data | null;
     readonly paginated?: true;
   };
-  /** It waits for more than PostgreSQL, and takes no turn among the writes of its organization. */
+  /** Waits for more than PostgreSQL, and so takes no turn among the writes of its organization. */
   readonly waitsElsewhere?: true;
-  /** Codes that its use case adds to those that every operation can answer. */
+  /** Codes that its use case adds to those that every operation can return. */
   readonly errors: readonly ApiErrorCode[];
   handle(
     input: OperationInput<

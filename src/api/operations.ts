@@ -28,7 +28,7 @@ import { updateDestination } from "./routes/update-destination.ts";
 import { updateEndpoint } from "./routes/update-endpoint.ts";
 import { updateProject } from "./routes/update-project.ts";
 
-/** In the order of the document. A fixed path stands before one with a parameter in its place. */
+/** All operations, in the order of the document. A fixed path comes before one with a parameter in the same place. */
 export const OPERATIONS: readonly AnyOperation[] = [
   listProjects,
   createProject,

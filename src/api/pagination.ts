@@ -1,7 +1,7 @@
 import type { Page, Paged } from "../management/management.ts";
 import type { PaginationView } from "./schemas/common.ts";
 
-/** One page of a list of resources, as answered. */
+/** Reads one page of a list of resources, as it is answered. */
 export async function answerPage<Item, View>(
   { page, limit }: Page,
   list: (page: Page) => Promise<Paged<Item>>,
@@ -11,7 +11,7 @@ export async function answerPage<Item, View>(
   return { data: items.map(present), pagination: describePage(page, limit, total) };
 }
 
-/** The pagination object of a list. */
+/** Returns the pagination object of a list. */
 export function describePage(page: number, limit: number, total: number): PaginationView {
   const totalPages = Math.ceil(total / limit);
   return {

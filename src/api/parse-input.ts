@@ -3,7 +3,7 @@ import { invalid, nameOfField } from "./api-failure.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** @throws {ApiFailure} `validation_error` with the first problem, led by the name of its field */
+/** @throws {ApiFailure} `validation_error` with the first problem, starting with the name of its field */
 export function parseInput<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,

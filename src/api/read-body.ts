@@ -5,7 +5,7 @@ const MAX_BODY_BYTES = 1_048_576;
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
 
 /**
- * The JSON of a request that needs a body.
+ * Reads the JSON of a request that needs a body.
  * @throws {ApiFailure} `payload_too_large`, `unsupported_media_type`, `validation_error`
  */
 export async function readJsonBody(request: Request): Promise<unknown> {
@@ -26,8 +26,8 @@ export async function readJsonBody(request: Request): Promise<unknown> {
 }
 
 /**
- * For operations without a body: nothing, or `{}` as some clients send. Anything else is a misunderstanding that must not pass
- * silently (`{"destination_id": …}` on a replay to all).
+ * Reads the body of an operation that takes none: empty, or `{}` as some clients send. Anything else is a
+ * misunderstanding that must not pass silently (`{"destination_id": …}` on a replay to all).
  * @throws {ApiFailure} `payload_too_large`, `validation_error`
  */
 export async function refuseBody(request: Request): Promise<void> {
@@ -40,7 +40,7 @@ export async function refuseBody(request: Request): Promise<void> {
 }
 
 async function readBytes(request: Request): Promise<Uint8Array> {
-  // Refused before the first byte is read, where the length is announced.
+  // A body whose announced length is too large is refused before its first byte is read.
   if (Number(request.headers.get("content-length") ?? 0) > MAX_BODY_BYTES) throw tooLarge();
   if (request.body === null) return new Uint8Array(0);
   const chunks: Uint8Array[] = [];

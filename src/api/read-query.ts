@@ -1,8 +1,8 @@
 import { invalid } from "./api-failure.ts";
 
 /**
- * Query parameters by name (application/x-www-form-urlencoded: `+` is a space).
- * Each may occur once; broken percent-encoding and NUL are refused rather than repaired.
+ * Reads query parameters by name (application/x-www-form-urlencoded: `+` is a space). Each may occur once; broken
+ * percent-encoding and NUL are refused rather than repaired.
  * @throws {ApiFailure} `validation_error` that names the parameter
  */
 export function readQuery(rawQuery: string): Record<string, string> {

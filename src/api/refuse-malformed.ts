@@ -18,14 +18,16 @@ const NO_HTTP: Refusal = {
   message:
     "This is no valid HTTP request. In a URL, spaces and characters beyond ASCII are percent-encoded.",
 };
-/** Of CONNECT, which node:http does not answer, and of methods that its parser does not know. Which path is asked is not known either. */
+/**
+ * The refusal of CONNECT, which node:http does not answer, and of methods that its parser does not know. The path is not known either.
+ */
 const UNKNOWN_METHOD: Refusal = {
   status: 405,
   code: "method_not_allowed",
   message: "No path has this method, which is case-sensitive.",
   allow: "GET, HEAD, POST, PATCH, DELETE, OPTIONS",
 };
-/** By the codes of node:http and its parser. */
+/** Refusals by error code of node:http and its parser. */
 const REFUSALS: Readonly<Record<string, Refusal>> = {
   HPE_HEADER_OVERFLOW: {
     status: 431,
@@ -38,13 +40,13 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     message: "The request did not arrive in time.",
   },
 };
-/** What the parser says of a method it does not know, and of bytes that are no HTTP at all. */
+/** The parser's code both for a method it does not know and for bytes that are not HTTP at all. */
 const INVALID_METHOD = "HPE_INVALID_METHOD";
 const REQUEST_LINE = /^(?<method>[!#$%&'*+.^_`|~\w-]+) \S+ HTTP\/1\.[01]\r?\n/;
 
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-/** Refusals are named as the app names its answers, in the answer and in the log. */
+/** Refusals carry a request id like the app's answers, both in the answer and in the log. */
 export interface RefusalPorts {
   readonly newRequestId: () => string;
   readonly logger?: Pick<Logger, "info" | "error"> | undefined;
@@ -57,21 +59,21 @@ interface Connection {
 }
 
 /**
- * Answers in the envelope what node:http could not read as a request, and closes the connection. The answers to the requests
- * before it go first: a client would take the refusal for theirs, though what they asked for is done.
+ * Answers in the envelope what node:http could not read as a request, and closes the connection. The answers to earlier
+ * requests go first: a client would otherwise take the refusal for theirs, although they were carried out.
  */
 export class MalformedRequests {
   readonly #ports: RefusalPorts;
-  /** Of each connection, in the order of the requests. */
+  /** Unsent answers of each connection, in the order of the requests. */
   readonly #unsent = new WeakMap<object, ServerResponse[]>();
-  /** The parser reports each further packet of such a connection, too. */
+  /** Connections already refused: the parser reports every further packet of theirs, too. */
   readonly #refused = new WeakSet<object>();
 
   constructor(ports: RefusalPorts) {
     this.#ports = ports;
   }
 
-  /** A request was read, whose answer is to come. */
+  /** Notes a request that was read and whose answer is still to come. */
   note(response: ServerResponse): void {
     const { socket } = response.req;
     const unsent = this.#unsent.get(socket) ?? [];
@@ -85,7 +87,10 @@ export class MalformedRequests {
     else this.#refuseOnce(refusalOf(error), socket);
   }
 
-  /** node:http has let go of the socket, and bounds it no more: it does not wait for answers to the requests before it. */
+  /**
+   * Refuses CONNECT. node:http has released the socket and puts no limits on it any more, so the connection is closed
+   * rather than kept waiting for the answers to earlier requests.
+   */
   refuseConnect(socket: Connection): void {
     if ((this.#unsent.get(socket) ?? []).length > 0) socket.destroy();
     else answer(UNKNOWN_METHOD, socket, this.#ports);
@@ -108,7 +113,7 @@ export class MalformedRequests {
 
 function refusalOf({ code = "", rawPacket }: ParserError): Refusal {
   const method = REQUEST_LINE.exec(rawPacket?.toString("latin1") ?? "")?.groups?.["method"];
-  // One that is known begins a request before the one that is meant.
+  // A known method here belongs to an earlier request in the packet than the malformed one.
   const isUnknown = method !== undefined && !METHODS.includes(method);
   if (code === INVALID_METHOD && isUnknown) return UNKNOWN_METHOD;
   return REFUSALS[code] ?? NO_HTTP;
@@ -126,7 +131,7 @@ function answer(refusal: Refusal, socket: Connection, ports: RefusalPorts): void
   );
 }
 
-/** The answer to a request whose target and Host header make no URL; the app answers all other errors itself. */
+/** Answers a request whose target and Host header do not make a URL; the app answers all other errors itself. */
 export function refuseUrl(error: unknown, { newRequestId, logger }: RefusalPorts): Response {
   const requestId = newRequestId();
   const isUrl = error instanceof RequestError;

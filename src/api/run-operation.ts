@@ -15,7 +15,7 @@ import { noBody } from "./schemas/common.ts";
 import type { WriteInTurn } from "./write-turns.ts";
 import { notFoundMessage } from "../management/not-found.ts";
 
-/** Seconds that this caller must wait; null lets the request through. */
+/** Returns the seconds that this caller must wait, or null to let the request through. */
 export type LimitRequests = (actor: Actor) => number | null;
 
 export interface OperationPorts {
@@ -30,12 +30,13 @@ export interface OperationPorts {
 export interface RoutedRequest {
   readonly request: Request;
   readonly pathParameter: (name: string) => string;
-  /** Told as soon as it is known, for the log. */
+  /** Called as soon as the actor is known, for the log. */
   readonly onActor: (actor: Actor) => void;
 }
 
 /**
- * Every check in its order: key (401), scope (403), rate (429), Accept (406), query and body (400, 413, 415), ids (404).
+ * Runs an operation after every check, in order: key (401), scope (403), rate (429), Accept (406), query and
+ * body (400, 413, 415), ids (404).
  * @throws {ApiFailure} @throws {RelayError}
  */
 export async function runOperation(
@@ -65,7 +66,7 @@ export async function runOperation(
       ids,
       query,
       body,
-      // Few ask for it, and the server makes a whole request and its controller for who does.
+      // A getter: few handlers need it, and the server makes a whole request and its controller for those that do.
       get signal() {
         return request.signal;
       },
@@ -91,7 +92,7 @@ async function readBody(operation: AnyOperation, request: Request): Promise<unkn
   return undefined;
 }
 
-/** An id that is none never reaches a store; its answer is that of an unknown one. */
+/** Reads the ids. A malformed one never reaches a store and is answered like an unknown one. */
 function readIds(
   kinds: Readonly<Record<string, IdKind>>,
   pathParameter: (name: string) => string,

@@ -17,7 +17,9 @@ export function shareErrorResponses(document: OpenApiDocument): void {
   document.components = { ...document.components, responses: shared };
 }
 
-/** `NotFound`, `SlugTaken`, …: the codes of its examples; a number where two differ in their examples only. */
+/**
+ * Names a response by the codes of its examples (`NotFound`, `SlugTaken`, …), with a number where two differ only in their examples.
+ */
 function chooseName(response: unknown, taken: Readonly<Record<string, object>>): string {
   const { content } = response as {
     readonly content: { readonly "application/json": { readonly examples: object } };

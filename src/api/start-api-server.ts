@@ -11,26 +11,26 @@ import { UnsentAnswers } from "./unsent-answers.ts";
 
 const GRACE_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
-/** Of a sender that drips its headers, or sends none. */
+/** Cuts off a sender that drips its headers or sends none. */
 const HEADERS_TIMEOUT_MS = 10_000;
 const CHECK_EVERY_MS = 2_000;
-/** Of a client that takes nothing of its answer. Longer than any operation is worked on. */
+/** Cuts off a client that reads nothing of its answer. Longer than any operation takes. */
 const STALLED_MS = 60_000;
 const IPV6_HOST = /^\[[^\]]*\](?::\d*)?$/;
-/** What answers may hold while clients do not take them; one event of 10 MB may be 60 MB of JSON. */
+/** Most memory for answers that clients have not read yet; one event of 10 MB may be 60 MB of JSON. */
 const MOST_UNSENT_BYTES = 256 * 1024 * 1024;
 
 export interface ApiServerOptions {
   readonly app: Pick<Api, "fetch">;
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
-  /** Most open connections; those above are closed at once. Default: no limit. */
+  /** Most open connections; further ones are closed at once. Default: no limit. */
   readonly maxConnections?: number;
-  /** A connection on which nothing moves for so long is closed. */
+  /** How long nothing may move on a connection before it is closed. */
   readonly stalledMs?: number;
   readonly mostUnsentBytes?: number;
-  /** Told what never came to the app. */
+  /** Logs what never reached the app. */
   readonly logger?: Pick<Logger, "info" | "error">;
 }
 
@@ -39,7 +39,7 @@ export interface ApiServer extends AsyncDisposable {
 }
 
 /**
- * Disposing lets requests in flight end, at most 10 s.
+ * Starts the server of the API. Disposing it lets requests in flight finish, for at most 10 s.
  * @throws {UsageError} when the port cannot be had
  */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
@@ -51,7 +51,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const unsent = new UnsentAnswers(options.mostUnsentBytes ?? MOST_UNSENT_BYTES);
   const onRequest: RequestListener = (request, response) => {
     malformed.note(response);
-    // A keep-alive connection that ends its request while the server closes must go, too.
+    // A keep-alive connection whose request ends while the server is closing must be closed, too.
     response.once("close", () => {
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
@@ -68,14 +68,15 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_EVERY_MS,
       keepAliveTimeout: 65_000,
-      // The app refuses both in the envelope: no Host, and, joined into one that is none, several (RFC 9112, section 3.2).
+      // Left to the app, which refuses in the envelope both a missing Host and several (joined into an invalid
+      // one; RFC 9112, section 3.2).
       requireHostHeader: false,
       joinDuplicateHeaders: true,
     },
     onRequest,
   );
   server.timeout = options.stalledMs ?? STALLED_MS;
-  // What else than 100-continue is expected may be ignored (RFC 9110, 10.1.1); node:http would answer 417 by itself, without a body.
+  // Expectations other than 100-continue may be ignored (RFC 9110, 10.1.1); node:http by itself would answer 417 without a body.
   server.on("checkExpectation", onRequest);
   server.on("clientError", (error, socket) => malformed.refuse(error, socket));
   server.on("connect", (request, socket) => {
@@ -90,7 +91,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   return { port, [Symbol.asyncDispose]: () => close(server) };
 }
 
-/** The adapter refuses an IPv6 address in another spelling than that of RFC 5952; a client may send any. */
+/** Rewrites an IPv6 address in the spelling of RFC 5952: the adapter refuses any other, which a client may send. */
 function canonicalHost(host: string): string {
   const url = `http://${host}/`;
   return URL.canParse(url) ? new URL(url).host : host;
@@ -98,7 +99,7 @@ function canonicalHost(host: string): string {
 
 async function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    // For ever: a connection that cannot be accepted is told here too, and unheard it would end the process.
+    // Never removed: a connection that cannot be accepted is reported here too, and would end the process if nobody listened.
     server.on("error", (cause: NodeJS.ErrnoException) => {
       reject(new UsageError(explain(cause, host, port), { cause }));
     });

@@ -6,8 +6,8 @@ interface Unsent {
 }
 
 /**
- * Bounds what answers hold in memory while their clients do not take them. Over the limit the connection that waits longest
- * of the caller who has most is closed: one who asks for large answers and reads none of them harms nobody else.
+ * Limits the memory held by answers that clients have not read yet. Over the limit it closes the longest-waiting connection
+ * of the caller that holds most, so that one who requests large answers and reads none of them harms nobody else.
  */
 export class UnsentAnswers {
   readonly #mostBytes: number;
@@ -19,7 +19,7 @@ export class UnsentAnswers {
     this.#mostBytes = mostBytes;
   }
 
-  /** Call when the whole answer was handed over. @param caller who asks, in whatever words */
+  /** Counts an answer; call it when the whole answer was handed over. @param caller any text that identifies who asks */
   note(response: ServerResponse, caller: string): void {
     const sizeBytes = response.writableLength;
     if (sizeBytes === 0 || response.destroyed || response.writableFinished) return;

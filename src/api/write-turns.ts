@@ -2,21 +2,21 @@ import { TIMERS } from "../domain/clock.ts";
 import type { Clock } from "../domain/clock.ts";
 import { ApiFailure } from "./api-failure.ts";
 
-/** Of the ten connections that a process has to PostgreSQL: those that wait for the same row keep theirs meanwhile. */
+/** Out of a process's ten connections to PostgreSQL: writes that wait for the same row keep theirs meanwhile. */
 const MOST_AT_ONCE = 4;
 const MOST_WAITING = 200;
 const LONGEST_WAIT_MS = 5_000;
 
 interface Turns {
   underway: number;
-  /** In their order. */
+  /** In order of arrival. */
   readonly waiting: Set<() => void>;
 }
 
-/** @throws {ApiFailure} `rate_limited` where too many wait, or it waited for too long */
+/** @throws {ApiFailure} `rate_limited` when too many wait, or this one has waited for too long */
 export type WriteInTurn = <T>(orgId: string, work: () => Promise<T>) => Promise<T>;
 
-/** A few writes of one organization at a time, in their order: a burst of one keeps no other waiting. */
+/** Runs a few writes of each organization at a time, in order, so that one organization's burst keeps no other waiting. */
 export function makeWriteTurns(clock: Pick<Clock, "schedule"> = TIMERS): WriteInTurn {
   const byOrg = new Map<string, Turns>();
 
@@ -53,7 +53,7 @@ export function makeWriteTurns(clock: Pick<Clock, "schedule"> = TIMERS): WriteIn
   };
 }
 
-/** The next one takes its place. */
+/** Passes the place on to the next one waiting. */
 function passOn(turns: Turns): void {
   const [next] = turns.waiting;
   if (next === undefined) turns.underway -= 1;

@@ -1,17 +1,19 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Of the file descriptors that are free when a server starts: the rest is for stores, deliveries and what they open later. */
+/**
+ * Share of the file descriptors that are free when a server starts; the rest is for stores, deliveries and what they open later.
+ */
 const SHARE = { ingest: 0.5, api: 0.2, ops: 0.05 } as const;
 const LEAST_CONNECTIONS = 16;
 const MOST_CONNECTIONS = 50_000;
 
-/** What is known of this process's files; null where the system does not tell (Linux only). */
+/** This process's open files and their limit, known on Linux only. */
 export interface OpenFiles {
   readonly most: number;
   readonly open: number;
 }
 
-/** Most connections that a server may have open, so that accepting can never run out of file descriptors. */
+/** Returns how many connections a server may have open, so that accepting can never run out of file descriptors. */
 export function connectionLimit(
   server: keyof typeof SHARE,
   files: OpenFiles | null = readOpenFiles(),

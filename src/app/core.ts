@@ -11,7 +11,7 @@ import type { OpenConfigStore } from "./open-config-store.ts";
 import type { EventStoreClients } from "./open-event-store.ts";
 import type { Supervisor } from "./supervisor.ts";
 
-/** What every role stands on. */
+/** What every role is built on. */
 export interface Core {
   readonly config: RelayConfig;
   readonly clock: Clock;
@@ -26,13 +26,13 @@ export interface Core {
   readonly sender: HttpSender;
   /** What `Endpoint.url` starts with; no trailing slash. */
   readonly publicIngestUrl: string;
-  /** Null in a process that only takes in. */
+  /** Null in a process that only ingests. */
   readonly eventStore: EventStoreClients | null;
-  /** Names a reader of consumer lag for `/metrics`. */
+  /** Registers a reader of consumer lag for `/metrics`. */
   readonly watchLag: (group: string, lag: () => Promise<ReadonlyMap<string, number>>) => void;
 }
 
-/** The roles that read or write events are always given their store. @throws {Error} in a process without one */
+/** Returns the event store, which a role that reads or writes events always has. @throws {Error} in a process without one */
 export function requireEventStore(core: Core): EventStoreClients {
   if (core.eventStore === null) throw new Error("this role needs the event store");
   return core.eventStore;

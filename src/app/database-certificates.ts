@@ -5,8 +5,9 @@ import { systemReason, UsageError } from "../domain/errors.ts";
 const FILE_PARAMETERS = ["sslrootcert", "sslcert", "sslkey"] as const;
 
 /**
- * The driver reads these files for each connection: without one it says of a server that is there that it cannot be reached.
- * @throws {UsageError} that names the file which cannot be read
+ * Checks the certificate files that the URL names. The driver reads them for each connection, and without one it
+ * reports a server that is up as unreachable.
+ * @throws {UsageError} that names the file that cannot be read
  */
 export async function refuseUnreadableCertificates(databaseUrl: string): Promise<void> {
   const parameters = parseDatabaseUrl(databaseUrl)?.searchParams;

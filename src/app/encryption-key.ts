@@ -7,12 +7,12 @@ import type { SecretBox } from "../management/secret-box.ts";
 
 export interface EncryptionKey {
   readonly key: Uint8Array;
-  /** Where it was made just now. */
+  /** File of a key that was made just now; null for any other. */
   readonly madeFile: string | null;
 }
 
 /**
- * The key that encrypts stored secrets: the configured one, or the embedded one, made once in the data directory (0600).
+ * Returns the key that encrypts stored secrets: the configured one, or the embedded one, made once in the data directory (0600).
  * @throws {UsageError} when the file in the data directory is not a key
  */
 export async function loadEncryptionKey(
@@ -30,7 +30,7 @@ export async function loadEncryptionKey(
   return { key, madeFile: known === null ? file : null };
 }
 
-/** @throws {UsageError} for a file that is there and cannot be read */
+/** @throws {UsageError} for a file that exists but cannot be read */
 async function readOrNull(file: string): Promise<string | null> {
   try {
     return await readFile(file, "utf8");
@@ -43,7 +43,7 @@ async function readOrNull(file: string): Promise<string | null> {
   }
 }
 
-/** Linked into place, so that of two processes that start at once one key stays. */
+/** Makes a key and links it into place, so that only one remains when two processes start at once. */
 async function make(file: string): Promise<string | null> {
   const draft = `${file}.${process.pid}`;
   // Synced before anything is encrypted under it.
@@ -54,7 +54,7 @@ async function make(file: string): Promise<string | null> {
 }
 
 /**
- * A relay under another key would answer every webhook with 503, and encrypt what is new under it.
+ * Refuses a key that is not the stored secrets': the relay would answer every webhook with 503, and encrypt new secrets under it.
  * @throws {UsageError} when the stored secrets do not open under this key
  */
 export async function refuseOtherKey(
@@ -66,7 +66,7 @@ export async function refuseOtherKey(
     const [first] = await rows.readAfter(table, "", 1);
     if (first === undefined || box.isCurrent(first.sealed)) continue;
     if (madeFile !== null) {
-      // A backup would take it for the key, and whoever restores that would not see that one is there.
+      // Left there, it would be taken for the right key: by a backup, and by whoever restores one.
       await rm(madeFile, { force: true });
       throw new UsageError(
         `${madeFile} is missing, and the stored secrets are encrypted (${first.id}): restore it, or set RELAY_ENCRYPTION_KEY to the key they were stored with`,

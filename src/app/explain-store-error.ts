@@ -3,19 +3,19 @@ import { describeDatabaseUrl, withoutCredentials } from "../config/summarize-con
 import { RelayError, UsageError } from "../domain/errors.ts";
 import type { Part } from "./supervisor.ts";
 
-/** For errors: which PostgreSQL, without credentials. */
+/** Names the PostgreSQL in use for error messages, without credentials. */
 export function namePostgres({ databaseUrl }: Pick<RelayConfig, "databaseUrl">): string {
   if (databaseUrl === null) return "the embedded PostgreSQL";
   return `PostgreSQL at ${describeDatabaseUrl(databaseUrl)}`;
 }
 
-/** As `namePostgres`. */
+/** Names the ClickHouse in use for error messages, without credentials. */
 export function nameClickHouse({ clickhouseUrl }: Pick<RelayConfig, "clickhouseUrl">): string {
   if (clickhouseUrl === null) return "the embedded ClickHouse";
   return `ClickHouse at ${withoutCredentials(new URL(clickhouseUrl))}`;
 }
 
-/** The part, with its store named in whatever its start throws. */
+/** Returns the part with its store named in whatever its start throws. */
 export function namingStore(store: string, part: Part): Part {
   return {
     ...part,
@@ -30,7 +30,7 @@ export function namingStore(store: string, part: Part): Part {
 }
 
 /**
- * One line that names the store: what the network says is told by its code, what the server says by its first line.
+ * Makes an error of one line that names the store: network errors by their code, the server's own by their first line.
  * @param store such as `PostgreSQL at postgresql://host/database`, without credentials
  */
 export function explainStoreError(store: string, error: unknown): Error {

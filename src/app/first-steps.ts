@@ -11,13 +11,13 @@ const BODY = '{"hello":"relay"}';
 
 export type FirstKey =
   | { readonly kind: "usable"; readonly key: string }
-  /** It stays revoked: `source` says where it comes from. */
+  /** It stays revoked; `source` says where it comes from. */
   | { readonly kind: "revoked"; readonly source: string }
   | { readonly kind: "none" };
 
 /**
- * Makes sure of the configured key; embedded without one, of a first key that stays in the data directory (0600).
- * A key in that file which the store does not know is replaced, a revoked one is not.
+ * Makes sure that the configured key exists or, for an embedded store without one, a first key that is kept in the data
+ * directory (0600). A key in that file that the store does not know is replaced; a revoked one is not.
  */
 export async function ensureFirstKey(
   config: RelayConfig,
@@ -36,14 +36,15 @@ export async function ensureFirstKey(
   if (state === "usable") return { kind: "usable", key: known };
   if (state === "revoked") return { kind: "revoked", source: file };
   const { key } = await keys.create(org, ["read", "write"]);
-  // Whoever waits for the file finds all of it. A process attached to the directory may make one at the same moment.
+  // Renamed into place, so that whoever waits for the file finds it complete. A process attached to the directory may
+  // make one at the same moment.
   const whole = `${file}.${randomUUID()}`;
   await writeFile(whole, `${key}\n`, { mode: 0o600 });
   await rename(whole, file);
   return { kind: "usable", key };
 }
 
-/** The project that is listed first, if there is one. @throws what the client throws */
+/** Returns the id of the project listed first, or null. @throws what the client throws */
 export async function findProject(apiUrl: string, key: string): Promise<string | null> {
   const client = makeClient({ baseUrl: apiUrl, apiKey: key });
   const { data } = await client.projects.list({ limit: 1 });
@@ -51,8 +52,8 @@ export async function findProject(apiUrl: string, key: string): Promise<string |
 }
 
 /**
- * Three lines for a shell: create an endpoint, send it a signed webhook, list the recorded event.
- * @param projectId null: the first of them creates one as well
+ * Returns three lines for a shell: create an endpoint, send it a signed webhook, list the recorded event.
+ * @param projectId null makes the first line create one as well
  * @param shownKey what stands for the key in the lines: the key, or the shell variable that holds it
  */
 export function firstCurlLines(
@@ -74,7 +75,7 @@ export function firstCurlLines(
   ];
 }
 
-/** Takes the value of that field out of a JSON answer which has one such. */
+/** Returns a command that extracts a field's value from a JSON answer with only one such field. */
 function valueOf(field: string): string {
   return `sed 's/.*"${field}":"\\([^"]*\\)".*/\\1/'`;
 }

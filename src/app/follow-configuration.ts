@@ -13,7 +13,9 @@ import type { Part } from "./supervisor.ts";
 
 const TOKEN_KEY_SETTING = "ingest_token_key";
 
-/** The ingest tokens' key lives in PostgreSQL: until it was read every token may be ours, and none can be made. */
+/**
+ * Makes ingest tokens whose key is yet to be read from PostgreSQL: until then every token may be ours, and none can be made.
+ */
 export function makeLateTokens(): IngestTokens & { load(key: Uint8Array): void } {
   let tokens: IngestTokens | null = null;
   return {
@@ -32,12 +34,12 @@ export function makeLateTokens(): IngestTokens & { load(key: Uint8Array): void }
   };
 }
 
-/** Where the store went away while it was read, or there was another gap: one after the other would keep a core busy. */
+/** Pause after the store went down while being read, or after another gap: reading again at once would keep a core busy. */
 const READ_AGAIN_MS = 5_000;
 
 /**
- * What to do when changes may have been missed, as at the start: the cache is filled once, and afterwards what it holds is read anew,
- * until the store has answered to the end.
+ * Returns what to do when changes may have been missed, as at the start: it fills the cache once, and afterwards
+ * reloads what the cache holds, until the store has answered throughout.
  */
 export function readAfterGaps(
   cache: Pick<ConfigCache, "invalidateAll" | "warm" | "reload">,
@@ -67,15 +69,15 @@ export function readAfterGaps(
 }
 
 /**
- * Brings the schema up to date, sees that the secrets are stored under this node's key, reads what all nodes share, then
- * follows changes into the cache.
+ * Brings the schema up to date, checks that the secrets are stored under this node's key, reads what all nodes share,
+ * then applies changes to the cache as they come.
  */
 export function followConfiguration(options: {
   readonly store: OpenConfigStore;
   readonly cache: ConfigCache;
   readonly box: SecretBox;
   readonly tokens: ReturnType<typeof makeLateTokens>;
-  /** Of a key that was made at this start. */
+  /** File of a key that was made at this start. */
   readonly madeKeyFile: string | null;
   readonly clock: Clock;
   readonly watchFeed: (listening: () => boolean) => void;

@@ -4,7 +4,7 @@ import { makeIdGenerator } from "../domain/ids.ts";
 import { makeApiKeys, type ApiKeys } from "../management/api-keys.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
 
-/** The API keys of a configuration store, with the real clock and randomness. */
+/** Opens the API keys of a configuration store, with the real clock and randomness. */
 export function openApiKeys(store: OpenConfigStore): ApiKeys {
   return makeApiKeys({
     keys: makeApiKeyStore(store.database),

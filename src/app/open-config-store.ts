@@ -21,16 +21,19 @@ export interface ConfigFeedHandlers {
   readonly onGap: () => void;
 }
 
-/** Made anew for ever when it breaks. */
+/** A feed of configuration changes that is re-established whenever it breaks. */
 export interface ConfigFeed extends AsyncDisposable {
-  /** Whether changes are pushed at present. */
+  /** Returns whether changes are being pushed at present. */
   readonly listening: () => boolean;
 }
 
 /** PostgreSQL, embedded or not, with its feed of configuration changes. */
 export interface OpenConfigStore extends AsyncDisposable {
   readonly database: Database;
-  /** For what webhooks and deliveries need to know, on connections of its own: on shared ones it waits behind the management API (20 s behind 200 changes a second). */
+  /**
+   * For lookups by webhooks and deliveries, on connections of its own: on shared ones they wait behind the management
+   * API (20 s behind 200 changes a second).
+   */
   readonly lookups: Database;
   readonly migrate: () => Promise<readonly string[]>;
   readonly follow: (handlers: ConfigFeedHandlers) => Promise<ConfigFeed>;
@@ -95,7 +98,10 @@ async function remoteConnection(options: ConfigStoreOptions): Promise<Connection
   return attached;
 }
 
-/** The process that hosts the embedded engine hears NOTIFY itself: it needs no connection for it, and misses none. */
+/**
+ * Follows changes in the process that hosts the embedded engine, which hears NOTIFY itself: it needs no
+ * connection for it and misses none.
+ */
 async function followEmbedded(
   embedded: EmbeddedPostgres,
   handlers: ConfigFeedHandlers,

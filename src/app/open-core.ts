@@ -21,13 +21,13 @@ export type CoreOptions = Pick<
 > & {
   readonly dataDir: DataDirUse;
   readonly templateFile: string | null;
-  /** Tells `/metrics` whether changes of the configuration are pushed. */
+  /** Tells `/metrics` whether configuration changes are pushed. */
   readonly watchFeed: (listening: () => boolean) => void;
 };
 
 const ANSWERS_WITHIN_MS = 5_000;
 
-/** Opens the stores, and what every role stands on, as supervised parts: whoever disposes the supervisor closes them. */
+/** Opens the stores and what every role is built on, as supervised parts, which disposing the supervisor closes. */
 export async function openCore(options: CoreOptions): Promise<Core> {
   const { config, clock, logger, supervisor, registry, watchLag, watchFeed } = options;
   const { key, madeFile } = await loadEncryptionKey(config.encryptionKey, config.dataDir);
@@ -84,7 +84,9 @@ interface Stores {
   readonly log: Core["log"];
 }
 
-/** The engines start side by side: each of them takes a second or two. One that fails does not leave the others open. */
+/**
+ * Opens the stores side by side, since each engine takes a second or two to start. One that fails does not leave the others open.
+ */
 async function openStores(options: CoreOptions): Promise<Stores> {
   const { config, dataDir, templateFile, clock, logger, supervisor, registry } = options;
   const needsEvents = config.roles.includes("api") || config.roles.includes("delivery");
@@ -132,7 +134,10 @@ function opened(name: string, resource: AsyncDisposable): Part {
   return { name, start: async () => resource };
 }
 
-/** A migration may take its minute, but not one of waiting for a server that hangs: nothing is delivered before this has been tried. */
+/**
+ * Checks that the server answers. A migration may take a minute, but must not spend it waiting for a server that hangs:
+ * nothing is delivered before this has been tried.
+ */
 async function answersInTime(client: EventStoreClients["writes"]): Promise<void> {
   const late = AbortSignal.timeout(ANSWERS_WITHIN_MS);
   try {
@@ -155,7 +160,7 @@ function eventSchema(
       try {
         await migrateClickHouse(client, { retentionDays, cluster: clickhouseCluster ?? undefined });
       } catch (error) {
-        // Nobody else brings the embedded one back to what this version knows.
+        // Nothing else would bring the embedded one back to what this version knows.
         if (clickhouseUrl === null && error instanceof NewerSchemaError)
           throw new UsageError(error.message, { cause: error });
         throw error;

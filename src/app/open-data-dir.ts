@@ -2,18 +2,18 @@ import type { RelayConfig } from "../config/config.ts";
 import { UsageError } from "../domain/errors.ts";
 import { claimDataDir } from "../embedded/data-dir.ts";
 
-/** How this process stands to the embedded stores: it serves them, uses another process's, or needs none. */
+/** How this process relates to the embedded stores: it serves them, uses another process's, or needs none. */
 export type DataDirUse =
   | { readonly mode: "serve"; readonly claim: AsyncDisposable }
   | { readonly mode: "attach"; readonly ownerPid: number }
   | { readonly mode: "none" };
 
-/** Embedded stores have larger files, and one that may not grow on looks damaged at the next start. */
+/** Embedded stores have files larger than this, and one that cannot grow any more looks damaged at the next start. */
 const SMALLEST_FILE_BYTES = 2 ** 30;
 
 /**
  * Claims the data directory for a process that needs an embedded store.
- * @throws {UsageError} when another process has it and this one does more than ingest, or files may not grow
+ * @throws {UsageError} when a command has it, when a relay has it and this process does more than ingest, or when files may not grow
  */
 export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
   const needsEvents = config.roles.includes("api") || config.roles.includes("delivery");

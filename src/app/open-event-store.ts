@@ -7,17 +7,20 @@ import type { Supervisor } from "./supervisor.ts";
 
 type EventStoreClient = ReturnType<typeof connectClickHouse>;
 
-/** Reads and writes have connections of their own: on shared ones an insert waits behind the questions (14 s behind fifty slow ones). */
+/**
+ * Clients of the event store. Reads and writes have separate connections: on shared ones an insert waits behind the
+ * queries (14 s behind fifty slow ones).
+ */
 export interface EventStoreClients {
   readonly reads: EventStoreClient;
   readonly writes: EventStoreClient;
   readonly lookups: Lookups;
-  /** Reads that are answered at once. */
+  /** Most reads that are answered at the same time. */
   readonly mostReads: number;
 }
 
 export interface EventStoreOptions {
-  /** Null: embedded, served by this process. */
+  /** Null for the embedded one, served by this process. */
   readonly clickhouseUrl: string | null;
   readonly dataDir: string;
   readonly logger: Logger;

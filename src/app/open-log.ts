@@ -15,12 +15,12 @@ import type { DataDirUse } from "./open-data-dir.ts";
 import { retentionMsOf } from "./retention.ts";
 
 const HOUR_MS = 3_600_000;
-/** A silent group member loses its partitions after so long; its successor then waits for a whole try. */
+/** A silent group member loses its partitions after this time; its successor then waits for as long as a whole try may take. */
 const KAFKA_SESSION_TIMEOUT_MS = 10_000;
 /** Room for the headers of the largest event and the head of its task. */
 const RECORD_OVERHEAD_BYTES = 1024 * 1024;
 const LEAST_PENDING_BYTES = 64 * 1024 * 1024;
-/** Beside the log's directory: that there was a log is known when that one is gone. */
+/** Kept beside the log's directory, so that it is noticed when the log is gone. */
 const MARK = "log.made";
 
 export interface LogOptions {
@@ -31,7 +31,7 @@ export interface LogOptions {
   readonly registry: MetricsRegistry["registry"];
 }
 
-/** The log of this process: Kafka where brokers are given, else the embedded one, served or attached to. */
+/** Opens the log of this process: Kafka where brokers are given, else the embedded one, served or attached to. */
 export async function openLog(options: LogOptions): Promise<Log> {
   if (options.config.kafka !== null) return connect(options, options.config.kafka);
   return options.dataDirMode === "attach" ? attach(options) : serve(options);
@@ -62,12 +62,12 @@ function largestNewRecordBytes({ maxPayloadBytes }: RelayConfig): number {
   return maxPayloadBytes + RECORD_OVERHEAD_BYTES;
 }
 
-/** Appends under way: one of the largest beside others. */
+/** Returns the most bytes of appends under way: room for one of the largest beside others. */
 function pendingBytesOf(config: RelayConfig): number {
   return Math.max(LEAST_PENDING_BYTES, 2 * largestNewRecordBytes(config));
 }
 
-/** Beside the socket of the embedded PostgreSQL: its directory minds the length of a unix socket's path. */
+/** Kept beside the socket of the embedded PostgreSQL, in a directory chosen for the length limit of a unix socket's path. */
 const SOCKET_NAME = "log.sock";
 
 async function attach({ config, clock }: LogOptions): Promise<Log> {
@@ -95,11 +95,11 @@ async function serve({ config, clock, logger, registry }: LogOptions): Promise<L
     clock,
     logger,
     metrics: makeLogMetrics(registry),
-    // What was taken under an earlier configuration must be able to go on: only the ingest keeps to today's limit.
+    // Events accepted under an earlier configuration must still get through: only the ingest applies today's limit.
     maxRecordBytes: LARGEST_PAYLOAD_BYTES + RECORD_OVERHEAD_BYTES,
     maxPendingBytes: pendingBytesOf(config),
   });
-  // Without it nothing is lost: a log that is gone would be made anew in silence.
+  // Not essential: without it, a log that is gone would be made anew without a warning.
   await writeFile(mark, "", { flag: "a", mode: 0o600 }).catch(() => {});
   const socket = await makeSocketDirectory(config.dataDir)
     .then((directory) => serveLogSocket(log, join(directory, SOCKET_NAME), logger))

@@ -8,16 +8,16 @@ export interface OpsPorts {
   readonly readiness: () => Promise<{ readonly ready: boolean; readonly parts: readonly object[] }>;
 }
 
-/** Of a connection that sends no request, or drips one: probes and scrapes send theirs at once. */
+/** Cuts off a connection that sends no request or drips one: probes and scrapes send theirs at once. */
 const HEADERS_TIMEOUT_MS = 5_000;
 const REQUEST_TIMEOUT_MS = 10_000;
 const CHECK_EVERY_MS = 1_000;
 
 export interface OpsOptions extends OpsPorts {
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
-  /** Most open connections; those above are closed at once. Default: no limit. */
+  /** Most open connections; further ones are closed at once. Default: no limit. */
   readonly maxConnections?: number;
 }
 
@@ -26,9 +26,9 @@ export interface OpsServer extends AsyncDisposable {
 }
 
 /**
- * `/metrics`, `/healthz` (the process answers) and `/readyz` (every part has started and none is being restarted;
- * 503 with the list when one is not: stores that go away later are told by metrics).
- * @throws {UsageError} naming the variable that is to be changed when the port cannot be had
+ * Serves `/metrics`, `/healthz` (the process answers) and `/readyz` (every part has started and none is being
+ * restarted; otherwise 503 with the list. Stores that go down later show in the metrics).
+ * @throws {UsageError} that names the variable to change when the port cannot be had
  */
 export async function startOpsServer(options: OpsOptions): Promise<OpsServer> {
   const timeouts = {
@@ -77,7 +77,7 @@ async function answer(ports: OpsPorts, url: string, response: ServerResponse): P
 
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    // For ever: a connection that cannot be accepted is told here too, and unheard it would end the process.
+    // Never removed: a connection that cannot be accepted is reported here too, and would end the process if nobody listened.
     server.on("error", (error: NodeJS.ErrnoException) => {
       reject(explainListenError(error, { host, port, variable: "RELAY_OPS_PORT" }));
     });

@@ -10,14 +10,14 @@ import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
 
 type ConnectionConfig = Pick<RelayConfig, "deliveryConcurrency">;
 
-/** A destination has all the connections that its tries in flight may want. */
+/** Returns enough connections for all the tries that a destination may have in flight. */
 export function connectionsPerReceiver({ deliveryConcurrency }: ConnectionConfig): number {
   return Math.max(CONNECTIONS_PER_RECEIVER, deliveryConcurrency);
 }
 
 /**
- * The one way out of the relay: receivers and key sets are reached through its guard. A try that waited here for a connection
- * would wait at the expense of its own time.
+ * Opens the relay's only way out: receivers and key sets are reached through its guard. A try that waited here for a
+ * connection would lose that from its own time.
  */
 export function openSender(
   config: ConnectionConfig & Pick<RelayConfig, "allowPrivateReceivers" | "deliveryTimeoutMs">,
@@ -29,7 +29,7 @@ export function openSender(
   });
 }
 
-/** The key sets that JWT endpoints name by URL, fetched through the guard and kept. */
+/** Opens the cache of key sets that JWT endpoints name by URL, fetched through the guard. */
 export function openJwks(
   sender: Pick<HttpSender, "fetchGuarded">,
   clock: Pick<Clock, "monotonic" | "schedule">,

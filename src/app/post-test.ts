@@ -1,7 +1,7 @@
 import { headerBytes } from "../adapters/undici/header-bytes.ts";
 import type { TestAnswer, TestRequest } from "../management/ports.ts";
 
-/** Longer than ingest takes at most. */
+/** Longer than ingest ever takes. */
 const TIMEOUT_MS = 10_000;
 const FAILED = "the request failed";
 
@@ -26,7 +26,7 @@ export async function postTest(request: TestRequest): Promise<TestAnswer> {
   }
 }
 
-/** In fixed words and the error's code: messages of the HTTP client quote headers, which hold the secret. */
+/** Describes an error in fixed words and by its code: messages of the HTTP client quote headers, which hold the secret. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return FAILED;
   if (error.name === "TimeoutError") return `no answer within ${TIMEOUT_MS / 1000} s`;

@@ -2,16 +2,16 @@ import { lookup } from "node:dns/promises";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { UsageError } from "../domain/errors.ts";
 
-/** Of this machine, where nobody listens (tcpmux): a connection from the port in question is refused at once. */
+/** A port of this machine where nobody listens (tcpmux): a connection from the port in question is refused at once. */
 const NOBODY_PORT = 1;
 const CONNECT_MS = 1_000;
 
 /**
- * A port that is free now: the given one, or any for 0. Asked before the stores open, so that a port in use is told
- * at once; somebody else may still take it before it is listened on. A given one is not listened on to find out: for that moment
- * it would take connections of clients that wait for the relay, and reset them.
- * @param variable of the port; that of the host is named alike
- * @throws {UsageError} naming the variable that is to be changed when it cannot be had
+ * Returns a port that is free now: the given one, or any for 0. To be called before the stores open, so that a port in
+ * use is reported at once; another process may still take it before it is listened on. A given port is not listened on
+ * to find out: for that moment it would accept connections of clients that wait for the relay, and reset them.
+ * @param variable variable of the port; the host's is named alike
+ * @throws {UsageError} that names the variable to change when the port cannot be had
  */
 export async function reservePort(host: string, port = 0, variable = "the port"): Promise<number> {
   try {
@@ -24,7 +24,7 @@ export async function reservePort(host: string, port = 0, variable = "the port")
   }
 }
 
-/** On that host. @throws where it is not this machine's */
+/** Finds a free port on the host. @throws when the host is not this machine's */
 async function findFreePort(host: string): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -36,7 +36,7 @@ async function findFreePort(host: string): Promise<number> {
   return port;
 }
 
-/** Binds a socket as a client's, which takes no connections. @throws as listening there would */
+/** Binds a client's socket, which accepts no connections. @throws as listening there would */
 async function bind(host: string, port: number): Promise<void> {
   const { address, family } = await lookup(host);
   const loopback = family === 6 ? "::1" : "127.0.0.1";
@@ -54,14 +54,14 @@ async function bind(host: string, port: number): Promise<void> {
     };
     socket.once("connect", isBound);
     socket.once("timeout", isBound);
-    // Bound, it is refused, or finds no way from that address.
+    // Once bound, it is refused or finds no route from that address.
     socket.once("error", (error: NodeJS.ErrnoException) =>
       error.syscall === "bind" ? reject(error) : isBound(),
     );
   });
 }
 
-/** @param listener.variable of the port; that of the host is named alike */
+/** @param listener.variable variable of the port; the host's is named alike */
 export function explainListenError(
   error: NodeJS.ErrnoException,
   { host, port, variable }: { host: string; port: number; variable: string },

@@ -15,7 +15,7 @@ import { requireEventStore, type Core } from "./core.ts";
 import { postTest } from "./post-test.ts";
 import { retentionMsOf } from "./retention.ts";
 
-/** The api role: use cases over the stores and the log, behind HTTP. @returns its port */
+/** Runs the api role: use cases over the stores and the log, behind HTTP. @returns its port */
 export async function runApi(
   core: Core,
   requestsPerSecond = REQUESTS_PER_SECOND,

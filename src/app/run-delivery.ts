@@ -16,10 +16,10 @@ import { requireEventStore, type Core } from "./core.ts";
 import { connectionsPerReceiver } from "./outbound.ts";
 import { retentionMsOf } from "./retention.ts";
 
-/** A try that a lost owner had in flight may be cut off, and its end become durable, this long after its time. */
+/** How long after its timeout a lost owner's try in flight may be cut off and its end become durable. */
 const LATE_END_MS = 2_000;
 
-/** The delivery role: records the log into the event store, fans events out, delivers them and moves the delay tiers. */
+/** Runs the delivery role: records the log in the event store, fans events out, delivers them and moves the delay tiers. */
 export async function runDelivery(core: Core): Promise<void> {
   await runRecorder(core);
   const { clock, logger, log, registry, supervisor } = core;

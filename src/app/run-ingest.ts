@@ -11,13 +11,13 @@ import type { Core } from "./core.ts";
 import type { Part } from "./supervisor.ts";
 import { openJwks } from "./outbound.ts";
 
-/** How long a stopping ingest lets requests in flight be answered. */
+/** How long a stopping ingest waits for requests in flight to be answered. */
 const STOP_GRACE_MS = 5_000;
 
-/** Webhooks come by thousands a second, and each of them may be why a batch is lost. */
+/** Lost batches are logged at most this often: webhooks arrive by the thousand a second, and any of them may be the cause. */
 const LOG_AGAIN_MS = 60_000;
 
-/** The ingest role: verifier pool, ingest stage and its HTTP server, as supervised parts. @returns its port */
+/** Runs the ingest role: verifier pool, ingest stage and its HTTP server, as supervised parts. @returns its port */
 export async function runIngest(core: Core): Promise<{ readonly port: number }> {
   const { config, clock, logger, supervisor, registry } = core;
   const pool = await startVerifyPool({
@@ -63,7 +63,7 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
   const server: Part = {
     name: "ingest",
     start: async () => {
-      // The system shares connections out among all that listen, also to one that could only answer 503.
+      // The system spreads connections over all listeners, including one that could only answer 503.
       if (config.ingest.sharePort && !isConfigured())
         throw new Error("listens on the shared port once the configuration has been read");
       const listening = await startIngestServer({

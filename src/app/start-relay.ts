@@ -21,13 +21,13 @@ export interface RelayOptions {
   readonly config: RelayConfig;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** An initialised empty embedded database to start from, made there when missing; null: none. */
+  /** An initialised, empty embedded database to start from, made there when missing; null for none. */
   readonly templateFile: string | null;
-  /** Of one API key. Default: what the OpenAPI document says. */
+  /** Limit of one API key. Default: what the OpenAPI document says. */
   readonly apiRequestsPerSecond?: number;
-  /** What is done once all serve, before `/readyz` says so. What it throws ends the start. */
+  /** Runs once everything serves, before `/readyz` says so. Whatever it throws ends the start. */
   readonly beforeReady?: (configStore: OpenConfigStore) => Promise<void>;
-  /** Aborted: what was begun is stopped, at the end of the step that is under way. */
+  /** When aborted, stops what was begun, at the end of the step under way. */
   readonly signal?: AbortSignal;
 }
 
@@ -41,14 +41,14 @@ export interface RunningRelay extends AsyncDisposable {
   readonly parts: () => readonly PartStatus[];
   /** Resolves once all parts run: then `/readyz` answers 200. */
   readonly allRunning: () => Promise<void>;
-  /** While it is disposed: the part whose end is waited for. */
+  /** Returns the part that disposing is waiting for, or null. */
   readonly stopping: () => string | null;
 }
 
 /**
- * The composition root: opens the stores, then starts the roles, in order. Disposing stops in reverse:
- * servers first, then deliveries, then the stores.
- * @throws {UsageError} when something outside must be changed before it can start; the signal's reason once that is aborted
+ * The composition root: opens the stores, then starts the roles, in order. Disposing stops in reverse: servers first,
+ * then deliveries, then the stores.
+ * @throws {UsageError} when something outside must be changed before it can start; the signal's reason once it is aborted
  */
 export async function startRelay(options: RelayOptions): Promise<RunningRelay> {
   const { clock, logger } = options;
@@ -126,7 +126,7 @@ async function startParts(
   };
 }
 
-/** Ports in use are told before the stores open; port 0 (tests, the demo) is settled before anything needs the public URL. */
+/** Reports ports in use before the stores open, and settles port 0 (tests, the demo) before anything needs the public URL. */
 async function settlePorts(config: RelayConfig): Promise<RelayConfig> {
   const { api, ingest, roles } = config;
   if (roles.includes("api")) await reservePort(api.host, api.port, "RELAY_API_PORT");

@@ -25,20 +25,20 @@ export interface Supervisor extends AsyncDisposable {
    */
   add(part: Part, options?: { readonly tolerant: boolean }): Promise<void>;
   status(): readonly PartStatus[];
-  /** Resolves once all parts that were added run; never when it is disposed before. */
+  /** Resolves once all added parts run; never when it is disposed before. */
   allRunning(): Promise<void>;
-  /** While it is disposed: the part whose end is waited for. */
+  /** Returns the part that disposing is waiting for, or null. */
   stopping(): string | null;
 }
 
 const FIRST_RESTART_DELAY_MS = 200;
 const MAX_RESTART_DELAY_MS = 10_000;
-/** A part that ran this long starts anew with the first delay. */
+/** A part that has run this long restarts with the first delay again. */
 const STABLE_AFTER_MS = 60_000;
 
 /**
- * Starts parts in order, restarts the one that failed (with a growing delay), stops them in reverse order.
- * A failed part is shown in `status()`, the rest goes on.
+ * Makes a supervisor that starts parts in order, restarts one that fails (with a growing delay), and stops them in
+ * reverse order. A failed part shows in `status()`; the rest go on.
  */
 export function makeSupervisor(options: {
   readonly clock: Clock;
@@ -54,7 +54,7 @@ export function makeSupervisor(options: {
   return {
     add: async (part, { tolerant } = { tolerant: false }) => {
       const entry = new Supervised(part, { ...options, onRestarted: tellWaiting });
-      // It is shown from the beginning: a store that hangs is what everything waits for.
+      // Shown from the beginning, since everything waits for a store that hangs.
       supervised.push(entry);
       try {
         await entry.startFirst(tolerant);
@@ -134,7 +134,7 @@ class Supervised {
     await this.#dispose();
   }
 
-  /** False when it failed before it had started. */
+  /** Returns false when it failed before it had started. */
   async #start(): Promise<boolean> {
     this.#generation += 1;
     const generation = this.#generation;
@@ -193,9 +193,12 @@ class Supervised {
   }
 }
 
-/** With what is behind it, unless that was said: that a store cannot be reached does not say that its password is wrong. */
+/**
+ * Describes an error with its cause, unless the message already says it: that a store cannot be reached does not say
+ * that its password is wrong.
+ */
 function describe(error: Error): string {
-  // Of several refused addresses Node says only the code.
+  // For several refused addresses Node gives only the code.
   const said = error.message === "" && "code" in error ? String(error.code) : error.message;
   if (!(error.cause instanceof Error)) return said;
   const behind = describe(error.cause);

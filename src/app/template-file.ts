@@ -4,15 +4,15 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * The initialised empty embedded database that the build makes: a first start then takes a second, not six. Named by the engine that
- * made it: another version may not read it.
+ * Returns the path of the initialised, empty embedded database that the build makes: with it a first start takes a
+ * second, not six. It is named after the version of the engine that made it, since another may not read it.
  */
 export function templateFile(): string {
   const name = `../../.cache/pglite-template-${engineVersion()}.tgz`;
   return fileURLToPath(new URL(name, import.meta.url));
 }
 
-/** "none" where the engine is not installed, and nothing is made. */
+/** Returns "none" where the engine is not installed; no template is made there. */
 function engineVersion(): string {
   try {
     const engine = createRequire(import.meta.url).resolve("@electric-sql/pglite");

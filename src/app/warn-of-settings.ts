@@ -15,10 +15,10 @@ type Settings = Pick<
   | "publicIngestUrl"
 >;
 
-/** Keys of `deploy/` and `config/` say so, the encryption keys behind their base64. */
+/** What the example keys in `deploy/` and `config/` contain, the encryption keys once decoded from base64. */
 const EXAMPLE_KEY = /change-me|example/;
 
-/** Listened on, the ingest is there at http://localhost as well. */
+/** Hosts on which the ingest is also reachable at http://localhost. */
 const ON_LOCALHOST: ReadonlySet<string> = new Set([
   "0.0.0.0",
   "::",
@@ -28,8 +28,8 @@ const ON_LOCALHOST: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Warns of settings that do nothing, of keys that everybody knows, of URLs where nobody listens, and of combinations of stores that
- * work, but lose sight of webhooks.
+ * Warns of settings without effect, of publicly known keys, of URLs where nobody listens, and of combinations of stores
+ * that work but lose sight of webhooks.
  */
 export function warnOfSettings(
   settings: Settings,
@@ -72,7 +72,7 @@ export function warnOfSettings(
       );
     return;
   }
-  // Kafka shares the events out among all processes, whatever stores those have.
+  // Kafka spreads the events over all processes, whatever stores they have.
   const own = [
     ...(databaseUrl === null ? ["DATABASE_URL"] : []),
     ...(clickhouseUrl === null ? ["CLICKHOUSE_URL"] : []),
@@ -86,7 +86,7 @@ export function warnOfSettings(
   );
 }
 
-/** Without a public URL, that of each endpoint is one of this machine's. */
+/** Returns whether the ingest listens where the endpoints' URLs point; without a public URL they point to this machine. */
 export function isAtItsUrl({
   ingest,
   publicIngestUrl,

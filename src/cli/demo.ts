@@ -15,7 +15,7 @@ import { runScenario } from "./demo/scenario.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
 /**
- * `relay demo`: a whole relay in a temporary directory, used once. 0 when everything came out as it must.
+ * `relay demo`: runs a whole relay in a temporary directory once. Returns 0 when everything came out as it must.
  * @throws {UsageError} when no temporary directory can be made
  */
 export async function demo(io: CommandIo): Promise<number> {

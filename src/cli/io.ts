@@ -1,4 +1,4 @@
-/** What a command may touch of the outside. */
+/** What a command may touch outside itself. */
 export interface CommandIo {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;

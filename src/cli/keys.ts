@@ -49,7 +49,7 @@ export async function revokeKey(
 ): Promise<void> {
   await withKeys(io, async (keys) => {
     const row = await keys.find(options.org, key);
-    // What is no name of a key may be a whole one, of another organization: it is not repeated.
+    // Text that does not name a key may be a whole one, of another organization, so it is not repeated.
     if (row === null)
       throw new UsageError(
         `organization "${options.org}" has no ${isKeyName(key) ? `key ${key}` : "such key"}: see relay keys list --org ${options.org}`,

@@ -7,8 +7,8 @@ import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
 
 /**
- * `relay migrate`: PostgreSQL, and ClickHouse where it is given by URL (the embedded one is migrated at start).
- * @throws {RelayError} in one line that names the store given by URL which refuses or cannot be reached
+ * `relay migrate`: migrates PostgreSQL, and ClickHouse where it is given by URL (the embedded one is migrated at start).
+ * @throws {RelayError} of one line that names the store given by URL that refuses or cannot be reached
  */
 export async function migrate(io: CommandIo): Promise<void> {
   const config = loadConfig(io.env);

@@ -21,7 +21,7 @@ try yet (the destination is paused, or has a long queue): wait for that first, o
 
 const EXIT = { done: 0, failed: 1, badUsage: 2 } as const;
 
-/** Parses the arguments, runs one command, and answers its exit code. Commands load only what they need. */
+/** Parses the arguments, runs one command and returns its exit code. Commands load only what they need. */
 export async function runProgram(io: CommandIo): Promise<number> {
   let exitCode: number = EXIT.done;
   const program = new Command("relay")
@@ -44,12 +44,18 @@ export async function runProgram(io: CommandIo): Promise<number> {
   }
 }
 
-/** The library puts what it suggests on a line of its own; what reads the output of a program takes a line for an error. */
+/**
+ * Joins the lines of an error: the library puts suggestions on a line of their own, but programs that read the output
+ * take each line for an error.
+ */
 function inOneLine(text: string): string {
   return `${text.trim().replaceAll(/\s*\n\s*/g, " ")}\n`;
 }
 
-/** Of `help keys create` the library would show `keys` only, and of `help nope` all there is: that is told as `nope` would be. */
+/**
+ * Turns `help …` into `… --help`: for `help keys create` the library would show only `keys`, and for `help nope`
+ * everything, where this fails as `nope` does.
+ */
 function withDeepHelp(program: Command, argv: readonly string[]): string[] {
   const [first, ...names] = argv;
   if (first !== "help") return [...argv];
@@ -200,14 +206,17 @@ function report(error: unknown, io: CommandIo): number {
   return EXIT.failed;
 }
 
-/** Whatever could not be made for it, the cause is the same: what the system said of it, or null. A thread has it in its message only. */
+/**
+ * Returns what the system said about running out of files, or null: the cause is the same whatever could not be opened.
+ * An error from a thread has it only in its message.
+ */
 function findNoMoreFiles(error: unknown): string | null {
   for (let at = error; at instanceof Error; at = at.cause)
     if (/\bEMFILE\b/.test(at.message)) return at.message;
   return null;
 }
 
-/** A full disk is told in one line, anything unforeseen by its stack. */
+/** Describes a full disk in one line, anything unforeseen by its stack. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if ("code" in error && error.code === "ENOSPC")

@@ -23,15 +23,15 @@ export interface ReplayOptions {
 
 const PAGE_LIMIT = 100;
 const AT_ONCE = 4;
-/** A busy relay is asked again so often, after what its `Retry-After` says. */
+/** How often a busy relay is asked, each time after what its `Retry-After` says. */
 const MOST_TRIES = 10;
 const DEFAULT_RETRY_AFTER_SECONDS = 1;
 
 /**
- * `relay replay`: what ended `dead` at one destination, and was not delivered by a later replay, is enqueued again, oldest first.
- * Prints the id of each such event, and at the end how many there were. 1 when it was interrupted.
- * @throws {UsageError} for a time that is none, and when there is no API key
- * @throws {ApiError} what the management API refuses
+ * `relay replay`: enqueues again, oldest first, what ended `dead` at one destination and was not delivered by a later
+ * replay. Prints the id of each such event, and at the end how many there were. Returns 1 when interrupted.
+ * @throws {UsageError} for an invalid time, and when there is no API key
+ * @throws {ApiError} when the management API refuses
  */
 export async function replay(io: CommandIo, options: ReplayOptions): Promise<number> {
   for (const name of ["from", "to"] as const) refuseNoTime(name, options[name]);
@@ -125,8 +125,8 @@ async function readApiKey(path: string): Promise<string> {
 }
 
 /**
- * Oldest first, each once. Events from now on are left out; what dies of earlier ones meanwhile moves those behind it, so that a page
- * may begin with what the page before has ended with.
+ * Returns event ids, oldest first, each once. Events from now on are left out; earlier ones that die meanwhile shift
+ * those behind them, so that a page may begin with what the one before ended with.
  */
 async function findDeadEvents(
   client: Client,
@@ -152,8 +152,8 @@ async function findDeadEvents(
 }
 
 /**
- * Whether the last try at the destination ended there, and no other is put off by its rate limit: such a row has the number of the
- * try that it puts off, and tries are numbered without gaps.
+ * Returns whether the last try at the destination ended `dead` and no other is put off by its rate limit: the row of
+ * such a deferral has the number of the try that it puts off, and tries are numbered without gaps.
  * @param attempts oldest first
  */
 function isDeadAt(destination: string, attempts: readonly Attempt[]): boolean {
@@ -163,7 +163,7 @@ function isDeadAt(destination: string, attempts: readonly Attempt[]): boolean {
   return tries.at(-1)?.status === "dead" && !isPutOff;
 }
 
-/** Asks again where the relay is busy, or one of its stores is away. @throws {ApiError} what it says in the end */
+/** Asks again while the relay is busy or one of its stores is down. @throws {ApiError} the last answer */
 async function patiently<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1)
     try {

@@ -11,9 +11,9 @@ import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
 
 /**
- * `relay secrets reencrypt`: seals every stored secret anew under RELAY_ENCRYPTION_KEY. Run again after an
- * interruption, it goes on with what is left.
- * @throws {UsageError} when a key is missing or is none, or a row opens under neither
+ * `relay secrets reencrypt`: reseals every stored secret under RELAY_ENCRYPTION_KEY. Run again after an interruption,
+ * it continues with what is left.
+ * @throws {UsageError} when a key is missing or invalid, or a row opens under neither
  */
 export async function reencryptSecrets(
   io: CommandIo,
@@ -40,7 +40,7 @@ export async function reencryptSecrets(
     );
     printLine(io.stdout, "Start every relay process with this RELAY_ENCRYPTION_KEY from now on.");
   };
-  // A running relay has the old key: it would read no secret any more.
+  // A running relay has the old key and could no longer read any secret.
   await withConfigStore(io, reencrypt, { beside: false });
 }
 

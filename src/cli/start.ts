@@ -54,7 +54,9 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
   return running.stop();
 }
 
-/** An empty variable is as good as none; an option that is given has a value, and its name is not the variable's. */
+/**
+ * Checks the option itself: an empty variable counts as unset, but a given option has a value, and errors must name the option.
+ */
 function refuseWrongRoles(list: string): string {
   const { error } = roleList.safeParse(list);
   if (error !== undefined)
@@ -62,7 +64,10 @@ function refuseWrongRoles(list: string): string {
   return list;
 }
 
-/** `ended`: told to stop meanwhile, and what was begun is stopped again; `late`: a step of the start hung until the limit. */
+/**
+ * Starts the relay. Returns `ended` when told to stop meanwhile (what was begun is stopped again), and `late` when a
+ * step of the start hung until the limit.
+ */
 async function startUnlessStopped(options: {
   readonly config: RelayConfig;
   readonly logger: Logger;
@@ -84,13 +89,13 @@ async function startUnlessStopped(options: {
     );
   } catch (error) {
     if (!signal.aborted) throw error;
-    // Who tells it to stop may have told its embedded store, too: that this did not come up is no failure.
+    // Whoever told it to stop may have told its embedded store, too, so a store that did not come up is no failure.
     if (error !== signal.reason) logger.warn({ err: messageOf(error) }, "relay.start_broken_off");
     return "ended";
   }
 }
 
-/** Ready is what `/readyz` calls so. Until then, what it waits for. */
+/** Logs that the relay is ready once `/readyz` says so, and until then what it waits for. */
 function tellWhenReady(relay: RunningRelay, logger: Logger, signal: AbortSignal): void {
   const ports = { api: relay.apiPort, ingest: relay.ingestPort, ops: relay.opsPort };
   const waitsFor = relay
@@ -117,7 +122,7 @@ async function firstKey(check: KeyCheck): Promise<FirstKey> {
     return await ensureFirstKey(config, store);
   } catch (error) {
     if (config.databaseUrl === null || error instanceof UsageError) throw error;
-    // The store is away: the relay serves what it can.
+    // The store is down: the relay serves what it can.
     const { message } = explainStoreError(namePostgres(config), error);
     logger.warn({ err: message, retryInMs: KEY_RETRY_MS }, "relay.bootstrap_key_not_checked");
     if (config.bootstrap.apiKey !== null) void keepMakingSure(check);
@@ -125,7 +130,7 @@ async function firstKey(check: KeyCheck): Promise<FirstKey> {
   }
 }
 
-/** Ends when the configured key is there, or with the relay. */
+/** Retries until the configured key is there or is refused, or the relay stops. */
 async function keepMakingSure({ config, store, logger, signal }: KeyCheck): Promise<void> {
   while (!signal.aborted)
     try {
@@ -151,7 +156,7 @@ async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
   const { config, relay, key } = welcome;
   const api = relay.apiPort === null ? null : baseUrlOf(config.api.host, relay.apiPort);
   const ownKey = key.kind === "usable" && config.databaseUrl === null ? key.key : null;
-  // First: it asks the API, which logs that, and what is for people stands together.
+  // Done first, since it asks the API, which logs that: the lines for people then stay together.
   const steps = api === null || ownKey === null ? [] : await firstStepsOf(welcome, api, ownKey);
   if (api !== null) printLine(io.stdout, `Management API  ${api}  (documentation: ${api}/docs)`);
   if (relay.ingestPort !== null)
@@ -164,19 +169,19 @@ async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
       `API key         the one in ${key.source} is revoked: make another with relay keys create --org ${config.bootstrap.org}`,
     );
   if (api === null || ownKey === null) return;
-  // Output is often collected as a log: a key that the operator gave is not repeated there.
+  // Output is often collected as a log, so a key that the operator gave is not repeated there.
   const isGiven = config.bootstrap.apiKey !== null;
   printLine(io.stdout, `API key         ${isGiven ? "RELAY_BOOTSTRAP_API_KEY, as set" : ownKey}`);
   if (steps.length > 0) printFirstSteps(io, steps);
 }
 
-/** Lines for a shell; none where they would not work. */
+/** Returns lines for a shell, or none where they would not work. */
 async function firstStepsOf(
   { config, logger }: Welcome,
   api: string,
   key: string,
 ): Promise<readonly string[]> {
-  // The last of them lists what the delivery role has recorded.
+  // The last line lists what the delivery role has recorded.
   if (!ROLES.every((role) => config.roles.includes(role)) || !isAtItsUrl(config)) return [];
   const shownKey =
     config.bootstrap.apiKey === null
@@ -203,7 +208,7 @@ function printFirstSteps(io: CommandIo, lines: readonly string[]): void {
 }
 
 interface BoundedStop extends AsyncDisposable {
-  /** 0 when everything ended in order; 1 when a part hung beyond the grace. */
+  /** Returns 0 when everything ended in order, 1 when a part hung beyond the grace. */
   readonly stop: () => Promise<number>;
 }
 
@@ -219,7 +224,7 @@ async function stopOnce(relay: RunningRelay, limit: StopLimit, logger: Logger): 
   return stopped(ended, logger, relay.stopping());
 }
 
-/** `waitsFor`: the part that was late. */
+/** @param waitsFor the part that was late */
 function stopped(ended: "ended" | "late", logger: Logger, waitsFor: string | null = null): number {
   if (waitsFor === null) logger.info({ ended }, "relay.stopped");
   else logger.warn({ ended, part: waitsFor }, "relay.stopped");

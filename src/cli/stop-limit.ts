@@ -1,7 +1,7 @@
-/** Longer than any part's own grace; then what hangs is left behind, and the process ends within another second. */
+/** Longer than any part's own grace; what still hangs then is left behind, and the process ends within another second. */
 const STOP_TIMEOUT_MS = 28_000;
 
-/** How long a stop may take, from when the program was told to: also what hangs in its start is left behind then. */
+/** A limit on how long a stop may take, from when the program was told to; a start that hangs is left behind then, too. */
 export class StopLimit implements Disposable {
   readonly #late: Promise<"late">;
   #isOver: (late: "late") => void = () => {};
@@ -15,7 +15,7 @@ export class StopLimit implements Disposable {
     else signal.addEventListener("abort", () => this.begin(), { once: true });
   }
 
-  /** The time runs from the first call. */
+  /** Starts the time; only the first call counts. */
   begin(): void {
     this.#timer ??= setTimeout(() => this.#isOver("late"), this.#limitMs);
   }

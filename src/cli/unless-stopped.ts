@@ -2,11 +2,12 @@ import { RelayError } from "../domain/errors.ts";
 import type { CommandIo } from "./io.ts";
 import { StopLimit } from "./stop-limit.ts";
 
-/** A store that is well has answered by then. */
+/** A healthy store has answered by then. */
 const GRACE_MS = 5_000;
 
 /**
- * The work of a command that ends by itself. Told to stop, it goes on to its end: but for a store that hangs, which is not waited for.
+ * Waits for the work of a command that ends by itself. When told to stop, the work still runs to its end, but a store
+ * that hangs is not waited for.
  * @throws {RelayError} when it is not done a few seconds after it was told to stop
  */
 export async function unlessStopped(

@@ -17,7 +17,7 @@ interface Answer {
   readonly message: string | null;
 }
 
-/** A line that is no request at all; the answer says which field is wrong. */
+/** Thrown for a line that is not a request; the message says which field is wrong. */
 class RequestLineError extends Error {}
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -37,7 +37,7 @@ const REQUEST_FIELDS = [
   "remote_addr",
   "trusted_proxies",
 ];
-/** What else an entry of the vectors holds: its origin, and what is expected of it. `body` has an answer of its own. */
+/** Other fields that an entry of the vectors has: its origin, and what is expected of it. `body` has an answer of its own. */
 const OTHER_FIELDS = new Set(["kind", "origin", "source", "note", "expect", "body"]);
 
 /** What a line may leave out. */
@@ -132,8 +132,9 @@ function readMethod(value: unknown, provider: Provider): VerificationMethod {
 }
 
 /**
- * A line may name the method also where the endpoint left it to the preset. The preset is meant unless the method is another
- * than the provider's, or the configuration names the header to look at, which a preset has and an explicit method needs.
+ * Returns whether the method was chosen explicitly. A line may name the method even where the endpoint left it to the
+ * preset. The preset is meant unless the method differs from the provider's, or the configuration names the header to
+ * look at, which a preset has and an explicit method needs.
  */
 function isExplicit(provider: Provider, fields: Fields, config: Fields): boolean {
   const preset = presetOf(provider);
@@ -170,7 +171,7 @@ function readBody(value: unknown): Uint8Array {
   throw new RequestLineError("body_base64: must be base64");
 }
 
-/** A server always knows who connected: without it, verification would blame the proxies. */
+/** Reads the source address. A server always knows it; without it, verification would blame the proxies. */
 function readAddress(fields: Fields, method: VerificationMethod): string {
   const address = readText(fields, "remote_addr", "");
   const [withoutZone = ""] = address.split("%", 1);
@@ -190,7 +191,7 @@ function readProxies(value: unknown): readonly string[] {
 
 const WITH_ZONE = /(?:Z|[+-]\d\d:\d\d)$/i;
 
-/** A time without a zone is UTC, wherever this runs. */
+/** Reads the time. One without a zone is UTC, wherever this runs. */
 function readNow(value: unknown, nowMs: () => number): number {
   if (value === null) return nowMs();
   const text = typeof value === "string" ? value : "";

@@ -15,15 +15,15 @@ import { printLine, type CommandIo } from "./io.ts";
 
 /** A relay that is starting serves its database after a few seconds. */
 const WAIT_MS = 20_000;
-/** Other commands have it for a second or two each. */
+/** Other commands hold it for a second or two each. */
 const WAIT_FOR_COMMANDS_MS = 120_000;
 const ASK_EVERY_MS = 100;
 
 /**
  * Opens the configuration store beside a running relay, or alone; its schema is brought up to date first.
- * @param options.beside false: not beside a relay whose database is embedded
- * @throws {UsageError} where there is one all the same
- * @throws {RelayError} in one line that names the store given by URL which refuses or cannot be reached
+ * @param options.beside false refuses to work beside a relay whose database is embedded
+ * @throws {UsageError} when `beside` is false and there is such a relay
+ * @throws {RelayError} of one line that names the store given by URL that refuses or cannot be reached
  */
 export async function withConfigStore(
   io: CommandIo,
@@ -55,8 +55,8 @@ interface OpenOptions {
 }
 
 /**
- * Alone, or beside the process that has the data directory: one that starts serves its database after a few seconds, and where one
- * ends, its database with it, the directory can be claimed.
+ * Opens the store alone, or beside the process that has the data directory. Retries, since a process that is starting
+ * serves its database after a few seconds, and one that ends leaves the directory to be claimed.
  */
 async function openUpToDate(config: RelayConfig, options: OpenOptions): Promise<UpToDateStore> {
   const startedMs = Date.now();
@@ -68,7 +68,7 @@ async function openUpToDate(config: RelayConfig, options: OpenOptions): Promise<
   }
 }
 
-/** What may pass, and in which time. */
+/** A problem that may pass, and how long it may take. */
 interface Waiting {
   readonly waitsFor: unknown;
   readonly longestMs?: number;
@@ -79,7 +79,7 @@ async function openOrWait(
   { io, beside }: OpenOptions,
 ): Promise<UpToDateStore | Waiting> {
   const { databaseUrl, dataDir } = config;
-  // So that no relay starts on it meanwhile.
+  // Claimed so that no relay starts on it meanwhile.
   const claim = databaseUrl === null ? await claimDataDir(dataDir, "command") : null;
   if (claim?.kind === "attached" && claim.ownerIs === "command")
     return {

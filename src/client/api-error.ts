@@ -1,9 +1,12 @@
-/** An answer other than 2xx, or none at all (`status` 0, code `unreachable`; `invalid_id` where nothing was asked). */
+/**
+ * A failed request: an answer other than 2xx or without the envelope, or no answer (`status` 0, code `unreachable`, or
+ * `invalid_id` when nothing was sent).
+ */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly requestId: string | null;
-  /** What `Retry-After` says. */
+  /** The value of `Retry-After`. */
   readonly retryAfterSeconds: number | null;
   constructor(
     answer: {

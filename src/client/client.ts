@@ -28,10 +28,10 @@ import type {
 
 export type Client = ReturnType<typeof makeClient>;
 
-/** Every operation of the management API as a method. @throws {ApiError} from each */
+/** Makes a client with one method per operation of the management API. @throws {ApiError} from each */
 export function makeClient(options: ClientOptions) {
   const send = makeSendRequest(options);
-  /** `data` of the envelope. The types are those of the schemas that the service answers with. */
+  /** Returns the envelope's `data`. The types are those of the schemas that the service answers with. */
   const data = async <Data>(...request: Parameters<typeof send>): Promise<Data> =>
     ((await send(...request)) as { readonly data: Data }).data;
   const list = async <Item>(path: string, query: object = {}): Promise<List<Item>> => {

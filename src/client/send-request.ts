@@ -3,7 +3,7 @@ import { ApiError } from "./api-error.ts";
 /** One request and its whole answer. */
 export interface ClientExchange {
   readonly method: string;
-  /** Path with the query, as requested. */
+  /** Path and query, as requested. */
   readonly target: string;
   readonly status: number;
   readonly headers: Headers;
@@ -14,11 +14,11 @@ export interface ClientOptions {
   /** Such as `http://localhost:8080`. */
   readonly baseUrl: string;
   readonly apiKey: string;
-  /** Default: the global one. */
+  /** Default: the global `fetch`. */
   readonly fetch?: typeof fetch;
-  /** Of one request, connect to last byte. Default: 30 s. */
+  /** Limit for one request, from connecting to the last byte. Default: 30 s. */
   readonly timeoutMs?: number;
-  /** Sees every answer before it is understood; what it throws is thrown to the caller. */
+  /** Sees every answer before it is parsed; what it throws reaches the caller. */
   readonly onResponse?: (exchange: ClientExchange) => void;
 }
 
@@ -31,10 +31,10 @@ export type SendRequest = (
 ) => Promise<unknown>;
 
 const DEFAULT_TIMEOUT_MS = 30_000;
-/** URLs drop these segments, encoded or not: the request would be another one. */
+/** URL parsing drops these segments, encoded or not, and the request would become a different one. */
 const DOT_SEGMENT = /\/\.\.?(?:\/|$)/;
 
-/** The one way to the service: answers the parsed body, or undefined for 204. @throws {ApiError} */
+/** Makes the one function that talks to the service: it returns the parsed body, or undefined for 204. @throws {ApiError} */
 export function makeSendRequest(options: ClientOptions): SendRequest {
   const { baseUrl, apiKey, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const send = options.fetch ?? fetch;
@@ -68,7 +68,7 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
   };
 }
 
-/** An id as one path segment. */
+/** Encodes an id as one path segment. */
 export function segment(id: string): string {
   return encodeURIComponent(id);
 }

@@ -69,7 +69,7 @@ export interface EventFilters {
   /** RFC 3339, exclusive. */
   readonly to?: string;
   readonly q?: string;
-  /** Always with `value`. */
+  /** Requires `value`. */
   readonly field?: string;
   readonly value?: string;
   readonly attempt_status?: AttemptStatus;

@@ -1,16 +1,16 @@
 import type { Role } from "./value-types.ts";
 
-/** Read once at start, then only passed on. Durations in ms, sizes in bytes. */
+/** The configuration, read once at start and then only passed on. Durations in ms, sizes in bytes. */
 export interface RelayConfig {
   readonly roles: readonly Role[];
   readonly dataDir: string;
-  /** Null: embedded. */
+  /** Null for the embedded store. */
   readonly databaseUrl: string | null;
   readonly clickhouseUrl: string | null;
-  /** Name of a cluster in ClickHouse's `remote_servers`; null: one node, plain tables. */
+  /** Name of a cluster in ClickHouse's `remote_servers`; null for one node with plain tables. */
   readonly clickhouseCluster: string | null;
   readonly kafka: KafkaConfig | null;
-  /** Names of variables that are set and do nothing beside the others. */
+  /** Names of variables that are set but have no effect, given the others. */
   readonly unused: readonly string[];
   readonly partitions: number;
   readonly api: Listener;
@@ -18,7 +18,7 @@ export interface RelayConfig {
   readonly ops: Listener;
   readonly publicIngestUrl: string | null;
   readonly testIngestUrl: string | null;
-  /** 32 bytes, base64; null: embedded, kept in the data directory. */
+  /** 32 bytes in base64; null for a key that is kept in the data directory. */
   readonly encryptionKey: string | null;
   readonly bootstrap: { readonly apiKey: string | null; readonly org: string };
   readonly allowPrivateReceivers: readonly string[];
@@ -50,6 +50,6 @@ export interface KafkaConfig {
   } | null;
   readonly ssl: boolean;
   readonly topicPrefix: string;
-  /** Null: 3 where there are at least 3 brokers, else 1. */
+  /** Null means 3 where there are at least 3 brokers, else 1. */
   readonly replicationFactor: number | null;
 }

@@ -15,7 +15,7 @@ const STORE_VARIABLES = VARIABLE_NAMES.filter((name) =>
 
 /**
  * Checks the environment as a whole.
- * @throws {UsageError} in one line: the first wrong variable, and what to set.
+ * @throws {UsageError} one line that names the first wrong variable and what to set
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): RelayConfig {
   const given = withoutInjected(env);
@@ -40,7 +40,10 @@ function unusedNames(given: Readonly<Record<string, string>>): string[] {
   return names.filter((name) => given[name] !== undefined);
 }
 
-/** Kubernetes injects `<SERVICE>_SERVICE_HOST`, `<SERVICE>_PORT=tcp://…` for services: not meant for us. Empty means unset. */
+/**
+ * Leaves out what Kubernetes injects for services (`<SERVICE>_SERVICE_HOST`, `<SERVICE>_PORT=tcp://…`) and variables
+ * that are empty, which counts as unset.
+ */
 function withoutInjected(
   env: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
@@ -70,8 +73,8 @@ function refuseUnknownNames(given: Readonly<Record<string, string>>): void {
 }
 
 /**
- * Names without our prefix may be another program's. Only one that is almost a store's is refused: in silence it would mean an embedded
- * store. Where the right one is there, even empty, the other is not meant for us.
+ * Refuses a name that is almost a store variable's, which would otherwise silently mean an embedded store. Other names
+ * without our prefix may be another program's, and so may this one where the right variable is set, even to nothing.
  */
 function refuseMistypedStores(env: Readonly<Record<string, string | undefined>>): void {
   for (const [name, value] of Object.entries(env)) {
@@ -84,7 +87,10 @@ function refuseMistypedStores(env: Readonly<Record<string, string | undefined>>)
   }
 }
 
-/** A name that holds the given one comes first (`RELAY_PORT`). Compared without our prefix: not every variable has it, and it is added by mistake first (`RELAY_LOG_LEVEL`). */
+/**
+ * Returns the nearest variable, preferring one that contains the given name (`RELAY_PORT`). Names are compared without
+ * our prefix: not every variable has it, and adding it is the likeliest mistake (`RELAY_LOG_LEVEL`).
+ */
 function nearestVariable(name: string): string {
   const stem = withoutPrefix(name);
   const stems = VARIABLE_NAMES.map(withoutPrefix);
@@ -145,7 +151,9 @@ function toConfig(values: Values): Omit<RelayConfig, "unused"> {
   };
 }
 
-/** The servers of this process: who looked for another one on the port would find none. */
+/**
+ * Refuses two servers of this process on one port: the system's error would have the user look there for another process, in vain.
+ */
 function refuseSamePort(values: Values): void {
   const { RELAY_ROLES: roles, RELAY_INGEST_SHARE_PORT: isShared, RELAY_INGEST_PORT: port } = values;
   if (roles.includes("ingest") && isShared && port === 0)
@@ -171,7 +179,7 @@ function refuseSamePort(values: Values): void {
   }
 }
 
-/** Whether one address would be listened on twice, as far as is known without asking the system. */
+/** Returns whether two hosts share an address, as far as can be told without asking the system. */
 function doHostsMeet(one: string, other: string): boolean {
   return one === other || holdsAddress(one, other) || holdsAddress(other, one);
 }

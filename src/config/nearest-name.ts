@@ -1,7 +1,7 @@
-/** A near miss has no more typing errors than this. */
+/** The most typing errors that still make a near miss. */
 const MOST_ERRORS = 2;
 
-/** The candidate with the smallest edit distance, for "did you mean …?". */
+/** Returns the candidate with the smallest edit distance, for "did you mean …?". */
 export function nearestName(name: string, candidates: readonly string[]): string {
   let best = candidates[0] ?? "";
   let bestDistance = Number.POSITIVE_INFINITY;
@@ -15,7 +15,10 @@ export function nearestName(name: string, candidates: readonly string[]): string
   return best;
 }
 
-/** Whether one was meant and the other typed. Another word in place of a short one (`_SSL` of `_URL`) is another name, not a typing error. */
+/**
+ * Returns whether `name` looks like `known` mistyped. A different word in place of a short one (`_SSL` for `_URL`) is a
+ * different name, not a typing error.
+ */
 export function isNearMiss(name: string, known: string): boolean {
   const distance = editDistance(name, known);
   if (distance === 0 || distance > MOST_ERRORS) return false;
@@ -26,7 +29,9 @@ export function isNearMiss(name: string, known: string): boolean {
   );
 }
 
-/** Letters to insert, drop, replace, or swap with their neighbour (Damerau-Levenshtein, optimal string alignment). */
+/**
+ * Counts the letters to insert, drop, replace, or swap with their neighbour (Damerau-Levenshtein, optimal string alignment).
+ */
 function editDistance(from: string, to: string): number {
   let beforePrevious: number[] = [];
   let previous = Array.from({ length: to.length + 1 }, (_, index) => index);

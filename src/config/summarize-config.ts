@@ -2,7 +2,7 @@ import { publicPartOfKey } from "../domain/api-key.ts";
 import type { RelayConfig } from "./config.ts";
 import { parseDatabaseUrl } from "./database-url.ts";
 
-/** What is logged at start: everything but secrets, URLs without user information. */
+/** Returns what is logged at start: everything but secrets, with URLs stripped of user information. */
 export function summarizeConfig(config: RelayConfig): Record<string, unknown> {
   return {
     ...config,
@@ -29,18 +29,18 @@ export function summarizeConfig(config: RelayConfig): Record<string, unknown> {
   };
 }
 
-/** Only of a key of the relay's own form is it known which part may be shown. */
+/** Shows the public part of a key of the relay's own form; in any other key, no part is known to be public. */
 function showKey(key: string | null): string {
   return key === null ? "none" : (publicPartOfKey(key) ?? "set");
 }
 
-/** For logs and errors: where a PostgreSQL is, without user information and options. */
+/** Returns where a PostgreSQL server is, without user information and options, for logs and errors. */
 export function describeDatabaseUrl(text: string): string {
   const url = parseDatabaseUrl(text);
   return url === null ? "DATABASE_URL" : withoutCredentials(url);
 }
 
-/** For logs and errors: where a store is, without user information and options. */
+/** Returns where a store is, without user information and options, for logs and errors. */
 export function withoutCredentials(url: URL): string {
   url.username = "";
   url.password = "";

@@ -58,7 +58,7 @@ function isCidrList(cidrs: readonly string[]): boolean {
   }
 }
 
-/** ClickHouse's HTTP interface: settings are ours, so there is no query. */
+/** URL of ClickHouse's HTTP interface, without a query: the relay itself sets the settings. */
 export const clickHouseUrl = z
   .string()
   .refine(
@@ -69,7 +69,7 @@ export const clickHouseUrl = z
     "must be http(s)://user:password@host:8123/database, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F, % is %25), without query",
   );
 
-/** Every % begins an escape, and escapes are UTF-8. */
+/** Returns whether every % starts an escape and the escapes are UTF-8. */
 export function isPercentEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);
@@ -79,7 +79,7 @@ export function isPercentEncoded(text: string): boolean {
   }
 }
 
-/** What a path is put behind: no user information, query or fragment. */
+/** URL to append a path to: no user information, query or fragment. */
 export const baseUrl = z
   .string()
   .refine(

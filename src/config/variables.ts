@@ -16,7 +16,7 @@ import {
   roleList,
 } from "./value-types.ts";
 
-/** No configuration has taken a larger payload, so a log holds none. */
+/** No configuration has ever allowed a larger payload, so no log holds one. */
 export const LARGEST_PAYLOAD_BYTES = 104_857_600;
 
 /** Every environment variable that the relay reads, with its check. Defaults live in `load-config.ts` only where they depend on others. */

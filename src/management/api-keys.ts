@@ -18,18 +18,18 @@ interface CreatedApiKey {
 }
 
 export interface ApiKeys {
-  /** Makes the organization when there is none of this name. */
+  /** Creates a key, and the organization when there is none of this name. */
   create(org: string, scopes: ApiKeyRow["scopes"]): Promise<CreatedApiKey>;
-  /** Newest first, revoked ones too. @throws {UsageError} for an unknown organization */
+  /** Lists the keys, newest first, including revoked ones. @throws {UsageError} for an unknown organization */
   list(org: string): Promise<readonly ApiKeyRow[]>;
   /**
-   * By its id, its public part as lists show it, or the whole key; null when the organization has no such key.
+   * Finds a key by its id, its public part as lists show it, or the whole key; returns null when the organization has no such key.
    * @throws {UsageError} for an unknown organization
    */
   find(org: string, text: string): Promise<ApiKeyRow | null>;
-  /** Effective everywhere within 60 s. @throws {UsageError} for an unknown organization or key */
+  /** Revokes a key, effective everywhere within 60 s. @throws {UsageError} for an unknown organization or key */
   revoke(org: string, keyId: string): Promise<void>;
-  /** Whether this very key opens anything, of whatever organization. */
+  /** Returns whether this very key is usable, whatever its organization. */
   stateOf(key: string): Promise<"usable" | "revoked" | "unknown">;
   /** Makes sure that this very key exists for the organization. A revoked one stays revoked. @throws {UsageError} */
   ensureBootstrap(org: string, key: string): Promise<"created" | "exists" | "revoked">;
@@ -41,24 +41,26 @@ const PUBLIC_CHARACTERS = 8;
 const SECRET_BYTES = 24;
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 
-/** Keys have full entropy, so a plain hash is enough; it is also the index they are found by. */
+/** Hashes a key. Keys have full entropy, so a plain hash is enough; it is also the index they are found by. */
 export function hashApiKey(key: string): Uint8Array {
   return createHash("sha256").update(key).digest();
 }
 
-/** What lists show of a key: one that is not of the relay's own form may hold its secret anywhere. */
+/**
+ * Returns what lists show of a key: part of its hash when it is not of the relay's own form and may hold its secret anywhere.
+ */
 function publicPartOf(key: string): string {
   const hash = Buffer.from(hashApiKey(key)).toString("hex");
   return publicPartOfKey(key) ?? `${HASH_MARK}${hash.slice(0, PUBLIC_CHARACTERS)}`;
 }
 
-/** How a key is written in lists. Earlier versions stored the beginning of any key: what may be secret is not shown. */
+/** Formats a key for lists. Earlier versions stored the beginning of any key, which may be secret and is not shown. */
 export function showKey(row: ApiKeyRow): string {
   if (!SHOWN_PART.test(row.publicPart)) return "(not shown)";
   return row.publicPart + (row.publicPart.startsWith(HASH_MARK) ? "…" : "_…");
 }
 
-/** Whether a text names a key without giving it away: an id, or a public part. */
+/** Returns whether a text names a key without revealing it: an id or a public part. */
 export function isKeyName(text: string): boolean {
   return /^key_[0-9A-Z]{26}$/.test(text) || SHOWN_PART.test(withoutCut(text));
 }
@@ -136,7 +138,7 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
         throw new UsageError(
           "RELAY_BOOTSTRAP_API_KEY belongs to another organization already: set RELAY_BOOTSTRAP_ORG to it, or use another key",
         );
-      // Earlier versions stored the beginning of any key, which of this one may be secret.
+      // Earlier versions stored the beginning of any key, and this key's may be secret.
       const publicPart = publicPartOf(key);
       if (row.publicPart !== publicPart) await keys.setPublicPart(row.id, publicPart);
       return row.revokedAtMs === null ? "exists" : "revoked";

@@ -1,7 +1,7 @@
 import type { StoreSession } from "../domain/config-store.ts";
 import type { Actor } from "./management.ts";
 
-/** Notes a write in the same transaction: who, what, when; field names and never values. */
+/** Records a write, in the session's transaction if there is one: who, what and when, with field names but never values. */
 export async function noteWrite(
   session: StoreSession,
   actor: Pick<Actor, "orgId" | "keyId">,

@@ -6,14 +6,16 @@ import { hashApiKey } from "./api-keys.ts";
 import type { Actor } from "./management.ts";
 
 const MAX_CACHED_KEYS = 10_000;
-/** Kept apart: whoever makes up keys must not push out those that are known. */
+/** Cached separately: somebody who makes up keys must not evict the known ones. */
 const MAX_UNKNOWN_KEYS = 1_000;
-/** So that a revocation is effective everywhere within 60 s. */
+/** Short enough for a revocation to take effect everywhere within 60 s. */
 const CACHED_MS = 30_000;
-/** A key that was just made must not stay refused where it was tried too early. */
+/** Short, so that a key tried just before it was made is not refused for long. */
 const UNKNOWN_CACHED_MS = 2_000;
 
-/** Questions about keys never seen, at once: whoever makes up thousands must not keep the store from everybody else. */
+/**
+ * Most simultaneous queries about keys never seen: somebody who makes up thousands must not keep the store from everybody else.
+ */
 const MOST_STRANGERS_ASKED = 4;
 
 interface Known {
@@ -27,8 +29,8 @@ interface Waiting {
 }
 
 /**
- * Who a bearer key belongs to; null for an unknown or revoked one. Simultaneous questions about a key are asked once.
- * `monotonicMs`, and not the wall clock: set back, that would keep a revoked key good for as long.
+ * Makes the function that returns who a bearer key belongs to, or null for an unknown or revoked one. Simultaneous lookups of
+ * a key share one query. Uses `monotonicMs`: a wall clock that is set back would keep a revoked key valid for as long.
  */
 export function makeAuthenticate(
   keys: Pick<ApiKeyStore, "findKey">,
@@ -47,11 +49,11 @@ export function makeAuthenticate(
     try {
       return await ask(hash, name);
     } catch (error) {
-      // A store that is down is not waited for by one after the other.
+      // When the store is down, those waiting fail at once instead of one after the other.
       while (strangers.size > 0) strangers.shift()?.fail(error);
       throw error;
     } finally {
-      // Who waits takes the place over.
+      // The next one waiting takes over the place.
       const next = strangers.shift();
       if (next === undefined) strangersAsked -= 1;
       else next.begin();

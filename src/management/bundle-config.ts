@@ -8,11 +8,11 @@ import { openDestination, openEndpoint } from "./sealed-secrets.ts";
 import { nonceOf } from "./secret-box.ts";
 import type { SecretBox } from "./secret-box.ts";
 
-/** An endpoint with its destinations as ingest and delivery use them: secrets in clear text, in memory only. */
+/** A bundle as ingest and delivery use it: secrets are in clear text, in memory only. */
 export interface ConfigBundle {
   readonly endpoint: EndpointConfig;
   readonly destinations: readonly DestinationConfig[];
-  /** Changes when anything of the endpoint or of this destination changes. */
+  /** Revisions by id; each changes when anything of its endpoint or destination changes. */
   readonly revisions: ReadonlyMap<string, string>;
 }
 
@@ -63,7 +63,7 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
   };
 }
 
-/** The nonce of the sealed value tells two writes of one millisecond apart. */
+/** Returns a row's revision; the nonce of the sealed value tells two writes within one millisecond apart. */
 function revisionOf(row: Pick<DestinationRow, "updatedAtMs" | "status" | "sealed">): string {
   const nonce = Buffer.from(nonceOf(row.sealed)).toString("base64");
   return `${row.updatedAtMs} ${row.status} ${nonce}`;

@@ -9,26 +9,26 @@ export interface BundleEntry {
   readonly destinationIds: readonly string[];
   /** Null when its secrets cannot be opened: then nothing can be verified or signed. */
   readonly bundle: ConfigBundle | null;
-  /** Monotonic; nothing in the entry is older. */
+  /** Monotonic time; nothing in the entry is older. */
   readonly loadedAtMs: number;
-  /** Of its rows; in memory it is several times as much. */
+  /** Size of its rows as stored; in memory they take several times as much. */
   readonly storedBytes: number;
-  /** The store said that it changed. */
+  /** Whether it may have changed since it was loaded. */
   dirty: boolean;
 }
 
-/** Endpoints with their destinations by endpoint id, token and destination id; the least recently used go first. */
+/** Bundles by endpoint id, token and destination id; the least recently used are evicted first. */
 export interface BundleEntries {
   find(key: BundleKey): BundleEntry | undefined;
   put(entry: BundleEntry): void;
   remove(endpointId: string): void;
-  /** The least recently used first: who uses all in this order leaves it as it was. */
+  /** Yields the least recently used first, so that using all of them in this order leaves it unchanged. */
   all(): Iterable<BundleEntry>;
 }
 
 export interface BundleLimits {
   readonly maxEndpoints: number;
-  /** A configuration may be 64 KiB: by their number alone endpoints could take all memory. */
+  /** A configuration may be 64 KiB, so limiting the number of endpoints alone would not bound memory. */
   readonly maxStoredBytes: number;
 }
 
@@ -38,7 +38,7 @@ export function makeBundleEntries({ maxEndpoints, maxStoredBytes }: BundleLimits
   const byEndpoint = new LRUCache<string, BundleEntry>({
     max: maxEndpoints,
     maxSize: maxStoredBytes,
-    // One that is too large by itself is kept alone: it would be missing.
+    // An entry larger than the limit is kept alone; otherwise it would be missing.
     sizeCalculation: ({ storedBytes }) => Math.min(storedBytes, maxStoredBytes),
     // Also called for an entry that is overwritten, before the new one is indexed.
     dispose(entry) {
@@ -79,7 +79,7 @@ export function makeBundleEntries({ maxEndpoints, maxStoredBytes }: BundleLimits
   };
 }
 
-/** Ids, states and times of a row. */
+/** Estimated size of a row's ids, states and times. */
 const ROW_BYTES = 256;
 
 export function storedBytesOf({ endpoint, destinations }: EndpointBundle): number {

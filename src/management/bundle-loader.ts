@@ -11,25 +11,25 @@ export interface BundleKey {
 export interface LoadedBatch {
   readonly keys: readonly BundleKey[];
   readonly bundles: readonly EndpointBundle[];
-  /** Monotonic time before the store was asked: what was read is not older. */
+  /** Monotonic time just before the query: what was read is not older. */
   readonly askedAtMs: number;
-  /** Number of the last change that was known then. */
+  /** Number of the last change known at that time. */
   readonly askedAtChange: number;
 }
 
 export interface BundleLoader {
   /**
-   * False when the store could not be asked. Equal keys share one question, also one that is underway: unless something has
-   * changed since it was asked.
+   * Loads a key; resolves to false when the store could not be asked. Equal keys share one query, even one underway,
+   * unless something has changed since it was sent.
    */
   load(key: BundleKey): Promise<boolean>;
-  /** True for a while after a failure: nothing is asked in that time. */
+  /** Returns true for a while after a failure, during which the store is not queried. */
   isDown(): boolean;
 }
 
 const MAX_BATCH_KEYS = 500;
 const MAX_WAITING_KEYS = 20_000;
-/** After a failure the store is left alone for so long. */
+/** How long the store is left alone after a failure. */
 const PAUSE_AFTER_FAILURE_MS = 1_000;
 
 interface Waiting {
@@ -40,13 +40,13 @@ interface Waiting {
 
 interface Question {
   readonly entries: ReadonlyMap<string, Waiting>;
-  /** Number of the last change that was known when it was asked. */
+  /** Number of the last change known when it was sent. */
   readonly askedAtChange: number;
 }
 
 /**
- * One question to the store at a time; what else is asked for meanwhile goes into the next one. So any number of
- * requests makes at most one query per round trip.
+ * Makes a loader that sends the store one query at a time and collects further keys for the next one, so that any
+ * number of requests makes at most one query per round trip.
  */
 export function makeBundleLoader(ports: {
   readonly reader: BundleReader;
@@ -124,7 +124,7 @@ export function makeBundleLoader(ports: {
         resolve = settle;
       });
       waiting.set(name, { key, promise, resolve });
-      // In the next microtask, so that what is asked for in one turn makes one question.
+      // Started in a microtask, so that everything requested in one turn makes one query.
       if (!asking) {
         asking = true;
         queueMicrotask(() => void askAll());

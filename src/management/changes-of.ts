@@ -1,4 +1,4 @@
-/** What is given and differs from the row: this is written, and the audit names it. */
+/** Returns the given fields that differ from the row: they are written, and the audit names them. */
 export function changesOf<Row extends object>(
   row: Row,
   wanted: { readonly [Field in keyof Row]?: Row[Field] | undefined },

@@ -15,48 +15,51 @@ export interface ConfigCachePorts {
   readonly box: SecretBox;
   readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly logger: Logger;
-  /** False for a token that was never made here: it is missing without a look at the store. */
+  /** Returns false for a token that was never made here, which is missing without asking the store. */
   readonly isOurToken: (token: string) => boolean;
 }
 
 export interface ConfigCacheOptions {
-  /** Hard expiry. From half of it on, an entry that is used is loaded anew in the background. */
+  /** Hard expiry. After half of it, using an entry reloads it in the background. */
   readonly ttlMs: number;
   readonly maxEndpoints?: number;
   readonly maxStoredBytes?: number;
 }
 
-/** What a listener learns: the endpoint (`destinationId` null) or one of its destinations changed or went away. */
+/** What a listener is told: the endpoint (`destinationId` null) or one of its destinations changed or is gone. */
 interface ConfigChanged {
   readonly endpointId: string;
   readonly destinationId: string | null;
 }
 
-/** Lookups answer at once on a hit; a promise otherwise, which never rejects. */
+/** Lookups return at once on a hit, otherwise a promise that never rejects. */
 export interface ConfigCache {
   endpointByToken(token: string): MaybeLater<Lookup<EndpointConfig>>;
   endpoint(id: string): MaybeLater<Lookup<EndpointConfig>>;
-  /** Of an endpoint that is not deleted. */
+  /** Finds a destination of an endpoint that is not deleted. */
   destination(id: string): MaybeLater<Lookup<DestinationConfig>>;
-  /** All that are not deleted, whatever their status. */
+  /** Finds all destinations that are not deleted, whatever their status. */
   destinationsOf(endpointId: string): MaybeLater<Lookup<readonly DestinationConfig[]>>;
-  /** A change pushed by the store. */
+  /** Takes in a change pushed by the store. */
   apply(change: ConfigChange): void;
-  /** Pushes may have been lost: everything is loaded anew when it is next used, and listeners to gaps are told. */
+  /** Marks everything to be reloaded when next used, since pushes may have been lost, and tells the gap listeners. */
   invalidateAll(): void;
   /**
-   * Loads anew what may have changed and nobody has used since, a few at a time: who listens for changes learns what it missed.
-   * @returns whether the store answered to the end
+   * Reloads, a few at a time, whatever may have changed and has not been used since, so that change listeners learn what they missed.
+   * @returns whether the store answered throughout
    */
   reload(): Promise<boolean>;
   /**
-   * Loads the endpoints made last, a few at a time, so that a process nobody has sent to yet can do without the store when it goes away.
-   * @returns whether the store answered to the end
+   * Loads the newest endpoints, a few at a time, so that a process without traffic so far can do without the store when it goes down.
+   * @returns whether the store answered throughout
    */
   warm(): Promise<boolean>;
-  /** Called once a lookup will see the change. The returned function ends it. */
+  /** Calls the listener once a lookup will see the change. The returned function removes it. */
   onChange(listener: (changed: ConfigChanged) => void): () => void;
-  /** Called when any change may have been missed: also of what is not cached, of which no listener to changes will learn. The returned function ends it. */
+  /**
+   * Calls the listener when any change may have been missed, including changes of what is not cached, which change
+   * listeners never learn of. The returned function removes it.
+   */
   onGap(listener: () => void): () => void;
 }
 
@@ -64,11 +67,14 @@ const MAX_ENDPOINTS = 50_000;
 const MAX_STORED_BYTES = 128 * 1024 * 1024;
 const MAX_ABSENT_KEYS = 20_000;
 const WARM_ENDPOINTS = 5_000;
-/** What webhooks ask for meanwhile goes with the next of these: a few milliseconds. */
+/** Small, since lookups for webhooks wait for the next of these batches: a few milliseconds. */
 const LOAD_AT_ONCE = 100;
-/** With an expired entry at hand, a store that takes longer is treated as unreachable, and for as long again. */
+/** With an expired entry at hand, a store that takes longer counts as unreachable, and for as long again. */
 const STALE_AFTER_MS = 1_000;
-/** Without one, a store that takes longer is: a provider waits ten seconds for its answer, and the log needs some of them. */
+/**
+ * Without one, a store that takes longer than this counts as unreachable: a provider waits ten seconds for its answer,
+ * and the log needs some of them.
+ */
 const UNKNOWN_AFTER_MS = 3_000;
 
 const MISSING = { kind: "missing" } as const;
@@ -80,15 +86,15 @@ export function makeConfigCache(
 ): ConfigCache {
   const { clock, box, logger } = ports;
   const entries = makeBundleEntries({ maxEndpoints, maxStoredBytes });
-  /** Keys the store does not know, by the time it was asked. */
+  /** Keys the store does not know, with the time it was asked. */
   const absent = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
-  /** Numbers of the latest changes by endpoint id and token: an answer asked for before them is not trusted. */
+  /** Numbers of the latest changes by endpoint id, destination id and token: an answer to an earlier query is not trusted. */
   const changes = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
   const listeners = new Set<(changed: ConfigChanged) => void>();
   const gapListeners = new Set<() => void>();
   let lastChange = 0;
   let lastChangeOfAll = 0;
-  /** Until then the store is known to hang: a lane that waited for it again with every try would make one a second. */
+  /** Until then the store counts as hanging: a lane that waited for it anew with every try would make one a second. */
   let hangsUntilMs = 0;
   const loader = makeBundleLoader({
     reader: ports.reader,
@@ -132,7 +138,7 @@ export function makeConfigCache(
       else {
         if (!changedSince(batch.askedAtChange, key.value)) absent.set(name, loadedAtMs);
         const before = entries.find(key);
-        // Its endpoint is gone. (A destination that is gone left the index when its endpoint was put.)
+        // Its endpoint is gone. (A destination that is gone left the index when its endpoint was last put.)
         if (before !== undefined) {
           entries.remove(before.endpointId);
           tellDifferences(before.endpointId, before.bundle, null);
@@ -150,7 +156,7 @@ export function makeConfigCache(
       }
   }
 
-  /** What the store did not push (or pushed while nobody listened) is noticed when it is loaded. */
+  /** Tells the listeners of changes that the store did not push, or pushed while nobody listened. */
   function tellDifferences(
     endpointId: string,
     before: ConfigBundle | null,
@@ -186,7 +192,7 @@ export function makeConfigCache(
     );
   }
 
-  /** Whether the store answered. */
+  /** Returns whether the store answered, or "late" after the limit. */
   function loadWithin(limitMs: number, key: BundleKey): Promise<boolean | "late"> {
     return within(loader.load(key), limitMs, () => "late" as const, clock);
   }
@@ -201,7 +207,7 @@ export function makeConfigCache(
     return loaded === true ? after(key, pick) : answerFrom(stale, pick);
   }
 
-  /** False once the store could not be asked. */
+  /** Loads the endpoints that are dirty or not cached; returns false as soon as the store cannot be asked. */
   async function loadStale(endpointIds: readonly string[]): Promise<boolean> {
     for (let from = 0; from < endpointIds.length; from += LOAD_AT_ONCE) {
       const stale = endpointIds
@@ -214,7 +220,7 @@ export function makeConfigCache(
     return true;
   }
 
-  /** What a key gives right after it was loaded. */
+  /** Answers for a key right after it was loaded. */
   function after<T>(key: BundleKey, pick: (bundle: ConfigBundle) => T | undefined): Lookup<T> {
     const entry = entries.find(key);
     return entry === undefined ? MISSING : answerFrom(entry, pick);

@@ -18,7 +18,7 @@ export function refuseHalfRateLimit(
   );
 }
 
-/** The new secret in front; the ones before it go on signing for the overlap, so that receivers can change over. */
+/** Puts the new secret in front; the earlier ones keep signing for the overlap, so that receivers can switch. */
 export function rotateSecrets(
   secrets: readonly SigningSecret[],
   secret: string,

@@ -30,7 +30,7 @@ export function makeDestinations(
   { store, box, checkReceiver, now, newId, randomBytes }: DestinationPorts,
   options: Pick<ManagementOptions, "rotationOverlapMs">,
 ): Management["destinations"] {
-  /** Reads the row under a lock, changes it and audits, all or nothing. No change, no write. */
+  /** Locks the row, changes it and audits the change, all or nothing; writes nothing when nothing changes. */
   async function change(
     actor: Actor,
     id: string,
@@ -56,11 +56,11 @@ export function makeDestinations(
     );
   }
 
-  /** @returns what is stored, answered and dialled */
+  /** @returns the URL as it is stored, answered and dialled */
   async function checkedReceiver(url: string): Promise<string> {
     await refuseBadUrl(checkReceiver, "receiver_url", url);
     const uri = toUri(url);
-    // What is answered can be written back.
+    // A URL that the API has returned must be accepted when written back.
     if (uri.length > MAX_RECEIVER_URL)
       throw new RelayError(
         "validation_error",
@@ -73,7 +73,7 @@ export function makeDestinations(
   return {
     async list(actor, endpointId, page) {
       const rows = await store.destinations.page(actor.orgId, endpointId, toOffset(page));
-      // Where there are children there is a parent: one query is enough, but for an empty list.
+      // Where there are children there is a parent, so one query is enough unless the list is empty.
       if (rows.total === 0) found(await store.endpoints.find(actor.orgId, endpointId), "endpoint");
       return mapPage(rows, toDestination);
     },

@@ -1,9 +1,9 @@
 import type { ConfigStore } from "../domain/config-store.ts";
 
-/** What the service does by itself is audited under this name. */
+/** The name under which the service's own actions are audited. */
 const ACTOR = "relay";
 
-/** What a 410 was answered to: a try at `receiverUrl` that began at `triedAtMs`. */
+/** The try that a receiver answered with 410: sent to `receiverUrl`, begun at `triedAtMs`. */
 interface GoneReceiver {
   readonly orgId: string;
   readonly id: string;
@@ -12,8 +12,8 @@ interface GoneReceiver {
 }
 
 /**
- * Disables a destination whose receiver is gone for good (410 Gone). False when it is deleted, no longer active, has another URL
- * by now, or was changed since the try began: what a person set meanwhile, such as a resume, is not overruled.
+ * Disables a destination whose receiver is gone for good (410 Gone). Returns false when it is deleted, no longer active, has
+ * another URL by now, or was changed since the try began: what a person has set since, such as a resume, is not overruled.
  */
 export async function disableDestination(
   ports: { readonly store: ConfigStore; readonly now: () => number },

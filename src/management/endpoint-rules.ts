@@ -9,12 +9,12 @@ type VerificationInput = Partial<
 >;
 
 /**
- * How an endpoint verifies after a create (`current` null) or a PATCH.
+ * Decides how an endpoint verifies after a create (`current` null) or a PATCH.
  *
- * A known provider without a method has its own scheme; `custom` must name one. A PATCH that changes the
- * provider to a known one and names no method takes that provider's scheme; one that names what is there already
- * changes nothing. Settings belong to a scheme: where a PATCH changes it without new settings, the old ones stay only if they
- * fit, between methods chosen explicitly.
+ * A known provider without a method uses its own scheme; `custom` must name a method. A PATCH that changes the provider
+ * to a known one and names no method takes that provider's scheme; one that repeats what is already set changes
+ * nothing. Settings belong to a scheme: when a PATCH changes the scheme without new settings, the old ones stay only if
+ * they fit and both methods were chosen explicitly.
  * @throws {RelayError} `validation_error` with the field's name as in the API
  */
 export function decideVerification(
@@ -53,7 +53,7 @@ function chooseScheme(
   provider: VerificationSettings["provider"],
 ): Pick<VerificationSettings, "method" | "methodIsExplicit"> {
   const isSameProvider = current !== null && current.provider === provider;
-  // Who reads an endpoint, changes it and writes it back names the method that its provider brought.
+  // A client that reads an endpoint, changes it and writes it back names the method that its provider implied.
   const isSameMethod = isSameProvider && current.method === input.verificationMethod;
   if (isSameMethod && input.verificationConfig === undefined) return current;
   if (input.verificationMethod !== undefined)

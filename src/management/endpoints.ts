@@ -39,7 +39,7 @@ export function makeEndpoints(
     deletedAtMs: null,
   });
 
-  /** Reads the row under a lock, changes it and audits, all or nothing. No change, no write. */
+  /** Locks the row, changes it and audits the change, all or nothing; writes nothing when nothing changes. */
   async function change(
     actor: Actor,
     id: string,
@@ -52,7 +52,7 @@ export function makeEndpoints(
       const fields = Object.keys(changes);
       if (fields.length === 0) return row;
       const atMs = now();
-      // A clock that was set back does not make an update look older than the one before.
+      // A clock that was set back must not make an update look older than the one before.
       const written = { ...changes, updatedAtMs: Math.max(atMs, row.updatedAtMs) };
       await session.endpoints.update(actor.orgId, id, written);
       await noteWrite(session, actor, action, id, atMs, { fields });
@@ -75,7 +75,7 @@ export function makeEndpoints(
   return {
     async list(actor, projectId, page) {
       const rows = await store.endpoints.page(actor.orgId, projectId, toOffset(page));
-      // Where there are children there is a parent: one query is enough, but for an empty list.
+      // Where there are children there is a parent, so one query is enough unless the list is empty.
       if (rows.total === 0) found(await store.projects.find(actor.orgId, projectId), "project");
       return mapPage(rows, toEndpoint);
     },
@@ -117,7 +117,7 @@ export function makeEndpoints(
             return changesOf(row, { name });
           const current = settingsOf(box, row);
           const settings = decideVerification(current, verification);
-          // Sealed again, equal secrets are other bytes.
+          // Sealing equal secrets again would give different bytes.
           if (isSameJson(settings, current)) return changesOf(row, { name });
           const { provider, method: verificationMethod, methodIsExplicit } = settings;
           return {
@@ -150,7 +150,7 @@ export function makeEndpoints(
   };
 }
 
-/** Destinations first: the notification of each still finds its endpoint's token. */
+/** Removes the destinations first, so that the notification of each still finds its endpoint's token. */
 async function removeWithDestinations(
   session: StoreSession,
   actor: Actor,

@@ -6,13 +6,13 @@ const TOKEN_PATTERN = /^[A-Za-z0-9_-]{32}$/;
 
 export interface IngestTokens {
   mint(): string;
-  /** False for what this installation never made: such a token needs no look at the store. */
+  /** Returns false for a token that this installation never made: the store need not be asked about it. */
   isOurs(token: string): boolean;
 }
 
 /**
- * The token of a public ingest URL: base64url of 128 random bits and a 64-bit MAC over them. Whoever scans
- * for tokens cannot make one that passes, so a scan never reaches the database. The MAC lets nobody in:
+ * Makes and recognises the tokens of public ingest URLs: base64url of 128 random bits and a 64-bit MAC over them.
+ * Nobody who scans for tokens can make one that passes, so a scan never reaches the database. The MAC lets nobody in:
  * the store decides which tokens exist.
  */
 export function makeIngestTokens(

@@ -1,6 +1,6 @@
 import { INGEST_PATH } from "../domain/ingest-path.ts";
 
-/** The address that a provider posts to. `base` without a slash at the end. */
+/** Returns the address that a provider posts to; slashes at the end of `base` are dropped. */
 export function ingestUrlOf(base: string, token: string): string {
   return `${base.replace(/\/+$/, "")}${INGEST_PATH}${token}`;
 }

@@ -1,4 +1,4 @@
-/** Whether two JSON values are equal, whatever the order of their keys. */
+/** Returns whether two JSON values are equal, whatever the order of their keys. */
 export function isSameJson(one: unknown, other: unknown): boolean {
   if (!isContainer(one) || !isContainer(other)) return one === other;
   const entries = Object.entries(one);

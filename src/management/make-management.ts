@@ -7,7 +7,7 @@ import { makeProjects } from "./projects.ts";
 import { makeReplays } from "./replays.ts";
 import { makeSendTest } from "./send-test.ts";
 
-/** The use cases behind the management API, over a store, the log and the guard of receiver URLs. */
+/** Makes the use cases behind the management API, over a store, the log and the guard of receiver URLs. */
 export function makeManagement(ports: ManagementPorts, options: ManagementOptions): Management {
   return {
     authenticate: makeAuthenticate(ports.keys, ports.monotonicMs),

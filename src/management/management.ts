@@ -6,7 +6,7 @@ import type {
   VerificationMethod,
 } from "../domain/enums.ts";
 
-/** Who asks: made from the API key by `authenticate`. Everything below is scoped to `orgId`. */
+/** The caller, derived from the API key by `authenticate`. Everything below is scoped to `orgId`. */
 export interface Actor {
   readonly orgId: string;
   readonly keyId: string;
@@ -14,7 +14,7 @@ export interface Actor {
 }
 
 export interface Page {
-  /** From 1. */
+  /** Counted from 1. */
   readonly page: number;
   readonly limit: number;
 }
@@ -90,12 +90,12 @@ export interface TestWebhookResult {
 }
 
 /**
- * The use cases behind the management API. An id that is unknown, deleted or another organization's is
- * always RelayError `not_found` ("Project not found", "Endpoint not found", "Destination not found", "Event not found").
- * Writes are audited with the actor's key. A store that is down is RelayError `unavailable`.
+ * The use cases behind the management API. An id that is unknown, deleted or another organization's always throws
+ * RelayError `not_found` ("Project not found", "Endpoint not found", "Destination not found", "Event not found").
+ * Writes are audited with the actor's key. A store that is down throws RelayError `unavailable`.
  */
 export interface Management {
-  /** Null for an unknown, malformed or revoked key. Cached at most 30 s. */
+  /** Returns null for an unknown, malformed or revoked key. Cached for at most 30 s. */
   authenticate(bearerKey: string): Promise<Actor | null>;
   readonly projects: {
     list(actor: Actor, page: Page): Promise<Paged<Project>>;
@@ -141,7 +141,7 @@ export interface Management {
     ): Promise<{ readonly id: string; readonly serviceSecret: string }>;
   };
   readonly replays: {
-    /** To every active destination of the event's endpoint. */
+    /** Replays to every active destination of the event's endpoint. */
     toAll(
       actor: Actor,
       eventId: string,

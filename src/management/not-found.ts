@@ -1,7 +1,7 @@
 import { RelayError } from "../domain/errors.ts";
 import type { IdKind } from "../domain/ids.ts";
 
-/** The same for what is unknown, deleted, or another organization's. */
+/** Returns the same message for what is unknown, deleted, or another organization's. */
 export function notFoundMessage(kind: IdKind): string {
   return `${kind.charAt(0).toUpperCase()}${kind.slice(1)} not found`;
 }

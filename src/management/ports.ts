@@ -33,7 +33,7 @@ export interface ManagementPorts {
   readonly tokens: IngestTokens;
   readonly log: Pick<Log, "append" | "writesWhole">;
   readonly events: Pick<EventQueries, "event">;
-  /** The guard's verdict on a receiver URL, name resolution included. */
+  /** Returns the guard's verdict on a receiver URL, including name resolution. */
   readonly checkReceiver: (url: string) => Promise<ReceiverVerdict>;
   /** Posts a test webhook; never throws. */
   readonly postTest: (request: TestRequest) => Promise<TestAnswer>;
@@ -51,6 +51,6 @@ export interface ManagementOptions {
   readonly publicIngestUrl: string;
   /** Where the test operation posts. */
   readonly testIngestUrl: string;
-  /** How long deliveries also carry the signature of a secret that was rotated away. */
+  /** How long deliveries also carry the signature of a rotated-out secret. */
   readonly rotationOverlapMs: number;
 }

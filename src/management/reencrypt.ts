@@ -1,7 +1,7 @@
 import type { SealedRow, SealedRows } from "../domain/config-store.ts";
 import type { SecretBox } from "./secret-box.ts";
 
-/** So many rows are read, sealed and written at a time. */
+/** Rows read, sealed and written at a time. */
 const BATCH_ROWS = 200;
 
 export interface Reencrypted {
@@ -10,9 +10,9 @@ export interface Reencrypted {
 }
 
 /**
- * Seals everything anew under the box's current key; the box must also know the retired ones. Can be stopped and
- * run again; rows that change meanwhile are left alone (whoever changed them sealed them under the current key).
- * @throws {SealedValueError} on a row that none of the keys opens: what came before it is done
+ * Reseals everything under the box's current key; the box must also know the retired ones. Can be stopped and run
+ * again; rows that change meanwhile are left alone (whoever changed them sealed them under the current key).
+ * @throws {SealedValueError} on a row that none of the keys opens; the rows before it are done
  */
 export async function reencryptAll(rows: SealedRows, box: SecretBox): Promise<Reencrypted> {
   let rewritten = 0;

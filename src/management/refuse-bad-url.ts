@@ -2,8 +2,8 @@ import { RelayError } from "../domain/errors.ts";
 import type { ManagementPorts } from "./ports.ts";
 
 /**
- * Before any transaction: names are resolved, which may take seconds.
- * @throws {RelayError} `validation_error` that names the field, when the guard that will dial the URL refuses it
+ * Refuses a URL that the guard would not dial. Call it before any transaction: resolving names may take seconds.
+ * @throws {RelayError} `validation_error` that names the field
  */
 export async function refuseBadUrl(
   checkReceiver: ManagementPorts["checkReceiver"],

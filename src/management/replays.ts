@@ -14,7 +14,7 @@ import type { ManagementPorts } from "./ports.ts";
 
 type ReplayPorts = Pick<ManagementPorts, "store" | "log" | "events" | "now" | "newId">;
 
-/** Each task carries the event's body: an append of many large ones is made in parts of about this size. */
+/** Each task carries the event's body, so appending many large ones is split into parts of about this size. */
 const MAX_APPEND_BYTES = 16 * 1024 * 1024;
 
 interface Part {
@@ -40,17 +40,18 @@ export function makeReplays({
   }
 
   /**
-   * One run of the event at these destinations, or several of many large ones: what is enqueued by an append and what
-   * tells of it become durable together, and a run has one fan-out. Each part is audited once the log has it, outside of any
-   * transaction: a log that is slow or away would keep connections, and the embedded store, which is one session, from
-   * everybody else.
+   * Enqueues one run of the event at these destinations, or several when the tasks are too large for one append: the
+   * tasks of an append and the fan-out that reports them become durable together, and a run has one fan-out. Each part
+   * is audited once the log has it, outside any transaction: a slow or unreachable log would keep connections, and the
+   * embedded store with its one session, from everybody else.
    */
   async function enqueue(
     actor: Actor,
     event: EventRecord,
     destinationIds: readonly string[],
   ): Promise<void> {
-    // Refused by a store that takes no writes (a standby, a full disk): what is enqueued must not fail by its audit row and be asked for again.
+    // Fails on a store that takes no writes (a standby, a full disk) before anything is enqueued: if only the audit row
+    // failed, the replay would be requested again.
     await store.write((session) => session.endpoints.hold(actor.orgId, event.endpointId));
     const atMs = now();
     const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
@@ -97,8 +98,8 @@ export function makeReplays({
 }
 
 /**
- * The first tries of a run, and the fan-out that tells of it, to be durable in this order: a destination is counted once it was
- * tried, but one that only the fan-out knows would be waited for for ever.
+ * Returns the first tries of a run and then the fan-out that reports them, to become durable in this order: a
+ * destination counts once it was tried, but one known only from the fan-out would be waited for forever.
  */
 function stepsOf(
   event: EventRecord,

@@ -2,7 +2,7 @@ import type { SigningSecret } from "../domain/destination.ts";
 import type { DestinationRow, EndpointRow } from "../domain/config-store.ts";
 import type { SecretBox } from "./secret-box.ts";
 
-/** What is kept encrypted of an endpoint. */
+/** The part of an endpoint that is kept encrypted. */
 export interface EndpointSecrets {
   readonly secret: string | null;
   readonly config: Readonly<Record<string, unknown>>;
@@ -32,7 +32,7 @@ export function sealDestination(
   return box.seal(secrets, id);
 }
 
-/** Newest first. @throws {SealedValueError} */
+/** Returns the secrets, newest first. @throws {SealedValueError} */
 export function openDestination(
   box: SecretBox,
   row: Pick<DestinationRow, "id" | "sealed">,

@@ -24,11 +24,11 @@ export interface SecretBox {
   seal(value: unknown, rowId: string): Uint8Array;
   /** @throws {SealedValueError} */
   open(sealed: Uint8Array, rowId: string): unknown;
-  /** False for what a retired key sealed. */
+  /** Returns false for what a retired key sealed. */
   isCurrent(sealed: Uint8Array): boolean;
 }
 
-/** A sealed value cannot be opened. Never says what is inside. */
+/** Thrown when a sealed value cannot be opened. Never says what is inside. */
 export class SealedValueError extends Error {
   readonly code: "unknown_key" | "damaged";
   readonly rowId: string;
@@ -46,7 +46,7 @@ export class SealedValueError extends Error {
 }
 
 /**
- * Seals under `key`, opens under `key` and `retiredKeys` too (while values are re-encrypted). Keys are 32 bytes.
+ * Makes a box that seals under `key` and opens under `key` and, while values are re-encrypted, `retiredKeys`. Keys are 32 bytes.
  * @throws {RangeError} on a key of another size
  */
 export function makeSecretBox(options: {
@@ -92,7 +92,7 @@ export function makeSecretBox(options: {
   };
 }
 
-/** Of its own for each sealing, so it tells two of the same value apart. */
+/** Returns the nonce, which is new for each sealing and so tells two of the same value apart. */
 export function nonceOf(sealed: Uint8Array): Uint8Array {
   return sealed.subarray(NONCE_AT, TAG_AT);
 }

@@ -14,8 +14,8 @@ type TestPorts = Pick<ManagementPorts, "store" | "box" | "postTest" | "now" | "n
 type TestOptions = Pick<ManagementOptions, "publicIngestUrl" | "testIngestUrl">;
 
 /**
- * Signs a sample payload with the endpoint's own configuration and posts it to its ingest URL, like any provider.
- * What the public URL is decides what is signed; `testIngestUrl` only where the request goes.
+ * Signs a sample payload with the endpoint's own configuration and posts it to its ingest URL, like any provider. The
+ * public URL is what is signed; `testIngestUrl` only decides where the request goes.
  */
 export function makeSendTest(
   { store, box, postTest, now, newId }: TestPorts,
@@ -32,7 +32,7 @@ export function makeSendTest(
       );
 
     const settings = settingsOf(box, row);
-    // Refused when they are written; earlier versions stored them.
+    // Such settings are refused when written, but earlier versions stored them.
     const unfit = findUnfitSetting(settings);
     if (unfit !== null)
       throw new RelayError(
@@ -80,13 +80,13 @@ export function makeSendTest(
   };
 }
 
-/** Unless the signature itself stands in that header. */
+/** Adds a content type unless the signature itself is in that header. */
 function withContentType(headers: HeaderList): HeaderList {
   const hasOne = headers.some(([name]) => name.toLowerCase() === "content-type");
   return hasOne ? headers : [["content-type", "application/json"], ...headers];
 }
 
-/** The message of the error envelope: the ingest service's own words. */
+/** Returns the message of the error envelope: the ingest service's own words. */
 function errorIn(body: string, status: number): string {
   try {
     const parsed = JSON.parse(body) as { readonly error?: { readonly message?: unknown } } | null;

@@ -1,9 +1,11 @@
 const SUFFIX_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz";
 
-/** As a PATCH takes: lower case makes more of some letters, so that a slug would be longer than its name. */
+/** The limit that a PATCH has: lower case turns some letters into several, so a slug could be longer than its name. */
 const MAX_LENGTH = 255;
 
-/** Lower case; runs of other than a–z and 0–9 become "-", trimmed; `project-` + 6 random characters when nothing is left. */
+/**
+ * Makes a slug: lower case; runs of anything but a–z and 0–9 become "-", trimmed; `project-` + 6 random characters when nothing is left.
+ */
 export function slugOf(name: string, random: () => number): string {
   const slug = name
     .toLowerCase()

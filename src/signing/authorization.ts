@@ -21,8 +21,8 @@ const AUTHORIZATION_WORDS: Words = {
 };
 
 /**
- * Splits `<scheme> <credentials>` (RFC 9110 §11.6.2: the scheme is case-insensitive, one or more spaces).
- * With scheme "" the whole value are the credentials.
+ * Splits `<scheme> <credentials>` (RFC 9110 §11.6.2: the scheme is case-insensitive, one or more spaces). With scheme
+ * "", the whole value is the credentials.
  */
 export function readAuthorization(
   headers: HeaderList,

@@ -13,7 +13,7 @@ export interface BasicSettings {
   readonly username: string;
 }
 
-/** RFC 7617, charset UTF-8. The endpoint's secret is the password. */
+/** HTTP Basic authentication (RFC 7617), charset UTF-8; the endpoint's secret is the password. */
 export const basicScheme = defineScheme({ parse: parseBasic, verify: verifyBasic });
 
 export function parseBasic(config: Config): Parsed<BasicSettings> {
@@ -40,7 +40,7 @@ function verifyBasic(request: VerificationRequest, settings: BasicSettings): Ver
       'Authorization must have the form "Basic <base64 of username:password>".',
     );
   }
-  // Both halves are always compared, so that the time does not tell which one was right.
+  // Both halves are always compared, so that timing does not reveal which one was right.
   const isUser = equalCredentials(pair.subarray(0, colon), Buffer.from(settings.username, "utf8"));
   const isPassword = equalCredentials(pair.subarray(colon + 1), Buffer.from(secret, "utf8"));
   if (isUser && isPassword) return GENUINE;

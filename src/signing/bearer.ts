@@ -10,11 +10,11 @@ import { GENUINE, refuse } from "./verdict.ts";
 
 export interface BearerSettings {
   readonly header: string;
-  /** Empty: the header's value is the bare token. */
+  /** Empty when the header's value is the bare token. */
   readonly scheme: string;
 }
 
-/** RFC 6750 §2.1; with another header and scheme "" also plain API keys. */
+/** Bearer tokens (RFC 6750 §2.1) and, with another header and scheme "", plain API keys. */
 export const bearerScheme = defineScheme({ parse: parseBearer, verify: verifyBearer });
 
 export function parseBearer(config: Config): Parsed<BearerSettings> {
@@ -37,8 +37,8 @@ function verifyBearer(request: VerificationRequest, settings: BearerSettings): V
 }
 
 /**
- * Header bytes beyond ASCII reach us as UTF-8 text or as one character per byte, as the HTTP parser has it.
- * Both readings are compared, each in constant time.
+ * Compares in constant time. Header bytes beyond ASCII arrive as UTF-8 text or as one character per byte, depending on
+ * the HTTP parser, so both readings are compared.
  */
 function isSecret(presented: string, secret: string): boolean {
   const expected = Buffer.from(secret, "utf8");

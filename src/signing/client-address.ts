@@ -4,10 +4,10 @@ import type { CidrList } from "../domain/ip.ts";
 import { allHeaderValues } from "./request-header.ts";
 
 /**
- * The address a request came from. `X-Forwarded-For` is believed from trusted proxies only and walked from
- * right to left: each proxy appends its peer, so the first untrusted entry is the last address that a trusted
- * proxy saw itself; what stands left of it the client may have written. In canonical form, however a proxy wrote it;
- * null when the address cannot be read.
+ * Returns the address a request came from, in canonical form however a proxy wrote it, or null when it cannot be read.
+ * `X-Forwarded-For` is believed only from trusted proxies and read from right to left: each proxy appends its peer, so
+ * the first untrusted entry is the last address that a trusted proxy saw itself; the client may have written anything
+ * to its left.
  */
 export function clientAddressOf(
   remoteAddress: string,
@@ -32,17 +32,17 @@ export function clientAddressOf(
   return client;
 }
 
-/** No chain of proxies is so long; only a forger's is. */
+/** Longer than any real chain of proxies; only a forger sends more. */
 const MAX_HOPS = 100;
 
-/** `192.0.2.1:4711` and `[2001:db8::1]:4711` are written by some proxies. */
+/** Drops the port that some proxies write: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 function withoutPort(text: string): string {
   const bracketed = /^\[([^\]]+)\](?::\d{1,5})?$/.exec(text);
   if (bracketed !== null) return bracketed[1] ?? "";
   return /^(\d{1,3}(?:\.\d{1,3}){3}):\d{1,5}$/.exec(text)?.[1] ?? text;
 }
 
-/** Reading a list costs more than all the rest of a request, and the configured one is the same array for each of them. */
+/** Parsing a list costs more than the rest of a request, and the configured list is the same array for every request. */
 const knownLists = new WeakMap<readonly string[], CidrList>();
 
 function trustedOf(cidrs: readonly string[]): CidrList {
@@ -54,7 +54,7 @@ function trustedOf(cidrs: readonly string[]): CidrList {
   return list;
 }
 
-/** The configuration was checked at start; a list that cannot be read trusts nobody. */
+/** Parses a list that was checked at start; one that cannot be read trusts no proxy. */
 function parseTrusted(cidrs: readonly string[]): CidrList {
   try {
     return parseCidrs(cidrs);

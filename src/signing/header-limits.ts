@@ -13,8 +13,8 @@ export interface UnfitSetting {
 }
 
 /**
- * Headers that belong to one connection or say where a message ends (RFC 9110 §7.2, §7.6, §8.6, §10.1.1; RFC 9112 §6):
- * clients and proxies set, change and drop them, so that none carries a signature.
+ * Headers that belong to one connection or delimit a message (RFC 9110 §7.2, §7.6, §8.6, §10.1.1; RFC 9112 §6): clients
+ * and proxies set, change and drop them, so none can carry a signature.
  */
 const HTTP_OWN = new Set([
   "connection",
@@ -31,20 +31,23 @@ const HTTP_OWN = new Set([
 const HEADER_SETTINGS = ["header", "timestamp_header", "id_header"] as const;
 
 const HMAC_TEXTS = ["prefix", "timestamp_key", "signature_key", "list_separator"];
-/** Settings whose text stands in a header of the request as it is. */
+/** Settings whose text appears verbatim in a request header. */
 const TEXTS_IN_HEADERS: Readonly<
   Partial<Record<VerificationSettings["method"], readonly string[]>>
 > = { hmac_sha256: HMAC_TEXTS, hmac_sha1: HMAC_TEXTS, bearer_token: ["scheme"] };
 
-/** Of `field-value` (RFC 9110 §5.5), one character per byte: control characters but the tab, and what is no byte. */
+/**
+ * Characters that `field-value` does not allow (RFC 9110 §5.5), one per byte: controls except tab, and any that is not
+ * a byte.
+ */
 const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
-/** White space around a value is no part of it, and uWebSockets.js takes bytes beyond ASCII for such. */
+/** White space around a value is not part of it, and uWebSockets.js treats bytes beyond ASCII as white space. */
 const STARTS_LOST = /^[\t \x80-\xff]/;
 const ENDS_LOST = /[\t \x80-\xff]$/;
 
 /**
- * The first setting that cannot stand in a header as it is configured, or null: no sender could meet it, and the
- * test operation cannot send it.
+ * Returns the first setting that cannot appear in a header as configured, or null. No sender could satisfy it, and the
+ * test operation could not send it.
  */
 export function findUnfitSetting(settings: VerificationSettings): UnfitSetting | null {
   const { provider, method, methodIsExplicit, secret } = settings;
@@ -88,12 +91,15 @@ function findUnfitHmac(config: Config): UnfitSetting | null {
   return parsed.ok ? (findSharedHeader(parsed.settings) ?? findCutText(parsed.settings)) : null;
 }
 
-/** A signature is no time, none can be of what it is itself in, and what is sent once is not two things. */
+/**
+ * Finds a header configured for two purposes: a signature is not a timestamp and cannot cover the header it is in, and
+ * one header cannot hold both id and timestamp.
+ */
 function findSharedHeader(settings: HmacSettings): UnfitSetting | null {
   const { headers, timestampHeader, idHeader, template } = settings;
   const isSame = (name: string | null, other: string | null | undefined): boolean =>
     name !== null && name.toLowerCase() === other?.toLowerCase();
-  // The first of the headers that is there is the signature.
+  // The signature is in the first of these headers that the request has.
   const message = "must be another one than the first of header, which carries the signature";
   if (isSame(timestampHeader, headers[0])) return unfit("timestamp_header", message);
   if (templateNames(template, "id") && isSame(idHeader, headers[0]))
@@ -103,7 +109,7 @@ function findSharedHeader(settings: HmacSettings): UnfitSetting | null {
     : null;
 }
 
-/** Texts that are not there any more once the signature header is taken apart: no signature would be found behind them. */
+/** Finds a text that parsing the signature header would lose or cut, so that no signature would be found after it. */
 function findCutText(settings: HmacSettings): UnfitSetting | null {
   const { headerFormat, listSeparator, prefix, signatureKey, timestampKey, encoding } = settings;
   if (headerFormat !== "key_value" && STARTS_LOST.test(prefix))

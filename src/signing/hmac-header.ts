@@ -5,19 +5,19 @@ import { parseUnixTime } from "./timestamp.ts";
 export type SignatureHeader =
   | {
       readonly kind: "read";
-      /** Every well-formed signature in it: a provider that rotates its secret sends several. */
+      /** Every well-formed signature in the header: a provider that is rotating its secret sends several. */
       readonly signatures: readonly Uint8Array[];
       /** As written after `timestamp_key`; null when there is none. */
       readonly timestamp: string | null;
     }
   | { readonly kind: "malformed" }
-  /** Signatures there are, but none under the configured key or prefix. */
+  /** There are signatures, but none under the configured key or prefix. */
   | { readonly kind: "unsupported" };
 
 const MALFORMED: SignatureHeader = { kind: "malformed" };
 const UNSUPPORTED: SignatureHeader = { kind: "unsupported" };
 
-/** Takes a signature header apart. Signatures of another length than the digest's are not well-formed. */
+/** Parses a signature header. A signature whose length differs from the digest's is not well-formed. */
 export function readSignatureHeader(
   value: string,
   settings: HmacSettings,
@@ -58,7 +58,7 @@ function readKeyValue(value: string, settings: HmacSettings, digestBytes: number
     const rest = entry.slice(equals + 1);
     if (key === signatureKey) signatures.push(rest);
     else if (key === timestampKey) {
-      // Two timestamps are two headers that somebody joined: which of them was signed is a guess.
+      // Two timestamps mean that two headers were joined: which one was signed is a guess.
       if (timestamp !== null || parseUnixTime(rest) === null) return MALFORMED;
       timestamp = rest;
     }
@@ -72,7 +72,7 @@ function readKeyValue(value: string, settings: HmacSettings, digestBytes: number
     : collect(signatures, settings, digestBytes, timestamp);
 }
 
-/** One well-formed signature is enough: the others may be of a kind that is yet to come. */
+/** Collects the well-formed signatures. One is enough: the others may be of a future kind. */
 function collect(
   texts: readonly string[],
   settings: HmacSettings,

@@ -6,7 +6,7 @@ import { BYTE_ENCODINGS, SECRET_ENCODINGS } from "./strict-bytes.ts";
 import type { ByteEncoding, SecretEncoding } from "./strict-bytes.ts";
 
 export interface HmacSettings {
-  /** In order of preference: the first that is there counts. */
+  /** In order of preference: the first one present counts. */
   readonly headers: readonly string[];
   readonly prefix: string;
   readonly encoding: ByteEncoding;
@@ -22,7 +22,7 @@ export interface HmacSettings {
   readonly timestampUnit: "s" | "ms";
   readonly timestampOptional: boolean;
   readonly idHeader: string | null;
-  /** 0: timestamps are read, not compared with the clock. */
+  /** With 0, timestamps are read but not compared with the clock. */
   readonly toleranceSeconds: number;
   readonly allowEmptyBody: boolean;
 }
@@ -48,10 +48,10 @@ const KEYS = [
 ] as const;
 
 const DEFAULT_TOLERANCE_SECONDS = 300;
-/** What others' libraries take for no tolerance at all: the largest of 64 bits. */
+/** What other libraries take to mean no limit: the largest 64-bit integer. */
 const MAX_TOLERANCE_SECONDS = 2 ** 63;
 
-/** Settings of `hmac_sha256` and `hmac_sha1`, defaults filled in. */
+/** Reads the settings of `hmac_sha256` and `hmac_sha1`, with defaults filled in. */
 export function parseHmac(config: Config): Parsed<HmacSettings> {
   return readSettings(config, KEYS, (reader): HmacSettings => {
     const prefix = reader.text("prefix", "");
@@ -69,7 +69,7 @@ export function parseHmac(config: Config): Parsed<HmacSettings> {
       headerFormat,
       timestampKey: reader.optionalText("timestamp_key"),
       signatureKey: reader.optionalText("signature_key") ?? "",
-      // A comma inside the prefix ("v1,") would be cut by a comma between the entries.
+      // With a comma in the prefix ("v1,"), a comma cannot separate the entries.
       listSeparator:
         reader.optionalText("list_separator") ??
         (headerFormat === "list" && prefix.includes(",") ? " " : ","),
@@ -112,7 +112,7 @@ function readTemplate(reader: SettingsReader): readonly TemplatePart[] {
   return [];
 }
 
-/** What only makes sense together: half of it would check less than its author believes. */
+/** Checks settings that only make sense together: with one missing, less would be verified than the author believes. */
 function checkTogether(reader: SettingsReader, settings: HmacSettings): void {
   const isKeyValue = settings.headerFormat === "key_value";
   if (isKeyValue && settings.signatureKey === "") {

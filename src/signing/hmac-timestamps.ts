@@ -20,7 +20,7 @@ export type Timestamps =
   | { readonly kind: "read"; readonly found: readonly FoundTimestamp[] }
   | Refused;
 
-/** What may hold a timestamp: its text, nothing, or why the request is refused for it. */
+/** A place that may hold a timestamp: its text, nothing, or the reason to refuse the request. */
 type Source =
   | { readonly kind: "text"; readonly text: string; readonly where: string }
   | { readonly kind: "none" }
@@ -29,9 +29,9 @@ type Source =
 const NONE: Source = { kind: "none" };
 
 /**
- * Collects a request's timestamps: of the signature header, of their own header and, with `readBody`, of
- * the JSON body. Reading a body costs a parse, so it is left until the signature has proved to be genuine
- * unless the timestamp is part of what is signed.
+ * Collects a request's timestamps: from the signature header, from their own header and, unless `readBody` is "no",
+ * from the JSON body. Reading the body means parsing it, so it waits until the signature has proved genuine, unless the
+ * timestamp is part of what is signed.
  */
 export function readTimestamps(
   request: VerificationRequest,
@@ -48,7 +48,7 @@ export function readTimestamps(
     const where = "The timestamp in the signature header";
     if (!collect(found, ofSignatureHeader, where)) return refuseMalformed(where, settings);
   }
-  // As Linear's own SDK does: where the signed body tells the time, a header that nobody signed says nothing.
+  // As in Linear's own SDK, an unsigned header is ignored where the signed body holds the time.
   const isOverruled = field.kind === "text" && !templateNames(settings.template, "timestamp");
   if (header.kind === "text" && !isOverruled && !collect(found, header.text, header.where))
     return refuseMalformed(header.where, settings);
@@ -83,7 +83,7 @@ function readField(
   return { kind: "refused", refusal: refuse("malformed_timestamp", message) };
 }
 
-/** False when the text is not a Unix time. */
+/** Returns false when the text is not a Unix time. */
 function collect(found: FoundTimestamp[], text: string, where: string): boolean {
   const time = parseUnixTime(text);
   if (time === null) return false;
@@ -91,7 +91,7 @@ function collect(found: FoundTimestamp[], text: string, where: string): boolean 
   return true;
 }
 
-/** Every timestamp that counts must be fresh. */
+/** Refuses a request unless all timestamps that count are fresh. */
 export function refuseUntimely(
   request: VerificationRequest,
   settings: HmacSettings,

@@ -20,7 +20,9 @@ import { GENUINE, refuse } from "./verdict.ts";
 export const hmacSha256Scheme = hmacScheme("sha256");
 export const hmacSha1Scheme = hmacScheme("sha1");
 
-/** RFC 2104 over a template of the request; presets and Standard Webhooks are configurations of it. */
+/**
+ * Makes a scheme for HMAC (RFC 2104) over a template of the request; presets and Standard Webhooks are configurations of it.
+ */
 function hmacScheme(algorithm: HmacAlgorithm): Scheme {
   const scratch = makeScratch();
   return definePreparedScheme({
@@ -29,7 +31,7 @@ function hmacScheme(algorithm: HmacAlgorithm): Scheme {
   });
 }
 
-/** The settings of one endpoint with what is made of them once. */
+/** One endpoint's settings, with what is derived from them once. */
 interface HmacPlan {
   readonly settings: HmacSettings;
   readonly headers: readonly { readonly name: string; readonly lowerName: string }[];
@@ -109,7 +111,7 @@ function verifyHmac(
   return refuseUntimely(request, settings, all.found) ?? GENUINE;
 }
 
-/** Those in the place of {timestamp}: of the signature header, else of their own header, else of the body. */
+/** Reads the timestamps that {timestamp} may stand for: from the signature header, else their own header, else the body. */
 function signedTimestamps(
   request: VerificationRequest,
   settings: HmacSettings,

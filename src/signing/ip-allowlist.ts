@@ -7,14 +7,14 @@ import { readSettings } from "./settings-reader.ts";
 import type { Config, Parsed } from "./settings-reader.ts";
 import { GENUINE, refuse } from "./verdict.ts";
 
-/** Null: none are configured, so nobody gets in. */
+/** Settings of `ip_allowlist`; `allowed` is null when no addresses are configured, and then no request gets in. */
 interface IpAllowlistSettings {
   readonly allowed: CidrList | null;
 }
 
 const MAX_ENTRIES = 1000;
 
-/** The source address decides (RFC 4632, RFC 4291); IPv4-mapped addresses count as IPv4. */
+/** Verification by source address (RFC 4632, RFC 4291); IPv4-mapped addresses count as IPv4. */
 export const ipAllowlistScheme = defineScheme({ parse: parseIpAllowlist, verify: verifyAddress });
 
 function parseIpAllowlist(config: Config): Parsed<IpAllowlistSettings> {

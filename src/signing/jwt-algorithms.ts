@@ -30,7 +30,7 @@ const CURVES: Readonly<Record<"ES256" | "ES384" | "ES512", string>> = {
   ES512: "secp521r1",
 };
 
-/** RFC 7518 §3: each algorithm has its own type of key, ES256–512 one curve each. */
+/** Returns whether a key is of the algorithm's type (RFC 7518 §3); ES256, ES384 and ES512 take one curve each. */
 export function fitsAlgorithm(key: KeyObject, algorithm: AsymmetricJwtAlgorithm): boolean {
   const type = key.asymmetricKeyType;
   switch (algorithm) {
@@ -53,7 +53,7 @@ export function fitsAlgorithm(key: KeyObject, algorithm: AsymmetricJwtAlgorithm)
   }
 }
 
-/** RFC 7518 §3.2. The comparison takes the same time wherever the digests differ. */
+/** Verifies an HMAC signature (RFC 7518 §3.2) in the same time wherever the digests differ. */
 export function verifyHmacJwt(
   algorithm: HmacJwtAlgorithm,
   key: Uint8Array,
@@ -64,7 +64,10 @@ export function verifyHmacJwt(
   return equalDigests(signature, createHmac(hash, key).update(input).digest());
 }
 
-/** RFC 7518 §3.3–3.5, RFC 8037. False, never an error, for whatever the signature's bytes are. */
+/**
+ * Verifies a public-key signature (RFC 7518 §3.3–3.5, RFC 8037). Returns false, and never throws, whatever bytes the
+ * signature has.
+ */
 export function verifyAsymmetricJwt(
   algorithm: AsymmetricJwtAlgorithm,
   key: KeyObject,

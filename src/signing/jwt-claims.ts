@@ -6,7 +6,7 @@ import type { JsonObject } from "./jwt-token.ts";
 import { decodeStrict } from "./strict-bytes.ts";
 import { refuse } from "./verdict.ts";
 
-/** Checks the claims of a token whose signature is genuine (RFC 7519 §4.1); null when all hold. */
+/** Checks the claims of a token whose signature is genuine (RFC 7519 §4.1); returns null when all hold. */
 export function refuseClaims(
   claims: JsonObject,
   request: VerificationRequest,
@@ -49,7 +49,7 @@ function refuseTimes(
     const message = "The token was issued in the future: check the sender's clock.";
     return refuse("token_not_yet_valid", message);
   }
-  // Most issuers leave the fraction of a second out.
+  // Most issuers leave out fractions of a second.
   if (Math.floor(nowSeconds - iat) - skew > settings.maxAgeSeconds) {
     const message = `The token is older than ${settings.maxAgeSeconds} s (verification_config.max_age_seconds).`;
     return refuse("token_too_old", message);
@@ -106,7 +106,7 @@ function ownClaim(claims: JsonObject, name: string): unknown {
   return Object.hasOwn(claims, name) ? claims[name] : undefined;
 }
 
-/** In constant time, as for every digest. */
+/** Compares in constant time, like every digest. */
 function isHashOf(claimed: unknown, data: Uint8Array | string, settings: JwtSettings): boolean {
   if (typeof claimed !== "string") return false;
   const bytes = decodeStrict(claimed, settings.hashEncoding);

@@ -7,7 +7,7 @@ import { isRecord } from "./is-record.ts";
 /** A public key that may verify tokens. It is a KeyObject and so can never become an HMAC key. */
 export interface VerificationKey {
   readonly key: KeyObject;
-  /** From a JWKS only. */
+  /** Set only for keys from a JWKS. */
   readonly keyId: string | null;
   readonly algorithm: string | null;
 }
@@ -17,23 +17,24 @@ export type ImportedKeys =
   | { readonly ok: false; readonly message: string };
 
 const MAX_JWKS_KEYS = 100;
-/** For one token. Whoever forges one leaves its key id out: with a hundred keys of P-521 it took 0.2 s of a thread to refuse. */
+/** Limit per token. A forger leaves the key id out: refusing a token took a thread 0.2 s with a hundred P-521 keys. */
 const MOST_TRIED_KEYS = 8;
 /** RFC 7518 §3.3: "A key of size 2048 bits or larger MUST be used". */
 const MIN_RSA_BITS = 2048;
 /**
- * A public exponent as long as the modulus makes a check cost a hundred times as much (6 ms at 3072 bits), and forged tokens
- * are checked with up to a hundred keys. Nobody uses either: most exponents are 65537, BoringSSL takes up to 33 bits, too.
+ * A public exponent as long as the modulus makes a check a hundred times as expensive (6 ms at 3072 bits), and a
+ * forged token is checked with up to MOST_TRIED_KEYS keys. No real key needs more than these: most exponents are 65537,
+ * and BoringSSL, too, takes up to 33 bits.
  */
 const MAX_RSA_BITS = 8192;
 const MAX_RSA_EXPONENT = 2n ** 33n;
 /**
- * Of a public key in DER, far more than the largest that is taken (1.1 KB). Node tells an exponent as a BigInt, for which it needs
- * the square of its length: one of 140 KB has held the process for eighty seconds.
+ * Limit for a public key in DER, well above the largest accepted (1.1 KB). Node converts the exponent to a BigInt, in
+ * time quadratic in its length: one of 140 KB held the process for eighty seconds.
  */
 const MAX_KEY_BYTES = 2_048;
 
-/** One public key or certificate in PEM. */
+/** Imports one public key or certificate in PEM. */
 export function importPem(pem: string): ImportedKeys {
   if (pem.includes("PRIVATE KEY")) {
     return { ok: false, message: "is a private key: store the public one only" };
@@ -50,8 +51,8 @@ export function importPem(pem: string): ImportedKeys {
 }
 
 /**
- * A JWK set (RFC 7517 §5). Keys of unknown types, for encryption, and secret ones are passed over, as the
- * RFC has it; private ones are refused.
+ * Imports a JWK set (RFC 7517 §5). Keys of unknown types, encryption keys and secret keys are skipped, as the RFC says;
+ * private keys are refused.
  */
 export function importJwks(jwks: unknown): ImportedKeys {
   const list = isRecord(jwks) ? jwks["keys"] : undefined;
@@ -73,12 +74,12 @@ export function importJwks(jwks: unknown): ImportedKeys {
     : { ok: true, keys };
 }
 
-/** Members of a public key that `importJwks` reads beside those that say what it is for. */
+/** Members of a public key that `importJwks` reads, apart from those that state its purpose. */
 const READ_MEMBERS = ["kty", "crv", "x", "y", "n", "e", "kid", "alg"] as const;
 
 /**
- * A key set that has been checked, with nothing in it but what `importJwks` reads: the rest is whoever wrote it's, and takes twenty
- * times the memory of its text where it is small objects.
+ * Reduces a checked key set to what `importJwks` reads: the rest is up to whoever wrote it and, as small objects, takes
+ * twenty times the memory of its text.
  */
 export function trimJwks(jwks: unknown): unknown {
   const list = isRecord(jwks) ? jwks["keys"] : undefined;
@@ -110,7 +111,7 @@ function isForSignatures(jwk: Readonly<Record<string, unknown>>): boolean {
   return jwk["use"] === undefined || jwk["use"] === "sig";
 }
 
-/** Why a key is not taken; null when it is. */
+/** Returns why a key is refused, or null when it is accepted. */
 function unfitnessOf(key: KeyObject): string | null {
   const { length } = key.export({ type: "spki", format: "der" });
   if (length > MAX_KEY_BYTES) return `has ${length} bytes: at most ${MAX_KEY_BYTES} are taken`;
@@ -128,13 +129,13 @@ function unfitnessOf(key: KeyObject): string | null {
 export type KeySelection =
   | { readonly kind: "keys"; readonly keys: readonly KeyObject[] }
   | { readonly kind: "unknown_key_id" }
-  /** More than are tried. */
+  /** More keys fit than are tried. */
   | { readonly kind: "too_many_keys"; readonly count: number }
   | { readonly kind: "no_suitable_key" };
 
 /**
- * The keys that may have made a token: of the algorithm's type and, when the token names a key, of that id.
- * A key without id fits every id, since an id is only a hint (RFC 7515 §4.1.4).
+ * Selects the keys that may have made a token: those of the algorithm's type and, when the token names a key, with that
+ * id. A key without an id fits every id, since an id is only a hint (RFC 7515 §4.1.4).
  */
 export function selectKeys(
   keys: readonly VerificationKey[],
@@ -153,7 +154,7 @@ export function selectKeys(
     : { kind: "keys", keys: fitting.map(({ key }) => key) };
 }
 
-/** RFC 9864 names EdDSA by its curve in keys, too. */
+/** Compares algorithms; a key may name EdDSA by its curve, too (RFC 9864). */
 function isSameAlgorithm(ofKey: string, algorithm: AsymmetricJwtAlgorithm): boolean {
   return (
     ofKey === algorithm || (algorithm === "EdDSA" && (ofKey === "Ed25519" || ofKey === "Ed448"))

@@ -10,7 +10,7 @@ import type { ByteEncoding, SecretEncoding } from "./strict-bytes.ts";
 type JwtKeySource =
   | { readonly kind: "secret" }
   | { readonly kind: "keys"; readonly keys: readonly VerificationKey[] }
-  /** To be fetched: the verifier puts the fetched keys in its place before it verifies. */
+  /** Keys to be fetched: the verifier puts them in place of this before it verifies. */
   | { readonly kind: "url"; readonly url: string };
 
 export interface JwtSettings {
@@ -19,7 +19,7 @@ export interface JwtSettings {
   readonly algorithms: readonly JwtAlgorithm[];
   readonly keySource: JwtKeySource;
   readonly secretEncoding: SecretEncoding;
-  /** Any one of them will do; null: not checked. */
+  /** Any one of them will do; null when not checked. */
   readonly issuers: readonly string[] | null;
   readonly audiences: readonly string[] | null;
   readonly clockSkewSeconds: number;
@@ -50,7 +50,7 @@ const KEYS = [
 
 const MAX_SECONDS = 100_000_000_000;
 
-/** Settings of `jwt`, defaults filled in and keys imported. */
+/** Reads the settings of `jwt`, with defaults filled in and keys imported. */
 export function parseJwt(config: Config): Parsed<JwtSettings> {
   return readSettings(config, KEYS, (reader): JwtSettings => {
     const algorithms = readAlgorithms(reader);

@@ -3,7 +3,7 @@ import { decodeStrict } from "./strict-bytes.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** A JWT in compact form, taken apart; nothing of it is trusted yet. */
+/** A parsed compact JWT; none of it is trusted yet. */
 export interface JwtToken {
   readonly header: JsonObject;
   readonly claims: JsonObject;
@@ -12,7 +12,10 @@ export interface JwtToken {
   readonly signature: Uint8Array;
 }
 
-/** RFC 7515 §3.1, RFC 7519 §7.2. Null unless it is three parts of canonical base64url and two JSON objects. */
+/**
+ * Parses a compact JWT (RFC 7515 §3.1, RFC 7519 §7.2). Returns null unless it is three parts of canonical base64url,
+ * two of them JSON objects.
+ */
 export function readToken(text: string): JwtToken | null {
   const parts = text.split(".");
   const [headerPart, claimsPart, signaturePart] = parts;

@@ -13,10 +13,10 @@ import { defineScheme } from "./scheme.ts";
 import { GENUINE, refuse } from "./verdict.ts";
 
 /**
- * RFC 7519 tokens in compact form, after the advice of RFC 8725: the algorithm is one that was configured, each key
- * serves its own type of algorithm only, and keys that the token brings along (jwk, x5c) are never looked at.
- * `node:crypto` and not a library: its checks are synchronous, know Ed448 and take Ed25519 on Node 20 without a
- * warning; and base64url is decoded strictly. The tests compare with `jose`.
+ * RFC 7519 tokens in compact form, following RFC 8725: the algorithm must be a configured one, each key serves only its
+ * own type of algorithm, and keys that the token carries (jwk, x5c) are never looked at. Uses `node:crypto` rather than
+ * a library: its checks are synchronous, support Ed448 and accept Ed25519 on Node 20 without a warning, and base64url
+ * is decoded strictly. The tests compare with `jose`.
  */
 export const jwtScheme = defineScheme({ parse: parseJwt, verify: verifyJwt });
 
@@ -68,7 +68,7 @@ function refuseSignature(
 ): VerificationResult | null {
   const algorithm = token.header["alg"] as JwtAlgorithm;
   if (!isHmacAlgorithm(algorithm)) return refuseAsymmetric(token, algorithm, settings);
-  // A public key must never become an HMAC key, and a careless list must not make it one.
+  // A public key must never become an HMAC key, not even through a careless list of algorithms.
   const hasPublicKey = settings.keySource.kind !== "secret" || isPublicKey(request.secret ?? "");
   if (hasPublicKey || !settings.algorithms.every(isHmacAlgorithm)) {
     const message = `${algorithm} is not accepted where public keys are configured: remove it from verification_config.algorithms, and give a public key as verification_config.public_key.`;

@@ -10,12 +10,14 @@ export type KeyMaterial =
 
 const PUBLIC_KEY = /-----BEGIN (?:[A-Z]+ )?(?:PUBLIC KEY|CERTIFICATE)-----/;
 
-/** In PEM (RFC 7468). Everybody has it, so that it keeps no secret (RFC 8725, section 3.1). */
+/**
+ * Returns whether a secret is a public key in PEM (RFC 7468), which anybody may have, so that it keeps nothing secret (RFC 8725 §3.1).
+ */
 export function isPublicKey(secret: string): boolean {
   return PUBLIC_KEY.test(secret);
 }
 
-/** The key a secret stands for. An HMAC with an empty key is one that anybody can make: it fails closed. */
+/** Reads the key that a secret stands for. Anybody can make an HMAC with an empty key, so an empty one fails closed. */
 export function readKey(
   secret: string | null,
   encoding: SecretEncoding,

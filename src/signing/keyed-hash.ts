@@ -5,7 +5,7 @@ import type { SignedParts, TemplatePart } from "./signed-payload.ts";
 
 export type HmacAlgorithm = "sha256" | "sha1";
 
-/** Of both hash functions (FIPS 180-4). */
+/** Block size of both hash functions (FIPS 180-4). */
 const BLOCK_BYTES = 64;
 const INNER_PAD = 0x36;
 const OUTER_PAD = 0x5c;
@@ -13,14 +13,14 @@ const OUTER_PAD = 0x5c;
 const MAX_JOINED_BYTES = 16 * 1024;
 
 /**
- * HMAC (RFC 2104) under one key. Short payloads take two one-shot hashes instead of an `Hmac` object of Node:
- * half of the time at 1 KB.
+ * HMAC (RFC 2104) under one key. Short payloads take two one-shot hashes instead of Node's `Hmac` object, which halves
+ * the time at 1 KB.
  */
 export class KeyedHash {
   readonly #algorithm: HmacAlgorithm;
   readonly #key: Uint8Array;
   readonly #innerBlock: Buffer;
-  /** The outer block, and behind it room for the inner digest. */
+  /** The outer block, followed by room for the inner digest. */
   readonly #outer: Buffer;
 
   constructor(algorithm: HmacAlgorithm, key: Uint8Array) {
@@ -35,7 +35,7 @@ export class KeyedHash {
     }
   }
 
-  /** Of a template filled in; `scratch` (see `makeScratch`) is written over. */
+  /** Returns the HMAC of the filled-in template; overwrites `scratch` (see `makeScratch`). */
   digest(template: readonly TemplatePart[], values: SignedParts, scratch: Buffer): Buffer {
     if (signedPayloadBytes(template, values) > scratch.length - BLOCK_BYTES)
       return this.#digestOfStream(template, values);
@@ -55,7 +55,7 @@ export class KeyedHash {
 
 export const DIGEST_BYTES: Readonly<Record<HmacAlgorithm, number>> = { sha256: 32, sha1: 20 };
 
-/** Room for one joined payload; one does for all keys, one after the other. */
+/** Allocates room for one joined payload; all keys can share it, one at a time. */
 export function makeScratch(): Buffer {
   return Buffer.alloc(BLOCK_BYTES + MAX_JOINED_BYTES);
 }

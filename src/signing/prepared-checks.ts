@@ -3,7 +3,7 @@ import { effectiveConfig } from "./presets.ts";
 import { SCHEMES } from "./registry.ts";
 import type { PreparedCheck } from "./scheme.ts";
 
-/** Hands out the check of a request's endpoint, read once per configuration object. */
+/** Returns the check for a request's endpoint, prepared once per configuration object. */
 export type PreparedChecks = (request: VerificationRequest) => PreparedCheck;
 
 interface Entry {
@@ -14,8 +14,9 @@ interface Entry {
 }
 
 /**
- * Reading settings (and importing keys) costs more than most checks, and an endpoint's configuration stays the same
- * object for as long as the cache above keeps it: what was read lives and dies with that object.
+ * Caches checks by configuration object: reading settings and importing keys costs more than most checks, and an
+ * endpoint's configuration stays the same object for as long as the caller's cache keeps it. A check lives as long as
+ * that object.
  */
 export function makePreparedChecks(): PreparedChecks {
   const entries = new WeakMap<object, Entry>();

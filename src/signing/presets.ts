@@ -6,7 +6,7 @@ export interface Preset {
   readonly config: Config;
 }
 
-/** How each known provider signs; an endpoint's own settings go on top. */
+/** How each known provider signs; an endpoint's own settings override these. */
 export const PRESETS: Readonly<Record<KnownProvider, Preset>> = {
   // https://docs.stripe.com/webhooks#verify-manually
   stripe: {
@@ -62,12 +62,15 @@ export const PRESETS: Readonly<Record<KnownProvider, Preset>> = {
   },
 };
 
-/** Null for `custom`, which has no preset. */
+/** Returns null for `custom`, which has no preset. */
 export function presetOf(provider: Provider): Preset | null {
   return provider === "custom" ? null : PRESETS[provider];
 }
 
-/** The settings in force: the preset's with the endpoint's own on top, unless the method was chosen explicitly. */
+/**
+ * Returns the settings in force: the preset's overridden by the endpoint's own, or only the latter when the method was
+ * chosen explicitly.
+ */
 export function effectiveConfig(
   provider: Provider,
   method: VerificationMethod,

@@ -42,7 +42,10 @@ export function missingHeaderHint(provider: Provider): string {
   return HINTS[provider].missingHeader;
 }
 
-/** Blanks around a stored secret are a usual slip of the clipboard, and invisible in every form. */
+/**
+ * Suggests why a signature does not match. Blanks around a stored secret are a common copy-and-paste slip, invisible in
+ * any form.
+ */
 export function mismatchHint(provider: Provider, secret: string | null): string {
   if (secret !== null && secret.trim() !== secret) {
     return "the stored secret begins or ends with white space; store it without, unless the provider's has it";

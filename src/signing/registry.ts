@@ -8,7 +8,7 @@ import { noneScheme } from "./none.ts";
 import type { Scheme } from "./scheme.ts";
 import { twilioScheme } from "./twilio.ts";
 
-/** Every verification method; the compiler refuses a method without its scheme. */
+/** The scheme of every verification method; a method without one does not compile. */
 export const SCHEMES: Readonly<Record<VerificationMethod, Scheme>> = {
   hmac_sha256: hmacSha256Scheme,
   hmac_sha1: hmacSha1Scheme,

@@ -23,7 +23,7 @@ export function findHeader(headers: HeaderList, lowerName: string): HeaderLookup
   return found === null ? NONE : { kind: "one", value: trimOptionalSpace(found) };
 }
 
-/** All values of a header in arrival order. */
+/** Returns all values of a header in arrival order. */
 export function allHeaderValues(headers: HeaderList, lowerName: string): string[] {
   return headers.filter(([name]) => name.toLowerCase() === lowerName).map(([, value]) => value);
 }

@@ -12,11 +12,11 @@ export type RotationSupport =
 
 type RotationSettings = Omit<VerificationSettings, "secret">;
 
-/** Bits of the strongest HMAC in use, so that a new secret is no shorter than a digest (RFC 2104 §3). */
+/** As long as the digest of the strongest HMAC in use, since a key should be no shorter (RFC 2104 §3). */
 const NEW_SECRET_BYTES = 32;
 const NEW_JWT_SECRET_BYTES = 64;
 
-/** Whether the relay can make this endpoint's next secret by itself, and in which form. */
+/** Returns whether the relay can make this endpoint's next secret by itself, and in which form. */
 export function rotationSupportOf(settings: RotationSettings): RotationSupport {
   const { provider, method, methodIsExplicit } = settings;
   const config = effectiveConfig(provider, method, methodIsExplicit, settings.config);
@@ -53,7 +53,7 @@ export function rotationSupportOf(settings: RotationSettings): RotationSupport {
   }
 }
 
-/** A new secret in the form the endpoint's configuration reads; null where rotation is not supported. */
+/** Makes a new secret in the form the endpoint's configuration expects; returns null where rotation is not supported. */
 export function makeRotatedSecret(
   settings: RotationSettings,
   randomBytes: (sizeBytes: number) => Uint8Array,

@@ -5,9 +5,9 @@ import { refuse } from "./verdict.ts";
 /** A check whose configuration has been read: keep it for as long as that configuration lives. */
 export type PreparedCheck = (request: VerificationRequest) => VerificationResult;
 
-/** One verification method: how its configuration is read and what it makes of a request. */
+/** One verification method: how its configuration is read and how a request is checked. */
 export interface Scheme {
-  /** The first problem of a configuration, or null. */
+  /** Returns the first problem of a configuration, or null. */
   check(config: Config): SettingProblem | null;
   /** Never throws on a wrong configuration: the check it returns then refuses and names the setting. */
   prepare(config: Config): PreparedCheck;
@@ -24,7 +24,7 @@ export function defineScheme<Settings>(parts: {
   });
 }
 
-/** A scheme that makes something of its settings once, such as keys, and keeps it with the check. */
+/** Defines a scheme that derives something from its settings once, such as keys, and keeps it with the check. */
 export function definePreparedScheme<Settings>(parts: {
   readonly parse: (config: Config) => Parsed<Settings>;
   readonly prepare: (settings: Settings) => PreparedCheck;
@@ -43,7 +43,7 @@ export function definePreparedScheme<Settings>(parts: {
   };
 }
 
-/** What ingest answers while the endpoint is not completely configured: nobody gets in. */
+/** Refuses every request to an endpoint whose configuration is incomplete or wrong. */
 function refuseSetting(problem: SettingProblem): VerificationResult {
   return problem.missing
     ? refuse("missing_config", `${problem.field} is missing: ${problem.message}`)

@@ -1,7 +1,10 @@
-/** `verification_config` as stored: nothing is known of it until a scheme has read it. */
+/** `verification_config` as stored, unchecked until a scheme has read it. */
 export type Config = Readonly<Record<string, unknown>>;
 
-/** `field` as the API names it: `verification_config.allowed_ips`. `missing` when it is required and absent. */
+/**
+ * A problem with one setting. `field` is named as in the API (`verification_config.allowed_ips`); `missing` means
+ * required and absent.
+ */
 export interface SettingProblem {
   readonly field: string;
   readonly message: string;
@@ -15,8 +18,8 @@ export type Parsed<Settings> =
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/;
 
 /**
- * Reads one scheme's settings from a configuration and keeps the first problem it meets. The same reader
- * serves the write (400 with the field's name) and the ingest (fails closed with the setting's name).
+ * Reads one scheme's settings from a configuration and keeps the first problem it meets. The same reader serves writes
+ * (400 with the field's name) and ingest (fails closed with the setting's name).
  */
 export interface SettingsReader {
   has(key: string): boolean;
@@ -31,7 +34,7 @@ export interface SettingsReader {
   require(key: string, message: string): void;
 }
 
-/** Runs `read`; what it returns counts only when no setting was wrong. */
+/** Runs `read`; its result counts only when no setting was wrong. */
 export function readSettings<Settings>(
   config: Config,
   knownKeys: readonly string[],

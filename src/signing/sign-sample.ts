@@ -17,7 +17,7 @@ import type { VerificationSettings } from "./verification-settings.ts";
 export interface SampleToSign extends VerificationSettings {
   readonly body: Uint8Array;
   readonly nowMs: number;
-  /** The public URL that the request will be sent to, its query included. */
+  /** The public URL that the request will be sent to, including its query. */
   readonly url: string;
   readonly httpMethod: string;
   /** The value of `id_header`, where one is configured; "test" when left out. */
@@ -25,9 +25,9 @@ export interface SampleToSign extends VerificationSettings {
 }
 
 /**
- * Headers that make a genuine request of a body, with the endpoint's own secret and configuration. Where the
- * endpoint cannot be signed for (no secret, settings missing, jwt, ip_allowlist) there are none: the request
- * goes out unsigned, and ingest says in its own words what is missing.
+ * Returns the headers that make a request with this body genuine under the endpoint's own secret and configuration.
+ * There are none where the relay cannot sign (no secret, settings missing, jwt, ip_allowlist): the request then goes
+ * out unsigned, and ingest reports what is missing.
  */
 export function signSample(sample: SampleToSign): HeaderList {
   const { provider, method, methodIsExplicit, secret } = sample;
@@ -69,7 +69,7 @@ export function signSample(sample: SampleToSign): HeaderList {
 }
 
 const DEFAULT_ID = "test";
-/** Of the two names that are taken, the one that receivers of Shopify's webhooks look for. */
+/** The one of Shopify's two accepted header names that receivers of its webhooks look for. */
 const SHOPIFY_HEADER = "X-Shopify-Hmac-Sha256";
 
 function signHmac(
@@ -103,13 +103,13 @@ function signHmac(
     [header, isKeyValue ? pairs.join(settings.listSeparator) : signature],
   ];
   if (settings.timestampHeader !== null) headers.push([settings.timestampHeader, timestamp]);
-  // Where nothing is signed of it, the signature may stand in the header of that name.
+  // Where the id is not signed, `id_header` may name the signature's own header.
   if (settings.idHeader !== null && settings.idHeader.toLowerCase() !== header.toLowerCase())
     headers.push([settings.idHeader, id]);
   return headers;
 }
 
-/** The clock's, unless the body carries its own and there is no header for one. */
+/** Returns the current time, or the body's own timestamp where no header carries one. */
 function timestampOf(sample: SampleToSign, settings: HmacSettings): string {
   const now = settings.timestampUnit === "s" ? Math.floor(sample.nowMs / 1000) : sample.nowMs;
   const isInBodyOnly = settings.timestampKey === null && settings.timestampHeader === null;

@@ -5,15 +5,15 @@ import type { Config } from "./settings-reader.ts";
 import { parseTwilio } from "./twilio.ts";
 
 /**
- * Signature headers that a provider sends for older receivers beside the one that its preset checks.
+ * Signature headers that a provider sends for older receivers in addition to the one its preset checks.
  * https://docs.github.com/webhooks/webhook-events-and-payloads#delivery-headers
  */
 const OLDER_HEADERS: Partial<Record<Provider, readonly string[]>> = { github: ["X-Hub-Signature"] };
 
 /**
- * Lower-case names of the provider's own signature headers, with those of the timestamp and the id that were signed:
- * what `forward_original_signature` passes on. Credentials (bearer, basic, jwt) are secrets and not
- * signatures of the body: never forwarded.
+ * Returns the lower-case names of the headers that `forward_original_signature` passes on: the provider's signature
+ * headers and those of the signed timestamp and id. Credentials (bearer, basic, jwt) are secrets, not signatures of the
+ * body, and are never forwarded.
  */
 export function signatureHeadersOf(
   provider: Provider,
@@ -46,7 +46,7 @@ export function signatureHeadersOf(
   }
 }
 
-/** An `Authorization` header that somebody configured as a signature header stays a credential. */
+/** Leaves out credential headers: `Authorization` stays a credential even when configured as a signature header. */
 function lowerNames(names: readonly (string | null)[]): string[] {
   const lower = names.filter((name) => name !== null).map((name) => name.toLowerCase());
   return [...new Set(lower)].filter((name) => !CREDENTIAL_HEADERS.has(name));

@@ -4,14 +4,15 @@ import { Buffer } from "node:buffer";
 const PLACEHOLDERS = ["body", "timestamp", "id", "method", "path"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
 
-/** A template in pieces: literal bytes and placeholders, in order. */
+/** One piece of a template: literal bytes or a placeholder. */
 export type TemplatePart =
   | { readonly kind: "literal"; readonly bytes: Uint8Array }
   | { readonly kind: "placeholder"; readonly name: Placeholder };
 
 /**
- * Null when the template names an unknown placeholder, one of them twice, or leaves out the body, which would then be unsigned.
- * No sender signs its body twice, and hashing it a thousand times would keep a thread from all other endpoints.
+ * Parses a template. Returns null when it names an unknown placeholder, names one twice, or leaves out the body, which
+ * would then be unsigned. No sender signs its body twice, and hashing it a thousand times would block a thread for all
+ * other endpoints.
  */
 export function parseTemplate(template: string): readonly TemplatePart[] | null {
   const parts: TemplatePart[] = [];
@@ -33,7 +34,7 @@ export function templateNames(parts: readonly TemplatePart[], name: Placeholder)
 }
 
 export interface SignedParts {
-  /** The bytes as received: never parsed and serialised again. */
+  /** The bytes as received, never parsed and serialised again. */
   readonly body: Uint8Array;
   readonly timestamp: string;
   readonly id: string;
@@ -42,7 +43,7 @@ export interface SignedParts {
   readonly path: string;
 }
 
-/** Feeds the signed bytes to a hash, piece by piece and without joining them. */
+/** Feeds the signed bytes to a hash piece by piece, without joining them. */
 export function feedSignedPayload(
   parts: readonly TemplatePart[],
   values: SignedParts,
@@ -55,7 +56,7 @@ export function feedSignedPayload(
   }
 }
 
-/** An upper bound: a character takes three bytes at most. */
+/** Returns an upper bound in bytes: a character takes at most three. */
 export function signedPayloadBytes(parts: readonly TemplatePart[], values: SignedParts): number {
   let bytes = 0;
   for (const part of parts) {
@@ -66,7 +67,7 @@ export function signedPayloadBytes(parts: readonly TemplatePart[], values: Signe
   return bytes;
 }
 
-/** Writes the signed bytes into `out`, which has room for them, and returns where they end. */
+/** Writes the signed bytes into `out`, which must have room for them, and returns where they end. */
 export function writeSignedPayload(
   parts: readonly TemplatePart[],
   values: SignedParts,
@@ -86,7 +87,7 @@ export function writeSignedPayload(
   return at;
 }
 
-/** The path of an absolute URL as it was sent: `new URL` would normalise what the sender signed. */
+/** Returns the path of an absolute URL exactly as sent: `new URL` would normalise what the sender signed. */
 export function rawPathOf(url: string): string {
   const authority = url.indexOf("://");
   const end = url.search(/[?#]/);

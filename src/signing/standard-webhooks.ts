@@ -21,11 +21,11 @@ export type ServiceSecretCheck =
       readonly reason: "unknown_secret_prefix" | "malformed_secret" | "secret_size";
     };
 
-/** A delivery secret as the specification wants it: `whsec_` + base64 of 24 to 64 bytes. */
+/** Parses a delivery secret, as the specification has it: `whsec_` + base64 of 24 to 64 bytes. */
 export function parseServiceSecret(secret: string): ServiceSecretCheck {
   const [, prefix = "", encoded = ""] = /^([A-Za-z]+_)(.*)$/s.exec(secret) ?? [];
   const key = decodeStrict(encoded, "base64");
-  // whsk_ is the private key of the specification's asymmetric scheme; it can be malformed, but never ours.
+  // whsk_ is the private key of the specification's asymmetric scheme: it may be called malformed, but is never accepted.
   if (prefix !== SECRET_PREFIX && (prefix !== "whsk_" || key !== null)) {
     return { valid: false, reason: "unknown_secret_prefix" };
   }
@@ -35,7 +35,7 @@ export function parseServiceSecret(secret: string): ServiceSecretCheck {
     : { valid: false, reason: "secret_size" };
 }
 
-/** `whsec_` + base64 of 32 bytes from `randomBytes`. */
+/** Makes a secret: `whsec_` + base64 of 32 bytes from `randomBytes`. */
 export function makeServiceSecret(randomBytes: (size: number) => Uint8Array): string {
   return SECRET_PREFIX + Buffer.from(randomBytes(NEW_KEY_BYTES)).toString("base64");
 }
@@ -46,12 +46,12 @@ export interface DeliveryToSign {
   /** `webhook-timestamp`: new on every try. */
   readonly timestampSeconds: number;
   readonly body: Uint8Array;
-  /** Current secret first, then those that were rotated away and still overlap. */
+  /** The current secret first, then the rotated-out ones that still overlap. */
   readonly secrets: readonly string[];
 }
 
 /**
- * The `webhook-signature` header: one `v1,` signature per secret, separated by spaces, over the raw bytes.
+ * Returns the `webhook-signature` header: one `v1,` signature per secret, separated by spaces, over the raw bytes.
  * Throws TypeError for a secret that is not base64. https://www.standardwebhooks.com
  */
 export function signDelivery(delivery: DeliveryToSign): string {
@@ -60,7 +60,7 @@ export function signDelivery(delivery: DeliveryToSign): string {
     .join(" ");
 }
 
-/** True when one of the header's `v1,` signatures was made with the secret. */
+/** Returns whether one of the header's `v1,` signatures was made with the secret. */
 export function verifyDelivery(
   delivery: Omit<DeliveryToSign, "secrets">,
   secret: string,
@@ -87,7 +87,7 @@ function macOf(delivery: Omit<DeliveryToSign, "secrets">, secret: string): Buffe
   return hashUnder(secret).digest(SIGNED_PAYLOAD, parts, scratch);
 }
 
-/** A process signs with few secrets, again and again. */
+/** Returns the hash for a secret, kept because a process signs with few secrets again and again. */
 function hashUnder(secret: string): KeyedHash {
   const known = hashes.get(secret);
   if (known !== undefined) return known;
@@ -97,7 +97,7 @@ function hashUnder(secret: string): KeyedHash {
   return made;
 }
 
-/** Reads what other implementations accept too: without the prefix, without padding. */
+/** Reads a secret; like other implementations, it accepts one without the prefix or without padding. */
 function keyOf(secret: string): Uint8Array {
   const encoded = secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret;
   const key = decodeSecret(encoded, "base64");

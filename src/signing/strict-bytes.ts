@@ -8,9 +8,9 @@ const BASE64_TEXT = /^[A-Za-z0-9+/]*={0,2}$/;
 const BASE64URL_TEXT = /^[A-Za-z0-9_-]*={0,2}$/;
 
 /**
- * Decodes what a sender wrote, or null. Node's own decoders stop silently at the first wrong character and
- * ignore surplus bits, so that many texts mean the same bytes. Here only hex case and, for base64url,
- * the padding are free (RFC 4648 §3.2, §3.5).
+ * Decodes what a sender wrote, or returns null. Node's own decoders stop silently at the first invalid character and
+ * ignore surplus bits, so many texts mean the same bytes. Here only the case of hex and the padding of base64url may
+ * vary (RFC 4648 §3.2, §3.5).
  */
 export function decodeStrict(text: string, encoding: ByteEncoding): Buffer | null {
   switch (encoding) {
@@ -39,7 +39,7 @@ const DIGITS: Readonly<Record<ByteEncoding, RegExp>> = {
   base64url: /^[A-Za-z0-9_=-]+$/,
 };
 
-/** Whether a text may stand anywhere in what is encoded so, padding included. */
+/** Returns whether a text can occur anywhere in text of this encoding, padding included. */
 export function mayStandIn(encoding: ByteEncoding, text: string): boolean {
   return DIGITS[encoding].test(text);
 }
@@ -48,8 +48,8 @@ export const SECRET_ENCODINGS = ["utf8", "hex", "base64", "base64url"] as const;
 export type SecretEncoding = (typeof SECRET_ENCODINGS)[number];
 
 /**
- * The key bytes of a secret, or null when its text is not of that encoding. A secret is ours to read, not an
- * attacker's to shape: padding and surplus bits are free, since providers and their libraries differ there.
+ * Returns the key bytes of a secret, or null when its text is not of that encoding. An attacker has no say in a secret,
+ * so padding and surplus bits may vary, as they do between providers and their libraries.
  */
 export function decodeSecret(secret: string, encoding: SecretEncoding): Buffer | null {
   switch (encoding) {
@@ -70,7 +70,7 @@ export function decodeSecret(secret: string, encoding: SecretEncoding): Buffer |
   }
 }
 
-/** Six bits alone are no byte: such a text was cut off. */
+/** Returns false when six bits are left over, which make no byte: the text was cut off. */
 function isWholeBytes(base64: string): boolean {
   return base64.replace(/=+$/, "").length % 4 !== 1;
 }

@@ -4,7 +4,7 @@ import { parseHmac } from "./hmac-settings.ts";
 import { effectiveConfig } from "./presets.ts";
 import type { VerificationSettings } from "./verification-settings.ts";
 
-/** Why an endpoint cannot be sent a test webhook; null when it can. */
+/** Returns why an endpoint cannot be sent a test webhook, or null when it can. */
 export function whyNotTestable(method: VerificationMethod): string | null {
   const instead = "send a real event from the provider instead";
   switch (method) {
@@ -25,7 +25,7 @@ export function whyNotTestable(method: VerificationMethod): string | null {
   }
 }
 
-/** The JSON body of a test webhook; with the time where the endpoint's configuration looks for one in the body. */
+/** Makes the JSON body of a test webhook, with the time where the endpoint's configuration looks for one in the body. */
 export function makeTestBody(
   settings: VerificationSettings,
   id: string,
@@ -69,7 +69,7 @@ function setAt(root: Record<string, unknown>, path: readonly string[], value: nu
   setAt(child, rest, value);
 }
 
-/** Also of the name `__proto__`, as JSON has it. */
+/** Sets an own field, even one named `__proto__`, as JSON.parse does. */
 function setOwn(root: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(root, key, {
     value,

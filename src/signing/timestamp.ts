@@ -4,7 +4,7 @@ import { refuse } from "./verdict.ts";
 
 const MOST_DIGITS = 15;
 
-/** Whole, unsigned and short: `parseInt` would take "1700000000abc". Null when it is not that. */
+/** Parses a short, whole, unsigned number, or returns null; `parseInt` would accept "1700000000abc". */
 export function parseUnixTime(text: string): number | null {
   if (text.length === 0 || text.length > MOST_DIGITS) return null;
   let time = 0;
@@ -17,8 +17,8 @@ export function parseUnixTime(text: string): number | null {
 }
 
 /**
- * Refuses what is further from now than the tolerance, in either direction; null when it is fresh.
- * Seconds are compared as whole seconds, as the providers' libraries do.
+ * Refuses a time further from now than the tolerance, in either direction; returns null for a fresh one. Seconds are
+ * compared as whole seconds, as in the providers' libraries.
  */
 export function refuseStale(
   time: number,
@@ -52,12 +52,12 @@ export type BodyTimestamp =
   | { readonly kind: "malformed" }
   | { readonly kind: "costly" };
 
-/** Before the signature is checked anybody may have sent the body: what is costly to parse is not parsed. */
+/** Until the signature is checked, anybody may have sent the body, so one that is costly to parse is not parsed. */
 const MAX_UNVERIFIED_BYTES = 1024 * 1024;
-/** A megabyte of opening brackets takes JSON.parse tens of times as long as as much data. */
+/** JSON.parse takes tens of times as long for a megabyte of opening brackets as for a megabyte of other data. */
 const MAX_UNVERIFIED_DEPTH = 256;
 
-/** The value at a key, or at a dotted path, of a JSON body. A body that is not JSON has none. */
+/** Reads the value at a key or dotted path of a JSON body. A body that is not JSON has none. */
 export function readBodyTimestamp(
   body: Uint8Array,
   field: string,

@@ -1,11 +1,11 @@
-/** Twilio sends some dozens of short parameters; beyond these bounds a form is not its, and costs time. */
+/** Twilio sends a few dozen short parameters: a form beyond these limits is not Twilio's and only costs time. */
 const MAX_FORM_BYTES = 256 * 1024;
 const MAX_FORM_PARAMETERS = 2000;
 
 /**
- * What a form adds to Twilio's base string: parameters sorted by name, each name followed by its value,
- * equal pairs once and several values of a name sorted (twilio-node `toFormUrlEncodedParam`).
- * Null for a form that is not valid UTF-8 percent-encoding or is too large.
+ * Returns what a form adds to Twilio's base string: parameters sorted by name, each name followed by its value, with
+ * equal pairs once and several values of a name sorted (twilio-node `toFormUrlEncodedParam`). Returns null for a form
+ * that is not valid UTF-8 percent-encoding or is too large.
  * https://www.twilio.com/docs/usage/security#validating-requests
  */
 export function twilioFormText(body: Uint8Array): string | null {
@@ -40,7 +40,7 @@ function decodeFormText(text: string): string | null {
   }
 }
 
-/** Strict: replacement characters would make different bodies look equal. */
+/** Decodes strictly: replacement characters would make different bodies look equal. */
 function decodeUtf8(bytes: Uint8Array): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

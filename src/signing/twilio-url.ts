@@ -1,10 +1,10 @@
 import { Buffer, isUtf8 } from "node:buffer";
 
 /**
- * The spellings of a URL that Twilio may have signed. Its libraries disagree, and each is tried as they do:
- * with the port as given, without it and with the scheme's own; the query as received, re-encoded by Node's
- * querystring rules, and with the apostrophe encoded as `new URL` does. The text is never normalised
- * otherwise: the case of the host, double slashes and the order of parameters are significant.
+ * Returns the spellings of a URL that Twilio may have signed. Its libraries disagree, so each of their variants is
+ * tried: the port as given, left out, or the scheme's own; the query as received, re-encoded by Node's querystring
+ * rules, or with the apostrophe encoded as `new URL` does. Nothing else is normalised: the case of the host, double
+ * slashes and the order of parameters are significant.
  */
 export function twilioUrlSpellings(url: string): string[] {
   const match = /^(https?):\/\/([^/?#]*)([^?#]*)(\?[^#]*)?/i.exec(url);
@@ -32,7 +32,7 @@ function querySpellings(query: string): string[] {
   return [query, `?${reencode(query.slice(1))}`, query.replaceAll("'", "%27")];
 }
 
-/** `querystring.stringify(querystring.parse(query))`: leaves ! ' ( ) * ~ as they are, groups equal names. */
+/** Does what `querystring.stringify(querystring.parse(query))` does: leaves ! ' ( ) * ~ as they are, groups equal names. */
 function reencode(query: string): string {
   const groups = new Map<string, string[]>();
   for (const pair of query.split("&")) {
@@ -57,8 +57,8 @@ const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
 const ESCAPES = /(?:%[0-9a-f]{2})+/gi;
 
 /**
- * As `decodeURIComponent`; a text that is not valid percent-encoding stands for itself. Without its error, which costs a hundred
- * times as much as decoding: whoever needs no secret to send may put thousands of such texts into one query.
+ * Decodes like `decodeURIComponent`, but leaves invalid percent-encoding undecoded instead of throwing: the error costs
+ * a hundred times as much as decoding, and anybody may send, without a secret, a query with thousands of such texts.
  */
 function decodeComponent(text: string): string {
   const spaced = text.replaceAll("+", " ");
@@ -72,7 +72,7 @@ function decodeComponent(text: string): string {
   return isText ? decoded : spaced;
 }
 
-/** Half a surrogate pair cannot be encoded; no URL on the wire has one. */
+/** Leaves half a surrogate pair as it is: it cannot be encoded, and no URL on the wire has one. */
 function encodeComponent(text: string): string {
   try {
     return encodeURIComponent(text);
@@ -81,7 +81,7 @@ function encodeComponent(text: string): string {
   }
 }
 
-/** The value of a query parameter, as written; the last one when there are several: Twilio appends its own. */
+/** Returns the value of a query parameter as written, the last one when there are several: Twilio appends its own. */
 export function lastQueryValue(url: string, name: string): string | null {
   const start = url.indexOf("?");
   if (start < 0) return null;
@@ -90,7 +90,7 @@ export function lastQueryValue(url: string, name: string): string | null {
   return pair === undefined ? null : pair.slice(name.length + 1);
 }
 
-/** The URL typed in at Twilio, with the query that the request came with: Twilio appends to it. */
+/** Returns the URL typed in at Twilio, with the query that the request came with: Twilio appends to it. */
 export function withQueryOf(configuredUrl: string, requestUrl: string): string {
   const query = /\?[^#]*/.exec(requestUrl)?.[0] ?? "";
   return `${configuredUrl.split(/[?#]/, 1)[0] ?? ""}${query}`;

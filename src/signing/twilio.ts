@@ -21,7 +21,7 @@ export interface TwilioSettings {
 const SHA1_BYTES = 20;
 
 /**
- * HMAC-SHA1 over URL and sorted form parameters; other bodies are bound by their SHA-256 in the query.
+ * HMAC-SHA1 over the URL and the sorted form parameters; other bodies are bound by their SHA-256 in the query.
  * https://www.twilio.com/docs/usage/webhooks/webhooks-security
  */
 export const twilioScheme = defineScheme({ parse: parseTwilio, verify: verifyTwilio });
@@ -74,7 +74,7 @@ function verifyTwilio(request: VerificationRequest, settings: TwilioSettings): V
     );
   }
   if (form !== "" && findSignedUrl(signature, secret, urls, form) !== null) return GENUINE;
-  // Signed without parameters: where a hash was signed, the body must have it, be it a form, or empty.
+  // Signed without parameters: where a hash was signed, the body must match it, even a form or an empty body.
   const matched = form === "" || hasHash ? findSignedUrl(signature, secret, urls, "") : null;
   if (matched === null) {
     const hint = mismatchHint(request.provider, secret);
@@ -89,7 +89,7 @@ function verifyTwilio(request: VerificationRequest, settings: TwilioSettings): V
       );
 }
 
-/** The hash must stand in the very URL that was signed: elsewhere anybody could have written it. */
+/** Checks the body against the hash in the very URL that was signed: anywhere else, anybody could have written it. */
 function hasBodyHash(signedUrl: string, body: Uint8Array): boolean {
   const claimed = decodeStrict(lastQueryValue(signedUrl, "bodySHA256") ?? "", "hex");
   return claimed !== null && equalDigests(claimed, createHash("sha256").update(body).digest());
@@ -101,14 +101,14 @@ function signedUrls(request: VerificationRequest, settings: TwilioSettings): str
   return [...bases].flatMap(twilioUrlSpellings);
 }
 
-/** Content-Type twice is not a form: a receiver might read the other one. */
+/** Returns whether the body is a form. With two Content-Types it is not: a receiver might read the other one. */
 function isFormRequest(request: VerificationRequest): boolean {
   const types = allHeaderValues(request.headers, "content-type");
   const type = types.length === 1 ? (types[0] ?? "") : "";
   return type.split(";", 1)[0]?.trim().toLowerCase() === "application/x-www-form-urlencoded";
 }
 
-/** All spellings are compared in full, so that the time does not tell which one is right. */
+/** Finds the URL that was signed. All spellings are compared in full, so that timing does not reveal which one is right. */
 function findSignedUrl(
   signature: Uint8Array,
   authToken: string,
@@ -122,7 +122,7 @@ function findSignedUrl(
   return matched;
 }
 
-/** The digest Twilio puts into X-Twilio-Signature, before base64. */
+/** Returns the digest that Twilio puts into X-Twilio-Signature, before base64. */
 export function signTwilio(authToken: string, url: string, formText: string): Uint8Array {
   return createHmac("sha1", authToken)
     .update(url + formText, "utf8")

@@ -6,7 +6,7 @@ export const GENUINE: VerificationResult = Object.freeze({
   message: null,
 });
 
-/** A refusal. The message tells the operator what to do and holds no secret, credential or expected digest. */
+/** Makes a refusal. The message tells the operator what to do and holds no secret, credential or expected digest. */
 export function refuse(reason: RefusalReason, message: string): VerificationResult {
   return { valid: false, reason, message };
 }

@@ -18,7 +18,7 @@ export type ConfigVerdict =
   | { readonly ok: true; readonly config: Config }
   | { readonly ok: false; readonly field: string; readonly message: string };
 
-/** `config` as it came with the request: anything, or nothing at all. */
+/** Settings whose `config` is still as it came with the request: anything, or nothing at all. */
 export type ConfigToValidate = Omit<VerificationSettings, "config"> & {
   readonly config: unknown;
 };
@@ -26,9 +26,9 @@ export type ConfigToValidate = Omit<VerificationSettings, "config"> & {
 const MAX_CONFIG_BYTES = 64 * 1024;
 
 /**
- * Checks a `verification_config` when it is written. No configuration, or an empty one, is taken: ingest then
- * fails closed and names the setting that is missing. Once something is configured, all that the method
- * requires must be there. `field` is named as in the API: `secret`, `verification_config.allowed_ips`.
+ * Checks a `verification_config` when it is written. A missing or empty configuration is accepted: ingest then fails
+ * closed and names the missing setting. Once anything is configured, everything the method requires must be there.
+ * `field` is named as in the API: `secret`, `verification_config.allowed_ips`.
  */
 export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdict {
   const { provider, method, methodIsExplicit, secret } = input;
@@ -38,7 +38,7 @@ export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdi
     return wrong("verification_config", `must be at most ${MAX_CONFIG_BYTES / 1024} KiB of JSON`);
   }
   const config = effectiveConfig(provider, method, methodIsExplicit, given);
-  // Before what is missing: a key that these algorithms ask for would not mend it.
+  // Checked before what is missing: adding the key that these algorithms ask for would not help.
   if (method === "jwt" && mixesAlgorithms(config)) {
     const message =
       "must not mix HS algorithms with the others: a public key is no shared secret. Make an endpoint for each";
@@ -58,7 +58,7 @@ export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdi
   return refuseSecret(method, config, secret) ?? { ok: true, config: given };
 }
 
-/** Rules of writing only: at ingest the same configurations fail closed by themselves. */
+/** Checks rules that apply only to writes: at ingest the same configurations fail closed by themselves. */
 function refuseMethodRules(
   method: VerificationSettings["method"],
   config: Config,
@@ -102,7 +102,7 @@ function mixesAlgorithms(config: Config): boolean {
   );
 }
 
-/** A secret that cannot be decoded would refuse every webhook. */
+/** Refuses a public key, and a secret that cannot be decoded, with which every webhook would be refused. */
 function refuseSecret(
   method: VerificationSettings["method"],
   config: Config,

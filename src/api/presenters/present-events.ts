@@ -57,7 +57,7 @@ export function presentEventDetail(detail: EventDetail): EventDetailView {
   };
 }
 
-/** Text where that is lossless, base64 otherwise. */
+/** Encodes a payload as text where that is lossless, as base64 otherwise. */
 export function encodePayload(
   body: Uint8Array,
 ): Pick<EventDetailView, "payload" | "payload_encoding"> {

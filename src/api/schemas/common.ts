@@ -19,7 +19,7 @@ export function exampleId(kind: IdKind): string {
   return ID_PREFIXES[kind] + EXAMPLE_ULIDS[kind];
 }
 
-/** An id as answered. */
+/** The schema of an id in an answer. */
 export function id(kind: IdKind): z.ZodString {
   return z.string().openapi({
     pattern: `^${ID_PREFIXES[kind]}[0-7][0-9A-HJKMNP-TV-Z]{25}$`,
@@ -39,7 +39,9 @@ export const nullableTimestamp = z.string().nullable().openapi({
   description: "RFC 3339, UTC, with milliseconds.",
 });
 
-/** Text of a request. Lengths count characters (code points), as JSON Schema does; NUL is refused by `checkJson`. */
+/**
+ * The schema of a text in a request. Lengths count characters (code points), as JSON Schema does; NUL is refused by `checkJson`.
+ */
 export function text(minLength: number, maxLength: number): z.ZodString {
   return z
     .string()

@@ -55,7 +55,7 @@ const serviceSecret = z.string().openapi({
   description: "Signs the deliveries (Standard Webhooks). Shown once.",
 });
 
-/** Spread and not extended: the document then holds one flat object. */
+/** Spread rather than extended, so that the document holds one flat object. */
 export const CreatedDestinationSchema = z
   .object({ ...DestinationSchema.shape, service_secret: serviceSecret })
   .openapi("CreatedDestination", { example: { ...example, service_secret: EXAMPLE_SECRET } });

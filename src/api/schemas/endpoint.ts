@@ -59,7 +59,7 @@ const fields = {
     description:
       "Leave unset for a known provider: its scheme and header are then set automatically. Required for `custom`, including `none` for unsigned requests.",
   }),
-  // Said outright: of an object without properties some generators make one that takes none.
+  // Stated explicitly: some generators turn an object without properties into one that allows none.
   verification_config: z
     .record(z.string(), z.unknown())
     .openapi({ type: "object", additionalProperties: true, description: VERIFICATION_CONFIG }),

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { EXAMPLE_TIME, exampleId, id, text, timestamp } from "./common.ts";
 
-/** Bounded because slugs derive from names and stand in a unique index. */
+/** Bounded because slugs derive from names and are in a unique index. */
 export const nameText = text(1, 255);
 
 export const ProjectSchema = z

@@ -6,7 +6,7 @@ import { EXAMPLE_TIME, exampleId, text } from "./common.ts";
 const DEFAULT_PAGE_LIMIT = 50;
 const MAX_PAGE_LIMIT = 100;
 
-/** From 1. Without a maximum, what is beyond exact numbers is read as the largest of them. */
+/** The schema of an integer from 1. Without a maximum, values beyond the largest safe integer are read as that one. */
 function integer(maximum: number | null, defaultValue: number, description: string) {
   return z
     .string()

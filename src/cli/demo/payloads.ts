@@ -1,6 +1,6 @@
 import type { KnownProvider } from "../../domain/enums.ts";
 
-/** A webhook as a provider sends it: written for this project after the provider's public documentation. */
+/** A webhook as a provider sends it, written for this project from the provider's public documentation. */
 export interface SamplePayload {
   readonly provider: KnownProvider;
   readonly contentType: string;
@@ -8,7 +8,7 @@ export interface SamplePayload {
   readonly body: string;
 }
 
-/** One realistic payload per known provider. `nowMs` goes where the provider puts its own time. */
+/** Returns one realistic payload per known provider. `nowMs` goes where the provider puts its own time. */
 export function samplePayloads(nowMs: number): readonly SamplePayload[] {
   return [stripe(nowMs), github(nowMs), shopify(nowMs), twilio(), linear(nowMs)];
 }

@@ -17,8 +17,7 @@ export interface DemoReceiver extends AsyncDisposable {
 export const FLAKY_FAILURES = 2;
 
 /**
- * A customer's receiver on loopback: `/ok` takes everything, `/flaky` fails the first tries of each event,
- * `/dead` always fails.
+ * Starts a customer's receiver on loopback: `/ok` accepts everything, `/flaky` fails the first tries of each event, `/dead` always fails.
  */
 export async function startDemoReceiver(): Promise<DemoReceiver> {
   const deliveries: ReceivedDelivery[] = [];

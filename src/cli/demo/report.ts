@@ -3,7 +3,7 @@ import { printLine } from "../io.ts";
 import { FLAKY_FAILURES } from "./receiver.ts";
 import { DEAD_RETRIES, type DemoResult } from "./scenario.ts";
 
-/** What people see at the end of the demo. */
+/** Prints what people see at the end of the demo. */
 export function printReport(result: DemoResult, out: NodeJS.WritableStream): void {
   printLine(out);
   printLine(out, "Webhooks sent");
@@ -51,7 +51,7 @@ function list(
   return counts.map(({ value, count }) => `${String(value)} ${count}`).join(", ");
 }
 
-/** The receiver's side: signatures of the requests that came in, checked with the secret shown at creation. */
+/** Counts, as a receiver would, the requests whose signature verifies with the secret shown at creation. */
 function countVerified({ receiver, destinations }: DemoResult): number {
   return receiver.deliveries.filter(({ headers, body }) => {
     const secret = destinations.find(
@@ -69,7 +69,7 @@ function countVerified({ receiver, destinations }: DemoResult): number {
   }).length;
 }
 
-/** Every figure of the demo is known beforehand; what is different is a fault of the relay. */
+/** Returns where the demo's figures differ from those known beforehand; each difference is a fault of the relay. */
 export function findDifferences(result: DemoResult): readonly string[] {
   const { sent, events, attempts, destinations, facets, receiver } = result;
   const genuine = sent.filter((webhook) => !webhook.forged).length;

@@ -5,7 +5,7 @@ import { signSample } from "../../signing/sign-sample.ts";
 import { samplePayloads, type SamplePayload } from "./payloads.ts";
 import type { DemoReceiver } from "./receiver.ts";
 
-/** Destinations of the demo by the path of the receiver they point to, and where they hang. */
+/** The demo's destinations: the paths of the receiver that they point to, by provider of their endpoint. */
 const DESTINATION_PATHS = {
   stripe: ["/ok", "/flaky"],
   github: ["/ok", "/dead"],
@@ -33,14 +33,14 @@ export interface DestinationSecret {
 export interface DemoResult {
   readonly sent: readonly SentWebhook[];
   readonly events: readonly Event[];
-  /** Of all events, in the order of `events`. */
+  /** The attempts of all events, in the order of `events`. */
   readonly attempts: readonly Attempt[];
   readonly destinations: readonly DestinationSecret[];
   readonly facets: Facets;
   readonly receiver: DemoReceiver;
 }
 
-/** Makes the resources, sends one good and one forged webhook per provider, and waits until all deliveries ended. */
+/** Creates the resources, sends one good and one forged webhook per provider, and waits until all deliveries have ended. */
 export async function runScenario(
   client: Client,
   receiver: DemoReceiver,
