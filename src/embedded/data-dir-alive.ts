@@ -6,7 +6,7 @@ const SUFFIX = ".alive";
 
 /**
  * Shows that this process is alive: a socket in `runDir` that accepts connections until the process ends, however it ends. Containers
- * of one machine that share a volume can ask each other's sockets, where a pid of one means nothing to the other. Shows nothing where
+ * of one machine that share a volume can ask each other's sockets, whereas a pid of one means nothing to the other. Shows nothing if
  * no socket can be made (its path is too long, or the file system has none).
  */
 export async function showAlive(runDir: string, token: string): Promise<AsyncDisposable> {
@@ -25,7 +25,7 @@ export async function showAlive(runDir: string, token: string): Promise<AsyncDis
   };
 }
 
-/** Whether the process that shows itself under this token is alive. */
+/** Returns whether the process that shows itself under this token is alive. */
 export async function answersAlive(runDir: string, token: string): Promise<boolean> {
   const socket = connect(socketFile(runDir, token));
   try {
@@ -38,7 +38,7 @@ export async function answersAlive(runDir: string, token: string): Promise<boole
   }
 }
 
-/** For an owner: those of processes that were killed, or that came too late. */
+/** Removes, for an owner, the sockets of processes that were killed or came too late. */
 export async function removeOtherSigns(runDir: string, token: string): Promise<void> {
   for (const name of await readdir(runDir))
     if (name.endsWith(SUFFIX) && join(runDir, name) !== socketFile(runDir, token))

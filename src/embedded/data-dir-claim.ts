@@ -15,8 +15,8 @@ export type ClaimOutcome =
   | { readonly kind: "held"; readonly pid: number };
 
 /**
- * Claims are files `owner-<n>.json`; the one with the highest number counts. When its process has ended, whoever
- * makes number n + 1 first (link(2) makes it whole or not at all) is the owner. A number is never used
+ * Claims the directory. Claims are files `owner-<n>.json`, of which the highest number counts. When its process has ended, the first
+ * to make number n + 1 (link(2) makes it whole or not at all) is the owner. A number is never used
  * twice: a released claim stays, marked, so that a process which looked earlier cannot slip in behind it.
  */
 export async function claim(runDir: string, claimant: Claimant): Promise<ClaimOutcome> {
@@ -46,7 +46,7 @@ async function claimOnceFree(runDir: string, claimant: Claimant): Promise<ClaimO
     if (held !== null && (await isHeld(runDir, held))) return { kind: "held", pid: held.pid };
     const mine = latest + 1;
     if (!(await tryCreate(runDir, mine, claimant))) continue;
-    // Numbers below a newer claim were cleaned up: ours may have been free only because of that.
+    // Numbers below a newer claim are cleaned up: ours may have been free only because of that.
     if ((await latestNumber(runDir)) !== mine) {
       await rm(file(runDir, mine), { force: true });
       continue;
@@ -94,7 +94,7 @@ async function readClaim(runDir: string, number: number): Promise<Claim | null |
   try {
     return JSON.parse(json) as Claim;
   } catch {
-    // Claims are linked whole: an unreadable one is what a power cut left, and nobody holds it.
+    // Claims are linked whole: an unreadable one was left by a power cut, and no process holds it.
     return null;
   }
 }

@@ -2,13 +2,13 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
-/** What tells one process from every other, also from a later one that got its pid. */
+/** What tells one process from every other, even from a later one with the same pid. */
 export interface ProcessIdentity {
   readonly pid: number;
   /** Null where neither /proc nor ps can tell. */
   readonly startedAt: string | null;
   readonly host: string;
-  /** In which the pid counts: every container has one of its own. Null where there are none; claims of an earlier version lack it. */
+  /** The namespace in which the pid counts: every container has its own. Null where there are none; claims of an earlier version lack it. */
   readonly pidNamespace?: string | null;
 }
 
@@ -21,7 +21,7 @@ export function currentProcess(): ProcessIdentity {
   };
 }
 
-/** Its pid says nothing here: another process has it, or none. */
+/** Returns whether its pid means nothing here, where another process has it, or none. */
 export function isElsewhere({ pidNamespace }: ProcessIdentity): boolean {
   const own = ownPidNamespace();
   return own !== null && typeof pidNamespace === "string" && pidNamespace !== own;
@@ -35,7 +35,7 @@ function ownPidNamespace(): string | null {
   }
 }
 
-/** Where the start time cannot be told, the host name must do: a container made anew over the same volume has another. */
+/** Returns whether it runs. Without a start time the host name must do: a container made anew over the same volume has another. */
 export function isAlive(identity: ProcessIdentity): boolean {
   if (!pidExists(identity.pid)) return false;
   const startedAt = startTime(identity.pid);
@@ -43,7 +43,7 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return startedAt === identity.startedAt;
 }
 
-/** Also one of another user. */
+/** Returns whether any process has this pid, even one of another user. */
 export function pidExists(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -53,12 +53,12 @@ export function pidExists(pid: number): boolean {
   }
 }
 
-/** Differs between processes that get the same pid one after the other. Null where neither /proc nor ps can tell. */
+/** Returns a text that differs between processes with the same pid, one after the other; null if neither /proc nor ps can tell. */
 export function startTime(pid: number): string | null {
   return startTimeFromProc(pid) ?? startTimeFromPs(pid);
 }
 
-/** Linux: clock ticks since boot (field 22 of proc(5) stat), with the id of the boot. A zombie is not running. */
+/** Linux: returns clock ticks since boot (field 22 of proc(5) stat), with the id of the boot. A zombie counts as ended. */
 function startTimeFromProc(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -72,7 +72,7 @@ function startTimeFromProc(pid: number): string | null {
   }
 }
 
-/** macOS. In one zone and language for all who ask: `ps` tells local time, in words. Null when it does not know the process. */
+/** macOS: returns the start in one zone and language for all who ask, since `ps` writes local time in words; null if the pid is unknown. */
 export function startTimeFromPs(pid: number): string | null {
   try {
     const answer = execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], {

@@ -19,7 +19,7 @@ import { exists } from "./exists.ts";
 export interface OwnedDataDir extends AsyncDisposable {
   readonly kind: "owner";
   readonly dir: string;
-  /** For sockets; 0700. */
+  /** Directory for sockets; 0700. */
   readonly runDir: string;
 }
 export interface AttachedDataDir {
@@ -29,16 +29,16 @@ export interface AttachedDataDir {
   readonly ownerIs: DataDirOwner;
   readonly runDir: string;
 }
-/** The stores that a command serves end with it, within seconds: nobody attaches to those. */
+/** The stores that a command serves end with it, within seconds, so no other process attaches to them. */
 export type DataDirOwner = "relay" | "command";
 
-/** In `run`, while a command has the directory. */
+/** File in `run` that is there while a command has the directory. */
 const COMMAND_FILE = "command";
 
 /**
- * Makes the directory when it is missing (0700) and claims it for this process. Where another living process has
+ * Makes the directory if it is missing (0700) and claims it for this process. If another living process has
  * it, says which: the caller then attaches through the sockets in `runDir`, or refuses. A claim ends with its
- * process, also after `kill -9`.
+ * process, even after `kill -9`.
  * @throws {UsageError} when the directory cannot be made or written, holds what this user may not read, or was made by a newer relay
  */
 export async function claimDataDir(
@@ -79,7 +79,7 @@ async function makeDirectory(path: string): Promise<string> {
   return dir;
 }
 
-/** What the stores would say of a directory that they may not open is that the disk is full, or a backup is needed. */
+/** Finds stores that may not be opened, which would themselves say that the disk is full, or that a backup is needed. */
 async function checkStores(dir: string): Promise<void> {
   for (const name of ["postgres", "clickhouse", "log"])
     await readdir(join(dir, name)).catch((error: unknown) => {
@@ -91,7 +91,7 @@ function isForbidden(error: unknown): boolean {
   return ["EACCES", "EPERM"].includes(systemReason(error));
 }
 
-/** A command that once ran as root leaves its files to root. */
+/** Explains a refusal by the system: a command that once ran as root leaves its files to root. */
 function refuseForeignFiles(dir: string, cause: unknown): never {
   if (!isForbidden(cause)) throw cause;
   throw new UsageError(
@@ -101,7 +101,7 @@ function refuseForeignFiles(dir: string, cause: unknown): never {
 }
 
 /**
- * Step by step: `mkdir` with `recursive` goes round for ever where the file system says ENOENT although the parent
+ * Makes directories step by step: `mkdir` with `recursive` loops forever where the file system says ENOENT although the parent
  * is there (`/proc`).
  */
 async function makeWithParents(path: string): Promise<void> {

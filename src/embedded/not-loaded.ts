@@ -1,6 +1,6 @@
 import { UsageError } from "../domain/errors.ts";
 
-/** An optional dependency: an image for a cluster does without. What else keeps it from loading says itself. */
+/** Explains a missing dependency, which is optional: an image for a cluster does without. Any other cause speaks for itself. */
 export function notLoaded(engine: string, variable: string, cause: unknown): UsageError {
   const { code, message } = cause as Partial<NodeJS.ErrnoException>;
   if (code === "ERR_MODULE_NOT_FOUND")

@@ -1,12 +1,12 @@
 import type { ClickHouseClient } from "@clickhouse/client";
 
-/** By name, of what a statement names as `{name:Type}`. */
+/** Values for the names that a statement writes as `{name:Type}`. */
 export type QueryParameters = Readonly<Record<string, QueryParameter>>;
 export type QueryParameter = string | number | boolean | readonly string[];
 export type QuerySettings = Readonly<Record<string, string | number>>;
 
 /**
- * Sends a statement that reads. Its rows come when all of them are there.
+ * Sends a statement that reads; resolves once all of its rows have arrived.
  * @throws {ClickHouseError} when the server refuses; another error when it does not answer
  */
 export type Ask = <Row>(

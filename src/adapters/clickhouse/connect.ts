@@ -3,10 +3,10 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickh
 /** For inserts and migrations, which may take long; reads end sooner (read-deadline.ts). */
 const REQUEST_TIMEOUT_MS = 60_000;
 
-/** Requests beyond it wait for a free one. */
+/** Requests beyond this many wait for a free connection. */
 export const MOST_CONNECTIONS = 16;
 
-/** Servers close idle ones after three seconds or more. */
+/** Shorter than servers keep idle connections open: three seconds or more. */
 export const IDLE_CONNECTION_MS = 2_500;
 
 export const ANSWER_SETTINGS = {

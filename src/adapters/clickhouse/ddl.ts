@@ -1,15 +1,15 @@
 import type { SchemaOptions, SkipIndex, Table } from "./schema.ts";
 
-/** Tokens of batches that a table remembers, against a repeated insert. */
+/** How many batches' tokens a table remembers, to drop a repeated insert. */
 const REMEMBERED_BATCHES = 10_000;
 
 /**
- * A day that has got nothing for so long is merged into one part: FINAL has nothing to do there and reads none of the key's
+ * A day that has received nothing for this long is merged into one part: FINAL then has nothing to do there and reads none of the key's
  * columns (an eighth of the bytes; 18 ms instead of 63 for the facets of 30,000 events in 7 parts).
  */
 const MERGE_DAY_AFTER_SECONDS = 4 * 3_600;
 
-/** Statements that make a table; each can be repeated, also by two processes at once. */
+/** Returns the statements that create a table; each can be repeated, even by two processes at once. */
 export function createTable(table: Table, options: SchemaOptions): readonly string[] {
   const { cluster } = options;
   const local = localName(table, options);
@@ -41,7 +41,7 @@ export function createTable(table: Table, options: SchemaOptions): readonly stri
   return statements;
 }
 
-/** Statements that let a table keep counts with each part; merges make them anew, since they drop rows. */
+/** Returns the statements that make a table keep counts with each part; merges rebuild them, since they drop rows. */
 export function keepCounts(table: Table, options: SchemaOptions): readonly string[] {
   if (table.countedBy === null) return [];
   const columns = table.countedBy.join(", ");
@@ -54,19 +54,20 @@ export function keepCounts(table: Table, options: SchemaOptions): readonly strin
 }
 
 /**
- * So many parts of like size become one, 5 by default. A merge makes all filters of its rows anew, which costs more than their insert
- * did: under load an event takes a quarter less of the engine's time so, and a day that is being written to has up to twice the parts.
+ * How many parts of similar size are merged into one (5 by default). A merge rebuilds all filters of its rows, which costs more than
+ * their insert did: this width takes a quarter off the engine's time per event under load, and leaves up to twice the parts in a day
+ * that is still being written to.
  */
 const MERGE_WIDTH = 10;
 
-/** Statements that have rows merged less often. */
+/** Returns the statements that have rows merged less often. */
 export function mergeSeldom(table: Table, options: SchemaOptions): readonly string[] {
   return [`${alterTable(table, options)} MODIFY SETTING merge_selector_base = ${MERGE_WIDTH}`];
 }
 
 /**
- * Statements that keep the details of each row in one column; parts that exist already get it in the background, and give it from the
- * other columns until then. A distributed table makes what an insert leaves out by itself, so it knows the column as well.
+ * Returns the statements that keep the details of each row in one column; existing parts get it in the background and compute it from
+ * the other columns until then. A distributed table fills in what an insert leaves out by itself, so it needs the column as well.
  */
 export function keepDetails(table: Table, options: SchemaOptions): readonly string[] {
   if (table.details === null) return [];
@@ -83,8 +84,8 @@ export function keepDetails(table: Table, options: SchemaOptions): readonly stri
 }
 
 /**
- * Statements that replace the skip index `former` by others; parts that exist already get these in the background. The former one
- * cannot be dropped while it is still being made for such parts, so that work is ended first.
+ * Returns the statements that replace the skip index `former` by others, which existing parts get in the background. The former one
+ * cannot be dropped while it is still being built for such parts, so that work is stopped first.
  */
 export function replaceIndex(
   table: Table,
@@ -107,7 +108,7 @@ export function replaceIndex(
   ];
 }
 
-/** Parts of a day are dropped whole, once their last row is older than the retention. */
+/** Returns the TTL, by which a day's parts are dropped whole once their last row is older than the retention. */
 export function retention(table: Table, options: SchemaOptions): string {
   return `toDateTime(${table.day}) + toIntervalDay(${options.retentionDays})`;
 }

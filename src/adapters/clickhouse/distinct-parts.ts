@@ -1,13 +1,13 @@
 import { isOfSameLife, type Part } from "./parts.ts";
 import { MOST_NAMED, readingOf, stillHolds, type Reading } from "./reading.ts";
 
-/** By table; one that is not in it is read without any knowledge of its parts. */
+/** By table; one that is missing is read without any knowledge of its parts. */
 export type Readings = ReadonlyMap<string, Reading>;
 
 export interface DistinctPartsPorts {
-  /** The parts that there are, the largest first; null where they may not be seen. */
+  /** All parts, the largest first; null if this user may not see them. */
   readonly list: () => Promise<readonly Part[] | null>;
-  /** Whether all of these parts are there, and none of their rows from `fromMs` on is stored twice. */
+  /** Whether all of these parts exist and none of their rows from `fromMs` on is stored twice. */
   readonly areDistinct: (
     table: Part["table"],
     parts: readonly string[],
@@ -17,28 +17,28 @@ export interface DistinctPartsPorts {
   readonly monotonic: () => number;
 }
 
-/** A day's parts without a later block are distinct, and so is what they are merged into. */
+/** What is known of a day: its parts up to `lastBlock` are distinct, and so is whatever they are merged into. */
 type Knowledge = Pick<Part, "lastBlock" | "storedIn" | "startedS">;
 
 const NOTHING: Readings = new Map();
 const ROUNDS = 3;
-/** A list of parts that is older is made anew before it is asked with. */
+/** A list of parts older than this is fetched again before it is used. */
 const LIST_KEEPS_MS = 1_000;
-/** A day whose parts have not changed for so long is not written to. */
+/** A day whose parts have not changed for this long is not being written to. */
 const RESTLESS_MS = 60_000;
-/** A check rests so many times as long as it took, and twice as long after each that was in vain. */
+/** The rest after a check, as a multiple of the time it took; it doubles with each check in a row that was in vain. */
 const REST = 10;
 const MOST_DOUBLINGS = 6;
 
 /**
- * Counting is slow because rows that are stored twice must count once. So a check in the background, after a question was answered,
- * finds out which parts are distinct, that is, hold no row that is stored twice; later questions count those without looking for
- * duplicates. Each check is about what came since the last one. Answers stay exact while parts come, are merged and go: an answer
- * counts only if what was relied upon still holds when it is there.
+ * Counting is slow because rows stored twice must count once. So after a question has been answered, a check in the background finds
+ * out which parts are distinct, that is, hold no row that is stored twice; later questions count those without looking for duplicates.
+ * Each check covers what came since the last one. Answers stay exact while parts come, go and are merged: an answer counts only if
+ * what it relied on still holds when it arrives.
  */
 export class DistinctParts {
   readonly #ports: DistinctPartsPorts;
-  /** By day of a table. */
+  /** Keyed by table and day. */
   readonly #known = new Map<string, Knowledge>();
   readonly #changedAtMs = new Map<string, number>();
   #listed: { readonly parts: readonly Part[]; readonly atMs: number } | null = null;
@@ -50,7 +50,7 @@ export class DistinctParts {
     this.#ports = ports;
   }
 
-  /** Asks with what is known of the parts, again where that did not hold to the end, and at last without. */
+  /** Asks with what is known of the parts; asks again if that did not hold until the answer came, and finally without it. */
   async ask<T>(question: (readings: Readings) => Promise<T>): Promise<T> {
     let before = this.#recentParts() ?? (await this.#list());
     for (let round = 1; round <= ROUNDS && before !== null; round += 1) {
@@ -118,7 +118,7 @@ export class DistinctParts {
     return known !== undefined && isOfSameLife(part, known) && part.lastBlock <= known.lastBlock;
   }
 
-  /** @param parts all of one day that there were at one time: blocks that come into sight later have later numbers */
+  /** @param parts all parts of one day at one moment: blocks that become visible later have higher numbers */
   #learn(parts: readonly Part[]): void {
     const latest = parts.reduce((one, other) => (one.lastBlock > other.lastBlock ? one : other));
     this.#known.set(dayOf(latest), latest);
@@ -143,7 +143,7 @@ export class DistinctParts {
         ...parts.filter((part) => !this.#isKnown(part)).map((part) => part.fromMs),
       );
       const names = parts.filter((part) => part.untilMs > fromMs).map((part) => part.name);
-      // Refused, or over the limit of time: as good as not known.
+      // Refused or over the time limit: as good as not known.
       const { table } = parts[0]!;
       if (await this.#ports.areDistinct(table, names, fromMs).catch(() => false))
         this.#learn(parts);

@@ -10,23 +10,23 @@ import {
 } from "./schema.ts";
 import { sipHash64 } from "./sip-hash.ts";
 
-/** A condition with its bound parameters. Every one begins with the organization: the only place that scopes. */
+/** A condition with its bound parameters. Each begins with the organization; queries are scoped nowhere else. */
 export interface Condition {
   readonly sql: string;
   readonly parameters: QueryParameters;
 }
 
-/** The time that a bound parameter tells in ms since the epoch. */
+/** Returns SQL for the time that a bound parameter gives in ms since the epoch. */
 export function timeOf(parameter: string): string {
   return `fromUnixTimestamp64Milli({${parameter}:Int64}, 'UTC')`;
 }
 
-/** Matching rows of `events`. */
+/** Returns the condition for matching rows of `events`. */
 export function eventCondition(orgId: string, filter: StoreFilter): Condition {
   const parts = common(filter, "received_at");
   const parameters = commonParameters(orgId, filter);
   for (const [index, term] of filter.terms.entries()) {
-    // First the text as it is: to make arbitrary bytes UTF-8 takes several times as long as to look through them.
+    // The text as it is goes first: making arbitrary bytes UTF-8 takes several times as long as searching them.
     parts.push(`${SEARCH_TEXT} LIKE {term${index}:String}`);
     parameters[`term${index}`] = `%${escapeLike(term)}%`;
     const indexed = indexedPart(term);
@@ -46,7 +46,7 @@ export function eventCondition(orgId: string, filter: StoreFilter): Condition {
   return { sql: parts.join(" AND "), parameters };
 }
 
-/** All attempts of the matching events: direct where the attempts carry the filter's columns. */
+/** Returns the condition for all attempts of the matching events, without reading `events` where attempts have the filter's columns. */
 export function attemptCondition(orgId: string, filter: StoreFilter): Condition {
   const parts = [...common(filter, "event_received_at"), `status != '${FANOUT_STATUS}'`];
   if (filter.terms.length > 0 || filter.token !== undefined) {
@@ -62,7 +62,7 @@ export function attemptCondition(orgId: string, filter: StoreFilter): Condition 
   return { sql: parts.join(" AND "), parameters };
 }
 
-/** Events with at least one attempt that has the asked status, at the asked destination. */
+/** Selects events with at least one attempt of the given status at the given destination. */
 function attemptedEvents(filter: StoreFilter): string {
   const parts = common(filter, "event_received_at");
   if (filter.attemptStatus !== undefined) parts.push("status = {attempt_status:String}");
@@ -74,7 +74,7 @@ function asksForAttempts(filter: StoreFilter): boolean {
   return filter.attemptStatus !== undefined || filter.destinationId !== undefined;
 }
 
-/** Columns that events and attempts have both; `time` is the event's. */
+/** Returns conditions on the columns that events and attempts share; `time` is the column of the event's time. */
 function common(filter: StoreFilter, time: string): string[] {
   const parts = ["org_id = {org_id:String}"];
   if (filter.endpointId !== undefined) parts.push("endpoint_id = {endpoint_id:String}");

@@ -1,6 +1,6 @@
 /**
- * Aborts with `signal`, or by itself, until it no longer follows. Not `AbortSignal.any`: Node keeps a combined signal, with all that
- * listens to it, for as long as it has a listener.
+ * Returns a controller that aborts with `signal` until `unfollow` is called, and can be aborted by itself. Not `AbortSignal.any`: Node
+ * keeps a combined signal, and everything that listens to it, for as long as it has a listener.
  */
 export function followSignal(signal: AbortSignal | undefined): {
   readonly follower: AbortController;

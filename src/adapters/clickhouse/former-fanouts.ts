@@ -1,14 +1,14 @@
-/** What was found out holds for so long. */
+/** How long an answer stays valid. */
 const HOLDS_MS = 60_000;
-/** Events came so long before their fan-outs at most, which may be on their way into the table. */
+/** How much newer than the newest event in the table an event can be whose fan-out is still on its way there. */
 const MARGIN_MS = 10 * 60_000;
-/** Processes of an older version may write there until all are restarted. */
+/** How long after the upgrade processes of an older version may still write there. */
 const UPGRADE_MS = 24 * 3_600_000;
 
 export interface FormerFanoutsState {
   /** Time of the newest event that has a fan-out in the former table; 0 where none has. */
   readonly newestMs: number;
-  /** When an older schema was migrated to the one without that table; 0 where the database began with it. */
+  /** When the database was migrated to the schema without that table; 0 if it began with that schema. */
   readonly upgradedMs: number;
 }
 
@@ -17,7 +17,7 @@ export interface FormerFanoutsPorts {
   readonly monotonic: () => number;
 }
 
-/** Knows of which events fan-outs may stand in the table that they had for themselves (`FORMER_FANOUTS` in schema.ts). */
+/** Knows which events may have fan-outs in the table that was theirs alone (`FORMER_FANOUTS` in schema.ts). */
 export class FormerFanouts {
   readonly #ports: FormerFanoutsPorts;
   #state: Promise<FormerFanoutsState> | null = null;
@@ -27,7 +27,7 @@ export class FormerFanouts {
     this.#ports = ports;
   }
 
-  /** @throws {EventStoreError} when it cannot be found out */
+  /** @throws {EventStoreError} when the state cannot be read */
   async mayHave(receivedAtMs: number): Promise<boolean> {
     const { monotonic, ask } = this.#ports;
     if (this.#state === null || monotonic() >= this.#holdsUntilMs) {

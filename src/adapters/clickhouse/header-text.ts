@@ -2,8 +2,8 @@ import type { HeaderList } from "../../domain/event.ts";
 import type { TabSeparatedWriter } from "./tab-separated.ts";
 
 /**
- * Headers as one text, a line each: `name: value`. A search term holds no white space, so finding it in this text
- * is finding it in a line. A line feed inside a value (HTTP knows none) is kept as a folded line.
+ * Writes headers as one text, a `name: value` line each. A search term contains no white space, so a match in this text
+ * is a match within a line. A line feed inside a value (HTTP allows none) is kept as a folded line.
  */
 export function writeHeaderText(
   out: Pick<TabSeparatedWriter, "piece" | "endString">,

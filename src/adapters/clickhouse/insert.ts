@@ -23,21 +23,22 @@ const INSERT_OUTCOMES = `INSERT INTO attempts (org_id, event_received_at, event_
 
 const BYTES_PER_TURN = 128 * 1024;
 /**
- * A batch that is longer, as it is written, goes in several inserts. Tokens repeat the path of each leaf: of payloads of 5 KB they
- * may be 2 MB each, so that a batch would fill the memory here, or exceed what the store takes, whenever it is tried.
+ * An insert ends when it reaches this size, and the rest of its batch goes into further ones. Tokens repeat the path of each leaf: for
+ * payloads of 5 KB they can reach 2 MB each, so that a whole batch would fill the memory here, or exceed what the store takes, each
+ * time it is sent.
  */
 const MOST_BYTES = 96 * 1024 * 1024;
 
 /**
- * Batches are stored before the insert returns, in one block, on every shard: no server-side buffering. The coarse filters of
- * the text, a third of the engine's time, are made by merges: parts that are not merged yet have few fine ones to be read.
+ * Batches are stored before the insert returns, in one block, on every shard: no server-side buffering. The coarse text filters,
+ * a third of the engine's time, are left to merges: an unmerged part has only a few fine ones to be read.
  */
 const INSERT_SETTINGS = {
   async_insert: 0,
   insert_deduplicate: 1,
   distributed_foreground_insert: 1,
   input_format_parallel_parsing: 0,
-  // The details of an attempt follow from its other columns, those of a fan-out do not.
+  // An attempt's details follow from its other columns, but a fan-out's do not.
   input_format_null_as_default: 1,
   input_format_defaults_for_omitted_fields: 1,
   max_insert_block_size: "1000000",
@@ -46,7 +47,7 @@ const INSERT_SETTINGS = {
 } as const;
 
 /**
- * @param mostBytes an insert that has so many is ended and the rest goes into another one
+ * @param mostBytes an insert that reaches this size ends there, and the rest goes into another one
  * @throws {EventStoreError} from every call
  */
 export function makeEventStoreWriter(
@@ -85,7 +86,7 @@ export function makeEventStoreWriter(
       const out = new TabSeparatedWriter(pool);
       const end = await encodeRows(out, rows, from, write, mostBytes);
       await send(query, out.pieces(), from === 0 ? token : `${token}+${from}`, signal);
-      // Not where it failed: the request may still be read from then.
+      // Not after a failure: the request may still be reading from them.
       out.giveBack();
       from = end;
     }
@@ -98,8 +99,8 @@ export function makeEventStoreWriter(
 }
 
 /**
- * Rows from `from` on, up to the one that is returned: always the same ones for the same batch.
- * Lets other work in between: a full batch would hold the event loop for tens of milliseconds.
+ * Writes rows from `from` on and returns the index after the last one, always the same for the same batch.
+ * Lets other work run in between: a full batch would block the event loop for tens of milliseconds.
  */
 async function encodeRows<T>(
   out: TabSeparatedWriter,
@@ -144,7 +145,7 @@ function writeEvent(out: TabSeparatedWriter, { event, addTokens }: EventRow): vo
 
 type Columns = Omit<Attempt, "trigger" | "status"> & Record<"trigger" | "status", string>;
 
-/** What a fan-out has in the columns of a try. */
+/** What a fan-out puts into the columns of a try. */
 const NO_TRY = {
   destinationId: "",
   trigger: "",

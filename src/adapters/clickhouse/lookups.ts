@@ -5,16 +5,16 @@ import type { Ask, QueryParameter } from "./ask.ts";
 import { ANSWER_SETTINGS, IDLE_CONNECTION_MS, MOST_CONNECTIONS } from "./connect.ts";
 import { escapeText } from "./tab-separated.ts";
 
-/** Statements that read some rows by key. */
+/** Connections for statements that read a few rows by key. */
 export interface Lookups {
   readonly ask: Ask;
   close(): Promise<void>;
 }
 
 /**
- * Asks over connections of its own, by ClickHouse's HTTP interface. Before each request the driver waits for a timer, a millisecond at
- * least, and takes 0.6 ms of CPU more for one: both are a sixth of what an event by its id takes ("Questions to ten million events" in
- * bench/what-was-tried.md). An answer is sent when it is whole, so that an error never comes in the middle of its rows.
+ * Asks over connections of its own, through ClickHouse's HTTP interface. The driver waits for a timer of at least a millisecond before
+ * each request and takes 0.6 ms more CPU for it: both are a sixth of what an event by its id takes ("Questions to ten million events" in
+ * bench/what-was-tried.md). An answer is sent only when it is complete, so an error never comes in the middle of its rows.
  * Follows https://clickhouse.com/docs/interfaces/http
  *
  * @param url `http(s)://user:password@host:port/database`

@@ -32,7 +32,7 @@ interface Migration {
   readonly statements: (options: SchemaOptions) => readonly string[];
 }
 
-/** In order; a landed one is never changed. Every statement can be repeated, so two processes may migrate at once. */
+/** In order; one that has landed is never changed. Every statement can be repeated, so two processes may migrate at once. */
 const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -74,14 +74,14 @@ const MIGRATIONS: readonly Migration[] = [
     statements: (options) => TABLES.flatMap((table) => keepDetails(table, options)),
   },
   {
-    // Nothing changes in the tables, but what reads them must know of it.
+    // The tables themselves do not change, but everything that reads them must know.
     version: 8,
     name: "fan-outs stand among the attempts",
     statements: () => [],
   },
 ];
 
-/** All statements of all migrations, in order: for those who make the tables by hand. */
+/** Returns all statements of all migrations, in order, for those who create the tables by hand. */
 export function schemaStatements(options: SchemaOptions): readonly string[] {
   return MIGRATIONS.flatMap((migration) => migration.statements(options));
 }
@@ -135,7 +135,10 @@ export async function migrateClickHouse(
 const TRIES = 5;
 const PAUSE_MS = 500;
 
-/** Of two processes that migrate at once one may drop what the other is about to fill. False when another one has meanwhile done it. */
+/**
+ * Retries: of two processes that migrate at once, one may drop what the other is about to fill.
+ * @returns false if another process has meanwhile done it
+ */
 async function carryOut(
   client: ClickHouseClient,
   { version, statements }: Migration,

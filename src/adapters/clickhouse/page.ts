@@ -22,7 +22,7 @@ export interface PagePorts {
   readonly count: EventStoreReader["count"];
   /** ms since the epoch */
   readonly now: () => number;
-  /** From this offset on the minute of a page is looked for first. */
+  /** From this offset on, the minute in which the page begins is found first. */
   readonly deepOffset?: number;
 }
 
@@ -32,23 +32,23 @@ interface MinuteJson {
 }
 type PageJson = ItemJson & { readonly read: number };
 
-/** Rows read beyond the page: so many equal neighbours cost no second question. */
+/** Rows read beyond the page: up to this many equal neighbours cost no second query. */
 const SPARE_ROWS = 64;
-/** The newest events, which a search looks through as they are while it asks the indexes for all of them. */
+/** How far back a search looks through the newest events without indexes, while it asks the indexes for all events. */
 const NEWEST_MS = 5 * 60_000;
-/** An organization may have more of them than are soon read: then they are left to the indexes. */
+/** Time limit for that; an organization may have more events than this is enough for, and they are then left to the indexes. */
 const NEWEST_SECONDS = 0.2;
-/** A search of less than this reads few indexes. */
+/** A search over less time than this reads few indexes. */
 const LONG_SEARCH_MS = 24 * 3_600_000;
-/** Pages that end further behind are not looked for among the newest events. */
+/** Pages that end beyond this many events are not looked for among the newest. */
 const MOST_WANTED = 1_000;
-/** Counting five million events by minute takes 60 ms, reading over a hundred thousand 150. */
+/** Counting five million events by minute takes 60 ms, reading past a hundred thousand takes 150. */
 const DEEP_OFFSET = 50_000;
 
 /**
- * One page of events, the newest first. A search of a long time asks the indexes for all events and, at once, looks through the newest
- * ones without them; the first full page wins. A text that many events hold fills the page from the newest ones in 16 ms (in an
- * organization of five million events), while the indexes, which rule out nearly nothing then, take 250 ms.
+ * Makes the reader of a page of events, newest first. A search over a long time asks the indexes for all events and, at the same time,
+ * looks through the newest ones without them; the first full page wins. A text that many events contain fills the page from the newest
+ * ones in 16 ms (in an organization of five million events), while the indexes, which then rule out almost nothing, take 250 ms.
  */
 export function makePage({
   select,
@@ -82,14 +82,14 @@ export function makePage({
       const items = rows.map(toItem);
       if (rows.length === range.limit) return { items, total: null };
       if (rows[0] === undefined) {
-        // An empty page does not tell whether it is empty because of equal rows before it.
+        // An empty page may lie beyond the end, or be empty only because of equal rows before it.
         const total = range.offset === 0 ? 0 : await count(orgId, filter, signal);
         if (total <= range.offset) return { items, total };
       } else if (rows[0].read < mostRead) return { items, total: range.offset + rows.length };
     }
   };
 
-  /** All before the page's minute are only counted: read over, the last page of millions took seconds and hundreds of megabytes. */
+  /** Only counts what precedes the page's minute: reading past it took seconds and hundreds of megabytes for the last page of millions. */
   const ofDeep = async (
     orgId: string,
     filter: StoreFilter,
@@ -110,7 +110,7 @@ export function makePage({
     return { items, total: total === null ? null : newer + total };
   };
 
-  /** Null unless the newest events fill the page. */
+  /** Returns null unless the newest events fill the page. */
   const ofNewest = async (
     orgId: string,
     filter: StoreFilter,
@@ -131,7 +131,7 @@ export function makePage({
     lengthOfAsked(filter, now()) > LONG_SEARCH_MS;
 
   return async (orgId, filter, range, signal) => {
-    // Counting what a search finds would look at all events, also behind the page.
+    // Counting the matches of a search would look at all events, even those after the page.
     if (range.offset >= deepOffset && !isSearch(filter))
       return ofDeep(orgId, filter, range, signal);
     if (!isLongSearch(filter, range)) return ofAll(orgId, filter, range, signal);

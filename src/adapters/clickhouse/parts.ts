@@ -1,22 +1,22 @@
-/** A table's rows of one day, or some of them, sorted by the key: as ClickHouse has them on disk. */
+/** A table's rows of one day, or some of them, sorted by the key, as ClickHouse has them on disk. */
 export interface Part {
   readonly table: "events" | "attempts";
   readonly day: string;
   readonly name: string;
-  /** Every insert is a block; a merged part has all blocks of its day between its first and its last. */
+  /** Each insert is a block; a merged part has all blocks of its day from its first to its last. */
   readonly lastBlock: number;
-  /** Whether no row is in it twice: so it is after a merge, and mostly as it was inserted. */
+  /** Whether it was merged and so holds no row twice; a part as inserted rarely does either. */
   readonly isCollapsed: boolean;
-  /** Of the event times of its rows, in ms since the epoch: none is before `fromMs`, none at or after `untilMs`. */
+  /** Bounds of its rows' event times, in ms since the epoch: none is before `fromMs`, none at or after `untilMs`. */
   readonly fromMs: number;
   readonly untilMs: number;
-  /** Where the table is stored and when its server started, in s: blocks may be numbered anew when these change. */
+  /** Where the table is stored, and when its server started, in s: blocks may be numbered anew when either changes. */
   readonly storedIn: string;
   readonly startedS: number;
 }
 
 /**
- * The largest first. Only of tables whose blocks are numbered in the order in which they come into sight; those of a
+ * The parts, largest first, of tables whose blocks are numbered in the order in which they become visible. Those of a
  * replicated table are not, and each replica has parts of its own.
  */
 export const SELECT_PARTS = `
@@ -54,10 +54,10 @@ export function toPart(row: PartJson): Part {
   };
 }
 
-/** Starts of a server, told in whole seconds, that are no further apart are the same. */
+/** Server start times, given in whole seconds, that are no further apart than this are the same. */
 const SAME_START_S = 2;
 
-/** Whether blocks of both are numbered in one row, so that equal names are the same part. */
+/** Returns whether the blocks of both are numbered in one sequence, so that equal names are the same part. */
 export function isOfSameLife(
   one: Pick<Part, "storedIn" | "startedS">,
   other: Pick<Part, "storedIn" | "startedS">,

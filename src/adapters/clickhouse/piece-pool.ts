@@ -1,20 +1,20 @@
 export const PIECE_BYTES = 1024 * 1024;
-/** Two full batches. */
+/** Enough for two full batches. */
 const MOST_FREE = 192;
 
 /**
- * Memory that inserts are written into, one after the other. Made anew for each, it has V8 collect all garbage three times a full
- * batch, and look at the hundred thousand rows that wait each time: that took more than the writing.
+ * Memory that inserts are written into, one after another. Allocated anew for each, it makes V8 collect all garbage three times per
+ * full batch and scan the hundred thousand waiting rows each time, which took longer than the writing itself.
  */
 export class PiecePool {
   readonly #free: Buffer[] = [];
 
-  /** Of `PIECE_BYTES`; what is in it is of no meaning. */
+  /** Returns a buffer of `PIECE_BYTES` with undefined contents. */
   take(): Buffer {
     return this.#free.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES);
   }
 
-  /** What one insert had taken. One that it did not need goes: what a burst took does not stay for ever. */
+  /** Takes back what one insert had taken. Drops a piece that it did not need, so that what a burst took does not stay forever. */
   giveBack(pieces: readonly Buffer[]): void {
     this.#free.pop();
     for (const piece of pieces) if (this.#free.length < MOST_FREE) this.#free.push(piece);

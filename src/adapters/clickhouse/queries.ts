@@ -36,14 +36,14 @@ import { toEvent, toOutcomes, type EventJson, type OutcomeJson } from "./rows.ts
 import { isAccessDenied, toStoreError } from "./store-error.ts";
 
 export interface QueryLimits {
-  /** Longest a query may run; over it the answer is an error, never a part. */
+  /** Longest a query may run; beyond it the answer is an error, never a partial result. */
   readonly maxSeconds: number;
   readonly maxMemoryBytes: number;
-  /** Questions that the store answers at once, shared between the organizations. */
+  /** Questions that the store answers at once, shared among the organizations. */
   readonly mostAtOnce: number;
 }
 
-/** Questions by key take milliseconds: however many searches there are, one of them never waits for these to end. */
+/** Kept for questions by key, which take milliseconds: however many searches are running, these never wait for one to end. */
 const PLACES_OF_LOOKUPS = 1;
 const SYSTEM_TIME = { now: () => Date.now(), monotonic: () => performance.now() };
 const DEFAULT_LIMITS: QueryLimits = {
@@ -53,8 +53,8 @@ const DEFAULT_LIMITS: QueryLimits = {
 };
 
 /**
- * Equal keys mean equal events, so rows may be dropped before duplicates are collapsed; of attempts, whose status
- * may differ between duplicates, they may not: their statements filter after FINAL by themselves.
+ * Equal keys mean equal events, so rows may be dropped before duplicates are collapsed. Not so for attempts, whose status
+ * may differ between duplicates: their statements filter after FINAL themselves.
  */
 const READ_SETTINGS = {
   readonly: "2",
@@ -69,7 +69,7 @@ const READ_SETTINGS = {
 } as const;
 
 /**
- * @param lookUpBy how it asks for rows by key, where not as for all else
+ * @param lookUpBy how to ask for rows by key; by default, as for everything else
  * @throws {EventStoreError} from every call
  */
 export function makeEventStoreReader(
@@ -111,7 +111,7 @@ export function makeEventStoreReader(
     askByDriver(client),
   );
   const lookUp = selectIn(new ReadShares(limits.mostAtOnce), lookUpBy);
-  /** A server may not let everybody see its parts. */
+  /** Returns null if the server does not let this user see its parts. */
   const list = async (): Promise<readonly Part[] | null> => {
     try {
       return (await select<PartJson>(SELECT_PARTS, {})).map(toPart);
@@ -218,7 +218,7 @@ export function makeEventStoreReader(
 
 const LONG_TIME_MS = 6 * 3_600_000;
 
-/** Counts are kept by organization, endpoint, provider and signature; a short time is soon counted anyway. */
+/** Returns whether kept counts help: they are by organization, endpoint, provider and signature; a short time is soon counted anyway. */
 function gainsByDistinctParts(filter: StoreFilter, nowMs: number): boolean {
   const { terms, token, attemptStatus, destinationId } = filter;
   const others = [token, attemptStatus, destinationId];
@@ -288,7 +288,7 @@ function toFacets(events: readonly EventFacet[], attempts: readonly AttemptFacet
   };
 }
 
-/** Equal counts in order of the value, so that the same data always reads the same. */
+/** Puts equal counts in order of their values, so that the same data always reads the same. */
 function largestFirst<T>(counts: ReadonlyMap<T, number>): { value: T; count: number }[] {
   return [...counts]
     .map(([value, count]) => ({ value, count }))

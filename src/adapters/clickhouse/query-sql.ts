@@ -6,8 +6,8 @@ import { ATTEMPTS, EVENTS, fanoutId, FANOUT_STATUS } from "./schema.ts";
 
 /**
  * Equal keys are equal rows, and neighbours in this order. `LIMIT BY` alone would read to the end of the organization
- * (150,000 of 150,000 rows, against 12,000): so a bounded number of rows is read in order, and equal ones among them are dropped.
- * `read` tells how many rows there were: as many as `most_read` means that there may be more.
+ * (150,000 of 150,000 rows, against 12,000), so a bounded number of rows is read in order and equal ones among them are dropped.
+ * `read` is how many rows there were: if it equals `most_read`, there may be more.
  */
 export const SELECT_PAGE = `
   SELECT * FROM (
@@ -24,7 +24,7 @@ export const SELECT_PAGE = `
   LIMIT 1 BY received_at_ms, id
   LIMIT {limit:UInt32} OFFSET {offset:UInt64}`;
 
-/** The oldest minute with at most `offset` events in later ones: its end, and how many those are. */
+/** The oldest minute with at most `offset` events in later ones: its end, and the number of those events. */
 export const SELECT_MINUTE = `
   SELECT toUnixTimestamp(minute) * 1000 + 60000 AS end_ms, newer FROM (
     SELECT minute, sum(events) OVER (ORDER BY minute DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - events AS newer
@@ -32,7 +32,7 @@ export const SELECT_MINUTE = `
   )
   WHERE newer <= {offset:UInt64} ORDER BY minute LIMIT 1`;
 
-/** A question that counts rows by some columns. */
+/** A count of rows, grouped by some columns. */
 export interface Count {
   readonly table: "events" | "attempts";
   readonly by: readonly string[];
@@ -45,8 +45,8 @@ export const FACETS_OF_ATTEMPTS: Count = { table: "attempts", by: ["status"] };
 const TIME = { events: EVENTS.day, attempts: ATTEMPTS.day } as const;
 
 /**
- * Counts rows once, however often they are stored, between the times of `asked`: from the counts that distinct parts keep where
- * these lie between them. `%SCOPE%` is the condition without those times.
+ * Returns the statement that counts each row within `asked` once, however often it is stored: from the counts that distinct parts keep
+ * where these lie entirely within it. `%SCOPE%` is the condition without those times.
  */
 export function countStatement(
   { table, by }: Count,
@@ -101,8 +101,8 @@ function spansOf(table: Count["table"], spans: readonly TimeSpan[]): Condition {
 }
 
 /**
- * Tells of parts how many rows they have from a time on, in how many of them these are, and how many differ. Parts that are
- * merged away meanwhile make the figures differ from those asked for, never the reverse.
+ * Returns the statement that counts the rows of some parts from a time on, the parts that these are in, and how many of them differ.
+ * Parts that are merged away meanwhile can make the figures disagree with what was asked for, never agree with it.
  */
 export function repeatedRowsStatement(table: Count["table"]): string {
   const those = `_part IN {parts:Array(String)} AND ${TIME[table]} >= ${timeOf("from_ms")}`;
@@ -112,8 +112,8 @@ export function repeatedRowsStatement(table: Count["table"]): string {
 }
 
 /**
- * For rows by their whole key, which is all that is filtered by: what the plan's optimizations would find out is said here, and
- * they cost a tenth of such a statement ("Questions to ten million events" in bench/what-was-tried.md).
+ * For rows by their whole key, when nothing else is filtered by: the statement already says what the plan's optimizations would find
+ * out, and they cost a tenth of it ("Questions to ten million events" in bench/what-was-tried.md).
  */
 const AS_WRITTEN = "SETTINGS query_plan_enable_optimizations = 0";
 
@@ -127,7 +127,7 @@ export const SELECT_EXISTING = `
 
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 
-/** All that came of an event, its attempts and fan-outs; with those that may still stand in the former table. */
+/** Returns the statement for an event's attempts and fan-outs, with or without those that may still be in the former table. */
 export function outcomesStatement(withFormer: boolean): string {
   const former = `
   UNION ALL
@@ -136,7 +136,7 @@ export function outcomesStatement(withFormer: boolean): string {
   SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT}${withFormer ? former : ""} ${AS_WRITTEN}`;
 }
 
-/** See `FormerFanoutsState`. Parts know their newest event, so none is read. A database that began with version 8 got all at once. */
+/** See `FormerFanoutsState`. Parts know their newest event, so no row is read. A database that began with version 8 got all at once. */
 export const SELECT_FORMER_FANOUTS = `
   SELECT toUnixTimestamp64Milli(max(event_received_at)) AS newestMs, (
     SELECT if(maxIf(applied_at, version = 8) > minIf(applied_at, version = 1) + INTERVAL 10 MINUTE,
@@ -144,7 +144,7 @@ export const SELECT_FORMER_FANOUTS = `
   ) AS upgradedMs
   FROM fanouts`;
 
-/** Only for the events of one page: the latest attempt per destination costs too much over all of them. */
+/** Limits to the events of one page: finding the latest attempt per destination costs too much over all of them. */
 const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}
     AND event_received_at >= ${timeOf("from_ms")}
     AND event_received_at <= ${timeOf("to_ms")}`;
@@ -157,11 +157,11 @@ export function fannedOutStatement(withFormer: boolean): string {
 }
 
 /**
- * Per destination the latest attempt that is not a deferral decides. A destination counts once it was fanned out
- * to; one that is only known from attempts (its fan-out record is still on its way) counts as well.
+ * Returns the statement for delivery summaries. Per destination, the latest attempt that is not a deferral decides. A destination
+ * counts once it was fanned out to; one known only from attempts (its fan-out record is still on its way) counts as well.
  */
 export function summariesStatement(withFormer: boolean): string {
-  // An event that was fanned out to nobody has a row, too.
+  // An event that was fanned out to no destination has a row, too.
   const each = (destinationIds: string): string =>
     `arrayJoin(if(empty(${destinationIds}), [''], ${destinationIds}))`;
   const former = `

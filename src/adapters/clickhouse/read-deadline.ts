@@ -3,15 +3,16 @@ import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
 import { followSignal } from "./follow-signal.ts";
 
-/** What the server's own clear answer to a query over its limit takes beyond that. */
+/** How long the server's own clear answer to a query over its limit may take beyond that limit. */
 const ANSWER_MS = 2_000;
-/** With less left of a query's limit it is not begun: it would mostly be cut, and keep others from their end until then. */
+/** With less than this share of its limit left, a query is not begun: it would mostly be cut off, and hold up others until then. */
 const LEAST_LEFT_SHARE = 1 / 4;
 
 /**
- * Runs a read that is ended by `signal`, or when the server, which may run it for `maxSeconds`, says nothing for longer.
- * @param read calls `began` when its turn has come, which throws where that is too late
- * @throws {EventStoreError} `store_unavailable` then, without waiting for the read's own end; `store_busy` when its turn came too late
+ * Runs a read until `signal` ends it, or until the server, which may run it for `maxSeconds`, has said nothing for longer.
+ * @param read calls `began` when its turn has come, which throws if that is too late
+ * @throws {EventStoreError} `store_unavailable` if the server says nothing, without waiting for the read itself to end;
+ *   `store_busy` when its turn came too late
  */
 export async function withReadDeadline<T>(
   maxSeconds: number,

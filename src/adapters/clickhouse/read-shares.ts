@@ -1,15 +1,15 @@
 const FREE_FACTOR = 2;
 
-/** What one organization has under way, and what of it waits, oldest first. */
+/** The reads of one organization: how many are running, and those that wait, oldest first. */
 interface Share {
   running: number;
   readonly waiting: Set<() => void>;
 }
 
 /**
- * Shares the reads that the store answers at once between organizations, without knowing how many there are: each may
- * have twice as many under way as are still free (the dynamic threshold of Choudhury and Hahne, 1998). One alone gets two
- * thirds, and a newcomer finds room however slow the others' questions are; what is more waits for its turn.
+ * Shares the reads that the store answers at once among organizations, without knowing how many there are: each may
+ * have twice as many running as places are still free (the dynamic threshold of Choudhury and Hahne, 1998). One alone gets two
+ * thirds, and a newcomer finds room however slow the others' questions are; further reads wait for their turn.
  */
 export class ReadShares {
   readonly #mostAtOnce: number;
@@ -20,7 +20,7 @@ export class ReadShares {
     this.#mostAtOnce = mostAtOnce;
   }
 
-  /** Runs `read` in its turn. @throws the signal's reason when that comes first */
+  /** Runs `read` when its turn comes. @throws the signal's reason if that comes first */
   async run<T>(orgId: string, signal: AbortSignal, read: () => Promise<T>): Promise<T> {
     signal.throwIfAborted();
     const share = this.#shareOf(orgId);
@@ -73,7 +73,7 @@ export class ReadShares {
     });
   }
 
-  /** Those first that have the fewest under way, and of equals each in its turn. */
+  /** Begins with organizations that have the fewest reads running; equals take turns. */
   #beginWaiting(): void {
     for (;;) {
       let next: readonly [orgId: string, share: Share] | null = null;
@@ -90,7 +90,7 @@ export class ReadShares {
   }
 }
 
-/** A read that goes on when it was given up must not keep its place. */
+/** Rejects when a read is given up, so that one which goes on regardless does not keep its place. */
 function rejectedBy(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });

@@ -1,6 +1,6 @@
 import { isOfSameLife, type Part } from "./parts.ts";
 
-/** From `fromMs` up to and without `untilMs`, in ms since the epoch. */
+/** From `fromMs` up to but not including `untilMs`, in ms since the epoch. */
 export interface TimeSpan {
   readonly fromMs: number;
   readonly untilMs: number;
@@ -8,7 +8,7 @@ export interface TimeSpan {
 
 /**
  * How a table is counted when some of its parts are known to be distinct, which means that no row is in two of them. Equal rows
- * have equal times, so what is not known yet of a day can only repeat rows from its own first one on.
+ * have equal times, so a day's unknown parts can only repeat rows from their own earliest one on.
  *
  * ```text
  *   distinct  ├──────────┤├───────────┤
@@ -18,31 +18,31 @@ export interface TimeSpan {
  * ```
  */
 export interface Reading {
-  /** Whole parts without a row that is in another one. */
+  /** Whole parts that share no row with another one. */
   readonly distinct: readonly string[];
-  /** By name of a part, those of its rows. */
+  /** The times of each part's rows, by the part's name. */
   readonly times: ReadonlyMap<string, TimeSpan>;
   /** Parts that are distinct only as far as their rows lie within `spans`. */
   readonly early: readonly string[];
   readonly spans: readonly TimeSpan[];
-  /** By day that has parts of which nothing is known: the time from which on rows may be there twice. */
+  /** For each day with rows that are not taken for known: the time from which on rows may be there twice. */
   readonly openFrom: ReadonlyMap<string, number>;
   /** Whether all parts are in `distinct`. */
   readonly isComplete: boolean;
 }
 
-/** Names of so many parts fit into a request; more of them, the smallest, are read as if nothing were known. */
+/** Names of this many parts fit into a request; further ones, the smallest, are read as if nothing were known of them. */
 export const MOST_NAMED = 300;
 
 /**
- * The newest rows of a day that is being written to are read as if nothing were known of them: so the parts that come meanwhile,
- * and merges of the newest ones, mostly change nothing that was relied upon.
+ * How much of a day that is being written to, its newest rows, is read as if nothing were known of them: parts that come meanwhile,
+ * and merges of the newest ones, then mostly leave intact what was relied on.
  */
 const TAIL_MS = 60_000;
 
 /**
  * @param parts of one table, the largest first
- * @param isRestless whether the parts of this one's day have changed lately
+ * @param isRestless whether any parts of the same day have changed lately
  */
 export function readingOf(
   parts: readonly Part[],
@@ -82,8 +82,8 @@ function tailsOf(parts: readonly Part[], isRestless: (part: Part) => boolean): M
 }
 
 /**
- * Whether what was read so is exact, if parts were `before` when it began and `after` when it had ended. A part that came meanwhile
- * may only be where nothing was taken for known.
+ * Returns whether a count by this reading is exact if the parts were `before` when it began and `after` when it had ended. A part that
+ * came meanwhile may only lie where nothing was taken for known.
  */
 export function stillHolds(
   { distinct, early, openFrom, isComplete }: Reading,

@@ -17,7 +17,7 @@ export interface ItemJson {
   readonly payload_size: number;
 }
 
-/** Without the columns that its key tells. */
+/** An event without the columns that its key gives. */
 export interface EventJson {
   readonly details: DetailsJson;
   readonly headers: string;
@@ -31,7 +31,7 @@ export interface OutcomeJson {
   readonly response_body: string;
 }
 
-/** In the order of `EVENT_DETAILS` and `ATTEMPT_DETAILS`. */
+/** Texts in the order of `EVENT_DETAILS` and `ATTEMPT_DETAILS`. */
 type DetailsJson = readonly (string | null)[];
 
 export function toItem(row: ItemJson): EventListItem {
@@ -84,7 +84,7 @@ export function toOutcomes(
   };
 }
 
-/** Oldest first: the same order as `position` in the summaries' statement. */
+/** Sorts the oldest first, in the same order as `position` in the summaries' statement. */
 function toAttempts(
   rows: readonly OutcomeJson[],
   orgId: string,
@@ -149,7 +149,7 @@ interface DetailsReader<Name extends string> {
   bool(name: Name): boolean;
 }
 
-/** Gives details by their names. @throws {RangeError} for one that must be there and is not */
+/** Makes a reader of details by name. @throws {RangeError} from it, for a required one that is missing */
 function makeDetailsReader<Name extends string>(
   names: Readonly<Record<Name, string>>,
 ): (values: DetailsJson) => DetailsReader<Name> {

@@ -1,15 +1,15 @@
 /**
  * The tables. `events` is read by organization and time; `received_at` is the time inside the id, so an id alone
- * finds its row by the primary key. `attempts` carries what facets filter by, so that they need no join, and fan-outs besides:
- * what came of an event is read from one table, since a second one costs a quarter of an event by its id ("Questions to ten
- * million events" in bench/what-was-tried.md).
+ * finds its row by the primary key. `attempts` carries what facets filter by, so that they need no join, and fan-outs as well:
+ * all outcomes of an event are read from one table, since a second one costs a quarter of what an event by its id takes ("Questions
+ * to ten million events" in bench/what-was-tried.md).
  *
  * The same row may be stored twice (redelivery after a crash): rows with equal keys collapse when parts are
  * merged, and queries either read FINAL or drop equal neighbours.
  */
 export interface SchemaOptions {
   readonly retentionDays: number;
-  /** Name of a ClickHouse cluster: replicated tables behind Distributed ones. */
+  /** Name of a ClickHouse cluster, which has replicated tables behind Distributed ones. */
   readonly cluster?: string | undefined;
 }
 
@@ -26,16 +26,16 @@ export interface Table {
   readonly day: string;
   readonly shardBy: string;
   readonly settings: string;
-  /** Rows are counted by these columns as they are written and merged; null where nobody asks for counts. */
+  /** Rows are counted by these columns as they are written and merged; null where counts are never asked for. */
   readonly countedBy: readonly string[] | null;
-  /** What is shown of one row by itself, as texts in one column; null where that is not asked for. */
+  /** What is shown of a single row, as texts in one column; null where it is never asked for. */
   readonly details: Details | null;
 }
 
 /**
- * The expression of each, in the order of the texts in the column `details`. A statement pays a quarter of a millisecond for each
- * column that it reads, however few rows: an event with its attempts took 16 ms of the engine's CPU, and takes 12 from these
- * ("Questions to ten million events" in bench/what-was-tried.md). A list that has landed stays as it is: its column is filled.
+ * The expression of each detail, in the order of the texts in the column `details`. A statement pays a quarter of a millisecond for each
+ * column that it reads, however few the rows: an event with its attempts took 16 ms of the engine's CPU, and takes 12 from these
+ * ("Questions to ten million events" in bench/what-was-tried.md). A list that has landed never changes: its column is already filled.
  */
 export type Details = Readonly<Record<string, string>>;
 
@@ -69,14 +69,14 @@ export const ATTEMPT_DETAILS = {
 } as const satisfies Details;
 
 /**
- * What free text is searched in, payload and header lines.
+ * The text that searches look through: payload and header lines.
  * `lower` changes A–Z only, byte by byte, so binary payloads are searched as well.
  */
 export const SEARCH_TEXT = "lower(concat(payload, '\\n', headers))";
 
 /**
- * As `SEARCH_TEXT`, with U+FFFD for what is no UTF-8. The indexes stand on this very expression, and not on `SEARCH_TEXT`: to them
- * a byte that looks like the first of a character makes one character with up to three bytes behind it, so that in Latin-1 text
+ * `SEARCH_TEXT` with U+FFFD for whatever is not UTF-8. The indexes are built on exactly this expression, not on `SEARCH_TEXT`: they
+ * take a byte that looks like the first of a character, with up to three bytes after it, for one character, so that in Latin-1 text
  * (`Andr\xE9(Dupont)`) those bytes would be in no 4-gram. The last three bytes of such a payload may be missing here, and are too
  * few for a 4-gram.
  */
@@ -86,9 +86,9 @@ const NOT_UTF8 = "\uFFFD";
 const GRAM_CHARACTERS = 4;
 
 /**
- * What the indexes can tell of a term: in both texts where the term is in one of them. Null where it is too little. Backslashes at
- * the end are left out: of a pattern that ends in `\\\\%` the indexes also take grams from the middle of an escape on, and ask for
- * the 4-gram `\\\%`, which is in no text.
+ * Returns the part of a term that the indexes can be asked for, which is in both texts if the term is in one of them; null if it is too
+ * little. Trailing backslashes are left out: for a pattern that ends in `\\\\%`, the indexes also take grams that begin in the middle of
+ * an escape, and ask for the 4-gram `\\\%`, which is in no text.
  */
 export function indexedPart(term: string): string | null {
   const part = term.replace(/\\+$/, "");
@@ -97,15 +97,15 @@ export function indexedPart(term: string): string | null {
 
 /**
  * Leaves are kept as 64-bit hashes of their tokens: as texts they took more room than the payloads they are in
- * (0.35 of its bytes against 0.26, and 0.40 for an inverted index on them). That another token of the same event has the
- * asked one's hash happens once in 10^19 / leaves.
+ * (0.35 bytes per byte of payload against 0.26, and 0.40 for an inverted index on them). The chance that another token of the same
+ * event has the same hash is leaves / 10^19.
  */
 const LEAF_HASH = "sipHash64";
 
 /**
  * Two levels of bloom filters over the 4-grams of the text. Reading a fine filter for every granule of ten million
- * events would cost a second by itself, so coarse ones of 32 granules each are asked first, and fine ones only
- * where those say maybe. The exact comparison always stands behind them. On 12,000 events of the bench's mix (2.6 KB each),
+ * events would take a second by itself, so coarse ones of 32 granules each are asked first, and fine ones only
+ * where those say maybe. The exact comparison always follows. For 12,000 events of the bench's mix (2.6 KB each),
  * in bytes per byte of payload and MB of payload inserted per CPU second, all other columns included:
  * no text index 0.50 and 23; one fine level of 64 KB filters 0.80 and 13; of 32 KB 0.67 and 14; inverted index of 3-grams 1.22 and 4.
  */
@@ -119,18 +119,18 @@ export const FINE_TEXT_FILTER: SkipIndex = {
   name: "text_fine",
   definition: `${INDEXED_TEXT} ${FINE_FILTER}`,
 };
-/** As they were made first: see `INDEXED_TEXT`. */
+/** The filters as first made: see `INDEXED_TEXT`. */
 export const FORMER_TEXT_FILTERS = {
   coarse: { name: "search_coarse", definition: `${SEARCH_TEXT} ${COARSE_FILTER}` },
   fine: { name: "search_fine", definition: `${SEARCH_TEXT} ${FINE_FILTER}` },
 } as const satisfies Record<string, SkipIndex>;
-/** As it was made first: see `LEAVES_FILTERS`. */
+/** The filter as first made: see `LEAVES_FILTERS`. */
 const LEAF_INDEX = "INDEX leaf_filter leaves TYPE bloom_filter(0.02) GRANULARITY 1";
 
 /**
- * One filter for sixteen granules, since granules of events are small and a filter for each would be many to read. For a leaf that
- * one of two million rows (of 20 leaves each) has, 16 granules are read in 32 ms. With a filter for each granule, of as many bytes
- * in all and wrong about two leaves in a hundred, it is 75 granules in 52 ms.
+ * One filter for sixteen granules: granules of events are small, and one filter each would be many to read. For a leaf that
+ * one of two million rows (of 20 leaves each) has, 16 granules are read in 32 ms. With a filter per granule, of the same size in
+ * total and wrong about two leaves in a hundred, it is 75 granules in 52 ms.
  */
 const LEAVES_FILTER = "TYPE bloom_filter(0.001) GRANULARITY 16";
 
@@ -140,10 +140,10 @@ export const FORMER_LEAVES_FILTER: SkipIndex = {
   definition: `leaves ${LEAVES_FILTER}`,
 };
 
-/** Leaves are filtered apart by the lowest bits of their hash, so that a search reads an eighth of the filters. */
+/** Leaves are split among filters by the lowest bits of their hash, so that a search reads an eighth of the filters. */
 export const LEAF_SHARDS = 8;
 
-/** Those leaves of a row that are in one shard; the index stands on this very expression. */
+/** Returns the expression for those leaves of a row that are in one shard; the index is built on exactly this expression. */
 export function leavesOfShard(shard: number): string {
   return `arrayFilter(leaf -> leaf % ${LEAF_SHARDS} = ${shard}, leaves)`;
 }
@@ -226,7 +226,7 @@ export const ATTEMPTS: Table = {
 export const FANOUT_STATUS = "";
 const FANOUT_PREFIX = "fan_";
 
-/** Of one event there is one fan-out for each run. */
+/** Returns the id of an event's fan-out; there is one for each run. */
 export function fanoutId(run: string): string {
   return FANOUT_PREFIX + run;
 }
@@ -235,7 +235,7 @@ export function isFanoutId(id: string): boolean {
   return id.startsWith(FANOUT_PREFIX);
 }
 
-/** Where fan-outs stood before version 8 of the schema. It is empty once the retention is over, and still read until then. */
+/** Where fan-outs were kept before version 8 of the schema. It is empty once the retention is over, and read until then. */
 export const FORMER_FANOUTS: Table = {
   name: "fanouts",
   columns: `

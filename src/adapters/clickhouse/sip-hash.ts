@@ -1,8 +1,8 @@
 const MASK = 0xffff_ffff_ffff_ffffn;
 
 /**
- * ClickHouse's `sipHash64` of a text: SipHash-2-4 (Aumasson and Bernstein, https://131002.net/siphash/) with a key of zeros.
- * For a few texts a query, not for every row.
+ * Returns ClickHouse's `sipHash64` of a text: SipHash-2-4 (Aumasson and Bernstein, https://131002.net/siphash/) with an all-zero key.
+ * Fast enough for a few texts per query, not for every row.
  */
 export function sipHash64(text: string): bigint {
   const bytes = Buffer.from(text, "utf8");
@@ -14,7 +14,7 @@ export function sipHash64(text: string): bigint {
   ];
   const wholeBytes = bytes.length - (bytes.length % 8);
   for (let at = 0; at < wholeBytes; at += 8) absorb(state, bytes.readBigUInt64LE(at));
-  // The last word: what is left, and the length in its highest byte.
+  // The last word: the remaining bytes, and the length in its highest byte.
   const last = Buffer.alloc(8);
   bytes.copy(last, 0, wholeBytes);
   last[7] = bytes.length % 256;

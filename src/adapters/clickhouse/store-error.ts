@@ -21,10 +21,10 @@ const PASSING = new Set([
 ]);
 
 const ACCESS_DENIED = "497";
-/** What is mended at the store: AUTHENTICATION_FAILED, ACCESS_DENIED, READONLY, ALL_CONNECTION_TRIES_FAILED, DNS_ERROR */
+/** What has to be fixed at the store: AUTHENTICATION_FAILED, ACCESS_DENIED, READONLY, ALL_CONNECTION_TRIES_FAILED, DNS_ERROR */
 const UNUSABLE = new Set(["516", ACCESS_DENIED, "164", "279", "198"]);
 
-/** Every failure of the client as an EventStoreError: the code says whether to narrow, to wait or to mend. */
+/** Returns any failure of the client as an EventStoreError; its code says whether to narrow the query, to wait or to fix the store. */
 export function toStoreError(error: unknown): EventStoreError {
   if (error instanceof EventStoreError) return error;
   if (error instanceof ClickHouseError) {
@@ -48,12 +48,12 @@ export function toStoreError(error: unknown): EventStoreError {
   return new EventStoreError("store_unavailable", message, { cause: error });
 }
 
-/** Whether the user lacks the right to what was asked for. */
+/** Returns whether the user lacks the right to what was asked for. */
 export function isAccessDenied({ cause }: EventStoreError): boolean {
   return cause instanceof ClickHouseError && cause.code === ACCESS_DENIED;
 }
 
-/** Of an insert: a refusal may quote rows, payloads and headers with them, so only its type goes further. */
+/** Does the same for an insert: a refusal may quote rows, including payloads and headers, so only its type is passed on. */
 export function toInsertError(error: unknown): EventStoreError {
   const found = toStoreError(error);
   if (found.code !== "store_refused" || !(error instanceof ClickHouseError)) return found;

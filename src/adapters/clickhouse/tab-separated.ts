@@ -15,16 +15,16 @@ ESCAPES[TAB] = 0x74;
 ESCAPES[LINE_FEED] = 0x6e;
 ESCAPES[CARRIAGE_RETURN] = 0x72;
 ESCAPES[BACKSLASH] = BACKSLASH;
-/** Between quotes. */
+/** The same for text between quotes. */
 const QUOTED_ESCAPES = ESCAPES.slice();
 QUOTED_ESCAPES[QUOTE] = QUOTE;
 
 const ESCAPED = [TAB, LINE_FEED, CARRIAGE_RETURN, BACKSLASH];
 
 /**
- * Writes rows in ClickHouse's TabSeparated. It holds any bytes, and a line feed never stands inside a row: chDB
- * takes two of them for the end of the rows, and cuts white space off the end, which rules RowBinary out.
- * For that reason the last field of a row must not be empty.
+ * Writes rows in ClickHouse's TabSeparated. It holds any bytes and never has a line feed inside a row: chDB
+ * takes two of them for the end of the rows, and strips white space off the end, which rules RowBinary out.
+ * For the same reason the last field of a row must not be empty.
  * https://clickhouse.com/docs/interfaces/formats/TabSeparated
  */
 export class TabSeparatedWriter {
@@ -36,7 +36,7 @@ export class TabSeparatedWriter {
   readonly #taken: Buffer[] = [];
   readonly #tokens = new TokenList();
 
-  /** @param firstBytes most batches are of a few rows; pieces grow, since one buffer that does would be copied over and over */
+  /** @param firstBytes enough for most batches, of few rows; then pieces are added, since a growing buffer is copied over and over */
   constructor(pool: PiecePool, firstBytes = 64 * 1024) {
     this.#pool = pool;
     this.#buffer = Buffer.allocUnsafe(firstBytes);
@@ -46,12 +46,12 @@ export class TabSeparatedWriter {
     return this.#fullBytes + this.#length;
   }
 
-  /** The rows written so far. */
+  /** Returns the rows written so far. */
   pieces(): readonly Buffer[] {
     return [...this.#full, this.#buffer.subarray(0, this.#length)];
   }
 
-  /** Nobody reads what was written any more, and nothing more will be written. */
+  /** Gives the pieces back: nothing reads what was written any more, and nothing more will be written. */
   giveBack(): void {
     this.#pool.giveBack(this.#taken);
   }
@@ -61,7 +61,7 @@ export class TabSeparatedWriter {
     this.endString();
   }
 
-  /** Part of a string that `endString` ends. */
+  /** Writes a part of a string that `endString` ends. */
   piece(text: string): void {
     this.#text(text, ESCAPES);
   }
@@ -75,7 +75,7 @@ export class TabSeparatedWriter {
     else this.string(text);
   }
 
-  /** What the column's default expression gives, where the column takes no null. */
+  /** Has the column's default expression apply, in a column that takes no null. */
   byDefault(): void {
     this.#plain("\\N\t");
   }
@@ -88,7 +88,7 @@ export class TabSeparatedWriter {
     this.#plain(value ? "true\t" : "false\t");
   }
 
-  /** A DateTime64(3). */
+  /** Writes a DateTime64(3). */
   time(timeMs: number): void {
     this.#plain(`${timeText(timeMs)}\t`);
   }
@@ -119,12 +119,12 @@ export class TabSeparatedWriter {
     this.#plain("]\t");
   }
 
-  /** An array of what `add` adds. */
+  /** Writes an array of what `add` adds. */
   tokens(add: (tokens: TokenList) => void): void {
     const tokens = this.#tokens;
     tokens.clear();
     add(tokens);
-    // Escaped, in quotes, with a comma; then there are the brackets.
+    // Each byte may be escaped; each token has quotes and a comma; then there are the brackets.
     this.#reserve(tokens.sizeBytes * 2 + tokens.ends.length * 3 + 2);
     this.#byte(OPENING);
     let from = 0;
@@ -138,14 +138,14 @@ export class TabSeparatedWriter {
     this.#plain("]\t");
   }
 
-  /** The last field was written: its tab becomes the end of the row. */
+  /** Ends the row after its last field, whose tab becomes the line feed. */
   endRow(): void {
     this.#buffer[this.#length - 1] = LINE_FEED;
   }
 
-  /** By character: going into native code costs as much as a hundred of them, and most texts have fewer. */
+  /** Writes one character at a time: a call into native code costs as much as a hundred of them, and most texts have fewer. */
   #text(text: string, escapes: Uint8Array): void {
-    // An escape takes two bytes, other UTF-16 units up to three.
+    // An escape takes two bytes, any other UTF-16 unit up to three.
     this.#reserve(text.length * 3);
     const buffer = this.#buffer;
     let at = this.#length;
@@ -180,7 +180,7 @@ export class TabSeparatedWriter {
     this.#length += 1;
   }
 
-  /** ASCII that needs no escape. */
+  /** Writes ASCII that needs no escape. */
   #plain(text: string): void {
     this.#reserve(text.length);
     const buffer = this.#buffer;
@@ -205,7 +205,7 @@ export class TabSeparatedWriter {
   }
 }
 
-/** As TabSeparated holds it, and parameters of a statement too. @param isQuoted in an array, between quotes */
+/** Escapes text for TabSeparated and for a statement's parameters. @param isQuoted in an array, between quotes */
 export function escapeText(text: string, isQuoted: boolean): string {
   const escaped = text
     .replaceAll("\\", "\\\\")
@@ -215,10 +215,10 @@ export function escapeText(text: string, isQuoted: boolean): string {
   return isQuoted ? escaped.replaceAll("'", "\\'") : escaped;
 }
 
-/** Before it (September 2001) seconds have fewer than ten digits, which ClickHouse takes for no time. */
+/** Before this (September 2001), seconds have fewer than ten digits, which ClickHouse does not take for a time. */
 const TEN_DIGITS_FROM_MS = 1e12;
 
-/** Seconds with three decimals: a bare integer would be taken for seconds. */
+/** Returns seconds with three decimals, since a bare integer would be taken for seconds; a date and time where they have too few digits. */
 function timeText(timeMs: number): string {
   const whole = Math.round(timeMs);
   if (whole < TEN_DIGITS_FROM_MS)

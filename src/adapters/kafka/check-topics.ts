@@ -3,16 +3,16 @@ import { LogError } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { ConfigResourceTypes } from "./kafkajs.ts";
 
-/** What the client can read; a broker that is set to another one compresses anew whatever it is sent. */
+/** Compressions that the client can read; a broker that is set to another one recompresses whatever it is sent. */
 const READABLE_COMPRESSIONS: ReadonlySet<string> = new Set(["producer", "uncompressed", "gzip"]);
-/** Where another value would lose records, or refuse them. */
+/** Settings that lose records, or have them refused, if they differ. */
 const FATAL_SETTINGS: ReadonlySet<string> = new Set([
   "max.message.bytes",
   "cleanup.policy",
   "compression.type",
 ]);
 
-/** Topics keep the replicas that they were made with, however many brokers there are now. */
+/** Warns of topics with too few replicas: they keep the ones they were made with, however many brokers there are now. */
 export function checkReplicas(
   topics: readonly { readonly name: string; readonly replicas: number }[],
   wanted: number,
@@ -34,7 +34,7 @@ export function checkReplicas(
 
 /**
  * Compares the topics' settings with what they must be.
- * @throws {LogError} `log_unavailable` with what to change, where records would be lost or refused; others are a warning
+ * @throws {LogError} `log_unavailable`, saying what to change, if records would be lost or refused; other differences are only logged
  */
 export async function checkSettings(
   admin: Admin,
@@ -62,7 +62,7 @@ export async function checkSettings(
   }
   const [first] = fatal;
   if (first === undefined) return;
-  // All that are set alike, so that they can be mended in one go.
+  // All with the same setting to change, so that they can be fixed in one go.
   const alike = fatal.filter(
     ({ name, key, wanted }) => name !== first.name && key === first.key && wanted === first.wanted,
   );
@@ -97,7 +97,7 @@ function isMoreGenerous(key: string, actual: string, wanted: string): boolean {
   }
 }
 
-/** The topics' settings of these keys, as the brokers have them. */
+/** Returns the topics' settings of these keys, as the brokers have them. */
 export async function describeTopics(
   admin: Admin,
   topics: readonly { readonly name: string; readonly keys: string[] }[],

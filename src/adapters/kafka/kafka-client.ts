@@ -10,13 +10,13 @@ const KEEP_ALIVE_DELAY_MS = 60_000;
 
 /**
  * Knows whether a connection to any broker was open during a stretch of time: what was produced while none
- * was, has certainly not been written.
+ * was has certainly not been written.
  */
 export class WireWatch {
   #open = 0;
   #opened = 0;
 
-  /** Call it later: true when bytes may have reached a broker in between. */
+  /** Begins such a stretch; the function returned tells, when called later, whether bytes may have reached a broker in between. */
   start(): () => boolean {
     const openAtStart = this.#open;
     const openedAtStart = this.#opened;
@@ -33,7 +33,7 @@ export class WireWatch {
   }
 }
 
-/** A client whose lines go to our logger, and whose sockets are watched. */
+/** Makes a client that writes to our logger, and whose sockets are watched. */
 export function makeKafkaClient(
   connection: KafkaConnection,
   logger: Logger,
@@ -58,7 +58,7 @@ export function makeKafkaClient(
         wire.connected();
         onConnect();
       };
-      // `ssl: true` spreads to nothing: the system's authorities then count.
+      // `ssl: true` spreads to nothing, so that the system's certificate authorities count.
       const socket =
         ssl === undefined || ssl === null
           ? connectTcp({ host, port, noDelay: true }, opened)
@@ -66,7 +66,7 @@ export function makeKafkaClient(
               { host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...ssl },
               opened,
             );
-      // Each write of one that still connects, and each end of one that was closed, leaves one: no leak to warn of.
+      // Each write while it connects, and each end once it was closed, adds a listener: no leak to warn of.
       socket.setMaxListeners(0);
       socket.setKeepAlive(true, KEEP_ALIVE_DELAY_MS);
       sockets.add(socket);
@@ -78,7 +78,7 @@ export function makeKafkaClient(
   });
 }
 
-/** kafkajs calls every retry an error and every pause news; what matters reaches `onError` and the callers. */
+/** Logs at debug level: kafkajs calls every retry an error and every pause news; what matters reaches `onError` and the callers. */
 function logTo(logger: Logger): logCreator {
   return () =>
     ({ namespace, log: { message, error } }) => {

@@ -34,21 +34,21 @@ const QUICK = {
   requestTimeout: 3_000,
   retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 4 },
 };
-/** Who asks within this shares one question. */
+/** Callers within this time share one look-up. */
 const LEARN_TOGETHER_MS = 500;
 const LEARN_TRIES = 10;
 const LEARN_RETRY_MS = 500;
-/** A broker that dies, and the election of another controller, are over by then. */
+/** Long enough for a broker to die and another controller to be elected. */
 const OPEN_WITHIN_MS = 10_000;
 const OPEN_RETRY_MS = 500;
-/** Making topics on a cold broker takes its time. */
+/** Making topics on a cold broker takes time. */
 const MAKE_TOPICS_TIMEOUT_MS = 30_000;
 const HOW_TO_MEND = "end all delivery processes, then start them: topics are made at start";
 const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
 /**
- * The log port on Kafka: connects, makes what topics are missing and checks the rest. Brokers that are away are waited for,
- * some ten seconds. Consumers that were not disposed are disposed with it.
+ * Opens the log port on Kafka: connects, makes missing topics and checks the rest. Waits some ten seconds for brokers that are
+ * away. Consumers that were not disposed are disposed with it.
  * @throws {LogError} that says what is wrong
  */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
@@ -78,7 +78,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   }
 }
 
-/** Nobody answered, or went while being asked: unlike a bad certificate or password this may pass. */
+/** Returns whether no broker answered, or one went away while being asked: unlike a bad certificate or password, this may pass. */
 function isAway(error: unknown): boolean {
   const { name, code, cause } = error as {
     readonly name?: string;
@@ -99,7 +99,7 @@ function unusable({ connection }: KafkaLogOptions, error: unknown): LogError {
 }
 
 class KafkaLog implements Log {
-  /** Each broker takes what it leads. */
+  /** Each broker takes only what it leads. */
   readonly writesWhole = false;
   readonly #options: KafkaLogOptions;
   readonly #producer: KafkaProducer;
@@ -130,7 +130,8 @@ class KafkaLog implements Log {
       },
       this.#monotonic,
     );
-    // A broker that froze is left when a request has had its time: until then the partition count waits for it, after all are well.
+    // Quick, since a frozen broker is given up only once a request has timed out: until then the partition count waits for it, even
+    // after all are well.
     this.#admin = makeKafkaClient(
       connection,
       logger,
@@ -174,7 +175,7 @@ class KafkaLog implements Log {
       await admin.connect();
       await ensureTopics(admin, this.#options, logger);
     } finally {
-      // What a broker that froze was asked is not worth waiting for.
+      // What a frozen broker was asked is not worth waiting for.
       void admin.disconnect();
     }
   }
@@ -198,7 +199,7 @@ class KafkaLog implements Log {
       },
       options,
     );
-    // At once: a log that is closed meanwhile closes it as well.
+    // Added at once, so that a log that is closed meanwhile closes it as well.
     this.#consumers.add(consumer);
     try {
       await consumer.start();
@@ -244,8 +245,8 @@ class KafkaLog implements Log {
   }
 
   /**
-   * Topics that were deleted are not made anew while consumers run: they would go on behind the first records of the new
-   * ones. The brokers' error names none.
+   * Looks up the partition count. Topics that were deleted are not made anew while consumers run, which would go on past the first
+   * records of the new ones. The brokers' error names none of them, so they are looked up to be named.
    */
   async #refresh(): Promise<void> {
     const { logger } = this.#options;
@@ -264,7 +265,7 @@ class KafkaLog implements Log {
 
   async #refreshPartitions(): Promise<void> {
     const { partitions, leaderless } = await findTopics(this.#admin, this.#topicNames());
-    // Partitions are never taken away; a broker that lags behind may still tell of fewer.
+    // Partitions are never taken away; a broker that lags behind may still report fewer.
     this.#partitions = Math.max(this.#partitions, partitions);
     this.#tellOf(leaderless);
   }

@@ -5,7 +5,7 @@ export type SaslMechanism = "plain" | "scram-sha-256" | "scram-sha-512";
 
 /** How to reach the brokers. */
 export interface KafkaConnection {
-  /** `host:port` of some brokers; the rest is found through them. */
+  /** `host:port` of some brokers; the rest are found through them. */
   readonly brokers: readonly string[];
   readonly clientId: string;
   readonly tls?: boolean | { readonly ca: string };
@@ -19,22 +19,22 @@ export interface KafkaConnection {
 export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
   readonly topicPrefix: string;
-  /** Topics with fewer partitions are grown; with more, theirs count. */
+  /** Topics with fewer partitions are grown; where they have more, that number counts. */
   readonly partitions: number;
-  /** Null: 3 where there are at least three brokers, else 1. */
+  /** Null means 3 if there are at least three brokers, else 1. */
   readonly replicationFactor: number | null;
-  /** Largest record value that all topics must take; more than that, for key and framing. Those that take larger ones are let to. */
+  /** Largest record value that all topics must take, besides room for key and framing. Topics that take larger ones are left alone. */
   readonly maxRecordBytes: number;
   /** How long a held task may wait: the `held` topic keeps records longer than this. */
   readonly retentionMs: number;
   readonly logger: Logger;
-  /** A group member that is silent for so long loses its partitions. */
+  /** A group member that is silent for this long loses its partitions. */
   readonly sessionTimeoutMs?: number;
   /** How often partition counts and leaders are looked up again. */
   readonly metadataMaxAgeMs?: number;
-  /** Most bytes that wait to be appended; beyond them `log_full`. */
+  /** Most bytes that may wait to be appended; beyond them, `log_full`. */
   readonly maxQueuedBytes?: number;
-  /** An append is settled after so long, one way or the other. */
+  /** An append is settled within this time, one way or the other. */
   readonly appendTimeoutMs?: number;
   /** Monotonic ms. */
   readonly monotonic?: () => number;

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 
 /**
- * The connections of a log. The client opens a new one for whatever is asked after it was told to disconnect (a lag for
- * the metrics, an offset while a consumer restarts), and nobody would ever end that: it would hold the process.
+ * The connections of a log. After it was told to disconnect, the client opens a new one for whatever else is asked (a lag for
+ * the metrics, an offset while a consumer restarts), and nothing would ever end that one: it would keep the process running.
  */
 export class OpenSockets {
   readonly #sockets = new Set<Socket>();
@@ -19,7 +19,7 @@ export class OpenSockets {
     socket.once("close", () => this.#sockets.delete(socket));
   }
 
-  /** Cuts what is open, and from here on whatever is opened: with an error, so that what waits for an answer ends. */
+  /** Cuts whatever is open, or is opened from here on, with an error, so that what waits for an answer ends. */
   end(): void {
     this.#ended = true;
     for (const socket of this.#sockets) socket.destroy(new Error("the log is closed"));

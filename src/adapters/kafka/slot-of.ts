@@ -1,4 +1,4 @@
-/** A partition of a topic, as a key and as it is named to people. */
+/** Returns a partition of a topic as a key, which also names it in messages. */
 export function slotOf(topicName: string, partition: number): string {
   return `${topicName}/${partition}`;
 }

@@ -7,18 +7,18 @@ import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
 import { slotOf } from "./slot-of.ts";
 
 const DAY_MS = 86_400_000;
-/** A consumer may be down for so long without losing anything. */
+/** How long a consumer may be down without losing anything. */
 const WORK_RETENTION_MS = 7 * DAY_MS;
-/** Record batches carry headers, keys and head fields beside the values. */
+/** Record batches carry headers, keys and head fields besides the values. */
 const FRAMING_BYTES = 1024 * 1024;
-/** A new owner reads all of `limits`, and what was written to it last is never compacted: by default, a week or 1 GB. */
+/** A new owner reads all of `limits`, and the segment written to last is never compacted: by default, a week or 1 GB. */
 const COMPACTED_SEGMENT_BYTES = 16 * 1024 * 1024;
 const REPLICATED_BROKERS = 3;
 const READY_TRIES = 50;
 const READY_RETRY_MS = 200;
 
 /**
- * The settings a topic must have. Work topics keep records for a week; `held` longer than any task may be held (the
+ * Returns the settings a topic must have. Work topics keep records for a week; `held` longer than any task may be held (the
  * stage ends them first, as `dead`); `limits` keeps the last state of every key.
  */
 export function topicSettings(
@@ -45,7 +45,7 @@ export function topicSettings(
   };
 }
 
-/** The largest record that one of the topics takes as they are now: those made for a larger limit keep theirs. */
+/** Returns the largest record that any of the topics takes as it is now: one made for a larger limit keeps it. */
 export async function largestRecordBytes(admin: Admin, names: readonly string[]): Promise<number> {
   const key = "max.message.bytes";
   const resources = await describeTopics(
@@ -56,15 +56,15 @@ export async function largestRecordBytes(admin: Admin, names: readonly string[])
   return Math.max(0, ...limits.map(({ configValue }) => Number(configValue) - FRAMING_BYTES));
 }
 
-/** Largest record batch that the topics take. */
+/** Returns the largest record batch that the topics take. */
 export function maxBatchBytes(maxRecordBytes: number): number {
   return maxRecordBytes + FRAMING_BYTES;
 }
 
 /**
- * Makes missing topics, grows those with too few partitions, and compares the settings of existing ones, for as many
- * replicas as each has: those that would lose or refuse records are an error, others and too few replicas a warning.
- * @throws {LogError} `log_unavailable` with what to change
+ * Makes missing topics, grows those with too few partitions, and compares the settings of existing ones, for as many replicas
+ * as each has: settings that would lose or refuse records are an error; other differences and too few replicas are a warning.
+ * @throws {LogError} `log_unavailable`, saying what to change
  */
 export async function ensureTopics(
   admin: Admin,
@@ -94,12 +94,12 @@ export async function ensureTopics(
       })),
     }));
   const names = specs.map(({ name }) => name);
-  // Another process may make them at the same moment: that is fine.
+  // Another process may make them at the same moment, which is fine.
   if (missing.length > 0) await makeTopics(admin, missing);
   const found = await waitForPartitions(admin, names, 1, (name) =>
     existing.has(name) ? Infinity : 0,
   );
-  // All topics get the same count: partition p of one belongs with p of all.
+  // All topics get the same count: partition p of one belongs with p of all others.
   const counts = [...found.values()].map(({ partitions }) => partitions);
   const wanted = Math.max(options.partitions, ...counts);
   const small = names.filter((name) => (found.get(name)?.partitions ?? 0) < wanted);
@@ -121,7 +121,7 @@ export async function ensureTopics(
 export interface TopicsFound {
   /** The partition count that holds for all topics: the smallest, while some are still being grown. */
   readonly partitions: number;
-  /** `topic/partition`, as brokers name it. */
+  /** `topic/partition`, with the brokers' name of the topic. */
   readonly leaderless: readonly string[];
 }
 
@@ -141,7 +141,7 @@ function isLeaderless({ leader }: { readonly leader: number }): boolean {
   return leader < 0;
 }
 
-/** Those from this number on. */
+/** Returns those from this number on. */
 function leaderlessOf({ name, partitions }: ITopicMetadata, from = 0): readonly string[] {
   return partitions
     .filter((partition) => partition.partitionId >= from && isLeaderless(partition))
@@ -157,8 +157,8 @@ export async function missingTopics(
 }
 
 /**
- * How many brokers there are, once all that the topics are to lie on have come: made while some are away, they would
- * have one replica for ever.
+ * Returns how many brokers there are, once there are enough for the replicas of the topics: made while some are away, topics would
+ * have one replica forever.
  */
 async function waitForBrokers(
   admin: Admin,
@@ -187,7 +187,7 @@ async function makeTopics(admin: Admin, topics: ITopicConfig[]): Promise<void> {
   try {
     await admin.createTopics({ topics, waitForLeaders: false });
   } catch (error) {
-    // Says of itself only that there were errors.
+    // The error itself says only that there were errors.
     const { errors } = error as { readonly errors?: readonly TopicError[] };
     const first = errors?.find(({ type }) => type !== "TOPIC_ALREADY_EXISTS");
     if (first === undefined) throw error;
@@ -216,14 +216,14 @@ async function growTopics(
 
 interface FoundTopic {
   readonly partitions: number;
-  /** Of the partition with the fewest. */
+  /** Replicas of the partition that has the fewest. */
   readonly replicas: number;
 }
 
 /**
- * Every topic, once the partitions that are new have leaders that answer: those from `newFrom` on. New topics are known to
- * some brokers before others, and leaders are named before they are ready: a record sent too early is refused and repeated
- * with its neighbours. What was there before may have to do without some of its leaders.
+ * Returns every topic, once its new partitions, those from `newFrom` on, have leaders that answer. New topics are known to some
+ * brokers before others, and leaders are named before they are ready: a record sent too early is refused, and sent again
+ * with its neighbours. Older partitions may have to do without some of their leaders.
  */
 async function waitForPartitions(
   admin: Admin,

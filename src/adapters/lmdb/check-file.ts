@@ -3,18 +3,18 @@ import { LogError } from "../../domain/log.ts";
 
 const MAGIC = 0xbeefc0de;
 const PAGE_HEAD_BYTES = { fork: 24, original: 16 };
-/** Of a meta page, behind its magic number: `MDB_meta` of lmdb.h, of which the first two pages hold one each. */
+/** Offsets in a meta page, from its magic number: `MDB_meta` of lmdb.h. Each of the first two pages holds one. */
 const META = { pageSize: 24, freeRoot: 64, mainRoot: 112, lastPage: 120, transaction: 128 };
 const META_BYTES = 136;
-/** Pages at the end that were taken and let go in one transaction are counted and were never written. */
+/** Allowed to be missing: pages at the end that were allocated and freed in one transaction are counted, but were never written. */
 const UNWRITTEN_PAGES = 64;
 const LARGEST_PAGE_BYTES = 65_536;
 
 /**
- * lmdb ends the whole process when it is given a file that is none of its own, or is cut short, and makes one that is not there:
- * look first.
- * @throws {LogError} `log_unavailable` when the file is not an LMDB one, ends before its roots or far before its last page, or is
- * missing where there are segments
+ * Looks at the file first, since lmdb ends the whole process when given one that is not its own or is cut short, and makes one that is
+ * missing.
+ * @throws {LogError} `log_unavailable` if the file is not an LMDB one, ends before its roots or far before its last page, or is
+ * missing although there are segments
  */
 export async function checkLogFile(path: string, segmentsDir: string): Promise<void> {
   const head = Buffer.alloc(LARGEST_PAGE_BYTES + META_BYTES + PAGE_HEAD_BYTES.fork);
@@ -42,7 +42,7 @@ export async function checkLogFile(path: string, segmentsDir: string): Promise<v
     );
 }
 
-/** `at`: where the magic number is in a meta page. A page of the tree that is beyond the end of the file ends the process. */
+/** Returns whether pages lie beyond the end of the file; one of the tree would end the process. `at`: the magic number's offset. */
 function isCutShort(head: Buffer, at: number, sizeBytes: number): boolean {
   const pageBytes = head.readUInt32LE(at + META.pageSize);
   if (pageBytes > LARGEST_PAGE_BYTES || sizeBytes < 2 * pageBytes) return true;
@@ -51,14 +51,14 @@ function isCutShort(head: Buffer, at: number, sizeBytes: number): boolean {
   const isSecondNewer = numberAt(second, META.transaction) > numberAt(first, META.transaction);
   const newest = isSecondNewer ? second : first;
   const pages = Math.floor(sizeBytes / pageBytes);
-  // An empty tree has no root: a number that no file reaches.
+  // The root of an empty tree is a number that no file reaches.
   const roots = [META.freeRoot, META.mainRoot].map((offset) => numberAt(newest, offset));
   if (roots.some((root) => root >= pages && root < Number.MAX_SAFE_INTEGER)) return true;
   const missing = numberAt(newest, META.lastPage) + 1 - pages;
   return missing > Math.max(UNWRITTEN_PAGES, pages / 4);
 }
 
-/** They are made after the file: without it nothing in them is found, and they would be written anew. */
+/** Refuses segments without the file, which is made first: nothing in them would be found, and they would be overwritten. */
 async function refuseSegments(path: string, segmentsDir: string): Promise<void> {
   const entries = await readdir(segmentsDir, { withFileTypes: true }).catch(() => []);
   if (entries.some((entry) => entry.isFile() && entry.name.endsWith(".segment")))

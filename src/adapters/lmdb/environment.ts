@@ -19,7 +19,7 @@ export interface Environment {
  * so a transaction that returned is durable and one that failed left nothing behind.
  */
 export function openEnvironment(path: string, mapSizeBytes: number): Environment {
-  // LMDB would make a directory that everybody may look into, and its file holds bodies.
+  // LMDB would make a directory that anyone may look into, and its file holds bodies.
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const root = open<Buffer, Buffer>({
     path,

@@ -1,8 +1,8 @@
 import type { Topic } from "../../domain/log.ts";
 
 /**
- * Layout in LMDB. A transaction holds one or many group commits, which are in `segments.ts` first. A blob is the records of
- * many streams, region by region:
+ * Layout in LMDB. A transaction holds one or many group commits, which are written to segments first (`segments.ts`). A blob is the
+ * records of many streams, region by region:
  *
  *   places   seq (6 bytes)                                   → where its blob is: segment (4) position (4) length (4)
  *   blobs    seq (6)                                         → the blob itself, when it is in no segment
@@ -39,14 +39,14 @@ export interface StreamId {
   readonly partition: number;
 }
 
-/** Where the records of one stream with offsets in [base, next) are. The next row of the stream begins where this one ends. */
+/** Where the records of one stream with offsets in [base, next) are. The stream's next row begins where this one ends. */
 export interface Row extends StreamId {
   readonly base: number;
   readonly next: number;
   readonly seq: number;
   readonly positionBytes: number;
   readonly lengthBytes: number;
-  /** Regions in the same blob: the blob can go when all of them were trimmed. */
+  /** Number of regions in the same blob, which can go once all of them are trimmed. */
   readonly regionsInBlob: number;
   readonly lastAppendedAtMs: number;
 }
@@ -76,7 +76,7 @@ export function rowKey(stream: StreamId, base: number): Buffer {
   return keyOf(streamKey(stream), base);
 }
 
-/** As `rowKey`, of a `streamKey`. */
+/** Does the same as `rowKey`, with a `streamKey`. */
 export function keyOf(stream: Uint8Array, base: number): Buffer {
   const key = Buffer.allocUnsafe(ROW_KEY_BYTES);
   key.set(stream);
@@ -106,7 +106,7 @@ export function decodePlace(value: Buffer): Place {
   };
 }
 
-/** Key and value of every row, one after the other: what the commit thread is sent. */
+/** Writes key and value of every row, one after the other, as they are sent to the commit thread. */
 export function encodeRows(rows: readonly Row[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(rows.length * ROW_BYTES);
   const out = Buffer.from(bytes.buffer);
@@ -126,7 +126,7 @@ export function encodeRows(rows: readonly Row[]): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** The rows of an entry of the index that hold offsets from `offset` on. */
+/** Returns the rows of an index entry that hold offsets from `offset` on. */
 export function decodeRows(stream: StreamId, key: Buffer, value: Buffer, offset: number): Row[] {
   const { topic, partition } = stream;
   const rows: Row[] = [];

@@ -18,7 +18,7 @@ const MIB = 1024 * 1024;
 const PARTITIONS_KEY = "partitions";
 
 export interface LmdbLogOptions {
-  /** Directory of the log's files; made when missing. Only one process may have it open: see `embedded/data-dir.ts`. */
+  /** Directory of the log's files; made if missing. Only one process may have it open: see `embedded/data-dir.ts`. */
   readonly dir: string;
   readonly partitions: number;
   /** How long records stay after every group has committed past them. */
@@ -26,17 +26,17 @@ export interface LmdbLogOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics?: LmdbLogMetrics;
-  /** Appends under way; more are refused with `log_full`. Default 64 MiB. */
+  /** Most bytes of appends under way; more are refused with `log_full`. Default 64 MiB. */
   readonly maxPendingBytes?: number;
   /** Default 64 MiB. */
   readonly maxRecordBytes?: number;
-  /** Recently used commits kept in memory. Default 64 MiB. */
+  /** Memory for what was recently written or read. Default 64 MiB. */
   readonly cacheBytes?: number;
-  /** Address space for the map, not memory and not disk. Default 256 GiB: also the most the log can hold. */
+  /** Address space for LMDB's map, neither memory nor disk; its file, without the segments, grows no larger. Default 256 GiB. */
   readonly mapSizeBytes?: number;
   /** Time between two trims; 0 trims only when asked to. Default 30 s. */
   readonly trimIntervalMs?: number;
-  /** For tests: storage that is slow or fails. */
+  /** Lets tests put in storage that is slow or fails. */
   readonly wrapStore?: (store: CommitStore) => CommitStore;
 }
 
@@ -46,7 +46,7 @@ export interface LmdbLog extends Log {
 }
 
 /**
- * The embedded log.
+ * Opens the embedded log.
  * @throws {LogError} `log_unavailable` when the files cannot be opened
  */
 export async function openLmdbLog(options: LmdbLogOptions): Promise<LmdbLog> {
@@ -67,7 +67,7 @@ export async function openLmdbLog(options: LmdbLogOptions): Promise<LmdbLog> {
   }
 }
 
-/** Partitions never become fewer: their records would not be read any more. */
+/** Returns the number of partitions, which never shrinks: records of the lost ones would no longer be read. */
 function keptPartitions(options: LmdbLogOptions, store: CommitStore): number {
   const known = knownPartitions(store);
   if (known > options.partitions)
@@ -134,7 +134,7 @@ class EmbeddedLog implements LmdbLog {
     return this.#writer.append(records);
   }
 
-  /** It grows only where it is opened. */
+  /** Has nothing to learn: the log grows only when it is opened. */
   async learnPartitions(): Promise<void> {}
 
   async consume(options: ConsumerOptions): Promise<LogConsumer> {

@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/clock.ts";
 
-/** Longest stretch of handing records over before other work of the event loop gets its turn. */
+/** Longest stretch of handing records over before the event loop's other work gets its turn. */
 const SLICE_MS = 5;
 
 /** Runs what is ready, one step each in turn, between the turns of the event loop. */

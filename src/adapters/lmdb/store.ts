@@ -13,32 +13,32 @@ import { WaitingCommits } from "./commit/waiting-commits.ts";
 
 const MAX_OFFSET = 2 ** 48 - 1;
 
-/** One transaction in the words of the log. */
+/** One transaction in the log's terms. */
 export interface StoreCommit {
   readonly packed: PackedCommit;
   readonly groups: readonly (readonly [key: string, json: string])[];
-  /** Rows of the stream that hold nothing from `offset` on; those of `packed` are put there after it. */
+  /** Removes rows of the stream that hold nothing from `offset` on, before those of `packed` are put. */
   readonly removedBelow: readonly (readonly [stream: StreamId, offset: number])[];
   readonly removedBlobs: readonly number[];
   readonly refs: readonly (readonly [seq: number, regionsLeft: number])[];
   readonly starts: readonly (readonly [stream: StreamId, offset: number])[];
 }
 
-/** What the log needs of its storage; the tests put a failing or slow one in between. */
+/** What the log needs of its storage; tests put a failing or slow one in between. */
 export interface CommitStore extends AsyncDisposable {
-  /** All or nothing; durable (synced) when resolved. One at a time. @throws {LogError} */
+  /** Commits all or nothing; resolves once it is durable (synced). One at a time. @throws {LogError} */
   commit(commit: StoreCommit): Promise<void>;
-  /** Rows of a stream that hold offsets from `offset` on, oldest first. */
+  /** Returns rows of a stream that hold offsets from `offset` on, oldest first. */
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[];
-  /** Null when it was trimmed. */
+  /** Returns null if it was trimmed. */
   blob(seq: number): Buffer | null;
   startOffset(stream: StreamId): number;
   lastRow(stream: StreamId): Row | null;
-  /** Highest blob number in use. */
+  /** Returns the highest blob number in use. */
   lastSeq(): number;
   refs(seq: number): number | null;
   groupEntries(): readonly (readonly [key: string, json: string])[];
-  /** Closes and opens the files: after an error that LMDB cannot get over by itself. */
+  /** Closes and reopens the files, after an error from which LMDB does not recover by itself. */
   reopen(): Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export interface StoreOptions {
   readonly path: string;
   readonly segmentsDir: string;
   readonly mapSizeBytes: number;
-  /** Half of it for what was written last, half for what was read from the files. */
+  /** Half of it is for what was written last, half for what was read from the files. */
   readonly cacheBytes: number;
 }
 
@@ -61,7 +61,7 @@ class LmdbStore implements CommitStore {
   readonly #options: StoreOptions;
   readonly #thread: CommitThread;
   readonly #recent: RecentBlobs;
-  /** What was read from the files: the partitions that are in one blob need not read it each. */
+  /** What was read from the files, so that the partitions in one blob do not each read it. */
   readonly #cache: LRUCache<number, Buffer>;
   readonly #segments: SegmentReader;
   readonly #waiting = new WaitingCommits();
@@ -82,7 +82,7 @@ class LmdbStore implements CommitStore {
     });
   }
 
-  /** The thread first: it puts into LMDB what an earlier process left in the segments. */
+  /** Starts the thread first: it puts into LMDB what an earlier process left in the segments. */
   async start(): Promise<void> {
     await this.#thread.start();
     this.#waiting.clear();
@@ -117,7 +117,7 @@ class LmdbStore implements CommitStore {
   }
 
   #applied(id: number): void {
-    // The transaction was another thread's: without this the next read could still see the old snapshot.
+    // Another thread made the transaction: without this, the next read could still see the old snapshot.
     this.#opened?.root.resetReadTxn();
     this.#waiting.applied(id);
     this.#recent.applied(id);
@@ -136,7 +136,7 @@ class LmdbStore implements CommitStore {
       for (const row of decodeRows(stream, entry.key, entry.value, offset)) rows.push(row);
       if (rows.length >= limit) return rows.slice(0, limit);
     }
-    // LMDB may be ahead of what this thread was told of.
+    // LMDB may be ahead of what this thread has been told.
     const waiting = this.#waiting.from(stream, Math.max(offset, rows.at(-1)?.next ?? 0));
     return [...rows, ...waiting.slice(0, limit - rows.length)];
   }

@@ -10,7 +10,7 @@ export interface LoggerOptions {
   readonly destination: NodeJS.WritableStream;
 }
 
-/** JSON lines (or readable ones) on one stream, written before the call returns so that a crash loses none. */
+/** Makes a logger of JSON lines (or readable ones) on one stream, written before the call returns so that a crash loses none. */
 export function makeLogger(options: LoggerOptions): Logger {
   const stream = options.pretty
     ? pretty({

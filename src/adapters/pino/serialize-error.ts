@@ -1,12 +1,12 @@
 import { stdSerializers } from "pino";
 
-/** `postgresql://user:password@host`: what stands before the host. */
+/** In `postgresql://user:password@host`, what precedes the host. */
 const CREDENTIALS = /(?<=:\/\/)[^\s/?#]*@/g;
 
 /**
- * An error as a log line shows it: type, message and stack with those of its causes, and its plain fields (`code`, …).
- * Fields that hold more (a request, a connection's options) are left out, and so are the credentials of a URL. What is
- * no error stays what it is.
+ * Returns an error as a log line shows it: type, message and stack with those of its causes, and its plain fields (`code`, …).
+ * Fields that hold more (a request, a connection's options) are left out, and so are the credentials of a URL, in plain text as well.
+ * Any other value stays what it is.
  */
 export function serializeError(value: unknown): unknown {
   if (typeof value === "string") return redact(value);
@@ -20,7 +20,7 @@ export function serializeError(value: unknown): unknown {
   return shown;
 }
 
-/** With the messages of its causes, but for what was said already: many errors quote their cause. */
+/** Returns the message with those of its causes, except for what was said already: many errors quote their cause. */
 function messageOf(error: Error, above: readonly Error[] = []): string {
   const { message, cause } = error;
   if (!(cause instanceof Error) || above.includes(cause)) return message;

@@ -25,7 +25,7 @@ export async function startVerifyPool(options: VerifyPoolOptions): Promise<Runni
     name: "verifyBatch",
     minThreads: threads,
     maxThreads: threads,
-    // A thread takes its next batch when it has finished one, so that a loop holds up one batch only.
+    // A thread takes its next batch only when it has finished one, so that a loop holds up just one batch.
     concurrentTasksPerWorker: 1,
     maxQueue: Number.POSITIVE_INFINITY,
     recordTiming: false,
@@ -39,13 +39,13 @@ export async function startVerifyPool(options: VerifyPoolOptions): Promise<Runni
   };
 }
 
-/** Beside this file, compiled or not. */
+/** Returns the file beside this one, compiled or not. */
 function workerUrl(): URL {
   const name = import.meta.url.endsWith(".ts") ? "./verify-worker.ts" : "./verify-worker.js";
   return new URL(name, import.meta.url);
 }
 
-/** One empty batch per thread, so that the first request does not wait for code to load. */
+/** Runs one empty batch per thread, so that the first request does not wait for code to load. */
 async function warmUp(
   piscina: Piscina<VerifyBatch, readonly VerificationResult[]>,
   threads: number,

@@ -15,7 +15,7 @@ const SELECT_BUNDLES_SQL = `
 const SELECT_NEWEST_SQL =
   "SELECT id FROM endpoints WHERE deleted_at IS NULL ORDER BY id DESC LIMIT $1";
 
-/** Endpoints with their destinations, for ingest and delivery: one statement, so of one moment. */
+/** Makes a reader of endpoints with their destinations, for ingest and delivery: one statement, so all are of one moment. */
 export function makeBundleReader(database: Database): BundleReader {
   return {
     async bundles(keys) {

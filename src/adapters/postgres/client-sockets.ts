@@ -1,16 +1,16 @@
 import { Socket } from "node:net";
 
-/** A server that is well closes its end of a connection in milliseconds. */
+/** A healthy server closes its end of a connection in milliseconds. */
 const FAREWELL_MS = 2_000;
 
 /**
- * The connections of PostgreSQL clients. A client says goodbye and waits for the server to hang up: one that is frozen, or
+ * The connections of PostgreSQL clients. A client says goodbye and waits for the server to hang up, which one that is frozen, or
  * behind a network that drops everything, never does.
  */
 export class ClientSockets {
   readonly #open = new Set<Socket>();
 
-  /** A client's `stream`. */
+  /** Makes a client's `stream`. */
   readonly make = (): Socket => {
     const socket = new Socket();
     this.#open.add(socket);
@@ -18,7 +18,7 @@ export class ClientSockets {
     return socket;
   };
 
-  /** Resolves when the clients have ended and all connections are closed: those that are not in time are cut. */
+  /** Resolves when the clients have ended and all connections are closed; those that are late are cut. */
   async end(clients: Promise<unknown>): Promise<void> {
     const closed = [...this.#open].map(
       (socket) => new Promise<void>((resolve) => socket.once("close", resolve)),

@@ -11,7 +11,7 @@ const LONGEST_PAUSE_MS = 10_000;
 /** A connection that dies silently (a firewall that forgets it) is noticed within two of these. */
 const HEARTBEAT_MS = 15_000;
 
-/** Null for a payload that the triggers did not make. */
+/** Returns null for a payload that the triggers did not make. */
 export function readConfigChange(payload: string): ConfigChange | null {
   const [endpointId, token, destinationId] = payload.split(" ");
   if (!endpointId || !token || !destinationId) return null;
@@ -19,8 +19,8 @@ export function readConfigChange(payload: string): ConfigChange | null {
 }
 
 /**
- * Listens for changes of the configuration on a connection of its own, for ever: it is made anew whenever it breaks.
- * `onGap` is called when changes may have been missed, that is, each time that it listens again.
+ * Listens for configuration changes on a connection of its own, which is made anew whenever it breaks.
+ * `onGap` is called when changes may have been missed, that is, each time that it begins to listen.
  */
 export function startConfigFeed(options: {
   readonly connection: ClientConfig;

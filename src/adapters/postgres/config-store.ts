@@ -6,7 +6,7 @@ import { makeTenantTable } from "./tenant-table.ts";
 const INSERT_AUDIT_SQL = `INSERT INTO audit_log (org_id, actor, action, target_id, at, detail)
   VALUES ($1, $2, $3, $4, $5, $6)`;
 
-/** The management API's view of the store: every row belongs to the organization that asks. */
+/** Makes the management API's view of the store: every row belongs to the organization that asks. */
 export function makeConfigStore(database: Database): ConfigStore {
   return {
     ...makeSession(database.run),

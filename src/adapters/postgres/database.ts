@@ -8,23 +8,23 @@ import { COLUMN_TYPES } from "./column-types.ts";
 import { toError } from "../../domain/thrown.ts";
 
 export type SqlRow = Readonly<Record<string, unknown>>;
-/** Parameters are always bound. Several statements in one text are possible without `parameters` only. */
+/** Parameters are always bound. A text may hold several statements only without `parameters`. */
 export type RunSql = (text: string, parameters?: readonly unknown[]) => Promise<readonly SqlRow[]>;
 
 export interface Database extends AsyncDisposable {
   readonly run: RunSql;
-  /** Commits when `work` resolves, else rolls back. Where two wait for each other, `work` of one is called again. @throws as `run` */
+  /** Commits when `work` resolves, else rolls back. If two wait for each other, one calls its `work` again. @throws as `run` */
   transaction<T>(work: (run: RunSql) => Promise<T>): Promise<T>;
 }
 
 /** Also how long a query waits for a connection of the pool to become free. */
 const CONNECT_TIMEOUT_MS = 8_000;
 const QUERY_TIMEOUT_MS = 15_000;
-/** Of a transaction that the server ended so that others could go on: it is done after them. */
+/** Most repeats of a transaction that the server ended so that others could go on. */
 const MOST_REPEATS = 3;
 
 /**
- * Times are read in this style only, whatever the server's default is. The pool waits for it before anybody gets the connection, which
+ * Times are read in this style only, whatever the server's default is. The pool waits for it before it hands out the connection, which
  * its typings leave out.
  */
 const ON_CONNECT = {
@@ -32,7 +32,7 @@ const ON_CONNECT = {
 };
 
 /**
- * A pool of `pg` connections. Errors: RelayError `unavailable` when PostgreSQL cannot be reached or takes no
+ * Opens a pool of `pg` connections. Errors: RelayError `unavailable` when PostgreSQL cannot be reached or takes no
  * work, UniqueViolation, else the driver's own.
  */
 export function openDatabase(options: {
@@ -90,7 +90,7 @@ export function openDatabase(options: {
     };
     client.on("error", onError);
     try {
-      // What it locks and then reads must be as others have left it, whatever the server's default is.
+      // After locking, it must read what others have committed, whatever the server's default isolation is.
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       const result = await work((text, parameters) => runOn(client, text, parameters));
       const ended = await client.query("COMMIT");
@@ -100,8 +100,8 @@ export function openDatabase(options: {
       return result;
     } catch (error) {
       const failure = translate(error);
-      // A server that does not answer would not answer a ROLLBACK either, and one that takes no writes may leave its place to
-      // another: without its connection it rolls back by itself.
+      // A server that does not answer would not answer a ROLLBACK either, and one that takes no writes may be giving way to another:
+      // once it loses the connection, it rolls back by itself.
       const isStoreFailure = failure !== error && failure instanceof RelayError;
       broken = isStoreFailure && !isConflict(failure) ? failure : await rollBack(client);
       throw failure;
@@ -128,7 +128,7 @@ export function openDatabase(options: {
   };
 }
 
-/** @returns why the connection cannot be used again */
+/** @returns why the connection cannot be used again, if so */
 async function rollBack(client: PoolClient): Promise<Error | undefined> {
   try {
     await client.query("ROLLBACK");
@@ -142,7 +142,7 @@ async function rollBack(client: PoolClient): Promise<Error | undefined> {
 const MAX_PREPARED = 256;
 
 /**
- * Names statements, so that each connection parses and plans a text once. The name derives from the text: in the
+ * Makes names for statements, so that each connection parses and plans a text once. A name derives from the text: in the
  * embedded engine all connections, of all processes, are one session.
  */
 function makeStatementNames(): (text: string) => string | undefined {

@@ -4,10 +4,10 @@ import { toMs } from "./rows.ts";
 
 const COLUMNS = "id, org_id, public_part, scopes, created_at, revoked_at";
 
-/** Keys come from the command line and the environment: whoever made or revoked one had the store. */
+/** Keys come from the command line and the environment: whoever makes or revokes one has access to the store. */
 const ACTOR = "operator";
 
-/** With its audit row, in one statement and so in one transaction. */
+/** Inserts a key with its audit row, in one statement and so in one transaction. */
 const INSERT_KEY = `
   WITH made AS (
     INSERT INTO api_keys (${COLUMNS}, key_hash) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id, org_id, scopes, created_at
@@ -23,7 +23,7 @@ const REVOKE_KEY = `
   )
   SELECT id FROM revoked`;
 
-/** Organizations and API keys; of a key only its SHA-256 is stored. */
+/** Makes the store of organizations and API keys; of a key itself, only its SHA-256 is stored. */
 export function makeApiKeyStore(database: Database): ApiKeyStore {
   const { run } = database;
   const findOrganization = async (name: string) => {

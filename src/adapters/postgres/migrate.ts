@@ -6,14 +6,14 @@ interface Migration {
   readonly sql: string;
 }
 
-/** In this order, for ever: a migration that was released is never changed. */
+/** In this order, forever: a migration that was released is never changed. */
 const MIGRATIONS: readonly Migration[] = [{ name: "0001-configuration", sql: CONFIGURATION_SQL }];
 
-/** Any constant: what all relays that migrate one database agree upon. */
+/** Any constant that all relays that migrate one database agree on. */
 const LOCK_KEY = 7_310_579_411;
 
 /**
- * Brings the schema up to date; returns the names of what was applied. Safe twice and from several processes:
+ * Brings the schema up to date; returns the names of what was applied. Safe to run twice and from several processes:
  * everything happens in one transaction under an advisory lock, so a second process waits and finds nothing to do.
  * (A lock of the transaction, not of the session: all connections to an embedded PGlite are one session.)
  */

@@ -94,13 +94,13 @@ export function toMs(value: unknown): number {
   return value.getTime();
 }
 
-/** Column list of a table, qualified, with a prefix on each name: for joins. */
+/** Returns the column list of a table for a join: qualified, and with a prefix on each name. */
 export function prefixedColumns<Row>(layout: TableLayout<Row>, alias: string): string {
   const columns: readonly string[] = ["id", "org_id", ...Object.values<string>(layout.columns)];
   return columns.map((column) => `${alias}.${column} AS ${alias}_${column}`).join(", ");
 }
 
-/** The row of one table out of a join made with `prefixedColumns`. */
+/** Returns one table's row out of a join made with `prefixedColumns`. */
 export function unprefixed(row: SqlRow, alias: string): SqlRow {
   const start = `${alias}_`;
   return Object.fromEntries(

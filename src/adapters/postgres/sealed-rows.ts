@@ -1,7 +1,7 @@
 import type { SealedRows } from "../../domain/config-store.ts";
 import type { Database } from "./database.ts";
 
-/** The sealed columns, across organizations: only a change of the encryption key needs them. */
+/** Makes access to the sealed columns, across organizations; only a change of the encryption key needs it. */
 export function makeSealedRows(database: Database): SealedRows {
   return {
     async readAfter(table, afterId, limit) {

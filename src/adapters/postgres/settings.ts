@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 
-/** A value that all processes share and that is made once: the first to ask stores `make()`, the others read it. */
+/** Returns a value that all processes share and that is made once: the first to ask stores `make()`, the others read it. */
 export async function ensureSetting(
   database: Database,
   name: string,

@@ -3,7 +3,7 @@ import type { RunSql, SqlRow } from "./database.ts";
 
 export interface TableLayout<Row> {
   readonly table: string;
-  /** Column of each field, `id` and `orgId` apart. */
+  /** Column of each field, except `id` and `orgId`. */
   readonly columns: { readonly [Field in Exclude<keyof Row & string, "id" | "orgId">]: string };
   /** Column that names the parent; null for projects, whose parent is the organization. */
   readonly parentColumn: string | null;
@@ -11,8 +11,8 @@ export interface TableLayout<Row> {
 }
 
 /**
- * The one place where the organization gets into SQL: every statement on a tenant's table is made here,
- * and every one has `org_id = $1` (or inserts it) and leaves out deleted rows.
+ * Makes every statement on a tenant's table: the one place where the organization gets into SQL. Each has `org_id = $1`
+ * (or inserts it) and leaves out deleted rows.
  */
 export function makeTenantTable<Row extends { readonly id: string; readonly orgId: string }>(
   run: RunSql,
@@ -99,7 +99,7 @@ export function makeTenantTable<Row extends { readonly id: string; readonly orgI
   };
 }
 
-/** Times are ms in rows and timestamptz in the store. */
+/** Converts times: they are ms in rows and timestamptz in the store. */
 function toSql(field: string, value: unknown): unknown {
   return field.endsWith("AtMs") && typeof value === "number" ? new Date(value) : value;
 }

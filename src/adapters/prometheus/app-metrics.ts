@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
-/** Gauges that are read when scraped. */
+/** What gauges read when they are scraped. */
 export interface AppMetricSources {
   readonly parts: () => readonly {
     readonly name: string;
@@ -50,14 +50,14 @@ export function registerAppMetrics(registry: Registry, sources: AppMetricSources
     registers,
     async collect() {
       const lags = await sources.lags();
-      // What cannot be read any more must not go on with its last value: that would be a stuck lag, or hide one.
+      // What can no longer be read must not keep its last value: that would look like a stuck lag, or hide one.
       this.reset();
       for (const lag of lags) this.set({ group: lag.group, topic: lag.topic }, lag.records);
     },
   });
 }
 
-/** Counts of the management API; fits `ApiMetrics`. */
+/** Makes the metrics of the management API; fits `ApiMetrics`. */
 export function makeApiMetrics(registry: Registry): {
   readonly answered: (operation: string, status: number, seconds: number) => void;
 } {

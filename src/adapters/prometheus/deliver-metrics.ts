@@ -3,7 +3,7 @@ import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import { ATTEMPT_STATUSES } from "../../domain/enums.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
-/** What runs into the time limit of a try, 15 s by default, took a little longer: an edge right above keeps it from the next bucket. */
+/** A try that runs into its time limit, 15 s by default, takes a little longer: an edge right above keeps it out of the next bucket. */
 const ATTEMPT_BUCKETS_SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 15.5, 30, 60,
 ];
@@ -16,7 +16,7 @@ const DEFERRAL_REASONS = [
   "early",
 ] as const;
 
-/** Counts of the delivery stage; fits `DeliverMetrics`. */
+/** Makes the metrics of the delivery stage; fits `DeliverMetrics`. */
 export function makeDeliverMetrics(registry: Registry) {
   const registers = [registry];
   const attempts = new Counter({
@@ -25,7 +25,7 @@ export function makeDeliverMetrics(registry: Registry) {
     labelNames: ["status"],
     registers,
   });
-  // A series that begins at 1 is no increase to Prometheus: what a process ends first would not be seen.
+  // A series that begins at 1 is no increase to Prometheus: the first outcomes of a process would not be seen.
   for (const status of ATTEMPT_STATUSES) attempts.inc({ status }, 0);
   const seconds = new Histogram({
     name: "relay_delivery_attempt_seconds",
@@ -88,7 +88,7 @@ export function makeDeliverMetrics(registry: Registry) {
   };
 }
 
-/** Counts of the delay tiers; fits `DelayMetrics`. */
+/** Makes the metrics of the delay tiers; fits `DelayMetrics`. */
 export function makeDelayMetrics(registry: Registry) {
   const registers = [registry];
   const forwarded = new Counter({

@@ -22,10 +22,10 @@ const UNAVAILABLE_CAUSES = [
   "log",
   "internal",
 ] as const;
-/** Of an append that failed; `log_failed` for what is no `LogError`. */
+/** Codes of failed appends; `log_failed` for anything but a `LogError`. */
 const FAILURE_CODES = [...LOG_ERROR_CODES, "log_failed"] as const;
 
-/** Counts of the ingest stage and its HTTP server; fits `IngestMetrics` and `IngestServerMetrics`. */
+/** Makes the metrics of the ingest stage and its HTTP server; fits `IngestMetrics` and `IngestServerMetrics`. */
 export function makeIngestMetrics(
   registry: Registry,
   inFlight: () => { readonly requests: number; readonly bytes: number },

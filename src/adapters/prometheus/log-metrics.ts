@@ -2,7 +2,7 @@ import { Counter, Histogram, type Registry } from "prom-client";
 import { LOG_ERROR_CODES } from "../../domain/log.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
-/** Counts of the embedded log; fits `LmdbLogMetrics`. */
+/** Makes the metrics of the embedded log; fits `LmdbLogMetrics`. */
 export function makeLogMetrics(registry: Registry) {
   const registers = [registry];
   const records = new Counter({

@@ -3,7 +3,7 @@ import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 const RECORDED_TOPICS = ["events", "attempts"] as const;
 
-/** Counts of the recorder; fits `RecordMetrics`. */
+/** Makes the metrics of the recorder; fits `RecordMetrics`. */
 export function makeRecordMetrics(registry: Registry) {
   const registers = [registry];
   const labelNames = ["topic"] as const;

@@ -2,11 +2,11 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 
 export interface MetricsRegistry {
   readonly registry: Registry;
-  /** The text that `/metrics` answers. */
+  /** Returns the text that `/metrics` answers with. */
   render(): Promise<{ readonly contentType: string; readonly text: string }>;
 }
 
-/** A registry of its own (no global one), with the process metrics of prom-client. */
+/** Makes a registry of its own (no global one), with the process metrics of prom-client. */
 export function makeMetricsRegistry(): MetricsRegistry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

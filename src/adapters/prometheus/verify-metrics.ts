@@ -4,7 +4,7 @@ import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 const FAILURES = ["queue_full", "too_late", "worker_lost", "stopped"] as const;
 
-/** Counts of the verification stage; fits `VerifyMetrics`. */
+/** Makes the metrics of the verification stage; fits `VerifyMetrics`. */
 export function makeVerifyMetrics(registry: Registry) {
   const registers = [registry];
   const verdicts = new Counter({
@@ -38,7 +38,7 @@ export function makeVerifyMetrics(registry: Registry) {
     labelNames: ["unit"],
     registers,
   });
-  // A series that begins at 1 is no increase to Prometheus, and a queue that is empty is not one that is not there.
+  // A series that begins at 1 is no increase to Prometheus, and an empty queue is not the same as a missing one.
   for (const cause of FAILURES) unavailable.inc({ cause }, 0);
   for (const unit of ["requests", "bytes"]) queued.set({ unit }, 0);
   const secondsOf = makeChildren((where: string) => seconds.labels({ where }));

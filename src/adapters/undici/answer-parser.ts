@@ -3,17 +3,17 @@ import { errors } from "undici";
 
 const CONTINUE = 100;
 const PROCESSING = 102;
-/** A `-1` of a callback ends llhttp's run through what has been read. */
+/** Returned from a callback, this ends llhttp's run through what has been read. */
 const STOP = -1;
 const MOST_HEADERS = 1_000;
 /**
- * Of an answer beside its content: status lines, headers, interim answers, what frames chunks. Nothing of undici's counts all of it.
+ * Bounds on an answer besides its content: status lines, headers, interim answers, chunk framing. Nothing in undici counts all of it.
  * A chunk of one byte has five or six more.
  */
 const MOST_OVERHEAD_BYTES = 64 * 1024;
 const MOST_OVERHEAD_PER_BYTE = 8;
 
-/** What is said of an answer has no end, whatever its content is. */
+/** What surrounds the content of an answer has no end, whatever the content is. */
 export class OverheadError extends Error {
   readonly code = "overhead";
 
@@ -23,7 +23,7 @@ export class OverheadError extends Error {
   }
 }
 
-/** Of undici's own, as it calls them for llhttp (`lib/dispatcher/client-h1.js`). */
+/** Parts of undici's own parser, as it calls them for llhttp (`lib/dispatcher/client-h1.js`). */
 interface Parser {
   readonly statusCode: number;
   readonly headers: readonly Buffer[];
@@ -37,17 +37,17 @@ interface Parser {
 }
 
 /**
- * Bounds what undici reads of an answer, which its parser does by the names and values of headers alone, and ends it there:
+ * Bounds what undici reads of an answer, of which its parser bounds only the names and values of headers, and ends it there:
  *
  * - Headers beyond their bounds end the run through what has been read. By itself undici destroys the socket and goes on, with an
- *   error for each: 64,000 of one letter take half a second, and many at once the process.
- * - So do bytes that are no content: endless reason phrases, empty lines, chunk extensions and white space are read as fast as they come.
- * - A `100 Continue` that nobody asked for is read over, as a client has to (RFC 9110 section 15.2) and as the other interim answers
- *   are: undici would break the connection off, and the delivery that the receiver took would be made again.
+ *   error for each: 64,000 headers of one letter take half a second of the process, and many such answers at once take all of it.
+ * - So do bytes that are not content: endless reason phrases, empty lines, chunk extensions and white space are read as fast as they come.
+ * - A `100 Continue` that was not asked for is skipped, as a client has to (RFC 9110 section 15.2) and as the other interim answers
+ *   are: undici would break off the connection, and the delivery that the receiver took would be made again.
  * - A refusal that comes before the request is out closes the connection: the next request would wait behind the rest of this one.
  *
- * The parser belongs to the socket as soon as the connector has handed that over. Not later: with TLS 1.2 an answer may come in the
- * packet that ends the handshake.
+ * The socket has its parser as soon as the connector has handed it over. Call this no later: with TLS 1.2 an answer may come in
+ * the packet that ends the handshake.
  */
 export function guardAnswers(socket: Socket): void {
   const parser = parserOf(socket);
@@ -79,7 +79,7 @@ function guard(parser: Parser, socket: Socket): void {
     return onMessageComplete.call(parser);
   };
   parser.execute = (chunk) => {
-    // What was read before it was destroyed is still handed out.
+    // What was read before the socket was destroyed is still handed out.
     if (socket.destroyed) return;
     readBytes += chunk.length;
     execute.call(parser, chunk);

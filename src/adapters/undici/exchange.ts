@@ -4,7 +4,7 @@ import { OverheadError } from "./answer-parser.ts";
 export interface RequestToSend {
   readonly method: "POST" | "GET";
   readonly path: string;
-  /** Names and values in turn. */
+  /** Names and values, alternating. */
   readonly headers: string[];
   readonly body: Uint8Array | null;
 }
@@ -12,24 +12,24 @@ export interface RequestToSend {
 export interface Answer {
   readonly status: number;
   readonly retryAfter: string | null;
-  /** Compressed: it is not inflated. */
+  /** Whether the body is compressed; it is not inflated. */
   readonly isEncoded: boolean;
   /** The first bytes of the body. */
   readonly bytes: Buffer;
-  /** False when the body was longer: the rest was not read and the connection closed. */
+  /** False if the body was longer: the rest was not read, and the connection was closed. */
   readonly complete: boolean;
 }
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 const NO_BYTES = Buffer.alloc(0);
-/** Some send one every few seconds while they work. */
+/** Some receivers send one every few seconds while they work. */
 const MOST_INTERIM = 100;
-/** These end with their headers, whatever those say of a length (RFC 9112 section 6.3). */
+/** These end with their headers, whatever length those state (RFC 9112 section 6.3). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);
 
 type Missing = "answer" | "connection" | "free connection";
 
-/** A try did not end in time: this was still missing. */
+/** A try did not end in time: `waitsFor` was still missing. */
 export class DeadlineError extends Error {
   readonly code = "deadline";
   readonly waitsFor: Missing;
@@ -42,19 +42,19 @@ export class DeadlineError extends Error {
 }
 
 export interface ExchangeLimits {
-  /** Of the answer's body. */
+  /** Limits the answer's body. */
   readonly maxBytes: number;
   /** From now until the whole answer is there. */
   readonly timeoutMs: number;
 }
 
-/** Interim answers are no part of what is read at most. */
+/** Too many interim answers, which do not count towards the limit on the body. */
 class TooManyInterimError extends Error {
   readonly code = "too_many_interim";
 }
 
 /**
- * One request and its answer, on the dispatcher's own callbacks: without stream, iterator and abort signal, which
+ * One request and its answer, on the dispatcher's own callbacks: without a stream, an iterator and an abort signal, which
  * together cost as much as the request itself.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
@@ -93,13 +93,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     pool.dispatch(request, this);
   }
 
-  /** What is missing; nothing was sent unless it is the answer. */
+  /** What is still missing; nothing was sent unless that is the answer. */
   get waitsFor(): Missing {
     if (this.#controller !== null) return "answer";
     return this.#pool.stats.queued > 0 ? "free connection" : "connection";
   }
 
-  /** Rejects at once, wherever the request is; the connection is closed if it has one and the answer is not there yet. */
+  /** Rejects at once, wherever the request is; closes its connection if it has one and the answer is not there yet. */
   abort(reason: Error): void {
     if (this.#aborted !== null) return;
     this.#aborted = reason;
@@ -107,13 +107,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#controller?.abort(reason);
   }
 
-  /** Its time is over: rejects with what is missing. */
+  /** Ends it at its deadline: rejects with what is missing. */
   expire(): void {
     this.abort(new DeadlineError(this.waitsFor));
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    // A process that stood still may hear of its connection before its timers run; by now somebody else may have sent this.
+    // A process that stood still may hear of its connection before its timers run; by now another process may have sent this.
     if (performance.now() >= this.#sendBeforeMs) this.expire();
     this.#controller = controller;
     if (this.#aborted === null) this.#onSent();
@@ -150,7 +150,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    // Its status is known: what frames its content has no end, which is as good as content without one.
+    // Its status is known: framing without end is as good as content without end.
     if (error instanceof OverheadError && this.#status > 0) this.#settle(false);
     else this.#reject(error);
   }
@@ -158,7 +158,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #settle(complete: boolean): void {
     const chunks = this.#chunks;
     const [only = NO_BYTES] = chunks;
-    // A chunk may be lent from the socket's buffer: what is kept is a copy.
+    // A chunk may be lent from the socket's buffer, so a copy is kept.
     const bytes = chunks.length > 1 ? Buffer.concat(chunks) : Buffer.from(only);
     const encoding = firstValue(this.#headers["content-encoding"])?.toLowerCase() ?? "";
     const answer: Answer = {
@@ -170,13 +170,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     };
     this.#reject = () => {}; // The answer is there, whatever becomes of its connection.
     this.#forget();
-    // Undici frees that in an immediate of its own, which it sets right after this: a try that is sent sooner opens another one.
+    // Undici frees the connection in an immediate that it sets right after this: a try that is sent sooner opens another one.
     queueMicrotask(() => setImmediate(this.#resolve, answer));
   }
 
   /**
-   * With these, most exchanges that had ended survived two collections and came into V8's old generation with all that belongs to them. See
-   * "The collector" in bench/what-was-tried.md.
+   * Drops references with which most ended exchanges survived two collections, and moved into V8's old generation with all that
+   * belongs to them. See "The collector" in bench/what-was-tried.md.
    */
   #forget(): void {
     this.#controller = null;

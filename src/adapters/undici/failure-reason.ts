@@ -2,7 +2,7 @@ import { errors } from "undici";
 import { codeOf } from "./resolve-host.ts";
 import { ReceiverRefusedError } from "./receiver-guard.ts";
 
-/** The connection did not come to be: no byte of the request was sent. */
+/** No connection was made: no byte of the request was sent. */
 export class ConnectFailedError extends Error {
   readonly code = "connect_failed";
   constructor(cause: Error) {
@@ -40,17 +40,17 @@ const REASONS: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: "connection closed by the receiver before its answer was complete",
   ERR_ASSERTION: "response is not valid HTTP", // undici's parser met what it took for impossible.
   UND_ERR_HEADERS_OVERFLOW: "response headers are too large",
-  // undici's word for every fault of an answer that has a Content-Length.
+  // undici's code for every fault of an answer that has a Content-Length.
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH:
     "response is not valid HTTP, or not as long as its Content-Length",
   overhead: "response has no end: its status line, headers or empty lines go on and on",
   too_many_interim: "too many interim (1xx) responses before the answer",
 };
 
-/** undici's word for a 101 that nobody asked for. */
+/** undici's message for a 101 that was not asked for. */
 const BAD_UPGRADE = "bad upgrade";
 
-/** The receiver's certificate is bad (or it speaks no TLS at all), which does not change from one moment to the next. */
+/** Returns whether the receiver's certificate is bad (or it speaks no TLS at all), which does not change from one moment to the next. */
 export function isCertificateFault(error: unknown): boolean {
   const code = codeOf(error);
   return (
@@ -61,7 +61,7 @@ export function isCertificateFault(error: unknown): boolean {
   );
 }
 
-/** One line for the customer: why there is no response. */
+/** Returns one line for the customer that says why there is no response. */
 export function failureReason(error: unknown): string {
   if (error instanceof ReceiverRefusedError) return error.message;
   if (error instanceof ConnectFailedError) return failureReason(error.cause);

@@ -18,13 +18,13 @@ export interface OutboundRequest {
   readonly body: Uint8Array;
 }
 
-/** What became of one try. `latencyMs` counts from the call to the last byte (or the failure). */
+/** The result of one try. `latencyMs` counts from the call to the last byte (or the failure). */
 export type Reply =
   | {
       readonly kind: "response";
       readonly status: number;
       readonly retryAfter: string | null;
-      /** What was read of it, 16 KiB at most, decoded: a byte that is no UTF-8 takes three then. */
+      /** What was read of it, 16 KiB at most, decoded: a byte that is not UTF-8 then takes three. */
       readonly body: string;
       readonly latencyMs: number;
     }
@@ -37,15 +37,15 @@ export type Reply =
       readonly requestSent: boolean;
     };
 
-/** Of one process to one receiver URL, however many destinations share it; more at once stand in the way of a receiver that is slow. */
+/** Connections of one process to one receiver URL, however many destinations share it; more at once get in the way of a slow receiver. */
 export const CONNECTIONS_PER_RECEIVER = 64;
 
 export interface HttpSenderOptions {
   readonly allowPrivate: CidrList;
-  /** Whole try, connect to last byte. */
+  /** Time for the whole try, from connecting to the last byte. */
   readonly timeoutMs: number;
   readonly resolve?: ResolveHost;
-  /** Tries beyond it wait, and their time runs. Default `CONNECTIONS_PER_RECEIVER`. */
+  /** Tries beyond this many wait while their time runs. Default `CONNECTIONS_PER_RECEIVER`. */
   readonly maxConnectionsPerReceiver?: number;
   readonly idleTimeoutMs?: number;
   /** PEM certificates trusted instead of the system's. */
@@ -53,11 +53,11 @@ export interface HttpSenderOptions {
 }
 
 export interface HttpSender extends AsyncDisposable {
-  /** POSTs; redirects are not followed, nothing is inflated. Never rejects for what the receiver does. @throws the signal's reason when aborted */
+  /** POSTs, without following redirects or inflating. Never rejects for what the receiver does. @throws the signal's reason when aborted */
   send(request: OutboundRequest, signal: AbortSignal, onSent?: () => void): Promise<Reply>;
-  /** The check at write time: text, policy and resolution. */
+  /** Checks a receiver URL when it is written: text, policy and resolution. */
   checkReceiver(url: string): Promise<ReceiverCheck>;
-  /** GETs a small document (a JWKS) through the same guard. @throws {Error} with a reason for people, which does not show the URL */
+  /** GETs a small document (a JWKS) through the same guard. @throws {Error} with a reason that people can read and that hides the URL */
   fetchGuarded(
     url: string,
     limits: { readonly maxBytes: number; readonly timeoutMs: number },

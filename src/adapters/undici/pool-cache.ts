@@ -16,23 +16,23 @@ export interface PoolCacheOptions {
 }
 
 /**
- * A bad certificate is not asked for again this soon: tries in between fail with the same reason. Its handshakes would
- * cost as much as twenty deliveries each, at the expense of receivers that are well.
+ * A bad certificate is not asked for again this soon: tries in between fail with the same reason. Each of its handshakes would
+ * cost as much as twenty deliveries, at the expense of healthy receivers.
  */
 const CERTIFICATE_FAULT_MS = 1_000;
 
 /**
- * Where a receiver has several addresses, each but the last is given up after this share of the whole time. Node's default of 250 ms
- * is too short to connect to another continent: a far receiver whose last address is of a family without a route would never be
+ * If a receiver has several addresses, each but the last is given up after this share of the whole time. Node's default of 250 ms
+ * is too short to connect to another continent: a distant receiver whose last address is of a family without a route would never be
  * reached.
  */
 const ADDRESS_SHARE = 0.1;
 const LEAST_ADDRESS_MS = 250;
 
 /**
- * How long an unused connection stays open where the receiver does not say how long it keeps one (`Keep-Alive: timeout`; with it, until two
- * seconds before). Some close theirs after 2 s (gunicorn), and a request that is under way then fails though nobody read it. It also
- * ends the connection that undici dials after an aborted try, which carries nothing.
+ * How long an unused connection stays open if the receiver does not say how long it keeps one (`Keep-Alive: timeout`; if it does, until
+ * two seconds before that). Some close theirs after 2 s (gunicorn), and a request that is under way then fails although it was never
+ * read. This also ends the connection that undici dials after an aborted try, which carries nothing.
  */
 const UNTOLD_KEEP_ALIVE_MS = 1_000;
 
@@ -44,13 +44,13 @@ interface Entry {
 
 /**
  * One bounded pool per receiver URL, not per origin: many receivers share a host (gateways, automation services), and one of
- * them that hangs must not take the others' connections. The number of pools follows use: thousands of receivers come and go.
+ * them that hangs must not take up the others' connections. The number of pools follows use: thousands of receivers come and go.
  */
 export class PoolCache implements AsyncDisposable {
   readonly #options: PoolCacheOptions;
   readonly #entries = new Map<string, Entry>();
   readonly #sweeper: NodeJS.Timeout;
-  /** One for all: a context of its own for every connection costs more than the handshake. */
+  /** One for all: a context for each connection costs more than the handshake. */
   readonly #secureContext: SecureContext;
 
   constructor(options: PoolCacheOptions) {
@@ -65,8 +65,8 @@ export class PoolCache implements AsyncDisposable {
   }
 
   /**
-   * Runs `work` with the receiver's pool, which is not evicted meanwhile. Receivers are told apart by their URLs as they are written:
-   * so their tries are counted by whoever makes no more than there are connections.
+   * Runs `work` with the receiver's pool, which is not evicted meanwhile. Receivers are told apart by their URLs as they are written,
+   * as they are by callers that count tries so as to make no more than there are connections.
    */
   async use<T>(
     text: string,
@@ -130,7 +130,7 @@ export class PoolCache implements AsyncDisposable {
       },
       connections: this.#options.maxConnectionsPerReceiver,
       pipelining: 1,
-      // The overall deadline of each request stands for both: `bodyTimeout` would begin anew with every chunk.
+      // The overall deadline of each request covers both: `bodyTimeout` would begin anew with every chunk.
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveTimeout: Math.min(UNTOLD_KEEP_ALIVE_MS, idleTimeoutMs),

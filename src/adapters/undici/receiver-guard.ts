@@ -30,13 +30,13 @@ export interface ReceiverGuardOptions {
   readonly resolveTimeoutMs: number;
 }
 
-/** A URL that may be tried; where its name leads is checked when it is dialled. */
+/** A URL that may be tried; the addresses of its name are checked when it is dialled. */
 export interface ParsedReceiver {
   readonly url: URL;
   readonly privateOnly: boolean;
 }
 
-/** Receivers in use whose URL need not be parsed for every try: the verdict on the text never changes. */
+/** Receivers whose URL need not be parsed for every try: the verdict on the text never changes. */
 const MOST_PARSED = 20_000;
 
 /**
@@ -51,7 +51,7 @@ export class ReceiverGuard {
     this.#options = options;
   }
 
-  /** Text and policy; literal addresses too, since sockets skip `lookup` for them. @throws {ReceiverRefusedError} */
+  /** Checks text and policy; literal addresses too, since sockets skip `lookup` for them. @throws {ReceiverRefusedError} */
   parse(text: string): ParsedReceiver {
     const known = this.#parsed.get(text);
     if (known !== undefined) return known;
@@ -63,7 +63,7 @@ export class ReceiverGuard {
   }
 
   /**
-   * The check when a receiver URL is written. A public name that does not resolve (yet) is accepted: its DNS may follow
+   * Checks a receiver URL when it is written. A public name that does not resolve (yet) is accepted: its DNS may follow
    * later, and every connect is guarded again. A name that is right only inside the allowed ranges must resolve there now.
    */
   async check(text: string): Promise<ReceiverCheck> {
@@ -87,7 +87,7 @@ export class ReceiverGuard {
     }
   }
 
-  /** Addresses of a name, all of them allowed. @throws {ReceiverRefusedError} or what the resolver rejects with */
+  /** Returns the addresses of a name, all of them allowed. @throws {ReceiverRefusedError} or what the resolver rejects with */
   async addresses(host: string, privateOnly: boolean): Promise<readonly string[]> {
     const { allowPrivate, resolve } = this.#options;
     if (isLocalhost(host)) {
@@ -99,7 +99,7 @@ export class ReceiverGuard {
     if (addresses.length === 0) throw new ReceiverRefusedError(`host ${host} has no address`);
     for (const address of addresses) {
       if (!isAllowedAddress(address, privateOnly, allowPrivate))
-        // Not which one: whoever may write a receiver URL could look up the names of this network.
+        // Does not say which one: whoever may write a receiver URL could look up the names of this network.
         throw new ReceiverRefusedError(
           `receiver host ${host} resolves to an address ${privateOnly ? "where plain http and private names are not allowed" : "that is not public"}`,
         );
@@ -107,7 +107,7 @@ export class ReceiverGuard {
     return addresses;
   }
 
-  /** For `connect.lookup`: the addresses that the socket gets are exactly those that were checked. */
+  /** Makes a `connect.lookup` that gives the socket exactly the addresses that were checked. */
   lookup(privateOnly: boolean): LookupFunction {
     /* oxlint-disable promise/no-callback-in-promise -- net's lookup is a callback interface */
     return (host, options, callback) => {

@@ -2,13 +2,13 @@ import { lookup, Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 
-/** Every address of a host name, IPv4 and IPv6. Rejects with a `code` as node:dns does (ENOTFOUND, ETIMEOUT, …). */
+/** Finds every address of a host name, IPv4 and IPv6. Rejects with a `code` as node:dns does (ENOTFOUND, ETIMEOUT, …). */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
 /** How long the addresses of one family wait for the other's: some DNS servers never answer for IPv6. */
 const OTHER_FAMILY_MS = 500;
 
-/** What DNS says of a name in one family. */
+/** The answer of DNS for a name in one family. */
 interface FamilyAnswer {
   readonly addresses: readonly string[];
   readonly failures: readonly unknown[];
@@ -19,8 +19,8 @@ const HOSTS_FILE = "/etc/hosts";
 const NO_SUCH_NAME: ReadonlySet<unknown> = new Set(["ENOTFOUND", "ENODATA"]);
 
 /**
- * Asks DNS without the thread pool (getaddrinfo would let four names with a hanging server stall every other
- * lookup), and the system only for names that DNS does not know: those of a hosts file. That is read where DNS does not answer.
+ * Makes a resolver that asks DNS without the thread pool (with getaddrinfo, four names with a hanging server would stall every
+ * other lookup), and the system only for names that DNS does not know: those of a hosts file. If DNS does not answer, that file is read.
  */
 export function makeSystemResolver(
   timeoutMs = 2_000,
@@ -47,8 +47,8 @@ export function makeSystemResolver(
 }
 
 /**
- * Where a server of this machine has refused, Node makes its channel anew for the next question, and what others asked on the old one
- * ends with EDESTRUCTION: that is asked again.
+ * Repeats a question that ended with EDESTRUCTION: when a server on this machine has refused, Node makes a new channel for the next
+ * question, which ends whatever others had asked on the old one.
  */
 async function answerOf(ask: () => Promise<string[]>, triesLeft = 3): Promise<FamilyAnswer> {
   try {
@@ -59,7 +59,7 @@ async function answerOf(ask: () => Promise<string[]>, triesLeft = 3): Promise<Fa
   }
 }
 
-/** The system would ask the silent DNS for all others, on the thread pool. */
+/** Reads the file itself, since the system would ask the silent DNS for all other names, on the thread pool. */
 async function inHostsFile(host: string): Promise<readonly string[]> {
   const text = await readFile(HOSTS_FILE, "utf8").catch(() => "");
   return text
@@ -69,7 +69,7 @@ async function inHostsFile(host: string): Promise<readonly string[]> {
     .map(([address]) => address!);
 }
 
-/** The answer, or nothing when the other family has had its addresses for a while. */
+/** Returns the answer, or nothing once the other family has had its addresses for a while. */
 async function unlessSilent(
   answer: Promise<FamilyAnswer>,
   other: Promise<FamilyAnswer>,
@@ -80,12 +80,12 @@ async function unlessSilent(
   return Promise.race([answer, givenUp]);
 }
 
-/** Whether DNS says that there is no such name, and not that it does not know. */
+/** Returns whether DNS says that there is no such name, rather than that it does not know. */
 export function isUnknownName(error: unknown): boolean {
   return NO_SUCH_NAME.has(codeOf(error));
 }
 
-/** The `code` of an error that has one. */
+/** Returns an error's `code`; null if it has none. */
 export function codeOf(error: unknown): string | null {
   if (typeof error !== "object" || error === null || !("code" in error)) return null;
   return typeof error.code === "string" ? error.code : null;

@@ -4,7 +4,7 @@ import { toError } from "../../domain/thrown.ts";
 
 /**
  * Ends exchanges at their deadline or with their caller's signal, whichever comes first. One signal stops thousands of
- * tries: it has one listener here, since a list of listeners is walked for every one that comes and goes.
+ * tries, so it has one listener here: a list of listeners is walked whenever one comes or goes.
  */
 export class TryLimits {
   readonly #bySignal = new WeakMap<AbortSignal, Slots<Exchange>>();
@@ -12,7 +12,7 @@ export class TryLimits {
   /** Resolves or rejects as the exchange does. @throws {DeadlineError}, or the signal's reason */
   async within(exchange: Exchange, signal: AbortSignal | null): Promise<Answer> {
     const expire = (): void => exchange.expire();
-    // Where the process stood still, an answer that came meanwhile may be read only after its timers.
+    // After the process stood still, an answer that came meanwhile may be read only after its timers have run.
     const timer = setTimeout(() => setImmediate(expire), exchange.timeoutMs);
     const together = signal === null ? null : this.#exchangesOf(signal);
     const slot = together?.add(exchange) ?? 0;

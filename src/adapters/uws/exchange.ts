@@ -4,13 +4,13 @@ import type { IngestServerMetrics } from "./handler.ts";
 import { writeAnswer } from "./write-answer.ts";
 
 /**
- * How long a sender may be silent, and how long it may go on, before an early answer closes its connection. One that is far away
- * is silent for a round trip behind the first 14 KB (RFC 6928), and is reset with what it sends next.
+ * How long a sender may be silent, and how long it may go on, before an early answer closes its connection. A distant one
+ * is silent for a round trip after its first 14 KB (RFC 6928); closed then, it would be reset by what it sends next.
  */
 const LINGER_IDLE_MS = 400;
 const LINGER_MOST_MS = 2_000;
 
-/** Beyond this many pieces, a body is taken further only while they are of some size: see `Exchange.receive`. */
+/** Beyond this many pieces, a body is read on only while they average at least this size: see `Exchange.receive`. */
 const MOST_SMALL_PIECES = 65_536;
 const SMALL_PIECE_BYTES = 64;
 
@@ -19,15 +19,15 @@ export interface ExchangeHost {
   readonly metrics: Pick<IngestServerMetrics, "aborted" | "malformed">;
   /** True while the server stops: every answer then closes its connection. */
   isStopping(): boolean;
-  /** An exchange is over, answered or not. Exactly once for each. */
+  /** Called exactly once for each exchange, when it is over, answered or not. */
   ended(): void;
 }
 
 /**
- * One request and its answer on one connection. Nothing touches the response once it was answered or
- * the client is gone: uWebSockets.js throws then.
+ * One request and its answer on one connection. The response is not touched once it was answered or
+ * the client is gone: uWebSockets.js would throw.
  *
- * An answer that comes before the whole body was read (404, 413, 503) waits until the sender is through or
+ * An answer that comes before the whole body was read (404, 413, 503) waits until the sender has finished or
  * pauses: closing a socket with unread bytes resets it, and the sender would lose the answer.
  */
 export class Exchange {
@@ -43,11 +43,11 @@ export class Exchange {
   #bodyEnded = false;
   #paused = false;
   #over = false;
-  /** Bytes are being taken in: requests behind this one may follow in the same packet. */
+  /** True while bytes are taken in: further requests may follow in the same packet. */
   #isReceiving = false;
-  /** An answer is on its way out. */
+  /** True once an answer is on its way out. */
   #isWriting = false;
-  /** An answer that waits for the sender to be through. */
+  /** An answer that waits for the sender to finish. */
   #early: Answer | null = null;
   #lastDataAt = 0;
   #lingerTimer: NodeJS.Timeout | null = null;
@@ -63,13 +63,13 @@ export class Exchange {
     this.#mustClose = mustClose;
   }
 
-  /** Reads no more until `start`. */
+  /** Reads nothing more until `start`. */
   pause(): void {
     this.#response.pause();
     this.#paused = true;
   }
 
-  /** Null: the body is read and thrown away. Bytes that came before this are taken in now. */
+  /** Takes in the body, with the bytes that have come before. `reception` null: reads the body and throws it away. */
   start(reception: Reception | null): void {
     this.#resume();
     if (reception === null) {
@@ -89,8 +89,8 @@ export class Exchange {
   }
 
   /**
-   * `chunk` is lent by uWebSockets.js: it is detached when this returns. It comes for every chunk of the transfer coding, and
-   * for megabytes of those in one turn of the loop: with a byte in each, that turn takes seconds.
+   * Takes in `chunk`, which uWebSockets.js lends: it is detached when this returns. Called for every chunk of the transfer coding, and
+   * for megabytes of them in one turn of the loop: with a byte in each, that turn would take seconds.
    */
   receive(chunk: ArrayBuffer, isLast: boolean): void {
     this.#pieces += 1;
@@ -120,11 +120,11 @@ export class Exchange {
     else if (this.#take(part) && isLast) this.#complete();
   }
 
-  /** The connection is gone. */
+  /** Ends the exchange, since the connection is gone. */
   abort(): void {
     if (this.#over) return;
     this.#end();
-    // What uWebSockets.js refuses by itself, once its head has been refused here, is closed by it before that answer is written.
+    // When uWebSockets.js itself refuses a request whose head was refused here, it closes the connection before that answer is written.
     if (!this.#isWriting) this.#host.metrics.aborted();
     this.#abandon();
   }
@@ -149,7 +149,7 @@ export class Exchange {
     this.#send(answer);
   }
 
-  /** Closes without an answer: only then does uWebSockets.js leave the rest of what it has read. */
+  /** Closes without an answer, which is the only way to have uWebSockets.js drop the rest of what it has read. */
   #cutOff(): void {
     this.#host.metrics.malformed("body in too many pieces");
     this.#abandon();
@@ -202,17 +202,17 @@ export class Exchange {
   }
 
   #send(answer: Answer): void {
-    // A connection that stays open is read on, or its next request would never be seen.
+    // A connection that stays open must be read on, or its next request would never be seen.
     this.#resume();
     const mustClose = this.#mustClose || !this.#bodyEnded || this.#host.isStopping();
-    // A refusal costs next to nothing: a sender of thousands in a packet would keep the loop for as many.
+    // A request that is refused costs its sender next to nothing: thousands in one packet would hold up the loop.
     if (mustClose || this.#isReceiving) this.#writeAfterPacket(answer, mustClose);
     else this.#write(answer, false);
   }
 
   /**
-   * Answers after this turn of the loop, so that no request behind this one in the same packet is handled: uWebSockets.js goes on
-   * with the next request as soon as one is answered, even by an answer that closes the connection. Where one is not answered yet
+   * Answers after this turn of the loop, so that no further request of the same packet is handled: uWebSockets.js goes on
+   * with the next request as soon as one is answered, even by an answer that closes the connection. While one is not answered yet,
    * it closes the connection instead.
    */
   #writeAfterPacket(answer: Answer, mustClose: boolean): void {
@@ -235,7 +235,7 @@ export class Exchange {
   }
 }
 
-/** Small ones share a slab of memory, so that a 1 KB body costs no allocation. */
+/** Copies a chunk. Small copies share a slab of memory, so that a 1 KB body costs no allocation. */
 function copyOf(chunk: ArrayBuffer): Buffer {
   return Buffer.from(new Uint8Array(chunk));
 }

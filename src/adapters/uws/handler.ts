@@ -8,7 +8,7 @@ export type IngestHandler = (
 ) => Reception | null | Promise<Reception | null>;
 
 export interface IngestServerMetrics {
-  /** Malformed HTTP that was answered 400, or a body in too many pieces; what uWebSockets.js refuses by itself is not seen. */
+  /** Malformed HTTP that was answered 400, or a body in too many pieces; what uWebSockets.js itself refuses is not seen. */
   malformed(reason: string): void;
   /** Open connections, after each change. */
   connections(open: number): void;
@@ -20,9 +20,9 @@ export interface IngestServerMetrics {
 
 export interface IngestServerOptions {
   readonly host: string;
-  /** 0 takes a free one. */
+  /** 0 takes any free port. */
   readonly port: number;
-  /** Several processes on one port; otherwise a second one is refused. */
+  /** Lets several processes share one port; otherwise a second one is refused. */
   readonly sharePort: boolean;
   readonly handle: IngestHandler;
   readonly metrics: IngestServerMetrics;

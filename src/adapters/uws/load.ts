@@ -4,12 +4,12 @@ import { UsageError } from "../../domain/errors.ts";
 /** 16 KiB of headers are promised; the request line and what a proxy adds come on top. */
 const MAX_HEADERS_BYTES = 24 * 1024;
 
-/** The typings declare `ListenOptions`, the module exports its values. */
+/** The typings declare `ListenOptions`, but the module exports its values. */
 export type UwsModule = typeof Uws & { readonly LIBUS_LISTEN_EXCLUSIVE_PORT: number };
 
 /**
  * Loads the native server. Its header limit is read from the environment when the binary is loaded,
- * so it has to be set before, and the import has to be dynamic.
+ * so it has to be set before that, and the import has to be dynamic.
  * @throws {UsageError} when there is no binary for this Node version and platform
  */
 export async function loadUws(

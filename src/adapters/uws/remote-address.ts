@@ -7,7 +7,7 @@ const IPV6_BYTES = 16;
 /** Peers whose text is kept; a provider sends from few addresses. */
 const MOST_KEPT = 10_000;
 
-/** Reads the peer as text: IPv4 (mapped IPv6 too) in dotted form, IPv6 compressed; empty when the socket is gone. */
+/** Makes a reader of the peer's address as text: IPv4 (mapped IPv6 too) dotted, IPv6 compressed; empty when the socket is gone. */
 export function makeAddressReader(): (response: HttpResponse) => string {
   const kept = new Map<number, string>();
   return (response) => {

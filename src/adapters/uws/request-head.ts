@@ -4,8 +4,8 @@ import type { RequestHead } from "../../domain/incoming-request.ts";
 export interface ReadHead {
   readonly head: RequestHead;
   /**
-   * The connection is not used again. The sender asks for it (RFC 9112, section 9.6), or where the body ends is not certain:
-   * uWebSockets.js parses the framing of chunks loosely, and shows no header from behind one without a name.
+   * The connection must not be used again: the sender asks for that (RFC 9112, section 9.6), or it is not certain where the body ends,
+   * since uWebSockets.js parses the framing of chunks loosely, and shows no header that follows one without a name.
    */
   readonly mustClose: boolean;
   /** Why the request is malformed (RFC 9112), null when it is not. */
@@ -17,10 +17,10 @@ const CLOSE_OPTION = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 
 /** RFC 9110, section 5.6.2. */
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
-/** `uri-host [ ":" port ]` of RFC 9112, section 3.2, by the letters that RFC 3986 has for it. */
+/** `uri-host [ ":" port ]` of RFC 9112, section 3.2, with the characters that RFC 3986 allows. */
 const HOST = /^(?:\[[\w.~!$&'()*+,;=:%-]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
-/** The headers that say where a body ends and who is asked, as they were met. */
+/** The headers that say where a body ends and which host is meant, as they were met. */
 interface Framing {
   contentLength: string | null;
   transferEncoding: string | null;
@@ -30,7 +30,7 @@ interface Framing {
 }
 
 /**
- * Reads all that is wanted of a request while it can be read (only inside its handler), and checks what
+ * Reads everything needed of a request while it can be read (only inside its handler), and checks what
  * uWebSockets.js lets pass: differing framing headers are how requests are smuggled past a proxy.
  */
 export function readHead(request: HttpRequest, remoteAddress: string): ReadHead {

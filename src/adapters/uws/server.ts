@@ -9,11 +9,11 @@ import type { UwsModule } from "./load.ts";
 import { makeAddressReader } from "./remote-address.ts";
 import { readHead } from "./request-head.ts";
 
-/** Within this a sender in full flow has used its connection again, and been told with the answer not to use it once more. */
+/** By then a sender in full flow has used its connection again, and the answer has told it not to use it once more. */
 const FAREWELL_MS = 1_000;
 const NO_BODY = new ArrayBuffer(0);
 
-/** The typings leave out this form, the library has it; `LIBUS_LISTEN_EXCLUSIVE_PORT` is missing there as a value. */
+/** A form that the library has and the typings leave out; `LIBUS_LISTEN_EXCLUSIVE_PORT` is missing there as a value. */
 interface ListenWithOptions {
   listen(
     host: string,
@@ -26,14 +26,14 @@ interface ListenWithOptions {
 export interface IngestServer extends AsyncDisposable {
   readonly port: number;
   /**
-   * Takes no more connections and answers with `Connection: close`: what is in flight for `graceMs`, and what still comes over
-   * open connections for a second of it, since closing one resets a request that is on its way. Then closes all.
+   * Takes no more connections and answers with `Connection: close`: what is in flight for `graceMs`, and what still arrives on open
+   * connections for a second of that, since closing one resets a request that is on its way. Then closes all connections.
    */
   stop(graceMs: number): Promise<void>;
 }
 
 /**
- * The public HTTP server of the ingest, on uWebSockets.js. It closes the holes that are left to its users:
+ * Starts the public HTTP server of the ingest, on uWebSockets.js. It closes the holes that are left to that library's users:
  * smuggling through doubled framing headers, reuse after chunked bodies, HEAD with a body, silent 404s, handlers that throw.
  * @throws {UsageError} when it cannot listen, or has no binary for this Node version
  */
@@ -87,13 +87,13 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
       });
     const reception = handle(head, (answer) => exchange.answer(answer));
     if (reception instanceof Promise) {
-      // Nobody has admitted this body yet, so no more of it is read.
+      // This body has not been admitted yet, so no more of it is read.
       exchange.pause();
       reception
         .then((found) => exchange.start(found))
         .catch((error: unknown) => fail(exchange, error));
     } else exchange.start(reception);
-    // uWebSockets.js tells of its end, but not where the head came in more than one packet.
+    // uWebSockets.js reports the end of an empty body, but not if the head came in more than one packet.
     if (head.declaredBytes === 0) exchange.receive(NO_BODY, true);
   }
 
@@ -121,7 +121,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
 
   const socket = await listen(uws, app, options);
 
-  /** Resolves once it is so, or after `mostMs`. */
+  /** Resolves once `isSo` holds, or after `mostMs`. */
   function reached(isSo: () => boolean, mostMs: number): Promise<void> {
     if (isSo() || mostMs <= 0) return Promise.resolve();
     return new Promise((resolve) => {

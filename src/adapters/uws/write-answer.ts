@@ -4,11 +4,11 @@ import type { Answer } from "../../domain/incoming-request.ts";
 /** How long a sender may count on an idle connection: uWebSockets.js closes it some 8 to 12 s after its last request. */
 const KEPT_IDLE_SECONDS = 7;
 
-/** The type of what comes, and behind it what is said of the connection. */
+/** The content type, and how long the connection is kept, if it is. */
 const LAST = "application/json";
 const KEPT = `${LAST}\r\nkeep-alive: timeout=${KEPT_IDLE_SECONDS}`;
 
-/** Writes an answer in one go. HEAD gets the headers alone, or the next answer on the connection is misread. */
+/** Writes an answer in one go. HEAD gets the headers alone, or the next answer on the connection would be misread. */
 export function writeAnswer(
   response: HttpResponse,
   method: string,
@@ -30,7 +30,7 @@ export function writeAnswer(
   });
 }
 
-/** No length is reported: uWebSockets.js would close the connection as if that many bytes were still owed. */
+/** Reports no length: uWebSockets.js would close the connection as if that many bytes were still owed. */
 function endWithoutBody(response: HttpResponse, mustClose: boolean): void {
   if (mustClose) response.endWithoutBody(0, true);
   else response.endWithoutBody();

@@ -3,7 +3,7 @@ import { sqlLiteral } from "./statement.ts";
 const PLACEHOLDER = /\{(\w+):([^{}]+)\}/g;
 const NULL = "\\N";
 const ESCAPE = /\\(.)/gs;
-/** What a letter behind a backslash stands for in ClickHouse's escaped text; any other character stands for itself. */
+/** What a letter after a backslash stands for in ClickHouse's escaped text; any other character stands for itself. */
 const ESCAPED: Readonly<Record<string, string>> = {
   "0": "\0",
   b: "\b",
@@ -14,11 +14,11 @@ const ESCAPED: Readonly<Record<string, string>> = {
 };
 
 /**
- * The statement with its parameters in the place of `{name:Type}`, as ClickHouse itself puts them there. To `SET` them in the
- * session takes a statement more for each that reads: an event by its id took an eighth longer ("Questions to ten million events"
+ * Returns the statement with its parameters in place of `{name:Type}`, as ClickHouse itself puts them there. To `SET` them in the
+ * session takes another statement for each that reads: an event by its id took an eighth longer ("Questions to ten million events"
  * in bench/what-was-tried.md).
  *
- * @param parameters in the escaped text form of the HTTP interface: of a `String` the field of a TabSeparated row, of any other type
+ * @param parameters in the escaped text form of the HTTP interface: for a `String`, the field of a TabSeparated row; for any other type,
  *   the text that is cast to it
  */
 export function bindParameters(sql: string, parameters: ReadonlyMap<string, string>): string {

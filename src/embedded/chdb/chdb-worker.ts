@@ -30,7 +30,7 @@ async function serve(start: StartMessage): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** What is wrong with the files the engine has written to the error stream by itself. */
+/** Opens the store. If its files are bad, the engine itself has already written why to the error stream. */
 async function openStore(engine: Engine, { storeDir, database }: StartMessage): Promise<Session> {
   try {
     const session = engine.openSession();
@@ -46,7 +46,7 @@ async function openStore(engine: Engine, { storeDir, database }: StartMessage): 
 
 function listen(server: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    // For ever: a connection that cannot be accepted is told here too, and unheard it would end the process.
+    // Never removed: a connection that cannot be accepted is reported here too, and unheard it would end the process.
     server.on("error", reject);
     server.listen(port, "127.0.0.1", resolve);
   });
@@ -81,5 +81,5 @@ process.on("message", (message: ToChild) => {
       message satisfies never;
   }
 });
-// The owner may have ended before anybody listened.
+// The owner may have ended before anything listened.
 if (!process.connected) end();

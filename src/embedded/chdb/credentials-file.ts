@@ -1,12 +1,12 @@
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-/** Where the running child is reached: lets further processes of the same user attach to it. */
+/** How the running child is reached, so that further processes of the same user can attach to it. */
 export interface Credentials {
   /** Empty while the child is starting. */
   readonly url: string;
   readonly pid: number;
-  /** Tells it from a later process that got its pid. Null where that cannot be told; files of an earlier version lack it. */
+  /** Tells it from a later process with the same pid. Null if that is not known; files of an earlier version lack it. */
   readonly startedAt: string | null;
 }
 
@@ -14,7 +14,7 @@ export function credentialsPath(dataDir: string): string {
   return join(dataDir, "run", "clickhouse.json");
 }
 
-/** Null when there is none, or an unreadable one. */
+/** Returns null if there is no file, or an unreadable one. */
 export async function readCredentials(dataDir: string): Promise<Credentials | null> {
   try {
     const parsed: unknown = JSON.parse(await readFile(credentialsPath(dataDir), "utf8"));
@@ -25,7 +25,7 @@ export async function readCredentials(dataDir: string): Promise<Credentials | nu
   }
 }
 
-/** Written beside and renamed, so that a reader never sees half of it; readable by the owner only. */
+/** Writes a draft and renames it, so that a reader never sees half of it; readable by the owner only. */
 export async function writeCredentials(dataDir: string, credentials: Credentials): Promise<void> {
   const path = credentialsPath(dataDir);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });

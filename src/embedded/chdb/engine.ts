@@ -15,7 +15,7 @@ export interface Engine {
   /** Opens one more session on the same directory; sessions run in parallel, each runs one statement at a time. */
   openSession(): Session;
   query(session: Session, sql: string): Promise<ChdbResult>;
-  /** `head` is `INSERT INTO … FORMAT X`; `data` is in that format, which must be one of a line per row. */
+  /** `head` is `INSERT INTO … FORMAT X`; `data` is in that format, which must have one line per row. */
   insertRaw(session: Session, head: string, data: Buffer): Promise<RawInsertResult>;
 }
 
@@ -28,7 +28,7 @@ interface Native {
   ): Promise<RawInsertResult>;
 }
 
-/** The binding for this platform is a package of its own, optional as chdb is: an image for a cluster does without. */
+/** Loads chDB and the binding for this platform, a package of its own. Both are optional: an image for a cluster does without. */
 function loadPackage(): { readonly chdb: typeof Chdb; readonly native: Native } {
   const require = createRequire(import.meta.url);
   try {
@@ -45,15 +45,15 @@ function loadPackage(): { readonly chdb: typeof Chdb; readonly native: Native } 
   }
 }
 
-/** The first line: a module that is not found is told with all that asked for it. */
+/** Returns the first line: an error about a missing module also lists all that asked for it. */
 export function reasonOf(error: unknown): string {
   return messageOf(error).split("\n", 1)[0]!;
 }
 
 /**
- * Loads chDB. The public `Session.insert` builds the statement itself, while the driver sends one with settings
- * and columns of its own: so the native entry below it is called directly (chdb is pinned to an exact version).
- * @throws {Error} what to do where it is not installed
+ * Loads chDB. The public `Session.insert` builds the statement itself, but the driver sends one with settings
+ * and columns of its own, so the native entry below it is called directly (chdb is pinned to an exact version).
+ * @throws {Error} saying what to do if it is not installed
  */
 export function loadEngine(dataDir: string, connectionArgs: readonly string[]): Engine {
   const { chdb, native } = loadPackage();

@@ -25,13 +25,13 @@ export async function waitForFormerChild(former: Child, timeoutMs: number): Prom
   }
 }
 
-/** A number may have been given to another program since, or to another relay's child: only the one that was started then counts. */
+/** Returns whether this very child still runs: its number may have been given to another program since, or to another relay's child. */
 async function isChdbChild({ pid, startedAt }: Child): Promise<boolean> {
   if (!pidExists(pid)) return false;
   const now = startTime(pid);
   if (startedAt !== null && now !== null && now !== startedAt) return false;
   if (process.platform !== "linux") return true;
-  // A zombie has none.
+  // A zombie has no command line.
   const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
   return commandLine.includes("chdb-worker");
 }

@@ -7,11 +7,11 @@ import { messageOf } from "../../domain/thrown.ts";
 
 /** Inserts of one batch are far smaller; this only keeps a stray client from filling the memory. */
 const MAX_BODY_BYTES = 512 * 1024 * 1024;
-/** The engine forgets a cancellation that comes while it plans the query: it is told again until the query has ended. */
+/** The engine forgets a cancellation that comes while it plans the query, so it is repeated until the query has ended. */
 const CANCEL_AGAIN_MS = 200;
 
 /**
- * ClickHouse's HTTP interface over chDB, as far as `@clickhouse/client` uses it: statements by POST, settings and
+ * Serves ClickHouse's HTTP interface over chDB, as far as `@clickhouse/client` uses it: statements by POST, settings and
  * `param_…` in the URL, rows after an INSERT, `/ping`, errors with `X-ClickHouse-Exception-Code`. Results are sent
  * whole (never an exception in the middle of rows), uncompressed. A client that hangs up ends its read.
  * Follows https://clickhouse.com/docs/interfaces/http

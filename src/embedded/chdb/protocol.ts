@@ -1,13 +1,13 @@
-/** Statements that the child reads with at once. */
+/** How many reading statements the child runs at once. */
 export const READ_SESSIONS = 6;
 
-/** What the owner tells its chDB child, once, after it was started. */
+/** What the owner sends its chDB child, once, after starting it. */
 export interface StartMessage {
   readonly kind: "start";
   readonly storeDir: string;
   readonly user: string;
   readonly password: string;
-  /** 0 takes a free one. Another must be had: clients know it from before. */
+  /** 0 takes any free port. Another one has to be available, since clients already know it. */
   readonly port: number;
   readonly database: string;
   readonly memoryBytes: number;

@@ -14,7 +14,7 @@ export interface StatementResult {
 
 export interface StatementRunner {
   run(statement: Statement): Promise<StatementResult>;
-  /** Ends a running read; nothing happens when it has ended already. */
+  /** Ends a running read; does nothing if it has already ended. */
   cancel(queryId: string): Promise<void>;
 }
 
@@ -24,12 +24,12 @@ interface Pools {
   readonly control: SessionPool;
 }
 
-/** One that failed stays in `system.processes`, with what it holds, until its session runs the next statement. */
+/** Run after a statement that failed, which stays in `system.processes`, with what it holds, until its session runs the next one. */
 const FORGET_FAILED = "SELECT 1";
 const NO_BYTES = new Uint8Array(0);
 
 /**
- * Runs statements on pooled sessions. Settings are `SET` in the session first where they do not stand in it, and parameters are
+ * Makes a runner of statements on pooled sessions. Settings that the session does not have yet are `SET` first, and parameters are
  * put into the statement: chDB's own parameter binding is not isolated between connections, and would queue all reads behind
  * each other.
  */
@@ -79,7 +79,7 @@ async function execute(
   };
 }
 
-/** chDB gives statements ids of its own: a comment in front is how one is found among those that run. */
+/** Returns a comment to put in front of a statement, to find it among those that run: chDB gives statements ids of its own. */
 function markOf(queryId: string): string {
   return `/* ${queryId.replaceAll("*/", "")} */ `;
 }
@@ -103,7 +103,7 @@ async function prepare(engine: Engine, pooled: PooledSession, statement: Stateme
     );
   }
   if (changes.length === 0) return;
-  // A refused SET may have been applied in part: what stands is then unknown, so each is set again next time.
+  // A refused SET may have been applied in part: the settings are then unknown, so each is set again next time.
   for (const name of statement.settings.keys()) pooled.settings.set(name, "\0unknown");
   await engine.query(pooled.session, `SET ${changes.join(", ")}`);
   for (const [name, value] of statement.settings) pooled.settings.set(name, value);

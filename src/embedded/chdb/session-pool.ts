@@ -1,6 +1,6 @@
 import type { Session } from "chdb";
 
-/** A session and the settings that stand in it: the next request changes only what differs. */
+/** A session and the settings that are set in it: the next request changes only what differs. */
 export interface PooledSession {
   readonly session: Session;
   readonly settings: Map<string, string>;

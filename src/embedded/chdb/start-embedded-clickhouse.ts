@@ -23,7 +23,7 @@ const CHILD_THREADS = 14;
 export interface EmbeddedClickHouseOptions {
   readonly dataDir: string;
   readonly logger: Logger;
-  /** URL of the child that this one replaces after a crash: port and password are kept, so clients stay valid. */
+  /** URL of the child that this one replaces after a crash: its port and password are kept, so that clients stay valid. */
   readonly previousUrl?: string;
 }
 
@@ -47,7 +47,7 @@ export interface EmbeddedClickHouse extends AsyncDisposable {
  * `<dataDir>/clickhouse` and its address in `<dataDir>/run/clickhouse.json` (0600). The child ends when this
  * process does, however that ends; a child that an earlier owner left behind is waited for.
  * @throws {UsageError} when its process cannot be made, the engine cannot be loaded, does not open its files or does not come up
- *   within a minute, when an earlier owner's child stays, or when somebody has taken the port of `previousUrl`: clients would go on
+ *   within a minute, when an earlier owner's child stays, or when the port of `previousUrl` has been taken: clients would go on
  *   asking there
  */
 export async function startEmbeddedClickHouse(
@@ -92,7 +92,7 @@ export async function startEmbeddedClickHouse(
     clearTimeout(timer);
   };
   try {
-    // Its number is on disk before it touches the store: an owner that dies now must not be followed too soon.
+    // Its number is on disk before it touches the store: if this owner dies now, the next one must not start too soon.
     await writeCredentials(dataDir, { url: "", ...identity });
     const port = await comeUp(child, start);
     const url = `http://${USER}:${start.password}@127.0.0.1:${port}/${DATABASE}`;
@@ -108,7 +108,7 @@ export async function startEmbeddedClickHouse(
   }
 }
 
-/** @returns whether there was none */
+/** @returns whether it was missing */
 async function makeDirectory(path: string): Promise<boolean> {
   try {
     return (await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined;
@@ -120,7 +120,7 @@ async function makeDirectory(path: string): Promise<boolean> {
   }
 }
 
-/** @throws {UsageError} when the system has no room for another process. Such a child never exits, and an error that nobody takes ends this process. */
+/** @throws {UsageError} when the system has no room for it: such a child never exits, and its error, if unhandled, would end this process */
 async function spawnChild(): Promise<ChildProcess> {
   const isSource = import.meta.url.endsWith(".ts");
   const file = fileURLToPath(
@@ -131,7 +131,7 @@ async function spawnChild(): Promise<ChildProcess> {
     execArgv: isSource ? ["--import", "tsx"] : [],
     env: { ...environment, UV_THREADPOOL_SIZE: String(CHILD_THREADS), TZ: "UTC" },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
-    // In a group of its own: Ctrl-C in a terminal goes to the whole group, and would end it before it can take signals.
+    // In a group of its own: Ctrl-C in a terminal goes to the whole group, and would end it before it handles signals.
     detached: true,
   });
   try {

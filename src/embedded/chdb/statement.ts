@@ -1,4 +1,4 @@
-/** A request of ClickHouse's HTTP interface, taken apart. */
+/** A parsed request of ClickHouse's HTTP interface. */
 export interface Statement {
   readonly sql: string;
   /** Rows that follow an `INSERT … FORMAT X`; null when the statement stands alone. */
@@ -11,7 +11,7 @@ export interface Statement {
   readonly reads: boolean;
 }
 
-/** Parameters of the HTTP interface itself, which the engine knows no setting for. */
+/** Parameters of the HTTP interface itself, for which the engine has no setting. */
 const HTTP_ONLY = new Set([
   "query",
   "query_id",
@@ -34,7 +34,7 @@ const HTTP_ONLY = new Set([
 ]);
 const NAME = /^\w+$/;
 const READS = /^\s*(?:--[^\n]*\n\s*)*(?:SELECT|WITH|EXPLAIN|SHOW|DESCRIBE|EXISTS)\b/i;
-/** Formats of a line per row: chDB takes an empty line for the end of the rows. */
+/** Formats with one line per row: chDB takes an empty line for the end of the rows. */
 const LINE_FORMAT = /\bFORMAT\s+(?:JSONEachRow|JSONCompactEachRow|TabSeparated|TSV)\s*$/i;
 const INSERT = /^\s*INSERT\b/i;
 
@@ -59,7 +59,7 @@ export function parseStatement(search: URLSearchParams, body: Buffer): Statement
     else settings.set(name, value);
   }
   const reads = READS.test(sql);
-  // `readonly` in a session could never be taken back, so it is kept here.
+  // `readonly` could never be taken back in a session, so it is enforced here.
   const readonly = settings.get("readonly") ?? "0";
   settings.delete("readonly");
   if (readonly !== "0" && !reads)
@@ -85,7 +85,7 @@ export class StatementError extends Error {
   }
 }
 
-/** A string literal of ClickHouse's SQL; NUL is escaped since statements cross a C string. */
+/** Returns a string literal of ClickHouse's SQL; NUL is escaped since statements cross a C string. */
 export function sqlLiteral(text: string): string {
   return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'").replaceAll("\0", "\\0")}'`;
 }

@@ -29,7 +29,7 @@ const FRAME = {
  * The server hands over one protocol message at a time and may take the next one from another connection,
  * except inside a transaction block. So the messages of an extended query (Parse, Bind, Execute … Sync) of two
  * connections would mix, and one would run the other's statement. Here they are gathered until Sync and run as
- * one; meanwhile `isInTransaction` says true, which keeps the server with the same connection.
+ * one; meanwhile `isInTransaction` returns true, which keeps the server with the same connection.
  *
  * A named statement belongs to the session as well: see `makeSharedStatements`.
  *
@@ -55,7 +55,7 @@ export function makeSessionGate(
     },
     async execProtocolRawStream(message, options) {
       const type = message[0];
-      // A connection's end ends no session: there is only one.
+      // The end of a connection ends no session: there is only one.
       if (type === FRAME.terminate) return;
       gathered.push(message);
       if (!endsBatch(type)) return;
@@ -92,13 +92,13 @@ export function makeSessionGate(
 
 const RETRY_MS = 10;
 
-/** Makes the session listen: not inside the transaction of some connection, whose rollback would undo it. */
+/** Makes the session listen, but not inside some connection's transaction, whose rollback would undo it. */
 export async function listenOutsideTransactions(database: PGlite, channel: string): Promise<void> {
   const listen = `LISTEN "${channel.replaceAll('"', '""')}"`;
   while (!(await runOutsideTransactions(database, listen))) await delay(RETRY_MS);
 }
 
-/** False, and nothing was run, while some connection is inside a transaction. What the engine answers is not looked at. */
+/** Returns false, with nothing run, while a connection is inside a transaction. Ignores what the engine answers. */
 export async function runOutsideTransactions(database: PGlite, sql: string): Promise<boolean> {
   const text = Buffer.from(`${sql}\0`);
   const message = Buffer.concat([Buffer.from("Q\0\0\0\0"), text]);
@@ -114,7 +114,7 @@ function endsBatch(type: number | undefined): boolean {
   return type === FRAME.query || type === FRAME.sync || type === FRAME.flush || type === STARTUP;
 }
 
-/** ErrorResponse and ReadyForQuery (PostgreSQL documentation, "Message Formats"). */
+/** Returns ErrorResponse and ReadyForQuery (PostgreSQL documentation, "Message Formats"). */
 function internalError(error: unknown): Buffer {
   const text = messageOf(error).replaceAll("\0", " ");
   const fields = Buffer.from(`SERROR\0VERROR\0CXX000\0M${text}\0\0`);
@@ -124,11 +124,11 @@ function internalError(error: unknown): Buffer {
   return Buffer.concat([head, fields, Buffer.from([0x5a, 0, 0, 0, 5, 0x49])]);
 }
 
-/** More are not connected at a time, so what is older belongs to a connection that is gone. */
+/** No more are connected at a time, so an older entry belongs to a connection that is gone. */
 const MOST_LISTENING = 64;
 
 /**
- * The ways to connections that have sent LISTEN. Which channel does not matter: all connections are one session, and
+ * Keeps the ways to connections that have sent LISTEN. Which channel does not matter: all connections are one session, and
  * each takes what it knows. A way whose connection is gone writes nothing.
  */
 function makeListeningConnections() {
@@ -151,7 +151,7 @@ function isListen(message: Uint8Array): boolean {
   );
 }
 
-/** NotificationResponse: "A", length, process id, channel\0, payload\0. */
+/** Reads a NotificationResponse: "A", length, process id, channel\0, payload\0. */
 function readNotification(frame: Buffer): Notification {
   const [channel = "", payload = ""] = frame.toString("utf8", 9).split("\0");
   return { channel, payload };

@@ -4,18 +4,18 @@ const PARSE_COMPLETE = Buffer.from([0x31, 0, 0, 0, 4]);
 const NOTHING = Buffer.alloc(0);
 
 interface TakenBatch {
-  /** What the session is to be given. */
+  /** What the session is given. */
   readonly frames: readonly Uint8Array[];
-  /** What stands before the session's answer. */
+  /** What precedes the session's answer. */
   readonly answered: Buffer;
-  /** To be called with the whole answer. */
+  /** Called with the whole answer. */
   readonly onAnswer: (answer: Buffer) => void;
 }
 
 /**
  * Each connection prepares a named statement once, but in PGlite all connections are one session, which has it already:
- * the Parse of a statement that is there under this name with this text is answered here, and not passed on.
- * A name with another text is passed on, and refused by the session.
+ * the Parse of a statement that exists under this name with this text is answered here, and not passed on.
+ * The same name with another text is passed on, and refused by the session.
  */
 export function makeSharedStatements(): {
   take(batch: readonly Uint8Array[]): TakenBatch;
@@ -44,7 +44,7 @@ export function makeSharedStatements(): {
   };
 }
 
-/** Parse: "P", length, name\0, text\0, types (PostgreSQL documentation, "Message Formats"). Null for any other, or without a name. */
+/** Reads a Parse: "P", length, name\0, text\0, types (PostgreSQL documentation, "Message Formats"). Null for others or without a name. */
 function readParse(
   frame: Uint8Array | undefined,
 ): { readonly name: string; readonly rest: Buffer } | null {
@@ -57,7 +57,7 @@ function readParse(
   };
 }
 
-/** Notices and notifications may stand before it. */
+/** Finds a ParseComplete, which notices and notifications may precede. */
 function holdsParseComplete(answer: Buffer): boolean {
   let at = 0;
   while (at + 5 <= answer.length) {

@@ -4,18 +4,18 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { systemReason, UsageError } from "../../domain/errors.ts";
 
-/** `pg` looks for a socket of the name `.s.PGSQL.<port>` in the directory that is given as its host. */
+/** `pg` looks for a socket named `.s.PGSQL.<port>` in the directory that is given as its host. */
 export const SOCKET_PORT = 5432;
 const SOCKET_NAME = `.s.PGSQL.${SOCKET_PORT}`;
 /** sun_path holds 108 bytes on Linux and 104 elsewhere, with the final NUL. */
 const MAX_PATH_BYTES = 103;
-/** In `<dataDir>/run`: where the sockets are instead. */
+/** File in `<dataDir>/run` that says where the sockets are instead. */
 const ELSEWHERE = "socket-directory";
 
 /**
- * Where the owner of a data directory serves its database and its log: `<dataDir>/run`, or, where that path is too long for a unix
- * socket, a directory under the system's temporary one, which `run` then names. Mode 0700.
- * @throws {UsageError} where it cannot be made, or is somebody else's
+ * Makes the directory where the owner of a data directory serves its database and its log: `<dataDir>/run`, or, if that path is too
+ * long for a unix socket, a directory under the system's temporary one, which a file in `run` then names. Mode 0700.
+ * @throws {UsageError} when it cannot be made, or is somebody else's
  */
 export async function makeSocketDirectory(dataDir: string): Promise<string> {
   const run = await runDirectory(dataDir);
@@ -37,8 +37,8 @@ export async function makeSocketDirectory(dataDir: string): Promise<string> {
 }
 
 /**
- * Where the owner of a data directory made it, by whichever name that is called, and whatever the temporary directory of this process.
- * @throws {UsageError} where it is somebody else's by now
+ * Finds the directory that the owner made, whatever path names the data directory, and whatever this process's temporary directory is.
+ * @throws {UsageError} when it is somebody else's by now
  */
 export async function findSocketDirectory(dataDir: string): Promise<string> {
   const run = await runDirectory(dataDir);
@@ -61,7 +61,7 @@ function isShortEnough(directory: string): boolean {
   return Buffer.byteLength(socketPath(directory)) <= MAX_PATH_BYTES;
 }
 
-/** Under the temporary directory anybody may have made it before. */
+/** Refuses a directory of another user: anyone may have made it first under the temporary directory. */
 async function refuseOthers(directory: string): Promise<void> {
   const found = await lstat(directory).catch(() => null);
   if (found === null || (found.uid === userId() && (found.mode & 0o777) === 0o700)) return;
@@ -70,7 +70,7 @@ async function refuseOthers(directory: string): Promise<void> {
   );
 }
 
-/** Not by `userInfo`, which fails for a user without an entry: in containers. */
+/** Avoids `userInfo`, which fails for a user without an entry, as in containers. */
 function userId(): number {
   return process.getuid?.() ?? -1;
 }

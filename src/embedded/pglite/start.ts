@@ -14,9 +14,9 @@ import {
   socketPath,
 } from "./socket-directory.ts";
 
-/** All that `pg` would otherwise take from PGPORT, PGSSLMODE and the like, which are meant for another server. */
+/** Everything that `pg` would otherwise take from PGPORT, PGSSLMODE and the like, which are meant for another server. */
 export interface EmbeddedConnection {
-  /** Directory of the socket: what `pg` takes as host. */
+  /** Directory of the socket, which `pg` takes as its host. */
   readonly host: string;
   readonly port: number;
   readonly ssl: false;
@@ -26,14 +26,14 @@ export interface EmbeddedConnection {
 
 export interface EmbeddedPostgres extends AsyncDisposable {
   readonly connection: EmbeddedConnection;
-  /** NOTIFY of any connection, without one of its own. The returned function stops it. */
+  /** Listens to NOTIFY from any connection, without one of its own. The returned function stops it. */
   listen(channel: string, onPayload: (payload: string) => void): Promise<() => void>;
 }
 
 /** Connections beyond this are refused; each process uses a handful. */
 const MAX_CONNECTIONS = 64;
 
-/** Small log segments: configuration is little data, and a new directory is 28 MB in place of 40. */
+/** Small log segments: configuration is little data, and a new directory takes 28 MB instead of 40. */
 const INITDB_FLAGS = ["--wal-segsize=1", "--no-sync"];
 
 const CHECKPOINT_EVERY_MS = 60_000;
@@ -41,8 +41,8 @@ const CHECKPOINT_EVERY_MS = 60_000;
 const WASI_ENOSPC = 51;
 
 /**
- * Beside the database's directory: without that one a relay with its log would begin with no endpoints, and end what is
- * pending for them.
+ * Lies beside the database's directory and says that it was made: if that goes missing, a relay with its log must not begin with no
+ * endpoints, and end what is pending for them.
  */
 const MARK = "postgres.made";
 
@@ -53,8 +53,8 @@ function connectionTo(host: string): EmbeddedConnection {
 /**
  * Starts PGlite in this process, on `<dataDir>/postgres`, behind a unix socket (mode 0600) that `pg` connects to.
  * One process at a time may do so: claim the data directory first; others use `attachEmbeddedPostgres`.
- * `templateFile`: an initialised empty database that is used in place of `initdb` (0.5–1.5 s in place of 5 s of CPU)
- * and written there when it is missing.
+ * `templateFile`: an initialised empty database that is used instead of `initdb` (0.5–1.5 s instead of 5 s of CPU)
+ * and written there if it is missing.
  * @throws {UsageError} when another process serves this data directory, or its engine is not installed
  */
 export async function startEmbeddedPostgres(options: {
@@ -69,7 +69,7 @@ export async function startEmbeddedPostgres(options: {
     throw new UsageError(
       `another process serves the database in ${options.dataDir}: stop it, or set RELAY_DATA_DIR to another directory`,
     );
-  // What a killed process left behind.
+  // Left behind by a process that was killed.
   await rm(path, { force: true });
 
   const { PGlite, PGLiteSocketServer } = await loadEngine();
@@ -107,7 +107,7 @@ export async function startEmbeddedPostgres(options: {
       const ofChannel = listeners.get(channel) ?? new Set();
       listeners.set(channel, ofChannel);
       ofChannel.add(onPayload);
-      // The session must listen; what then arrives is taken from the answers by the gate.
+      // The session must listen; the gate then takes what arrives out of the answers.
       await listenOutsideTransactions(database, channel);
       return () => {
         ofChannel.delete(onPayload);
@@ -122,7 +122,7 @@ export async function startEmbeddedPostgres(options: {
   };
 }
 
-/** The connection to the embedded PostgreSQL that another process serves; null when none does. */
+/** Returns the connection to the embedded PostgreSQL that another process serves; null if none does. */
 export async function attachEmbeddedPostgres(dataDir: string): Promise<EmbeddedConnection | null> {
   const directory = await findSocketDirectory(dataDir);
   return (await answers(socketPath(directory))) ? connectionTo(directory) : null;
@@ -168,7 +168,7 @@ async function openFiles(
   return database;
 }
 
-/** From the template where there is one that is whole. @throws {UsageError} when there is no room */
+/** Makes a database, from the template if that is whole. @throws {UsageError} when there is no room */
 async function makeDatabase(
   PGlite: Engine,
   data: string,
@@ -192,7 +192,7 @@ async function makeDatabase(
   }
 }
 
-/** The engine makes an empty database where there is none, and tells a damaged one by a stack: neither helps an operator. */
+/** Opens a database that was made. By itself, the engine makes an empty one if it is missing, and reports a damaged one with a stack. */
 async function openMade(PGlite: Engine, data: string) {
   if (!(await exists(join(data, "PG_VERSION"))))
     throw new UsageError(
@@ -208,7 +208,7 @@ async function openMade(PGlite: Engine, data: string) {
   }
 }
 
-/** The engine's file system throws objects with a WASI number. */
+/** Returns a message even for what the engine's file system throws: objects with a WASI number. */
 function reasonOf(cause: unknown): string {
   if (cause instanceof Error) return cause.message;
   const { errno } = (cause ?? {}) as { readonly errno?: unknown };
@@ -216,7 +216,7 @@ function reasonOf(cause: unknown): string {
 }
 
 /**
- * Half-made by a process that was killed while it made it: nothing was stored yet. Kept once all the same: a copy of a
+ * Moves aside what a killed process left half made, with nothing stored in it yet. It is kept once all the same: a copy of a
  * data directory may have left out the mark that it is whole.
  */
 async function moveAside(data: string, aside: string, logger: Logger): Promise<void> {
@@ -234,7 +234,7 @@ async function readOrNull(path: string): Promise<Buffer | null> {
   }
 }
 
-/** True when something accepts connections there. */
+/** Returns whether something accepts connections there. */
 async function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path);

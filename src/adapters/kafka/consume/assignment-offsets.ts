@@ -5,18 +5,18 @@ import { offsetsAt } from "./partition-reader.ts";
 /** What a new owner needs to know of its partitions. */
 export interface AssignmentOffsets {
   /**
-   * As it stands; at most the end of the log, which may end before it when it was lost with its disk and made anew. What was in it
-   * is gone. What was appended to the new one before this is asked is not read; what comes after is, also where it gets offsets
-   * that the group has been past.
+   * What was committed, at most the end of the log: one that was lost with its disk and made anew may end earlier. What was in the
+   * lost one is gone. What was appended to the new one before this look-up is not read; what comes after is, even where it gets
+   * offsets that the group has already passed.
    */
   committed(topic: string, partition: number): Committed | null;
-  /** Where records begin to flow: from what was committed; retention may have passed it, and a lost log may end before it. */
+  /** Where records begin to flow: at what was committed, unless retention has passed it or a lost log ends before it. */
   start(topic: string, partition: number): number;
-  /** Whether its leader answered, without which the others cannot be told. */
+  /** Whether its leader answered; if not, the other two cannot be relied on. */
   isKnown(topic: string, partition: number): boolean;
 }
 
-/** Asks once for all partitions of an assignment. */
+/** Looks up all partitions of an assignment at once. */
 export async function lookUpOffsets(
   session: GroupSession,
   topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],

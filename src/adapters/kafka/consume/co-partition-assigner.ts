@@ -4,10 +4,10 @@ import { AssignerProtocol } from "../kafkajs.ts";
 const NAME = "relay-co-partition";
 
 /**
- * Gives partition p of every topic to one member, so that a destination's limiter, lanes, retries and outcomes live in
- * one place. Members are sorted, hence every leader computes the same.
- * With it goes how many partitions there are: members learn of more at different times, and an endpoint would be at home in
- * two places meanwhile.
+ * Makes an assigner that gives partition p of every topic to one member, so that a destination's limiter, lanes, retries and outcomes
+ * live in one place. Members are sorted, so that every leader computes the same.
+ * An assignment also says how many partitions there are: members learn of new ones at different times, and an endpoint would
+ * meanwhile have two homes.
  */
 export function makeCoPartitionAssigner(
   partitionsOf: (topic: string) => readonly number[],
@@ -46,7 +46,7 @@ function encodeCount(partitions: number): Buffer {
   return Buffer.from(JSON.stringify({ partitions }));
 }
 
-/** What an assignment says of all partitions; null: nothing, its leader is of an older version. */
+/** Returns how many partitions there are by an assignment; null if it does not say, since its leader is of an older version. */
 export function assignedCount(memberAssignment: Buffer): number | null {
   const userData = AssignerProtocol.MemberAssignment.decode(memberAssignment)?.userData;
   if (userData === undefined || userData === null || userData.length === 0) return null;
@@ -54,7 +54,7 @@ export function assignedCount(memberAssignment: Buffer): number | null {
   return partitions;
 }
 
-/** Member → topic → partitions. */
+/** Returns member → topic → partitions. */
 export function coPartition(
   memberIds: readonly string[],
   partitions: ReadonlyMap<string, readonly number[]>,

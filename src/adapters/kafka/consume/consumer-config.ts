@@ -3,7 +3,7 @@ import type { ConsumerConfig } from "kafkajs";
 const FETCH_WAIT_MS = 100;
 const FETCH_PARTITION_BYTES = 512 * 1024;
 
-/** How a member of a group fetches and keeps its session. */
+/** Returns how a member of a group fetches and keeps its session. */
 export function consumerConfig(group: {
   readonly groupId: string;
   readonly sessionTimeoutMs: number;
@@ -22,7 +22,7 @@ export function consumerConfig(group: {
       initialRetryTime: 200,
       maxRetryTime: 2_000,
       retries: 8,
-      // The client's own restart cannot be called off: it would outlive the end of the consumer, and go on for ever.
+      // The client's own restart cannot be called off: it would outlive the consumer and go on forever.
       restartOnFailure: () => Promise.resolve(false),
     },
   };

@@ -18,21 +18,21 @@ import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
 export interface GroupAssignmentSettings {
   readonly consumer: Consumer;
   readonly session: GroupSession;
-  /** By their names at the brokers. */
+  /** Topics by the brokers' names for them. */
   readonly topics: ReadonlyMap<string, Topic>;
   readonly topicName: (topic: Topic) => string;
-  /** Looks the partition count up until it is at least so high, and tells what it is. Never rejects. */
+  /** Looks up the partition count until it is at least this high, for some seconds at most, and returns it. Never rejects. */
   readonly learnAtLeast: (atLeast: number) => Promise<number>;
 }
 
-/** Partitions by topic, as brokers name it. */
+/** Partitions by the brokers' name of the topic. */
 type Partitions = Readonly<Record<string, readonly number[]>>;
 
-/** The owners' last commits take no longer, or are of no use. */
+/** How long the owners' last commits may take; any later they are of no use. */
 export const REVOKE_TIMEOUT_MS = 5_000;
 const RETRY_MS = 1_000;
 
-/** The partitions that the group has given to this member: opened, fed with records, and given up. */
+/** Opens the partitions that the group has given to this member, feeds them with records, and gives them up. */
 export class GroupAssignment {
   readonly #settings: GroupAssignmentSettings;
   readonly #options: ConsumerOptions;
@@ -40,7 +40,7 @@ export class GroupAssignment {
   #assigned: Partitions = {};
   #owned = new Map<number, KafkaPartition>();
   #revoking: Promise<void> = Promise.resolve();
-  /** Counts revocations: what began before the last one is of no use. */
+  /** Counts revocations: whatever began before the last one no longer matters. */
   #epoch = 0;
   #ended = false;
 
@@ -50,17 +50,17 @@ export class GroupAssignment {
     this.#flowing = new Set(options.topics);
   }
 
-  /** Numbers of those that are owned at this moment. */
+  /** Numbers of the partitions that are owned at this moment. */
   get owned(): readonly number[] {
     return [...this.#owned.values()]
       .filter((partition) => partition.owned())
       .map(({ partition }) => partition);
   }
 
-  /** In place of what was assigned before. */
+  /** Replaces what was assigned before. */
   assign(assigned: Partitions): void {
     this.#assigned = assigned;
-    // Whoever owns still, or is about to, is of an assignment that this one replaces.
+    // Whatever is still owned, or about to be, belongs to an assignment that this one replaces.
     const revoked = this.revoke();
     const topics = Object.entries(assigned).map(([topic, partitions]) => ({ topic, partitions }));
     if (topics.length === 0) return;
@@ -81,19 +81,19 @@ export class GroupAssignment {
     return this.#revoking;
   }
 
-  /** As `revoke`, and what is assigned from here on is not opened. */
+  /** Revokes as `revoke` does, and opens nothing that is assigned from here on. */
   end(): Promise<void> {
     this.#ended = true;
     return this.revoke();
   }
 
-  /** Records that were fetched. Those that their owner does not wait for are fetched again. */
+  /** Takes fetched records. Those that their owner does not wait for are fetched again. */
   receive(payload: EachBatchPayload): void {
     const { batch } = payload;
     const topic = this.#settings.topics.get(batch.topic);
     const flow = this.#flowOf(topic, batch.partition);
     if (topic === undefined || flow === undefined) return;
-    // A fetch that was under way while the group was joined again must not slip into the new generation.
+    // A fetch that was under way while the group was rejoined must not slip into the new generation.
     const fetchedFrom = Number((batch as Batch & { readonly fetchedOffset: string }).fetchedOffset);
     if (fetchedFrom !== flow.expectedOffset) {
       void this.#realign(topic, batch.partition, flow);
@@ -108,7 +108,7 @@ export class GroupAssignment {
     payload.resolveOffset(batch.lastOffset());
   }
 
-  /** The log begins behind where its owner is, since retention has passed it, or ends before. */
+  /** Moves an owner that is outside of its log: retention has passed where it is, or the log ends before. */
   async outOfRange(name: string, partition: number): Promise<void> {
     const topic = this.#settings.topics.get(name);
     const flow = this.#flowOf(topic, partition);
@@ -127,14 +127,14 @@ export class GroupAssignment {
           `${slotOf(name, partition)} ends at ${end}, and was read up to ${flow.expectedOffset}: records were lost with a broker's disk, or by the election of a replica that did not have them. Going on from its end`,
         ),
       );
-      // Owners learn where to begin when they are assigned.
+      // Owners learn where to begin only when they are assigned.
       this.assign(this.#assigned);
     } catch (error) {
       this.#options.onError(error as Error);
     }
   }
 
-  /** Looks up what was committed, tells the owner, and lets the records flow. Repeated until done or the generation is over. */
+  /** Looks up what was committed, tells the owner, and lets the records flow; repeats until done or the generation is over. */
   async #open(
     topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
     revoked: Promise<void>,
@@ -143,7 +143,7 @@ export class GroupAssignment {
     const isCurrent = () => !this.#ended && epoch === this.#epoch;
     await revoked;
     const numbers = [...new Set(topics.flatMap(({ partitions }) => partitions))];
-    // Whose home a partition is follows from their number: an owner that is behind would serve what is another's by now.
+    // An endpoint's home follows from the number of partitions: an owner that is behind would serve endpoints that are another's by now.
     const agreed = this.#settings.session.partitions;
     const known = await this.#settings.learnAtLeast(agreed ?? Math.max(...numbers) + 1);
     const partitions = agreed ?? known;
@@ -246,7 +246,7 @@ export class GroupAssignment {
     }
   }
 
-  /** Undefined while nobody owns it, or its records are not asked for. */
+  /** Returns undefined while the partition is not owned, or its records are not asked for. */
   #flowOf(topic: Topic | undefined, partition: number): TopicFlow | undefined {
     return topic && this.#owned.get(partition)?.flows.get(topic);
   }
@@ -271,7 +271,7 @@ export class GroupAssignment {
     for (const partition of revoked) partition.close();
   }
 
-  /** Null when it is of no use any more. */
+  /** Repeats `work` until it succeeds; returns null once it is no longer of use. */
   async #retry<T>(isCurrent: () => boolean, work: () => Promise<T>): Promise<T | null> {
     while (isCurrent()) {
       try {
@@ -285,7 +285,7 @@ export class GroupAssignment {
     return null;
   }
 
-  /** A leader that has moved would be asked at its old place until the metadata is thirty seconds old. */
+  /** Waits, then refreshes the metadata: a leader that has moved would be asked at its old place until that is thirty seconds old. */
   async #lookAgain(isCurrent: () => boolean): Promise<void> {
     await sleep(RETRY_MS, undefined, { ref: false });
     if (isCurrent()) await this.#settings.session.cluster.refreshMetadata().catch(() => undefined);

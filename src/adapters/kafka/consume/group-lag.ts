@@ -3,8 +3,8 @@ import type { GroupSession } from "./group-session.ts";
 import { offsetsAt } from "./partition-reader.ts";
 
 /**
- * Records between what is committed (or the oldest that is left) and the end, by topic; none without partitions, nor of a topic
- * of which a leader cannot be reached.
+ * Returns how many records lie between what is committed (or the oldest one left) and the end, by topic; nothing without partitions,
+ * nor for a topic with a leader that cannot be reached.
  */
 export async function groupLag(
   session: GroupSession,
@@ -27,7 +27,7 @@ export async function groupLag(
         ? null
         : Math.max(0, end - Math.max(done, earliest(name, partition) ?? 0));
     });
-    // One whose leader is away has an unknown end.
+    // A partition whose leader is away has an unknown end.
     if (behind.includes(null)) continue;
     lag.set(
       topic,

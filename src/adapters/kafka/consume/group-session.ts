@@ -16,7 +16,7 @@ interface JoinResponse {
 interface SyncResponse {
   readonly memberAssignment: Buffer;
 }
-/** What the group coordinator is asked; the client's own typings leave the group calls out. */
+/** The calls that the group coordinator takes; the client's own typings leave them out. */
 interface Coordinator extends Broker {
   joinGroup(request: JoinRequest): Promise<JoinResponse>;
   syncGroup(request: JoinRequest): Promise<SyncResponse>;
@@ -24,7 +24,7 @@ interface Coordinator extends Broker {
   leaveGroup(request: JoinRequest): Promise<unknown>;
 }
 
-/** What the coordinator is told of one partition. */
+/** A commit of one partition, as the coordinator takes it. */
 interface WireCommit {
   readonly topic: string;
   readonly partition: number;
@@ -40,14 +40,14 @@ export interface GroupSessionOptions {
   readonly beforeJoin: () => Promise<void>;
 }
 
-/** The generation is over: somebody else may own the partitions, or nobody. */
+/** The generation is over: another member may own the partitions, or none. */
 const FENCED: ReadonlySet<unknown> = new Set([
   "ILLEGAL_GENERATION",
   "UNKNOWN_MEMBER_ID",
   "REBALANCE_IN_PROGRESS",
   "FENCED_INSTANCE_ID",
 ]);
-/** The coordinator is another by now, or its broker is gone. */
+/** The coordinator has moved, or its broker is gone. */
 const MOVED: ReadonlySet<unknown> = new Set([
   "KafkaJSConnectionError",
   "KafkaJSConnectionClosedError",
@@ -56,16 +56,16 @@ const MOVED: ReadonlySet<unknown> = new Set([
 ]);
 const COMMIT_TRIES = 5;
 const COMMIT_RETRY_MS = 200;
-/** Who commits tries again, or is about to end: brokers that are gone are asked for a minute and more. */
+/** Whoever commits tries again, or is about to end; brokers that are gone would be asked for a minute and more. */
 const COMMIT_TIMEOUT_MS = 3_000;
 
 /**
- * Membership of the group, seen from the wire. kafkajs joins again without waiting for anybody and tells neither the
- * generation nor when a heartbeat left, so both are read where the coordinator is called:
+ * Membership of the group, seen from the wire. kafkajs rejoins without waiting for anything and reveals neither the
+ * generation nor when a heartbeat was sent, so both are read where the coordinator is called:
  *
  *   joinGroup ── waits for beforeJoin ──▶ generation     heartbeat, syncGroup ──▶ session lives until sent + timeout
  *
- * The broker counts the timeout from when it handles the heartbeat, hence later than it was sent: this side always
+ * The broker counts the timeout from when it handles the heartbeat, which is later than when it was sent: this side always
  * sees the session end first, whatever froze in between.
  */
 export class GroupSession {
@@ -83,7 +83,7 @@ export class GroupSession {
     this.#options = options;
   }
 
-  /** The consumer's own view of the cluster. @throws {LogError} before the consumer was made */
+  /** The consumer's own view of the cluster. @throws {LogError} before the consumer is made */
   get cluster(): Cluster {
     if (this.#cluster === null) throw new LogError("log_unavailable", "not connected to the log");
     return this.#cluster;
@@ -93,12 +93,12 @@ export class GroupSession {
     return this.#generation;
   }
 
-  /** How many partitions there are by the assignment of this generation; null: it does not say. */
+  /** How many partitions there are by the assignment of this generation; null if it does not say. */
   get partitions(): number | null {
     return this.#partitions;
   }
 
-  /** False from the moment the broker may have given our partitions to another member. */
+  /** Returns false from the moment the broker may have given our partitions to another member. */
   isAlive(): boolean {
     const { monotonic, sessionTimeoutMs } = this.#options;
     return monotonic() - this.#renewedMs < sessionTimeoutMs;
@@ -112,12 +112,12 @@ export class GroupSession {
     cluster.findGroupCoordinator = async (group) => this.#facade(await find(group), findAnew);
   }
 
-  /** Ends the session at once: it was left, or the coordinator no longer knows this member. */
+  /** Ends the session at once: the group was left, or the coordinator no longer knows this member. */
   end(): void {
     this.#renewedMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** Committed offset and metadata of each partition; null where nothing is. */
+  /** Returns the committed offset and metadata of each partition; null where there is none. */
   async committed(
     topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
   ): Promise<(topic: string, partition: number) => Committed | null> {
@@ -147,8 +147,8 @@ export class GroupSession {
   }
 
   /**
-   * Commits for one generation; those made close together share a request. Fenced ones are ignored.
-   * @throws {LogError} also when it is not known to be done in time: it may still be, but never after a later one
+   * Commits for one generation; commits made close together share a request. Fenced ones are ignored.
+   * @throws {LogError} also if it is not known to be done in time: it may still be, but never after a later one
    */
   async commit(entries: readonly WireCommit[], generation: number): Promise<void> {
     const written = this.#enqueue(entries, generation);
@@ -210,7 +210,7 @@ export class GroupSession {
     const known = this.#facades.get(broker);
     if (known !== undefined) return known;
     const coordinator = broker as Coordinator;
-    // kafkajs looks the coordinator up to join only: it would ask a broker that is gone until it gives up, and the session is over.
+    // kafkajs looks the coordinator up only to join: it would keep asking a broker that is gone until it gives up, when the session is over.
     let current = coordinator;
     const renewing = async <T>(call: () => Promise<T>): Promise<T> => {
       const sentMs = this.#options.monotonic();
@@ -240,7 +240,7 @@ export class GroupSession {
             return renewing(() => current.heartbeat(request));
           });
         } catch (error) {
-          // While the group rebalances we are still a member; for the rest it has forgotten us.
+          // While the group rebalances we are still a member; after any other of these errors it has forgotten us.
           const { type } = error as { type?: unknown };
           if (FENCED.has(type) && type !== "REBALANCE_IN_PROGRESS") this.end();
           throw error;

@@ -22,14 +22,14 @@ export interface KafkaConsumerSettings {
   readonly sessionTimeoutMs: number;
   readonly metadataMaxAgeMs: number;
   readonly monotonic: () => number;
-  /** Looks the partition count up until it is at least so high, and tells what it is. Never rejects. */
+  /** Looks up the partition count until it is at least this high, for some seconds at most, and returns it. Never rejects. */
   readonly learnAtLeast: (atLeast: number) => Promise<number>;
-  /** Called when it has ended: whoever keeps it may let it go. */
+  /** Called when it has ended, so that whoever keeps it can let it go. */
   readonly onDisposed: () => void;
 }
 
 const RESTART_MS = 1_000;
-/** Brokers that are well take milliseconds for it; those that are gone, or answer nothing, would be asked for half a minute. */
+/** Healthy brokers take milliseconds to let it go; those that are gone, or answer nothing, would be asked for half a minute. */
 const LEAVE_TIMEOUT_MS = 3_000;
 
 /** `consume` of the log port on a kafkajs consumer group. */
@@ -102,7 +102,7 @@ export class KafkaConsumer implements LogConsumer {
       });
     }
     if (!this.#closed) return;
-    // What was joined just now would stay in the group.
+    // Having joined just now, it would stay in the group.
     await this.#consumer.disconnect().catch(() => undefined);
     throw new LogError("log_closed", "the log is closed");
   }

@@ -69,13 +69,13 @@ export class KafkaPartition implements OwnedPartition {
     );
   }
 
-  /** No new work from here on; commits are still possible. */
+  /** Takes no new work from here on; commits are still possible. */
   revoke(): void {
     this.#revoked = true;
     for (const flow of this.flows.values()) flow.end();
   }
 
-  /** Nothing more at all. */
+  /** Ends everything, commits included. */
   close(): void {
     this.#closed = true;
   }

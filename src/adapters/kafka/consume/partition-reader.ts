@@ -23,7 +23,7 @@ export interface PartitionAddress {
   /** The topic's name at the brokers. */
   readonly name: string;
   readonly partition: number;
-  /** Nobody waits for the answer any more. */
+  /** Whether the answer is no longer waited for. */
   readonly isClosed?: () => boolean;
 }
 
@@ -50,7 +50,7 @@ export async function offsetsAt(
   return (topic, partition) => found.get(slotOf(topic, partition)) ?? null;
 }
 
-/** Offset of the next record, or of the oldest one that is still there. */
+/** Returns the offset of the next record, or of the oldest one left. */
 export async function offsetAt(
   cluster: Cluster,
   { name, partition, isClosed }: PartitionAddress,
@@ -65,7 +65,7 @@ export async function offsetAt(
   });
 }
 
-/** Reads up to the end as it is at the call, past the consumer's own flow. @throws {LogError} */
+/** Reads up to the log's end as of the call, past the consumer's own flow. @throws {LogError} */
 export async function* readPartition(
   cluster: Cluster,
   address: PartitionAddress,
@@ -135,7 +135,7 @@ async function fetchMessages(
   return responses[0]?.partitions[0]?.messages ?? [];
 }
 
-/** Leaders move and connections end: look again a few times before it counts. */
+/** Retries a few times before an error counts: leaders move and connections end. */
 async function withRetries<T>(
   cluster: Cluster,
   isClosed: (() => boolean) | undefined,

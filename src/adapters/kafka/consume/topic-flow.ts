@@ -4,7 +4,7 @@ export interface TopicFlowPorts {
   readonly handOver: (records: readonly LogRecord[]) => void | Promise<void>;
   /** Stops and restarts fetching of this partition. */
   readonly setFetching: (on: boolean) => void;
-  /** The next fetch begins at `expectedOffset`, which went back. */
+  /** Has the next fetch begin at `expectedOffset`, which has moved back. */
   readonly seekBack: () => void;
   readonly onError: (error: Error) => void;
 }
@@ -12,7 +12,7 @@ export interface TopicFlowPorts {
 export interface TopicFlowLimits {
   /** Most bytes in one hand-over; a larger record goes alone. */
   readonly maxBatchBytes: number;
-  /** Fetching stops above, and goes on below half of it. */
+  /** Fetching stops above this, and resumes at half of it. */
   readonly maxQueuedBytes: number;
 }
 
@@ -22,7 +22,7 @@ const TOTAL_QUEUED_BYTES = 64 * 1024 * 1024;
 const MAX_QUEUED_BYTES = 1024 * 1024;
 const MIN_QUEUED_BYTES = 64 * 1024;
 
-/** What each of a consumer's flows may queue: they share 64 MB. */
+/** Returns what each of a consumer's flows may queue: they share 64 MB. */
 export function limitsOf(
   flowCount: number,
   maxBatchBytes: number = DEFAULT_BATCH_BYTES,
@@ -33,8 +33,8 @@ export function limitsOf(
 }
 
 /**
- * What was fetched of one topic and partition, and not handed over yet. Lets the fetch loop return at once (it also
- * sends the heartbeats) while the consumer takes its time.
+ * What was fetched of one topic and partition, and not handed over yet. Lets the fetch loop, which also sends the heartbeats,
+ * return at once while the consumer takes its time.
  */
 export class TopicFlow {
   readonly #ports: TopicFlowPorts;
@@ -57,7 +57,7 @@ export class TopicFlow {
     return this.#expected;
   }
 
-  /** After a gap that retention or compaction made. */
+  /** Skips a gap that retention or compaction made. */
   moveTo(offset: number): void {
     this.#expected = Math.max(this.#expected, offset);
   }
@@ -89,7 +89,7 @@ export class TopicFlow {
     this.#queuedBytes = 0;
   }
 
-  /** A consumer that crashed takes no more orders, which it tells of only once it has disconnected. */
+  /** Drains, and reports what is thrown: a crashed consumer refuses calls, and tells of its crash only once it has disconnected. */
   #drain(): void {
     if (this.#draining) return;
     this.#draining = true;
@@ -119,8 +119,8 @@ export class TopicFlow {
   }
 
   /**
-   * What is handed over is let go of at once: a consumer may take hours (a delay tier), and then reads it again rather than keep
-   * it. Its bytes count until it is through.
+   * Hands over the first records and lets go of them: a consumer that takes hours (a delay tier) reads them again rather than keep
+   * them. Their bytes count until it is done.
    */
   #handOver() {
     const { records, sizeBytes } = this.#head();
@@ -135,7 +135,7 @@ export class TopicFlow {
     return { fromOffset, sizeBytes, handedOver };
   }
 
-  /** Not handed over, so not lost: the same records are fetched again. */
+  /** Fetches again what was not handed over, so that it is not lost. */
   #goBack(offset: number): void {
     this.#queue = [];
     this.#queuedBytes = 0;

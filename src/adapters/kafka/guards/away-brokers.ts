@@ -7,7 +7,7 @@ interface Address {
 }
 interface Broker {
   readonly connectionPool: Address & { readonly pool: readonly object[] };
-  /** What it can do; null: it is asked at the next connect. */
+  /** Its API versions; with null, the next connect asks for them. */
   versions: object | null;
   isConnected(): boolean;
 }
@@ -23,21 +23,21 @@ interface BrokerPool {
   removeBroker: (this: BrokerPool, address: Address) => void;
   withBroker: (this: BrokerPool, ask: Ask) => Promise<unknown>;
   findConnectedBroker: (this: BrokerPool) => Promise<Broker>;
-  /** With the seed. */
+  /** Connects the seed. */
   connect(): Promise<void>;
   readonly seedBroker: Broker;
 }
 interface Doubts {
-  /** Numbers of brokers, each with the timer of its next probe. */
+  /** By number of a broker, the timer of its next probe. */
   readonly away: Map<string, NodeJS.Timeout>;
-  /** Those whose connection was lost, until they say again what they can do. */
+  /** Those whose connection was lost, until they state their API versions again. */
   readonly lost: Set<string>;
 }
 
-/** It may just have been this process that stood still. */
+/** Short, since it may just have been this process that stood still. */
 const FIRST_PROBE_MS = 100;
 const PROBE_EVERY_MS = 1_000;
-/** All that can come of a connection that is to be made: refused, closed, or not answered. */
+/** Every way in which connecting can fail: refused, closed, or not answered. */
 const NOT_CONNECTED: ReadonlySet<string> = new Set([
   "KafkaJSConnectionError",
   "KafkaJSConnectionClosedError",
@@ -47,7 +47,7 @@ const NOT_CONNECTED: ReadonlySet<string> = new Set([
 
 const doubts = new WeakMap<object, Doubts>();
 
-/** Whether it is to be left out for now: it could not be connected, or left a request unanswered, and is not connected since. */
+/** Returns whether a broker is left out for now: it could not be reached, or left a request unanswered, and is not connected since. */
 export function isAway(pool: Pick<BrokerPool, "brokers">, nodeId: string | number): boolean {
   const isConnected = pool.brokers[nodeId]?.isConnected() === true;
   return !isConnected && doubtsOf(pool).away.has(String(nodeId));
@@ -58,10 +58,10 @@ export function awayCount(pool: object): number {
 }
 
 /**
- * kafkajs connects to a broker whenever something is to be asked of it, and whoever asks waits: for seconds where one takes
- * connections and answers nothing (frozen, or a proxy with nothing behind it), again and again. This remembers which ones are
- * away and tries each once a second, beside the work, until it says what it can do or is no broker of the cluster any more; and
- * one whose connection was lost says so first as well. What any broker can be asked is asked of those that are away last.
+ * Remembers which brokers are away. kafkajs connects to a broker whenever it has something to ask of it, and the caller waits: for
+ * seconds, again and again, if the broker accepts connections and answers nothing (frozen, or a proxy with nothing behind it). This tries
+ * each one that is away once a second, beside the work, until it states its API versions or has left the cluster; one whose connection
+ * was lost has to state them first as well. What any broker can answer is asked of those that are away last.
  * `prototype` is that of kafkajs's pool of brokers.
  */
 export function rememberAwayBrokers(prototype: object): void {
@@ -72,12 +72,12 @@ export function rememberAwayBrokers(prototype: object): void {
   function probeAfter(delayMs: number, pool: BrokerPool, nodeId: string): void {
     const { away } = doubtsOf(pool);
     const timer = setTimeout(() => {
-      // The client has ended, or the cluster has it no more.
+      // The client has ended, or the broker has left the cluster.
       if (pool.metadata?.brokers.some((broker) => String(broker.nodeId) === nodeId) !== true)
         away.delete(nodeId);
       else
         pool.findBroker({ nodeId }).catch(() => {
-          // Another may lead by now what it led.
+          // Another broker may now lead what it led.
           pool.metadataExpireAt = null;
           probeAfter(PROBE_EVERY_MS, pool, nodeId);
         });
@@ -97,7 +97,7 @@ export function rememberAwayBrokers(prototype: object): void {
     const { away, lost } = doubtsOf(this);
     const asked = this.brokers[nodeId];
     const isDoubted = away.has(nodeId) || lost.has(nodeId);
-    // That it takes a connection says little: it is asked what it can do.
+    // That it accepts a connection says little: it is asked for its API versions.
     if (asked?.isConnected() === false && (isDoubted || leftUnanswered(asked)))
       asked.versions = null;
     try {
@@ -152,7 +152,7 @@ export function rememberAwayBrokers(prototype: object): void {
       try {
         return await this.findBroker({ nodeId });
       } catch {
-        // The next one.
+        // Try the next one.
       }
     await this.connect();
     return this.seedBroker;

@@ -28,7 +28,7 @@ interface ProtocolRequest<Answer> {
 }
 interface Broker {
   readonly connectionPool: { readonly pool: readonly { readonly socket?: Socket | null }[] };
-  /** What it can do; null before it was asked, as a seed of the list. */
+  /** Its API versions; null before they were asked for, as in a seed from the list. */
   readonly versions: object | null;
   lookupRequest: <Answer>(
     apiKey: number,
@@ -36,7 +36,7 @@ interface Broker {
   ) => (asked: object) => ProtocolRequest<Answer>;
 }
 interface ConnectionClosed extends Error {
-  /** Its address. */
+  /** The broker's address. */
   readonly broker: string;
 }
 interface BrokerMethods {
@@ -47,19 +47,19 @@ interface BrokerMethods {
   produce: (this: Broker, request: object) => Promise<unknown>;
 }
 
-/** From the first packet to the end of the authentication. */
+/** Limit from the first packet to the end of the authentication. */
 const ANSWER_WITHIN_MS = 3_000;
 
 /**
- * How a broker is asked, on a cluster that is not all well:
+ * Changes how a broker is asked, for a cluster that is not fully healthy:
  *
- * - `connect` gives up after 3 s, and calls a first connection that is closed one that failed. kafkajs: waits for ever for a
+ * - `connect` gives up after 3 s, and reports a first connection that is closed as one that failed. kafkajs waits forever for a
  *   frozen broker, and goes on to the next of the list only when a connection failed.
- * - `isConnected` is false until the broker has said what it can do. kafkajs: an open connection will do.
- * - `disconnect` lets go of that question. kafkajs: whoever ends waits for it.
- * - `metadata` gives -1 as the leader where there is none, or leaves such a partition out where no topic is named. kafkajs:
+ * - `isConnected` is false until the broker has stated its API versions. For kafkajs, an open connection is enough.
+ * - `disconnect` drops the request for them. kafkajs makes whoever ends wait for the answer.
+ * - `metadata` gives -1 as the leader where there is none, or leaves such a partition out where no topic is named. kafkajs
  *   fails for all partitions when one has no leader.
- * - `produce` hands out the answer for each partition, and encodes in one pass. kafkajs: fails the whole batch, and sends it
+ * - `produce` hands out the answer for each partition, and encodes in one pass. kafkajs fails the whole batch, and sends it
  *   again, when one partition takes nothing (too few replicas, no right to write).
  *
  * Safe to call again.
@@ -86,7 +86,7 @@ export function guardBroker(): void {
     return this.versions !== null && isConnected.call(this);
   };
   prototype.disconnect = function guardedDisconnect(this: Broker) {
-    // Whoever ends it waits for what is under way, the look-up of all metadata too: not for this question.
+    // Whoever ends it waits for what is under way, even for a look-up of all metadata, but not for its API versions.
     if (this.versions === null)
       for (const { socket } of this.connectionPool.pool)
         socket?.destroy(new Error("ended before it said what it can do"));
@@ -114,7 +114,7 @@ export function guardBroker(): void {
     });
     markHandedOver(request as ProduceRequest);
     const answer = await produce.call(withProtocol(this, change), request);
-    // Without an answer its bytes may still be on their way.
+    // Not after a failure: without an answer, the bytes may still be on their way.
     for (const block of taken) blocks.giveBack(block);
     return answer;
   };
@@ -126,7 +126,7 @@ function asNotConnected(error: unknown): unknown {
   return new KafkaJSConnectionError(message, { broker });
 }
 
-/** The broker, of which this is asked in another way. */
+/** Returns a view of the broker with its requests changed. */
 function withProtocol<Answer>(
   broker: Broker,
   change: (protocol: ProtocolRequest<Answer>, asked: object) => ProtocolRequest<Answer>,
@@ -153,7 +153,7 @@ function withoutFailures(data: ClusterMetadata): ClusterMetadata {
   return { ...data, topicMetadata };
 }
 
-/** That it has no leader is no failure of the others. */
+/** Keeps a partition without a leader from failing the others. */
 function withLeaderless(data: ClusterMetadata): ClusterMetadata {
   const topicMetadata = data.topicMetadata.map((topic) => ({
     ...topic,

@@ -7,7 +7,7 @@ interface Address {
 }
 interface Broker {
   nodeId: number | null;
-  /** What it can do; null: it is asked at the next connect. */
+  /** Its API versions; with null, the next connect asks for them. */
   versions: object | null;
   readonly connectionPool: Address;
   disconnect(): Promise<unknown>;
@@ -22,7 +22,7 @@ interface BrokerPool {
     }[];
   } | null;
   metadataExpireAt: number | null;
-  /** With the next address of the list. Connects nothing yet. */
+  /** Takes the next address of the list. Connects nothing yet. */
   createSeedBroker(): Promise<void>;
 }
 interface BrokerPoolMethods {
@@ -31,21 +31,20 @@ interface BrokerPoolMethods {
   disconnect: (this: BrokerPool) => Promise<void>;
 }
 
-/** While a partition has no leader, it is looked up so often whether there is one by now. */
+/** How often a new leader is looked up while a partition has none. */
 const LEADERLESS_MAX_AGE_MS = 1_000;
 
 /**
- * kafkajs remembers the address of its seed before it asks for the metadata, and the seed itself when the answer is there. When the
- * connection to the seed was lost between the two, it has another one by then, which gets the number of the lost broker
- * and keeps it: what is led by that broker is sent to the wrong one, and what the other one leads is put into no request at all,
- * which counts as a success, until the process ends. This gives each broker its own number back, and makes
- * one anew that stands for another's address.
+ * Repairs the pool of brokers. kafkajs remembers the address of its seed before it asks for the metadata, and the seed itself when the
+ * answer arrives. If the connection to the seed was lost in between, it has another seed by then, which gets the number of the lost
+ * broker and keeps it: what that broker leads is sent to the wrong one, and what the other one leads goes into no request at all,
+ * which counts as a success, until the process ends. This gives each broker its own number back, and replaces one that stands for
+ * another's address.
  *
- * It also has no seed any more when all brokers were removed: if some come back with an answer that was on its way, nothing
- * can be asked ever after. And it begins again with the seed it ended with, however often: one that is frozen is not even
- * asked what it can do, which is known, so that nobody notices that it does not answer. Here the last one removed
- * remains the seed, and is asked anew; what was disconnected begins with the next of the list. Brokers that are away are
- * remembered. Safe to call again.
+ * It also has no seed left once all brokers were removed: if some come back with an answer that was on its way, nothing can be asked
+ * ever again. And it always begins with the seed it ended with: one that is frozen is not even asked for its API versions, which are
+ * known, so nothing notices that it does not answer. Here the last one removed remains the seed, and is asked for them again; a pool
+ * that was disconnected begins with the next of the list. Brokers that are away are remembered. Safe to call again.
  */
 export function guardBrokerPool(): void {
   const prototype = classToGuard("cluster/brokerPool.js") as BrokerPoolMethods | null;
@@ -85,7 +84,7 @@ function hasLeaderless({ metadata }: BrokerPool): boolean {
   );
 }
 
-/** @returns whether there was one */
+/** Removes brokers that stand for another's address. @returns whether there were any */
 function letGoOfMisplaced(pool: BrokerPool): boolean {
   const misplaced: Broker[] = [];
   for (const { nodeId, host, port } of pool.metadata?.brokers ?? []) {
@@ -100,7 +99,7 @@ function letGoOfMisplaced(pool: BrokerPool): boolean {
   const placed = new Set(Object.values(pool.brokers));
   for (const broker of misplaced) {
     if (placed.has(broker)) continue;
-    // As a seed it may go on, but it is not the one of that number.
+    // As a seed it may go on, but not under that number.
     broker.nodeId = null;
     if (broker !== pool.seedBroker) void broker.disconnect();
   }

@@ -38,24 +38,24 @@ interface KafkaErrors {
   ) => Error;
 }
 
-/** Those that left a request unanswered for its whole time, until they have answered one. */
+/** Connections that left a request unanswered for its whole time, until they have answered one. */
 const silent = new WeakSet<object>();
 
 const SIZE_BYTES = 4;
 const LISTENED_TO = ["data", "end", "error", "timeout"] as const;
 
 /**
- * kafkajs connects again with what it had read of the connection before: the rest of a response that was cut in its middle
- * is then taken for the beginning of the next one, and a nonsense length throws where nobody catches it, which ends the
- * process. This begins every connection anew, and ends one whose bytes make no sense.
+ * Repairs connections. kafkajs reconnects with what it had read from the connection before: the rest of a response that was cut in the
+ * middle is then taken for the beginning of the next one, and a nonsense length throws where nothing catches it, which ends the
+ * process. This begins every connection with empty buffers, and ends one whose bytes make no sense.
  *
  * It also keeps asking a broker that takes requests and answers none (frozen, or behind a network that drops everything): only a
- * connection that was closed makes it look for the new leader. This closes one that left a request unanswered for its whole
- * time, as Kafka's own clients do.
+ * closed connection makes it look for the new leader. This closes one that left a request unanswered for its whole time, as Kafka's
+ * own clients do.
  *
- * And each of those that ask at the same moment connects: one connection stays, and the timers of the others close it later. Here
- * they share one try, which lasts until its timer is stopped or has fired, also when it is called off: so no
- * timer is left that could close a connection made after it. Safe to call again.
+ * And callers that connect at the same moment each do so: one connection stays, and the timers of the others close it later. Here
+ * they share one try, which lasts until its timer is stopped or has fired, even if it is called off, so that no timer is left that
+ * could close a connection made after it. Safe to call again.
  */
 export function guardConnection(): void {
   const prototype = classToGuard("network/connection.js") as ConnectionMethods | null;
@@ -76,7 +76,7 @@ export function guardConnection(): void {
     const current = tries.get(this);
     if (current !== undefined && !this.isConnected()) {
       current.isCalledOff = true;
-      // Only ended, it would still connect, and count as connected. The error is what stops the timer.
+      // Merely ended, it would still connect, and count as connected. The error is what stops the timer.
       this.socket?.destroy(new Error("called off before it was there"));
     }
     return disconnect.call(this);
@@ -96,26 +96,26 @@ export function guardConnection(): void {
       silent.delete(this);
       return answer;
     } catch (error) {
-      // Of a connection that was made anew meanwhile it says nothing.
+      // This says nothing of a connection that was made anew meanwhile.
       if (this.socket !== socket || !isSilence(this, error)) throw error;
       throw close(this, error);
     }
   };
 }
 
-/** Whether the broker at its other end left a request unanswered for its whole time, and has answered none since. */
+/** Returns whether the broker at the other end left a request unanswered for its whole time, and has answered none since. */
 export function hasFallenSilent(connection: object): boolean {
   return silent.has(connection);
 }
 
-/** A broker answers in order: what waits behind a request that may take long (joining a group) says nothing of the broker. */
+/** Returns whether a broker is silent. It answers in order: what waits behind a slow request (joining a group) says nothing of it. */
 function isSilence({ requestQueue }: Connection, error: unknown): error is RequestTimeout {
   const { name, correlationId } = error as RequestTimeout;
   if (name !== "KafkaJSRequestTimeoutError") return false;
   return ![...requestQueue.inflight.keys()].some((earlier) => earlier < correlationId);
 }
 
-/** @returns what those get who wait for an answer: as if the broker had closed the connection */
+/** @returns the error for those who wait for an answer, as if the broker had closed the connection */
 function close(connection: Connection, { message }: RequestTimeout): Error {
   const { KafkaJSConnectionClosedError } = loadInternal("errors.js") as KafkaErrors;
   const closed = new KafkaJSConnectionClosedError(message, connection);
@@ -126,16 +126,16 @@ function close(connection: Connection, { message }: RequestTimeout): Error {
   return closed;
 }
 
-/** @returns once that try has ended, what comes of another one */
+/** @returns the result of connecting again once that try has ended */
 function anew(connection: Connection, { done }: Try): Promise<unknown> {
   const again = () => connection.connect();
   return done.then(again, again);
 }
 
-/** What still comes from the last one is nobody's. */
+/** Lets go of the last socket, whose remaining bytes no longer matter. */
 function letGoOfSocket({ socket }: Connection): void {
   for (const event of LISTENED_TO) socket?.removeAllListeners(event);
-  // Without a listener it would end the process.
+  // Without a listener, an error would end the process.
   socket?.on("error", () => {}).destroy();
 }
 

@@ -27,38 +27,38 @@ interface ConsumerGroup {
 export interface GroupListener {
   /** Called every ten seconds while a broker cannot be reached: what it leads is not read. */
   readonly unreachable: (error: Error) => void;
-  /** What was asked for is not in the log: `seek`, or the same is asked for again. `topic` as brokers name it. */
+  /** Called when the log does not hold what was asked for: `seek`, or it is asked for again. `topic` is the brokers' name. */
   readonly outOfRange: (topic: string, partition: number) => Promise<void>;
 }
 
-/** As long as it takes to connect again and again without a rush; what moved to another broker is found as often. */
+/** Long enough to reconnect again and again without a rush; partitions that moved to another broker are found as often. */
 const UNREACHABLE_PAUSE_MS = 500;
 const OUT_OF_RANGE_PAUSE_MS = 100;
-/** A broker that died is fenced before, and what it led has moved. */
+/** Longer than it takes until a broker that died is fenced, and what it led has moved. */
 const TELL_EVERY_MS = 10_000;
 
 const joins = new WeakMap<ConsumerGroup, Promise<void>>();
 const unjoined = new WeakSet<ConsumerGroup>();
-/** By broker: since when it cannot be reached, or when that was last told of. */
+/** By broker: since when it has been unreachable, or when that was last reported. */
 const unreachable = new WeakMap<ConsumerGroup, Map<string, number>>();
 const listeners = new WeakMap<object, GroupListener>();
 
 /**
- * Four things that kafkajs gets wrong in a group of several brokers.
+ * Repairs four things that kafkajs gets wrong in a group of several brokers.
  *
- * A join that failed in its middle (the coordinator took it, and its answer was lost) is not tried again: only the fetchers are
- * started anew. The heartbeats go on, so the partitions stay with a member that was never told of them. With this, fetching
+ * A join that failed halfway (the coordinator took it, and its answer was lost) is not tried again: only the fetchers are
+ * restarted. The heartbeats go on, so the partitions stay with a member that was never told of them. Here, fetching
  * asks for the join again, as many times as the client retries; then the consumer crashes, and is started again.
  *
  * Each fetcher that meets a leader that has moved joins for itself, at the same time as the others: two assignments in one
- * generation. This shares the join that is under way, and lets nobody fetch meanwhile.
+ * generation. Here they share the join that is under way, and none of them fetches meanwhile.
  *
- * A broker that cannot be reached stops the fetchers of all others, and ends the consumer after some tries. This lets only its
- * own fetcher wait. Whoever else is asked for and cannot be reached (the group's coordinator) is left to kafkajs: joining again
+ * A broker that cannot be reached stops the fetchers of all others, and ends the consumer after some tries. Here, only its
+ * own fetcher waits. Any other broker that cannot be reached (the group's coordinator) is left to kafkajs: joining again
  * finds another.
  *
- * Where a log does not hold what is asked for, the group's offset is overwritten by one without the owner's metadata. This asks
- * the owner. Safe to call again.
+ * Where a log does not hold what is asked for, the group's offset is overwritten by one without the owner's metadata. Here,
+ * the owner is asked. Safe to call again.
  */
 export function guardConsumerGroup(): void {
   const prototype = classToGuard("consumer/consumerGroup.js") as ConsumerGroup | null;
@@ -100,13 +100,13 @@ export function listenToGroup(cluster: object, listener: GroupListener): void {
   listeners.set(cluster, listener);
 }
 
-/** By this type kafkajs joins again. */
+/** Returns an error of the type at which kafkajs joins again. */
 function notJoined(): Error {
   const error = new Error("the group was not joined: its last join failed");
   return Object.assign(error, { type: "REBALANCE_IN_PROGRESS" });
 }
 
-/** Whether it is the broker that was to be fetched from. */
+/** Returns whether the error is about the broker that was to be fetched from. */
 function isUnreachable({ cluster }: ConsumerGroup, nodeId: string, error: unknown): error is Error {
   const { name, broker } = error as { readonly name?: string; readonly broker?: string };
   if (name !== "KafkaJSConnectionError") return false;

@@ -24,20 +24,20 @@ interface EncoderClass {
   sizeOfVarLong: (value: unknown) => number;
 }
 
-/** What the constructor asks for when it is not told. */
+/** What the constructor asks for by default. */
 const DEFAULT_SIZE = 511;
-/** What mostly follows: the heads of what comes next. */
+/** Room for the small fields that mostly follow. */
 const SPARE_BYTES = 64;
-/** A longer one has many pieces to take in, and doubles with each. */
+/** A longer buffer has many pieces to take in, so it is doubled each time it is full. */
 const SHORT_BYTES = 4_096;
 const MOST_VARINT_BYTES = 5;
 
 /**
- * Gives kafkajs encoders that take little memory. By itself every encoder begins with 512 zeroed bytes of its own, and a record goes
+ * Makes kafkajs's encoders take little memory. By itself, every encoder begins with 512 zeroed bytes of its own, and a record goes
  * through eight of them, each copied into the next: 30 KB a record, which V8 counts as long-lived, so that it collects all garbage ten
  * times a second. With this, encoders get pieces of shared blocks, as large as what they write, in memory that V8 does not count; and
- * short numbers are written without an array or a BigInt in between. What is written before a large value that has room in front goes there,
- * in place of a copy of the value. Measured in bench/what-was-tried.md, "Kafka append path".
+ * short numbers are written without an array or a BigInt in between. What is written before a large value that has room in front goes
+ * into that room, which saves a copy of the value. Measured in bench/what-was-tried.md, "Kafka append path".
  * Safe to call again.
  */
 export function guardEncoder(): void {
@@ -78,9 +78,9 @@ export function guardEncoder(): void {
   };
 }
 
-/** @returns whether there was room: the encoder then goes on in the block of the value */
+/** @returns whether there was room; if so, the encoder goes on in the value's block */
 function moveInFront(encoder: Encoder, { buf, inFront }: Encoder): boolean {
-  // An encoder that was written to since has another buffer.
+  // An encoder that has been written to since has another buffer.
   if (inFront === undefined || inFront.of !== buf || inFront.bytes < encoder.offset) return false;
   const { block } = inFront;
   const from = inFront.bytes - encoder.offset;
@@ -91,7 +91,7 @@ function moveInFront(encoder: Encoder, { buf, inFront }: Encoder): boolean {
   return true;
 }
 
-/** Whether zigzag in 32 bits takes it. What is no whole number goes to kafkajs, which refuses it. */
+/** Returns whether zigzag in 32 bits can hold it. Anything but a whole number goes to kafkajs, which refuses it. */
 function isShort(value: unknown): value is number {
   return typeof value === "number" && Number.isInteger(value) && Math.abs(value) < 0x4000_0000;
 }

@@ -3,8 +3,8 @@ import { createRequire } from "node:module";
 const GUARDED = Symbol.for("webhook-relay.kafkajs-guarded");
 
 /**
- * The prototype of a class of kafkajs, which gets no releases any more, to mend a method of it. Null when it has been
- * handed out before: nothing is mended twice. `file` is below the package's `src`, and exports the class.
+ * Returns the prototype of a class of kafkajs, which gets no more releases, so that a method of it can be fixed. Null if it was
+ * handed out before: nothing is fixed twice. `file` is below the package's `src`, and exports the class.
  */
 export function classToGuard(file: string): object | null {
   const { prototype } = loadInternal(file) as {
@@ -15,7 +15,7 @@ export function classToGuard(file: string): object | null {
   return prototype;
 }
 
-/** What a file below the package's `src` exports, of what the package itself does not show. */
+/** Returns what a file below the package's `src` exports, for what the package itself does not export. */
 export function loadInternal(file: string): unknown {
   return createRequire(import.meta.url)(`kafkajs/src/${file}`);
 }

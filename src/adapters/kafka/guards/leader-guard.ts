@@ -25,15 +25,15 @@ interface Cluster {
 }
 
 const EXPIRE_EVERY_MS = 1_000;
-/** When the metadata was last called old since a partition is not in it, ms. */
+/** When the metadata was last expired because a partition is missing from it, ms. */
 const expiredMs = new WeakMap<Cluster, number>();
 
 /**
- * kafkajs asks all leaders of what is to be written, or none: while one of them is away nothing is written, also
- * not to the partitions of the others, and a partition without a leader is asked for at a broker of the number -1. This
- * leaves both out, as kafkajs itself leaves out a partition that it does not know: callers see that they have no answer
- * for it. A topic of which all that was asked is left out stays in the answer, where kafkajs looks for it; a partition that
- * is not known makes the metadata old. Safe to call again.
+ * Leaves out partitions whose leader cannot be asked. kafkajs asks all leaders of what is to be written, or none: while one of them is
+ * away nothing is written, not even to the partitions of the others, and a partition without a leader is asked for at a broker with the
+ * number -1. This leaves both out, as kafkajs itself leaves out a partition that it does not know: callers see that they have no answer
+ * for it. A topic of which all that was asked is left out stays in the answer, where kafkajs looks for it; an unknown partition
+ * expires the metadata. Safe to call again.
  */
 export function guardLeaders(): void {
   const prototype = classToGuard("cluster/index.js") as Cluster | null;
@@ -63,14 +63,14 @@ export function guardLeaders(): void {
         for (const { topic } of found) without.delete(topic);
         return [...found, ...[...without].map((topic) => ({ topic, partitions: [] }))];
       } catch (error) {
-        // Those of the others are worth having.
+        // The answers of the other leaders are worth having.
         if (awayCount(this.brokerPool) <= awayBefore) throw error;
       }
     }
   };
 }
 
-/** It was made by another process since. */
+/** Expires metadata without a partition that another process has made since. */
 function expireMetadata(cluster: Cluster): void {
   const nowMs = performance.now();
   if (nowMs - (expiredMs.get(cluster) ?? -Infinity) < EXPIRE_EVERY_MS) return;

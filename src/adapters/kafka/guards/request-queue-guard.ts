@@ -8,8 +8,8 @@ interface RequestQueue {
 }
 
 /**
- * kafkajs issue 1751: the request queue of every connection re-arms a timer with a negative delay (hence 1 ms) for ever,
- * even when nothing waits. This lets it re-arm only while a request waits or the broker throttles. Safe to call again.
+ * Works around kafkajs issue 1751: the request queue of every connection re-arms a timer with a negative delay (hence 1 ms) forever,
+ * even when nothing waits. Here it re-arms only while a request waits or the broker throttles. Safe to call again.
  */
 export function guardRequestQueue(): void {
   const prototype = classToGuard("network/requestQueue/index.js") as RequestQueue | null;

@@ -6,9 +6,9 @@ interface Runner {
 }
 
 /**
- * kafkajs makes new fetchers when the set of brokers changes, also when the consumer was told to stop in that moment.
- * Those ask a runner that does not run, get nothing at once, and ask again: a loop without a turn of the event loop, for
- * ever. This makes such a fetch fail, which ends the fetchers, and then the consumer. Safe to call again.
+ * Ends a stopped consumer's fetchers. kafkajs makes new ones when the set of brokers changes, even if the consumer was just told to stop.
+ * Those ask a runner that does not run, get nothing at once, and ask again: an endless loop that never lets the event loop turn.
+ * This makes such a fetch fail, which ends the fetchers, and then the consumer. Safe to call again.
  */
 export function guardStoppedRunner(): void {
   const prototype = classToGuard("consumer/runner.js") as Runner | null;

@@ -13,7 +13,7 @@ export interface PlacedRecord {
 export type Appended = Position | LogError;
 
 export interface AccumulatorOptions {
-  /** Writes one batch; what came of each, in the order given. `maybeSent` tells, at any time, whether bytes can have left. */
+  /** Writes one batch; `done` gives the result for each record, in order. `maybeSent` tells, at any time, whether bytes may have left. */
   readonly send: (records: readonly PlacedRecord[]) => {
     readonly done: Promise<readonly Appended[]>;
     readonly maybeSent: () => boolean;
@@ -23,7 +23,7 @@ export interface AccumulatorOptions {
   /** How long a batch that is not full waits for company while others are in flight. */
   readonly lingerMs: number;
   readonly maxInFlight: number;
-  /** Waiting and in flight, until the write has really ended. */
+  /** Limit for what waits and is in flight, which counts until the write has really ended. */
   readonly maxQueuedBytes: number;
   readonly appendTimeoutMs: number;
   readonly monotonic: () => number;
@@ -67,7 +67,7 @@ export class Accumulator {
     return this.#waitingBytes + this.#inFlightBytes;
   }
 
-  /** The records of one call travel in one batch, so they must fit: see `chunk`. @throws {LogError} */
+  /** Appends the records of one call in one batch, so they must fit: see `chunk`. @throws {LogError} */
   append(records: readonly PlacedRecord[]): Promise<readonly Appended[]> {
     const { maxQueuedBytes } = this.#options;
     const wholeBytes = records.reduce((sum, record) => sum + sizeOf(record), 0);
@@ -116,7 +116,7 @@ export class Accumulator {
       this.#waitingRecords >= this.#options.maxBatchRecords;
     if (isFull) this.#flush();
     else if (this.#inFlight.size === 0) {
-      // Nothing to share a round trip with: go at the end of this turn of the loop.
+      // Nothing to share a round trip with: it leaves at the end of this turn of the loop.
       if (this.#turnEnds) return;
       this.#turnEnds = true;
       setImmediate(() => {
@@ -167,7 +167,7 @@ export class Accumulator {
     }
   }
 
-  /** The oldest calls that fit one batch; at least one. */
+  /** Takes the oldest calls that fit one batch; at least one. */
   #take(): Call[] {
     let count = 0;
     let sizeBytes = 0;
@@ -186,7 +186,7 @@ export class Accumulator {
     return this.#waiting.splice(0, count);
   }
 
-  /** Calls are queued in the order of their deadlines, so the expired ones stand in front. */
+  /** Rejects calls at their deadlines. They are queued in that order, so the expired ones stand in front. */
   #sweep(): void {
     const expiredBeforeMs = this.#options.monotonic() - this.#options.appendTimeoutMs;
     const firstLive = this.#waiting.findIndex((call) => call.queuedAtMs > expiredBeforeMs);

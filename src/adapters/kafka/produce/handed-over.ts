@@ -4,10 +4,10 @@ interface Produce {
   }[];
 }
 
-/** The first message for each partition in each request: those for one partition go together. */
+/** The first message for each partition in each request: all messages for one partition go together. */
 const handedOver = new WeakSet<object>();
 
-/** Call it with what a broker is about to be asked. */
+/** Marks what a broker is about to be asked. */
 export function markHandedOver({ topicData }: Produce): void {
   for (const { partitions } of topicData) {
     for (const { messages } of partitions)
@@ -15,7 +15,7 @@ export function markHandedOver({ topicData }: Produce): void {
   }
 }
 
-/** Whether the first message for its partition was in any request: if not, nothing for that partition was written. */
+/** Returns whether the first message for its partition was in any request; if not, nothing for that partition was written. */
 export function wasHandedOver(first: object): boolean {
   return handedOver.has(first);
 }

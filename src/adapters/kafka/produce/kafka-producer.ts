@@ -21,16 +21,16 @@ const MAX_BATCH_BYTES = 512 * 1024;
 const MAX_BATCH_RECORDS = 500;
 const DRAIN_TIMEOUT_MS = 5_000;
 
-/** What came of a batch, by topic and partition. */
+/** The results of a batch, by topic and partition. */
 interface Outcome {
-  /** The offset of the next of its records, or why they are not there. */
+  /** The offset of the partition's next record in the batch, or why its records are not there. */
   readonly answers: Map<string, number | LogError>;
-  /** Those that were in a request. */
+  /** Partitions that were in a request. */
   readonly handedOver: Set<string>;
 }
 type NamedAnswer = PartitionAnswer & { readonly topicName: string };
 
-/** What the brokers have, which may be more than was asked for. */
+/** The topics as the brokers have them, which may allow more than was configured. */
 interface TopicsAsTheyAre {
   readonly partitions: () => number;
   readonly largestRecordBytes: () => Promise<number>;
@@ -94,8 +94,8 @@ export class KafkaProducer implements AsyncDisposable {
   }
 
   /**
-   * One after the other: batches that fly together may land in another order. What is behind one that failed is not sent, nor
-   * what is behind one that its partition did not take, to that partition.
+   * Appends one chunk after the other: batches in flight together may land in another order. After one that failed nothing more is
+   * sent; after one that its partition did not take, nothing more to that partition.
    */
   async #appendInTurn(
     chunks: readonly (readonly PlacedRecord[])[],
@@ -122,7 +122,7 @@ export class KafkaProducer implements AsyncDisposable {
     return appended;
   }
 
-  /** What was taken when the limit was larger goes on wherever the topics still take it. @throws {LogError} */
+  /** Looks up what the topics take: records from when the limit was larger go on wherever they still fit. @throws {LogError} */
   async #makeSureOf(sizeBytes: number): Promise<void> {
     const taken = await this.#topics.largestRecordBytes().catch((cause: unknown) => {
       throw unconfirmed(false, cause);
@@ -153,7 +153,7 @@ export class KafkaProducer implements AsyncDisposable {
     let failure: unknown = null;
     try {
       await this.#produce(records, slots, outcome);
-      // What has another leader since, one that had answered by then, is in none of the client's own tries.
+      // A partition that has moved to a leader which had already answered is in none of the client's own retries.
       const left = [...records.keys()].filter((index) => !answers.has(slots[index]!));
       if (left.length > 0)
         await this.#produce(
@@ -177,7 +177,7 @@ export class KafkaProducer implements AsyncDisposable {
     });
   }
 
-  /** `slots` are those of the records. @throws what the client throws: some may have been answered for before */
+  /** `slots` are those of the records. @throws what the client throws; some records may have been answered for before */
   async #produce(
     records: readonly PlacedRecord[],
     slots: readonly string[],
@@ -207,7 +207,7 @@ export class KafkaProducer implements AsyncDisposable {
       });
       for (const { topicName: name, ...answer } of results as readonly NamedAnswer[]) {
         const slot = slotOf(name, answer.partition);
-        // Sent again to a new leader that refuses them, they are with the last one all the same.
+        // If they were sent again to a new leader that refuses them, the last one has them all the same.
         if (typeof answers.get(slot) === "number") continue;
         answers.set(
           slot,
@@ -243,7 +243,7 @@ function unconfirmed(maybeSent: boolean, cause: unknown): LogError {
     : new LogError("log_unavailable", "the log cannot be reached; not written", { cause });
 }
 
-/** Why nobody has answered for a partition. `failure`: what the client gave up for, null where it left the partition out. */
+/** Returns why no broker has answered for a partition. `failure` is why the client gave up; null if it left the partition out. */
 function unanswered(slot: string, maybeSent: boolean, failure: unknown): LogError {
   if (failure !== null) return unconfirmed(maybeSent, failure);
   const cause = new Error(`no broker answered for ${slot}`);
@@ -254,8 +254,8 @@ function unanswered(slot: string, maybeSent: boolean, failure: unknown): LogErro
 }
 
 /**
- * @throws {LogError} that of the first record of which nobody knows whether it is there, else of the first that is not; with the
- * positions of the others
+ * @throws {LogError} of the first record that may or may not be there, else of the first that is not; with the positions of
+ * the others
  */
 function positionsOf(appended: readonly Appended[]): readonly Position[] {
   const refusals = appended.filter((one) => one instanceof LogError);

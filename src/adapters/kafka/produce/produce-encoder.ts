@@ -25,7 +25,7 @@ export interface ProduceRequest<M = Message> {
   readonly topicData: readonly Topic<M>[];
 }
 
-/** As kafkajs takes it into a request. */
+/** An encoder as kafkajs takes it into a request. */
 interface Encoded {
   readonly buf: Buffer;
   readonly buffer: Buffer;
@@ -35,23 +35,23 @@ interface Encoded {
 const FIRST_VERSION_WITH_RECORD_BATCHES = 3;
 const LAST_VERSION_OF_THIS_FORM = 7;
 const NO_PRODUCER_ID = -1;
-/** For the head of the request, which has the client's name in it. */
+/** Room for the head of the request, which contains the client's name. */
 const ROOM_BYTES = 512;
 const BLOCK_BYTES = 64 * 1024;
 const MOST_FREE_BLOCKS = 8;
 const LARGEST_FREE_BYTES = 1024 * 1024;
 const MAGIC = 2;
-/** Of a record batch, before its first record. */
+/** The head of a record batch, before its first record. */
 const BATCH_HEAD_BYTES = 61;
 const CRC_AT = 17;
 const CHECKED_FROM = 21;
-/** Of a topic, of a partition, and of a record with two lengths and two deltas: no less than they take. */
+/** Upper bounds for the head of a topic, of a partition, and of a record with two lengths and two deltas. */
 const TOPIC_BYTES = 6;
 const PARTITION_BYTES = 8 + BATCH_HEAD_BYTES;
 const RECORD_BYTES = 24;
 const MOST_UTF8_BYTES = 3;
 
-/** Memory of requests that were answered, for the next ones: V8 would count each as long-lived, and collect all garbage for it. */
+/** Memory of answered requests, kept for the next ones: V8 would count each new block as long-lived, and collect all garbage for it. */
 export class ProduceBlocks {
   readonly #free: Buffer[] = [];
 
@@ -61,7 +61,7 @@ export class ProduceBlocks {
     return found ?? Buffer.allocUnsafeSlow(Math.ceil(sizeBytes / BLOCK_BYTES) * BLOCK_BYTES);
   }
 
-  /** Nothing reads it any more: the broker has answered. */
+  /** Takes back a block that is no longer read, since the broker has answered. */
   giveBack(block: Buffer): void {
     if (this.#free.length < MOST_FREE_BLOCKS && block.length <= LARGEST_FREE_BYTES)
       this.#free.push(block);
@@ -69,9 +69,9 @@ export class ProduceBlocks {
 }
 
 /**
- * A Produce request, version 3 to 7, that writes its body in one pass: kafkajs copies each record from encoder to encoder, eight
- * times, and takes its checksum byte by byte (bench/what-was-tried.md, "Kafka append path"). What it does not know, records with headers
- * or of an idempotent producer and the like, is left to kafkajs.
+ * Returns a Produce request, version 3 to 7, that writes its body in one pass: kafkajs copies each record from encoder to encoder, eight
+ * times, and takes its checksum byte by byte (bench/what-was-tried.md, "Kafka append path"). What this cannot write (records with headers
+ * or of an idempotent producer, and the like) is left to kafkajs.
  */
 export function encodedInOnePass<Request extends { readonly apiVersion: number }>(
   request: Request,
@@ -100,7 +100,7 @@ function isPlain(asked: ProduceRequest, apiVersion: number): asked is ProduceReq
   );
 }
 
-/** At least as many bytes as `write` writes. */
+/** Returns at least as many bytes as `write` writes. */
 function bytesOf({ topicData }: ProduceRequest<PlainMessage>): number {
   let sizeBytes = 12;
   for (const { topic, partitions } of topicData) {
@@ -115,7 +115,7 @@ function bytesOf({ topicData }: ProduceRequest<PlainMessage>): number {
 }
 
 /**
- * By Kafka's protocol guide, "Produce API" and "Record batch" (magic 2).
+ * Writes by Kafka's protocol guide, "Produce API" and "Record batch" (magic 2).
  * @returns the end of what was written
  */
 function write(
@@ -164,11 +164,11 @@ function writeBatchHead(
   records: number,
   now: bigint,
 ): void {
-  let at = block.writeBigInt64BE(0n, from); // The broker gives the offset.
+  let at = block.writeBigInt64BE(0n, from); // The broker assigns the offset.
   at = block.writeInt32BE(end - from - 12, at);
-  at = block.writeInt32BE(0, at); // Of the leader, whose epoch it is: not looked at.
-  at = block.writeInt8(MAGIC, at) + 4; // And the checksum.
-  at = block.writeInt16BE(0, at); // Not compressed, created now, in no transaction.
+  at = block.writeInt32BE(0, at); // The leader's epoch: brokers ignore it.
+  at = block.writeInt8(MAGIC, at) + 4; // Then the checksum, written last.
+  at = block.writeInt16BE(0, at); // No compression, create time, no transaction.
   at = block.writeInt32BE(records - 1, at);
   at = block.writeBigInt64BE(now, at);
   at = block.writeBigInt64BE(now, at);
@@ -186,7 +186,7 @@ function writeRecord(
 ): number {
   const keyBytes = Buffer.byteLength(key);
   const bodyBytes =
-    3 + // Attributes, the difference in time, and the count of headers: zero each.
+    3 + // Attributes, time delta and header count: zero, one byte each.
     varIntBytes(offsetDelta) +
     varIntBytes(keyBytes) +
     keyBytes +
@@ -205,7 +205,7 @@ function writeRecord(
   return at;
 }
 
-/** What is not below zero and fits 31 bits, zigzag: doubled. */
+/** Writes a number that is not negative and fits 31 bits; its zigzag form is its double. */
 function writeVarInt(block: Buffer, from: number, value: number): number {
   let at = from;
   let left = value * 2;

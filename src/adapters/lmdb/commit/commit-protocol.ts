@@ -1,20 +1,20 @@
-/** What the log sends its commit thread: all of it durable, or nothing. All lists may be empty. */
+/** What the log sends its commit thread, all of which becomes durable, or nothing. Any list may be empty. */
 export interface CommitRequest {
   readonly kind: "commit";
   readonly id: number;
-  /** In shared memory: they stay as they are until this is answered. */
+  /** In shared memory, and unchanged until this is answered. */
   readonly blobs: readonly { readonly seq: number; readonly bytes: Uint8Array }[];
   /** `encodeRows`: key and value, fixed width. */
   readonly rows: Uint8Array<ArrayBuffer>;
   readonly groups: readonly (readonly [key: string, json: string])[];
-  /** Rows of the stream that hold nothing from `offset` on; before `rows` are put there. */
+  /** Removes rows of the stream that hold nothing from `offset` on, before `rows` are put. */
   readonly removedBelow: readonly (readonly [streamKey: Uint8Array, offset: number])[];
   readonly removedBlobs: readonly number[];
   readonly refs: readonly (readonly [seq: number, regionsLeft: number])[];
   readonly starts: readonly (readonly [streamKey: Uint8Array, offset: number])[];
 }
 
-/** Nothing was written. `store_locked_up`: nor will be, before the files are opened anew. */
+/** Nothing was written. `store_locked_up`: nor will anything be until the files are reopened. */
 export interface CommitError {
   readonly code: "not_written" | "store_locked_up";
   readonly message: string;
@@ -22,7 +22,7 @@ export interface CommitError {
 
 export type ToCommitThread =
   | CommitRequest
-  /** Nobody reads from this segment any more: the answer to `emptied`. */
+  /** Answers `emptied`: nothing reads from this segment any more. */
   | { readonly kind: "reuse"; readonly segment: number }
   | { readonly kind: "close" };
 
@@ -33,9 +33,9 @@ export type FromCommitThread =
       readonly id: number;
       readonly error: CommitError | null;
     }
-  /** This request and all before it are in LMDB now; may come before its answer, or after. */
+  /** This request and all before it are in LMDB now; may come before or after its answer. */
   | { readonly kind: "applied"; readonly id: number }
-  /** Nothing in this segment is needed any more; as LMDB shows it after `applied`. */
+  /** Nothing in this segment is needed any more, as LMDB shows after `applied`. */
   | { readonly kind: "emptied"; readonly segment: number };
 
 export interface CommitWorkerData {

@@ -18,9 +18,9 @@ interface Waiting {
 }
 
 export interface CommitThreadListener {
-  /** A commit and all before it are in LMDB; before or after the commit is answered. */
+  /** A commit and all before it are in LMDB; called before or after the commit is answered. */
   applied(id: number): void;
-  /** LMDB knows of nothing in this segment any more, and it will be written anew as soon as this returns. */
+  /** LMDB knows of nothing in this segment any more, and it will be overwritten once this returns. */
   emptied(segment: number): void;
 }
 
@@ -33,10 +33,10 @@ export class CommitRefused extends LogError {
   }
 }
 
-/** Runs `commit-worker.ts`. When it dies nothing is committed before `start` has made another: the files may hold more than was answered. */
+/** Runs `commit-worker.ts`. If it dies, nothing is committed until `start` has made another: the files may hold more than was answered. */
 export class CommitThread implements AsyncDisposable {
   readonly #data: CommitWorkerData;
-  /** In the order of their ids, which is that of the answers. */
+  /** In the order of their ids, in which answers come. */
   #waiting = new RingQueue<Waiting>();
   #worker: Worker | null = null;
   #starting: Promise<Worker> | null = null;
@@ -60,7 +60,7 @@ export class CommitThread implements AsyncDisposable {
   }
 
   /**
-   * Durable when resolved, with a number that goes up with every commit.
+   * Resolves once the commit is durable, with a number that goes up with every commit.
    * @throws {LogError} `log_unavailable` when nothing was written, `log_outcome_unknown` when the thread died, `log_closed`
    */
   async commit(request: Omit<CommitRequest, "kind" | "id">): Promise<number> {
@@ -74,7 +74,7 @@ export class CommitThread implements AsyncDisposable {
     });
   }
 
-  /** Ends the thread; `start` makes another, which opens the files anew. */
+  /** Ends the thread; `start` makes another, which reopens the files. */
   async stop(): Promise<void> {
     const worker = this.#worker;
     if (worker === null) return;
@@ -106,7 +106,7 @@ export class CommitThread implements AsyncDisposable {
       );
       worker.once("error", reject);
     });
-    // Files that cannot be opened.
+    // Rejects if the files cannot be opened.
     await ready.catch((cause: Error) => {
       throw new LogError("log_unavailable", `the log cannot be opened: ${cause.message}`, {
         cause,
@@ -142,7 +142,7 @@ export class CommitThread implements AsyncDisposable {
     else waiting.reject(new CommitRefused(error));
   }
 
-  /** May be told twice of one thread, and again when another has taken its place. */
+  /** May be called twice for one thread, and again when another has taken its place. */
   #died(worker: Worker, cause: Error): void {
     if (this.#worker === worker) this.#worker = null;
     const waiting = this.#waiting;
@@ -167,7 +167,7 @@ function send(worker: Worker, message: ToCommitThread): void {
   worker.postMessage(message);
 }
 
-/** Run from source, the thread registers tsx by itself: Node 20 does not take `--import tsx` over into workers. */
+/** Starts the thread. When run from source, it registers tsx itself: Node 20 does not pass `--import tsx` on to workers. */
 function startWorker(workerData: CommitWorkerData): Worker {
   if (!import.meta.url.endsWith(".ts"))
     return new Worker(new URL("./commit-worker.js", import.meta.url), { workerData });

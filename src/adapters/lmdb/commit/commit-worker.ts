@@ -28,7 +28,7 @@ function commit(request: CommitRequest): void {
   }
   if (applied) tellApplied(request.id);
   tell({ kind: "committed", id: request.id, error });
-  // After the answer: those who wait for it do not wait for this.
+  // After the answer, so that whoever waits for it does not wait for this.
   if (!applied && writer.applyIfDue()) tellApplied(request.id);
 }
 
@@ -59,6 +59,6 @@ port.on("message", (message: ToCommitThread) => {
   else if (message.kind === "reuse") writer.reuse(message.segment);
   else void writer[Symbol.asyncDispose]().then(() => port.close());
 });
-// One that is given back comes before the first commit: then none needs to be made.
+// A segment that is given back is there before the first commit, so none needs to be made.
 if (tellEmptied() === 0) writer.makeReady();
 tell({ kind: "ready" });

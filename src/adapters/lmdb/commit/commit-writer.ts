@@ -14,27 +14,27 @@ import type { SegmentSpan } from "../segments/segments.ts";
 import { EARLIER_SEED } from "../segments/stored-commit.ts";
 import type { StoredCommit } from "../segments/stored-commit.ts";
 
-/** With so much that the index does not have, it is put there: one large transaction instead of many small ones. */
+/** When this much is missing from the index, it is put there: one large transaction instead of many small ones. */
 const DUE_ROWS = 4_096;
 const DUE_COMMITS = 1_000;
 const DUE_BYTES = 16 * 1024 * 1024;
-/** Segments that are cleared out after one trim. */
+/** Most segments that are cleared out after one trim. */
 const MOST_CLEARED_OUT = 4;
-/** Under `groups`: the number of the latest commit that is in LMDB. */
+/** Key in `groups` of the number of the latest commit that is in LMDB. */
 const APPLIED_KEY = "applied";
-/** And what checksums in the segments begin with. */
+/** Key in `groups` of what checksums in the segments begin with. */
 const SEED_KEY = "seed";
 
 /**
- * Makes commits durable, on the commit thread: into a segment, and what finds them there into LMDB many at a time.
- * What no segment can take (too large, or it takes something away, or the disk is full) becomes one LMDB transaction, together
- * with all that waits before it.
+ * Makes commits durable, on the commit thread: each goes into a segment, and what finds it there into LMDB, many at a time.
+ * What no segment can take (too large, or it removes something, or the disk is full) becomes one LMDB transaction, together
+ * with everything that waits before it.
  */
 export class CommitWriter implements AsyncDisposable {
   readonly #environment: Environment;
   readonly #segments: Segments;
   readonly #segmentsDir: string;
-  /** Number of the latest commit that is in LMDB, and of the latest one. */
+  /** Numbers of the latest commit that is in LMDB, and of the latest one. */
   #applied: number;
   #latest: number;
   #waiting: WrittenCommit[] = [];
@@ -56,7 +56,7 @@ export class CommitWriter implements AsyncDisposable {
     if (this.#waiting.length > 0) this.#transact(null);
   }
 
-  /** Durable when it returns; true when it and all before it are in LMDB. @throws {Error} when it is not durable */
+  /** Returns once the commit is durable: true if it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
     if (onlyAdds(request) && this.#written(request)) return false;
     this.#transact(request);
@@ -64,7 +64,7 @@ export class CommitWriter implements AsyncDisposable {
     return true;
   }
 
-  /** Puts what waits into LMDB once it is much. False when nothing was done: also when LMDB could not, and it goes on waiting. */
+  /** Puts what waits into LMDB once there is enough. Returns false if nothing was done, or LMDB failed and it goes on waiting. */
   applyIfDue(): boolean {
     const isDue =
       this.#waiting.length >= DUE_COMMITS ||
@@ -73,7 +73,7 @@ export class CommitWriter implements AsyncDisposable {
     return isDue && this.#latest >= this.#retryAt && this.#tryToApply();
   }
 
-  /** Segments of which nothing is needed any more: to be given back by `reuse` when nobody reads from them. */
+  /** Returns segments of which nothing is needed any more, to be given back by `reuse` once nothing reads from them. */
   takeEmptied(): readonly number[] {
     return this.#segments.takeEmptied(this.#applied);
   }
@@ -82,7 +82,7 @@ export class CommitWriter implements AsyncDisposable {
     this.#segments.reuse(segment);
   }
 
-  /** So that the first commit need not wait for a segment to be made. */
+  /** Makes a segment ahead, so that the first commit need not wait for it. */
   makeReady(): void {
     this.#segments.makeReady();
   }
@@ -108,7 +108,7 @@ export class CommitWriter implements AsyncDisposable {
     try {
       written = this.#segments.append(this.#latest + 1, commit);
     } catch {
-      // What of it is in the file does not count: the next commit has its number and its place.
+      // What of it is in the file does not count: the next commit gets its number and its place.
       return false;
     }
     if (written === null) return false;
@@ -119,7 +119,7 @@ export class CommitWriter implements AsyncDisposable {
     return true;
   }
 
-  /** Everything that waits and `newest` into LMDB, all or nothing. */
+  /** Puts everything that waits and `newest` into LMDB, all or nothing. */
   #transact(newest: CommitRequest | null): void {
     const latest = this.#latest + (newest === null ? 0 : 1);
     const removed = this.#placesOf(newest?.removedBlobs ?? []);
@@ -198,7 +198,7 @@ export class CommitWriter implements AsyncDisposable {
     for (const [key, offset] of starts) startsTable.putSync(Buffer.from(key), seqKey(offset));
   }
 
-  /** A few records that stay long (held deliveries, long delays) must not keep whole segments on disk: they move into LMDB. */
+  /** Moves a few records that stay long (held deliveries, long delays) into LMDB, so that they do not keep whole segments on disk. */
   #clearOutSparse(): void {
     for (let cleared = 0; cleared < MOST_CLEARED_OUT; cleared += 1) {
       const segment = this.#segments.sparsest();
@@ -206,13 +206,13 @@ export class CommitWriter implements AsyncDisposable {
       try {
         this.#clearOut(segment);
       } catch {
-        // The disk is full: after a later trim, then.
+        // The disk is full: they are moved after a later trim.
         return;
       }
     }
   }
 
-  /** Blobs are numbered as they are written: those of other segments are not looked at, however many there are. */
+  /** Moves a segment's blobs. They are numbered as written, so those of other segments are not looked at, however many there are. */
   #clearOut({ id, firstSeq, lastSeq }: SegmentSpan): void {
     const { root, places } = this.#environment;
     const moved: { seq: number; place: Place }[] = [];
@@ -232,7 +232,7 @@ export class CommitWriter implements AsyncDisposable {
   }
 }
 
-/** Made once. An earlier version began at 0, and its commits may still wait: all of them, when none was put into LMDB yet. */
+/** Returns the seed, made once. An earlier version began at 0, and its commits may still wait: all of them, if none is in LMDB yet. */
 function seedOf({ groups }: Environment, segmentsDir: string): number {
   const known = groups.get(SEED_KEY);
   if (known !== undefined) return Number(known);

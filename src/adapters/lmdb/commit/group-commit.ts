@@ -26,7 +26,7 @@ interface Append {
 }
 interface ChangeJob {
   readonly kind: "change";
-  /** Made when its turn comes, so that it sees all commits before it. */
+  /** Called when its turn comes, so that it sees all commits before it. */
   readonly make: (allocateSeq: () => number) => Change;
   resolve(): void;
   reject(error: Error): void;
@@ -38,7 +38,7 @@ interface PreparedRecord {
   readonly value: Uint8Array;
 }
 
-/** With its rows and heads a commit is still one that segments take: what they do not goes to LMDB, whose file keeps its size. */
+/** A commit of this size still fits a segment, with its rows and heads; one that does not goes to LMDB, whose file never shrinks. */
 const MOST_GATHERED_BYTES = MAX_SEGMENT_COMMIT_BYTES - 256 * 1024;
 const MAX_KEY_BYTES = 65_535;
 const EMPTY: PackedCommit = { blobs: [], rows: [] };
@@ -54,8 +54,8 @@ interface GroupCommitOptions {
 }
 
 /**
- * Gathers what is appended while a transaction is under way into the next one. One at a time, so offsets are
- * given out when a commit starts and simply not taken when it fails.
+ * Gathers what is appended while a transaction is under way into the next one. They run one at a time, so offsets are
+ * given out when a commit starts, and simply not taken if it fails.
  */
 export class GroupCommit implements AsyncDisposable {
   readonly #options: GroupCommitOptions;
@@ -65,7 +65,7 @@ export class GroupCommit implements AsyncDisposable {
   #flushing = false;
   #scheduled = false;
   #closed = false;
-  /** What the files hold is not known: nothing is committed before they were read again. */
+  /** What the files hold is not known: nothing is committed until they have been read again. */
   #isStale = false;
   #idle: (() => void)[] = [];
 
@@ -100,7 +100,7 @@ export class GroupCommit implements AsyncDisposable {
     });
   }
 
-  /** Durable when resolved. @throws {LogError} */
+  /** Resolves once the change is durable. @throws {LogError} */
   async change(make: ChangeJob["make"]): Promise<void> {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
     return new Promise((resolve, reject) => {
@@ -220,7 +220,7 @@ export class GroupCommit implements AsyncDisposable {
     }
   }
 
-  /** From what is on disk. @returns why that cannot be read now, null when it was */
+  /** Begins again from what is on disk. @returns why that cannot be read now; null if it was */
   async #startOver(): Promise<LogError | null> {
     try {
       await this.#options.store.reopen();

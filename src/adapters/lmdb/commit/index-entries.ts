@@ -1,7 +1,7 @@
 import type { Database } from "lmdb";
 import { keyOf, ROW_BYTES, ROW_KEY_BYTES, ROW_VALUE_BYTES, STREAM_KEY_BYTES } from "../layout.ts";
 
-/** So that an entry fits in half a page of LMDB. */
+/** Keeps an entry within half a page of LMDB. */
 const MOST_ROWS_IN_ENTRY = 64;
 
 type Index = Database<Buffer, Buffer>;
@@ -10,12 +10,12 @@ interface Entry {
   readonly key: Buffer;
   readonly value: Buffer;
   rows: number;
-  /** Where the next row of the stream must begin to be in this entry too. */
+  /** The offset at which the next row of the stream must begin to share this entry. */
   next: number;
 }
 
 /**
- * Puts rows (`encodeRows`, in the order in which they were committed) into the index. Those that follow one another in a stream
+ * Puts rows (`encodeRows`, in the order in which they were committed) into the index. Consecutive ones of a stream
  * share an entry: LMDB takes as long for one row as for sixty.
  */
 export function putRows(index: Index, commits: Iterable<Uint8Array>): void {
@@ -52,7 +52,7 @@ function putEntry(index: Index, { key, value, rows }: Entry): void {
 /** Removes the rows of a stream that hold nothing from `offset` on. */
 export function removeRowsBelow(index: Index, streamKey: Uint8Array, offset: number): void {
   const range = { start: keyOf(streamKey, 0), end: keyOf(streamKey, offset) };
-  // All of them first: they change.
+  // Collected first, since the loop changes them.
   const entries = [...index.getRange(range)];
   for (const { key, value } of entries) {
     let base = key.readUIntBE(STREAM_KEY_BYTES, 6);

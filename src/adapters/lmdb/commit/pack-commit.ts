@@ -26,7 +26,7 @@ export interface PackedCommit {
 
 const TARGET_BLOB_BYTES = 1024 * 1024;
 
-/** Their records stay long, so they never share a blob: one held task must not keep a thousand events on disk. */
+/** Topics whose records stay long, and never share a blob: one held task must not keep a thousand events on disk. */
 const LONG_LIVED: ReadonlySet<Topic> = new Set<Topic>([
   "held",
   "limits",

@@ -1,7 +1,7 @@
 import { countedBytes } from "../../../domain/counted-bytes.ts";
 import type { Topic } from "../../../domain/log.ts";
 
-/** What a delivery writes is tried again by who writes it, where a webhook is refused: it leaves room for these. */
+/** Deliveries leave room for webhooks: what a delivery writes is tried again by its writer, while a webhook is refused. */
 const SHARE_OF_DELIVERIES = 1 / 2;
 
 /** Bytes of one append, until `giveBack`. */
@@ -20,7 +20,7 @@ export class PendingBytes {
     this.#mostBytes = mostBytes;
   }
 
-  /** Null when there is no room. `topic`: of the first record. */
+  /** Returns null if there is no room. `topic` is that of the first record. */
   take(topic: Topic, wholeBytes: number): TakenBytes | null {
     const isWebhooks = topic === "events";
     const ownMost = isWebhooks ? this.#mostBytes : this.#mostBytes * SHARE_OF_DELIVERIES;

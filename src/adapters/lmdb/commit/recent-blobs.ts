@@ -4,7 +4,7 @@ import type { PackedBlob } from "./pack-commit.ts";
 /** The blobs of one commit, where the commit thread can read them. */
 export interface SharedBlobs {
   readonly blobs: readonly SharedBlob[];
-  /** Where they begin, counted from the first byte that the memory ever took; null for memory of their own. */
+  /** Where they begin, counted over all rounds of the memory; null if they have memory of their own. */
   readonly from: number | null;
   readonly sizeBytes: number;
 }
@@ -21,15 +21,15 @@ interface KeptCommit {
 }
 
 /**
- * The latest blobs, in memory that the commit thread shares and that is written round and round: no blob is sent, and the
- * collector counts none (see "The collector" in bench/what-was-tried.md). What readers of LMDB do not see yet is never written over; a
+ * The latest blobs, in memory that the commit thread shares, written round and round: no blob is sent, and the
+ * collector counts none (see "The collector" in bench/what-was-tried.md). What readers of LMDB do not see yet is never overwritten; a
  * commit for which no room is left has memory of its own until they do.
  *
- * One commit at a time: `write`, then `keep` once it is durable, or nothing when it failed.
+ * One commit at a time: `write`, then `keep` once it is durable, or nothing if it failed.
  */
 export class RecentBlobs {
   readonly #memory: Buffer;
-  /** Bytes that it has taken since it was made, with what was left unused at its end. */
+  /** Bytes taken from it since it was made, including what was left unused at its end. */
   #takenBytes = 0;
   /** In the order of their ids, and of the numbers of their blobs. */
   readonly #commits = new RingQueue<KeptCommit>();
@@ -53,7 +53,7 @@ export class RecentBlobs {
     return { blobs: shared, from, sizeBytes };
   }
 
-  /** What `write` gave is durable as the commit `id`. */
+  /** Keeps what `write` returned, which is durable as the commit `id`. */
   keep(id: number, { blobs, from, sizeBytes }: SharedBlobs): void {
     const last = blobs.at(-1);
     if (last === undefined || (from === null && id <= this.#appliedId)) return;
@@ -61,7 +61,7 @@ export class RecentBlobs {
     this.#commits.push({ id, from, lastSeq: last.seq, blobs });
   }
 
-  /** Readers of LMDB see this commit and all before it. */
+  /** Notes that readers of LMDB see this commit and all before it. */
   applied(id: number): void {
     let at = this.#commits.lowerBound((commit) => commit.id > this.#appliedId);
     this.#appliedId = id;
@@ -78,7 +78,7 @@ export class RecentBlobs {
     if (holder !== undefined) holder.blobs = holder.blobs.filter((blob) => blob.seq !== seq);
   }
 
-  /** The files were opened anew: everything is in LMDB, and numbers may be given again. */
+  /** Forgets everything: the files were reopened, so all of it is in LMDB, and numbers may be given again. */
   clear(): void {
     this.#commits.clear();
   }
@@ -87,7 +87,7 @@ export class RecentBlobs {
     return this.#commits.at(this.#commits.lowerBound(({ lastSeq }) => lastSeq >= seq));
   }
 
-  /** Lets go of what will be written over. Null when that is still needed, or the memory too small. */
+  /** Lets go of what will be overwritten. Returns null if that is still needed, or the memory is too small. */
   #makeRoom(sizeBytes: number): number | null {
     const capacity = this.#memory.length;
     if (sizeBytes > capacity || capacity === 0) return null;

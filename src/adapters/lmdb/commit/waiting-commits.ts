@@ -2,7 +2,7 @@ import { RingQueue } from "../../../domain/ring-queue.ts";
 import { TOPIC_IDS } from "../layout.ts";
 import type { Row, StreamId } from "../layout.ts";
 
-/** A stream in one number. */
+/** Returns a stream as one number. */
 const streamNumber = ({ topic, partition }: StreamId): number =>
   TOPIC_IDS[topic] * 65_536 + partition;
 
@@ -11,21 +11,21 @@ interface WaitingCommit {
   readonly rows: readonly Row[];
 }
 
-/** Rows of commits that are durable in a segment, but that a reader of LMDB may not see yet; later in every stream than all others. */
+/** Rows of commits that are durable in a segment, but that a reader of LMDB may not see yet; they follow all other rows of their streams. */
 export class WaitingCommits {
   readonly #commits = new RingQueue<WaitingCommit>();
-  /** One for each stream that there ever was: topics times partitions. */
+  /** One for each stream that ever had a row: topics times partitions at most. */
   readonly #byStream = new Map<number, RingQueue<Row>>();
   #appliedId = 0;
 
-  /** In the order of their ids. One that is in LMDB already is not taken. */
+  /** Takes commits in the order of their ids, but none that is in LMDB already. */
   add(id: number, rows: readonly Row[]): void {
     if (id <= this.#appliedId) return;
     this.#commits.push({ id, rows });
     for (const row of rows) this.#rowsOf(row).push(row);
   }
 
-  /** Readers of LMDB see this commit and all before it. */
+  /** Drops this commit and all before it: readers of LMDB see them. */
   applied(id: number): void {
     this.#appliedId = id;
     for (
@@ -38,13 +38,13 @@ export class WaitingCommits {
     }
   }
 
-  /** The files were opened anew: everything is in LMDB. */
+  /** Forgets everything: the files were reopened, so all of it is in LMDB. */
   clear(): void {
     this.#commits.clear();
     this.#byStream.clear();
   }
 
-  /** Those that hold offsets from `offset` on, oldest first. */
+  /** Returns the rows that hold offsets from `offset` on, oldest first. */
   from(stream: StreamId, offset: number): readonly Row[] {
     const rows = this.#byStream.get(streamNumber(stream));
     if (rows === undefined) return [];

@@ -24,7 +24,7 @@ export class GroupStates {
     }
   }
 
-  /** From now on nothing is trimmed that the group has not committed past. */
+  /** Registers the group: from now on nothing is trimmed that it has not committed past. */
   async register(group: string, registration: Registration): Promise<void> {
     const known = this.#registrations.get(group);
     const merged: Registration = {
@@ -52,7 +52,7 @@ export class GroupStates {
     for (const { key, committed } of changes) this.#commits.set(key, committed);
   }
 
-  /** Groups that get the records of the topic, and those that read it on the side. */
+  /** Returns the groups that get the records of the topic, and those that read it on the side. */
   subscribers(topic: Topic): { readonly groups: string[]; readonly sideGroups: string[] } {
     const groups: string[] = [];
     const sideGroups: string[] = [];

@@ -17,7 +17,7 @@ interface Member {
 interface Assignment {
   readonly member: Member;
   readonly ownership: PartitionOwnership;
-  /** `onAssigned` has ended, well or badly. */
+  /** Settled once `onAssigned` has ended, well or badly. */
   readonly settled: Promise<void>;
   ending: boolean;
 }
@@ -59,7 +59,7 @@ export class Group {
     await this.#rebalance();
   }
 
-  /** One at a time; each acts on the members as they are when its turn comes. */
+  /** Rebalances, one call at a time; each acts on the members as they are when its turn comes. */
   #rebalance(): Promise<void> {
     this.#work = this.#work.then(() => this.#rebalanceNow());
     return this.#work;

@@ -77,7 +77,7 @@ export class PartitionOwnership implements OwnedPartition {
         next = batch.next;
         const records = batch.records.filter((record) => record.offset < endOffset);
         if (records.length > 0) yield records;
-        // A long log must not hold the event loop.
+        // Reading a long log must not block the event loop.
         await new Promise<void>((resolve) => {
           setImmediate(resolve);
         });
@@ -93,7 +93,7 @@ export class PartitionOwnership implements OwnedPartition {
     await this.#deps.groups.commit(this.#options.group, this.partition, entries);
   }
 
-  /** Records flow from here on. */
+  /** Lets records flow from here on. */
   start(): void {
     if (!this.#owned) return;
     for (const topic of this.#options.topics) {
@@ -110,7 +110,7 @@ export class PartitionOwnership implements OwnedPartition {
     }
   }
 
-  /** No records from here on; commits still count until `end`. */
+  /** Ends the flow of records; commits still count until `end`. */
   stop(): void {
     this.#owned = false;
     for (const pump of this.#pumps) pump.stop();

@@ -10,7 +10,7 @@ import {
 } from "./stored-commit.ts";
 import type { StoredCommit } from "./stored-commit.ts";
 
-/** A commit as it was written: where its blobs are, and what is to be put into the index. */
+/** A commit as it was written: where its blobs are, and what goes into the index. */
 export interface WrittenCommit {
   readonly number: number;
   readonly places: readonly (readonly [seq: number, place: Place])[];
@@ -22,8 +22,8 @@ export interface WrittenCommit {
 }
 
 /**
- * The whole commits of the segment, in order; those behind one that cannot be read, too: that they are there tells that it
- * was not the last, which a crash may cut short.
+ * Returns the whole commits of the segment, in order, even those after one that cannot be read: that they are there shows that it
+ * was not the last one, which a crash may cut short.
  */
 export function readCommits(dir: string, segment: number, seed: number): WrittenCommit[] {
   const bytes = readFile(segmentPath(dir, segment), Infinity);
@@ -31,7 +31,7 @@ export function readCommits(dir: string, segment: number, seed: number): Written
   let last = 0;
   for (let at = 0; at !== -1;) {
     const decoded = decodeCommit(bytes.subarray(at), seed);
-    // Lower numbers are of an earlier use.
+    // Lower numbers are left from an earlier use.
     if (decoded === null || decoded.number <= last) {
       // Without a secret, what looks like a commit may be somebody's payload.
       at = seed === EARLIER_SEED ? -1 : findHead(bytes, at + 1);
@@ -48,8 +48,8 @@ export function readCommits(dir: string, segment: number, seed: number): Written
 }
 
 /**
- * Of the commit that the segment begins with; null when that is not whole. One that a crash cut short says nothing: its number was
- * given again, and the segment that it was to follow is written on.
+ * Returns the number of the commit that the segment begins with; null if that commit is not whole. One that a crash cut short says
+ * nothing: its number was given again, and the segment that it was to follow is written on.
  */
 export function firstNumber(dir: string, segment: number, seed: number): number | null {
   const path = segmentPath(dir, segment);

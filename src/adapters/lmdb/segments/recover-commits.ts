@@ -6,9 +6,9 @@ import { damaged, syncSegment } from "./segment-files.ts";
 export type CommitEnd = Pick<WrittenCommit, "segment" | "endBytes" | "number">;
 
 /**
- * The commits after `number`, in order and without a gap, durable: one that was whole when its process was killed need not be
- * on the disk yet. And where the latest commit of all ends, whether it is one of these or earlier.
- * @throws {Error} when one of them cannot be read: what a crash cuts short is the last
+ * Returns the commits after `number`, in order and without a gap, and makes them durable: one that was whole when its process was killed
+ * need not be on the disk yet. Also returns where the latest commit of all ends, whether it is one of these or earlier.
+ * @throws {Error} when one of them cannot be read: a crash cuts only the last one short
  */
 export function recoverCommits(
   dir: string,
@@ -20,7 +20,7 @@ export function recoverCommits(
   let end: CommitEnd | null = null;
   for (const segment of segmentsAfter(dir, segments, number, seed))
     for (const commit of readCommits(dir, segment, seed)) {
-      // A later segment is right: in the earlier one it failed, and was refused, and its number was given again.
+      // The later segment is right: in the earlier one the commit failed and was refused, and its number was given again.
       if (commit.number > number) found.set(commit.number, commit);
       if (end === null || commit.number >= end.number) end = commit;
     }
@@ -36,8 +36,8 @@ export function recoverCommits(
 }
 
 /**
- * In the order in which they were written: the last that begins with `number` or before it, and all that begin later. First
- * those that begin with no whole commit: new, damaged there, or cut short by a crash.
+ * Returns segments in the order in which they were written: the last that begins with `number` or before it, and all that begin
+ * later. Before them come those that begin with no whole commit: new, damaged there, or cut short by a crash.
  */
 function segmentsAfter(
   dir: string,

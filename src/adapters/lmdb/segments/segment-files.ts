@@ -14,19 +14,19 @@ import {
 import { open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-/** Of a segment. The file is written once before it is used: a sync of new blocks or a new length waits for the file system's journal. */
+/** Size of a segment. Its file is written once before use: a sync of new blocks or a new length waits for the file system's journal. */
 export const SEGMENT_BYTES = 8 * 1024 * 1024;
-/** A segment beside the commits is made in steps of so much: syncs wait for each other, and one of all of it takes several milliseconds. */
+/** A segment made beside the commits is written in steps of this size: syncs wait for each other, and one of it all takes milliseconds. */
 const STEP_BYTES = 256 * 1024;
 const NAME = /^(\d+)\.segment$/;
-/** Beside the directory: what an earlier version wrote commits to first, in the same form. */
+/** Lies beside the directory: an earlier version wrote commits to it first, in the same form. */
 const WRITE_AHEAD_FILE = "log.wal";
 
 export function segmentPath(dir: string, id: number): string {
   return join(dir, `${id}.segment`);
 }
 
-/** Numbers of the segments that there are; makes the directory when it is missing. */
+/** Returns the numbers of the segments that there are; makes the directory if it is missing. */
 export function listSegments(dir: string): number[] {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const earlier = join(dirname(dir), WRITE_AHEAD_FILE);
@@ -37,7 +37,7 @@ export function listSegments(dir: string): number[] {
   });
 }
 
-/** @throws {Error} when there is no room; nothing is left of it then */
+/** @throws {Error} when there is no room; nothing is left of the file then */
 export function createSegment(dir: string, id: number): void {
   const path = segmentPath(dir, id);
   const file = openSync(path, "wx", 0o600);
@@ -53,7 +53,7 @@ export function createSegment(dir: string, id: number): void {
   }
 }
 
-/** As `createSegment`, beside the commits of this thread. */
+/** Does the same as `createSegment`, beside the commits of this thread. */
 export async function prepareSegment(dir: string, id: number): Promise<void> {
   const path = segmentPath(dir, id);
   try {
@@ -71,7 +71,7 @@ export async function prepareSegment(dir: string, id: number): Promise<void> {
   }
 }
 
-/** What a process wrote that was killed before it had synced it. */
+/** Syncs what was written by a process that was killed before it had done so. */
 export function syncSegment(dir: string, id: number): void {
   const file = openSync(segmentPath(dir, id), "r");
   try {
@@ -81,13 +81,13 @@ export function syncSegment(dir: string, id: number): void {
   }
 }
 
-/** False for one that a crash left while it was made. */
+/** Returns false for a segment that a crash left half made. */
 export function isWhole(dir: string, id: number): boolean {
   const stats = statSync(segmentPath(dir, id), { throwIfNoEntry: false });
   return stats?.size === SEGMENT_BYTES;
 }
 
-/** Beside the commits of this thread. */
+/** Removes a segment beside the commits of this thread. */
 export async function removeSegment(dir: string, id: number): Promise<void> {
   await rm(segmentPath(dir, id), { force: true });
 }

@@ -2,7 +2,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import type { Place } from "../layout.ts";
 import { segmentPath } from "./segment-files.ts";
 
-/** Segments that are kept open; a reader that is far behind goes through many. */
+/** Segments kept open at most; a reader that is far behind goes through many. */
 const MOST_OPEN = 32;
 
 /** Reads blobs where the commit thread wrote them. */
@@ -14,7 +14,7 @@ export class SegmentReader implements Disposable {
     this.#dir = dir;
   }
 
-  /** @throws {Error} when the file is gone, or shorter than that */
+  /** @throws {Error} when the file is gone or too short */
   read({ segment, positionBytes, lengthBytes }: Place): Buffer {
     const bytes = Buffer.allocUnsafeSlow(lengthBytes);
     const readBytes = readSync(this.#open(segment), bytes, 0, lengthBytes, positionBytes);
@@ -23,7 +23,7 @@ export class SegmentReader implements Disposable {
     return bytes;
   }
 
-  /** The segment will be written anew. */
+  /** Closes a segment that will be overwritten. */
   forget(segment: number): void {
     const file = this.#files.get(segment);
     if (file === undefined) return;

@@ -17,11 +17,11 @@ import {
 import { COMMIT_HEAD_BYTES, encodeCommit } from "./stored-commit.ts";
 import type { StoredCommit } from "./stored-commit.ts";
 
-/** A larger commit is not taken: what it would leave of a segment unused is too much. */
+/** A larger commit is not taken: it would leave too much of a segment unused. */
 export const MAX_SEGMENT_COMMIT_BYTES = SEGMENT_BYTES / 2;
-/** Segments that are kept for later use, or half as many as are in use; more are removed. */
+/** Free segments that are kept for later use, or half as many as are in use if that is more; any others are removed. */
 const LEAST_FREE = 4;
-/** What failed for want of room on the disk is tried again after so many commits. */
+/** What failed for lack of room on the disk is tried again after this many commits. */
 export const RETRY_COMMITS = 100;
 /** Fewer full segments than this are not worth clearing out. */
 const LEAST_SEALED = 8;
@@ -29,11 +29,11 @@ const NOTHING_LIVE = { liveBytes: 0, endBytes: 0, firstSeq: Infinity, lastSeq: 0
 
 interface Sealed {
   readonly sizeBytes: number;
-  /** Nothing that is needed lies behind it. */
+  /** Nothing that is needed lies beyond it. */
   endBytes: number;
   lastNumber: number;
   liveBytes: number;
-  /** Of the blobs that were needed since it was opened; none: Infinity and 0. */
+  /** Range of the blobs that were needed since it was opened; Infinity and 0 if none were. */
   firstSeq: number;
   lastSeq: number;
 }
@@ -49,11 +49,11 @@ interface Current extends Sealed {
 }
 
 /**
- * The files that hold the records, on the commit thread: commits one after the other, each one write and one sync of bytes that
- * the file system already has a place for. A blob stays where it was written first; LMDB holds what finds it.
+ * The files that hold the records, on the commit thread: commits one after the other, each with one write and one sync of bytes that
+ * the file system already has a place for. A blob stays where it was first written; LMDB holds what finds it.
  *
- * Numbers of commits go up by one. A segment is used again once nothing in it is needed: what is left there of earlier
- * commits has lower numbers, and what a crash cut short, whose number is given again, has another checksum.
+ * Numbers of commits go up by one. A segment is used again once nothing in it is needed: earlier commits that are left there
+ * have lower numbers, and one that a crash cut short, whose number is given again, has another checksum.
  */
 export class Segments implements AsyncDisposable {
   readonly #dir: string;
@@ -77,7 +77,7 @@ export class Segments implements AsyncDisposable {
     }
   }
 
-  /** A blob that the index knows of. @throws {Error} when its segment is gone, or ends before it */
+  /** Counts a blob that the index knows of. @throws {Error} when its segment is gone, or ends before it */
   keep(seq: number, { segment, positionBytes, lengthBytes }: Place): void {
     const holder = this.#sealed.get(segment);
     if (holder === undefined) throw damaged(segmentPath(this.#dir, segment), "is missing");
@@ -88,9 +88,9 @@ export class Segments implements AsyncDisposable {
   }
 
   /**
-   * The commits after `number`, in order and without a gap: those that a crash kept from the index. The segment of the latest
-   * commit is written on: a process that starts again and again takes one for all its starts.
-   * @throws {Error} when one of them cannot be read: what a crash cuts short is the last
+   * Returns the commits after `number`, in order and without a gap: those that a crash kept from the index. The segment of the latest
+   * commit is written on, so that a process that starts again and again needs one segment for all its starts.
+   * @throws {Error} when one of them cannot be read: a crash cuts only the last one short
    */
   readAfter(number: number): WrittenCommit[] {
     const { commits, end } = recoverCommits(
@@ -117,7 +117,7 @@ export class Segments implements AsyncDisposable {
     };
   }
 
-  /** Durable when it returns. Null, and nothing written, when it is too large or there is no room. @throws {Error} of the file system */
+  /** Makes a commit durable; returns null, with nothing written, if it is too large or finds no room. @throws {Error} by the file system */
   append(number: number, commit: StoredCommit): WrittenCommit | null {
     const encoded = encodeCommit(number, commit, this.#seed);
     if (encoded.sizeBytes > MAX_SEGMENT_COMMIT_BYTES) return null;
@@ -140,7 +140,7 @@ export class Segments implements AsyncDisposable {
     return { number, places, rows, groups, segment: segment.id, endBytes: segment.endBytes };
   }
 
-  /** These blobs are needed no more. */
+  /** Notes that these blobs are no longer needed. */
   forget(places: readonly Place[]): void {
     for (const { segment, lengthBytes } of places) {
       const holder = this.#current?.id === segment ? this.#current : this.#sealed.get(segment);
@@ -148,7 +148,7 @@ export class Segments implements AsyncDisposable {
     }
   }
 
-  /** Segments of which nothing is needed, now that the index has all commits up to `applied`. Readers must let go of them: then `reuse`. */
+  /** Returns segments no longer needed, now that the index has all commits up to `applied`. Readers let go of them before `reuse`. */
   takeEmptied(applied: number): number[] {
     const emptied = [...this.#sealed]
       .filter(([, { lastNumber, liveBytes }]) => liveBytes === 0 && lastNumber <= applied)
@@ -166,13 +166,13 @@ export class Segments implements AsyncDisposable {
 
   #remove(id: number): void {
     const removing = removeSegment(this.#dir, id)
-      // It stays, and is found to be free when the log is opened again.
+      // It stays, and is found to be free when the log is next opened.
       .catch(() => {})
       .finally(() => this.#removing.delete(removing));
     this.#removing.add(removing);
   }
 
-  /** The one that has least left, when three quarters of all full segments are not needed any more. */
+  /** Returns the segment with the least left in it, if three quarters of all full segments are no longer needed. */
   sparsest(): SegmentSpan | null {
     const sealed = [...this.#sealed]
       .filter(([, segment]) => segment.liveBytes > 0)
@@ -184,7 +184,7 @@ export class Segments implements AsyncDisposable {
     return { id, firstSeq, lastSeq };
   }
 
-  /** Makes a segment where the next commits need one, so that the first need not wait for it. */
+  /** Makes a segment if the next commits need one, so that the first does not wait for it. */
   makeReady(): void {
     if (this.#current !== null && this.#current.endBytes <= SEGMENT_BYTES / 2) return;
     try {
@@ -260,11 +260,11 @@ function addBlob(holder: Sealed, seq: number, lengthBytes: number): void {
   holder.lastSeq = Math.max(holder.lastSeq, seq);
 }
 
-/** What may be whole in the file, but was refused, or is in LMDB now, must not be found when the log is opened again. */
+/** Blanks what may be whole in the file, but was refused or is in LMDB now: it must not be found when the log is opened again. */
 function blankHead({ file, endBytes }: Current): void {
   try {
     writeSync(file, Buffer.alloc(COMMIT_HEAD_BYTES), 0, COMMIT_HEAD_BYTES, endBytes);
   } catch {
-    // The next commit is written over it.
+    // The next commit overwrites it.
   }
 }

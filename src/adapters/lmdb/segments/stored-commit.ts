@@ -29,13 +29,13 @@ export interface DecodedCommit extends Omit<EncodedCommit, "parts"> {
 }
 
 /**
- * A commit as it lies in a segment:
+ * Encodes a commit as it lies in a segment:
  *
  *   magic (4)  CRC-32 of all that follows (4)  number of the commit (8)
  *   blobs (4)  bytes of the rows (4)  of the groups (4)  of all blobs (4)
  *   seq (6) and length (4) of every blob, rows (`encodeRows`), groups as JSON, blobs
  *
- * The checksum begins with `seed`, a secret of this log: what is left of earlier payloads behind the latest commit might
+ * The checksum begins with `seed`, a secret of this log: what is left of earlier payloads after the latest commit might
  * have been made to look like the next one.
  */
 export function encodeCommit(
@@ -60,7 +60,7 @@ export function encodeCommit(
     parts.push(bytes);
   }
   head.writeUInt32BE(blobBytes, 28);
-  // Of no bytes at all, zlib's checksum would begin anew.
+  // For no bytes at all, zlib's checksum would begin anew.
   const written = parts.filter((part) => part.byteLength > 0);
   let checksum = crc32(head.subarray(8), seed);
   for (const part of written.slice(1)) checksum = crc32(part, checksum);
@@ -69,7 +69,7 @@ export function encodeCommit(
   return { parts: written, sizeBytes: blobsAt + blobBytes, blobsAt };
 }
 
-/** Views into `bytes`. Null when they do not begin with a whole commit. */
+/** Returns views into `bytes`; null if they do not begin with a whole commit. */
 export function decodeCommit(bytes: Buffer, seed: number): DecodedCommit | null {
   const sizeBytes = sizeAtStart(bytes);
   if (sizeBytes === null || sizeBytes > bytes.length) return null;
@@ -99,14 +99,14 @@ export function decodeCommit(bytes: Buffer, seed: number): DecodedCommit | null 
   };
 }
 
-/** How long the commit is that begins here, whole or not; null when none does. */
+/** Returns the length of the commit that begins here, whole or not; null if none does. */
 export function sizeAtStart(bytes: Buffer): number | null {
   if (bytes.length < COMMIT_HEAD_BYTES || bytes.readUInt32BE(0) !== MAGIC) return null;
   const rest = bytes.readUInt32BE(20) + bytes.readUInt32BE(24) + bytes.readUInt32BE(28);
   return COMMIT_HEAD_BYTES + bytes.readUInt32BE(16) * BLOB_HEAD_BYTES + rest;
 }
 
-/** Where something begins, at `from` or later, that may be a commit; -1 when nothing does. */
+/** Returns where something that may be a commit begins, at `from` or later; -1 if nothing does. */
 export function findHead(bytes: Buffer, from: number): number {
   return bytes.indexOf(MAGIC_BYTES, from);
 }

@@ -8,14 +8,14 @@ import type { Log, LogConsumer, NewRecord, Position } from "../../../domain/log.
 import { FrameSplitter, decodeAnswer, encodeAppend } from "./socket-frames.ts";
 
 const RECONNECT_MS = 200;
-/** An owner greets as soon as it runs: one that froze takes connections and says nothing. */
+/** An owner greets as soon as it runs; one that froze accepts connections and says nothing. */
 const GREETED_WITHIN_MS = 5_000;
 
 export interface AttachLogOptions {
   /** What `serveLogSocket` listens on. */
   readonly socketPath: string;
   readonly clock: Clock;
-  /** Appends under way; more are refused with `log_full`. Default 64 MiB. */
+  /** Most bytes of appends under way; more are refused with `log_full`. Default 64 MiB. */
   readonly maxPendingBytes?: number;
 }
 
@@ -26,8 +26,8 @@ interface Waiting {
 }
 
 /**
- * The log of another process, for appending only. While its owner is away appends fail at once with
- * `log_unavailable`; it connects again by itself.
+ * Attaches to the log of another process, for appending only. While its owner is away, appends fail at once with
+ * `log_unavailable`; it reconnects by itself.
  * @throws {LogError} `log_unavailable` when no owner answers
  */
 export async function attachLog(options: AttachLogOptions): Promise<Log> {
@@ -46,7 +46,7 @@ class AttachedLog implements Log {
   readonly #options: AttachLogOptions;
   readonly #waiting = new Map<number, Waiting>();
   #socket: Socket | null = null;
-  /** Not greeted yet. */
+  /** A connection that has not been greeted yet. */
   #connecting: Socket | null = null;
   #partitions = 0;
   #nextId = 1;
@@ -109,7 +109,7 @@ class AttachedLog implements Log {
     });
   }
 
-  /** It grows only where it is opened. */
+  /** Has nothing to learn: the log grows only where it is opened. */
   async learnPartitions(): Promise<void> {}
 
   async consume(): Promise<LogConsumer> {

@@ -14,9 +14,9 @@ import {
 
 /**
  * Lets other processes on this machine append to the owner's log, over a unix socket that only this user may open.
- * A socket and not a second LMDB writer: one writer gives out the offsets, so the appends of all processes share
+ * A socket, not a second LMDB writer: one writer gives out the offsets, so the appends of all processes share
  * one commit and one fsync, and consumers wake at once.
- * The caller owns the data directory, so a socket file that is there is a dead owner's.
+ * The caller owns the data directory, so a socket file that is already there is a dead owner's.
  */
 export async function serveLogSocket(
   log: LogProducer & { readonly partitions: number },

@@ -44,7 +44,7 @@ export function encodeAppend(id: number, records: readonly NewRecord[]): Buffer 
   return frame;
 }
 
-/** The values are views into `body`. */
+/** Returns records whose values are views into `body`. */
 export function decodeAppend(body: Buffer): NewRecord[] {
   const count = body.readUInt32BE(0);
   const records: NewRecord[] = [];
@@ -133,7 +133,7 @@ function newFrame(id: number, bodyBytes: number): Buffer {
   const frame = Buffer.allocUnsafe(FRAME_HEAD_BYTES + bodyBytes);
   frame.writeUInt32BE(4 + bodyBytes, 0);
   frame.writeUInt32BE(id, 4);
-  // The status of an answer: 0 until told otherwise.
+  // The status of an answer: 0 unless it is set.
   frame[FRAME_HEAD_BYTES] = 0;
   return frame;
 }

@@ -3,8 +3,8 @@ import { RECORD_HEAD_BYTES } from "../layout.ts";
 import type { Row } from "../layout.ts";
 
 /**
- * The records of a region from `fromOffset` on, up to `maxBytes` of them (but at least one).
- * The bytes are copied out of the blob once, so that a record which is kept for long does not keep the blob.
+ * Returns the records of a region from `fromOffset` on, up to `maxBytes` of them (but at least one).
+ * Their bytes are copied out of the blob once, so that a record kept for long does not keep the blob.
  */
 export function readRegion(
   blob: Buffer,
@@ -33,7 +33,7 @@ export function readRegion(
       appendedAtMs: copy.readDoubleBE(from + 10),
     });
   }
-  // After a compaction the last offsets of a region may be gone: go on behind it.
+  // After a compaction the last offsets of a region may be gone: go on after the region.
   const next = at < end ? row.base + blob.readUInt32BE(at) : row.next;
   return { records, sizeBytes: copy.length, next };
 }

@@ -6,13 +6,13 @@ import type { StreamState } from "./stream-state.ts";
 
 export interface ReadBatch {
   readonly records: readonly LogRecord[];
-  /** Where to read on. */
+  /** The offset to read on from. */
   readonly next: number;
 }
 
 const ROWS_PER_LOOKUP = 32;
 
-/** The next records of a stream from `offset` on, about `maxBytes` of them; empty at the end. */
+/** Returns the next records of a stream from `offset` on, about `maxBytes` of them; none at the end. */
 export function readBatch(
   store: CommitStore,
   stream: StreamState,
@@ -30,7 +30,7 @@ export function readBatch(
     for (const row of rows) {
       const blob = store.blob(row.seq);
       if (blob === null) {
-        // Compacted or trimmed between the two lookups: the index on disk knows better now.
+        // Compacted or trimmed between the two look-ups: the index on disk knows better now.
         if (!trustTail && tail === null) throw missing(stream, next);
         trustTail = false;
         break;

@@ -20,7 +20,7 @@ export class StreamState implements StreamId {
     this.partition = partition;
   }
 
-  /** As it is on disk. */
+  /** Begins again with what is on disk. */
   reset(startOffset: number, endOffset: number): void {
     this.startOffset = startOffset;
     this.endOffset = endOffset;
@@ -33,12 +33,12 @@ export class StreamState implements StreamId {
     if (this.#tail.length > TAIL_ROWS * 2) this.#tail = this.#tail.slice(-TAIL_ROWS);
   }
 
-  /** Rows below `offset` are gone (trimmed) or were rewritten (compacted): forget them. */
+  /** Forgets rows below `offset`: they were trimmed, or rewritten by a compaction. */
   forgetBelow(offset: number): void {
     this.#tail = this.#tail.filter((row) => row.base >= offset);
   }
 
-  /** The kept rows from `offset` on, or null when the index must be asked. */
+  /** Returns the kept rows from `offset` on; null if the index must be asked. */
   tailFrom(offset: number): readonly Row[] | null {
     const first = this.#tail[0];
     if (first === undefined || offset < first.base) return null;
@@ -52,7 +52,7 @@ export class StreamState implements StreamId {
     return this.#tail.slice(low, low + 32);
   }
 
-  /** Calls back after every append; the returned function ends it. */
+  /** Calls back after every append, until the returned function is called. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

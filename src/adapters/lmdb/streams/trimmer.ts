@@ -10,7 +10,7 @@ import type { CommitStore } from "../store.ts";
 import type { StreamState } from "./stream-state.ts";
 import type { StreamTable } from "./stream-table.ts";
 
-/** What is removed in one go: no append waits for longer than that takes. Blob by blob, so that few are left in part. */
+/** Most blobs removed in one pass, for which appends have to wait. Passes go blob by blob, so that few are left in part. */
 const BLOBS_PER_PASS = 128;
 const ROWS_PER_PASS = 4_096;
 const ROWS_PER_LOOKUP = 32;
@@ -38,8 +38,8 @@ interface Trimmable {
 }
 
 /**
- * Frees what is no longer needed: past the commits of every group that gets the topic and older than the retention.
- * Without a group that has read them they stay, also where the role that does has not run yet: events were answered, and
+ * Frees what is no longer needed: past the commits of every group that gets the topic, and older than the retention.
+ * Records that no group has read stay, even if the role that reads them has not run yet: events were answered, and
  * replays, held and delayed tasks are somebody's deliveries.
  * `limits` is never trimmed but compacted: the latest record of every key is always there.
  */
@@ -99,7 +99,7 @@ export class Trimmer implements AsyncDisposable {
     const { store, writer } = this.#options;
     const minRows = this.#compactAtRows.get(stream) ?? MIN_COMPACTED_ROWS;
     const rowsLeft = await compactStream(store, writer, stream, minRows);
-    // Not again before as much was added: compaction costs what is kept.
+    // Not again before as much has been added: compaction costs as much as is kept.
     if (rowsLeft !== null)
       this.#compactAtRows.set(stream, Math.max(MIN_COMPACTED_ROWS, rowsLeft * 2));
   }
@@ -113,11 +113,11 @@ export class Trimmer implements AsyncDisposable {
     });
   }
 
-  /** Adds the rows that may go and are in blobs below `belowSeq`. @returns what is left for a later pass, if anything */
+  /** Adds the rows that may go, and are in blobs below `belowSeq`, to `rows`. @returns what is left for a later pass, if anything */
   #take(one: Trimmable, belowSeq: number, rows: Row[]): readonly Trimmable[] {
     const { stream, nextSeq } = one;
     if (nextSeq >= belowSeq) return [one];
-    // Anew for each pass: a group may have registered since.
+    // Looked up for each pass: a group may have registered since.
     const { belowOffset, beforeMs } = this.#limits(stream.topic, stream.partition);
     let offset = stream.startOffset;
     while (rows.length < ROWS_PER_PASS) {
@@ -136,7 +136,7 @@ export class Trimmer implements AsyncDisposable {
   #limits(topic: Topic, partition: number): { belowOffset: number; beforeMs: number } {
     const { groups, clock, retentionMs } = this.#options;
     const { groups: subscribers, sideGroups } = groups.subscribers(topic);
-    // Nobody gets the records of `held`: their owner reads them on the side, and commits.
+    // No group gets the records of `held`: their owner reads them on the side, and commits.
     const readers = subscribers.length === 0 ? sideGroups : subscribers;
     let belowOffset = readers.length === 0 ? 0 : Infinity;
     let keepMs = retentionMs;
