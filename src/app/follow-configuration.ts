@@ -7,7 +7,7 @@ import { RelayError } from "../domain/errors.ts";
 import type { ConfigCache } from "../management/config-cache.ts";
 import { makeIngestTokens, type IngestTokens } from "../management/ingest-token.ts";
 import type { SecretBox } from "../management/secret-box.ts";
-import { refuseOtherKey } from "./encryption-key.ts";
+import { makeKeyMark, refuseOtherKey } from "./encryption-key.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
 import type { Part } from "./supervisor.ts";
 
@@ -82,13 +82,14 @@ export function followConfiguration(options: {
   readonly clock: Clock;
   readonly watchFeed: (listening: () => boolean) => void;
 }): Part {
-  const { store, cache, box, tokens, clock, watchFeed } = options;
+  const { store, cache, box, tokens, madeKeyFile, clock, watchFeed } = options;
   return {
     name: "configuration",
     start: async () => {
       await store.migrate();
-      await refuseOtherKey(makeSealedRows(store.database), box, options.madeKeyFile);
-      tokens.load(await ensureSetting(store.database, TOKEN_KEY_SETTING, () => randomBytes(32)));
+      const { database } = store;
+      await refuseOtherKey(makeSealedRows(database), makeKeyMark(database), box, madeKeyFile);
+      tokens.load(await ensureSetting(database, TOKEN_KEY_SETTING, () => randomBytes(32)));
       const stopped = new AbortController();
       const feed = await store.follow({
         onChange: (change) => cache.apply(change),

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { makeSealedRows } from "../adapters/postgres/sealed-rows.ts";
 import type { OpenConfigStore } from "../app/open-config-store.ts";
+import { makeKeyMark, markKey } from "../app/encryption-key.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { base64Key } from "../config/value-types.ts";
 import { UsageError } from "../domain/errors.ts";
@@ -34,6 +35,7 @@ export async function reencryptSecrets(
       makeSealedRows(store.database),
       box,
     ).catch(explain);
+    await markKey(makeKeyMark(store.database), box);
     printLine(
       io.stdout,
       `${rewritten} rows are encrypted anew, ${alreadyCurrent} were under the new key before`,

@@ -12,6 +12,8 @@ import type { SecretBox } from "./secret-box.ts";
 export interface ConfigBundle {
   readonly endpoint: EndpointConfig;
   readonly destinations: readonly DestinationConfig[];
+  /** The same by their ids: each try looks its destination up. */
+  readonly destinationsById: ReadonlyMap<string, DestinationConfig>;
   /** Revisions by id; each changes when anything of its endpoint or destination changes. */
   readonly revisions: ReadonlyMap<string, string>;
 }
@@ -33,6 +35,20 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
     settings.methodIsExplicit,
     config,
   );
+  const destinations = bundle.destinations.map((destination) => ({
+    id: destination.id,
+    endpointId: destination.endpointId,
+    orgId: destination.orgId,
+    receiverUrl: destination.receiverUrl,
+    forwardOriginalSignature: destination.forwardOriginalSignature,
+    status: destination.status,
+    retryMaxAttempts: destination.retryMaxAttempts,
+    retryBackoff: destination.retryBackoff,
+    rateLimitMax: destination.rateLimitMax,
+    rateLimitWindow: destination.rateLimitWindow,
+    secrets: openDestination(box, destination),
+    signatureHeaders,
+  }));
   return {
     endpoint: {
       id: row.id,
@@ -40,20 +56,8 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
       status: row.status,
       ...settings,
     },
-    destinations: bundle.destinations.map((destination) => ({
-      id: destination.id,
-      endpointId: destination.endpointId,
-      orgId: destination.orgId,
-      receiverUrl: destination.receiverUrl,
-      forwardOriginalSignature: destination.forwardOriginalSignature,
-      status: destination.status,
-      retryMaxAttempts: destination.retryMaxAttempts,
-      retryBackoff: destination.retryBackoff,
-      rateLimitMax: destination.rateLimitMax,
-      rateLimitWindow: destination.rateLimitWindow,
-      secrets: openDestination(box, destination),
-      signatureHeaders,
-    })),
+    destinations,
+    destinationsById: new Map(destinations.map((destination) => [destination.id, destination])),
     revisions: new Map([
       [row.id, revisionOf(row)],
       ...bundle.destinations.map(

@@ -231,9 +231,7 @@ export function makeConfigCache(
       lookup({ kind: "token", value: token }, (bundle) => bundle.endpoint),
     endpoint: (id) => lookup({ kind: "endpoint", value: id }, (bundle) => bundle.endpoint),
     destination: (id) =>
-      lookup({ kind: "destination", value: id }, (bundle) =>
-        bundle.destinations.find((destination) => destination.id === id),
-      ),
+      lookup({ kind: "destination", value: id }, (bundle) => bundle.destinationsById.get(id)),
     destinationsOf: (endpointId) =>
       lookup({ kind: "endpoint", value: endpointId }, (bundle) => bundle.destinations),
     apply(change) {

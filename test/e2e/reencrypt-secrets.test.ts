@@ -76,3 +76,23 @@ it("relay secrets reencrypt: secrets go on working under the new key, and under 
   expect((await postGithubWebhook(endpoint.url, "{}")).status).toBe(200);
   expect((await postGithubWebhook(endpoint.url, "{}", "forged")).status).toBe(401);
 }, 300_000);
+
+it("regression: a key other than that of the first start is refused while no secret is stored: each of two processes encrypted what the other could not read", async () => {
+  const [first, other] = [randomBytes(32), randomBytes(32)].map((key) => key.toString("base64"));
+  await using relay = await makeRelayProcess({ RELAY_ENCRYPTION_KEY: first! });
+  await relay.start();
+  expect(await relay.kill("SIGTERM")).toBe(0);
+  relay.env["RELAY_ENCRYPTION_KEY"] = other!;
+  expect(await runRelay(["start"], relay.env)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/encrypted under another key \(that of the first start\)/),
+  });
+  const oldKeyFile = join(relay.dataDir, "old.key");
+  await writeFile(oldKeyFile, first!);
+  expect(
+    await runRelay(["secrets", "reencrypt", "--old-key-file", oldKeyFile], relay.env),
+  ).toMatchObject({ code: 0, stdout: expect.stringMatching(/^0 rows .* 0 were/) });
+  await relay.start();
+  const endpoint = await createGithubEndpoint(relay.client, "Keys");
+  expect((await postGithubWebhook(endpoint.url, "{}")).status).toBe(200);
+}, 120_000);

@@ -13,3 +13,15 @@ export async function ensureSetting(
   const rows = await database.run("SELECT value FROM settings WHERE name = $1", [name]);
   return rows[0]?.["value"] as Uint8Array;
 }
+
+/** Stores a shared value in place of the one there was. */
+export async function putSetting(
+  database: Database,
+  name: string,
+  value: Uint8Array,
+): Promise<void> {
+  await database.run(
+    "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2",
+    [name, value],
+  );
+}

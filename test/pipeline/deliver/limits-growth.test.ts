@@ -170,13 +170,18 @@ it("the first owner of a partition waits for limits from elsewhere, and loses no
 });
 
 describe("what the limits log knows", () => {
-  const note = (limits: KnownLimits, key: string, limit: Partial<LimitRecord>, offset = 0) =>
+  const note = (
+    limits: KnownLimits,
+    key: string,
+    limit: Partial<LimitRecord>,
+    { offset = 0, appendedAtMs = 0 } = {},
+  ) =>
     limits.note({
       topic: "limits",
       partition: 0,
       offset,
       key,
-      appendedAtMs: 0,
+      appendedAtMs,
       value: encodeLimit({ destinationId: "dst_1", starts: [], block: null, ...limit }),
     });
 
@@ -208,6 +213,33 @@ describe("what the limits log knows", () => {
     });
   });
 
+  it("regression: a record of an owner that was cut off, which arrives behind its successor's, takes nothing back", () => {
+    const limits = new KnownLimits(0);
+    const key = limitKey("ep_1", "dst_1");
+    const successors: Partial<LimitRecord> = {
+      starts: [
+        [10, 7],
+        [40, 12],
+      ],
+      block: { untilMs: 60, count: 1 },
+    };
+    note(limits, key, successors, { offset: 1, appendedAtMs: 45 });
+    const cutOffs: Partial<LimitRecord> = { starts: [[10, 7]], block: { untilMs: 30, count: 2 } };
+    note(limits, key, cutOffs, { offset: 2, appendedAtMs: 20 });
+    expect(limits.get("dst_1")).toEqual({
+      destinationId: "dst_1",
+      starts: [
+        [10, 7],
+        [30, 2],
+        [40, 12],
+      ],
+      block: { untilMs: 60, count: 1 },
+    });
+    const next: Partial<LimitRecord> = { starts: [[70, 1]] };
+    note(limits, key, next, { offset: 3, appendedAtMs: 80 });
+    expect(limits.get("dst_1")).toMatchObject({ ...next, block: null });
+  });
+
   it("moves a state to its new home once: nothing is left of it at the old one", () => {
     const limits = new KnownLimits(0);
     note(limits, limitKey("ep_1", "dst_1"), { starts: [[10, 1]] });
@@ -231,9 +263,9 @@ describe("what the limits log knows", () => {
     note(limits, key, { starts: [[6 * dayMs, 1]], block: { untilMs: 6 * dayMs + 1, count: 1 } });
     expect(limits.get("dst_1")).toBeNull();
     expect(limits.moves(0, () => 3).flat()).toEqual([]);
-    note(limits, key, { starts: [[8 * dayMs, 1]] }, 1);
+    note(limits, key, { starts: [[8 * dayMs, 1]] }, { offset: 1 });
     expect(limits.get("dst_1")).toMatchObject({ starts: [[8 * dayMs, 1]] });
-    note(limits, key, { starts: [] }, 2);
+    note(limits, key, { starts: [] }, { offset: 2 });
     expect(limits.get("dst_1")).toBeNull();
   });
 });

@@ -19,6 +19,12 @@ export function limitKey(endpointId: string, destinationId: string): string {
   return `${endpointId}${SEPARATOR}${destinationId}`;
 }
 
+interface Known {
+  readonly limit: LimitRecord;
+  /** When it was sent to the log, by its sender's clock. */
+  readonly appendedAtMs: number;
+}
+
 /**
  * What the `limits` log of a partition says. When the number of partitions has grown, an endpoint's new home knows nothing of
  * what was sent from the old one, so the owner of the old one appends its record there under a separate key, and both count.
@@ -26,8 +32,8 @@ export function limitKey(endpointId: string, destinationId: string): string {
  * ever been; those that no window can count any more are not kept here.
  */
 export class KnownLimits {
-  readonly #own = new Map<string, LimitRecord>();
-  readonly #moved = new Map<string, LimitRecord>();
+  readonly #own = new Map<string, Known>();
+  readonly #moved = new Map<string, Known>();
   readonly #endpoints = new Map<string, string>();
   readonly #sinceMs: number;
   #next = 0;
@@ -40,12 +46,13 @@ export class KnownLimits {
   /** @throws {Error} on a foreign record */
   note(record: LogRecord): void {
     this.#next = Math.max(this.#next, record.offset + 1);
+    const { appendedAtMs } = record;
     const limit = decodeLimit(record.value);
     const [endpointId = "", , moved] = record.key.split(SEPARATOR);
     const { destinationId } = limit;
     const kept = moved === MOVED ? this.#moved : this.#own;
     if (startsOf(limit).some(([timeMs]) => timeMs >= this.#sinceMs)) {
-      kept.set(destinationId, limit);
+      kept.set(destinationId, latestOf(kept.get(destinationId), { limit, appendedAtMs }));
       this.#endpoints.set(destinationId, endpointId);
     } else {
       kept.delete(destinationId);
@@ -54,8 +61,8 @@ export class KnownLimits {
   }
 
   get(destinationId: string): LimitRecord | null {
-    const own = this.#own.get(destinationId);
-    const moved = this.#moved.get(destinationId);
+    const own = this.#own.get(destinationId)?.limit;
+    const moved = this.#moved.get(destinationId)?.limit;
     if (own === undefined || moved === undefined) return own ?? moved ?? null;
     return merge(own, moved);
   }
@@ -111,6 +118,15 @@ export class KnownLimits {
     }
     return [moved, left];
   }
+}
+
+/**
+ * Returns what is known after the next record. One that was sent before the record it follows is of an owner that was cut off from
+ * the log: it arrived behind those of the next owner, and both have sent what they say.
+ */
+function latestOf(former: Known | undefined, next: Known): Known {
+  if (former === undefined || next.appendedAtMs >= former.appendedAtMs) return next;
+  return { limit: merge(former.limit, next.limit), appendedAtMs: former.appendedAtMs };
 }
 
 /** Merges two records; starts that are in both count once. */
