@@ -1,5 +1,5 @@
-// Latency of management requests at a fixed rate (open loop: a late answer does not put off the next request), on the
-// built program in a process of its own with embedded stores, filled with projects and endpoints first.
+// Latency of management requests at a fixed rate (open loop: a late answer does not delay the next request), against the
+// built program in its own process with embedded stores, first filled with projects and endpoints.
 //
 //   node scripts/build.js && npx tsx bench/api.ts [projects, default 1000] [endpoints each, default 20] [requests/s, default 200] [seconds, default 10]
 import { readFileSync } from "node:fs";
@@ -35,7 +35,7 @@ async function ask(method: "GET" | "POST" | "PATCH", path: string, json?: object
   if (answer.statusCode >= 300) throw new Error(`${method} ${path}: ${answer.statusCode} ${text}`);
 }
 
-/** One of each by the API, the rest copied from it in SQL: filling is not what is measured. */
+/** Creates one of each through the API and copies the rest from it in SQL: filling is not what is measured. */
 async function fill(): Promise<{ readonly projectIds: string[]; readonly endpointIds: string[] }> {
   const project = await client.projects.create({ name: "Bench" });
   const endpoint = await client.endpoints.create(project.id, {
@@ -93,7 +93,7 @@ async function fill(): Promise<{ readonly projectIds: string[]; readonly endpoin
   };
 }
 
-/** User and system time of a process so far; a tick is 10 ms. */
+/** Returns the user and system time a process has used so far; a tick is 10 ms. */
 function cpuMsOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) * 10;
@@ -150,7 +150,7 @@ const mix: readonly Operation[] = [
   ],
   ["POST /projects", (turn) => ask("POST", "/projects", { name: `made ${Date.now()} ${turn}` })],
 ];
-// Once through, so that compilers and caches are warm.
+// Warm up the compilers and caches.
 for (let turn = 0; turn < 300; turn += 1) await mix[turn % mix.length]![1](turn);
 
 console.log(

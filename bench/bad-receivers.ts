@@ -1,10 +1,10 @@
 /**
- * What receivers that misbehave cost the others, on the embedded log and the real sender; receivers in a process of
- * their own. `npx tsx bench/bad-receivers.ts [rounds] [case ...]`: each figure beside the same without them, rounds in turn.
- * Cases are `crowd` (1.), `apart` and `together` (2.); the results are written when all of them are measured.
+ * What misbehaving receivers cost the others, with the embedded log and the real sender; the receivers run in processes
+ * of their own. `npx tsx bench/bad-receivers.ts [rounds] [case ...]` prints each figure beside the same one without them,
+ * round by round. Cases are `crowd` (1.), `apart` and `together` (2.); results are written only when all are measured.
  *
- *   1. 2,000 destinations, as many deliveries as go through; then 1,000 of them accept and never answer.
- *   2. 42 destinations at a steady rate; then 8 more beside them: one never answers, one drips a byte a second, one
+ *   1. 2,000 destinations at full speed; then 1,000 of them accept connections and never answer.
+ *   2. 42 destinations at a steady rate; then with 8 more: one never answers, one drips a byte a second, one
  *      sends a gigabyte, one redirects, three have bad certificates, one speaks no TLS.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -33,15 +33,15 @@ const CROWD_MS = 12_000;
 const FEW = 42;
 const STEADY_MS = 20_000;
 const STEADY_WARM_UP_MS = 10_000;
-/** How often each destination gets an event: together 840 a second at the 42 that behave. */
+/** How often each destination gets an event: 840 a second in total for the 42 that behave. */
 const STEADY_PERIOD_MS = 50;
 const STEADY_STEP_MS = 5;
 
-/** Of an endpoint of its own each, one after the other; or all of one endpoint, so that every event goes to all at once. */
+/** Each destination has its own endpoint, and they get events in turn; or all share one, so each event goes to all at once. */
 const SHAPES = ["apart", "together"] as const;
 type Shape = (typeof SHAPES)[number];
 
-/** Good and bad ones do not share a process, as in the world. */
+/** Good and bad receivers do not share a process, as in the real world. */
 interface Receivers extends Omit<HostileReceivers, "good"> {
   readonly good: readonly string[];
 }
@@ -60,7 +60,7 @@ interface SteadyPair {
 const [, , role, ...args] = process.argv;
 if (role === "good") process.send?.(await startGood());
 else if (role === "bad") {
-  // What they do on machines of their own must not take the cores of those that are measured.
+  // In reality they run on other machines: their work must not take cores from the processes being measured.
   setPriority(constants.priority.PRIORITY_LOW);
   await serveHostileReceivers();
 } else if (role === "crowd" || role === "apart" || role === "together") {
@@ -134,7 +134,7 @@ function summarizeSteady(pairs: readonly SteadyPair[]) {
   };
 }
 
-/** Deliveries/s of the first half of 2,000 destinations; the other half answers as well, or hangs. */
+/** Measures deliveries/s of the first half of 2,000 destinations while the other half either answers too or hangs. */
 async function measureCrowd({ good, hanging }: Receivers, withBad: boolean): Promise<number> {
   let delivered = 0;
   const isOfFirstHalf = (id: string): boolean => Number(id.slice(4)) < MANY / 2;
@@ -166,7 +166,7 @@ async function measureCrowd({ good, hanging }: Receivers, withBad: boolean): Pro
   return (delivered - before) / ((performance.now() - startedMs) / 1_000);
 }
 
-/** From the durable event to the durable end of its delivery, for the 42 that behave. */
+/** Measures the time from the durable event to the durable end of its delivery, for the 42 that behave. */
 async function measureSteady(
   { good, bad, ca }: Receivers,
   withBad: boolean,

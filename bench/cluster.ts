@@ -1,9 +1,9 @@
-// Acknowledged records per second of the log's append path on one Kafka broker, beside kafkajs alone producing the same
-// bytes in the same run, broker and load on the same machine.
+// Acknowledged records per second through the log's append path on one Kafka broker, compared with bare kafkajs producing
+// the same bytes in the same run. Broker and load share the machine.
 //
 //   npx tsx bench/cluster.ts [seconds per side, default 5] [record bytes, default 1024] [appends in flight, default 2000]
 //
-// KAFKA_BROKERS is used when set; else a local broker is started.
+// Uses KAFKA_BROKERS when set; otherwise starts a local broker.
 import { randomBytes } from "node:crypto";
 import { openKafkaLog } from "../src/adapters/kafka/kafka-log.ts";
 import { makeKafkaClient } from "../src/adapters/kafka/kafka-client.ts";
@@ -25,11 +25,11 @@ interface Figures {
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** CPU of this process, seconds per second. */
+  /** CPU used by this process, in seconds per second. */
   readonly cpu: number;
 }
 
-/** Runs `lanes` loops of `once` (which answers how many records were acknowledged) for the given time. */
+/** Runs `lanes` concurrent loops of `once`, which returns how many records were acknowledged, for the given time. */
 async function measure(lanes: number, once: (lane: number) => Promise<number>): Promise<Figures> {
   const latenciesMs: number[] = [];
   let records = 0;
@@ -98,7 +98,7 @@ const warmUntilMs = performance.now() + 2_000;
 while (performance.now() < warmUntilMs)
   await Promise.all([viaKafkajs(), ...Array.from({ length: 500 }, viaLog)]);
 
-// Alternating, so that a machine that slows down slows both.
+// Alternate, so that a machine that slows down slows both.
 const rounds = { kafkajs: [] as Figures[], log: [] as Figures[] };
 for (let round = 0; round < 2; round += 1) {
   rounds.kafkajs.push(await measure(KAFKAJS_IN_FLIGHT, viaKafkajs));

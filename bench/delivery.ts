@@ -1,5 +1,5 @@
 /**
- * Deliveries: log → fan-out → lanes → undici → receivers in a process of their own, on the embedded log.
+ * Deliveries on the embedded log: log → fan-out → lanes → undici → receivers in their own process.
  * `npx tsx bench/delivery.ts [seconds]` prints deliveries/s for 1, 10 and 1,000 destinations, and the latency
  * from the durable event to the answered delivery at a steady 200 events/s.
  */
@@ -19,7 +19,7 @@ import { percentile } from "./lib/stats.ts";
 const MAX_OUTSTANDING = 2_000;
 const BODY_BYTES = 1_000;
 
-/** Receivers are on as many ports as there are destinations, up to so many. */
+/** There is a receiver port per destination, up to this many. */
 const RECEIVER_PORTS = 50;
 const WARM_UP_MS = 2_000;
 const STEADY_EVENTS = 400;
@@ -27,7 +27,7 @@ const STEADY_EVENTS = 400;
 interface Result {
   readonly destinations: number;
   readonly perSecond: number;
-  /** Of the delivering process, all threads. */
+  /** CPU of the delivering process, all threads. */
   readonly cpuMicrosEach: number;
   readonly deferred: number;
   readonly p50Ms: number;
@@ -82,7 +82,7 @@ async function measure(ports: readonly number[], count: number, seconds: number)
       if (ingestedMs !== undefined) latenciesMs.push(performance.now() - ingestedMs);
     },
   });
-  // As many endpoints as destinations, one each; a single one spreads over nothing.
+  // One endpoint per destination.
   for (let index = 0; index < count; index += 1)
     rig.configure(`dst_${index}`, {
       endpointId: `ep_${index}`,

@@ -8,7 +8,7 @@ import { silentLogger } from "../test/support/silent-logger.ts";
 
 /**
  * Durable appends of 1 KB records to the embedded log: `node --import tsx bench/log.ts [seconds per row]`.
- * "appends" is how many are under way at a time, "group" how many records one append call carries.
+ * "appends" is how many are in flight at a time, "group" how many records one append call carries.
  */
 const secondsPerRow = Number(process.argv[2] ?? 2);
 const value = Buffer.alloc(1024, "x");

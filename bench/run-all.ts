@@ -1,10 +1,10 @@
-// npm run bench: every bench in turn, each beside its reference. Takes about half an hour on two quiet cores.
+// npm run bench: every benchmark in turn, each with its reference. Takes about half an hour on two quiet cores.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 /**
- * Arguments of `tsx`, in the order of an event's way, the long ones in their short form. `bench/cluster.ts` needs Java and Maven for its
- * broker, `bench/ingest/all-roles.ts` and `bench/slow-connections.ts` a build.
+ * Arguments of `tsx`, in the order an event passes through; long benchmarks run in their short form. `bench/cluster.ts` needs
+ * Java and Maven for its broker, `bench/ingest/all-roles.ts` and `bench/slow-connections.ts` a build.
  */
 const BENCHES: readonly (readonly string[])[] = [
   ["verify.ts"],

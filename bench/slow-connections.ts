@@ -1,5 +1,5 @@
-// What slow senders cost honest ones: the latency of webhooks at a fixed rate over kept connections, without and beside
-// 5,000 connections whose headers or bodies drip, on the built program with embedded stores.
+// What slow senders cost honest ones: the latency of webhooks at a fixed rate over keep-alive connections, without and with
+// 5,000 connections that drip their headers or bodies, against the built program with embedded stores.
 //
 //   node scripts/build.js && npx tsx bench/slow-connections.ts [limits of open files, default 256,65536] [slow connections, default 5000] [requests/s, default 200] [seconds, default 15]
 import { readFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { makeRelayProcess } from "../test/support/relay-process.ts";
 import { openSlowConnections, slowSenders } from "../test/support/slow-connections.ts";
 import { percentile } from "./lib/stats.ts";
 
-/** The argument that makes this file the process of the slow senders: their thousands of sockets must not hold up who measures. */
+/** The argument that makes this process the slow senders: their thousands of sockets must not slow down the measuring one. */
 const SENDERS = "senders";
 const TELL_MS = 200;
 
@@ -26,7 +26,7 @@ const [first, ...rest] = process.argv.slice(2);
 if (first === SENDERS) sendSlowly(rest);
 else await runBench(first, ...rest);
 
-/** Tells its parent how many connections it has opened so far, again and again. */
+/** Opens the slow connections and keeps reporting to the parent how many it has opened so far. */
 function sendSlowly([port, path, count]: readonly string[]): void {
   const senders = slowSenders(path!);
   const slowOnes = openSlowConnections({ port: Number(port), count: Number(count), senders });
@@ -43,7 +43,7 @@ async function runBench(
     await runAt(Math.min(wanted, mostOpenFiles()), slow, Number(rate), Number(seconds));
 }
 
-/** A limit above this process's own cannot be had: node has raised it to the most that it may be. */
+/** Returns the highest limit a child can get: this process's own, which Node.js has raised as far as it may. */
 function mostOpenFiles(): number {
   return Number(/^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1]);
 }
@@ -76,7 +76,7 @@ async function runAt(
     ]);
     let opened = slowOnes.ready;
     slowOnes.process.on("message", (count) => (opened = Number(count)));
-    // The honest connections are kept while the slow ones come: a new one would compete with them for a place.
+    // Keep the honest connections open while the slow ones arrive: a new one would compete with them for a place.
     while (opened < Number(slow)) await measureHonest();
     const beside = await measureHonest();
     show(`beside ${slow} slow ones (${opened} opened)`, beside);
@@ -85,7 +85,7 @@ async function runAt(
   await agent.close();
 }
 
-/** Open loop: a late answer does not put off the next request. */
+/** Measures in an open loop: a late answer does not delay the next request. */
 async function measure(
   url: string,
   agent: Agent,

@@ -1,10 +1,10 @@
 /**
- * Verification in the pool against inline, by method and body size: what `INLINE_MAX_BYTES` is set by.
+ * Verification in the pool compared with inline, by method and body size: the basis of `INLINE_MAX_BYTES`.
  *
  *     npx tsx bench/verify.ts [seconds per cell, default 0.5]
  *
- * "loop" is the CPU time of the main thread per request: what ingest does not have for the rest. It comes from
- * the scheduler (/proc/…/schedstat) and so holds on a busy machine too; the rates are only as quiet as that is.
+ * "loop" is the CPU time of the main thread per request, which ingest cannot spend on anything else. It comes from
+ * the scheduler (/proc/…/schedstat), so it holds on a busy machine too; the rates are only as stable as the machine.
  */
 import { makeSystemClock } from "../src/app/system-clock.ts";
 import { createHmac, generateKeyPairSync, sign } from "node:crypto";
@@ -18,7 +18,7 @@ import type { Verifier } from "../src/pipeline/verify/verifier.ts";
 
 const SECONDS = Number(process.argv[2] ?? "0.5");
 const IN_FLIGHT = 128;
-/** Half of what the pool's queue takes. */
+/** Half of the pool's queue capacity. */
 const IN_FLIGHT_BYTES = 32 * 1024 * 1024;
 const THREADS = Math.max(1, availableParallelism() - 1);
 
@@ -94,7 +94,7 @@ function makeCases(): readonly Case[] {
   ];
 }
 
-/** Closed loop with a fixed number of requests in flight, as many connections would have it. */
+/** Measures in a closed loop with a fixed number of requests in flight, as with many connections. */
 async function measure(verifier: Verifier, request: VerificationRequest): Promise<Cell> {
   await run(verifier, request, 0.1);
   return run(verifier, request, SECONDS);
@@ -114,7 +114,7 @@ async function run(
       const result = await verifier.verify(request);
       if (result === "unavailable" || !result.valid) throw new Error(JSON.stringify(result));
       verified += 1;
-      // Ingest reads its requests from sockets: between two of them the loop turns.
+      // Ingest reads its requests from sockets, so the event loop turns between them.
       if (verified % IN_FLIGHT === 0) await new Promise(setImmediate);
     }
   };

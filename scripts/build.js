@@ -1,5 +1,5 @@
-// Compiles src to dist when dist is older. Built beside and swapped in whole, so that a program that starts meanwhile
-// finds one version or the other.
+// Compiles src to dist when dist is older. Builds elsewhere and swaps the result in whole, so that a program that starts
+// meanwhile finds one version or the other.
 import { execFileSync } from "node:child_process";
 import {
   existsSync,
@@ -18,7 +18,7 @@ const compiler = join(root, "node_modules/typescript/bin/tsc");
 const dist = join(root, "dist");
 const stamp = join(dist, ".built");
 
-/** Of one that is not there, as in what npm packs: never. */
+/** Returns 0 for a missing file: what npm packs lacks some. */
 function modifiedMs(name) {
   return statSync(join(root, name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
@@ -47,7 +47,7 @@ if (!isStale && !process.argv.includes("--force")) {
     rmSync(next, { recursive: true, force: true });
     throw error;
   }
-  // As old as what it was built from: a source that changed meanwhile makes it stale again.
+  // Dated to the start of the build: a source that changed meanwhile makes it stale again.
   writeFileSync(join(next, ".built"), "");
   utimesSync(join(next, ".built"), startedAt, startedAt);
   const former = join(root, `.cache/former-${process.pid}`);

@@ -1,7 +1,7 @@
-// Checks deploy/ and config/ as far as that goes without a cluster, Docker or a network:
+// Checks deploy/ and config/ as far as possible without a cluster, Docker or a network:
 // node scripts/check-deploy.js [--root DIR] [--no-tools] [--image] [--write-cluster-ddl]
-// Where promtool and kubectl are installed they read the files too (not with --no-tools). --image also builds what
-// the Dockerfile builds, in a temporary directory, and starts it; that takes minutes and needs the package registry.
+// promtool and kubectl, where installed, read the files too (not with --no-tools). --image also builds what the
+// Dockerfile builds, in a temporary directory, and starts it, which takes minutes and needs the package registry.
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-// Runs dependency-cruiser over src and fails when it saw nothing (an incompatible compiler makes it pass blindly).
+// Runs dependency-cruiser over src and fails if it saw nothing (with an incompatible compiler it passes blindly).
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 

@@ -40,7 +40,7 @@ async function main(): Promise<boolean> {
 
 async function fuzz(target: { readonly baseUrl: string; readonly key: string }): Promise<boolean> {
   const total = new Map<number, number>();
-  // In rounds with fresh resources, since every round deletes most of its own.
+  // Run in rounds with fresh resources, since every round deletes most of its own.
   for (let round = 0; round < ROUNDS; round += 1) {
     const counts = await fuzzApi({
       ...target,
@@ -93,7 +93,7 @@ async function runSchemathesis({
     console.warn("SKIPPED schemathesis: it is not installed (pip install schemathesis).");
     return true;
   }
-  // Not in a blocking call: the service may run in this very process.
+  // Not a blocking call: the service may run in this very process.
   const child = spawn(
     command,
     [

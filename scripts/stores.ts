@@ -1,4 +1,4 @@
-// `npm run stores`: a real Kafka and PostgreSQL by hand, for development. Ends them on Ctrl-C.
+// `npm run stores`: starts a real Kafka and PostgreSQL for development, and stops them on Ctrl-C.
 import { startLocalKafka } from "../test/support/stores/kafka-local.ts";
 import { startPostgres } from "../test/support/stores/postgres.ts";
 

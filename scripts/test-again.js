@@ -1,5 +1,5 @@
-// Runs the test files that failed in the last `CI=true npm test` once more, each in a new process, and tells which.
-// Not when that run did not come to its end, or something failed outside of every test: a second go would not show it.
+// Reruns the test files that failed in the last `CI=true npm test`, each in a new process, and lists them.
+// Not when that run did not finish or something failed outside any test: a rerun would not show it.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 

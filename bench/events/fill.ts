@@ -15,8 +15,8 @@ const BATCH_BYTES = 32 * 1024 * 1024;
 const EVENTS_PER_TURN = 100;
 
 /**
- * Writes generated events through the recorder's own insert path, in its batch sizes, and makes the next batch while
- * the store is at the last one. How fast a store records by itself is what recording.ts measures.
+ * Writes generated events through the recorder's own insert path, in its batch sizes, generating the next batch while
+ * the store inserts the last one. For how fast the store alone records, see recording.ts.
  */
 export async function fill(
   writer: EventStoreWriter,
@@ -70,7 +70,7 @@ async function insertBatch(
   if (outcomes.length > 0) await again(() => writer.insertOutcomes(outcomes, token));
 }
 
-/** A fill takes an hour and may be stopped and continued meanwhile, which its requests take for a timeout. */
+/** Retries the insert: a fill takes an hour, and a process that is suspended and resumed meanwhile sees its requests time out. */
 async function again(insert: () => Promise<void>): Promise<void> {
   for (let failures = 0; ; failures += 1) {
     try {

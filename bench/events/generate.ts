@@ -6,7 +6,7 @@ import { attemptId, encodeTime } from "../../src/domain/ids.ts";
 import { makePayload } from "./payloads.ts";
 import { makeRandom, type SeededRandom } from "./random.ts";
 
-/** The organization that is asked owns half of the events; the rest belongs to a thousand others. */
+/** The organization that is queried owns half of the events; the rest belong to a thousand others. */
 export const ASKED_ORG = "org_01ASKED0000000000000000000";
 const OTHER_ORGS = 1_000;
 const ENDPOINTS_OF_ASKED = 50;
@@ -23,13 +23,13 @@ export interface GenerateOptions {
   readonly seed: number;
   readonly count: number;
   readonly endMs: number;
-  /** The events are spread evenly over this time, oldest first, as they would arrive. */
+  /** The events are spread evenly over this many days, oldest first, as they would arrive. */
   readonly days: number;
-  /** About this many payload bytes per event; undefined: the realistic mix. */
+  /** Approximate payload bytes per event; undefined: the realistic mix. */
   readonly payloadBytes?: number;
 }
 
-/** Seeded: the same options make the same events. */
+/** Generates events from a seed: the same options yield the same events. */
 export function* generateEvents(options: GenerateOptions): Generator<Generated> {
   const random = makeRandom(options.seed);
   const spanMs = options.days * 86_400_000;
@@ -97,7 +97,7 @@ function generateOne(
   };
 }
 
-/** One in twelve fails first and is tried again; one in a hundred ends dead. */
+/** Returns the event's attempts: one event in twelve fails first and is retried; one in a hundred ends dead. */
 function attemptsOf(random: SeededRandom, event: EventRecord, destinationId: string): Attempt[] {
   const luck = random.unit();
   const tries = luck < 0.01 ? 4 : luck < 0.08 ? 2 : 1;

@@ -61,7 +61,7 @@ async function main(): Promise<void> {
         values.bulk ? `${embedded.url}?ch_materialize_skip_indexes_on_insert=0` : embedded.url,
       );
       if (values.bulk) await alter("MODIFY SETTING materialize_skip_indexes_on_merge = 0");
-      // A fixed end: the same data in every run, whatever the day.
+      // A fixed end gives the same data in every run, whatever the date.
       const endMs = Date.UTC(2026, 10, 1);
       const options = { seed: 1, count: Number(values.events), endMs, days: Number(values.days) };
       const bytes = values["payload-bytes"];
@@ -77,12 +77,12 @@ async function main(): Promise<void> {
       );
     }
     if (values.bulk) await alter("RESET SETTING materialize_skip_indexes_on_merge");
-    // A store that was filled in part ends earlier.
+    // A partly filled store ends earlier.
     const [newest] = await rows<{ ms: string }>(
       "SELECT toUnixTimestamp64Milli(max(received_at)) AS ms FROM events",
     );
     const endMs = Number(newest!.ms) + 1;
-    // As the store does by itself with days that have got nothing for four hours.
+    // The store does this by itself for days that have received nothing for four hours.
     const days = await rows<{ table: string; partition: string }>(
       `SELECT table, partition FROM system.parts WHERE active AND database = currentDatabase() AND table != 'schema_migrations'
        GROUP BY table, partition HAVING (count() > 1 OR ${values.bulk}) AND partition != '${lastDay(endMs)}'`,
@@ -125,7 +125,7 @@ async function main(): Promise<void> {
     const [sample] = await rows<{ value: string }>(
       `SELECT JSONExtractString(payload, 'id') AS value FROM events WHERE org_id = '${ASKED_ORG}' AND value != '' ORDER BY received_at LIMIT 1`,
     );
-    // Asked as in the moment of its last event.
+    // Queries run as if it were the time of the last event.
     const clock = { ...makeSystemClock(), now: () => endMs };
     const store = makeEventStoreReader(client, undefined, clock, lookups.ask);
     const queries = makeEventQueries({ store, clock, destinationsOf: () => ({ kind: "missing" }) });
@@ -176,7 +176,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** The day that is still being written to. */
+/** Returns the day that is still being written to. */
 function lastDay(endMs: number): string {
   return new Date(endMs - 1).toISOString().slice(0, 10);
 }

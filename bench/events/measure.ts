@@ -6,16 +6,16 @@ export interface Measured {
   readonly p50Ms: number;
   readonly p95Ms: number;
   readonly p99Ms: number;
-  /** Null, or how the question was refused (a time limit). */
+  /** The error with which the question was refused (such as a time limit), or null. */
   readonly refused: string | null;
-  /** Events that the answer counts; null where it counts none. */
+  /** The number of events in the answer; null where it does not count any. */
   readonly found: number | null;
 }
 
 const WARM_UP_TIMES = 2;
-/** Asked often enough, a question's code is compiled in both processes, and what it reads is in memory. */
+/** Long enough for a question's code to be compiled in both processes, and for the data it reads to be in memory. */
 const WARM_UP_MS = 3_000;
-/** Slow questions are asked less often. */
+/** Caps the time per question: slow questions are asked less often. */
 const BUDGET_MS = 20_000;
 
 export async function measure(question: Question, repeat: number): Promise<Measured> {
@@ -41,7 +41,7 @@ export async function measure(question: Question, repeat: number): Promise<Measu
   };
 }
 
-/** Until it `isEnough`, or is refused; the times in ms. */
+/** Asks until it `isEnough` or the question is refused. @returns the times in ms */
 async function askAgain(
   question: Question,
   isEnough: (times: number, elapsedMs: number) => boolean,

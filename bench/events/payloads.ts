@@ -27,7 +27,7 @@ const TYPES: Readonly<Record<Provider, readonly string[]>> = {
   custom: ["user.created", "job.finished", "sensor.reading"],
 };
 
-/** Every so often, to search for: about 1 in 2, in 100 and in 100,000 events. */
+/** Words to search for, found in about 1 in 2, 1 in 100 and 1 in 100,000 events. */
 export const COMMON_WORD = "customer";
 export const SELDOM_WORD = "refund-requested";
 export const RARE_WORD = "zebra-crossing";
@@ -39,8 +39,8 @@ export interface Payload {
 }
 
 /**
- * A payload in the manner of its provider: identifiers, times, amounts, prose, nested objects and lists; from
- * half a kilobyte to twenty, most around two.
+ * Makes a payload in the style of its provider: identifiers, times, amounts, prose, nested objects and lists; half a
+ * kilobyte to twenty, most around two.
  */
 export function makePayload(
   random: SeededRandom,

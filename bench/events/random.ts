@@ -1,11 +1,11 @@
-/** A small seeded generator (mulberry32): runs must be repeatable, not unpredictable. */
+/** A small seeded generator (mulberry32): runs must be repeatable, not random. */
 export interface SeededRandom {
   unit(): number;
   below(limit: number): number;
   pick<T>(values: readonly T[]): T;
-  /** At most 256 characters, of an ASCII alphabet. */
+  /** Takes at most 256 characters from an ASCII alphabet. */
   text(length: number, alphabet: string): string;
-  /** 0 is the most likely, with weight 1/(n+1). */
+  /** Returns an index below `count`; n has weight 1/(n+1), so 0 is the most likely. */
   zipf(count: number): number;
 }
 

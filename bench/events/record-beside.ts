@@ -3,8 +3,8 @@ import type { EventStoreWriter } from "../../src/domain/event-store.ts";
 import { fill } from "./fill.ts";
 
 /**
- * Records so many events a second, in one batch each second as the recorder does under load, until it is disposed of. Their
- * times are the last two seconds before `endMs`, so they belong to the open day.
+ * Records `perSecond` events a second until disposed of, in one batch each second as the recorder does under load. Their
+ * times lie in the last two seconds before `endMs`, so they belong to the open day.
  */
 export function recordBeside(
   writer: EventStoreWriter,

@@ -1,7 +1,7 @@
 /**
- * How fast a store records while it keeps all indexes: the recorder's own insert path, two batches in flight, events
- * made beforehand. `npx tsx bench/events/recording.ts [--seconds 60] [--payload-bytes 400] [--at-merge]` prints every
- * ten seconds what was inserted and how many parts there are, which must not grow without end.
+ * How fast a store records while it maintains all indexes: the recorder's own insert path, two batches in flight, events
+ * generated beforehand. `npx tsx bench/events/recording.ts [--seconds 60] [--payload-bytes 400] [--at-merge]` prints every
+ * ten seconds what was inserted and how many parts there are, which must not keep growing.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { loadavg, tmpdir } from "node:os";
@@ -22,7 +22,7 @@ const USAGE = `tsx bench/events/recording.ts [--seconds 60] [--payload-bytes N] 
 --payload-bytes  about so many in every event; without it the generator's mix
 --at-merge       inserts build no index, merges do`;
 
-/** As the recorder's under load. */
+/** The recorder's batch size under load. */
 const BATCH_ROWS = 50_000;
 const BATCH_BYTES = 32 * 1024 * 1024;
 const IN_FLIGHT = 2;

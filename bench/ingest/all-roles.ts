@@ -1,8 +1,8 @@
-// What a whole relay takes: ingest, fan-out, delivery to a receiver for each endpoint, recording with all indexes, and the API, in
-// one process with embedded stores, as `npm start` runs it; beside the ingest role alone, in the same run.
+// The load a whole relay takes: ingest, fan-out, delivery to one receiver per endpoint, recording with all indexes, and the
+// API, in one process with embedded stores, as `npm start` runs it; compared with the ingest role alone in the same run.
 //   node scripts/build.js && npx tsx bench/ingest/all-roles.ts [--rates 500,1000,2000,0] [--seconds 10] [--connections 64]
-// Requests a second are offered, 0 as fast as they are answered. At the end of each: what delivery and recorder have yet to read,
-// and how long until every accepted event is delivered and found by the API.
+// Rates are offered requests a second; 0: as fast as they are answered. After each, it reports what delivery and recorder
+// have yet to read, and how long until every accepted event is delivered and found by the API.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ const measureMs = Number(values.seconds) * 1_000;
 const built = compileForBench();
 
 interface Row {
-  /** Null: as fast as answered. */
+  /** Null: as fast as requests are answered. */
   readonly offeredPerSecond: number | null;
   readonly acceptedPerSecond: number;
   readonly p50Ms: number;
@@ -40,11 +40,11 @@ interface Row {
   readonly statuses: LoadResult["statuses"];
   /** Records that each consumer group had yet to read when the load ended. */
   readonly lag: Readonly<Record<string, number>>;
-  /** From the end of the load until all was delivered and found. */
+  /** From the end of the load until everything was delivered and found. */
   readonly drainedMs: number;
 }
 
-/** Tokens of endpoints with a destination each. */
+/** Creates an endpoint with one destination for each port. @returns the endpoints' tokens */
 async function configure(relay: RelayProcess, ports: readonly number[]): Promise<string[]> {
   const project = await relay.client.projects.create({ name: "All roles" });
   const tokens: string[] = [];
@@ -75,7 +75,7 @@ async function lagOf(relay: RelayProcess): Promise<Record<string, number>> {
   return lag;
 }
 
-/** Every accepted event is found, and delivered. Requests whose answers nobody waited for may be found as well. */
+/** Tells whether every accepted event is found and delivered. Requests whose answers were not awaited may be found too. */
 async function isDrained(relay: RelayProcess, accepted: number): Promise<boolean> {
   const { total_events, by_attempt_status } = await relay.client.events.facets();
   const delivered = by_attempt_status.find(({ value }) => value === "delivered")?.count;

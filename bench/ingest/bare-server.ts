@@ -1,4 +1,4 @@
-// The reference: uWebSockets.js that reads the body and answers, nothing else.
+// The reference: uWebSockets.js reading the body and answering, nothing else.
 import { reportUsageOnRequest } from "../lib/report-usage.ts";
 import { App, us_socket_local_port } from "uWebSockets.js";
 

@@ -1,8 +1,8 @@
-// How the ingest role on the embedded log stands minutes of load, and a burst.
+// How the ingest role on the embedded log withstands minutes of load, and a burst.
 //   npx tsx bench/ingest/endurance.ts [--soak 600] [--share 0.8] [--burst 2000]
-// Soak: so many seconds at a share of the rate it reached right before; memory, event loop and the slowest request.
-// Burst: steady requests at half of that rate, and so many connections more for ten seconds, each as fast as it is
-// answered; then `kill -9`, and the log is read: every request that was answered 200 has to be there.
+// Soak: `--soak` seconds at `--share` of the rate reached right before; reports memory, event loop delay and the slowest request.
+// Burst: steady requests at half of that rate, plus `--burst` connections for ten seconds, each sending as fast as it is
+// answered; then `kill -9`, and the log is read: every request that was answered 200 must be there.
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
@@ -69,7 +69,7 @@ async function soak(seconds: number): Promise<object> {
         samples.push({ ...usage, atMs: performance.now() - startedMs }),
       );
     }, SAMPLE_MS);
-    // The generator is asked, not the group: CPU is sampled here meanwhile.
+    // Starts the generator directly rather than through `load`, which would also query the CPU that is sampled here.
     const result = await sendLoad(built, {
       port: server.ready.port,
       connections,
@@ -98,7 +98,7 @@ async function soak(seconds: number): Promise<object> {
   });
 }
 
-/** Bytes a minute, by least squares. */
+/** Returns the growth in bytes a minute, by least squares. */
 function slopeOf(samples: readonly { readonly atMs: number; readonly anonymousBytes: number }[]) {
   const mean = (pick: (sample: (typeof samples)[number]) => number): number =>
     samples.reduce((sum, sample) => sum + pick(sample), 0) / samples.length;
@@ -154,7 +154,7 @@ async function kill(server: Server): Promise<void> {
   await exited;
 }
 
-/** Events in the files of a log. */
+/** Counts the events in a log's files. */
 async function countRecords(dir: string): Promise<number> {
   const clock = makeSystemClock();
   const logger = makeSilentLogger();

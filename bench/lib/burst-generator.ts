@@ -1,4 +1,4 @@
-// A process of its own: steady requests all the time, and for a while many connections more that send as fast as answered.
+// A separate process: steady requests throughout and, for a while, many more connections that send as fast as they are answered.
 import { keepSending } from "./request-connection.ts";
 import { percentile } from "./stats.ts";
 import { stripeRequestsInTurn } from "./stripe-requests.ts";
@@ -8,7 +8,7 @@ export interface BurstOptions {
   readonly port: number;
   readonly requests: StripeRequestOptions;
   readonly steadyConnections: number;
-  /** Over all steady connections. */
+  /** Total over all steady connections. */
   readonly steadyPerSecond: number;
   readonly burstConnections: number;
   readonly warmUpSeconds: number;
@@ -26,9 +26,9 @@ export interface Second {
 }
 
 export interface BurstResult {
-  /** One after the other, from the end of the warm-up on; by the time of the answer. */
+  /** Consecutive seconds since the end of the warm-up; each request counts in the second of its answer. */
   readonly seconds: readonly Second[];
-  /** All answers of 200 and all connections that were cut, warm-up included. */
+  /** Total 200 answers and cut connections, warm-up included. */
   readonly accepted: number;
   readonly cut: number;
 }
@@ -53,7 +53,7 @@ async function run(options: BurstOptions): Promise<BurstResult> {
   let accepted = 0;
   let cut = 0;
 
-  /** Sends one request after the other until `untilMs`; `intervalMs` apart at least. */
+  /** Opens a connection that sends one request after another until `untilMs`, at least `intervalMs` apart. */
   function open(intervalMs: number, untilMs: number): void {
     keepSending({
       port: options.port,

@@ -7,8 +7,8 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const OUT = join(ROOT, "node_modules/.cache/webhook-relay-bench");
 
 /**
- * Compiles `src` and `bench` file by file and returns the folder. Measured code runs compiled: the loader for
- * TypeScript names every closure as it is made, which the hot path would pay for.
+ * Compiles `src` and `bench` file by file and returns the folder. Measured code runs compiled: the TypeScript
+ * loader names every closure on creation, a cost the hot path would pay.
  */
 export function compileForBench(): string {
   const { config } = ts.readConfigFile(join(ROOT, "tsconfig.json"), (path) =>

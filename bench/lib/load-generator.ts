@@ -1,4 +1,4 @@
-// A process of its own: keep-alive connections that each send one request after the other, as fast as answered.
+// A separate process: keep-alive connections that each send one request after another, as fast as they are answered.
 import { keepSending } from "./request-connection.ts";
 import { percentile } from "./stats.ts";
 import { stripeRequestsInTurn } from "./stripe-requests.ts";
@@ -7,11 +7,11 @@ import type { StripeRequestOptions } from "./stripe-requests.ts";
 export interface LoadOptions {
   readonly port: number;
   readonly connections: number;
-  /** The warm-up lasts until so many were answered, since compilers count calls and not time, or at most `warmUpMs`. */
+  /** The warm-up ends after this many answers, since compilers count calls rather than time, or after `warmUpMs`. */
   readonly warmUpRequests: number;
   readonly warmUpMs: number;
   readonly measureMs: number;
-  /** Requests a second over all connections; left out: as fast as answered. A late one is sent at once. */
+  /** Requests a second over all connections; omitted: as fast as answered. A late one is sent at once. */
   readonly perSecond?: number;
   readonly requests: StripeRequestOptions;
 }
@@ -21,10 +21,10 @@ export interface LoadResult {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
-  /** Answers by status. */
+  /** Number of answers by status. */
   readonly statuses: Readonly<Record<string, number>>;
   readonly clientCpu: number;
-  /** All answers, those of the warm-up too. */
+  /** All answers, including those of the warm-up. */
   readonly answered: number;
 }
 

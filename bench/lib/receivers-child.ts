@@ -1,4 +1,4 @@
-// A process of its own: so many receivers that answer 200, and their ports as its first message.
+// A separate process: the given number of receivers that answer 200; its first message carries their ports.
 import { startAnsweringReceivers } from "./answering-receivers.ts";
 
 process.send?.(await startAnsweringReceivers(Number(process.argv[2] ?? 1)));

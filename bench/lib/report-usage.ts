@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-/** What a process has used, and how late its event loop was since it was asked the last time. */
+/** What a process has used in total, and how late its event loop was since the last report. */
 export interface Usage {
   readonly cpuMicros: number;
-  /** Pages of its own: those of mapped files are the system's to take back. */
+  /** Anonymous pages only: the system can reclaim those of mapped files. */
   readonly anonymousBytes: number;
   readonly loopDelayP99Ms: number;
   readonly loopDelayMaxMs: number;
@@ -32,6 +32,6 @@ function anonymousBytes(): number {
       /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8")) ?? [];
     return Number(kilobytes) * 1_024;
   } catch {
-    return process.memoryUsage().rss; // No such file outside of Linux.
+    return process.memoryUsage().rss; // /proc exists on Linux only.
   }
 }

@@ -3,12 +3,12 @@ import { connect } from "node:net";
 const CLOSING_BRACE = 0x7d;
 
 /**
- * A keep-alive connection that sends one whole request after the other, as fast as answered or `intervalMs` apart; a late one is
- * sent at once. Every answer ends with its JSON body.
+ * Opens a keep-alive connection that sends one whole request after another, as fast as answered or `intervalMs` apart; a late
+ * one is sent at once. Takes every answer to end with its JSON body.
  */
 export function keepSending(options: {
   readonly port: number;
-  /** All connections may read into one: what was read is looked at before the next read. */
+  /** All connections may share one: each read is consumed before the next. */
   readonly buffer: Buffer;
   readonly intervalMs: number;
   /** The next request; null ends the connection. */
@@ -32,8 +32,8 @@ export function keepSending(options: {
         const answered = status;
         status = "";
         options.onAnswer(answered, performance.now() - sentAtMs);
-        // What was missed is left out, and not the time of the next one moved: connections that were late together once would come
-        // together ever after.
+        // Skip the missed turns instead of shifting the schedule: otherwise connections that were once late together would
+        // send together ever after.
         const lateMs = Math.max(0, sentAtMs - dueAtMs);
         const missed = intervalMs === 0 ? 0 : Math.floor(lateMs / intervalMs);
         dueAtMs += intervalMs * (1 + missed);
@@ -44,7 +44,7 @@ export function keepSending(options: {
       },
     },
   });
-  // Spread over one interval, so that they do not come as a burst each time.
+  // Spread the connections over one interval, so that they do not send in bursts.
   socket.on("connect", () => {
     const waitMs = Math.random() * intervalMs;
     dueAtMs = performance.now() + waitMs;

@@ -7,14 +7,14 @@ import type { Usage } from "./report-usage.ts";
 
 export type Server = Child<{ readonly port: number }>;
 
-/** Servers on one port that are measured as one. */
+/** Servers that share a port and are measured as one. */
 export interface ServerGroup extends AsyncDisposable {
   readonly port: number;
   readonly servers: readonly Server[];
 }
 
 export interface Measured extends LoadResult {
-  /** Of the servers' processes, all their threads: says more than a rate when other work shares the machine. */
+  /** CPU of the server processes, all threads: says more than a rate when other work shares the machine. */
   readonly cpuMicrosPerRequest: number;
 }
 
@@ -43,7 +43,7 @@ const sumOfCpu = async (group: ServerGroup): Promise<number> =>
     0,
   );
 
-/** One run of the load generator, and the CPU that the servers used meanwhile. */
+/** Runs the load generator once and measures the CPU that the servers use meanwhile. */
 export async function load(
   built: string,
   group: ServerGroup,
@@ -61,7 +61,7 @@ export async function load(
   return { ...result, cpuMicrosPerRequest: used / result.answered };
 }
 
-/** One run of the load generator, in a process of its own. */
+/** Runs the load generator once, in its own process. */
 export async function sendLoad(built: string, options: LoadOptions): Promise<LoadResult> {
   await using child = await startChild<LoadResult>(join(built, "bench/lib/load-generator.js"), [
     JSON.stringify(options),

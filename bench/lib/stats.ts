@@ -13,7 +13,7 @@ export function spreadOf(values: readonly number[]): Spread {
   };
 }
 
-/** Of an ascending list; `share` in [0, 1]. */
+/** Returns a percentile of an ascending list; `share` is in [0, 1]. */
 export function percentile(sorted: ArrayLike<number>, share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }

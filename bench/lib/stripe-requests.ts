@@ -5,21 +5,21 @@ export interface StripeRequestOptions {
   readonly bodyBytes: number;
   /** Share of requests with a wrong signature. */
   readonly forgedShare: number;
-  /** Of the endpoints, where they are not the bench's own. */
+  /** The endpoints' tokens, where they are not the bench's own. */
   readonly tokens?: readonly string[];
 }
 
 const DISTINCT_REQUESTS = 4_000;
 const ZIPF_EXPONENT = 1;
-/** Stripe's tolerance is five minutes. */
+/** Well within Stripe's tolerance of five minutes. */
 const SIGNED_ANEW_AFTER_MS = 120_000;
 
 export const benchToken = (index: number): string => `bench${String(index).padStart(21, "0")}`;
 export const benchSecret = (index: number): string => `whsec_bench_${index}`;
 
 /**
- * Whole requests, ready to be written, one after the other and from the first again after the last: Stripe webhooks over
- * endpoints with a Zipf skew. One whose signature grows old is signed anew as its turn comes.
+ * Returns a function that yields whole requests, ready to be written, in an endless cycle: Stripe webhooks spread over
+ * endpoints with a Zipf skew. A request whose signature has grown old is signed again when its turn comes.
  */
 export function stripeRequestsInTurn(options: StripeRequestOptions): () => Buffer {
   const pick = makeZipf(options.endpoints);
@@ -57,7 +57,7 @@ function makeRequest(index: number, endpoint: number, options: StripeRequestOpti
   );
 }
 
-/** `payment_intent.succeeded` in Stripe's shape, filled up to the size. */
+/** Makes a `payment_intent.succeeded` in Stripe's shape, padded to the size. */
 function makeBody(index: number, created: number, sizeBytes: number): string {
   const event = {
     id: `evt_${String(index).padStart(24, "0")}`,

@@ -19,7 +19,7 @@ const LEFT = 70;
 const TOP = 56;
 const BOTTOM = 84;
 
-/** Grouped bars of medians with whiskers from minimum to maximum. */
+/** Draws grouped bars of medians with whiskers from minimum to maximum. */
 export function drawBars(chart: BarChart): string {
   const most = Math.max(...chart.groups.flatMap((group) => group.bars.map((bar) => bar.value.max)));
   const plotHeight = HEIGHT - TOP - BOTTOM;
@@ -65,7 +65,7 @@ export function drawBars(chart: BarChart): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif"><rect width="100%" height="100%" fill="#fff"/>${parts.join("")}</svg>\n`;
 }
 
-/** A text element; the content is escaped. */
+/** Returns a text element with its content escaped. */
 export function text(x: number, y: number, content: string, attributes: string): string {
   const escaped = content.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   return `<text x="${x}" y="${y}" ${attributes}>${escaped}</text>`;

@@ -4,7 +4,7 @@ export interface LatencyRow {
   readonly label: string;
   readonly p50Ms: number;
   readonly p95Ms: number;
-  /** What the p95 should stay under; null: nothing was asked for. */
+  /** The p95 to stay under; null: no aim was set. */
   readonly aimMs: number | null;
 }
 
@@ -15,7 +15,7 @@ const TOP = 58;
 const ROW = 24;
 const DECADES = [1, 10, 100, 1_000, 10_000];
 
-/** A row a question, on a logarithmic axis: a bar to the p95, its darker part to the p50, a line where the aim is. */
+/** Draws a row per question on a logarithmic axis: a bar up to the p95, its darker part up to the p50, a line at the aim. */
 export function drawLatencies(
   title: string,
   rows: readonly LatencyRow[],

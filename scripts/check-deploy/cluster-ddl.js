@@ -1,4 +1,4 @@
-// The statements that make the tables of a ClickHouse cluster, from the very migrations of the program.
+// The statements that create the tables of a ClickHouse cluster, from the program's own migrations.
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tsImport } from "tsx/esm/api";
@@ -10,7 +10,7 @@ const HEAD = `-- The tables of a ClickHouse cluster: Replicated ones on every no
 -- Every node needs the macros {shard} and {replica}, and ClickHouse Keeper. See deploy/README.md.
 `;
 
-/** Writes the file anew with \`write\`; otherwise tells when it differs from what the program's schema says. */
+/** Rewrites the file with `write`; otherwise reports when it differs from the program's schema. */
 export async function checkClusterDdl({ root, report, write }) {
   const { schemaStatements } = await tsImport(
     "../../src/adapters/clickhouse/migrate.ts",

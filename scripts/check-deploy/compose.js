@@ -1,4 +1,4 @@
-// Checks that what compose, Prometheus, nginx and Grafana say of each other is true.
+// Checks that what compose, Prometheus, nginx and Grafana say about each other is true.
 import { existsSync } from "node:fs";
 import { join, normalize } from "node:path";
 import { readText } from "./files.js";
@@ -61,7 +61,7 @@ function checkVolume({ root, volume, volumes, file, report }) {
   } else report.expect(source in volumes, file, `the volume ${source} is not declared`);
 }
 
-/** A log outside of the volumes would go with its container. */
+/** Checks that Kafka's log is on a volume: elsewhere it would be lost with its container. */
 function checkKafkaLogDirs({ service, file, report }) {
   const mounted = (service.volumes ?? []).map((volume) => volume.split(":")[1]);
   const dirs = service.environment?.KAFKA_LOG_DIRS?.split(",") ?? [];
@@ -72,7 +72,7 @@ function checkKafkaLogDirs({ service, file, report }) {
   );
 }
 
-/** The operations port is 9090 in every relay container; each of them must be scraped. */
+/** Checks that every relay container is scraped; its operations port is 9090. */
 function checkScrapeTargets({ services, yamlFiles, report }) {
   const file = "deploy/prometheus/prometheus.yml";
   const [config] = yamlFiles.get(file) ?? [];

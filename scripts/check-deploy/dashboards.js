@@ -1,4 +1,4 @@
-// Checks Grafana's dashboards and the alerts' texts: what the readers of both rely on.
+// Checks what readers of Grafana's dashboards and the alerts' texts rely on.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { listFiles, readText } from "./files.js";
@@ -70,7 +70,7 @@ function checkPanels({ path, panels, uids, report }) {
   }
 }
 
-/** Every alert says how bad it is and what to do, and has its line in deploy/README.md. */
+/** Checks that every alert says how bad it is and what to do, and has its line in deploy/README.md. */
 export function checkAlerts({ root, yamlFiles, report }) {
   const path = "deploy/prometheus/alerts.yml";
   const readme = existsSync(join(root, "deploy/README.md"))

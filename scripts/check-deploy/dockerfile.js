@@ -1,11 +1,11 @@
-// Checks the Dockerfile against the tree it is built from, and what must hold of its image.
+// Checks the Dockerfile against the tree it is built from, and what must hold for its image.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { readText } from "./files.js";
 
 const FILE = "deploy/Dockerfile";
 
-/** The instructions, continued lines joined: `{ name, text, stage }`. */
+/** Returns the instructions as `{ name, text, stage }`, with continued lines joined. */
 export function readInstructions(root) {
   let stage = -1;
   return readText(root, FILE)

@@ -1,4 +1,4 @@
-// Checks the variables that the deployment files give to the relay: known names, values that the program takes.
+// Checks the variables that the deployment files pass to the relay: known names, and values that the program accepts.
 import { tsImport } from "tsx/esm/api";
 import { listFiles, readText } from "./files.js";
 
@@ -11,7 +11,7 @@ export async function loadRelayConfig() {
   return { loadConfig, names: new Set([...VARIABLE_NAMES, ...FOREIGN_NAMES]) };
 }
 
-/** @param environments what stands where: file → variables */
+/** @param environments the variables by file */
 export function checkEnvironments({ environments, relay, report }) {
   for (const { file, env } of environments) {
     for (const name of Object.keys(env))
@@ -24,7 +24,7 @@ export function checkEnvironments({ environments, relay, report }) {
   }
 }
 
-/** config/*.env as docker and `node --env-file` read them: NAME=value lines and # comments. */
+/** Reads config/*.env as docker and `node --env-file` do: NAME=value lines and # comments. */
 export function readEnvFiles(root, report) {
   return listFiles(root, "config", [".env"]).map((file) => {
     const env = {};
@@ -44,7 +44,7 @@ export function readEnvFiles(root, report) {
   });
 }
 
-/** Of every service that runs the relay's image; `${NAME:-default}` becomes the default. */
+/** Reads the environment of every service that runs the relay's image; `${NAME:-default}` becomes the default. */
 export function readComposeEnvironments(file, compose) {
   return Object.entries(compose.services ?? {})
     .filter(([, service]) => service.build !== undefined)
@@ -59,7 +59,7 @@ export function readComposeEnvironments(file, compose) {
     }));
 }
 
-/** Of every workload whose ConfigMap and Secret are both known, with the roles of its arguments. */
+/** Reads the environment of every workload whose ConfigMap and Secret are both known, with the roles from its arguments. */
 export function readKubernetesEnvironments(folder, objects) {
   const find = (kind, ref) =>
     ref && objects.find((object) => object.kind === kind && object.metadata.name === ref.name);

@@ -1,9 +1,9 @@
-// What the other checks share: reading the tree that is checked, and collecting what is wrong with it.
+// What the other checks share: reading the tree and collecting its problems.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { parseAllDocuments } from "yaml";
 
-/** Files below `folder` (relative to root) whose names end in one of `endings`, sorted, as paths relative to root. */
+/** Lists files below `folder` whose names end in one of `endings`, sorted; all paths are relative to root. */
 export function listFiles(root, folder, endings) {
   const start = join(root, folder);
   if (!existsSync(start)) return [];
@@ -17,14 +17,14 @@ export function readText(root, path) {
   return readFileSync(join(root, path), "utf8");
 }
 
-/** Problems by the file they are in. */
+/** Makes a collector of problems and the files they are in. */
 export function makeReport() {
   const problems = [];
   const notes = [];
   return {
     problems,
     notes,
-    /** Says `text` about `file` unless `condition` holds; answers the condition. */
+    /** Reports `text` about `file` unless `condition` holds. @returns the condition */
     expect(condition, file, text) {
       if (!condition) problems.push(`${file}: ${text}`);
       return Boolean(condition);
@@ -34,7 +34,7 @@ export function makeReport() {
   };
 }
 
-/** Every YAML file under deploy/, parsed: path → documents. Syntax errors, warnings and repeated keys are problems. */
+/** Parses every YAML file under deploy/ (path → documents) and reports syntax errors, warnings and repeated keys. */
 export function parseYamlFiles(root, report) {
   const parsed = new Map();
   for (const path of listFiles(root, "deploy", [".yaml", ".yml"])) {

@@ -1,5 +1,5 @@
-// Does what the Dockerfile does, without Docker: its COPY and RUN lines in temporary directories, then starts the
-// result as its user, who may write nothing there.
+// Does what the Dockerfile does, without Docker: runs its COPY and RUN lines in temporary directories, then starts the
+// result as its user, who may not write there.
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -8,7 +8,7 @@ import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { readInstructions } from "./dockerfile.js";
 
-/** The npm that the base image brings; another major version reads lock files differently. */
+/** The npm of the base image; another major version reads lock files differently. */
 const IMAGE_NPM = "npm@10.9.4";
 const READY_WITHIN_MS = 20_000;
 const PARTS_LOADED_MS = 5_000;
@@ -95,9 +95,9 @@ async function startWithoutStores(app, report) {
       stream.on("data", (data) => (output += data));
     const ended = new Promise((resolve) => void child.once("exit", resolve));
     const code = await Promise.race([ended, healthy(ports.RELAY_OPS_PORT)]);
-    // The answer comes before the parts of the role are loaded.
+    // /healthz answers before the parts of the role are loaded.
     if (code === "healthy") await Promise.race([ended, pause(PARTS_LOADED_MS)]);
-    // Either is right without stores: it waits for them and answers /healthz, or it says which one it cannot reach.
+    // Without stores, either is right: it waits for them and answers /healthz, or it says which one it cannot reach.
     const said = /ECONNREFUSED|log_unavailable|cannot|unreachable|brokers/i.test(output);
     const broken =
       /ERR_MODULE_NOT_FOUND|Cannot find (package|module|native binding)|SyntaxError|TypeError/.test(

@@ -1,14 +1,14 @@
-// The metrics that the program has: those made in src/adapters/prometheus and the process metrics of prom-client.
+// The program's metrics: those defined in src/adapters/prometheus and the process metrics of prom-client.
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { listFiles, readText } from "./files.js";
 
 const DECLARATION = /new (Counter|Gauge|Histogram)\(\{([\s\S]*?)\n {2,4}\}\)/g;
-/** What a scrape adds to every series. */
+/** Labels that a scrape adds to every series. */
 const TARGET_LABELS = ["instance", "job", "role", "pod", "namespace"];
-/** What Prometheus itself makes for every target. */
+/** Series that Prometheus itself adds for every target. */
 const SCRAPE_METRICS = ["up", "scrape_duration_seconds"];
 
-/** Name of a series as PromQL knows it → labels it has. */
+/** Maps the name of each series, as PromQL knows it, to its labels. */
 export function readKnownMetrics(root) {
   const series = new Map(SCRAPE_METRICS.map((name) => [name, new Set(TARGET_LABELS)]));
   const add = (type, name, labels) => {
@@ -35,7 +35,7 @@ export function readKnownMetrics(root) {
       add(type.toLowerCase(), name, labels);
       own += 1;
     }
-    // A declaration that the pattern does not see would make every use of it look unknown.
+    // A declaration that the pattern misses would make every use of it look unknown.
     own -= [...source.matchAll(/name: "relay_/g)].length;
   }
   if (own !== 0) throw new Error("src/adapters/prometheus: not every declaration was understood");

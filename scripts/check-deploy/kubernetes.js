@@ -1,4 +1,4 @@
-// Structural checks of Kubernetes objects: the fields without which they do not work or are not safe.
+// Structural checks of Kubernetes objects: the fields that they need to work and to be safe.
 import { spawnSync } from "node:child_process";
 import { parse } from "yaml";
 import { readText } from "./files.js";
@@ -33,7 +33,7 @@ export function checkKubernetes({ root, yamlFiles, report, useTools }) {
   return built;
 }
 
-/** The autoscaler's namespace is always asked for: a rule that names no label for it is an error at every query. */
+/** Checks that adapter rules map a namespace label: the autoscaler always queries by namespace, and fails without one. */
 function checkAdapterRules(root, report) {
   const file = "deploy/README.md";
   const block = /```yaml\n(externalRules:[\s\S]*?)```/.exec(readText(root, file))?.[1];

@@ -1,9 +1,9 @@
-// Reads a kustomization as far as these files need it: resources, secretGenerator, JSON patches.
+// Reads what these files use of a kustomization: resources, secretGenerator, JSON patches.
 import { existsSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { parse } from "yaml";
 
-/** Objects of the kustomization in `folder`; what it refers to and does not exist is a problem. */
+/** Returns the objects of the kustomization in `folder`, and reports references to what does not exist. */
 export function buildKustomization({ root, folder, yamlFiles, report }) {
   const path = join(folder, "kustomization.yaml");
   const [kustomization] = yamlFiles.get(path) ?? [];
@@ -34,7 +34,7 @@ export function buildKustomization({ root, folder, yamlFiles, report }) {
   return objects;
 }
 
-/** Folders below deploy/kubernetes that hold a kustomization. */
+/** Lists the folders below deploy/kubernetes that hold a kustomization. */
 export function findKustomizations(yamlFiles) {
   return [...yamlFiles.keys()]
     .filter((path) => path.endsWith("/kustomization.yaml"))

@@ -12,14 +12,14 @@ const KEYWORDS = new Set(
 const LABEL_LIST = /\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)/g;
 const SELECTOR = /([a-zA-Z_:][\w:]*)?\s*\{([^}]*)\}/g;
 
-/** What a dashboard's variables stand for while an expression is checked. */
+/** Replaces a dashboard's variables with values to check the expression with. */
 export function fillVariables(expression) {
   return expression
     .replaceAll(/\$\{?__(rate_interval|interval|range)\}?/g, "5m")
     .replaceAll(/\$\{?\w+\}?/g, "x");
 }
 
-/** Checks metric names, their labels and the values they are compared with. `words` is all source text. */
+/** Checks metric names, their labels and the values compared with those labels. `words` is all source text. */
 export function checkExpression({ expression, file, series, words, report }) {
   const text = fillVariables(expression);
   const used = new Set();
@@ -52,7 +52,7 @@ export function checkExpression({ expression, file, series, words, report }) {
     report.expect(label === "" || labels.has(label), file, `no metric here has the label ${label}`);
 }
 
-/** Every expression of the alerts and dashboards, with the file and the place it stands in. */
+/** Collects every expression of the alerts and dashboards, with its file and place. */
 export function collectExpressions(alerts, dashboards) {
   const found = [];
   for (const [file, documents] of alerts)

@@ -1,3 +1,4 @@
+import { isRecord } from "../domain/is-record.ts";
 import { ApiFailure, invalid } from "./api-failure.ts";
 import { checkJson } from "./check-json.ts";
 
@@ -34,8 +35,7 @@ export async function refuseBody(request: Request): Promise<void> {
   const bytes = await readBytes(request);
   if (bytes.length === 0) return;
   const json = parseJson(bytes);
-  const isEmpty = typeof json === "object" && json !== null && Object.keys(json).length === 0;
-  if (isEmpty && !Array.isArray(json)) return;
+  if (isRecord(json) && Object.keys(json).length === 0) return;
   throw invalid("body", "this operation takes no body.");
 }
 

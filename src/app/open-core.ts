@@ -9,7 +9,7 @@ import { loadEncryptionKey } from "./encryption-key.ts";
 import { nameClickHouse, namePostgres, namingStore } from "./explain-store-error.ts";
 import { followConfiguration, makeLateTokens } from "./follow-configuration.ts";
 import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
-import type { DataDirUse } from "./open-data-dir.ts";
+import { needsEventStore, type DataDirUse } from "./open-data-dir.ts";
 import { openEventStore, type EventStoreClients } from "./open-event-store.ts";
 import { openLog } from "./open-log.ts";
 import { openSender } from "./outbound.ts";
@@ -89,9 +89,8 @@ interface Stores {
  */
 async function openStores(options: CoreOptions): Promise<Stores> {
   const { config, dataDir, templateFile, clock, logger, supervisor, registry } = options;
-  const needsEvents = config.roles.includes("api") || config.roles.includes("delivery");
   const embeddedMode = dataDir.mode === "attach" ? "attach" : "serve";
-  const eventStore = needsEvents
+  const eventStore = needsEventStore(config)
     ? openEventStore({
         clickhouseUrl: config.clickhouseUrl,
         dataDir: config.dataDir,

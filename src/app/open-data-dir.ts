@@ -11,16 +11,20 @@ export type DataDirUse =
 /** Embedded stores have files larger than this, and one that cannot grow any more looks damaged at the next start. */
 const SMALLEST_FILE_BYTES = 2 ** 30;
 
+/** Ingest writes events to the log only. */
+export function needsEventStore({ roles }: Pick<RelayConfig, "roles">): boolean {
+  return roles.includes("api") || roles.includes("delivery");
+}
+
 /**
  * Claims the data directory for a process that needs an embedded store.
  * @throws {UsageError} when a command has it, when a relay has it and this process does more than ingest, or when files may not grow
  */
 export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
-  const needsEvents = config.roles.includes("api") || config.roles.includes("delivery");
   const isEmbedded =
     config.databaseUrl === null ||
     config.kafka === null ||
-    (needsEvents && config.clickhouseUrl === null);
+    (needsEventStore(config) && config.clickhouseUrl === null);
   if (!isEmbedded) return { mode: "none" };
   refuseSmallFiles();
   const claim = await claimDataDir(config.dataDir);
@@ -29,7 +33,7 @@ export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
     throw new UsageError(
       `a command (process ${claim.ownerPid}) works on the data directory ${config.dataDir}: start again when it has ended`,
     );
-  if (!needsEvents) return { mode: "attach", ownerPid: claim.ownerPid };
+  if (!needsEventStore(config)) return { mode: "attach", ownerPid: claim.ownerPid };
   throw new UsageError(
     `the data directory ${config.dataDir} belongs to the running relay with process id ${claim.ownerPid}: stop it, set RELAY_DATA_DIR to another directory, or start only --roles ingest beside it`,
   );

@@ -70,7 +70,7 @@ export function makeSupervisor(options: {
         tellWaiting();
       }),
     [Symbol.asyncDispose]: async () => {
-      for (const entry of [...supervised].toReversed()) {
+      for (const entry of supervised.toReversed()) {
         stopping = entry.status().name;
         await entry.stop();
       }

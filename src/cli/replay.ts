@@ -36,10 +36,12 @@ const DEFAULT_RETRY_AFTER_SECONDS = 1;
 export async function replay(io: CommandIo, options: ReplayOptions): Promise<number> {
   for (const name of ["from", "to"] as const) refuseNoTime(name, options[name]);
   const client = await openClient(io, options);
-  const { id, status } = await client.destinations.get(options.destination);
-  if (status === "paused" || status === "disabled")
-    printLine(io.stderr, `relay: ${id} is ${status}: what is enqueued waits until it is resumed`);
   try {
+    const { id, status } = await patiently(io.signal, () =>
+      client.destinations.get(options.destination),
+    );
+    if (status === "paused" || status === "disabled")
+      printLine(io.stderr, `relay: ${id} is ${status}: what is enqueued waits until it is resumed`);
     await replayAll(io, client, options, await findDeadEvents(client, options, io.signal));
     return 0;
   } catch (error) {

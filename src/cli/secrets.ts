@@ -5,7 +5,7 @@ import type { OpenConfigStore } from "../app/open-config-store.ts";
 import { makeKeyMark, markKey } from "../app/encryption-key.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { base64Key } from "../config/value-types.ts";
-import { UsageError } from "../domain/errors.ts";
+import { systemReason, UsageError } from "../domain/errors.ts";
 import { reencryptAll } from "../management/reencrypt.ts";
 import { makeSecretBox, SealedValueError } from "../management/secret-box.ts";
 import { printLine, type CommandIo } from "./io.ts";
@@ -51,7 +51,10 @@ async function readKeyFile(path: string): Promise<Uint8Array> {
   try {
     text = await readFile(path, "utf8");
   } catch (cause) {
-    throw new UsageError(`--old-key-file ${path} cannot be read`, { cause });
+    throw new UsageError(
+      `--old-key-file ${path} cannot be read (${systemReason(cause)}): name a file that this user may read`,
+      { cause },
+    );
   }
   const parsed = base64Key.safeParse(text.trim());
   if (!parsed.success) throw new UsageError(`--old-key-file ${path} must hold 32 bytes in base64`);

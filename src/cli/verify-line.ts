@@ -4,6 +4,7 @@ import { PROVIDERS, VERIFICATION_METHODS } from "../domain/enums.ts";
 import type { VerificationMethod, Provider } from "../domain/enums.ts";
 import type { HeaderList } from "../domain/event.ts";
 import { isIpAddress, parseCidrs } from "../domain/ip.ts";
+import { isRecord } from "../domain/is-record.ts";
 import type { VerificationRequest } from "../domain/verification.ts";
 import { verifyRequest } from "../pipeline/verify/verify-request.ts";
 import type { VerifyPorts } from "../pipeline/verify/verify-request.ts";
@@ -85,7 +86,7 @@ function parseObject(line: string): Fields {
   } catch {
     throw new RequestLineError("the line is not JSON");
   }
-  if (isObject(value)) return value;
+  if (isRecord(value)) return value;
   throw new RequestLineError("the line must be a JSON object");
 }
 
@@ -104,7 +105,7 @@ function readRequest(fields: Fields, defaults: LineDefaults): VerificationReques
   if (fields["body"] !== undefined && fields["body_base64"] === undefined)
     throw new RequestLineError("body: give the raw bytes as body_base64");
   const config = fields["config"] ?? fields["verification_config"] ?? {};
-  if (!isObject(config)) throw new RequestLineError("config: must be an object");
+  if (!isRecord(config)) throw new RequestLineError("config: must be an object");
   const method = readMethod(fields["verification_method"], provider);
   return {
     provider,
@@ -157,7 +158,7 @@ function readTexts(value: unknown, name: string): readonly string[] {
 }
 
 function readHeaders(value: unknown): HeaderList {
-  if (!isObject(value)) throw new RequestLineError("headers: must be an object");
+  if (!isRecord(value)) throw new RequestLineError("headers: must be an object");
   return Object.entries(value).flatMap(([name, values]) =>
     readTexts(Array.isArray(values) ? values : [values], `headers.${name}`).map(
       (text) => [name, text] as const,
@@ -200,8 +201,4 @@ function readNow(value: unknown, nowMs: () => number): number {
   throw new RequestLineError(
     "now: must be a time such as 2026-11-20T12:00:00Z, or null for the clock",
   );
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

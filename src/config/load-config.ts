@@ -205,8 +205,6 @@ function toKafka(values: Values): KafkaConfig | null {
       );
     return null;
   }
-  if (values.KAFKA_BROKERS.length === 0)
-    throw new UsageError("KAFKA_BROKERS must be host:port,host:port");
   if (mechanism !== undefined && (username === undefined || password === undefined)) {
     throw new UsageError("KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD");
   }

@@ -29,7 +29,7 @@ export const commaList = z.string().transform((text) =>
 );
 
 export const brokerList = commaList.refine(
-  (brokers) => brokers.every((broker) => isHostAndPort(broker)),
+  (brokers) => brokers.length > 0 && brokers.every((broker) => isHostAndPort(broker)),
   "must be host:port,host:port",
 );
 

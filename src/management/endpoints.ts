@@ -1,7 +1,7 @@
 import type { EndpointRow, StoreSession } from "../domain/config-store.ts";
 import type { ResourceStatus } from "../domain/enums.ts";
 import { RelayError } from "../domain/errors.ts";
-import { makeRotatedSecret, rotationSupportOf } from "../signing/rotation.ts";
+import { rotateSecret } from "../signing/rotation.ts";
 import type { VerificationSettings } from "../signing/verification-settings.ts";
 import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";
@@ -138,13 +138,12 @@ export function makeEndpoints(
     pause: async (actor, id) => setStatus(actor, id, "paused", "endpoint.pause"),
     resume: async (actor, id) => setStatus(actor, id, "active", "endpoint.resume"),
     async rotateSecret(actor, id) {
-      let secret: string | null = null;
+      let secret = "";
       await change(actor, id, "endpoint.rotate_secret", (row) => {
         const settings = settingsOf(box, row);
-        secret = rotated(settings, randomBytes);
+        secret = makeNextSecret(settings, randomBytes);
         return { sealed: sealEndpoint(box, id, { secret, config: settings.config }) };
       });
-      if (secret === null) throw new Error("rotation made no secret");
       return { id, secret };
     },
   };
@@ -170,17 +169,14 @@ export function settingsOf(box: SecretBox, row: EndpointRow): VerificationSettin
   };
 }
 
-function rotated(
+function makeNextSecret(
   settings: VerificationSettings,
   randomBytes: (size: number) => Uint8Array,
 ): string {
-  const support = rotationSupportOf(settings);
-  if (!support.ok)
-    throw new RelayError(
-      "rotation_not_supported",
-      `The secret of this endpoint cannot be rotated here: ${support.message}`,
-    );
-  const secret = makeRotatedSecret(settings, randomBytes);
-  if (secret === null) throw new Error("rotation is supported and yet made no secret");
-  return secret;
+  const rotated = rotateSecret(settings, randomBytes);
+  if (rotated.ok) return rotated.secret;
+  throw new RelayError(
+    "rotation_not_supported",
+    `The secret of this endpoint cannot be rotated here: ${rotated.message}`,
+  );
 }

@@ -1,6 +1,7 @@
 import { UniqueViolation, type ProjectRow } from "../domain/config-store.ts";
 import { RelayError } from "../domain/errors.ts";
 import { noteWrite } from "./audit.ts";
+import { changesOf } from "./changes-of.ts";
 import type { Management } from "./management.ts";
 import { found } from "./not-found.ts";
 import { mapPage, toOffset } from "./pages.ts";
@@ -40,17 +41,12 @@ export function makeProjects({ store, now, random, newId }: ProjectPorts): Manag
       return refuseTakenSlug(slug ?? "", async () =>
         store.write(async (session) => {
           const row = found(await session.projects.lock(actor.orgId, id), "project");
-          const changed = { ...row, name: name ?? row.name, slug: slug ?? row.slug };
-          const fields = (["name", "slug"] as const).filter(
-            (field) => changed[field] !== row[field],
-          );
+          const changes = changesOf(row, { name, slug });
+          const fields = Object.keys(changes);
           if (fields.length === 0) return row;
-          await session.projects.update(actor.orgId, id, {
-            name: changed.name,
-            slug: changed.slug,
-          });
+          await session.projects.update(actor.orgId, id, changes);
           await noteWrite(session, actor, "project.update", id, now(), { fields });
-          return changed;
+          return { ...row, ...changes };
         }),
       );
     },

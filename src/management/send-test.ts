@@ -1,5 +1,6 @@
 import { RelayError } from "../domain/errors.ts";
 import type { HeaderList } from "../domain/event.ts";
+import { ID_PREFIXES } from "../domain/ids.ts";
 import { findUnfitSetting } from "../signing/header-limits.ts";
 import { signSample } from "../signing/sign-sample.ts";
 import { makeTestBody, whyNotTestable } from "../signing/test-webhook.ts";
@@ -40,7 +41,7 @@ export function makeSendTest(
         `The endpoint's ${unfit.field} ${unfit.message}: no request can carry it, so that the endpoint cannot be tested before it is changed`,
       );
     const nowMs = now();
-    const sampleId = `test_${newId("event", nowMs).slice(4)}`;
+    const sampleId = `test_${newId("event", nowMs).slice(ID_PREFIXES.event.length)}`;
     const body = makeTestBody(settings, sampleId, nowMs);
     const signature = signSample({
       ...settings,

@@ -2,7 +2,7 @@ import { createPublicKey } from "node:crypto";
 import type { JsonWebKey, KeyObject } from "node:crypto";
 import { fitsAlgorithm } from "./jwt-algorithms.ts";
 import type { AsymmetricJwtAlgorithm } from "./jwt-algorithms.ts";
-import { isRecord } from "./is-record.ts";
+import { isRecord } from "../domain/is-record.ts";
 
 /** A public key that may verify tokens. It is a KeyObject and so can never become an HMAC key. */
 export interface VerificationKey {

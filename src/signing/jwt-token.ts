@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { isRecord } from "../domain/is-record.ts";
 import { decodeStrict } from "./strict-bytes.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -35,8 +36,7 @@ function readObject(part: string): JsonObject | null {
     const value: unknown = JSON.parse(
       new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes),
     );
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? (value as JsonObject) : null;
+    return isRecord(value) ? value : null;
   } catch {
     return null;
   }

@@ -6,9 +6,16 @@ import { effectiveConfig } from "./presets.ts";
 import type { SecretEncoding } from "./strict-bytes.ts";
 import type { VerificationSettings } from "./verification-settings.ts";
 
-export type RotationSupport =
+export type RotatedSecret = { readonly ok: true; readonly secret: string } | NotSupported;
+
+interface NotSupported {
+  readonly ok: false;
+  readonly message: string;
+}
+
+type RotationSupport =
   | { readonly ok: true; readonly encoding: SecretEncoding; readonly prefix: string }
-  | { readonly ok: false; readonly message: string };
+  | NotSupported;
 
 type RotationSettings = Omit<VerificationSettings, "secret">;
 
@@ -17,7 +24,7 @@ const NEW_SECRET_BYTES = 32;
 const NEW_JWT_SECRET_BYTES = 64;
 
 /** Returns whether the relay can make this endpoint's next secret by itself, and in which form. */
-export function rotationSupportOf(settings: RotationSettings): RotationSupport {
+function rotationSupportOf(settings: RotationSettings): RotationSupport {
   const { provider, method, methodIsExplicit } = settings;
   const config = effectiveConfig(provider, method, methodIsExplicit, settings.config);
   switch (method) {
@@ -53,19 +60,20 @@ export function rotationSupportOf(settings: RotationSettings): RotationSupport {
   }
 }
 
-/** Makes a new secret in the form the endpoint's configuration expects; returns null where rotation is not supported. */
-export function makeRotatedSecret(
+/** Makes a new secret in the form the endpoint's configuration expects, or says what to do instead where rotation is not supported. */
+export function rotateSecret(
   settings: RotationSettings,
   randomBytes: (sizeBytes: number) => Uint8Array,
-): string | null {
+): RotatedSecret {
   const support = rotationSupportOf(settings);
-  if (!support.ok) return null;
+  if (!support.ok) return support;
   const sizeBytes = settings.method === "jwt" ? NEW_JWT_SECRET_BYTES : NEW_SECRET_BYTES;
   // As text, base64url is safe in headers, shells and configuration files.
   const encoding = support.encoding === "utf8" ? "base64url" : support.encoding;
-  return support.prefix + Buffer.from(randomBytes(sizeBytes)).toString(encoding);
+  const text = Buffer.from(randomBytes(sizeBytes)).toString(encoding);
+  return { ok: true, secret: support.prefix + text };
 }
 
-function refuse(message: string): RotationSupport {
+function refuse(message: string): NotSupported {
   return { ok: false, message };
 }

@@ -1,4 +1,5 @@
 import type { Provider, VerificationMethod } from "../domain/enums.ts";
+import { CREDENTIAL_HEADERS } from "../domain/redacted.ts";
 import { parseHmac } from "./hmac-settings.ts";
 import { effectiveConfig } from "./presets.ts";
 import type { Config } from "./settings-reader.ts";
@@ -51,9 +52,3 @@ function lowerNames(names: readonly (string | null)[]): string[] {
   const lower = names.filter((name) => name !== null).map((name) => name.toLowerCase());
   return [...new Set(lower)].filter((name) => !CREDENTIAL_HEADERS.has(name));
 }
-
-const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
-  "authorization",
-  "proxy-authorization",
-  "cookie",
-]);

@@ -4,15 +4,14 @@ import type { JwtAlgorithm } from "./jwt-algorithms.ts";
 import { selectKeys } from "./jwt-keys.ts";
 import type { VerificationKey } from "./jwt-keys.ts";
 import { parseJwt } from "./jwt-settings.ts";
-import { isPublicKey } from "./key-material.ts";
+import { isPublicKey, readKey } from "./key-material.ts";
 import { effectiveConfig } from "./presets.ts";
 import { SCHEMES } from "./registry.ts";
 import type { Config } from "./settings-reader.ts";
 import { parseHmac } from "./hmac-settings.ts";
-import { decodeSecret } from "./strict-bytes.ts";
 import type { SecretEncoding } from "./strict-bytes.ts";
 import type { VerificationSettings } from "./verification-settings.ts";
-import { isRecord } from "./is-record.ts";
+import { isRecord } from "../domain/is-record.ts";
 
 export type ConfigVerdict =
   | { readonly ok: true; readonly config: Config }
@@ -116,9 +115,7 @@ function refuseSecret(
       "secret",
       "must not be a public key, with which anybody could sign: with method jwt it is given as verification_config.public_key",
     );
-  const hasPrefix = rule.prefix !== "" && secret.startsWith(rule.prefix);
-  const key = decodeSecret(hasPrefix ? secret.slice(rule.prefix.length) : secret, rule.encoding);
-  if (key !== null && key.byteLength > 0) return null;
+  if (readKey(secret, rule.encoding, rule.prefix).ok) return null;
   return wrong("secret", `must be ${rule.encoding}, as verification_config.secret_encoding says`);
 }
 

@@ -56,7 +56,7 @@ describe("the started service", () => {
   let relay: ApiRelay;
   let client: TestClient;
   beforeAll(async () => {
-    // One request of a key, and the next in a quarter of an hour.
+    // A key may make one request, and the next a quarter of an hour later.
     relay = await startApiRelay({}, { apiRequestsPerSecond: 0.001 });
     client = await makeTestClient({ baseUrl: relay.apiUrl }, null);
   });

@@ -23,7 +23,7 @@ interface Example {
   readonly value: unknown;
 }
 
-/** Every schema with an example, and every media type with examples, wherever they stand. */
+/** Yields every schema with an example and every media type with examples, wherever they are. */
 function* findExamples(node: any, where: string): Generator<Example> {
   if (typeof node !== "object" || node === null) return;
   if (node.schema !== undefined && node.examples !== undefined)

@@ -168,7 +168,7 @@ it("regression: a CONNECT behind an answer that nobody reads does not keep the s
   socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   await waitFor("the answer", () => answered === 1);
   socket.write("CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n");
-  // Ends the connection: it would wait for its reader otherwise.
+  // CONNECT ends the connection, which would otherwise wait for its reader.
   await once(socket.resume(), "close");
   expect(socket.bytesRead).toBeLessThan(large.length);
   await server[Symbol.asyncDispose]();
@@ -193,7 +193,7 @@ it("a request that expects what nobody knows is answered by the app, and not a b
   expect(await readToClose(socket)).toMatch(/^HTTP\/1\.1 200[^]*hello$/);
 });
 
-/** What a connection gets until the server closes it. */
+/** Reads what a connection gets until the server closes it. */
 async function readToClose(socket: Socket): Promise<string> {
   let text = "";
   socket.on("data", (chunk: Buffer) => (text += chunk.toString())).on("error", () => {});
@@ -277,7 +277,7 @@ it("a request whose body is no HTTP is answered 400 behind the answer to the one
   expect((await answered).match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 400"]);
 });
 
-/** Asks, and takes nothing of the answer until `take` is called; that tells how many bytes came. */
+/** Sends a request, and reads none of the answer until `take` is called, which returns how many bytes came. */
 async function askWithoutReading(port: number, key: string) {
   const socket = connect(port, "127.0.0.1");
   socket.on("error", () => undefined).pause();

@@ -1,8 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { SimClock } from "../support/sim-clock.ts";
+import { makeApi } from "../../src/api/api.ts";
 import { makeWriteTurns } from "../../src/api/write-turns.ts";
+import { ApiFake } from "../support/api-fake.ts";
+import { silentLogger } from "../support/silent-logger.ts";
 
-/** Writes that end when they are told to. */
+/** Makes writes that end on demand. */
 function makeWrites() {
   const clock = new SimClock();
   const inTurn = makeWriteTurns(clock);
@@ -57,5 +60,40 @@ describe("writes of one organization", () => {
     void write("org_a", "later");
     await settle();
     expect(begun.at(-1)).toBe("later");
+  });
+
+  it("are those of the API: it begins four at once, and answers reads beside them", async () => {
+    const fake = new ApiFake();
+    const key = fake.addKey("org_a");
+    const { management } = fake;
+    let begun = 0;
+    const app = makeApi({
+      management: {
+        ...management,
+        projects: {
+          ...management.projects,
+          create: () => {
+            begun += 1;
+            return new Promise(() => {});
+          },
+        },
+      },
+      queries: fake.queries,
+      logger: silentLogger,
+      newRequestId: () => "req_1",
+      now: () => 0,
+      monotonicMs: () => 0,
+      version: "0.0.0",
+    });
+    const send = (method: string, body: string | null) =>
+      app.request("/projects", {
+        method,
+        body,
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      });
+    for (let index = 0; index < 20; index += 1) void send("POST", '{"name":"Billing"}');
+    expect((await send("GET", null)).status).toBe(200);
+    for (let turns = 0; turns < 20; turns += 1) await settle();
+    expect(begun).toBe(4);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readAfterGaps } from "../../src/app/follow-configuration.ts";
 import { SimClock } from "../support/sim-clock.ts";
 
-/** A cache that tells what it was asked, and whose store answers as it is told. */
+/** Makes a cache that records what it is asked, and whose store answers or not, by `state`. */
 function cacheThatAnswers() {
   const asked: string[] = [];
   const state = { answers: true };
@@ -32,7 +32,7 @@ describe("after a gap in what the store tells", () => {
     onGap();
     onGap();
     await clock.advance(60_000);
-    // The second gap came while the first was read.
+    // The second gap came while the cache was being read after the first.
     expect(asked.slice(3)).toEqual(["invalidate", "reload", "invalidate", "reload"]);
   });
 

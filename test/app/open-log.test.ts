@@ -50,7 +50,7 @@ test("regression: a log whose socket cannot be served is closed again: its commi
   expect(commitThreads()).toBe(before);
 });
 
-/** By what keeps this process from ending: the ways to its threads. */
+/** Counts commit threads by their message ports, which keep this process from ending. */
 function commitThreads(): number {
   return process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
 }

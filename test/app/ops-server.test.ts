@@ -40,7 +40,7 @@ describe("the operations server", () => {
     await using server = await startOpsServer(options);
     const sockets = Array.from({ length: 12 }, () => connect(server.port, "127.0.0.1"));
     const closed = sockets.map(async (socket) => once(socket.resume(), "close"));
-    // Soon enough to see those four: they are closed after five seconds.
+    // Soon enough to see the four, which are closed after five seconds.
     await expect
       .poll(() => sockets.filter(({ destroyed }) => !destroyed).length, { timeout: 4_000 })
       .toBe(4);

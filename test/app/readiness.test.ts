@@ -9,7 +9,7 @@ interface Readiness {
 it("a relay that still starts is not ready: traffic would come before it listens", async () => {
   await using relay = await makeRelayProcess();
   const starting = relay.start();
-  // What comes of it is looked at below.
+  // Its outcome is checked below.
   starting.catch(() => {});
   const url = `http://127.0.0.1:${relay.ports.ops}/readyz`;
   let ready: Response | null = null;

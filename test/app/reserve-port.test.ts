@@ -34,7 +34,7 @@ it("names the variable of a host that is not this machine's", async () => {
   );
 });
 
-/** Connects to a port again and again; tells every end that is no refusal. From a port that happens to be the same one it would reach itself. */
+/** Connects to a port again and again, and reports any end but a refusal. From the same local port by chance, it would reach itself. */
 const CLIENT = `
   const { parentPort, workerData: port } = require("node:worker_threads");
   const ask = () => {

@@ -19,7 +19,7 @@ it("a command that works alone on the embedded stores claims the data directory,
   const waiting = create({ RELAY_DATA_DIR: dataDir });
   let done = false;
   void waiting.then(() => (done = true));
-  // While another process has the directory and serves nothing yet, it touches no file of it.
+  // While another process holds the directory and serves nothing yet, it touches none of its files.
   await new Promise((resolve) => setTimeout(resolve, 2_500));
   expect(done).toBe(false);
   await claim[Symbol.asyncDispose]();

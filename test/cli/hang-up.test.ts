@@ -18,7 +18,7 @@ test("regression: without a terminal a hang-up is not the relay's, as nohup has 
 
 test("regression: a relay on a terminal stops in order when that hangs up: it was killed at once", async () => {
   await using relay = await makeRelayProcess();
-  // script(1) gives it one. The shell's process becomes the relay's.
+  // script(1) provides the terminal. The shell's process becomes the relay's.
   const command = 'echo "pid $$"; exec "$NODE" bin/relay.js start';
   const terminal = spawn("script", ["-qec", command, "/dev/null"], {
     env: { ...relay.env, NODE: process.execPath },

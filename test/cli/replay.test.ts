@@ -185,8 +185,11 @@ describe("relay replay", () => {
     const stop = new AbortController();
     let stopAt = "";
     const asked: string[] = [];
-    /** Answers left to be 503, by the end of the path. */
-    const busy = new Map([["events", 1]]);
+    /** How many answers still say busy, by the last segment of the path: 429 to a client that asks too often, else 503. */
+    const busy = new Map([
+      ["dst_1", 1],
+      ["events", 1],
+    ]);
     const server = createServer((request, response) => {
       const [path = ""] = (request.url ?? "").split("?");
       const name = path.split("/").at(-1)!;
@@ -198,7 +201,8 @@ describe("relay replay", () => {
       const dead = [{ destination_id: "dst_1", status: "dead" }];
       const events = [6, 5, 4, 3, 2, 1].map((n) => ({ id: `evt_${n}` }));
       const data = name === "events" ? events : name === "attempts" ? dead : {};
-      response.writeHead(left > 0 ? 503 : 200, { "retry-after": "0" });
+      const busyStatus = name === "events" ? 429 : 503;
+      response.writeHead(left > 0 ? busyStatus : 200, { "retry-after": "0" });
       response.end(
         JSON.stringify(
           left > 0 ? { error: { code: "unavailable", message: "away" } } : { data, pagination },
@@ -225,6 +229,7 @@ describe("relay replay", () => {
         stderr:
           "dst_1: 0 dead deliveries enqueued again, 0 were delivered or are tried again since\n",
       });
+      expect(asked.filter((one) => one === "GET /destinations/dst_1")).toHaveLength(2);
       expect(asked.filter((one) => one === "GET /events")).toHaveLength(2);
       expect(
         asked.filter((one) => one === "POST /events/evt_1/destinations/dst_1/replay"),
@@ -247,7 +252,7 @@ describe("relay replay", () => {
 
   it("enqueues each event once though pages move while more deliveries end dead: one that two pages held was enqueued twice", async () => {
     const replays: string[] = [];
-    /** What died between the two questions, and is newer, has moved evt_2 to the second page. */
+    /** A newer event that died between the two requests has moved evt_2 to the second page. */
     const pages = [
       ["evt_3", "evt_2"],
       ["evt_2", "evt_1"],

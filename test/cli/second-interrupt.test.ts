@@ -9,7 +9,7 @@ const AGAIN_MS = 1_100;
 
 test("a second Ctrl-C ends at once what the first one is still stopping: it was waited for, up to half a minute, however often it was pressed", async () => {
   const sockets = new Set<Socket>();
-  // It never answers: a start that waits for it is left behind after 28 s.
+  // Never answers: a start that waits for it is abandoned after 28 s.
   const silent = createServer((socket) => void sockets.add(socket.on("error", () => {})));
   silent.listen(0, "127.0.0.1");
   await once(silent, "listening");
@@ -21,7 +21,7 @@ test("a second Ctrl-C ends at once what the first one is still stopping: it was 
   await waitFor("its first question", () => sockets.size > 0);
   const pid = relay.pid();
   const ended = relay.kill("SIGINT");
-  // Pressed by npm and the terminal at the same time it is one.
+  // Signals from npm and the terminal at the same time count as one Ctrl-C.
   process.kill(pid, "SIGINT");
   while ((await Promise.race([ended, delay(AGAIN_MS, "waits")])) === "waits")
     process.kill(pid, "SIGINT");

@@ -31,7 +31,7 @@ describe("relay start", () => {
     await relay.start();
     const file = join(relay.dataDir, "first-api-key");
     const key = (await readFile(file, "utf8")).trim();
-    // A relay that is new holds nothing.
+    // A new relay holds nothing.
     const baseUrl = `http://127.0.0.1:${relay.ports.api}`;
     const client = makeCheckedClient({ baseUrl, apiKey: key });
     expect(await client.projects.list()).toMatchObject({ data: [], pagination: { total: 0 } });
@@ -106,7 +106,7 @@ describe("relay start", () => {
           ),
         30_000,
       );
-      // Away again it stays ready, and only this tells of it.
+      // When the store is away again, the relay stays ready, and only this shows it.
       proxy.setMode("cut");
       await waitFor("the feed's end", async () => !(await isPushed()), 10_000);
       expect((await fetch(readyz)).status).toBe(200);
@@ -160,7 +160,7 @@ describe("relay start", () => {
     async () => {
       const dataDir = await mkdtemp(join(tmpdir(), "relay-ctrl-c-"));
       const program = fileURLToPath(new URL("../../bin/relay.js", import.meta.url));
-      // A group of its own, as a shell makes one for each command.
+      // A process group of its own, as a shell makes one for each command.
       const relay = spawn(process.execPath, [program, "start", "--roles", "api"], {
         env: { RELAY_DATA_DIR: dataDir, RELAY_API_PORT: "0", RELAY_OPS_PORT: "0" },
         stdio: ["ignore", "pipe", "pipe"],
@@ -183,7 +183,7 @@ describe("relay start", () => {
 
   it("told to stop while a store hangs in its start ends within its 29 s: it went on for as long as the store", async () => {
     const asked: string[] = [];
-    // It hangs in what it is asked after the first question, which it has five seconds for.
+    // Answers the first question, for which it has five seconds, and hangs in the next ones.
     const silent = createServer((request, response) => {
       void text(request).then((statement) => {
         asked.push(statement);
@@ -236,7 +236,7 @@ describe("relay start", () => {
   it.skipIf(!hasIPv6)(
     "goes on and stops in order without its curl lines: failing to make them ended the signal handling",
     async () => {
-      // It can be listened on, and no URL can hold it.
+      // One can listen on this address, but no URL can hold it.
       await using relay = await makeRelayProcess({ ...NO_KEY_GIVEN, RELAY_API_HOST: "::1%lo" });
       await relay.start();
       await waitFor("the warning", () => relay.output().includes("relay.first_steps_not_shown"));
@@ -251,7 +251,7 @@ it("regression: npm start hands a signal on to the relay: npm ended, and left a 
   const { scripts } = JSON.parse(await readFile(new URL("package.json", root), "utf8")) as {
     scripts: { start: string };
   };
-  // As npm runs it, which signals the shell; what the tests run is built already.
+  // As npm runs it, which signals the shell; the build is left out, as it was done before the tests.
   const command = scripts.start.replace("node scripts/build.js", "true");
   await using relay = await makeRelayProcess();
   const shell = spawn("sh", ["-c", command], { cwd: root, env: relay.env });

@@ -11,7 +11,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../bin/relay.js", import.meta.url));
 
-/** Fills a pipe until it takes nothing more. */
+/** Fills a pipe until it accepts no more. */
 function fill(path: string): void {
   const end = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
   try {
@@ -29,7 +29,7 @@ function writeWhileItFits(end: number, size: number): void {
   }
 }
 
-/** A named pipe that nobody reads from. */
+/** A named pipe that is never read. */
 interface UnreadPipe extends Disposable {
   readonly path: string;
 }
@@ -54,7 +54,7 @@ interface Started extends Disposable {
   readonly ended: Promise<unknown>;
 }
 
-/** `relay start` that prints into the pipe. */
+/** Starts `relay start`, printing into the pipe. */
 function startInto(pipe: UnreadPipe, stderr: "inherit" | "pipe" = "inherit"): Started {
   const [api, ingest, ops] = ports;
   const writer = openSync(pipe.path, constants.O_WRONLY);
@@ -76,7 +76,7 @@ function startInto(pipe: UnreadPipe, stderr: "inherit" | "pipe" = "inherit"): St
   };
 }
 
-/** How it ended; it is killed after `ms` at the latest. */
+/** Waits for its end, and kills it after `ms` at the latest. @returns how it ended */
 async function within({ ended, child }: Started, ms: number): Promise<unknown> {
   const timer = setTimeout(() => child.kill("SIGKILL"), ms);
   return ended.finally(() => clearTimeout(timer));
@@ -102,7 +102,7 @@ it("regression: a relay that ends since whoever read its output is gone says so:
     (await fetch(`http://127.0.0.1:${ports[2]}/readyz`).catch(() => null))?.ok === true;
   await waitFor("readiness", isReady, 60_000);
   pipe[Symbol.dispose]();
-  // Each request is a line.
+  // Each request logs a line.
   await fetch(`http://127.0.0.1:${ports[0]}/projects`).catch(() => null);
   expect(await within(relay, 30_000)).toEqual([1, null]);
   expect(said).toContain("the output could not be written");

@@ -119,7 +119,7 @@ it("relay verify takes the header that a line's config names for a method that w
   const lines = [
     line("linear", linear, old, { "Linear-Signature": mac(old) }),
     line("github", { header: "X-Hub-Signature-256" }, "x", { "X-Hub-Signature-256": mac("x") }),
-    // The preset's: without a header, or without a method.
+    // Those of the preset: without a header, or without a method.
     line("linear", {}, old, { "Linear-Signature": mac(old) }),
     line("github", {}, "x", prefixed),
     {

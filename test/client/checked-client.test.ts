@@ -12,7 +12,7 @@ const PROJECT = {
 };
 const TIMESTAMP = "2026-11-20T09:30:00.000Z";
 
-/** A client of a service that answers just this. */
+/** Makes a client of a service that always gives this answer. */
 function clientOf(status: number, body: object, headers: Record<string, string> = {}) {
   return makeCheckedClient({
     baseUrl: "http://relay.invalid",

@@ -138,6 +138,7 @@ describe("configuration", () => {
   it.each([
     { RELAY_API_PORT: "9090", RELAY_API_HOST: "127.0.0.2" },
     { RELAY_API_PORT: "9090", RELAY_API_HOST: "::1" },
+    { RELAY_API_PORT: "9090", RELAY_OPS_HOST: "::1" },
     { RELAY_API_PORT: "8081", RELAY_ROLES: "api" },
     { RELAY_API_PORT: "0", RELAY_INGEST_PORT: "0", RELAY_OPS_PORT: "0" },
   ])("takes %j: no address is listened on twice", (env) => {

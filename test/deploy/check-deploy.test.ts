@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(trees, { recursive: true, force: true }));
 
-/** A tree like this one, whose deployment files may be broken. */
+/** Makes a tree like this one, whose deployment files may be broken. */
 async function makeTree(): Promise<string> {
   made += 1;
   const tree = join(trees, String(made));
@@ -47,7 +47,7 @@ interface Break {
   readonly replace: string | RegExp;
   readonly by: string;
   readonly says: string;
-  /** It hides what else is wrong, so it has a tree of its own. */
+  /** Set for a fault that hides others, and so needs a tree of its own. */
   readonly alone?: true;
 }
 

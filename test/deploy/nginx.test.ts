@@ -14,7 +14,7 @@ const CONFIG = fileURLToPath(new URL("../../deploy/nginx.conf", import.meta.url)
 const hasNginx = spawnSync("nginx", ["-v"]).status === 0;
 const isMissing = !hasNginx && skipOrFail("nginx", "it is not installed");
 
-/** Two ingests that refuse `/refused`, do not answer `/silent`, and take the rest. */
+/** What two ingest servers have seen: they refuse `/refused`, do not answer `/silent`, and take the rest. */
 const seen: IncomingHttpHeaders[] = [];
 const ingests: Server[] = [];
 let dir: string;

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { pause } from "../../src/domain/clock.ts";
 import { SimClock } from "../support/sim-clock.ts";
 
-/** A clock that knows how many of its timers are yet to come. */
+/** Makes a clock that counts its pending timers. */
 function countingClock() {
   const clock = new SimClock();
   let pending = 0;

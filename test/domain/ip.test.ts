@@ -32,7 +32,7 @@ describe("isPublicAddress", () => {
     "::ffff:10.0.0.1",
     "::ffff:7f00:1",
     "::127.0.0.1",
-    // IPv4-compatible (RFC 4291 §2.5.5.1), which is not mapped: it is no address of the IPv4 internet.
+    // IPv4-compatible (RFC 4291 §2.5.5.1), not IPv4-mapped: not an address of the IPv4 internet.
     "::8.8.8.8",
     "64:ff9b::808:808",
     "64:ff9b:1::1",

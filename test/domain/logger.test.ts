@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 
 const LEVELS: ReadonlySet<string> = new Set(["debug", "info", "warn", "error"]);
 const SRC = join(import.meta.dirname, "../../src");
-/** The adapter of the port itself hands on what it is given. */
+/** All sources but the port's own adapter, which passes on what it is given. */
 const SOURCES = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter(
   (path) => path.endsWith(".ts") && !path.startsWith("adapters/pino/"),
 );

@@ -9,7 +9,7 @@ describe("a ring queue", () => {
     let model: number[] = [];
     let next = 0;
     for (let step = 0; step < 20_000; step += 1) {
-      // Now it fills up, now it empties: it grows in every position of its head.
+      // Fills and empties in turn, so that it grows at every position of its head.
       const isFilling = Math.floor(step / 500) % 2 === 0;
       if (random() < (isFilling ? 0.7 : 0.3)) {
         queue.push(next);

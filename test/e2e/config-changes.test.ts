@@ -9,7 +9,7 @@ import { startReceiver, type Receiver } from "../support/receiver.ts";
 
 const ROUNDS = 10;
 const LIMIT_MS = 1_000;
-/** Between two webhooks of the light load that goes on meanwhile. */
+/** The pause between two webhooks of the light load. */
 const LOAD_PAUSE_MS = 40;
 
 /** Ten rounds of ten kinds of change, on one relay under load: a hundred changes, each effective within a second. */
@@ -58,7 +58,7 @@ describe("changes of the configuration on a running relay under light load", () 
       (request) => request.headers["webhook-id"] === eventId && request.path === path,
     );
 
-  /** Notes how long after the answer to `change` its effect was first seen. */
+  /** Measures how long after the answer to `change` its effect was first seen. */
   async function measure(
     kind: string,
     change: () => Promise<unknown>,
@@ -77,7 +77,7 @@ describe("changes of the configuration on a running relay under light load", () 
   const answers = (endpoint: Endpoint, status: number, secret?: string) => async () =>
     (await postGithubWebhook(endpoint.url, "{}", secret)).status === status;
 
-  /** Whether an event that is accepted now reaches (or is kept from) the path, judged by a destination that always gets it. */
+  /** Tells whether an event accepted now reaches (or is kept from) the path, judged by a destination that always gets it. */
   const fansOut = (endpoint: Endpoint, path: string, wanted: boolean) => async () => {
     const { status, eventId } = await postGithubWebhook(endpoint.url, '{"fan":"out"}');
     expect(status).toBe(200);
@@ -87,7 +87,7 @@ describe("changes of the configuration on a running relay under light load", () 
       (!wanted || arrived(eventId, path) !== undefined);
     while (!isSettled()) {
       if (performance.now() > deadline) throw new Error(`${eventId} was not delivered`);
-      // Not to the changed destination (yet): it was planned without it.
+      // Not delivered to the changed destination: the event was planned without it.
       const control = arrived(eventId, "/control");
       if (wanted && control !== undefined && Date.now() - control.atMs > 200) return false;
       await delay(2);

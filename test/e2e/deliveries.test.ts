@@ -123,7 +123,7 @@ describe("deliveries through the started service", () => {
 
   it("keeps to a limit per second in every sliding window and says when the next try is due", async () => {
     const max = 5;
-    // This process is busy with sending: what it noted itself it would have noted late.
+    // This process is busy sending: it would note arrivals late.
     await using receiver = await startLedgerReceiverProcess();
     const { endpoint } = await connect(`${receiver.url}/ok`, {
       rate_limit_max: max,
@@ -147,7 +147,7 @@ describe("deliveries through the started service", () => {
     });
     const deferred =
       facets.by_attempt_status.find(({ value }) => value === "rate_limited")?.count ?? 0;
-    // Those for which the limit left room at once have no row but their delivery's.
+    // Deliveries for which the limit had room at once have no other row.
     expect(deferred).toBeGreaterThanOrEqual(sent.length / 2);
     expect(deferred).toBeLessThanOrEqual(sent.length * 2);
   });
@@ -175,7 +175,7 @@ describe("deliveries through the started service", () => {
     const deferrals = attempts.filter(({ status }) => status === "rate_limited");
     expect(deferrals.length).toBeGreaterThan(1);
     for (const { attempt_number, next_retry_at } of deferrals) {
-      // Tries are a second apart, so half of one tells them from each other.
+      // Tries are a second apart, so half a second tells them apart.
       const earlyMs =
         Date.parse(next_retry_at!) - Date.parse(tries[attempt_number - 1]!.attempted_at);
       expect(earlyMs).toBeLessThan(500);

@@ -20,7 +20,7 @@ interface MethodCase {
   readonly create: EndpointCreate;
   readonly contentType?: string;
   readonly body: string;
-  /** Headers of a genuine request under this secret. */
+  /** Returns the headers of a genuine request under this secret. */
   sign(attempt: Attempt): Headers | Promise<Headers>;
   /** A request that must be refused, its status and what the reason says. */
   readonly forged: {
@@ -145,7 +145,7 @@ const CASES: Readonly<Record<string, MethodCase>> = {
       verification_config: { allowed_ips: ["203.0.113.0/24", "2001:db8::/32"] },
     },
     body: JSON_BODY,
-    // The relay of this suite believes a proxy on loopback.
+    // This suite's relay trusts a proxy on loopback.
     sign: () => ({ "x-forwarded-for": "203.0.113.77" }),
     forged: {
       sign: () => ({ "x-forwarded-for": "198.51.100.1" }),
@@ -201,7 +201,7 @@ describe("the eight verification methods through the whole service", () => {
     return { status: response.status, eventId: response.headers.get("x-relay-event-id"), answer };
   }
 
-  /** As the list shows it, and the detail with the payload. */
+  /** Returns the event as the list shows it, and its detail with the payload. */
   async function recorded(endpointId: string, eventId: string | null) {
     const listed = await waitFor("the event in the list", async () => {
       const { data } = await client.events.search({ endpoint_id: endpointId, limit: 100 });

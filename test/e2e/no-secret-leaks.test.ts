@@ -10,7 +10,7 @@ import { checkedFetch } from "../support/checked-client.ts";
 import { makeRelayProcess, runRelay, type RelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-/** What must be found nowhere, by what it is. */
+/** Values that must be found nowhere, by what they are. */
 const CANARIES = {
   "secret of a GitHub endpoint": "canary-github-secret-5f0c1d7e",
   "secret set by PATCH": "canary-patched-secret-9a41c2d0",
@@ -35,7 +35,7 @@ const CANARIES = {
 type CanaryName = keyof typeof CANARIES;
 
 const API_KEY = "rk_canaryaa_bootstrap-key-0123456789-abcdefgh";
-/** Proves that the places are really searched: these must be found. */
+/** Values that must be found, to prove that the places are really searched. */
 const MARKS = { payload: "mark-in-every-payload-4417", project: "Mark of a project 8813" };
 
 describe("secrets, through everything and looked for everywhere", () => {
@@ -254,12 +254,12 @@ describe("secrets, through everything and looked for everywhere", () => {
     );
   }
 
-  /** Every answer that reads, the metrics, the rows of ClickHouse, and what `relay keys` prints. */
+  /** Collects the answer of every read, the metrics, the rows of ClickHouse, and what `relay keys` prints. */
   async function readEverything(): Promise<void> {
     const written = answers.filter(({ what }) => what === "webhook").length;
     const events = await waitFor("all events", async () => {
       const { json } = await api("GET", "/events?limit=100&delivery_summary=true");
-      // The one at an unknown address is not recorded; the tests of two endpoints are.
+      // The webhook to an unknown address is not recorded; the test webhooks of two endpoints are.
       return json.pagination.total >= written - 1 ? json.data : null;
     });
     await waitFor("the retry to be recorded", async () => {
@@ -298,10 +298,10 @@ describe("secrets, through everything and looked for everywhere", () => {
     }
   }
 
-  /** In which shapes a secret could lie somewhere. */
+  /** Returns the encodings in which a secret could be stored. */
   function shapesOf(secret: string): readonly Buffer[] {
     const bytes = Buffer.from(secret);
-    // Inside other base64 text the alignment is unknown: the middle of each of the three.
+    // The alignment inside other base64 text is unknown: take the middle of each of the three.
     const inner = [0, 1, 2].map((shift) =>
       Buffer.concat([Buffer.alloc(shift), bytes])
         .toString("base64")
@@ -333,7 +333,7 @@ describe("secrets, through everything and looked for everywhere", () => {
     const named: CanaryName[] = ["secret in a refused body"];
     for (const [name, secret] of all()) {
       const found = answers.filter(({ text }) => findIn(text, secret));
-      // A refusal names the unknown field, which is what the sender typed as its name.
+      // A refusal names the unknown field, and the sender typed the secret as its name.
       const allowed = shownOnce.has(name) || (named as string[]).includes(name) ? 1 : 0;
       expect([name, found.map(({ what }) => what)]).toEqual([
         name,

@@ -27,7 +27,7 @@ it("relay secrets reencrypt: secrets go on working under the new key, and under 
     stderr: expect.stringMatching(/cannot be read/),
   });
   await writeFile(oldKeyFile, base64(keys.old));
-  // Beside a running relay: every webhook was answered 503 from then on.
+  // Not beside a running relay, which would answer 503 to every webhook from then on.
   expect(await reencrypt(keys.next)).toMatchObject({
     code: 2,
     stderr: expect.stringMatching(/a relay runs on the data directory .*: stop it/),
@@ -59,13 +59,13 @@ it("relay secrets reencrypt: secrets go on working under the new key, and under 
     stdout: expect.stringMatching(/^0 rows .* 2 were/),
   });
 
-  // Under the old key, or one that is made anew: it was ready, and answered every webhook with 503.
+  // It must not start under the old key or a newly made one: it would be ready, but answer 503 to every webhook.
   const { RELAY_ENCRYPTION_KEY: _, ...withoutKey } = relay.env;
   expect(await runRelay(["start"], relay.env)).toMatchObject({
     code: 2,
     stderr: expect.stringMatching(/encrypted under another key .*: set RELAY_ENCRYPTION_KEY/),
   });
-  // The file that was made at this start stood in the way of whoever restored the right one.
+  // A key file made at this start would stand in the way of restoring the right one.
   expect(await runRelay(["start"], withoutKey)).toMatchObject({
     code: 2,
     stderr: expect.stringMatching(/encryption.key is missing, .*: restore it, or set RELAY_ENCR/),

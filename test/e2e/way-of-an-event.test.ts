@@ -219,7 +219,7 @@ describe("the way of an event through one process with embedded stores", () => {
     await waitFor("its delivery", () =>
       receiver.requests.some((request) => request.headers["webhook-id"] === eventId),
     );
-    // Pushed: what it knows would hold for 30 s.
+    // The change is pushed: what the process knows would otherwise hold for 30 s.
     await relay.client.endpoints.pause(endpoint.id);
     const answers = async (wanted: number) =>
       (await postGithubWebhook(url, '{"through":"the second"}')).status === wanted;

@@ -31,10 +31,10 @@ import { isLong } from "./harness/trial.ts";
 
 const started: ClusterStores | Error = await startClusterStores().catch((error: Error) => error);
 
-/** Enough for an overlap of two senders to be seen, not enough to slow the load down. */
+/** Long enough to reveal an overlap of two senders, short enough not to slow the load down. */
 const HOLD_MS = 20;
 const PER_SECOND = 80;
-/** The long form is half of what seven processes, three brokers and the load reach together on two cores. */
+/** The long form's rate is half of what seven processes, three brokers and the load reach together on two cores. */
 const RESTARTS_PER_SECOND = isLong ? 100 : PER_SECOND;
 const RESTART_EVERY = isLong ? 1_000 : 100;
 const MOST_REPEATED = 0.001;
@@ -68,7 +68,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
       await stores[Symbol.asyncDispose]();
     }, 60_000);
 
-    /** Everything answered 2xx is delivered and listed, with its bytes (I1, I2, I6). */
+    /** Expects everything answered 2xx to be delivered and listed, with its bytes intact (I1, I2, I6). */
     async function expectNothingLost(
       traffic: Traffic,
       every: number,
@@ -133,7 +133,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
       const perSecond = (traffic.accepted.size * 1_000) / (performance.now() - startedMs);
       const { summary, repeatedShare } = await expectNothingLost(traffic, 20);
       console.log(`rolling SIGTERM at ${perSecond.toFixed(0)} a second: ${summary}`);
-      // Where other suites run beside this one, the receiver may stand still for longer than a rebalance waits.
+      // When other suites run beside this one, the receiver may stall for longer than a rebalance waits.
       if (isLong) expect(repeatedShare).toBeLessThanOrEqual(MOST_REPEATED);
       const unanswered = Object.keys(traffic.refused).filter(
         (reason) => !["503", "ECONNRESET", "ECONNREFUSED", "UND_ERR_SOCKET"].includes(reason),
@@ -147,7 +147,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
       const from = receiver.entries.length;
       await using traffic = startTraffic(route, PER_SECOND);
       await more(traffic, 200);
-      // From where a first try, if there was one, has left them.
+      // If the test is retried, start from the partitions that its first run left.
       const grownFrom = partitions;
       partitions += 6;
       cluster.setEnv("RELAY_PARTITIONS", String(partitions));
@@ -156,7 +156,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
         await cluster.restart(name);
         await more(traffic, 100);
       }
-      // The other processes look for new partitions every 30 s: load goes on until the last of them must have.
+      // The other processes look for new partitions every 30 s: the load continues until the last of them must have looked.
       const endMs = performance.now() + 35_000;
       await waitFor("every process to see the growth", () => performance.now() > endMs, 40_000);
       await traffic.stop();

@@ -20,14 +20,14 @@ function deliveryOf({ headers }: IncomingMessage): string {
   return `${String(headers["x-relay-destination-id"])} ${String(headers["webhook-id"])}`;
 }
 
-/** What the process cannot give back, in the heap and outside of it. */
+/** Returns the memory the process cannot free, on and off the heap. */
 function heldBytes(): number {
   collectGarbage();
   return process.memoryUsage().rss;
 }
 
 describe("receivers that misbehave", () => {
-  // First, while the process is small: what it grew by before would hide what it grows by here.
+  // Runs first, while the process is small: earlier growth would hide the growth measured here.
   it("50 receivers, 8 of them hostile: no canary is reached, no byte meets bad TLS, memory stays", async () => {
     await using hostile = await startChild<HostileReceivers>(HOSTILE, [], ["--import", "tsx"]);
     const { good, bad, ca } = hostile.ready;
@@ -85,7 +85,7 @@ describe("receivers that misbehave", () => {
         response.end("ok");
       });
     });
-    // Each receiver has an address of its own, as each has a host of its own in the world.
+    // Each receiver has its own address, as in the real world each has its own host.
     server.listen(0, "0.0.0.0", 4_096);
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
@@ -100,7 +100,7 @@ describe("receivers that misbehave", () => {
         await rig.ingest(`ep_${endpoint}`, EVENTS);
       const good = (DESTINATIONS / 2) * EVENTS;
       await waitFor("all deliveries to the good ones", () => delivered.size === good, 90_000, 50);
-      // Every other one still hangs: nobody had to wait for a timeout.
+      // Every other receiver still hangs: no delivery had to wait for a timeout.
       expect(hanging).toBeGreaterThanOrEqual(DESTINATIONS / 2);
       expect(rig.ended.get("timeout") ?? 0).toBe(0);
       expect(rig.warnings).toEqual([]);

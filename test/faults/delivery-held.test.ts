@@ -9,7 +9,7 @@ import { waitFor } from "../support/wait-for.ts";
 const IS_LONG = process.env["RELAY_TEST_LONG"] === "true";
 const KEPT = IS_LONG ? 70_000 : 2_000;
 const DELETED = IS_LONG ? 30_000 : 1_000;
-/** Memory is printed, not asserted: the growth of equal runs differed too much to prove a bound. */
+/** Memory is printed, not asserted: growth differs too much between equal runs to prove a bound. */
 const BODY_BYTES = IS_LONG ? 4_096 : 65_536;
 const PATIENCE_MS = IS_LONG ? 900_000 : 90_000;
 
@@ -68,7 +68,7 @@ it(
       expect([...seen.keys()].every((key) => key.startsWith("/after "))).toBe(true);
       expect(rig.ended.get("delivered")).toBe(KEPT);
       expect(rig.ended.get("dead")).toBe(DELETED);
-      // A full log is back-pressure: the append is repeated.
+      // A full log is back-pressure: the append is retried.
       expect(rig.warnings.filter((line) => !line.includes("log_full"))).toEqual([]);
     }
     server.closeAllConnections();
@@ -77,7 +77,7 @@ it(
   5 * PATIENCE_MS,
 );
 
-/** What the process really holds: the pages of the log's file are the system's. */
+/** Returns the memory the process itself holds; pages of the log's file belong to the system. */
 function usedBytes(): number {
   collectGarbage();
   const { heapUsed, external } = process.memoryUsage();

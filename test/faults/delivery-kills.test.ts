@@ -14,10 +14,10 @@ const EVENTS = IS_LONG ? 10_000 : 500;
 const DELIVERIES = EVENTS * DESTINATIONS;
 const KILLS = IS_LONG ? 10 : 4;
 const SENDERS = 16;
-/** One in so many deliveries takes 10 s to be answered. */
+/** One in this many deliveries takes 10 s to be answered. */
 const SLOW_EVERY = IS_LONG ? 500 : 250;
 const SLOW_MS = 10_000;
-/** Of the deliveries before a kill's load: of one event in 25 a delivery may still be at a slow receiver. */
+/** Share of earlier deliveries to be durable before a kill's load: one event in 25 may still have one at a slow receiver. */
 const MOST_RECORDED = 0.9;
 
 interface Arrival {
@@ -29,7 +29,7 @@ it(
   async () => {
     const sinceMs = Date.now() - 1_000;
     const arrivals = new Map<string, Arrival[]>();
-    /** Requests by event and destination, whichever try they are. */
+    /** Number of requests by event and destination, over all tries. */
     const requestsOf = new Map<string, number>();
     let requests = 0;
     const server = createServer((request, response) => {
@@ -74,7 +74,7 @@ it(
 
     const accepted = new Set<string>();
     let sent = 0;
-    /** So many may be accepted by now: the load of each kill is let in when the one before is over. */
+    /** How many events may be accepted so far: the load for each kill is let in once the previous kill is over. */
     let wanted = 0;
     const send = async (): Promise<void> => {
       while (accepted.size < EVENTS) {
@@ -95,7 +95,7 @@ it(
       }
     };
     const senders = Promise.all(Array.from({ length: SENDERS }, send));
-    /** Deliveries of events that the API shows as delivered to all: what it shows has come out of the log, and is durable. */
+    /** Reads the deliveries of events that the API shows as delivered to all: what it shows came out of the log, so it is durable. */
     const readDurable = async (): Promise<readonly string[]> => {
       const events = await dumpEvents(relay.client, sinceMs, Date.now() + 1_000);
       return events
@@ -106,9 +106,9 @@ it(
       new Promise<number>((resolve, reject) => {
         server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
       });
-    /** Deliveries requested before a kill whose end was not known to be durable, summed over the kills. */
+    /** Deliveries requested before a kill whose end was not known to be durable, summed over all kills. */
     let atRisk = 0;
-    /** How often each delivery that was durable before a kill had been requested by then. */
+    /** How often each delivery, durable before a kill, had been requested by then. */
     const durable = new Map<string, number>();
     for (let kill = 1; kill <= KILLS; kill += 1) {
       await waitFor(

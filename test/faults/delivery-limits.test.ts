@@ -7,7 +7,7 @@ import { startLedgerReceiverProcess } from "./harness/ledger-receiver.ts";
 
 const IS_LONG = process.env["RELAY_TEST_LONG"] === "true";
 const BACKLOG = IS_LONG ? 5_000 : 800;
-/** `SIGTERM` is a restart in order. */
+/** `SIGTERM` is a graceful restart. */
 const ENDS: readonly NodeJS.Signals[] = IS_LONG
   ? Array.from({ length: 13 }, (_, index) => (index % 4 === 3 ? "SIGTERM" : "SIGKILL"))
   : ["SIGKILL", "SIGTERM", "SIGKILL"];
@@ -52,7 +52,7 @@ it(
       () => arrivals("second").length > before + 15,
       120_000,
     );
-    // The limit of a minute lets its next ones through once its window has passed, however often it was killed.
+    // The per-minute limit lets the next requests through once its window has passed, however often the process was killed.
     await waitFor("the minute to be used", () => arrivals("minute").length >= 95, 240_000, 200);
 
     for (const { name, max, windowMs } of LIMITS) {

@@ -11,7 +11,7 @@ it("a frozen event store delays neither an answer of the API nor the stop for lo
   const endpoint = await createGithubEndpoint(relay.client, "Frozen");
   const credentials = await readFile(join(relay.dataDir, "run/clickhouse.json"), "utf8");
   const { pid } = JSON.parse(credentials) as { readonly pid: number };
-  // Once frozen, it would outlive a relay that is killed.
+  // While frozen, it would outlive a relay that is killed.
   using _thawed = { [Symbol.dispose]: () => signalIfAlive(pid, "SIGCONT") };
   process.kill(pid, "SIGSTOP");
   const { status, eventId } = await postGithubWebhook(endpoint.url, "{}");

@@ -91,7 +91,7 @@ describe.skipIf(refused instanceof Error && skipOrFail("a small disk", refused))
       expect(load.statuses()).toEqual(new Set([200, 503]));
       await disk.free();
       await load.sendUntil("2xx again", async (status) => {
-        // A broker that cannot write ends itself, which may take it a while; its service manager starts it again.
+        // A broker that cannot write shuts itself down, which may take a while; restart it as its service manager would.
         if (!kafka.isRunning(1)) await kafka.restart(1);
         return status === 200;
       });
@@ -102,10 +102,10 @@ describe.skipIf(refused instanceof Error && skipOrFail("a small disk", refused))
   },
 );
 
-/** A broker that is started again takes long on a slow machine. */
+/** A restarted broker takes long on a slow machine. */
 const WITHIN_MS = 150_000;
 
-/** Webhooks of some kilobytes to one endpoint with one destination, and what became of them. */
+/** Makes a load of webhooks of some kilobytes to one endpoint with one destination, and tracks their outcomes. */
 async function makeLoad(relay: RelayProcess, receiver: Receiver) {
   const since = new Date(Date.now() - 1_000).toISOString();
   const { client } = relay;

@@ -11,7 +11,7 @@ import { startReceiver } from "../support/receiver.ts";
 import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-/** Takes requests and answers none. */
+/** Starts a server that takes requests and answers none. */
 async function startHangingServer(): Promise<{ readonly server: Server; readonly url: string }> {
   const server = createServer(() => {}).listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -18,7 +18,7 @@ const MOST_REPEATED = 0.001;
 const BETWEEN_MS = 5_000;
 const ALLOWANCES = { duplicatesPerFault: 100, notDurableMs: 2_000, aftermathMs: 30_000 };
 
-/** The short form, beside the other suites and at a lower rate, is in cluster.test.ts. */
+/** The short form, which runs beside the other suites at a lower rate, is in cluster.test.ts. */
 describe.skipIf(
   !isLong || (started instanceof Error && skipOrFail("a cluster of processes", started)),
 )("a rolling restart at 500 events a second", () => {

@@ -8,17 +8,17 @@ import { waitFor } from "../support/wait-for.ts";
 
 const SLOW = 5_000;
 const SLOW_ON_API = 200;
-/** How long honest requests go on beside the slow ones, at least: more than the 10 s after which those are closed. */
+/** How long, at least, honest requests go on beside the slow ones: more than the 10 s after which slow ones are closed. */
 const ATTACK_MS = 14_000;
-/** On a slow machine it takes longer until slow connections were closed and came again. */
+/** On a slow machine it takes longer for slow connections to be closed and reopened. */
 const LONGEST_ATTACK_MS = 90_000;
 const HONEST_PAUSE_MS = 50;
-/** One a second for each of the nine senders would already be slow. */
+/** Even one request a second from each of the nine senders, which would be slow, exceeds this. */
 const HONEST_AT_LEAST = 100;
 /** Generous: the machine is loaded by 5,000 senders and by other tests. */
 const ANSWER_DEADLINE_MS = 15_000;
 
-/** The most files that this process may open: the senders' sockets are among them. */
+/** Returns how many files this process may open, the senders' sockets among them. */
 function mostOpenFiles(): number {
   return Number(/^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1]);
 }
@@ -95,7 +95,7 @@ describe.each([
         const isOver = (): boolean => {
           const forMs = performance.now() - startedMs;
           if (forMs > LONGEST_ATTACK_MS) return true;
-          // Some were cut off, and came again; and enough was asked meanwhile.
+          // Some slow connections were cut off and came back, and enough honest requests were made meanwhile.
           return (
             forMs > ATTACK_MS &&
             slowOnes.opened() >= slow &&

@@ -34,10 +34,10 @@ const started: ArenaStores | Error = await startArenaStores(makeSeededRandom(see
 );
 
 const CONCURRENCY = 16;
-/** Of the mixed faults: FAULTS_MINUTES, else ten. */
+/** Duration of the mixed faults: FAULTS_MINUTES, else ten minutes. */
 const mixedForMs = Number(process.env["FAULTS_MINUTES"] ?? "10") * 60_000;
 const ENDPOINTS = 12;
-/** Tries in flight at all destinations of a process, and as many whose end is not durable yet. */
+/** Tries in flight at all destinations of a process, plus as many whose end is not durable yet. */
 const ALLOWANCES = {
   duplicatesPerFault: CONCURRENCY * ENDPOINTS * 2,
   notDurableMs: 2_000,
@@ -67,7 +67,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
       await stores[Symbol.asyncDispose]();
     }, 60_000);
 
-    /** Faults of several kinds side by side, until so much was accepted and so much time has gone by. */
+    /** Inflicts faults of several kinds side by side until `events` were accepted and `forMs` has passed. */
     async function fireAt(
       { sender, random, faults }: Trial,
       lanes: readonly {
@@ -94,7 +94,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
         await waitFor("the load", isOver, forMs + events * 50, 200);
       } finally {
         stopping.abort();
-        // Also when the load failed: a fault that is mended later would hit the next test.
+        // Wait even if the load failed: a fault still under way would hit the next test.
         await Promise.all(inflicting);
       }
       if (failure !== null) throw failure as Error;
@@ -167,7 +167,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
               faults,
             );
             await delay(random.between(6_000, 10_000));
-            // Longer than its session: somebody else serves its destinations when it wakes.
+            // Longer than its session: another process serves its destinations when it wakes.
             await inflict(freezeNode(arena, "delivery-1", 14_000), faults);
             await delay(8_000);
           },
@@ -178,11 +178,11 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
       isLong ? 1_200_000 : 300_000,
     );
 
-    /** ClickHouse, then PostgreSQL cannot be reached for so long at least. */
+    /** How long at least ClickHouse, then PostgreSQL, cannot be reached. */
     const downMs = isLong ? 120_000 : 15_000;
-    /** Of each endpoint, so many events that come during an outage must come through during it. */
+    /** How many events of each endpoint that arrive during an outage must get through during it. */
     const PER_ENDPOINT = 20;
-    /** Of all requests: on a busy machine a broker may stand still for longer than an answer may take. */
+    /** Share of all requests: on a busy machine a broker may stall for longer than an answer may take. */
     const MOST_FAILED = 0.1;
 
     it(
@@ -198,7 +198,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
           senders: 24,
           allowances: { ...ALLOWANCES, duplicatesPerFault: 0 },
           sampleSize: 200,
-          // Promised are 60 s; the short form runs beside others.
+          // The promise is 60 s; the short form runs beside other suites.
           quietWithinMs: isLong ? 60_000 : 120_000,
           disturb: async (trial) => {
             const { sender, faults } = trial;
@@ -212,7 +212,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
               rates[`${name}: accepted/s`] = (sender.acceptedCount - accepted) / seconds;
               rates[`${name}: delivered/s`] = (receiver.received.length - delivered) / seconds;
             };
-            // A process that first meets an endpoint, or a destination, while PostgreSQL is down knows nothing of it.
+            // A process that first meets an endpoint or a destination while PostgreSQL is down does not know it.
             await waitFor("each process to know each endpoint", () => sender.hasMetAll, 120_000);
             await waitForWave(trial, 3);
             await measure("before", Math.min(20_000, downMs));
@@ -244,7 +244,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
         const shown = Object.entries(rates).map(([name, rate]) => `${name} ${rate.toFixed(1)}`);
         console.log(`stores down: ${summary}\n${shown.join("; ")}`);
         expect(violations).toEqual([]);
-        // What stood still for seconds is the machine's: brokers, threads, or a whole process. Nothing else was refused.
+        // Refusals due to brokers, threads or whole processes stalling for seconds are the machine's; there must be no others.
         const { log: _log, verification: _verification, ...notByTheMachine } = refusals;
         expect(notByTheMachine).toEqual({ configuration: 0, internal: 0, overloaded: 0 });
         const failed = ledgers.sent.filter(({ status }) => status === null || status >= 500);
@@ -252,7 +252,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
           failed.filter(({ status, reason }) => status !== 503 && reason !== "TimeoutError"),
         ).toEqual([]);
         expect(failed.length).toBeLessThanOrEqual(ledgers.sent.length * MOST_FAILED);
-        // Short, beside others, a rate tells of the machine.
+        // In the short form, beside other suites, a rate reflects the machine.
         if (isLong)
           for (const what of ["accepted", "delivered"])
             for (const name of ["ClickHouse", "PostgreSQL"])
@@ -271,7 +271,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
           name: "long",
           seed,
           destinations: dying,
-          // More than two shared cores deliver under fire only makes the backlog of the slow destinations longer.
+          // A rate above what two shared cores deliver under fire would only lengthen the slow destinations' backlog.
           perSecond: 250,
           senders: 96,
           allowances: ALLOWANCES,
@@ -293,7 +293,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
         const { violations, summary } = await runTrial(arena, {
           name: "mixed",
           seed,
-          // At 300 ms and 16 in flight a receiver takes 53/s: its backlog would tell of the receiver, not of the relay.
+          // At 300 ms and 16 in flight a receiver takes 53/s: its backlog would reflect the receiver, not the relay.
           destinations: plansWith("/slow/100"),
           perSecond: 150,
           senders: 64,
@@ -305,7 +305,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
             await fireAt(trial, [...nodesAndBrokers, links], 1_000, mixedForMs);
             await trial.sender.stop();
             const fromMs = performance.now();
-            // What waits in the delay tiers waits for its retry; the rest has no reason to.
+            // Records in the delay tiers wait for their retry; nothing else has a reason to wait.
             let left: [string, number][] = [];
             const isZero = async () => {
               left = Object.entries(await readLag(arena)).filter(

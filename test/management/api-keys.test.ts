@@ -17,7 +17,7 @@ const ROW: ApiKeyRow = {
 };
 const KEY = "rk_abcdefgh_0123456789abcdef0123";
 
-/** A store that holds one key, or none, and counts how often it is asked. */
+/** Makes a store that holds one key, or none, and counts how often it is asked. */
 function makeFakeKeys(row: ApiKeyRow | null) {
   const state = { row, asked: 0, down: false };
   const keys: Pick<ApiKeyStore, "findKey"> = {
@@ -43,6 +43,20 @@ describe("authentication", () => {
     expect(state.asked).toBe(1);
     nowMs = 30_000;
     expect(await authenticate(KEY)).toBeNull();
+  });
+
+  it("asks about a key that was revoked no more often than about one that never was", async () => {
+    const { state, keys } = makeFakeKeys(ROW);
+    let nowMs = 0;
+    const authenticate = makeAuthenticate(keys, () => nowMs);
+    expect(await authenticate(KEY)).not.toBeNull();
+    state.row = { ...ROW, revokedAtMs: 1 };
+    nowMs = 30_000;
+    for (let times = 0; times < 10; times += 1) expect(await authenticate(KEY)).toBeNull();
+    expect(state.asked).toBe(2);
+    nowMs = 32_000;
+    expect(await authenticate(KEY)).toBeNull();
+    expect(state.asked).toBe(3);
   });
 
   it("keeps the keys that it knows, whatever others are made up", async () => {

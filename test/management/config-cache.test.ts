@@ -7,7 +7,7 @@ import { makeSilentLogger, silentLogger } from "../support/silent-logger.ts";
 
 const TTL_MS = 30_000;
 
-/** A store in memory that counts what it is asked and can be switched off or made slow. */
+/** Makes an in-memory store that counts its reads and can be switched off or slowed down. */
 function makeFakeReader() {
   const bundles = new Map<string, EndpointBundle>();
   const asked: BundleKeys[] = [];
@@ -118,7 +118,7 @@ describe("configuration cache", () => {
       expect(cache.endpointByToken(`token-of-ep_${n}`)).toMatchObject({ kind: "found" });
       expect(cache.destination(`dst_${n}`)).toMatchObject({ kind: "found" });
     }
-    // What is known and unchanged is not asked for again.
+    // What is known and unchanged is not read again.
     store.state.down = false;
     expect(await cache.warm()).toBe(true);
     expect(store.asked).toHaveLength(3);

@@ -29,7 +29,7 @@ function makeCache(monotonic: () => number, ttlMs: number): ConfigCache {
   );
 }
 
-/** One change of each kind, in turn, and how a lookup shows it. */
+/** Makes one change of each kind to apply in turn, and how a lookup shows it. */
 async function makeChanges(cache: ConfigCache) {
   const actor = await harness.makeActor();
   const { projects, endpoints, destinations } = harness.management;

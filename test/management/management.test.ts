@@ -175,7 +175,7 @@ describe("endpoints", () => {
       const row = await harness.store.endpoints.find(actor.orgId, endpoint.id);
       return { ...row, ...openEndpoint(testBox, row!) };
     };
-    // A method that reads the same settings keeps them; one that does not starts without.
+    // A method that reads the same settings keeps them; any other starts without.
     await endpoints.update(actor, endpoint.id, { verificationMethod: "hmac_sha1" });
     expect(await stored()).toMatchObject({ config: HMAC_CONFIG, secret: "s" });
     await endpoints.update(actor, endpoint.id, { verificationMethod: "basic_auth" });
@@ -233,7 +233,7 @@ describe("endpoints", () => {
     };
     await endpoints.update(actor, endpoint.id, { name: "renamed", provider, verificationMethod });
     expect(await stored()).toMatchObject({ name: "renamed", methodIsExplicit: false, config: {} });
-    // With settings it is a choice.
+    // With settings, the method is an explicit choice.
     const verificationConfig = HMAC_CONFIG;
     await endpoints.update(actor, endpoint.id, { verificationMethod, verificationConfig });
     expect(await stored()).toMatchObject({ methodIsExplicit: true, config: HMAC_CONFIG });

@@ -15,7 +15,7 @@ describe("secret box", () => {
   it("opens what it sealed, for any value and row id", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.string(), (value, rowId) => {
-        // JSON knows no -0 and no __proto__ of its own
+        // JSON has no -0 and no own __proto__.
         expect(JSON.stringify(oldBox.open(oldBox.seal(value, rowId), rowId))).toBe(
           JSON.stringify(value),
         );

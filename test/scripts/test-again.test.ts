@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(trees, { recursive: true, force: true }));
 
-/** A tree of test files, tested as `.ci/run` does it. */
+/** Makes a tree of test files and tests it as `.ci/run` does. */
 async function makeTree(files: readonly (keyof typeof FILES)[]): Promise<string> {
   const tree = join(trees, files.join("-"));
   await mkdir(join(tree, ".cache"), { recursive: true });

@@ -172,7 +172,7 @@ describe("a token", () => {
     for (const text of [`${token}=`, `${token}.x`, `${token}\u00e9`, "..", "a.b.c", `e30.W10.AA`]) {
       expect(check(bearing(text, config, { secret }))).toBe("malformed_token");
     }
-    // The last of 43 characters carries four bits: 15 other characters would decode to the same bytes.
+    // The last of 43 characters carries only four bits: three other characters would decode to the same bytes.
     const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     const next = alphabet[alphabet.indexOf(token.at(-1) ?? "A") ^ 1];
     expect(check(bearing(token.slice(0, -1) + next, config, { secret }))).toBe("malformed_token");

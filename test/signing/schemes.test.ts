@@ -229,7 +229,7 @@ describe("Twilio", () => {
   it.each([
     ["a=%7e%e2%82%ac+b", "a=~%E2%82%AC%20b"],
     ["a=%ef%bb%bfx&b=%00", "a=%EF%BB%BFx&b=%00"],
-    // What is no percent-encoded UTF-8 stands for itself.
+    // What is not percent-encoded UTF-8 stands for itself.
     ["a=%zz&b=%27", "a=%25zz&b='"],
     ["a=%c3&b=%27", "a=%25c3&b='"],
     ["a=%ed%a0%80&b=%27", "a=%25ed%25a0%2580&b='"],

@@ -4,7 +4,7 @@ import { liveThrough } from "../support/sim-chaos.ts";
 import { digestOf, runSeed } from "../support/sim-run.ts";
 import { runSeeds } from "../support/sim-seeds.ts";
 
-/** `SIM_SEEDS` says how many, `SIM_FIRST` where to begin; `SIM_SEED` runs one alone, in this process. */
+/** `SIM_SEEDS` is how many seeds to run, `SIM_FIRST` the first; `SIM_SEED` runs one alone, in this process. */
 const SEEDS = Number(process.env["SIM_SEEDS"] ?? 10_000);
 const FIRST = Number(process.env["SIM_FIRST"] ?? 1);
 const ONLY = process.env["SIM_SEED"];
@@ -14,7 +14,7 @@ it.runIf(ONLY !== undefined)(`seed ${ONLY} keeps every promise`, async () => {
   expect(await runSeed(Number(ONLY))).toEqual([]);
 });
 
-/** Each has found something that was mended then. */
+/** Seeds that each revealed a defect. */
 const TELLING = [900_917, 7_100_001, 7_109_228, 10_002_483];
 
 it.runIf(ONLY === undefined)("seeds that once broke a promise keep it", async () => {

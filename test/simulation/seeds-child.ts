@@ -1,6 +1,6 @@
 import { runSeed } from "../support/sim-run.ts";
 
-/** Tells its parent of each seed that broke a promise, and now and then where it is. */
+/** A message to the parent: a seed that broke a promise, or, now and then, the current seed. */
 export type SeedsMessage =
   | { readonly kind: "at"; readonly seed: number }
   | { readonly kind: "failed"; readonly seed: number; readonly violations: readonly string[] };

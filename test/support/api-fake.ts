@@ -23,7 +23,7 @@ import type {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** In-memory management and event queries: the smallest thing that keeps the promises of the ports. */
+/** In-memory management and event queries: the smallest thing that keeps the ports' promises. */
 export class ApiFake {
   readonly keys = new Map<string, Actor>();
   readonly projects = new Map<string, Mutable<Project>>();

@@ -55,7 +55,7 @@ const junkJson = fc.oneof(
   fc.constantFrom<unknown>(null, true, 0, -0, 1e308, 2 ** 53, [], {}, [[]], { a: { b: null } }),
 );
 
-/** Random requests made from the document alone: right ones, wrong ones, and right ones with one thing wrong. */
+/** Makes random requests from the document alone: valid ones, invalid ones, and valid ones with one thing wrong. */
 function makeRequests(document: any, knownIds: readonly string[]): fc.Arbitrary<ApiRequest> {
   const operations = Object.entries<any>(document.paths).flatMap(([path, methods]) =>
     Object.entries<Operation>(methods).map(([method, operation]) =>
@@ -140,7 +140,7 @@ function idLike(example: string, knownIds: readonly string[]): fc.Arbitrary<stri
   return known.length === 0 ? others : mostly(fc.constantFrom(...known), others);
 }
 
-/** `encodeURIComponent` throws on half a surrogate pair. */
+/** Replaces lone surrogates, on which `encodeURIComponent` throws. */
 function wellFormed(text: string): string {
   return Buffer.from(text).toString();
 }
@@ -201,12 +201,12 @@ export interface FuzzOptions {
   readonly key: string;
   readonly runs: number;
   readonly seed?: number;
-  /** Ids to aim at, beside those that the run itself makes. */
+  /** Ids to target besides those that the run itself creates. */
   readonly knownIds: readonly string[];
 }
 
 /**
- * Sends random requests until one is answered 5xx, or with anything that the document does not know.
+ * Sends random requests until one is answered 5xx or with anything undocumented.
  * @returns how often each status was answered. @throws with the shrunk request and the seed
  */
 export async function fuzzApi(options: FuzzOptions): Promise<ReadonlyMap<number, number>> {

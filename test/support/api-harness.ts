@@ -21,7 +21,7 @@ export interface ApiRequest {
   readonly path: string;
   readonly key?: string | null;
   readonly json?: unknown;
-  /** Sent as it is, instead of `json`. */
+  /** Sent as is, instead of `json`. */
   readonly body?: string | Uint8Array;
   readonly headers?: Record<string, string>;
 }
@@ -29,23 +29,23 @@ export interface ApiRequest {
 export type FaultKind = "unavailable" | "internal" | "rate_limited" | "ingest_unreachable";
 
 /**
- * What the conformance suite needs of a started service. The fake's harness is below; a composition of the
- * real stores gives the same, with its own way to make keys, events and faults.
+ * What the conformance suite needs from a started service. The fake's harness is below; a composition with real
+ * stores provides the same, with its own way to make keys, events and faults.
  */
 export interface ApiHarness extends AsyncDisposable {
   readonly baseUrl: string;
   /** Stands in for `https://hooks.example.com` where deliveries are really made. */
   readonly receiverBase?: string;
-  /** Full key of a fresh organization. */
+  /** Creates a key, for a fresh organization unless one is given. */
   newKey(scopes?: Actor["scopes"], orgId?: string): Promise<{ key: string; orgId: string }>;
-  /** An event at the endpoint, as if a webhook had come in. */
+  /** Makes an event at the endpoint, as if a webhook had come in. */
   newEvent(
     endpointId: string,
     options?: { bodyStored?: boolean; body?: Uint8Array },
   ): Promise<string>;
-  /** What `fault` can do here; rows that need another one are skipped. */
+  /** The faults available here; rows that need another one are skipped. */
   readonly faults: ReadonlySet<FaultKind>;
-  /** Until disposed, stores are down (`unavailable`) or broken (`internal`), requests are limited, or the ingest is unreachable. */
+  /** Until disposed of, takes stores down (`unavailable`) or breaks them (`internal`), limits requests, or makes ingest unreachable. */
   fault(kind: FaultKind): Disposable;
 }
 
@@ -95,7 +95,7 @@ export async function startFakeHarness(over: Partial<ApiOptions> = {}): Promise<
   };
 }
 
-/** Sends requests and has each answer judged against the service's own document. */
+/** Makes a client that checks each answer against the service's own document. */
 export async function makeTestClient(
   harness: Pick<ApiHarness, "baseUrl" | "receiverBase">,
   defaultKey: string | null,

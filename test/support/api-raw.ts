@@ -6,7 +6,7 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/** A request as no well-behaved client would send it: any target, any method, chunked bodies. */
+/** Sends a request as no well-behaved client would: any target, any method, chunked bodies. */
 export async function sendRaw(
   baseUrl: string,
   options: {

@@ -6,16 +6,16 @@ import { freePorts } from "./stores/free-port.ts";
 import { waitFor } from "./wait-for.ts";
 
 const MAX_PAYLOAD_BYTES = 4096;
-/** What every endpoint of the suite's worlds is made with. */
+/** The secret of every endpoint in the suite's worlds. */
 const SECRET = "octocat-secret";
 
 export interface GivenStores {
   readonly env: Record<string, string>;
-  /** The ways to the stores: cut for the fault `unavailable`. */
+  /** The proxies to the stores: cut for the fault `unavailable`. */
   readonly ways: readonly SwitchedProxy[];
 }
 
-/** The composition root with real stores, behind the harness of the conformance suite. */
+/** Starts the composition root with real stores, behind the harness of the conformance suite. */
 export async function startRealHarness(
   stores: GivenStores = { env: {}, ways: [] },
 ): Promise<ApiHarness> {
@@ -39,7 +39,7 @@ export async function startRealHarness(
       const size = options.bodyStored === false ? MAX_PAYLOAD_BYTES + 1 : 0;
       const body = options.body ?? Buffer.from(`{"zen":"${"x".repeat(size)}"}`);
       const url = await relay.urlOf(endpointId);
-      // After a fault, the ingest says 503 until it has found its stores again.
+      // After a fault, ingest answers 503 until it has found its stores again.
       return waitFor("the event", async () => {
         const response = await fetch(url, {
           method: "POST",

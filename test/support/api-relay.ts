@@ -14,21 +14,21 @@ import { makeIdGenerator } from "../../src/domain/ids.ts";
 import { hashApiKey, makeApiKeys } from "../../src/management/api-keys.ts";
 import { freePorts } from "./stores/free-port.ts";
 
-/** A relay of all roles in the test's own process: the composition root with nothing replaced. */
+/** A relay with all roles in the test's own process: the composition root with nothing replaced. */
 export interface ApiRelay extends AsyncDisposable {
   readonly relay: RunningRelay;
   readonly dataDir: string;
   readonly apiUrl: string;
   readonly opsUrl: string;
   readonly ingestUrl: string;
-  /** Every line it has logged. */
+  /** Returns every line it has logged. */
   log(): string;
-  /** A key of the organization with this id; of a new one when null. */
+  /** Creates a key for the organization with this id, or for a new one when null. */
   newKey(
     scopes: ApiKeyRow["scopes"],
     orgId: string | null,
   ): Promise<{ key: string; orgId: string }>;
-  /** The ingest URL of an endpoint, whoever owns it. */
+  /** Returns the ingest URL of an endpoint, whoever owns it. */
   urlOf(endpointId: string): Promise<string>;
 }
 
@@ -104,7 +104,7 @@ export async function startApiRelay(
   };
 }
 
-/** Signs as GitHub does. */
+/** Signs a body as GitHub does. */
 export function githubSignature(body: Uint8Array | string, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }

@@ -23,7 +23,7 @@ export interface OpenApiJson {
 
 export interface Exchange {
   readonly method: string;
-  /** Path with the query, as requested. */
+  /** Path and query, as requested. */
   readonly target: string;
   readonly status: number;
   readonly headers: Headers;
@@ -33,8 +33,8 @@ export interface Exchange {
 const ENVELOPE_ONLY = new Set([404, 405]);
 
 /**
- * Judges every exchange against the OpenAPI document: the status is documented, the headers are there,
- * the body matches, and holds no field that the document does not know.
+ * Checks every exchange against the OpenAPI document: the status is documented, the headers are present, and the body
+ * matches without undocumented fields.
  */
 export class ResponseCheck {
   readonly #document: OpenApiJson;
@@ -94,7 +94,7 @@ export class ResponseCheck {
 
   #find(exchange: Exchange) {
     const path = exchange.target.split("?")[0] ?? "";
-    // A fixed path wins over one with a parameter, as in the router.
+    // A fixed path takes precedence over one with a parameter, as in the router.
     const paths = Object.keys(this.#document.paths).sort(
       (a, b) => a.split("{").length - b.split("{").length,
     );
@@ -112,7 +112,7 @@ function escape(path: string): string {
   return encodeURIComponent(path.replaceAll("~", "~0").replaceAll("/", "~1"));
 }
 
-/** Every object schema with properties refuses others, so that an undocumented field fails. */
+/** Makes every object schema with properties refuse others, so that an undocumented field fails. */
 function closeObjects<T>(node: T): T {
   if (Array.isArray(node)) return node.map((item: unknown) => closeObjects(item)) as T;
   if (typeof node !== "object" || node === null) return node;

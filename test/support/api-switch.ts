@@ -1,6 +1,6 @@
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
-/** A way to a server on loopback that can be cut: connections are closed, new ones too, until it is mended. */
+/** A proxy to a server on loopback that can be cut: connections, new ones too, are closed until it is mended. */
 export interface SwitchedProxy extends AsyncDisposable {
   readonly port: number;
   cut(): void;

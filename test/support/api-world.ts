@@ -123,7 +123,7 @@ export function sampleOf(operation: string): Sample {
 
 export type Ids = Readonly<Record<string, string>>;
 
-/** The request line of an operation with the ids filled in. */
+/** Returns the request line of an operation with the ids filled in. */
 export function fillPath(operation: string, ids: Ids): { method: string; path: string } {
   const [method = "", template = ""] = operation.split(" ");
   return { method, path: template.replaceAll(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? "") };
@@ -138,7 +138,7 @@ export function idsOf(world: World): Ids {
   return { projectId, endpointId, destinationId, eventId };
 }
 
-/** Well-formed ids that nothing has. */
+/** Well-formed ids of nothing that exists. */
 export const UNKNOWN_IDS: Ids = {
   projectId: "prj_01JD5Z8A4V00000000000000ZZ",
   endpointId: "ep_01JD5Z8A4V00000000000000ZZ",

@@ -13,7 +13,7 @@ export interface FakeBroker {
   listOffsets?: (asked: { readonly topics: readonly object[] }) => Promise<object>;
 }
 
-/** kafkajs's own pool of the brokers 1 and 2; `connect` throws what comes of connecting, and is called by number. */
+/** Makes kafkajs's own pool of brokers 1 and 2; `connect` gets a broker's number, and throws to fail the connection. */
 export function fakeBrokerPool(connect: (nodeId: string) => void) {
   guardBrokerPool();
   const BrokerPool = createRequire(import.meta.url)("kafkajs/src/cluster/brokerPool.js");

@@ -4,7 +4,7 @@ import type { ClientOptions } from "../../src/client/send-request.ts";
 import { ResponseCheck, type Exchange, type OpenApiJson } from "./api-response-check.ts";
 import { makeSilentLogger } from "./silent-logger.ts";
 
-/** The document as the service serves it: made from the source, so that no service need be up. */
+/** Makes the document that the service serves from the source, so that no service need be up. */
 async function readDocument(): Promise<OpenApiJson> {
   const api = makeApi({
     management: {} as never,
@@ -20,17 +20,17 @@ async function readDocument(): Promise<OpenApiJson> {
 
 const responses = new ResponseCheck(await readDocument());
 
-/** @throws {Error} when the OpenAPI document does not know this answer: status, headers, every field */
+/** @throws {Error} when the OpenAPI document does not allow this answer: status, headers, every field */
 export function checkAnswer(exchange: Exchange): void {
   responses.check(exchange);
 }
 
-/** The client of all tests: every answer is judged against the OpenAPI document. */
+/** Makes the client that all tests use: every answer is checked against the OpenAPI document. */
 export function makeCheckedClient(options: ClientOptions): Client {
   return makeClient({ ...options, onResponse: checkAnswer });
 }
 
-/** As `fetch`, for requests to the management API that the client does not make. */
+/** Does what `fetch` does, with the same check, for management API requests that the client does not make. */
 export async function checkedFetch(url: string, init: RequestInit = {}): Promise<Response> {
   const response = await fetch(url, init);
   const { pathname, search } = new URL(url);

@@ -2,13 +2,13 @@ import { fork } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 
-/** A process that speaks over its channel. */
+/** A child process that sends messages over its IPC channel. */
 export interface Child<Ready> extends AsyncDisposable {
   readonly ready: Ready;
   readonly process: ChildProcess;
 }
 
-/** Starts a file and waits for its first message. */
+/** Starts a file as a child process and waits for its first message. */
 export async function startChild<Ready>(
   file: string,
   args: readonly string[],

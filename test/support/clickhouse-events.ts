@@ -11,7 +11,7 @@ export const ORGS = ["org_a", "org_b"] as const;
 export const ENDPOINTS = ["ep_1", "ep_2", "ep_3"] as const;
 export const DESTINATIONS = ["dst_1", "dst_2", "dst_3"] as const;
 
-/** A well-formed event id of this time; `seed` makes the random part. */
+/** Returns a well-formed event id of this time; `seed` gives the random part. */
 export function eventId(timeMs: number, seed: number): string {
   return `evt_${encodeTime(timeMs)}${String(seed).padStart(16, "0")}`;
 }
@@ -89,7 +89,7 @@ export function makeFanout(event: EventRecord, over: Partial<FanoutRecord> = {})
   };
 }
 
-/** Words made of what searches trip over. */
+/** Words made of what trips searches up. */
 export const WORDS = [
   "abc",
   "ABC",
@@ -171,14 +171,14 @@ const body = fc.oneof(
   { weight: 1, arbitrary: fc.array(word).map((words) => Buffer.from(words.join(" "))) },
 );
 
-/** A random event; ids stay unique through `seed`. */
+/** Generates random events; `seed` keeps ids unique. */
 export function eventArbitrary(seed: number): fc.Arbitrary<EventRecord> {
   return fc
     .record({
       orgId: fc.constantFrom(...ORGS),
       endpointId: fc.constantFrom(...ENDPOINTS),
       provider: fc.constantFrom(...PROVIDERS),
-      // Few different times, over three days: ties and several partitions.
+      // Few distinct times over three days, for ties and several partitions.
       receivedAtMs: fc.integer({ min: 0, max: 20 }).map((n) => BASE_TIME_MS + n * 7_200_000),
       signatureValid: fc.boolean(),
       query: fc.string({ maxLength: 5 }),
@@ -201,7 +201,7 @@ export function eventArbitrary(seed: number): fc.Arbitrary<EventRecord> {
     );
 }
 
-/** An event's tokens, as its row adds them. */
+/** Returns a function that adds these texts as an event's tokens, as its row does. */
 export function adding(...texts: string[]): EventRow["addTokens"] {
   return (tokens) => {
     for (const text of texts) {
@@ -211,7 +211,7 @@ export function adding(...texts: string[]): EventRow["addTokens"] {
   };
 }
 
-/** Attempts of an event: several runs, destinations, statuses and ties in time. */
+/** Generates an event's attempts, with several runs, destinations, statuses and ties in time. */
 export function attemptsArbitrary(event: EventRecord): fc.Arbitrary<Attempt[]> {
   return fc
     .uniqueArray(

@@ -9,12 +9,12 @@ import type {
 } from "../../src/domain/log.ts";
 import { partitionOf } from "../../src/domain/partition.ts";
 
-/** The log port in memory, for one group at a time: enough to record from, with commits that survive a consumer. */
+/** An in-memory log port for one group at a time: enough to record from, with commits that outlive a consumer. */
 export class MemoryLog implements Pick<Log, "consume"> {
   readonly partitions: number;
   readonly records = new Map<string, LogRecord[]>();
   readonly committed = new Map<string, Committed>();
-  /** Called before a commit is made: may throw, to lose it. */
+  /** Called before each commit; may throw, which loses the commit. */
   onCommit: (topic: Topic, partition: number, entry: Committed) => void = () => undefined;
   readonly #pumps = new Set<() => void>();
 

@@ -8,7 +8,7 @@ import type {
 import type { EventRecord } from "../../src/domain/event.ts";
 import type { FanoutRecord } from "../../src/domain/outcome.ts";
 
-/** What the store must answer, computed the plain way from lists; shares no code with the product. */
+/** Computes the store's right answers the plain way, from lists; shares no code with the product. */
 export class EventModel {
   readonly events: readonly EventRecord[];
   readonly attempts: readonly Attempt[];
@@ -120,7 +120,7 @@ type TryOfRun = Pick<Attempt, "run" | "tryNumber">;
 const isSameTry = (one: TryOfRun, other: TryOfRun): boolean =>
   one.run === other.run && one.tryNumber === other.tryNumber;
 
-/** Which of the tries that are still to be made at a destination a deferral put off: 1 for the one that is due first. */
+/** Ranks the try that a deferral put off among a destination's tries still to be made; 1 is due first. */
 function waitingRank(here: readonly Attempt[], deferral: Attempt): number {
   const announced = here
     .filter(({ nextRetryAtMs }) => nextRetryAtMs !== null)
@@ -137,7 +137,7 @@ function waitingRank(here: readonly Attempt[], deferral: Attempt): number {
   return waiting.findIndex((one) => isSameTry(one, deferral)) + 1;
 }
 
-/** Bytes as characters, A–Z lowered: each term occurs in the payload or within one header line. */
+/** Tells whether each term occurs in the payload or within one header line; bytes as characters, A–Z lowercased. */
 function containsAll(event: EventRecord, q: string): boolean {
   const fold = (bytes: Uint8Array): string =>
     Buffer.from(bytes)
@@ -158,7 +158,7 @@ export interface Leaf {
   readonly value: string;
 }
 
-/** Paths as a client writes them. */
+/** Returns an event's leaves, with paths as a client writes them. */
 export function leaves(event: EventRecord): Leaf[] {
   const found: Leaf[] = event.headers.map(([name, value]) => ({
     path: `headers.${name.toLowerCase()}`,
@@ -185,7 +185,7 @@ export function leaves(event: EventRecord): Leaf[] {
     if (typeof parsed !== "object") throw new Error("no leaves");
     walk(parsed, []);
   } catch {
-    // Not JSON: the fields of a form, otherwise only headers and free text find it.
+    // Not JSON: the fields of a form count; anything else is found only by headers and free text.
     if (isForm) for (const [name, value] of new URLSearchParams(text)) add([name], value);
   }
   return found;

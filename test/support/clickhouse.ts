@@ -17,7 +17,7 @@ export interface TestClickHouse extends AsyncDisposable {
   readonly dataDir: string;
 }
 
-/** An empty database: a real server when CLICKHOUSE_URL names one, else chDB in a fresh directory. */
+/** Starts with an empty database: on a real server when CLICKHOUSE_URL names one, else chDB in a fresh directory. */
 export async function startTestClickHouse(): Promise<TestClickHouse> {
   const dataDir = await mkdtemp(join(tmpdir(), "relay-clickhouse-"));
   const embedded = await startEmbeddedClickHouse({ dataDir, logger: makeSilentLogger() });
@@ -36,7 +36,7 @@ export async function startTestClickHouse(): Promise<TestClickHouse> {
   };
 }
 
-/** As the api role reads. */
+/** Makes a reader like the api role's. */
 export function readerOf({ client, lookups }: TestClickHouse): EventStoreReader {
   return makeEventStoreReader(client, {}, undefined, lookups.ask);
 }

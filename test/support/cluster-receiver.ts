@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** A request that a receiver took, as it saw it. */
+/** A request as the receiver saw it. */
 export interface LedgerEntry {
   readonly eventId: string;
   readonly destinationId: string;
@@ -12,7 +12,7 @@ export interface LedgerEntry {
   readonly body: string;
   readonly beganMs: number;
   endedMs: number;
-  /** The process that sent it; null when it was gone before it could be looked up. */
+  /** The process that sent it; null when the process was gone before it could be looked up. */
   readonly senderPid: number | null;
 }
 
@@ -22,8 +22,8 @@ export interface LedgerReceiver extends AsyncDisposable {
 }
 
 /**
- * Takes everything, `holdMs` after it has come in, and notes who sent it. The sender is told by the owner of the
- * socket at the other end, so the relay needs no mark of its own (Linux).
+ * Starts a receiver that answers 200 to everything `holdMs` after it came in and notes the sender: the process that owns
+ * the socket at the other end, so the relay need not identify itself (Linux).
  */
 export async function startLedgerReceiver(options: {
   readonly holdMs: number;
@@ -53,7 +53,7 @@ export async function startLedgerReceiver(options: {
         response.writeHead(200).end("ok");
       });
     });
-    // Also when the sender was killed: it holds nothing any more.
+    // Emitted also when the sender was killed: the request is no longer open then.
     response.on("close", () => {
       if (entry !== null) entry.endedMs = performance.now();
     });
@@ -76,12 +76,12 @@ export async function startLedgerReceiver(options: {
   };
 }
 
-/** For so long it is trusted which process has which port. */
+/** How long a reading of which process has which port is trusted. */
 const OWNERS_MS = 500;
 
 /**
- * Which of the processes has the socket from `port` to `peerPort` on 127.0.0.1. All of their sockets are read at once, and only
- * for one that is not known: connections come by the hundred, and a receiver that looks for each alone is too slow to answer.
+ * Finds which process has the socket from `port` to `peerPort` on 127.0.0.1. Reads all of their sockets at once, and only
+ * for an unknown one: connections come by the hundred, and a receiver that looked each up alone would be too slow to answer.
  */
 function socketOwners({ senderPids }: { readonly senderPids: () => readonly number[] }) {
   let owners = new Map<string, number>();
@@ -90,7 +90,7 @@ function socketOwners({ senderPids }: { readonly senderPids: () => readonly numb
   return {
     find(port: number, peerPort: number): number | null {
       const key = `${hex(port)} ${hex(peerPort)}`;
-      // Not for long: ports are used again.
+      // Ports are reused: trust a reading only briefly.
       if (!owners.has(key) || performance.now() - readAtMs > OWNERS_MS) {
         owners = readOwners(senderPids());
         readAtMs = performance.now();
@@ -100,7 +100,7 @@ function socketOwners({ senderPids }: { readonly senderPids: () => readonly numb
   };
 }
 
-/** By local and remote port, in hex as `/proc/net/tcp` has them. */
+/** Maps local and remote port, in hex as in `/proc/net/tcp`, to the process. */
 function readOwners(pids: readonly number[]): Map<string, number> {
   const pidByInode = new Map(
     pids.flatMap((pid) => inodesOf(pid).map((inode) => [inode, pid] as const)),
@@ -132,8 +132,8 @@ function inodesOf(pid: number): string[] {
 }
 
 /**
- * Pairs of requests to one destination that two processes had open at the same moment. A process that was ended and
- * started again counts as one that is gone.
+ * Finds pairs of requests to one destination that two processes had open at the same moment. A process and its restarted
+ * successor count as two; a request whose sender is unknown does not count.
  */
 export function findOverlaps(
   entries: readonly LedgerEntry[],

@@ -6,13 +6,13 @@ import { waitFor } from "./wait-for.ts";
 
 /** What was sent, and how it was answered. */
 export interface Traffic extends AsyncDisposable {
-  /** Event id → body, of everything answered 2xx. */
+  /** Event id → body of everything answered 2xx. */
   readonly accepted: ReadonlyMap<string, string>;
-  /** RFC 3339: nothing was sent earlier. */
+  /** Start of the traffic (RFC 3339): nothing was sent earlier. */
   readonly since: string;
-  /** Other answers by status, and requests that ended without one by the reason of the socket. */
+  /** Number of other answers by status, and of requests that ended without an answer by the socket's error. */
   readonly refused: Readonly<Record<string, number>>;
-  /** Resolves when the last request was answered. */
+  /** Stops sending, and resolves once the last request is answered. */
   stop(): Promise<void>;
 }
 
@@ -20,7 +20,7 @@ export interface Route {
   readonly urls: readonly string[];
 }
 
-/** Endpoints with one destination each at the receiver, enough of them to be on every partition. */
+/** Creates endpoints with one destination each at the receiver, enough to be on every partition. */
 export async function makeRoute(
   client: Client,
   receiver: LedgerReceiver,
@@ -37,7 +37,7 @@ export async function makeRoute(
     await client.destinations.create(endpoint.id, {
       name: "Receiver",
       receiver_url: `${receiver.url}/hook`,
-      // On a machine that is short of time tries time out and lanes fill: the schedule must outlast that.
+      // On a busy machine tries time out and lanes fill: the retry schedule must outlast that.
       retry_backoff: "exponential",
       retry_max_attempts: 10,
     });
@@ -47,10 +47,10 @@ export async function makeRoute(
 }
 
 const SENDERS = 24;
-/** Longer than any answer may take: a request that is still open then has been forgotten. */
+/** Longer than any answer may take: a request still open by then has been forgotten. */
 const ANSWER_TIMEOUT_MS = 20_000;
 
-/** Signed webhooks to all endpoints in turn, at most `perSecond`, until stopped. Nothing is sent twice. */
+/** Sends signed webhooks to all endpoints in turn, at most `perSecond`, until stopped. Nothing is sent twice. */
 export function startTraffic({ urls }: Route, perSecond: number): Traffic {
   const accepted = new Map<string, string>();
   const refused: Record<string, number> = {};
@@ -87,7 +87,7 @@ export function startTraffic({ urls }: Route, perSecond: number): Traffic {
   return { accepted, since, refused, stop, [Symbol.asyncDispose]: stop };
 }
 
-/** Waits until every accepted event was delivered. @returns how many requests came again with the same try, of these events */
+/** Waits until every accepted event is delivered. @returns how many requests these events took, and how many repeated a try */
 export async function waitForDeliveries(
   { accepted }: Traffic,
   receiver: LedgerReceiver,
@@ -117,7 +117,7 @@ export async function waitForDeliveries(
   return { requests: own.length, repeated: own.length - tries.size };
 }
 
-/** Deliveries whose bytes are not those that were accepted. */
+/** Counts deliveries whose bytes differ from those accepted. */
 export function countWrongBodies({ accepted }: Traffic, receiver: LedgerReceiver): number {
   return receiver.entries.filter(({ eventId, body }) => {
     const sent = accepted.get(eventId);
@@ -151,7 +151,7 @@ export async function waitUntilListed({ accepted, since }: Traffic, client: Clie
   });
 }
 
-/** Reads events one by one through the API; every one when `every` is 1. @returns those whose payload differs */
+/** Reads every `every`th event through the API. @returns those whose payload differs */
 export async function findWrongPayloads(
   { accepted }: Traffic,
   client: Client,

@@ -18,7 +18,7 @@ export interface ClusterStores extends AsyncDisposable {
   readonly clickhouseUrl: string;
 }
 
-/** Three brokers that can be killed, PostgreSQL, and ClickHouse over HTTP. @throws {Error} that says what is missing */
+/** Starts three brokers that can be killed, PostgreSQL, and ClickHouse over HTTP. @throws {Error} that says what is missing */
 export async function startClusterStores(kafkaOptions?: LocalKafkaOptions): Promise<ClusterStores> {
   await using stack = new AsyncDisposableStackLike();
   const dataDir = await mkdtemp(join(tmpdir(), "relay-cluster-"));
@@ -30,7 +30,7 @@ export async function startClusterStores(kafkaOptions?: LocalKafkaOptions): Prom
       stack.use(store),
     ),
   ]);
-  // All have settled: what did start is ended when one of them could not.
+  // All have settled: if one failed to start, those that did start are ended.
   if (kafka.status === "rejected") throw kafka.reason as Error;
   if (postgres.status === "rejected") throw postgres.reason as Error;
   if (clickhouse.status === "rejected") throw clickhouse.reason as Error;
@@ -43,7 +43,7 @@ export async function startClusterStores(kafkaOptions?: LocalKafkaOptions): Prom
   };
 }
 
-/** `AsyncDisposableStack` came with Node 24. */
+/** Stands in for `AsyncDisposableStack`, which needs Node 24. */
 class AsyncDisposableStackLike implements AsyncDisposable {
   #undo: (() => Promise<unknown>)[] = [];
 
@@ -83,11 +83,11 @@ export interface Cluster extends AsyncDisposable {
   readonly nodes: ReadonlyMap<NodeName, RelayProcess>;
   readonly client: Client;
   node(name: NodeName): RelayProcess;
-  /** Starts one again after it was ended, and waits until it is ready. */
+  /** Starts a process again after it was ended, and waits until it is ready. */
   restart(name: NodeName): Promise<void>;
-  /** For the processes that are started from here on. */
+  /** Sets a variable for the processes started from now on. */
   setEnv(name: string, value: string): void;
-  /** Warnings and errors in the nodes' logs, counted by node and message. */
+  /** Counts warnings and errors in the nodes' logs by node and message. */
   complaints(): Readonly<Record<string, number>>;
 }
 
@@ -95,7 +95,7 @@ export type ClusterAddresses = Pick<ClusterStores, "databaseUrl" | "clickhouseUr
   readonly kafka: { readonly brokers: readonly string[] };
 };
 
-/** Two ingest processes on one shared port, two delivery processes and one API (or two), each role in its own process. */
+/** Starts two ingest processes on one shared port, two delivery processes and one API process, or two. */
 export async function startCluster(
   stores: ClusterAddresses,
   extra: Readonly<Record<string, string>> = {},
@@ -142,7 +142,7 @@ export async function startCluster(
     },
   };
   try {
-    // All at once, as an operator's orchestrator would: they make topics and tables side by side.
+    // All at once, as an orchestrator would: they create topics and tables concurrently.
     await Promise.all(names.map((name) => restart(name)));
     return cluster;
   } catch (error) {
@@ -151,7 +151,7 @@ export async function startCluster(
   }
 }
 
-/** For a look at a run that failed: every process's lines in a file of its own. */
+/** Keeps every process's log in a file of its own, for a look at a failed run. */
 async function keepLogs(
   nodes: ReadonlyMap<NodeName, RelayProcess>,
   dir: string | undefined,
@@ -164,8 +164,8 @@ async function keepLogs(
 const WARN_LEVEL = 40;
 
 /**
- * Starts what does not run and thaws what is frozen, so that a test does not meet what one before it left behind: its own
- * first try, which failed between a kill and the restart.
+ * Starts what is not running and thaws what is frozen, so that a test does not meet what an earlier one left behind, such
+ * as its own first run that failed between a kill and the restart.
  */
 export async function healCluster(
   { kafka }: Pick<ClusterStores, "kafka">,

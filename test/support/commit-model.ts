@@ -6,7 +6,7 @@ import { SegmentReader } from "../../src/adapters/lmdb/segments/segment-reader.t
 
 type Commit = Pick<CommitRequest, "id" | "blobs" | "removedBlobs">;
 
-/** Of every commit the same group, with the commit's id. */
+/** The group that every commit writes, with the commit's id as its value. */
 export const GROUP = "latest";
 
 export const blobOf = (seq: number, sizeBytes: number) => ({
@@ -14,14 +14,14 @@ export const blobOf = (seq: number, sizeBytes: number) => ({
   bytes: Buffer.alloc(sizeBytes, `blob ${seq} `),
 });
 
-/** What a log must hold whatever happens to it: all that was answered, and nothing that was removed. */
+/** What a log must hold whatever happens to it: everything answered, and nothing removed. */
 export class CommitModel {
   readonly #sizes = new Map<number, number>();
   readonly #gone = new Set<number>();
   #latest = 0;
   #unanswered: Commit | null = null;
 
-  /** Blobs that a trim may remove. */
+  /** The blobs held, which a trim may remove. */
   get kept(): readonly number[] {
     return [...this.#sizes.keys()];
   }
@@ -32,12 +32,12 @@ export class CommitModel {
     for (const seq of removedBlobs) this.#remove(seq);
   }
 
-  /** The machine stopped in it: it is there whole or not at all. */
+  /** Notes a commit during which the machine stopped: it is there whole or not at all. */
   unanswered(commit: Commit): void {
     this.#unanswered = commit;
   }
 
-  /** Of a log that was opened in `dir`. @throws {Error} that says what is wrong */
+  /** Checks a log that was opened in `dir`. @throws {Error} that says what is wrong */
   async check(dir: string, { path, mapSizeBytes }: { path: string; mapSizeBytes: number }) {
     const { root, places, blobs, groups } = openEnvironment(path, mapSizeBytes);
     using reader = new SegmentReader(join(dir, "segments"));

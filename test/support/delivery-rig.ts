@@ -30,30 +30,30 @@ export interface RigOptions {
   readonly timeoutMs: number;
   readonly bodyBytes?: number;
   readonly partitions?: number;
-  /** PEM of the authority that receivers' certificates are signed by. */
+  /** PEM of the authority that signs the receivers' certificates. */
   readonly ca?: string;
   readonly delivery?: Partial<DeliveryOptions>;
-  /** Told of every end of a try that had a request, once it is durable. */
+  /** Called with every end of a try that made a request, once it is durable. */
   readonly onEnded?: (attempt: Attempt) => void;
-  /** Told of every answer, or of its absence. */
+  /** Called after every request, whether it was answered or not. */
   readonly onReply?: (request: SignedRequest) => void;
 }
 
-/** The delivery as the relay composes it, on the embedded log and the real sender; configuration is a map. */
+/** Delivery as the relay composes it, with the embedded log and the real sender; the configuration is a map. */
 export interface DeliveryRig extends AsyncDisposable {
   readonly configs: Map<string, DestinationConfig>;
   readonly warnings: string[];
-  /** Ends of tries that are durable, by status. */
+  /** Number of durable ends of tries, by status. */
   readonly ended: Map<string, number>;
   readonly held: () => number;
-  /** Tries put off so far. */
+  /** Returns the number of tries put off so far. */
   readonly deferred: () => number;
-  /** Adds a destination, or changes one; lanes are told. */
+  /** Adds or changes a destination, and notifies the lanes. */
   configure(id: string, changes: Partial<DestinationConfig>): void;
   remove(id: string): void;
-  /** Appends accepted events, durable when resolved. */
+  /** Appends accepted events; they are durable when it resolves. */
   ingest(endpointId: string, count: number): Promise<readonly EventRecord[]>;
-  /** Appends an event for each endpoint, in one call. */
+  /** Appends an event for each endpoint in one call. */
   ingestEach(endpointIds: readonly string[]): Promise<void>;
   /** Appends replays of one event, each a run of its own. */
   replay(endpointId: string, destinationId: string, count: number): Promise<void>;

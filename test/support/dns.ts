@@ -7,7 +7,7 @@ export const A = 1;
 const HEADER_BYTES = 12;
 const TYPE_AND_CLASS_BYTES = 4;
 
-/** A DNS server on 127.0.0.1 that gives one IPv4 address for any name, or no answer at all where `addressFor` is null. */
+/** Starts a DNS server on 127.0.0.1 that gives one IPv4 address for any name, or no answer at all if `addressFor` returns null. */
 export async function startDns(
   addressFor: (type: number) => string | null,
 ): Promise<AsyncDisposable & { readonly port: number }> {

@@ -1,6 +1,6 @@
 import { partitionOf } from "../../src/domain/partition.ts";
 
-/** An endpoint that is at home there, by how many partitions the log has: `{ 2: 0, 3: 1 }` moves when it grows. */
+/** Returns an endpoint with these homes by number of partitions: `{ 2: 0, 3: 1 }` moves when the log grows. */
 export function endpointAt(homes: Readonly<Record<number, number>>): string {
   for (let index = 0; index < 4_000; index += 1) {
     const id = `ep_${index}`;

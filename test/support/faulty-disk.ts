@@ -5,12 +5,12 @@ import type { SeededRandom } from "../faults/harness/random.ts";
 
 const PAGE_BYTES = 4_096;
 
-/** What becomes of the commits that are written. */
+/** What happens to a commit as it is written. */
 export type WriteFault =
   | "none"
-  /** A part is written, and the call says so or fails. */
+  /** A part is written, and the call returns its length or fails. */
   | "cut short"
-  /** All of it is written, and cannot be made durable. */
+  /** All of it is written, but cannot be made durable. */
   | "not synced"
   /** The machine stops: any part of it is on the disk. */
   | "power fails";
@@ -22,15 +22,15 @@ interface Handle extends AsyncDisposable {
 }
 
 /**
- * What this process has of the file system, with the faults that a disk may have; LMDB writes past it. Nothing is really synced,
- * and what is done beside the commits happens when it is told to: the same seed makes the same run.
+ * Replaces this process's file system functions by ones with the faults a disk may have; LMDB's writes bypass them. Nothing is
+ * really synced, and background work beside the commits runs only on demand: the same seed gives the same run.
  */
 export class FaultyDisk implements Disposable {
   writeFault: WriteFault = "none";
-  /** Where a commit was refused, its head can be written over. */
+  /** Whether the head of a refused commit can be overwritten. */
   canBlank = true;
   canCreate = true;
-  /** Called before anything of the write that the power fails in is on the disk. */
+  /** Called before any part of the write during which the power fails is on the disk. */
   onPowerFailure: () => void = () => {};
   readonly #random: SeededRandom;
   readonly #restore: readonly (() => void)[];
@@ -51,7 +51,7 @@ export class FaultyDisk implements Disposable {
       },
       fsyncSync: () => {},
       writeSync: (file: number, bytes: Uint8Array, from?: number, length?: number, at?: number) => {
-        // Only heads that are blanked are written at a place of their own.
+        // Only the blanking of a head passes a position to this function.
         if (typeof at === "number" && (this.#isOff || !this.canBlank)) throw failure("EIO");
         return writeSync(file, bytes, from, length, at);
       },
@@ -76,13 +76,13 @@ export class FaultyDisk implements Disposable {
     syncBuiltinESMExports();
   }
 
-  /** Segments that are made, or removed, beside the commits: they are when it returns. */
+  /** Completes the making and removing of segments beside the commits. */
   async finishBeside(): Promise<void> {
     this.#goOn();
     await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** Nothing that is written from now on, or removed, is on the disk. */
+  /** Cuts the power: no later write or removal reaches the disk. */
   cutPower(): void {
     if (this.#isOff) return;
     this.onPowerFailure();
@@ -137,7 +137,7 @@ export class FaultyDisk implements Disposable {
         if (this.#random.next() < 0.7) put(bytes.subarray(at, at + PAGE_BYTES), at);
   }
 
-  /** The file is there at once; it is written when all is finished that goes on beside the commits. */
+  /** Creates the file at once; its content is written by `finishBeside`. */
   async #prepare(path: string): Promise<Handle> {
     const file = fs.openSync(path, "wx", 0o600);
     await new Promise<void>((resolve) => {

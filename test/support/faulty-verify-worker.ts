@@ -3,11 +3,11 @@ import type { VerifyBatch } from "../../src/pipeline/verify/verify-batch.ts";
 
 const verify = makeBatchVerifier();
 
-/** The real worker, but for requests whose URL asks for a fault. */
+/** Does what the real worker does, except for requests whose URL asks for a fault. */
 export function verifyBatch(batch: VerifyBatch): unknown {
   if (batch.json.includes("/fault-loop")) {
     for (;;) {
-      // Only ending the thread stops this.
+      // Only terminating the thread stops this.
     }
   }
   if (batch.json.includes("/fault-exit")) process.exit(3);

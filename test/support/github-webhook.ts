@@ -23,7 +23,7 @@ export async function postGithubWebhook(
   return { status: response.status, eventId: response.headers.get("x-relay-event-id") ?? "" };
 }
 
-/** An endpoint for what `postGithubWebhook` sends, in a project of its own. */
+/** Creates an endpoint for what `postGithubWebhook` sends, in a project of its own. */
 export async function createGithubEndpoint(client: Client, projectName: string) {
   const project = await client.projects.create({ name: projectName });
   return client.endpoints.create(project.id, {

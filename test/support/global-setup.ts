@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-/** Tests that start the program run the build: it must not be older than the source. */
+/** Builds the program, since tests that start it run the build: it must not be older than the source. */
 export function setup(): void {
   execFileSync(
     process.execPath,

@@ -19,7 +19,7 @@ const EVENTS = load("kafkajs/src/consumer/instrumentationEvents.js");
 const RETRY = { initialRetryTime: 2, maxRetryTime: 10, retries: 3 };
 const PARTITIONS = [0, 1, 2];
 
-/** What a broker answers by this name. */
+/** Returns the error of this type as a broker answers it. */
 export function protocolError(type: string): Error {
   return createErrorFromCode(
     errorCodes.find((other: { type: string }) => other.type === type).code,
@@ -36,14 +36,14 @@ export const unreachableError = (host: string): Error =>
   });
 
 /**
- * A member of a group, of kafkajs's own classes, beside a coordinator that knows generations and three brokers, of which each
- * leads one partition. The hooks throw what shall fail.
+ * A group member made of kafkajs's own classes, with a fake coordinator that knows generations and three fake brokers that
+ * each lead one partition. A hook throws to make its step fail.
  */
 export class GroupFake {
   generation = 0;
   readonly counts = { joins: 0, heartbeats: 0, refreshes: 0, commits: 0, crashes: 0, leaves: 0 };
   readonly fetches: Record<string, number> = { 1: 0, 2: 0, 3: 0 };
-  /** Generation of each assignment that the member was told of. */
+  /** Generation of each assignment that the member received. */
   readonly assigned: number[] = [];
   onFind: () => void = nothing;
   onJoin: () => void | Promise<void> = nothing;

@@ -5,31 +5,31 @@ import { drips, floods, hangs, redirectsTo } from "./misbehaving-receivers.ts";
 import { makeCertificates } from "./undici-certificates.ts";
 import { startReceiver } from "./undici-receivers.ts";
 
-/** What a process of hostile receivers tells when it is ready. */
+/** What a process of hostile receivers reports when it is ready. */
 export interface HostileReceivers {
-  /** Takes every request and never answers. */
+  /** URL of one that takes every request and never answers. */
   readonly hanging: string;
-  /** One that hangs, one that drips, one without end, one that redirects, three with a bad certificate, one without TLS. */
+  /** One that hangs, one that drips, one that answers endlessly, one that redirects, three with bad certificates, one without TLS. */
   readonly bad: readonly string[];
-  /** A good one over TLS. */
+  /** URL of a good one over TLS. */
   readonly good: string;
   /** The authority that certificates are checked against, PEM. */
   readonly ca: string;
 }
 
-/** What they have seen. */
+/** What the hostile receivers have seen. */
 export interface Trespasses {
-  /** At the address that is redirected to. */
+  /** Connections to the address that redirects point to. */
   readonly canaryConnections: number;
-  /** Requests read by the four whose TLS is not to be trusted. */
+  /** Requests read by the four whose TLS must not be trusted. */
   readonly badTlsRequests: number;
   /** Connections to each of those four. */
   readonly badTlsConnections: readonly number[];
-  /** Sent by the one without end. */
+  /** Bytes sent by the one that answers endlessly. */
   readonly endlessBytes: number;
 }
 
-/** Serves them in this process and tells the parent where; answers every message of it with `Trespasses`. */
+/** Serves them in this process and tells the parent where; answers each of its messages with `Trespasses`. */
 export async function serveHostileReceivers(): Promise<void> {
   const certificates = makeCertificates();
   let badTlsRequests = 0;
@@ -71,7 +71,7 @@ export async function serveHostileReceivers(): Promise<void> {
   } satisfies HostileReceivers);
 }
 
-/** One of them speaks no TLS all the same. */
+/** Returns an https URL, also for the one that speaks no TLS. */
 function httpsUrl(port: number): string {
   return `https://127.0.0.1:${port}/hook`;
 }

@@ -49,7 +49,7 @@ export function recordingLogger(lines: LoggedLine[] = []): Logger & { lines: Log
   };
 }
 
-/** A log in memory whose appends can be held back and failed. */
+/** An in-memory log whose appends can be held back and made to fail. */
 export class FakeLog {
   readonly records: NewRecord[] = [];
   readonly appends: number[] = [];
@@ -206,8 +206,8 @@ export interface RawAnswer {
 }
 
 /**
- * Writes raw bytes to a port, piece by piece, and reads until the server closes, `until` says enough
- * (by default: one whole answer), or the deadline is over.
+ * Writes raw bytes to a port, piece by piece, and reads until the server closes, `until` returns true
+ * (by default: one whole answer), or the deadline passes.
  */
 export function exchangeRaw(
   port: number,
@@ -244,7 +244,7 @@ export function exchangeRaw(
   });
 }
 
-/** True once `text` holds a whole final answer with a Content-Length body. */
+/** Tells whether `text` holds a whole final answer with a Content-Length body. */
 export function isWholeAnswer(text: string): boolean {
   const head = /HTTP\/1\.1 (?!100)\d{3}[\s\S]*?\r\n\r\n/.exec(text);
   if (head === null) return false;

@@ -1,4 +1,4 @@
-// Joins groups, tells when the broker is gone, ends them one by one while they crash and restart, and then has nothing
+// Joins groups, reports when the broker is gone, and ends them one by one while they crash and restart. Then nothing is
 // left to do: the process must end by itself.
 import { setTimeout as delay } from "node:timers/promises";
 import { openTestKafkaLog } from "./stores/kafka-harness.ts";

@@ -1,6 +1,6 @@
 import { openTestLog } from "./log-lmdb.ts";
 
-/** Appends for ever, several appends under way at a time, and prints every position once it is acknowledged. */
+/** Appends forever, several appends in flight at a time, and prints every position once it is acknowledged. */
 const log = await openTestLog(process.argv[2]!);
 const run = process.argv[3]!;
 let next = 0;

@@ -1,6 +1,6 @@
 import { claimDataDir } from "../../src/embedded/data-dir.ts";
 
-/** Claims the directory, says how that went, and stays until its stdin ends. */
+/** Claims the directory, prints the outcome, and stays until its stdin ends. */
 const claimed = await claimDataDir(process.argv[2]!);
 process.stdout.write(`${claimed.kind}\n`);
 process.stdin.resume();

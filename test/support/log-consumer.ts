@@ -11,12 +11,12 @@ import { until } from "./wait-for.ts";
 
 export interface Collector extends AsyncDisposable {
   readonly consumer: LogConsumer;
-  /** Everything handed over, in that order. */
+  /** Everything handed over, in order. */
   readonly records: LogRecord[];
   readonly errors: Error[];
-  /** Partitions held now. */
+  /** Partitions owned now. */
   readonly owned: Map<number, OwnedPartition>;
-  /** Waits until so many records were handed over. */
+  /** Waits until this many records were handed over. */
   received(count: number): Promise<readonly LogRecord[]>;
 }
 
@@ -26,7 +26,7 @@ export interface CollectorOptions extends Partial<ConsumerOptions> {
   readonly deadlineMs: number;
 }
 
-/** A consumer that keeps what it gets and commits nothing by itself. */
+/** Starts a consumer that keeps what it gets and commits nothing by itself. */
 export async function collect(log: Log, options: CollectorOptions): Promise<Collector> {
   const records: LogRecord[] = [];
   const errors: Error[] = [];

@@ -9,7 +9,7 @@ import type { LogHarness, LogHarnessKind } from "../conformance/log/harness.ts";
 import { systemClock } from "./log-fakes.ts";
 import { silentLogger } from "./silent-logger.ts";
 
-/** A store in `dir` that reads every blob from its file. */
+/** Returns options for a store in `dir` that reads every blob from its file. */
 export const storeIn = (dir: string): StoreOptions => ({
   path: join(dir, "log.mdb"),
   segmentsDir: join(dir, "segments"),
@@ -25,7 +25,7 @@ export interface SyncFaults {
   failNext(error?: LogError): void;
 }
 
-/** The store with some of its operations replaced. */
+/** Returns the store with some of its operations replaced. */
 export function withOverrides(store: CommitStore, overrides: Partial<CommitStore>): CommitStore {
   return new Proxy(store, {
     get: (target, name) => {
@@ -37,7 +37,7 @@ export function withOverrides(store: CommitStore, overrides: Partial<CommitStore
   });
 }
 
-/** Storage whose sync is held back or fails, as told. */
+/** Makes storage whose sync is held back or fails on demand. */
 export function faultyStore(): SyncFaults & { wrap(store: CommitStore): CommitStore } {
   let held: Promise<void> = Promise.resolve();
   let open = () => {};

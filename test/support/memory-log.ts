@@ -27,9 +27,9 @@ const NO_FAULTS: MemoryLogFaults = {
   torn: (slots) => new Set(slots),
 };
 
-/** What is durable: it outlives every process. Everything runs on a (simulated) clock. */
+/** What is durable and outlives every process. Everything runs on a (simulated) clock. */
 export class MemoryLogStore implements SimStore {
-  /** How far ahead of everybody's clock records are stamped. */
+  /** How far ahead of all clocks records are stamped. */
   stampedAheadMs = 0;
   writesWhole = true;
   #partitions: number;
@@ -53,12 +53,12 @@ export class MemoryLogStore implements SimStore {
     return this.#partitions;
   }
 
-  /** Adds partitions: the next assignment knows of them, and whoever appends at once. */
+  /** Adds partitions: appends see them at once, groups at their next assignment. */
   grow(partitions: number): void {
     this.#partitions = partitions;
   }
 
-  /** What is owned is given up, and assigned anew: a member has learned that there are more partitions. */
+  /** Revokes and reassigns everything owned, as when a member learns that there are more partitions. */
   async regroup(): Promise<void> {
     await Promise.all(
       [...this.#groups.values()].map((group) => {
@@ -92,7 +92,7 @@ export class MemoryLogStore implements SimStore {
     return this.group(group).committed.get(`${topic}/${partition}`) ?? null;
   }
 
-  /** Makes a commit durable; the watermarks that it moves are noted. */
+  /** Makes a commit durable, and notes the watermarks that it moves. */
   commit(group: Group, partition: number, entries: readonly CommitEntry[]): void {
     for (const { topic, offset, metadata } of entries) {
       const key = `${topic}/${partition}`;
@@ -134,14 +134,14 @@ export class MemoryLogStore implements SimStore {
     return () => wakes.delete(wake);
   }
 
-  /** Runs it in the process: now, when it stands still no more, or never when it is dead by then. */
+  /** Runs a function in the process once it is not frozen, at once if possible, and never if the process is dead by then. */
   whenAwake(process: MemoryProcess, run: () => void): void {
     const leftMs = (process.wakesAtMs ?? 0) - this.clock.now();
     if (leftMs > 0) this.clock.schedule(leftMs, () => this.whenAwake(process, run));
     else if (process.alive) run();
   }
 
-  /** The log as one process sees it. */
+  /** Opens the log as one process sees it. */
   open(process: MemoryProcess): Log {
     const partitions = (): number => this.partitions;
     return {
@@ -156,7 +156,7 @@ export class MemoryLogStore implements SimStore {
     };
   }
 
-  /** The process is gone without a word: its partitions go to others after the session is over. */
+  /** Kills the process without notice: its partitions go to others once its session is over. */
   async kill(process: MemoryProcess, sessionMs: number): Promise<void> {
     process.alive = false;
     for (const group of this.#groups.values())
@@ -172,7 +172,7 @@ export class MemoryLogStore implements SimStore {
     }
   }
 
-  /** The process stands still; its partitions go to others when the session is over, and it comes back when it wakes. */
+  /** Freezes the process: its partitions go to others if its session ends first, and it rejoins when it wakes. */
   async freeze(process: MemoryProcess, forMs: number, sessionMs: number): Promise<void> {
     process.wakesAtMs = this.clock.now() + forMs;
     if (forMs <= sessionMs) return;
@@ -200,7 +200,7 @@ export class MemoryLogStore implements SimStore {
     });
   }
 
-  /** Moves every partition on. `eager`: the next owner does not wait for the last one's goodbye. */
+  /** Moves every partition to the next member. `eager`: the new owner does not wait for the old one to finish. */
   async rotate(groupName: string, eager: boolean): Promise<void> {
     const group = this.group(groupName);
     const [first, ...rest] = group.members;
@@ -231,7 +231,7 @@ export class MemoryLogStore implements SimStore {
     return partition ?? partitionOf(key, this.partitions);
   }
 
-  /** What a process that dies during an append leaves of it. */
+  /** Returns the records that remain of an append during which the process died. */
   #torn(records: readonly NewRecord[]): readonly NewRecord[] {
     const slotOf = (record: NewRecord): string => `${record.topic}/${this.#partitionOf(record)}`;
     const left = this.faults.torn([...new Set(records.map(slotOf))]);
@@ -256,7 +256,7 @@ export class MemoryLogStore implements SimStore {
     };
   }
 
-  /** One rebalance at a time. */
+  /** Rebalances the group after any rebalance still under way. */
   #rebalance(group: Group, eager = false): Promise<void> {
     group.rebalancing = group.rebalancing.then(() => this.#rebalanceNow(group, eager));
     return group.rebalancing;
@@ -276,14 +276,14 @@ export class MemoryLogStore implements SimStore {
     for (const member of group.members)
       for (const [partition, ownership] of member.owned) {
         if (!member.process.alive) continue;
-        // Every assignment is by one number of partitions.
+        // All assignments go by the same number of partitions.
         const isCurrent = ownership.partitions === this.partitions;
         if (isCurrent && live[partition % live.length] === member) continue;
         member.owned.delete(partition);
         revocations.push(this.#revoke(member, ownership));
       }
     if (!eager) await Promise.all(revocations);
-    // One that stood still for too long has left meanwhile.
+    // A member that was frozen for too long has left meanwhile.
     const stayed = live.filter((member) => group.members.includes(member) && member.process.alive);
     const ownedNow = new Set(stayed.flatMap((member) => [...member.owned.keys()]));
     const assignments: Promise<void>[] = [];
@@ -298,7 +298,7 @@ export class MemoryLogStore implements SimStore {
       member.owned.set(partition, ownership);
       assignments.push(ownership.begin());
     }
-    // A member that dies meanwhile never says that it has begun.
+    // A member that dies meanwhile never reports that it has begun.
     await Promise.race([Promise.all(assignments), this.#pause(ASSIGN_LIMIT_MS)]);
   }
 

@@ -8,7 +8,7 @@ export const hangs: RequestListener = (request) => {
   request.resume();
 };
 
-/** Answers 200 and then a byte a second, without end. */
+/** Answers 200 and then sends a byte a second, without end. */
 export const drips: RequestListener = (request, response) => {
   request.resume();
   response.writeHead(200);
@@ -16,7 +16,7 @@ export const drips: RequestListener = (request, response) => {
   response.once("close", () => clearInterval(timer));
 };
 
-/** Answers 200 and then a gigabyte, as fast as it is taken; `onChunk` is told of every piece. */
+/** Answers 200 and then sends a gigabyte as fast as it is read; `onChunk` is called for every piece. */
 export function floods(onChunk: (sizeBytes: number) => void = () => undefined): RequestListener {
   return (request, response) => {
     request.resume();
@@ -34,7 +34,7 @@ export function floods(onChunk: (sizeBytes: number) => void = () => undefined): 
   };
 }
 
-/** Sends every request on to `url`. */
+/** Redirects every request to `url`. */
 export function redirectsTo(url: string): RequestListener {
   return (request, response) => {
     request.resume();

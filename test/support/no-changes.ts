@@ -1,6 +1,6 @@
 import type { DelayedDestinations } from "../../src/pipeline/delay/recall.ts";
 
-/** Destinations that nobody changes. */
+/** Destinations that never change. */
 export const NO_CHANGES: DelayedDestinations = {
   onChange: () => () => undefined,
   onGap: () => () => undefined,

@@ -9,7 +9,7 @@ export interface ModelRow {
 interface ModelPart extends Part {
   readonly firstBlock: number;
   readonly level: number;
-  /** In the order in which they were inserted: the last one of a key is the one that counts. */
+  /** Rows in order of insertion: the last one of each key counts. */
   readonly rows: readonly ModelRow[];
 }
 
@@ -23,7 +23,7 @@ const NOTHING: Reading = {
   isComplete: false,
 };
 
-/** A table as ClickHouse keeps it: a part for each day of an insert, merged with its neighbours now and then. */
+/** A table as ClickHouse keeps it: a part for each day of an insert, now and then merged with its neighbours. */
 export class PartsModel {
   readonly table: Part["table"];
   startedS = 1_000;
@@ -44,7 +44,7 @@ export class PartsModel {
       );
   }
 
-  /** Merges `count` parts of the day that follow one another, from the `at`th on. */
+  /** Merges `count` consecutive parts of the day, from index `at` on. */
   merge(day: string, at: number, count: number): void {
     const own = this.#parts
       .filter((part) => part.day === day)
@@ -64,7 +64,7 @@ export class PartsModel {
     this.#parts = this.#parts.filter((part) => part.day !== day);
   }
 
-  /** The server is back after losing its newest part: its block's number is given once more. */
+  /** Restarts the server after it lost its newest part, whose block number will be reused. */
   restart(): void {
     this.startedS += 10;
     this.#parts = this.#inOrder().slice(0, -1);
@@ -85,7 +85,7 @@ export class PartsModel {
       .map((part) => Object.assign({}, part, { startedS: this.startedS }));
   }
 
-  /** What the statement of a count reads, each piece of it by itself; `among` is where the store may change. */
+  /** Reads what a count's statement reads, piece by piece; the store may change in `among`, called between them. */
   async count(reading: Reading = NOTHING, among: () => Promise<void>): Promise<string> {
     const isIn = ({ timeMs }: ModelRow): boolean =>
       reading.spans.some(({ fromMs, untilMs }) => timeMs >= fromMs && timeMs < untilMs);
@@ -99,7 +99,7 @@ export class PartsModel {
     return sum([...whole, ...early, ...(reading.isComplete ? [] : lastOfEach(others))]);
   }
 
-  /** The truth: every key once, with its last value. */
+  /** Returns the right count: every key once, with its last value. */
   truth(): string {
     return sum(lastOfEach(this.rows()));
   }
@@ -152,7 +152,7 @@ function lastOfEach(rows: readonly ModelRow[]): ModelRow[] {
   return [...new Map(rows.map((row) => [row.key, row])).values()];
 }
 
-/** Counts by value, as one text. */
+/** Returns the counts by value as one text. */
 function sum(rows: readonly ModelRow[]): string {
   const counts = new Map<string, number>();
   for (const { value } of rows) counts.set(value, (counts.get(value) ?? 0) + 1);

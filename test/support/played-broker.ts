@@ -16,15 +16,15 @@ interface Connectable {
   disconnect(): Promise<boolean>;
 }
 
-/** A broker that the test plays, and a connection of kafkajs to it. */
+/** A broker played by the test, and a kafkajs connection to it. */
 export interface PlayedBroker<Connection> extends AsyncDisposable {
   readonly port: number;
   readonly connection: Connection;
-  /** Connects, and gives the broker's end. */
+  /** Connects. @returns the broker's end of the connection */
   connected(): Promise<Socket>;
 }
 
-/** `settings` of kafkajs's own class of connections, beside those that say where to. */
+/** Starts a broker. @param settings further options for kafkajs's own `Connection`, besides the address */
 export async function playBroker<Connection extends Connectable>(
   settings: object,
 ): Promise<PlayedBroker<Connection>> {

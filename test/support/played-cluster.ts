@@ -27,7 +27,7 @@ const LIST_OFFSETS = 2;
 const METADATA = 3;
 const API_VERSIONS = 18;
 const DESCRIBE_CONFIGS = 32;
-/** Api, and the one version that is played. */
+/** The API keys played, each with its only version. */
 const PLAYED = [
   [LIST_OFFSETS, 1],
   [METADATA, 1],
@@ -36,14 +36,14 @@ const PLAYED = [
 ] as const;
 const UNSUPPORTED_VERSION = 35;
 
-/** Brokers that the test plays: their topics are there, and empty. */
+/** Brokers played by the test: their topics exist and are empty. */
 export class PlayedCluster implements AsyncDisposable {
   readonly nodes: readonly PlayedNode[];
   readonly topics: readonly string[];
-  /** Of each topic. */
+  /** Number of partitions of each topic. */
   partitionCount: number;
 
-  /** Each topic has one partition per broker, until told otherwise. */
+  /** Starts brokers; each topic has one partition per broker until `partitionCount` is changed. */
   static async start(count: number, topics: readonly string[]): Promise<PlayedCluster> {
     const cluster = new PlayedCluster(count, topics);
     await Promise.all(cluster.nodes.map((node) => node.listen()));
@@ -65,18 +65,18 @@ export class PlayedCluster implements AsyncDisposable {
   }
 }
 
-/** One of them. */
+/** A broker of the cluster. */
 export class PlayedNode implements AsyncDisposable {
   readonly id: number;
   readonly #cluster: PlayedCluster;
   readonly #server: Server = createServer((socket) => this.#serve(socket));
   readonly #sockets = new Set<Socket>();
-  /** `frozen` takes what is sent and answers nothing; `closing` ends each connection on which anything is asked. */
+  /** `frozen` takes requests and answers none; `closing` ends each connection on which a request comes. */
   state: "well" | "frozen" | "closing" = "well";
-  /** The others tell of it no more. */
+  /** Whether the cluster's metadata no longer lists this broker. */
   isFenced = false;
   connections = 0;
-  /** Requests that were not answered. */
+  /** Number of requests that were not answered. */
   unanswered = 0;
 
   constructor(id: number, cluster: PlayedCluster) {
@@ -125,7 +125,7 @@ export class PlayedNode implements AsyncDisposable {
       request.readInt16(),
       request.readInt32(),
     ];
-    // Who asks.
+    // Client id.
     request.readString();
     const { buffer } = this.#answer(api, version, request);
     const head = new Encoding().writeInt32(SIZE_BYTES + buffer.length).writeInt32(correlationId);
@@ -149,7 +149,7 @@ export class PlayedNode implements AsyncDisposable {
       case LIST_OFFSETS:
         return offsets(request);
       default:
-        // No setting of any topic is told.
+        // Describes no settings of any topic.
         return new Encoding().writeInt32(0).writeArray([]);
     }
   }
@@ -181,7 +181,7 @@ function metadata({ nodes, topics, partitionCount }: PlayedCluster): Encoder {
 }
 
 function offsets(request: Decoder): Encoder {
-  // The replica that asks.
+  // Id of the requesting replica.
   request.readInt32();
   const topics = request.readArray((topic) => ({
     name: topic.readString(),

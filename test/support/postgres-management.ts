@@ -12,7 +12,7 @@ import type { Actor } from "../../src/management/management.ts";
 import type { ManagementPorts, TestAnswer, TestRequest } from "../../src/management/ports.ts";
 import { testBox } from "./postgres-rows.ts";
 
-/** The use cases over a real store, with everything else in memory. `time.nowMs` moves by one with each look. */
+/** Makes the use cases over a real store, with everything else in memory. `time.nowMs` advances by one on each reading. */
 export function makeTestManagement(database: Database, overrides: Partial<ManagementPorts> = {}) {
   const time = { nowMs: Date.UTC(2026, 0, 1) };
   const now = () => (time.nowMs += 1);
@@ -68,7 +68,7 @@ export function makeTestManagement(database: Database, overrides: Partial<Manage
   });
   const apiKeys = makeApiKeys({ keys, now, randomBytes, newId });
 
-  /** An actor of a new organization. */
+  /** Creates an actor of a new organization. */
   async function makeActor(): Promise<Actor> {
     const { row } = await apiKeys.create(`org ${newId("organization", now())}`, ["read", "write"]);
     return { orgId: row.orgId, keyId: row.id, scopes: row.scopes };

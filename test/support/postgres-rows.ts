@@ -2,7 +2,7 @@ import type { DestinationRow, EndpointRow, ProjectRow } from "../../src/domain/c
 import { makeSecretBox, type SecretBox } from "../../src/management/secret-box.ts";
 import { randomBytes } from "node:crypto";
 
-/** Rows with everything set; a test names only what it is about. */
+/** Rows with every field set; a test names only those it is about. */
 export const TEST_BOX_KEY = new Uint8Array(32).fill(7);
 export const testBox: SecretBox = makeSecretBox({ key: TEST_BOX_KEY, randomBytes });
 

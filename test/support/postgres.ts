@@ -8,7 +8,7 @@ import { migrate } from "../../src/adapters/postgres/migrate.ts";
 import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../src/embedded/pglite/start.ts";
 import { silentLogger } from "./silent-logger.ts";
 
-/** Shared by all test runs of this user: an initialised, empty PGlite. */
+/** An initialised, empty PGlite, shared by all test runs of this user. */
 export const PGLITE_TEMPLATE = join(tmpdir(), `relay-test-2-${basename(templateFile())}`);
 
 export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
@@ -25,7 +25,7 @@ export interface TestPostgres extends AsyncDisposable {
   readonly dataDir: string;
 }
 
-/** PGlite behind its socket in a fresh directory, migrated. */
+/** Starts PGlite behind its socket in a fresh directory, migrated. */
 export async function startTestPostgres(): Promise<TestPostgres> {
   const directory = await temporaryDirectory();
   const embedded = await startEmbeddedPostgres({

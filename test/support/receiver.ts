@@ -13,7 +13,7 @@ export interface Receiver extends AsyncDisposable {
   readonly requests: readonly ReceivedRequest[];
 }
 
-/** A receiver on loopback that notes what it gets; `answer` decides the status (200 when absent). */
+/** Starts a receiver on loopback that records what it gets; `answer` decides the status (200 when absent). */
 export async function startReceiver(
   answer: (request: ReceivedRequest) => number = () => 200,
 ): Promise<Receiver> {

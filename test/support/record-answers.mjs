@@ -1,5 +1,5 @@
-// Preloaded into the CLI under test: writes down every answer that its own client gets from the management API
-// (the only one with an x-request-id), for the test to judge.
+// Preloaded into the CLI under test: records every answer that its own client gets from the management API
+// (the only one with an x-request-id), for the test to check.
 import { appendFileSync } from "node:fs";
 
 const file = process.env.ANSWERS_FILE;

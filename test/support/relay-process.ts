@@ -15,7 +15,7 @@ export interface FinishedCommand {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Answers of the management API to the command's own client. */
+  /** Number of management API answers to the command's own client. */
   readonly answersChecked: number;
 }
 
@@ -24,8 +24,8 @@ interface Recorded extends Omit<Exchange, "headers"> {
 }
 
 /**
- * Runs `relay <args>` to its end. The environment holds PATH and what is given, nothing of the test's own.
- * Whatever the management API answered to the command itself is judged against the OpenAPI document.
+ * Runs `relay <args>` to its end. The environment holds PATH and what is given, nothing else of the test's own.
+ * Every management API answer to the command itself is checked against the OpenAPI document.
  */
 export async function runRelay(
   args: readonly string[],
@@ -66,11 +66,11 @@ export interface RelayProcess extends AsyncDisposable {
   readonly ports: RelayPorts;
   readonly client: Client;
   readonly env: Record<string, string>;
-  /** Everything it has printed, over all its lives. */
+  /** Returns everything it has printed, across restarts. */
   output(): string;
   pid(): number;
   isRunning(): boolean;
-  /** Resolves when it listens, though a part may still wait for its store. */
+  /** Starts the process, and resolves when it listens, though a part may still wait for its store. */
   start(): Promise<void>;
   kill(signal: NodeJS.Signals): Promise<number | null>;
 }

@@ -4,10 +4,10 @@ import type { Reporter, TestModule } from "vitest/node";
 
 export const RESULTS_FILE = ".cache/test-results.json";
 
-/** What `scripts/test-again.js` goes by: the files that are not passed, and what failed outside of every test. */
+/** Writes what `scripts/test-again.js` reads: the files that did not pass, and errors outside any test. */
 export class ResultsReporter implements Reporter {
   onInit(): void {
-    // A run that is ended leaves none, and not an earlier one's.
+    // An aborted run leaves no results, not those of an earlier run.
     rmSync(RESULTS_FILE, { force: true });
   }
 

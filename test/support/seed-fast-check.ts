@@ -1,4 +1,4 @@
-/** Any number: with it, a run in CI tries what the run before it tried. Elsewhere each run tries other values. */
+/** An arbitrary number that makes every run in CI try the same values. Elsewhere each run tries others. */
 const SEED = 20_261_123;
 
 if (process.env["CI"] === "true") {

@@ -1,6 +1,6 @@
 import type { Logger } from "../../src/domain/logger.ts";
 
-/** Keeps nothing, or hands each line to `onLine`. */
+/** Makes a logger that discards every line, or hands it to `onLine`. */
 export function makeSilentLogger(
   onLine: (level: string, message: string, fields: object) => void = () => {},
 ): Logger {

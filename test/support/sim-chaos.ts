@@ -51,7 +51,7 @@ class Chaos {
   async run(): Promise<void> {
     this.#makeDestinations();
     for (let count = 0; count < this.#plan.processes; count += 1) await this.#startProcess();
-    // At first nobody owned anything: no takeover to wait for.
+    // Nothing was owned at first, so there is no takeover to wait for.
     this.#disturbedAt.length = 0;
     if (this.#plan.kind === "crowd") await this.#warmUp();
     const endMs = this.#world.clock.now() + this.#plan.chaosMs;
@@ -180,7 +180,7 @@ class Chaos {
     else {
       const max = 1 + this.#int(6);
       const window = this.#pick(this.#plan.windows);
-      // Slots that were given out stand when a limit is lifted: they must be over when all is calm.
+      // Slots already given out stand when a limit is lifted: they must be over by the time all is calm.
       this.#world.configure(id, {
         rateLimitMax: window === "hour" ? 10 * max : max,
         rateLimitWindow: window,
@@ -206,7 +206,7 @@ class Chaos {
     this.#disturbedAt.push(this.#world.clock.now());
   }
 
-  /** The healthy receiver has proven itself, and the others have work to hang on. */
+  /** Lets the healthy receiver prove itself, and gives the others work to hang on. */
   async #warmUp(): Promise<void> {
     this.#events.push(this.#world.ingest({ endpointId: "ep_0" }));
     await this.#world.clock.advance(100);
@@ -254,7 +254,7 @@ class Chaos {
     }
   }
 
-  /** Whoever appends knows of more partitions at once, the groups some time later. */
+  /** Adds partitions: appends use them at once, groups learn of them some time later. */
   #grow(): void {
     const { store, clock } = this.#world;
     if (store.partitions >= MOST_PARTITIONS) return;
@@ -298,7 +298,7 @@ class Chaos {
     }
   }
 
-  /** Once per event and destination, so that a request tells which run it belongs to. */
+  /** Replays an event, at most once per destination, so that a request shows which run it belongs to. */
   #replayOne(): void {
     if (this.#events.length === 0) return;
     const event = this.#pick(this.#events);
@@ -342,7 +342,7 @@ class Chaos {
     await this.#startProcess();
   }
 
-  /** The process dies while its next append of several records is on its way: any part of it may be durable. */
+  /** Makes a process die during its next append of several records: any part of it may be durable. */
   async #crashInAppend(): Promise<void> {
     const dying: SimProcess[] = [];
     this.#world.store.watchAppend = (process, records) => {
@@ -360,7 +360,7 @@ class Chaos {
   async #stopOrStart(): Promise<void> {
     const alive = this.#alive();
     if (this.#plan.sessionMs === 0) {
-      // One owner only: a restart.
+      // With a single owner, this is a restart.
       for (const process of alive) await this.#stop(process);
       return this.#startProcess();
     }
@@ -387,7 +387,7 @@ class Chaos {
     this.#world.clock.schedule(forMs, () => this.#noteDisturbance());
   }
 
-  /** Its session may be over, and then is not: nobody has taken over. */
+  /** Makes a process doubt for a while that its session lasts; it does, and no other takes over. */
   #doubt(): void {
     const alive = this.#alive();
     if (alive.length === 0) return;
@@ -406,7 +406,7 @@ class Chaos {
     this.#noteDisturbance();
   }
 
-  /** Everybody is well again: everything has to end. */
+  /** Ends all faults: everything must then come to its end. */
   async #calm(): Promise<void> {
     this.#setFaults(false);
     for (const process of this.#processes)
@@ -439,13 +439,13 @@ class Chaos {
         : "not committed, or still in a delay tier";
   }
 
-  /** By an answer of 410 that was on its way when all became well. */
+  /** Activates destinations disabled by a 410 that was on its way when all faults ended. */
   #activateDisabled(): void {
     for (const [id, { status }] of this.#world.destinations)
       if (status === "disabled") this.#world.configure(id, { status: "active" });
   }
 
-  /** Nothing waits in any topic. */
+  /** Tells whether nothing waits in any topic. */
   #isDrained(): boolean {
     const { store } = this.#world;
     for (let partition = 0; partition < store.partitions; partition += 1) {

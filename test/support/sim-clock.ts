@@ -7,7 +7,7 @@ interface Timer {
   cancelled: boolean;
 }
 
-/** Simulated time: nothing waits, timers fire in order of time, then of scheduling. */
+/** Simulated time: nothing really waits; timers fire in order of time, then of scheduling. */
 export class SimClock implements Clock {
   #nowMs: number;
   #setByMs = 0;
@@ -22,7 +22,7 @@ export class SimClock implements Clock {
     return this.#nowMs + this.#setByMs;
   }
 
-  /** Sets the wall clock: timers and the monotonic time go on as before. */
+  /** Shifts the wall clock: timers and monotonic time are unaffected. */
   setBy(byMs: number): void {
     this.#setByMs += byMs;
   }
@@ -51,7 +51,7 @@ export class SimClock implements Clock {
     });
   }
 
-  /** Time passes and nothing runs, as while a process is frozen: timers are late. */
+  /** Lets time pass while nothing runs, as in a frozen process: timers become late. */
   standStill(durationMs: number): void {
     this.#nowMs += durationMs;
   }

@@ -3,20 +3,20 @@ import { runOf } from "./sim-history.ts";
 import type { Story } from "./sim-history.ts";
 import type { SeenRequest } from "./sim-world.ts";
 
-/** A request is on its way for at most 21 ms. */
+/** The longest a request is on its way (21 ms), and a little. */
 export const NETWORK_MS = 25;
-/** Where connections are slow, one takes at most this long. */
+/** The longest that a slow connection takes. */
 export const SLOW_CONNECT_MS = 600;
-/** DESIGN, I8: an end is durable within this. */
+/** The time within which an end is durable (DESIGN, I8). */
 export const DURABLE_MS = 100;
-/** Where appends fail, it waits for some of them to be made again: after 100, 200 and 400 ms. */
+/** The same where appends fail: some are retried first, after 100, 200 and 400 ms. */
 export const DURABLE_AGAIN_MS = 800;
 
 /** What receivers saw and what the log holds, by run. */
 export interface Facts {
-  /** By `event|destination|run`, in order of tries. */
+  /** Attempt rows by `event|destination|run`, in order of tries. */
   readonly rows: ReadonlyMap<string, Attempt[]>;
-  /** By `event|destination|run`, in order of time. */
+  /** Requests by `event|destination|run`, in order of time. */
   readonly requests: ReadonlyMap<string, SeenRequest[]>;
   /** When the end of a try first became durable, by `event|destination|run|try`. */
   readonly endedAt: ReadonlyMap<string, number>;

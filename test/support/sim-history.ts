@@ -14,12 +14,12 @@ export interface History {
   readonly id: string;
   readonly endpointId: string;
   readonly limits: LimitPeriod[];
-  /** From, to. */
+  /** Start and end of each pause. */
   readonly paused: [number, number][];
   wasAlwaysActive: boolean;
   wasAlwaysOk: boolean;
   deletedAtMs: number | null;
-  /** Healthy, unlimited and never touched: what others do must not delay it. */
+  /** Healthy, unlimited and never changed: what others do must not delay it. */
   readonly isFast: boolean;
 }
 
@@ -30,7 +30,7 @@ export interface Replay {
   readonly atMs: number;
 }
 
-/** A process stood still. */
+/** A time during which a process was frozen. */
 export interface Freeze {
   readonly process: string;
   readonly fromMs: number;
@@ -44,10 +44,10 @@ export interface Story {
   readonly histories: ReadonlyMap<string, History>;
   readonly events: readonly EventRecord[];
   readonly replays: readonly Replay[];
-  /** When a process came, went or stood still, or partitions moved. */
+  /** When a process came, went or froze, or partitions moved. */
   readonly disturbedAt: readonly number[];
   readonly freezes: readonly Freeze[];
-  /** The world did not come to rest. */
+  /** How the world failed to come to rest, or null. */
   readonly stuck: string | null;
 }
 
@@ -55,7 +55,7 @@ export function runOf(eventId: string, destinationId: string, run: string): stri
   return `${eventId}|${destinationId}|${run}`;
 }
 
-/** Runs that have to end, by the log and by what was put in. */
+/** Returns the runs that must end, going by the log and by what was put in. */
 export function expectedRuns(story: Omit<Story, "stuck">): Set<string> {
   const runs = new Set<string>();
   for (const outcome of story.world.outcomes())

@@ -7,21 +7,21 @@ import type { History, Story } from "./sim-history.ts";
 import { DURABLE_MS, NETWORK_MS } from "./sim-facts.ts";
 import type { Facts } from "./sim-facts.ts";
 
-/** I9: first try of a healthy destination after its event is durable. */
+/** I9: the time from a durable event to its first try at a healthy destination. */
 const FAST_MS = 250;
-/** The slowest receiver that is healthy, and the way to it. */
+/** The slowest healthy receiver, network included. */
 const SLOW_ANSWER_MS = 1_500 + NETWORK_MS;
-/** A try is not made before it is due. */
+/** How early a try may be made, as a tolerance. */
 const EARLY_MS = 1;
-/** An owner that stood still puts off by a limit that was changed meanwhile; what waits is looked at a second time after this long. */
+/** A frozen owner may put tasks off by a limit that has changed meanwhile; those are looked at again after this long. */
 const SECOND_LOOK_MS = 31_000;
 const RESUME_MS = 60_000;
-/** A lane lets nothing wait longer, twice (early, queued); then a try may take its whole time. */
+/** The longest wait in a lane: 2 s when early, and 2 s queued. After it a try may take its whole timeout. */
 const LANE_WAIT_MS = 2 * 2_000;
-/** From the last step of a record to the commit behind it; a write that nobody waits for is 50 ms later. */
+/** From a record's last step to the commit that passes it; a write that nothing waits for comes 50 ms later. */
 const COMMIT_MS = 650;
 
-/** Promises on time. All but `not early` hold only where nothing disturbed. */
+/** Checks the promises on timing. Some hold only where nothing disturbed. */
 export function checkTimes(story: Story, facts: Facts, found: string[]): void {
   checkEarly(story, facts, found);
   checkFast(story, facts, found);
@@ -33,8 +33,8 @@ export function checkTimes(story: Story, facts: Facts, found: string[]): void {
 }
 
 /**
- * A retry, and a try that the limit put off, is made when a row that was durable by then says, not before; what the limit put off may
- * also go on when the destination changes: at once where the limit leaves room.
+ * Checks that a retry, or a try that the limit put off, is made no earlier than a row durable by then says. What the limit put
+ * off may also go on when the destination changes: at once where the limit leaves room.
  */
 function checkEarly({ plan, world, histories }: Story, { requests }: Facts, found: string[]): void {
   if (plan.skewMs > 0) return;
@@ -56,7 +56,7 @@ function checkEarly({ plan, world, histories }: Story, { requests }: Facts, foun
   }
   for (const [run, seen] of requests)
     for (const { attempt, atMs } of seen) {
-      // After a crash a try may have two rows: the earlier of the times they say counts.
+      // After a crash a try may have two rows: the earlier of their times counts.
       const known = (dues.get(`${run}|${attempt}`) ?? []).filter(
         ({ knownAtMs }) => knownAtMs < atMs - 50,
       );
@@ -70,14 +70,14 @@ function changesOf(history: History | undefined): number[] {
   return [...history.limits.map(({ fromMs }) => fromMs), ...history.paused.flat()];
 }
 
-/** What others do delays nobody; only a crash or a move of its own owner may. */
+/** Checks that other destinations do not delay the fast one; only a disturbance or a full process may. */
 function checkFast(story: Story, { requests }: Facts, found: string[]): void {
   const { plan, events, disturbedAt } = story;
   if (plan.logFaults || plan.unknownAppends) return;
   const fast = [...story.histories.values()].find((history) => history.isFast);
   if (fast === undefined) return;
   const lastsMs = disturbanceMs(plan);
-  // Large bodies that wait in lanes may take all of a budget that is a thousandth of the real one, never those that are sent.
+  // Large bodies queued in lanes may use up the budget, a thousandth of the real one; those being sent never do.
   const mostMs = plan.largeBytes > 0 ? LANE_WAIT_MS : FAST_MS;
   for (const event of events) {
     if (!event.signatureValid || event.endpointId !== fast.endpointId) continue;
@@ -93,8 +93,8 @@ function checkFast(story: Story, { requests }: Facts, found: string[]): void {
 }
 
 /**
- * Every try that a process may have in flight is underway, and the half of them that those who hang can never take is with receivers that
- * are slow and healthy: only then does a fast one wait for them.
+ * Tells whether a process has as many tries in flight as it may, and the half that hanging receivers can never take is with
+ * slow but healthy ones: only then does a fast one have to wait.
  */
 function isFull({ plan, world }: Story, process: string, atMs: number): boolean {
   const underway = world.seen.filter(
@@ -109,7 +109,7 @@ function isFull({ plan, world }: Story, process: string, atMs: number): boolean 
   return underway.length >= most && slow.length * 2 >= most;
 }
 
-/** A record holds the watermark for as long as one try may take, and a little: never for a queue of them. */
+/** Checks that a record holds the watermark for at most the time of one try and a little, never of a queue of them. */
 function checkPinned({ plan, world }: Story, found: string[]): void {
   const boundMs = LANE_WAIT_MS + plan.timeoutMs + COMMIT_MS;
   const commits = world.store.commits.filter(({ group }) => group === "delivery");
@@ -135,7 +135,7 @@ function checkDurable({ requests, endedAt }: Facts, found: string[]): void {
     }
 }
 
-/** What was held goes on within 60 s of the resume. */
+/** Checks that held tasks go on within 60 s of the resume. */
 function checkResumed(story: Story, { requests }: Facts, found: string[]): void {
   const { world, histories } = story;
   for (const record of world.store.all("held")) {
@@ -159,7 +159,7 @@ function checkResumed(story: Story, { requests }: Facts, found: string[]): void 
   }
 }
 
-/** A backlog drains at 90 % of the limit at least, and waits without being looked at again and again. */
+/** Checks that a backlog drains at 90 % of the limit at least, and that its tasks are not put off again and again. */
 function checkDrained(story: Story, found: string[]): void {
   for (const { id, limits, wasAlwaysOk, wasAlwaysActive } of story.histories.values()) {
     const [limit] = limits;
@@ -173,10 +173,10 @@ function checkDrained(story: Story, found: string[]): void {
     for (const { eventId, run } of deferred)
       putOff.set(`${eventId}|${run}`, (putOff.get(`${eventId}|${run}`) ?? 0) + 1);
     const most = Math.max(0, ...putOff.values());
-    // A try that waits for its connection makes others miss their slots.
+    // A try waiting for its connection makes others miss their slots.
     if (most > (story.plan.slowConnects ? 12 : 4))
       found.push(`I4: a task of ${id} was put off ${most} times`);
-    // The slots of tasks that wait follow each other without holes.
+    // The slots of waiting tasks follow each other without gaps.
     const spanMs = tokenReturnMs(window);
     const times = story.world
       .requestsTo(id)
@@ -191,7 +191,7 @@ function checkDrained(story: Story, found: string[]): void {
   }
 }
 
-/** From when until when tasks waited for the limit, without the times between in which none did. */
+/** Returns the periods during which tasks waited for the limit. */
 function backlogs(deferred: readonly Attempt[], untilMs: number): [fromMs: number, toMs: number][] {
   const found: [number, number][] = [];
   for (const { attemptedAtMs, nextRetryAtMs } of deferred) {

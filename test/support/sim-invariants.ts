@@ -9,10 +9,10 @@ import { expectedRuns } from "./sim-history.ts";
 import type { Story } from "./sim-history.ts";
 import type { SeenRequest } from "./sim-world.ts";
 
-/** An end that becomes durable while the next request is already on its way. */
+/** An end may become durable while the next request is already on its way, for at most this long. */
 const CROSSING_MS = 50;
 
-/** What a seed's story violates; empty when all promises held. */
+/** Returns what a seed's story violates; empty when all promises held. */
 export function violationsOf(story: Story): string[] {
   const found: string[] = [];
   if (story.stuck !== null) found.push(story.stuck);
@@ -28,7 +28,7 @@ export function violationsOf(story: Story): string[] {
   return found;
 }
 
-/** I2: what begins ends, once, and for a reason; nothing pins a partition for ever. */
+/** Checks I2: what begins ends, once, and for a reason; nothing pins a partition forever. */
 function checkEnds(story: Story, { rows, requests }: Facts, found: string[]): void {
   const { world } = story;
   const expected = expectedRuns(story);
@@ -55,7 +55,7 @@ function checkEnds(story: Story, { rows, requests }: Facts, found: string[]): vo
     }
 }
 
-/** Its process slept when the answer came, or before the end was durable, and wrote it down later than another had taken the try for lost. */
+/** Tells whether its process was frozen when the answer came or before the end was durable: another may have taken the try for lost. */
 function wasFrozen({ freezes }: Story, seen: readonly SeenRequest[], tryNumber: number): boolean {
   return seen.some(
     ({ attempt, process, answeredAtMs }) =>
@@ -103,14 +103,14 @@ function checkDead(story: Story, end: Attempt, found: string[]): void {
     );
 }
 
-/** I4: no sliding window of the receiver's own clock holds more than the maximum. */
+/** Checks I4: no sliding window of the receiver's own clock holds more than the maximum. */
 function checkLimits(story: Story, found: string[]): void {
   for (const [id, { limits }] of story.histories)
     for (const [index, { fromMs, max, window }] of limits.entries()) {
       if (max === null || window === null) continue;
       const untilMs = limits[index + 1]?.fromMs ?? Number.POSITIVE_INFINITY;
       const underwayMs = NETWORK_MS + (index > 0 && story.plan.slowConnects ? SLOW_CONNECT_MS : 0);
-      // What was on its way when the limit changed belongs to the one before.
+      // Requests on their way when the limit changed belong to the previous limit.
       const times = story.world
         .requestsTo(id)
         .map((seen) => seen.atMs)
@@ -123,7 +123,7 @@ function checkLimits(story: Story, found: string[]): void {
     }
 }
 
-/** I7: a row for each request, a request for each row of one, and no gaps. */
+/** Checks I7: a row for each request, a request for each row of a request, and no gaps. */
 function checkRows(story: Story, { rows, requests }: Facts, found: string[]): void {
   for (const [run, seen] of requests) {
     const tries = new Set(
@@ -148,7 +148,7 @@ function checkRows(story: Story, { rows, requests }: Facts, found: string[]): vo
   }
 }
 
-/** In flight when its process died, and the next owner was told in the meantime not to send at all. */
+/** Tells whether a request was in flight when its process died and the next owner may no longer send to its destination. */
 function wasLostInCrash(story: Story, { destinationId, answeredAtMs }: SeenRequest): boolean {
   if (story.histories.get(destinationId)!.wasAlwaysActive) return false;
   const durableMs = story.plan.logFaults ? DURABLE_AGAIN_MS : DURABLE_MS;
@@ -158,7 +158,7 @@ function wasLostInCrash(story: Story, { destinationId, answeredAtMs }: SeenReque
   );
 }
 
-/** I8: a second request for a try only where its end was not durable, and only after a disturbance. */
+/** Checks I8: a try is requested again only where its end was not durable, and only after a disturbance. */
 function checkDuplicates(story: Story, { requests, endedAt }: Facts, found: string[]): void {
   if (story.plan.unknownAppends) return;
   for (const [run, seen] of requests) {
@@ -171,7 +171,7 @@ function checkDuplicates(story: Story, { requests, endedAt }: Facts, found: stri
       const first = firstOf.get(attempt);
       firstOf.set(attempt, atMs);
       if (first === undefined) continue;
-      // What the receiver saw then may have waited for its connection before.
+      // The first request may have waited for its connection before the receiver saw it.
       const startedMs = first - CROSSING_MS - (story.plan.slowConnects ? SLOW_CONNECT_MS : 0);
       const explained = story.disturbedAt.some((time) => time >= startedMs && time <= atMs);
       if (!explained) found.push(`I8: ${key} sent at ${first} and ${atMs}, undisturbed`);
@@ -179,7 +179,7 @@ function checkDuplicates(story: Story, { requests, endedAt }: Facts, found: stri
   }
 }
 
-/** Its first sender stood still until others had taken over: nobody could know how it would end. */
+/** Tells whether the first sender was frozen around the request: others could not know how it would end. */
 function sentByFrozen(story: Story, seen: readonly SeenRequest[], attempt: number): boolean {
   const first = seen.find((one) => one.attempt === attempt)!;
   return story.freezes.some(

@@ -31,7 +31,7 @@ export interface Group {
   rebalancing: Promise<void>;
 }
 
-/** One member's hold on one partition number, until it is lost. */
+/** One member's ownership of one partition number, until it is lost. */
 export class SimPartition implements OwnedPartition {
   readonly partition: number;
   readonly partitions: number;
@@ -81,7 +81,7 @@ export class SimPartition implements OwnedPartition {
     this.#ended = true;
   }
 
-  /** The session is over without a word. */
+  /** Ends the session without notice. */
   expire(): void {
     this.#isExpired = true;
     this.lose();

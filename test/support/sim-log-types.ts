@@ -2,32 +2,32 @@ import type { Clock } from "../../src/domain/clock.ts";
 import type { LogRecord, Topic } from "../../src/domain/log.ts";
 
 export interface MemoryLogFaults {
-  /** Simulated time that one append takes. */
+  /** Returns the simulated time that an append takes. */
   appendMs(): number;
-  /** `lost`: not written, the caller is told so. `unknown`: written, but the caller is told that nobody knows. */
+  /** Decides an append's fate. `lost`: not written, and it fails. `unknown`: written, but it fails with an unknown outcome. */
   appendFate(): "ok" | "lost" | "unknown";
   /**
-   * Of one call whose process dies meanwhile: which of the partitions (`topic/number`) it goes to have their part of it. Each broker takes
-   * what it leads, in whatever order.
+   * Picks which of an append's partitions (`topic/number`) keep their part of it when its process dies meanwhile. Each broker
+   * takes what it leads, in any order.
    */
   torn(slots: readonly string[]): ReadonlySet<string>;
-  /** How many offsets stay empty before a record (compaction, markers of transactions). */
+  /** Returns how many offsets stay empty before a record (compaction, transaction markers). */
   gap?(topic: Topic): number;
 }
 
-/** One process that uses the log: it can die, or stand still, at any moment. */
+/** A process that uses the log: it can die or freeze at any moment. */
 export interface MemoryProcess {
   readonly name: string;
   alive: boolean;
-  /** Stands still until then: nothing of it runs. */
+  /** Frozen until then: nothing of it runs. */
   wakesAtMs?: number;
-  /** Until then it has to take its session for over, though nobody else owns what it owned: its heartbeats are late. */
+  /** Until then it must assume that its session is over, since its heartbeats are late, though no other owns its partitions. */
   inDoubtUntilMs?: number;
-  /** What it reads on demand fails. */
+  /** Whether its reads on demand fail. */
   readsFail?: boolean;
 }
 
-/** A commit that moved the watermark of a topic on. */
+/** A commit that moved a topic's watermark. */
 export interface CommitNote {
   readonly group: string;
   readonly topic: Topic;
@@ -36,7 +36,7 @@ export interface CommitNote {
   readonly atMs: number;
 }
 
-/** What a partition needs of the log that it is a part of. */
+/** What a partition needs from its log. */
 export interface SimStore {
   readonly clock: Clock;
   readonly partitions: number;
@@ -47,7 +47,7 @@ export interface SimStore {
   whenAwake(process: MemoryProcess, run: () => void): void;
 }
 
-/** Where the record of this offset is in the list, or the first after it. */
+/** Returns the index of the record at this offset, or of the first one after it. */
 export function indexAt(list: readonly LogRecord[], offset: number): number {
   let low = 0;
   let high = list.length;

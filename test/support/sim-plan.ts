@@ -22,7 +22,7 @@ export type Action =
 
 export type ReceiverKind = "ok" | "hang" | "fail" | "slow" | "retry_after" | "gone" | "mixed";
 
-/** Each kind of world is small and sharp on one promise; `mixed` has a little of everything. */
+/** Each kind of world is small and focused on one promise; `mixed` has a little of everything. */
 export type WorldKind =
   | "mixed"
   | "calm"
@@ -33,45 +33,45 @@ export type WorldKind =
   | "large"
   | "skew";
 
-/** What one seed draws before it begins. */
+/** What a seed draws before its world begins. */
 export interface Plan {
   readonly kind: WorldKind;
   readonly chaosMs: number;
-  /** Steps are up to this long, some only 20 ms. */
+  /** Longest step; some are only 20 ms. */
   readonly stepMs: number;
   readonly partitions: number;
   readonly processes: number;
   readonly endpoints: number;
   readonly destinations: number;
-  /** Most events of one step. */
+  /** Most events in one step. */
   readonly burst: number;
-  /** Bodies at all endpoints but the first are up to this long; 0: all are small. */
+  /** Longest body, in bytes, at all endpoints but the first; 0: all are small. */
   readonly largeBytes: number;
   readonly actions: readonly (readonly [Action, weight: number])[];
   readonly receivers: readonly ReceiverKind[];
-  /** Drawn from when a destination gets a limit. */
+  /** The windows to draw from when a destination gets a limit. */
   readonly windows: readonly RateLimitWindow[];
   readonly limitedShare: number;
   readonly maxRetries: number;
   readonly logFaults: boolean;
   readonly unknownAppends: boolean;
   readonly torn: boolean;
-  /** Offsets jump: what is read "a little before" a committed position is then nothing. */
+  /** Whether offsets jump, so that nothing is found "a little before" a committed position. */
   readonly gaps: boolean;
   readonly asyncConfig: boolean;
-  /** Changes of the configuration are not told. */
+  /** Whether notices of configuration changes are lost. */
   readonly lostNotices: boolean;
   readonly eager: boolean;
-  /** Some requests wait for their connection. */
+  /** Whether some requests wait for their connection. */
   readonly slowConnects: boolean;
   readonly sessionMs: number;
   readonly timeoutMs: number;
-  /** Wall clocks of processes differ by up to this. */
+  /** The most by which the processes' wall clocks differ. */
   readonly skewMs: number;
   readonly delivery: Partial<DeliveryOptions>;
 }
 
-/** As the composition root adds to the longest try. */
+/** What the composition root adds to the longest try. */
 const LATE_END_MS = 2_000;
 const DISTURBING: ReadonlySet<Action> = new Set([
   "config",
@@ -85,7 +85,7 @@ const DISTURBING: ReadonlySet<Action> = new Set([
   "doubt",
 ]);
 
-/** Nothing but receivers and operators acts: every promise on time can be asked for. */
+/** Tells whether only receivers and operators act, so that every promise on timing must hold. */
 export function isUndisturbed(plan: Plan): boolean {
   return (
     !plan.logFaults &&
@@ -95,7 +95,7 @@ export function isUndisturbed(plan: Plan): boolean {
   );
 }
 
-/** From then on for this long, a lost or changed owner may keep deliveries waiting, ms. */
+/** Returns how long after a disturbance a lost or changed owner may keep deliveries waiting, ms. */
 export function disturbanceMs(plan: Plan): number {
   return plan.sessionMs + (plan.delivery.takeoverWaitMs ?? 0) + 8_000;
 }
@@ -199,7 +199,7 @@ function drawWithoutGrowth(seed: number): Plan {
     case "holds":
       return {
         ...base,
-        // Two that are paused in turn: the held tasks of one keep the log of the other.
+        // Enough to pause two in turn: tasks held for one also keep the other's records in the log.
         destinations: 3 + int(2),
         receivers: ["ok", "ok", "mixed", "slow"],
         limitedShare: 0.2,
@@ -263,7 +263,7 @@ function drawWithoutGrowth(seed: number): Plan {
         limitedShare: 0,
         actions: [["ingest", 1]],
         stepMs: 600,
-        // More hung lanes than places: their first tries alone would fill it.
+        // More hanging lanes than places in flight: their first tries alone would fill all of them.
         delivery: { ...base.delivery, maxInFlight: 4 },
       };
     case "large":
@@ -275,7 +275,7 @@ function drawWithoutGrowth(seed: number): Plan {
         destinations: 4 + int(4),
         receivers: ["hang", "hang", "ok"],
         limitedShare: 0,
-        // A quarter of the budget is a partition's: some are larger than that.
+        // A partition gets a quarter of the budget: some bodies are larger than that.
         largeBytes: some(0.2) ? 96_000 : 20_000,
         actions: [
           ["ingest", 50],
@@ -320,7 +320,7 @@ function drawKind(draw: number): WorldKind {
   return draw < 0.97 ? "large" : "skew";
 }
 
-/** A backlog against a limit, while its owner dies, moves or stands still. Embedded there is one owner and no wait. */
+/** Draws a backlog against a limit, while its owner dies, moves or freezes. Embedded, there is one owner and no wait. */
 function drawLimits(
   base: Plan,
   isEmbedded: boolean,

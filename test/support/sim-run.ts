@@ -8,7 +8,7 @@ export async function runSeed(seed: number): Promise<string[]> {
   return violationsOf(await liveThrough(seed));
 }
 
-/** Everything that receivers saw and the log holds, so that two lives of one seed can be compared. */
+/** Digests everything that receivers saw and the log holds, so that two runs of one seed can be compared. */
 export function digestOf({ world }: Story): string {
   const hash = createHash("sha256");
   for (const { destinationId, eventId, attempt, atMs, process } of world.seen)

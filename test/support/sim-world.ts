@@ -26,7 +26,7 @@ import { MemoryLogStore } from "./memory-log.ts";
 import type { MemoryProcess } from "./memory-log.ts";
 import { SimClock, seededRandom } from "./sim-clock.ts";
 
-/** One request as the receiver saw it. */
+/** A request as the receiver saw it. */
 export interface SeenRequest {
   readonly destinationId: string;
   readonly eventId: string;
@@ -35,7 +35,7 @@ export interface SeenRequest {
   readonly atMs: number;
   readonly process: string;
   readonly request: SignedRequest;
-  /** When the sender had the answer; null: not yet, or it did not live to see it. */
+  /** When the sender had the answer; null: not yet, or it died before. */
   answeredAtMs: number | null;
 }
 
@@ -70,7 +70,7 @@ export const QUICK_BREAKER = {
   maxOpenMs: 60_000,
 };
 
-/** How long the configuration is looked up where it is not at hand. */
+/** How long a configuration lookup takes when it is asynchronous. */
 const CONFIG_MS = 2;
 
 export interface WorldOptions {
@@ -94,14 +94,14 @@ export class SimWorld {
   openCircuits = 0;
   held = 0;
   pendingBytes = 0;
-  /** How long until a request arrives at its receiver. */
+  /** Returns how long a request takes to reach its receiver. */
   networkMs: () => number = () => 1;
-  /** How long until it has a connection to go out on. */
+  /** Returns how long a request waits for a connection. */
   connectMs: () => number = () => 0;
   configKind: "sync" | "async" | "unavailable" = "sync";
-  /** Told of everything that the delivery and the tiers append. */
+  /** Called with everything that delivery and the delay tiers append. */
   onAppend: ((records: readonly NewRecord[], urgency: Urgency) => void) | null = null;
-  /** False: nobody is told of changes, the sweep has to find them. */
+  /** False: changes are not announced, so the sweep must find them. */
   tellsChanges = true;
   readonly #listeners = new Set<(destinationId: string, endpointId: string) => void>();
   readonly #gapListeners = new Set<() => void>();
@@ -118,7 +118,7 @@ export class SimWorld {
     this.#options = options.delivery ?? {};
   }
 
-  /** Adds a destination, or replaces one. Listeners are told. */
+  /** Adds or replaces a destination, and notifies listeners. */
   configure(id: string, changes: Partial<DestinationConfig> = {}): DestinationConfig {
     const config: DestinationConfig = {
       id,
@@ -151,7 +151,7 @@ export class SimWorld {
     for (const listener of this.#listeners) listener(id, endpointId);
   }
 
-  /** Everybody is told that changes may have been missed, and nothing of them. */
+  /** Tells all listeners that changes may have been missed, but not which. */
   tellGap(): void {
     for (const listener of this.#gapListeners) listener();
   }
@@ -186,14 +186,14 @@ export class SimWorld {
     };
   }
 
-  /** Appends an accepted event as the ingest would. */
+  /** Appends an accepted event as ingest would. */
   ingest(changes: Partial<EventRecord> = {}): EventRecord {
     const event = this.makeEvent(changes);
     this.store.write([{ topic: "events", key: event.endpointId, value: encodeEvent(event) }]);
     return event;
   }
 
-  /** Appends a replay to one destination as the management would. */
+  /** Appends a replay to one destination as management would. */
   replay(event: EventRecord, destinationId: string, run: string): void {
     this.store.write([
       {
@@ -214,7 +214,7 @@ export class SimWorld {
     ]);
   }
 
-  /** `skewMs`: how far its wall clock is off. */
+  /** Starts a process whose wall clock is off by `skewMs`. */
   async start(name = "a", skewMs = 0): Promise<SimProcess> {
     const state = { name, alive: true };
     const clock = this.#clockOf(state, skewMs);
@@ -304,7 +304,7 @@ export class SimWorld {
     return Object.assign(state, { delivery, forwarder });
   }
 
-  /** Ends a process in order. */
+  /** Stops a process gracefully. */
   async stop(process: SimProcess): Promise<void> {
     await this.#run(Promise.resolve(process.delivery[Symbol.asyncDispose]()));
     await this.#run(Promise.resolve(process.forwarder[Symbol.asyncDispose]()));
@@ -321,14 +321,14 @@ export class SimWorld {
     return work;
   }
 
-  /** Everything in the `attempts` log; each record is decoded once. */
+  /** Returns everything in the `attempts` log; each record is decoded once. */
   outcomes(): OutcomeRecord[] {
     return Array.from({ length: this.store.partitions }, (_, partition) =>
       this.outcomesOf(partition),
     ).flat();
   }
 
-  /** The same for one partition, in the order of its records. */
+  /** Returns the same for one partition, in the order of its records. */
   outcomesOf(partition: number): readonly OutcomeRecord[] {
     const records = this.store.records("attempts", partition);
     const known = this.#decoded.get(partition) ?? [];
@@ -338,7 +338,7 @@ export class SimWorld {
     return known;
   }
 
-  /** Attempt rows as the store keeps them: one per id, the last one written. */
+  /** Returns attempt rows as the store keeps them: one per id, the last one written. */
   attempts(): Attempt[] {
     const rows = new Map<string, Attempt>();
     for (const outcome of this.outcomes())
@@ -346,7 +346,7 @@ export class SimWorld {
     return [...rows.values()].sort((one, other) => one.attemptedAtMs - other.attemptedAtMs);
   }
 
-  /** Runs that have ended, as `event|destination|run`: what a second copy came to later does not begin them again. */
+  /** Returns the runs that have ended, by `event|destination|run`: a second copy that ends later does not reopen them. */
   ended(): Map<string, Attempt> {
     const ended = new Map<string, Attempt>();
     for (const outcome of this.outcomes()) {
@@ -367,7 +367,7 @@ export class SimWorld {
     if (this.configKind === "sync") return make();
     return new Promise((resolve) => {
       this.clock.schedule(CONFIG_MS, () => {
-        // As it was when it was read, also for one that sleeps until later.
+        // The state at the time of reading, also for a process frozen until later.
         const found = make();
         this.store.whenAwake(process, () => resolve(found));
       });

@@ -1,12 +1,12 @@
 import { connect, type Socket } from "node:net";
 
-/** What a slow sender writes at once; the rest comes byte by byte, and never ends. */
+/** A sender that writes `head` at once, and then drips without end. */
 export interface SlowSender {
   readonly head: string;
   readonly drip: string;
 }
 
-/** Headers that drip, bodies that drip (with a length, and in chunks), and connections that say nothing. */
+/** Returns senders that drip headers, drip bodies (with a length, and in chunks), and say nothing. */
 export function slowSenders(path: string): readonly SlowSender[] {
   const line = `POST ${path} HTTP/1.1\r\nHost: relay\r\n`;
   return [
@@ -18,20 +18,20 @@ export function slowSenders(path: string): readonly SlowSender[] {
 }
 
 export interface SlowConnections extends AsyncDisposable {
-  /** Now open, as far as the senders know. */
+  /** Returns how many are open now, as far as the senders know. */
   open(): number;
-  /** Opened since the start: those that were closed are opened again. */
+  /** Returns how many were opened since the start, including those reopened after they were closed. */
   opened(): number;
 }
 
-/** Spread evenly over the second, so that the senders do not hold up whoever measures beside them. */
+/** Writes are spread evenly over the second, so that the senders do not hold up the measuring code beside them. */
 const ROUND_MS = 1_000;
 const TICK_MS = 20;
 const OPEN_AT_ONCE = 100;
-/** More would be a flood of connections, which is another attack. */
+/** More would be a flood of connections, which is a different attack. */
 const AGAIN_AT_ONCE = 10;
 
-/** Holds `count` connections to a port of loopback, each as slow as it can be; those that are closed come again, 500 a second. */
+/** Holds `count` connections to a loopback port, each as slow as it can be; closed ones are reopened, 500 a second. */
 export function openSlowConnections(options: {
   readonly port: number;
   readonly count: number;

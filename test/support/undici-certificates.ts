@@ -16,7 +16,7 @@ export interface Certificates {
   readonly selfSigned: Certificate;
 }
 
-/** A throw-away authority and certificates made by it (openssl), for 127.0.0.1 and `receiver.example.com`. */
+/** Makes a throwaway authority and its certificates (openssl), for 127.0.0.1 and `receiver.example.com`. */
 export function makeCertificates(): Certificates {
   const dir = mkdtempSync(join(tmpdir(), "relay-certificates-"));
   const openssl = (...args: string[]) =>

@@ -13,7 +13,7 @@ export interface Receiver extends AsyncDisposable {
   readonly openSockets: () => number;
 }
 
-/** A real HTTP(S) server on 127.0.0.1, port 0. */
+/** Starts a real HTTP(S) server on 127.0.0.1, port 0. */
 export async function startReceiver(
   listener: RequestListener,
   tls?: Certificate,
@@ -22,7 +22,7 @@ export async function startReceiver(
   return listen(server, tls === undefined ? "http" : "https");
 }
 
-/** A bare TCP server: for answers that no HTTP library would give. */
+/** Starts a bare TCP server, for answers that no HTTP library would give. */
 export async function startTcpReceiver(onSocket: (socket: Socket) => void): Promise<Receiver> {
   return listen(createTcp(onSocket), "http");
 }
@@ -52,7 +52,7 @@ async function listen(server: ReturnType<typeof createTcp>, scheme: string): Pro
   };
 }
 
-/** Its queue of connections is full while it blocks: the kernel drops the first SYN of another, and takes its second one a second later. */
+/** Its accept queue is full while it blocks: the kernel drops another connection's first SYN and accepts the second, a second later. */
 const SLOW_ACCEPTOR = `
   const server = require("node:net").createServer((socket) => {
     socket.on("error", () => {});
@@ -64,7 +64,7 @@ const SLOW_ACCEPTOR = `
   });`;
 const FILL = 4;
 
-/** A receiver on 127.0.0.1 whose next connection takes a second (on Linux). */
+/** Starts a receiver on 127.0.0.1 whose next connection takes a second (on Linux). */
 export async function startSlowAcceptor(): Promise<AsyncDisposable & { readonly port: number }> {
   const child = spawn(process.execPath, ["-e", SLOW_ACCEPTOR], {
     stdio: ["ignore", "ignore", "inherit", "ipc"],
@@ -92,7 +92,7 @@ const RECEIVER_APART = `
   });
   server.listen(0, "127.0.0.1", () => process.send(server.address().port));`;
 
-/** A receiver in a process of its own, which answers after so long, and only where it is asked for `/`. */
+/** Starts a receiver in its own process that answers after `answerMs`, and only requests for `/`. */
 export async function startReceiverApart(
   answerMs: number,
 ): Promise<AsyncDisposable & { readonly port: number }> {

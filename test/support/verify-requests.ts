@@ -4,7 +4,7 @@ import type { VerifyMetrics } from "../../src/pipeline/verify/verify-metrics.ts"
 
 export const NOW_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
 
-/** A request with defaults for everything; nothing of it is signed. */
+/** Makes an unsigned request with defaults for everything. */
 export function makeRequest(parts: Partial<VerificationRequest> = {}): VerificationRequest {
   return {
     provider: "custom",
@@ -23,7 +23,7 @@ export function makeRequest(parts: Partial<VerificationRequest> = {}): Verificat
   };
 }
 
-/** A genuine HMAC request of so many bytes. */
+/** Makes a genuine HMAC request with a body of this size. */
 export function makeSignedRequest(
   sizeBytes: number,
   parts: Partial<VerificationRequest> = {},

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Asks until the answer is not undefined, false or null. @throws when the deadline passes, naming what was awaited */
+/** Polls until the answer is not undefined, false or null. @throws when the deadline passes, naming what was awaited */
 export async function waitFor<T>(
   what: string,
   ask: () => T | Promise<T>,
@@ -16,7 +16,7 @@ export async function waitFor<T>(
   }
 }
 
-/** Waits for a condition, not for a time. @throws when the deadline passes, naming what was awaited */
+/** Waits until a condition holds. @throws when the deadline passes, naming what was awaited */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what = String(condition),

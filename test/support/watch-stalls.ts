@@ -1,11 +1,11 @@
 const TICK_MS = 5;
 
 export interface StallWatch extends Disposable {
-  /** The longest time that the loop of this process did not turn since the watch began. */
+  /** Returns the longest time since the watch began during which this process's event loop did not turn. */
   longestMs(): number;
 }
 
-/** For bounds on time that also passes while the test's own process waits for a core: they allow for that much more. */
+/** Watches how long the test's own process waited for a core, for time bounds that must allow for that much more. */
 export function watchStalls(): StallWatch {
   let longestMs = 0;
   let tickedMs = performance.now();

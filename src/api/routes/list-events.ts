@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { toEventFilter } from "../event-filter.ts";
 import { defineOperation } from "../operation.ts";
-import { boundPage, describePage } from "../pagination.ts";
+import { answerPage } from "../pagination.ts";
 import { presentEvent } from "../presenters/present-events.ts";
 import { noBody } from "../schemas/common.ts";
 import { EventSchema } from "../schemas/event.ts";
@@ -27,17 +27,19 @@ export const listEvents = defineOperation({
   },
   errors: [],
   async handle({ actor, queries, query, signal }) {
-    const { page, limit } = query;
-    const found = await queries.list(
-      actor.orgId,
-      toEventFilter(query),
-      { offset: (boundPage(page, limit) - 1) * limit, limit },
-      query.delivery_summary === "true",
-      signal,
+    const filter = toEventFilter(query);
+    const withDeliveries = query.delivery_summary === "true";
+    return answerPage(
+      query,
+      ({ page, limit }) =>
+        queries.list(
+          actor.orgId,
+          filter,
+          { offset: (page - 1) * limit, limit },
+          withDeliveries,
+          signal,
+        ),
+      presentEvent,
     );
-    return {
-      data: found.items.map(presentEvent),
-      pagination: describePage(page, limit, found.total),
-    };
   },
 });

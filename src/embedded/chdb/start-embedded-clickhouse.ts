@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemReason, UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { messageOf } from "../../domain/thrown.ts";
 import { startTime } from "../data-dir-process.ts";
 import { cannotStart, comeUp } from "./come-up.ts";
 import { readCredentials, writeCredentials } from "./credentials-file.ts";
@@ -138,7 +139,6 @@ async function spawnChild(): Promise<ChildProcess> {
     await once(child, "spawn");
     return child;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw cannotStart(`its process cannot be made (${reason})`);
+    throw cannotStart(`its process cannot be made (${messageOf(cause)})`);
   }
 }

@@ -1,9 +1,8 @@
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
-import { REDACTED } from "../../domain/redacted.ts";
+import { CREDENTIAL_HEADERS, REDACTED } from "../../domain/redacted.ts";
 import { readToken } from "../../signing/jwt-token.ts";
 
-const ALWAYS = ["authorization", "proxy-authorization", "cookie"];
 /** Anchored at both ends: trying the pattern at every character of a long value takes half a second. */
 const ONE_JWT = /^((?:[\w-]+ +)?([\w-]+\.[\w-]*\.))[\w-]*$/;
 
@@ -25,7 +24,7 @@ export function makeRedactionRule(
   const carriesCredential =
     method === "bearer_token" || method === "basic_auth" || method === "jwt";
   return {
-    names: new Set(carriesCredential ? [...ALWAYS, configured] : ALWAYS),
+    names: carriesCredential ? new Set([...CREDENTIAL_HEADERS, configured]) : CREDENTIAL_HEADERS,
     jwtHeader: method === "jwt" ? configured : null,
   };
 }

@@ -10,7 +10,7 @@ const row = (key: string, timeMs: number, value = "a"): ModelRow => ({ key, time
 interface Rig {
   readonly model: PartsModel;
   readonly parts: DistinctParts;
-  /** From which time on each check looked. */
+  /** The start time of each check. */
   readonly checks: number[];
   readonly ask: () => Promise<Reading | undefined>;
   /** Asks again when nothing has changed for a minute. */
@@ -169,7 +169,7 @@ test("a check that failed is made again after a rest that grows with the time it
     if (made.checks.length > before) pauses.push(step);
     made.nowMs += 1_000;
   }
-  // 100 ms, ten times that, doubled each time and 64 times at most.
+  // Ten times the 100 ms of a check, doubled after each failure, up to 64-fold.
   expect(pauses).toEqual([0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]);
 });
 
@@ -223,7 +223,7 @@ test("a server that does not tell the times of its parts is read without splitti
   expect(await ask()).toMatchObject({ distinct: [], early: [], isComplete: false });
 });
 
-/** Inserts, rows that come again with another value, merges, lost days and restarts, at any moment. */
+/** Makes random steps: inserts, rows that come again with another value, merges, lost days and restarts. */
 function makeChaos(model: PartsModel, random: () => number): () => void {
   let seed = 0;
   const draw = (below: number): number => Math.floor(random() * below);

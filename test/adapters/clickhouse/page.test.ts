@@ -15,7 +15,7 @@ interface Asked {
   readonly signal: AbortSignal | undefined;
 }
 
-/** `newest` and `all` answer the two statements of a search. */
+/** Makes a page whose search has its two statements answered by `newest` and `all`. */
 function rig(answers: {
   readonly newest: () => Promise<object[]>;
   readonly all: (signal: AbortSignal | undefined) => Promise<object[]>;

@@ -6,7 +6,7 @@ import { ReadShares } from "../../../src/adapters/clickhouse/read-shares.ts";
 
 const never = (): AbortSignal => new AbortController().signal;
 
-/** Reads that go on until the test ends them. */
+/** Makes reads that go on until the test ends them. */
 function makeReads(mostAtOnce: number) {
   const shares = new ReadShares(mostAtOnce);
   const running: { readonly orgId: string; readonly end: () => void }[] = [];

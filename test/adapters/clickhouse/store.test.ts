@@ -61,7 +61,7 @@ afterAll(async () => {
   await clickhouse[Symbol.asyncDispose]();
 });
 
-/** Copies of events included. */
+/** Counts stored events, including copies. */
 const storedOf = async (orgId: string): Promise<number> => {
   const answer = await clickhouse.client.query({
     query: "SELECT count() AS count FROM events WHERE org_id = {orgId:String}",
@@ -250,7 +250,7 @@ describe("migrations", () => {
       const event = stored[index];
       return { event, attempts, outcomes: { attempts, destinationIds: null } };
     });
-    // Takes what the writer of today says of the column, and keeps none of it.
+    // An ephemeral column accepts what today's writer inserts, and stores none of it.
     await client.command({
       query: "ALTER TABLE attempts ADD COLUMN details Array(Nullable(String)) EPHEMERAL",
     });
@@ -473,7 +473,7 @@ describe("the event store", () => {
       const event = makeEvent(seed, { orgId, body, headers: [[`X-Zed${seed}`, "end"]] });
       await writer.insertEvents([{ event, addTokens: adding() }], `latin1 ${seed}`);
     }
-    // Merges make the filters of the text.
+    // Merging builds the filters of the text.
     await clickhouse.client.command({ query: "OPTIMIZE TABLE events FINAL" });
     const found = async (term: string): Promise<number> => {
       const page = await reader.page(orgId, { terms: [term] }, { offset: 0, limit: 10 });
@@ -500,7 +500,7 @@ describe("the event store", () => {
       const event = makeEvent(seed, { orgId, body: Buffer.from(text) });
       await writer.insertEvents([{ event, addTokens: adding() }], `backslashes ${seed}`);
     }
-    // Merges make the filters of the text.
+    // Merging builds the filters of the text.
     await clickhouse.client.command({ query: "OPTIMIZE TABLE events FINAL" });
     for (const term of [
       String.raw`\\\\`,
@@ -602,7 +602,7 @@ describe("the event store", () => {
 });
 
 describe("a server in trouble", () => {
-  /** Takes every request, says what `answer` does and nothing more. */
+  /** Runs `ask` against a server that takes every request and responds only with what `answer` does. */
   const withServer = async (
     answer: (response: ServerResponse) => void,
     ask: (client: ClickHouseClient, requested: Promise<unknown>) => Promise<void>,
@@ -818,7 +818,7 @@ describe("parts", () => {
   };
   const merges = (verb: "START" | "STOP") =>
     clickhouse.client.command({ query: `SYSTEM ${verb} MERGES events` });
-  // Left alone, the server merges the parts after a while, on a slow machine between two of these tests.
+  // By itself the server merges the parts after a while, on a slow machine between two of these tests.
   beforeAll(() => merges("STOP"));
   afterAll(() => merges("START"));
 
@@ -901,7 +901,7 @@ describe("parts", () => {
     ] as const)
       for (const known of [[], [older!], [newer!]])
         expect(await counted(known, { fromMs, untilMs })).toBe(count);
-    // What is taken for known without being so counts the repeated row twice: the pieces are really read apart.
+    // Parts wrongly taken as known count the repeated row twice: the pieces are really read separately.
     expect(await counted([older!, newer!])).toBe(5);
   });
 });
@@ -911,7 +911,7 @@ test("counts are exact while rows come, come again with another status and are m
   const own = readerOf(clickhouse);
   const random = seededRandom(7);
   const day = Date.UTC(2026, 9, 5);
-  // An event each two seconds, so that what comes is in the last minute and before it.
+  // An event every two seconds, so that events fall both into the last minute and before it.
   const rowOf = (seed: number) => makeEvent(seed, { orgId, receivedAtMs: day + seed * 2_000 });
   const progress = { sent: 0, stored: 0, isDone: false };
   const record = async (): Promise<void> => {
@@ -1007,7 +1007,7 @@ describe("pages", () => {
         event: makeEvent(seed, { orgId }),
         addTokens: adding(),
       }));
-    // Three copies of 150 events, in parts of their own: more than a page reads beyond its end.
+    // Three copies of 150 events in separate parts: more than a page reads beyond its end.
     for (const copy of [1, 2, 3]) await writer.insertEvents(rowsOf(150), `copy-${copy}`);
     const found: string[] = [];
     for (let offset = 0; ; offset += 40) {

@@ -15,7 +15,7 @@ const rec = (text: string, partition = 0): PlacedRecord => ({
   value: Buffer.from(text),
 });
 
-/** A log that answers when told to. */
+/** Makes a log that answers on demand. */
 function makeTarget(options: Partial<AccumulatorOptions> = {}) {
   const batches: {
     readonly records: readonly PlacedRecord[];

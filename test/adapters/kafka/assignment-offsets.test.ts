@@ -5,7 +5,7 @@ import type { GroupSession } from "../../../src/adapters/kafka/consume/group-ses
 
 const topic = "relay.events";
 
-/** Of a partition that holds offsets from `earliest` up to before `latest`. */
+/** Looks up a partition that holds offsets from `earliest` up to, but not including, `latest`. */
 async function lookUp(committed: number | null, earliest: number, latest: number) {
   const fetchTopicsOffset: Cluster["fetchTopicsOffset"] = async (asked) =>
     asked.map(({ fromBeginning }) => ({

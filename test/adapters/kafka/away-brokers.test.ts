@@ -19,7 +19,7 @@ test("regression: a broker that cannot be reached is tried once a second until i
   await vi.advanceTimersByTimeAsync(2_500);
   expect(tried).toEqual(["1", "2", "2", "2", "2"]);
   expect(isAway(pool, 2)).toBe(true);
-  // Another may lead by now what it led.
+  // By now another broker may lead what it led.
   expect(pool.metadataExpireAt).toBeNull();
   isGone = false;
   await vi.advanceTimersByTimeAsync(1_000);
@@ -94,7 +94,7 @@ test("regression: one that is connected again is not away, however it came to th
   expect(isAway(pool, 2)).toBe(false);
 });
 
-/** Broker 2 cannot be reached, which is known. */
+/** Makes a pool that knows that broker 2 cannot be reached. */
 async function withoutTheSecond() {
   const tried: string[] = [];
   const pool = fakeBrokerPool((nodeId) => {
@@ -129,7 +129,7 @@ test("regression: what any broker can be asked goes on to the next one, and come
     throw protocolError("COORDINATOR_LOAD_IN_PROGRESS");
   });
   expect(await nobody).toBeNull();
-  // By this error kafkajs looks them up first.
+  // On this error kafkajs looks the brokers up first.
   pool.brokers = {};
   await expect(pool.withBroker(async () => "1")).rejects.toThrow("No brokers");
 });

@@ -36,7 +36,7 @@ test("regression: a first address that takes connections and closes them is pass
 });
 
 test("regression: a consumer that starts again begins with another broker: one that was frozen was asked again until it thawed", async () => {
-  // What a log does first; the guards then hold for every client.
+  // Opening a log installs the guards, which then apply to every client.
   await (await openLog())[Symbol.asyncDispose]();
   const options = { connectionTimeout: 5_000, requestTimeout: 5_000, retry: { retries: 0 } };
   const consumer = makeKafkaClient(connection(), logger, options).consumer({ groupId: "g" });

@@ -24,7 +24,7 @@ const answer = (topicErrorCode: number) => ({
   ],
 });
 
-/** A broker that answers so when it is asked for metadata. */
+/** Makes a broker that gives this answer when asked for metadata. */
 function aBroker(told: ReturnType<typeof answer>) {
   guardBroker();
   guardBroker();

@@ -54,14 +54,14 @@ function aPool(seedAt = NODES[0]) {
   return pool;
 }
 
-/** Key, number and host of each. */
+/** Lists the key, number and host of each broker. */
 function placedIn({ brokers }: { readonly brokers: Record<string, FakeBroker> }): string[] {
   return Object.entries(brokers).map(
     ([key, { nodeId, connectionPool }]) => `${key} ${nodeId} ${connectionPool.host}`,
   );
 }
 
-/** The seed, connected, whose next answer waits; and another broker as a new seed, which gets its number by that answer. */
+/** Holds back an answer of the connected seed, and replaces it by another broker, which gets its number by that answer. */
 async function lostSeed(pool: ReturnType<typeof aPool>) {
   await pool.connect();
   await pool.refreshMetadata(["t"]);
@@ -85,7 +85,7 @@ test("regression: a seed that is lost while its metadata is asked for gives its 
   const [seed, other] = [pool.brokers[1] as FakeBroker, pool.brokers[2] as FakeBroker];
   await other.connect();
 
-  // The connection to the seed breaks, the other one is asked, and a send that failed removes the seed meanwhile.
+  // The connection to the seed breaks, the other broker is asked, and meanwhile a failed send removes the seed.
   await seed.disconnect();
   let release = () => {};
   other.held = new Promise((resolve) => (release = resolve));
@@ -135,7 +135,7 @@ test("regression: when all brokers are lost while an answer is on its way, the l
   const refreshed = pool.refreshMetadata(["t"]).catch(() => {});
   await new Promise((resolve) => setImmediate(resolve));
   for (const node of NODES) pool.removeBroker(node);
-  // What it can do is not taken for granted: a frozen one would not be noticed.
+  // Its API versions count as unknown again: otherwise a frozen broker would go unnoticed.
   expect(pool.seedBroker.versions).toBeNull();
   release();
   await refreshed;

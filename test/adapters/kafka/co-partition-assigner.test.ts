@@ -52,7 +52,7 @@ test("an assignment says how many partitions all topics have; one of an older ve
     userData: Buffer.alloc(0),
   });
   expect(assignedCount(old)).toBeNull();
-  // Of a member that is given nothing.
+  // The assignment of a member that gets nothing.
   expect(assignedCount(Buffer.alloc(0))).toBeNull();
 });
 

@@ -17,7 +17,7 @@ interface Connection {
   };
 }
 
-/** A response as a broker sends it: size, correlation id, payload. */
+/** Makes a response as a broker sends it: size, correlation id, payload. */
 function response(correlationId: number, payload: string): Buffer {
   const frame = Buffer.alloc(8 + payload.length);
   frame.writeInt32BE(4 + payload.length, 0);

@@ -17,7 +17,7 @@ let sockets: Socket[];
 beforeEach(async () => {
   guardConnection();
   sockets = [];
-  // The connections' own timers fire when a test says so, and not because the machine is busy.
+  // The connections' own timers fire when a test says so, not when the machine is busy.
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   broker = await playBroker<Connection>({
     connectionTimeout: CONNECTION_TIMEOUT_MS,

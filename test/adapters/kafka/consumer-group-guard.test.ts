@@ -31,7 +31,7 @@ afterEach(async () => {
   await group.runner.stop();
 });
 
-/** Throws for the first so many calls. */
+/** Makes a function whose first `times` calls throw. */
 function failing(times: number, error: () => Error): () => void {
   let left = times;
   return () => {
@@ -42,7 +42,7 @@ function failing(times: number, error: () => Error): () => void {
 
 const joinedAgain = () => waitFor("the join", () => group.assigned.length === 2, DEADLINE_MS);
 
-/** Waits until each of these was fetched from some more times. */
+/** Waits until each of these brokers was fetched from a few more times. */
 async function fetched(...nodeIds: readonly string[]): Promise<void> {
   const before = { ...group.fetches };
   const all = () => nodeIds.every((id) => group.fetches[id]! >= before[id]! + LAST_FETCHES);
@@ -53,7 +53,7 @@ test("regression: a join whose last answer was lost is tried again: the member s
   group.onSync = failing(1, closedError);
   group.onHeartbeat = failing(1, () => protocolError("REBALANCE_IN_PROGRESS"));
   await joinedAgain();
-  // The one that was lost is another.
+  // Generation 2 was lost.
   expect(group.assigned).toEqual([1, 3]);
   expect(group.counts.crashes).toBe(0);
 });
@@ -69,7 +69,7 @@ test("a group that cannot be joined for ever ends the consumer, which is then st
   group.onJoin = failing(Number.POSITIVE_INFINITY, closedError);
   group.onHeartbeat = failing(1, () => protocolError("REBALANCE_IN_PROGRESS"));
   await waitFor("the crash", () => group.counts.crashes === 1, DEADLINE_MS);
-  // One at the start, and one for each try.
+  // One join at the start, and one for each retry.
   expect(group.counts.joins).toBe(5);
 });
 
@@ -85,7 +85,7 @@ test("a consumer that is stopped while its group cannot be joined comes to an en
 
 test("regression: two leaders that have moved make one join: each fetcher joined for itself, and a partition had two owners in one generation", async () => {
   const told = new Set<string>();
-  // Both answer before the first one has joined.
+  // Both leaders answer before the first fetcher has joined.
   let release = (): void => undefined;
   const bothAsked = new Promise<void>((resolve) => (release = resolve));
   group.onFetch = async (nodeId) => {
@@ -112,7 +112,7 @@ test("regression: a broker that cannot be reached keeps nobody from reading the 
   const atFirst = group.fetches[1];
   await Promise.all([
     fetched("2", "3"),
-    // Where the partitions are by now is asked meanwhile.
+    // Meanwhile the current places of the partitions are asked for.
     waitFor("the metadata", () => group.counts.refreshes >= refreshes + 2, DEADLINE_MS),
   ]);
   expect(group.fetches[1]).toBe(atFirst);

@@ -8,12 +8,12 @@ import { waitFor, until } from "../../support/wait-for.ts";
 
 const OFFSETS_PARTITIONS = 4;
 const DEADLINE_MS = 60_000;
-/** The client asks for a coordinator for some eleven seconds: brokers that take this long to choose one leave too little. */
+/** The client looks for a coordinator for some eleven seconds: brokers that take longer than this to choose one leave it too little. */
 const CHOSEN_IN_TIME_MS = 8_000;
 const MOST_FAILOVERS = 3;
 const jars: string | Error = await kafkaJars().catch((error: Error) => error);
 
-/** As the brokers choose it: the leader of the partition that the group's offsets are in, by Java's hash of its name. */
+/** Returns the coordinator that the brokers choose: the leader of the partition of the group's offsets, by Java's hash of its name. */
 async function coordinatorOf(groupId: string, brokers: readonly string[]): Promise<number> {
   const hash = Buffer.from(groupId).reduce((sum, byte) => (sum * 31 + byte) | 0, 0);
   const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin();
@@ -28,7 +28,7 @@ async function coordinatorOf(groupId: string, brokers: readonly string[]): Promi
   }
 }
 
-/** New brokers, of which the one that coordinates a group dies. */
+/** Starts brokers and kills the one that coordinates a group. */
 async function failOver() {
   await using kafka = await startLocalKafka(3);
   const topicPrefix = freshPrefix();
@@ -77,7 +77,7 @@ async function failOver() {
   };
   const [chosenAfterMs] = await Promise.all([chosen, appendAll()]);
   await until(() => texts.every((text) => seen.includes(text)), "all records", DEADLINE_MS);
-  // Until then a coordinator that is gone was asked: eight times, over some ten seconds.
+  // Longer than it takes to give up a dead coordinator: eight requests over some ten seconds.
   const givenUpMs = performance.now() + 15_000;
   await until(() => revoked > 0 || performance.now() > givenUpMs, "the time", DEADLINE_MS);
   return { chosenAfterMs, partitions: log.partitions, assigned, revoked };
@@ -91,7 +91,7 @@ describe.skipIf(jars instanceof Error && skipOrFail("three local Kafka brokers",
       for (let failovers = 1; ; failovers += 1) {
         const { chosenAfterMs, partitions, assigned, revoked } = await failOver();
         const late = chosenAfterMs > CHOSEN_IN_TIME_MS;
-        // Brokers that were too slow tell nothing of the client.
+        // Brokers that were too slow say nothing about the client.
         if (revoked > 0 && late && failovers < MOST_FAILOVERS) continue;
         expect({ assigned, revoked }, `another was chosen after ${chosenAfterMs} ms`).toEqual({
           assigned: partitions,

@@ -13,7 +13,7 @@ describe.skipIf(jars instanceof Error && skipOrFail("Kafka", jars))(
   "consumers that crash while they are closed",
   () => {
     it("leave nothing that holds the process: it ends by itself", async () => {
-      // Killed here, so each try has its own.
+      // The test kills the broker, so each of its runs needs its own.
       await using kafka = await startLocalKafka(1);
       const child = spawn(process.execPath, ["--import", "tsx", CHILD, ...kafka.brokers], {
         env: { PATH: process.env["PATH"] ?? "" },

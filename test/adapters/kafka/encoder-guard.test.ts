@@ -16,7 +16,7 @@ interface EncoderClass {
 const load = createRequire(import.meta.url);
 const PATH = "kafkajs/src/protocol/encoder.js";
 
-/** The class as it is in the package: loaded once more before the other is mended. */
+/** Loads the package's class as a separate copy, before the guard changes the shared one. */
 function loadUnguarded(): EncoderClass {
   const unguarded = load(PATH) as EncoderClass;
   // oxlint-disable-next-line typescript/no-dynamic-delete

@@ -5,7 +5,7 @@ import { PlayedCluster } from "../../support/played-cluster.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-/** A request to the broker that froze has 3 s, and twice that is not half a minute. */
+/** More than two timeouts of 3 s for requests to the frozen broker, but less than half a minute. */
 const LEARNT_WITHIN_MS = 15_000;
 
 test("regression: the log learns of new partitions soon after a frozen broker is out of the cluster: it waited half a minute for what that one was asked before", async () => {

@@ -9,7 +9,7 @@ const DEADLINE_MS = 5_000;
 const silence = new Promise<never>(() => {});
 const found = async (): Promise<object> => ({ offsetFetch: async () => ({ responses: [] }) });
 
-/** A consumer of one topic, whose client does what the test tells it to. */
+/** Makes a consumer of one topic whose client does what the test says. */
 function consumerOfFakes({
   connect = async () => undefined,
   disconnect = async () => undefined,

@@ -20,7 +20,7 @@ import { makeSeededRandom } from "../../faults/harness/random.ts";
 import { startTcpProxy } from "../../faults/harness/tcp-proxy.ts";
 
 interface TestAdmin extends AsyncDisposable {
-  /** All settings that differ from the defaults. */
+  /** Replaces all settings that differ from the defaults. */
   setOfTopic(name: string, settings: Readonly<Record<string, string>>): Promise<void>;
   setOfBroker(id: number, settings: Readonly<Record<string, string>>): Promise<void>;
   ofTopic(name: string): Promise<Readonly<Record<string, string>>>;
@@ -56,7 +56,7 @@ async function connectAdmin(brokers: readonly string[]): Promise<TestAdmin> {
   };
 }
 
-// Faults need a broker of one's own: it is killed and frozen.
+// These faults need their own broker, which is killed and frozen.
 const started: LocalKafka | Error = await startLocalKafka(1).catch((error: Error) => error);
 const DEADLINE_MS = 60_000;
 
@@ -74,7 +74,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       stack.push(resource);
       return resource;
     };
-    /** The events that a group takes, as they come. */
+    /** Collects the events that a group gets, as they come. */
     const consumed = async (log: Log): Promise<readonly LogRecord[]> => {
       const seen: LogRecord[] = [];
       own(
@@ -115,7 +115,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
           }),
         );
       }
-      // What went out on a connection whose end was not known yet may have been written, and says so.
+      // An append sent on a connection not yet known to be closed may have been written, and reports so.
       codes.delete("log_outcome_unknown");
       expect([...codes.keys()].toSorted()).toEqual(["log_full", "log_unavailable"]);
       expect(slowestMs).toBeLessThan(3_500 + stalls.longestMs());
@@ -140,7 +140,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
     test("regression: a log that is lost with its disk under its owner is read from its new end: the owner asked for what was not there hundreds of times a second, and read nothing more", async () => {
       const topicPrefix = freshPrefix();
       const name = `${topicPrefix}events`;
-      // The group still knows its member when the broker is back.
+      // A session so long that the group still knows its member when the broker is back.
       const log = own(
         await openTestKafkaLog(kafka.brokers, { topicPrefix, sessionTimeoutMs: DEADLINE_MS }),
       );
@@ -220,7 +220,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       skippedMs = 6_001;
       expect(owned.some((partition) => partition.owned())).toBe(false);
       expect(revoked).toEqual([]);
-      // The broker never missed us: the next heartbeat proves it.
+      // The broker never dropped the member, as the next heartbeat proves.
       await until(() => owned.every((partition) => partition.owned()), "a heartbeat", DEADLINE_MS);
     });
 
@@ -263,7 +263,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       const topicPrefix = freshPrefix();
       const held = new Map<OwnedPartition, number>();
       const disagreed: number[][] = [];
-      // The first learns of it within half a second, and the other would in a minute.
+      // The first learns of new partitions within half a second; alone, the other would only within a minute.
       for (const metadataMaxAgeMs of [500, 60_000]) {
         const log = own(
           await openTestKafkaLog(kafka.brokers, { topicPrefix, partitions: 2, metadataMaxAgeMs }),
@@ -343,7 +343,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
           () => false,
         );
       await admin.setOfTopic(refused, { "max.message.bytes": "1000" });
-      // The answer comes from the controller: the broker takes the setting over a moment later.
+      // The controller answers; the broker applies the setting a moment later.
       await waitFor("the smaller limit", async () => !(await isTaken()), DEADLINE_MS);
       const other = { ...rec("taken"), topic: "attempts" } as const;
 

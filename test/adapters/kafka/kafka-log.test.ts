@@ -17,7 +17,7 @@ test("regression: the log lets go of a consumer that has ended: with each restar
     retentionMs: 1_000,
     logger: makeSilentLogger(),
   });
-  // The cluster has no groups.
+  // The played cluster does not support groups.
   const start = vi.spyOn(KafkaConsumer.prototype, "start").mockResolvedValue(undefined);
   const options = await consumeAndEnd(log);
   start.mockRestore();
@@ -26,7 +26,7 @@ test("regression: the log lets go of a consumer that has ended: with each restar
   expect(options.deref()).toBeUndefined();
 });
 
-/** So that no variable of the test holds them. */
+/** Consumes with options that no variable of the test holds. */
 async function consumeAndEnd(log: Log): Promise<WeakRef<ConsumerOptions>> {
   const options: ConsumerOptions = {
     group: "g",

@@ -8,7 +8,7 @@ import type { LogError, NewRecord } from "../../../src/domain/log.ts";
 
 type Send = (batch: ProducerBatch) => Promise<RecordMetadata[]>;
 
-/** A producer whose client is told what to answer, send by send. */
+/** Makes a producer whose client answers each send as given. */
 function aProducer(...sends: Send[]) {
   return aProducerWith({}, ...sends);
 }
@@ -39,7 +39,7 @@ function partitionsOf({ topicMessages = [] }: ProducerBatch): unknown[] {
   return topicMessages.flatMap(({ messages }) => messages.map(({ partition }) => partition));
 }
 
-/** Takes what is for these partitions, and says nothing of the others. */
+/** Acknowledges the records of these partitions, and says nothing about others. */
 function taken(baseOffsets: Readonly<Record<number, number>>): Send {
   return async () =>
     Object.entries(baseOffsets).map(([partition, offset]) => ({
@@ -69,7 +69,7 @@ test("regression: what the client left out of its requests is sent again, and no
   expect(partitionsAsked()).toEqual([[0, 1, 0, 2], [1]]);
 });
 
-/** As when all of it was in a request whose answer was lost. */
+/** Marks the whole batch as handed over first, as if it went out in a request whose answer was lost. */
 function handedOver(send: Send): Send {
   return (batch) => {
     const partitions = (batch.topicMessages ?? []).flatMap(({ messages }) =>

@@ -6,7 +6,7 @@ import { unreachableError } from "../../support/group-fake.ts";
 
 afterEach(() => void vi.useRealTimers());
 
-/** Partition 0 is led by broker 1, partition 1 by broker 2, partition 2 by nobody, partition 3 by broker 2. */
+/** The leader of each partition; partition 2 has none. */
 const LEADERS = [1, 2, -1, 2];
 
 function aCluster(connect: (nodeId: string) => void) {

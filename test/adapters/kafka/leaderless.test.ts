@@ -17,7 +17,7 @@ const PARTITIONS = 6;
 const numbers = Array.from({ length: PARTITIONS }, (_, number) => number);
 const DEADLINE_MS = 60_000;
 
-/** Numbers of the partitions, by whether all topics' ones have a leader. */
+/** Returns the partition numbers that `gone` leads for `events`, and those that it leads for no topic. */
 async function partitionsBy(kafka: LocalKafka, prefix: string, gone: number) {
   const admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
   await admin.connect();
@@ -46,7 +46,7 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
     const kafka = started as LocalKafka;
     afterAll(() => kafka[Symbol.asyncDispose]());
 
-    /** Texts that a group has read. */
+    /** Collects the texts that a group reads. */
     const reading = async (log: Log) => {
       const seen: LogRecord[] = [];
       const owned = new Map<number, OwnedPartition>();
@@ -69,13 +69,13 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
       const { owned, texts } = await reading(log);
       await log.append(numbers.map((number) => record(`before ${number}`, number)));
       await waitFor("all", () => texts().length === PARTITIONS, DEADLINE_MS);
-      // The first listens for nobody else: it is the one that clients ask first.
+      // Not the first broker, which is the one that clients ask first.
       const gone = 3;
       const { events, whole } = await partitionsBy(kafka, topicPrefix, gone);
       const led = numbers.filter((number) => !events.includes(number));
       expect(events).not.toEqual([]);
       expect(led).not.toEqual([]);
-      // The group has committed nothing where the leader goes, as when nothing has come there yet.
+      // The group has committed nothing where the leader goes away, as if nothing had come there yet.
       for (const number of led) await owned.get(number)!.commit([{ topic: "events", offset: 1 }]);
 
       await kafka.kill(gone);
@@ -84,7 +84,7 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
           () => null,
           (failure: LogError) => failure,
         );
-      // Connections that ended in the middle are told of first.
+      // The first failures may be connections that ended midway.
       await waitFor(
         "a call of which the partitions with a leader are written",
         async () => {
@@ -97,7 +97,7 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
         },
         DEADLINE_MS,
       );
-      // From here on for as long as it is gone, also once the brokers have given it up.
+      // This holds for as long as it is gone, also once the brokers have given it up.
       const untilMs = performance.now() + 8_000;
       let calls = 0;
       while (performance.now() < untilMs) {
@@ -115,7 +115,7 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
         DEADLINE_MS,
       );
 
-      // A process that starts meanwhile.
+      // A process can start meanwhile.
       await using second = await openTestKafkaLog(kafka.brokers, options);
       await second.append(led.map((number) => record(`second ${number}`, number)));
       const other = await reading(second);
@@ -140,7 +140,7 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
         () => numbers.every((number) => seen().includes(`after ${number}`)),
         DEADLINE_MS,
       );
-      // What was refused as not written is not there.
+      // What was reported as not written is not there.
       for (const number of events) {
         expect(seen()).not.toContain(`last ${number}`);
         expect(seen()).toContain(`before ${number}`);

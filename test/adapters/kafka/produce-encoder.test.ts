@@ -63,7 +63,7 @@ test("what it writes is what kafkajs writes, byte for byte", async () => {
     fc.asyncProperty(request, async (drawn) => {
       const dated = drawn.topicData.map(({ topic, partitions }) => ({
         topic,
-        // By itself kafkajs dates them with the time of now.
+        // Without a timestamp kafkajs would use the current time.
         partitions: partitions.map(({ partition, messages }) => ({
           partition,
           messages: messages.map((one) => ({ ...one, timestamp: NOW_MS })),

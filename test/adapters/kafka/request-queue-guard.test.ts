@@ -21,7 +21,7 @@ test("regression kafkajs 1751: a request queue with nothing to do keeps no timer
   queue.checkPendingRequests();
   expect(queue.throttleCheckTimeoutId).toBeNull();
 
-  // While the broker throttles, a later look is still scheduled.
+  // While the broker throttles, a later check is still scheduled.
   queue.maybeThrottle(10_000);
   queue.scheduleCheckPendingRequests();
   expect(queue.throttleCheckTimeoutId).not.toBeNull();

@@ -33,7 +33,7 @@ function heartbeat(): object {
   return protocol({ version: 0 })({ groupId: "g", groupGenerationId: 1, memberId: "m" });
 }
 
-/** What a broker answers a heartbeat of version 0: size, correlation id, no error. */
+/** Makes a broker's answer to a version 0 heartbeat: size, correlation id, no error. */
 function answer(correlationId: number): Buffer {
   const frame = Buffer.alloc(10);
   frame.writeInt32BE(6, 0);
@@ -48,7 +48,7 @@ test("regression: a broker that answers nothing is left as one that closed: a fr
   atBroker.resume().on("close", () => (ended = true));
   const first = connection.send(heartbeat()).catch((error: unknown) => error);
   const second = connection.send(heartbeat()).catch((error: unknown) => error);
-  // By this name kafkajs forgets the broker, and looks for who leads now.
+  // On an error of this name kafkajs forgets the broker, and looks for the current leader.
   const left = { name: "KafkaJSConnectionClosedError", host: "127.0.0.1", port: broker.port };
   expect(await first).toMatchObject(left);
   expect(await second).toMatchObject(left);

@@ -24,7 +24,7 @@ const runner = new Runner({
     connect: async () => undefined,
     joinAndSync: async () => undefined,
     getNodeIds: () => brokers,
-    // One of them takes its time to answer: the new fetchers wait for it.
+    // Broker 2 is slow to answer: the new fetchers wait for it.
     fetch: (nodeId: string) => sleep(nodeId === "2" ? 500 : 20).then(() => []),
     heartbeat: async () => undefined,
     leave: async () => {

@@ -121,7 +121,7 @@ test("what is handed over is not kept while its consumer waits: each large task 
   expect(value.deref()).toBeUndefined();
 });
 
-/** So that no variable of the test holds it. */
+/** Pushes a record that no variable of the test holds. */
 function pushOne(flow: TopicFlow): Uint8Array {
   const record = rec(0, 1_000_000);
   flow.push([record], 1);

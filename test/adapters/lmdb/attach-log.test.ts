@@ -61,7 +61,7 @@ describe("a second process on the data directory", () => {
   it("regression: is not listened for where the socket cannot be made this user's alone: who found it could append, with the log closed", async () => {
     await using dir = await temporaryDir();
     await using log = await openTestLog(dir.path);
-    // Longer than a unix socket's path may be: the system cuts it off, and it is not there under its name.
+    // Longer than a Unix socket's path may be: the system truncates it, so it does not exist under its name.
     const socketPath = join(dir.path, "s".repeat(150));
     await expect(serveLogSocket(log, socketPath, silentLogger)).rejects.toThrow();
     const [cutOff] = await readdir(dir.path).then((names) => names.filter((n) => /^s+$/.test(n)));

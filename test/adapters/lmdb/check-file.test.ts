@@ -39,7 +39,7 @@ it("takes one that has just been made, and one that ends a few pages before what
   await checkLogFile(path, segmentsDir);
   await (await openTestLog(dir.path))[Symbol.asyncDispose]();
   await checkLogFile(path, segmentsDir);
-  // Counted in the newest of the two meta pages, and never written.
+  // Pages that the newest of the two meta pages counts, but that were never written.
   const head = await readFile(path);
   const counted = (meta: number) => head.readBigUInt64LE(meta + 24 + 120);
   for (const meta of [0, PAGE_BYTES]) head.writeBigUInt64LE(counted(meta) + 20n, meta + 24 + 120);

@@ -7,7 +7,7 @@ import type {
   ToCommitThread,
 } from "../../../src/adapters/lmdb/commit/commit-protocol.ts";
 
-/** A thread that does what the test tells it to, in place of a real one, whose death comes when it likes. */
+/** A scripted stand-in for a thread, since a test cannot choose the moment at which a real one dies. */
 class ScriptedWorker extends EventEmitter {
   readonly received: ToCommitThread[] = [];
 
@@ -44,7 +44,7 @@ function openThread() {
     workers.push(worker);
     return worker as EventEmitter as Worker;
   });
-  /** The nth thread, once it was sent a commit. */
+  /** Returns the nth thread once it was sent a commit. */
   const busy = async (index: number): Promise<ScriptedWorker> => {
     await vi.waitFor(() => expect(workers[index]?.received).toHaveLength(1), { timeout: 15_000 });
     return workers[index]!;

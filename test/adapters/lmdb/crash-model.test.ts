@@ -10,19 +10,19 @@ import { blobOf, CommitModel, GROUP } from "../../support/commit-model.ts";
 import { FaultyDisk } from "../../support/faulty-disk.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
-/** `CRASH_SEEDS` says how many; `CRASH_SEED` runs one alone. A seed makes the same run each time. */
+/** `CRASH_SEEDS` is how many seeds to run; `CRASH_SEED` runs one alone. A seed gives the same run each time. */
 const ONLY = process.env["CRASH_SEED"];
 const SEEDS = ONLY === undefined ? Number(process.env["CRASH_SEEDS"] ?? 30) : 1;
 const FIRST = Number(ONLY ?? 1);
 /**
- * They fail when `firstNumber` believes the number of a commit that is not whole. Other choices, or another order of them, make
- * other runs: then such seeds are to be looked for anew.
+ * Seeds that fail if `firstNumber` believes the number of an incomplete commit. Changing the random choices or their order
+ * changes all runs: such seeds must then be found again.
  */
 const BELIEVED_NUMBER = [7, 82];
 
 const MIB = 1024 * 1024;
 const ONLY_ADDS = { removedBelow: [], removedBlobs: [], refs: [], starts: [] };
-/** Small ones are together in a commit; the last are larger than a segment takes. */
+/** Ranges of blob sizes: small ones share a commit; the last range is larger than a segment takes. */
 const SIZES = [
   ...Array.from({ length: 5 }, () => [1, 3_000] as const),
   [100_000, MIB],
@@ -32,7 +32,7 @@ const SIZES = [
   [4 * MIB, 5 * MIB],
 ] as const;
 
-/** One log through commits, trims, faults, restarts and crashes; after each opening it is compared with the model. */
+/** A log's life of commits, trims, faults, restarts and crashes; after each opening it is compared with the model. */
 class CrashRun {
   readonly #dir: string;
   readonly #seed: number;
@@ -41,7 +41,7 @@ class CrashRun {
   readonly #model = new CommitModel();
   readonly #history: string[] = [];
   #writer: CommitWriter | null = null;
-  /** Segments that readers have not let go of. */
+  /** Emptied segments that readers may still hold. */
   #emptied: number[] = [];
   #nextSeq = 1;
 
@@ -113,7 +113,7 @@ class CrashRun {
     if (this.#chance(0.7)) this.#reuse();
   }
 
-  /** What a segment does not take goes into LMDB. */
+  /** Commits while the disk fails: what a segment does not take goes into LMDB. */
   #refuse(request: CommitRequest): void {
     this.#disk.writeFault = this.#random.pick(["cut short", "not synced"]);
     this.#disk.canBlank = this.#chance(0.6);
@@ -123,7 +123,7 @@ class CrashRun {
     this.#disk.canBlank = true;
   }
 
-  /** The power fails in the commit; between two without one. */
+  /** Cuts the power during the commit, or between commits if there is none. */
   async #crash(request: CommitRequest | null): Promise<void> {
     const { path } = storeIn(this.#dir);
     const asItWas = join(this.#dir, "crashed.mdb");
@@ -131,7 +131,7 @@ class CrashRun {
     if (request !== null) {
       this.#disk.writeFault = "power fails";
       this.#writer!.commit(request);
-      // One that no segment takes is in LMDB, and answered.
+      // A commit that no segment takes is in LMDB, and was answered.
       if (this.#disk.isOff) this.#model.unanswered(request);
       else this.#model.answered(request);
     }
@@ -170,7 +170,7 @@ class CrashRun {
     for (const segment of this.#emptied.splice(0)) this.#writer!.reuse(segment);
   }
 
-  /** Its commits have checksums without a secret, and none of them needs to be in LMDB. */
+  /** Writes a log of an earlier version: its checksums use no secret, and none of its commits needs to be in LMDB. */
   #writeEarlierVersion(): void {
     const parts: Uint8Array[] = [];
     const count = this.#below(6);

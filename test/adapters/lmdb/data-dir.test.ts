@@ -26,7 +26,7 @@ async function startChild(dir: string): Promise<{ child: ChildProcess; kind: str
   return { child, kind: String(line).trim() };
 }
 
-/** As a user who may not use this one file of a directory; root may use all, so it is somebody else meanwhile. */
+/** Runs `work` without access to one file of a directory; root may access everything, so it becomes another user meanwhile. */
 async function withoutAccess<T>(dir: string, name: string, work: () => Promise<T>): Promise<T> {
   await chmod(join(dir, name), 0);
   if (process.getuid?.() !== 0) return work();

@@ -30,7 +30,7 @@ const rowOf = (stream: StreamId, base: number, next: number, seq: number): Row =
 const step = fc.oneof(
   {
     weight: 3,
-    // Commits that are put there together: of each some streams, with so many records.
+    // Commits put into the index together: each has some streams with a number of records.
     arbitrary: fc.record({
       kind: fc.constant("put" as const),
       commits: fc.array(
@@ -151,7 +151,7 @@ it("the store reads from any offset of an entry, as many rows as asked for", asy
     await store.commit({ ...NOTHING, packed: commit(offset) });
   await store[Symbol.asyncDispose]();
   store = await openStore(storeIn(dir.path));
-  // One more that is in no entry yet.
+  // One more commit, not yet in any entry.
   await store.commit({ ...NOTHING, packed: commit(600) });
   for (const offset of [0, 1, 190, 191, 192, 193, 300, 598, 599, 600, 602, 603])
     for (const limit of [1, 2, 70, 500]) {

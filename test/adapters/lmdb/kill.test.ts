@@ -53,6 +53,6 @@ it("has everything that was acknowledged, whole and where it was said to be, aft
       positions,
     );
   }
-  // What was not acknowledged is there whole or not at all.
+  // An append that was not acknowledged is there whole or not at all.
   for (const records of found.values()) expect(records).toHaveLength(2);
 }, 120_000);

@@ -43,7 +43,7 @@ it("agrees with a plain model under random appends, failures, commits, trims and
           partitions: PARTITIONS,
           retentionMs: -1,
           wrapStore: faults.wrap,
-          // The memory of the latest blobs is written round and round.
+          // Small, so that the memory of the latest blobs wraps around often.
           cacheBytes: 1_000,
         });
       let log = await open();
@@ -54,7 +54,7 @@ it("agrees with a plain model under random appends, failures, commits, trims and
       for (const topic of topics)
         for (let p = 0; p < PARTITIONS; p++) model.set(`${topic}/${p}`, []);
       let counter = 0;
-      /** Everything from the committed offsets on was handed over, in order. */
+      /** Checks that everything from the committed offsets on was handed over, in order. */
       const check = async () => {
         const wanted = [...model].flatMap(([stream, all]) =>
           all
@@ -95,7 +95,7 @@ it("agrees with a plain model under random appends, failures, commits, trims and
             await consumer.owned
               .get(action.partition)!
               .commit([{ topic: topics[action.topic]!, offset, metadata: `${before}` }]);
-            // The consumer at hand has seen the older ones; the next one starts here.
+            // The current consumer has seen the older records; the next one starts here.
             await reopen(offset, stream);
             break;
           }
@@ -117,7 +117,7 @@ it("agrees with a plain model under random appends, failures, commits, trims and
         consumer = await collect(log, options);
       }
       await check();
-      // From the beginning: everything that is left is a suffix that holds all that is not committed.
+      // Read from the beginning: what is left is a suffix that holds everything uncommitted.
       await log.trim();
       await until(() => consumer.owned.size === PARTITIONS, "assignment", 5_000);
       for (const [stream, all] of model) {

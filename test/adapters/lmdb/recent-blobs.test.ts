@@ -15,7 +15,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 12,
     arbitrary: fc.record({
       do: fc.constant("commit" as const),
-      // Some fill the memory, some are larger.
+      // Some blobs fill the memory, some are larger.
       sizes: fc.array(fc.oneof(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 60 })), {
         maxLength: 3,
       }),
@@ -36,7 +36,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("clear" as const) }) },
 );
 
-/** The blobs of a commit, each of bytes that tell it from all others. */
+/** Makes the blobs of a commit, each with distinct bytes. */
 function blobsOf(firstSeq: number, sizes: readonly number[]) {
   return sizes.map((size, index) => {
     const bytes = new Uint8Array(size).map((_, at) => firstSeq * 31 + index * 7 + at);

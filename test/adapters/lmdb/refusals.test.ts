@@ -55,7 +55,7 @@ it("regression: what deliveries append leaves half of the room to webhooks: retr
   await expect(append("events", 400)).rejects.toMatchObject(full);
   faults.release();
   await Promise.all(taken);
-  // The other way about, webhooks may take all of it; and one that is larger than the share is taken by itself.
+  // Conversely, webhooks may take all of it; and an append larger than the share is taken on its own.
   faults.hold();
   void append("events", 450);
   void append("events", 450);

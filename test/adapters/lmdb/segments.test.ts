@@ -22,12 +22,12 @@ import { encodeCommit } from "../../../src/adapters/lmdb/segments/stored-commit.
 import type { StoredCommit } from "../../../src/adapters/lmdb/segments/stored-commit.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
-// They write hundreds of megabytes: on a disk that others write to as well, a test may take more than the minute that others have.
+// These tests write hundreds of megabytes: on a busy disk, one may take more than the minute that others get.
 vi.setConfig({ testTimeout: 240_000 });
 
 const MIB = 1024 * 1024;
 const SEED = 7;
-// A Buffer, as what is read.
+// Buffers, since that is what is read.
 const bytes = (maxLength: number, minLength = 0) =>
   fc.uint8Array({ maxLength, minLength }).map((made) => Buffer.from(made));
 const commit: fc.Arbitrary<StoredCommit> = fc.record({
@@ -40,7 +40,7 @@ const KEY = Buffer.from("ep_1");
 const NOTHING = { groups: [], removedBelow: [], removedBlobs: [], refs: [], starts: [] };
 const STREAM = { topic: "events", partition: 0 } as const;
 
-/** Of all blobs of all stores. */
+/** The number of the next blob, across all stores. */
 let nextSeq = 1;
 
 const segmentsIn = (dir: string) => readdirSync(storeIn(dir).segmentsDir);
@@ -77,7 +77,7 @@ function expectRows(
   for (const row of rows) expect(store.blob(row.seq)!.at(-1)).toBe(row.base % 256);
 }
 
-/** As a commit and with the blobs that are found at its places. */
+/** Returns a written commit as it was stored, with the blobs found at its places. */
 function asStored(dir: string, { places, rows, groups }: WrittenCommit): StoredCommit {
   using reader = new SegmentReader(dir);
   return {
@@ -87,7 +87,7 @@ function asStored(dir: string, { places, rows, groups }: WrittenCommit): StoredC
   };
 }
 
-/** What a log that is opened now puts into its index. */
+/** Returns the commits that a log opened now puts into its index. */
 async function recover(dir: string, after: number, seed = SEED): Promise<WrittenCommit[]> {
   await using segments = new Segments(dir, seed);
   return segments.readAfter(after);
@@ -198,7 +198,7 @@ it("keeps half as many segments for later as are in use, four at least, and remo
     writer.forget(written.slice(from, to).flatMap((one) => one!.places.map(([, place]) => place)));
     for (const segment of writer.takeEmptied(40)) writer.reuse(segment);
   };
-  // Two commits in each of twenty segments; the last is written to.
+  // Each of twenty segments holds two commits; the last segment is being written to.
   giveBack(0, 14);
   await vi.waitFor(() => expect(readdirSync(dir.path)).toHaveLength(13 + 6), { timeout: 15_000 });
   giveBack(14, 38);
@@ -217,7 +217,7 @@ it("regression: the segment to be cleared out is told with the span of its blobs
   await using writer = new Segments(dir.path, SEED);
   const blobs = writer.readAfter(0).map(({ places }) => places[0]!);
   expect(writer.sparsest()).toBeNull();
-  // Of each segment the small ones stay.
+  // The small blobs of each segment stay.
   writer.forget(blobs.filter(([seq]) => seq % 2 === 1).map(([, place]) => place));
   const sparsest = writer.sparsest()!;
   const seqs = blobs.filter(([, { segment }]) => segment === sparsest.id).map(([seq]) => seq);
@@ -255,7 +255,7 @@ it("regression: a segment whose first commit was cut short does not hide the one
     await using writer = new Segments(dir.path, SEED);
     for (const number of [1, 2, 3]) cut = writer.append(number, sized(number, 3 * MIB))!.segment;
   }
-  // Of the third, which begins another segment, one page came to the disk.
+  // Only one page of the third commit, which begins another segment, reached the disk.
   const path = join(dir.path, `${cut}.segment`);
   const content = readFileSync(path);
   writeFileSync(path, content.fill(0, 4_096));
@@ -303,7 +303,7 @@ it("files as a crash leaves them, at any moment, hold every commit that was answ
   const live = join(dir.path, "live");
   mkdirSync(live);
   const store = await openStore(storeIn(live));
-  // Sizes on both sides of what a segment takes, and sums over several segments and over what may wait for the index.
+  // Sizes above and below what a segment takes, with a total beyond several segments and what may wait for the index.
   const sizes = [10, 200_000, 5_500_000, 3_700_000, 3_900_000, 900_000, 20, 3_000_000, 3_000_000];
   for (const [offset, sizeBytes] of sizes.entries()) {
     await commitOne(store, offset, sizeBytes);
@@ -373,7 +373,7 @@ it("a few records that stay do not keep the segments of all that was written bes
   const expectKept = (opened: CommitStore): void => expectRows(opened, 0, kept, held);
   expectKept(store);
   await store[Symbol.asyncDispose]();
-  // Fifteen megabytes are kept, a quarter of eight segments: these, the one that is written to, and four for later.
+  // The fifteen megabytes kept fill a quarter of eight segments: these, the one being written to, and four for later.
   expect(segmentsIn(dir.path).length).toBeLessThanOrEqual(13);
   const reopened = await openStore(storeIn(dir.path));
   expectKept(reopened);
@@ -493,7 +493,7 @@ it.each([4, 0])(
 
 it("without room for a segment every commit is a transaction of its own", async () => {
   await using dir = await temporaryDir();
-  // Neither when the log is opened nor with the first commit.
+  // Block the making of segments, both when the log is opened and with the first commit.
   for (const id of [1, 2])
     mkdirSync(join(dir.path, "segments", `${id}.segment`), { recursive: true });
   const store = await openStore(storeIn(dir.path));

@@ -42,7 +42,7 @@ describe("the real sync", () => {
       });
       expect((await consumer.received(3)).map(text)).toEqual(["fast", "slow", "after"]);
 
-      // Opened as the failures left it: what was refused does not come back.
+      // Opened in the state the failures left: what was refused does not come back.
       await using left = await openTestLog(copy);
       const [next] = await left.append([record("events", 0, "next")]);
       expect(next!.offset).toBe(2);

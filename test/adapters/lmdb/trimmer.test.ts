@@ -7,7 +7,7 @@ import { until } from "../../support/wait-for.ts";
 const PARTITIONS = 8;
 const COMMITS = 700;
 
-/** A group has read and committed all attempts. */
+/** Makes a group read and commit all attempts. */
 async function readAll(log: LmdbLog): Promise<void> {
   const topic = "attempts";
   await using reading = await collect(log, { group: "old", topics: [topic], deadlineMs: 5_000 });
@@ -31,7 +31,7 @@ it("a trim of much goes in many small steps, and appends go on between them", as
         },
       }),
   });
-  // Some streams with a record in every commit, others with one in a few.
+  // Some streams have a record in every commit, others in one of several.
   for (let commit = 0; commit < COMMITS; commit += 1) {
     const partitions = Array.from({ length: PARTITIONS }, (_, n) => n);
     await log.append(
@@ -55,7 +55,7 @@ it("a trim of much goes in many small steps, and appends go on between them", as
   );
   expect(rows).toBeGreaterThanOrEqual(total);
   expect(Math.max(...removed)).toBeLessThanOrEqual(128);
-  // Every blob once: none is left in part, and none twice.
+  // Every blob is removed once: none is left in part, none removed twice.
   expect(removed.reduce((sum, blobs) => sum + blobs)).toBe(COMMITS + (rows - total));
 });
 
@@ -93,7 +93,7 @@ it("what one group has not read stays, whatever lies beside it in the same blobs
   await consumer.received(300 * PARTITIONS);
   for (const [partition, owned] of consumer.owned)
     await owned.commit([{ topic: "events", offset: partition * 40 }]);
-  // Each partition has come to another offset.
+  // Each partition has reached a different offset.
   expect(await log.trim()).toBe(40 * (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7));
   await log[Symbol.asyncDispose]();
   log = await open();

@@ -8,7 +8,7 @@ const PARTITIONS = 50;
 const NOTHING = { groups: [], removedBelow: [], removedBlobs: [], refs: [], starts: [] };
 const keyBytes = Buffer.from("ep_1");
 
-/** One record for every partition, as one commit. */
+/** Commits one record for every partition. */
 async function commitOffset(store: CommitStore, offset: number): Promise<void> {
   const value = Buffer.alloc(100, offset % 256);
   const streams = Array.from({ length: PARTITIONS }, (_, partition) => ({
@@ -41,7 +41,7 @@ it("rows are found before and after they were put into the index, and after the 
   const options = storeIn(dir.path);
   let store = await openStore(options);
   let count = 0;
-  // 4,096 rows outside of the index are the most: 81 commits of 50.
+  // At most 4,096 rows may wait outside the index: 81 commits of 50.
   for (const until of [10, 80, 82, 100, 170]) {
     while (count < until) await commitOffset(store, count++);
     expectAll(store, count);

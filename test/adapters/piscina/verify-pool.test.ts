@@ -87,7 +87,7 @@ describe("a pool whose worker fails", () => {
       expect(performance.now() - startedAt).toBeLessThan(4000 + stalls.longestMs());
       expect(metrics.failures).toEqual(["worker_lost"]);
 
-      // The new thread loads TypeScript first: on a crowded machine that may outlast a request's time.
+      // The new thread first loads TypeScript, which on a busy machine may outlast a request's time.
       await vi.waitFor(
         async () =>
           expect(await verifier.verify(makeSignedRequest(10))).toMatchObject({ valid: true }),

@@ -12,7 +12,7 @@ const WELCOME = Buffer.from("R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", "latin1");
 const DONE = Buffer.from("C\0\0\0\x0bLISTEN\0Z\0\0\0\x05I", "latin1");
 const SIMPLE_QUERY = "Q";
 
-/** Welcomes clients, answers what it is asked, and never hangs up. */
+/** Starts a server that welcomes clients, answers queries and never hangs up. */
 async function startServer() {
   const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (socket) => {

@@ -46,7 +46,7 @@ async function startPglite(): Promise<Server> {
   };
 }
 
-/** The server may be somebody's own, used before. */
+/** Makes a database to be empty for sure: the server may be the user's own, with data in it. */
 async function makeEmptyDatabase(serverUrl: string): Promise<string> {
   await using database = openDatabase({
     connection: { connectionString: serverUrl },
@@ -280,7 +280,7 @@ describe.each(servers)("configuration store on %s", (name, start) => {
           await session.projects.update(orgId, second, { name: `second of ${first}` });
         });
       await Promise.all([rename(project.id, other.id), rename(other.id, project.id)]);
-      // One after the other, and the other one begun twice.
+      // The writes were done one after the other, the second of them begun twice.
       expect(holding).toBe(3);
       const names = [project, other].map(
         async ({ id }) => (await store.projects.find(orgId, id))!.name,

@@ -38,7 +38,7 @@ const request = (url: string, body = "hello") => ({
 
 const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/** As a process does that is frozen, or a machine that sleeps. */
+/** Blocks, like a process that is frozen or a machine that sleeps. */
 function standStill(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
@@ -343,7 +343,7 @@ describe("what goes wrong", () => {
         res.end("ok");
       }),
     );
-    // It connects in the turn of the first immediate, and hears of it after the second one.
+    // The sender connects in the first immediate, and learns of it only after the second one.
     const sender = newSender({
       timeoutMs: 300,
       resolve: () =>
@@ -419,7 +419,7 @@ describe("what goes wrong", () => {
       const reply = await newSender({ timeoutMs: 10_000 }).send(request(receiver.url), never);
       expect(reply.kind).toBe(kind);
       if (reply.kind === "error") expect(reply.reason).toContain("response has no end");
-      // What the kernel's buffers take goes without saying.
+      // Allows for what the kernel's buffers take.
       expect(socketBytes()).toBeLessThan(16 * 1024 * 1024);
     },
   );
@@ -456,7 +456,7 @@ describe("what goes wrong", () => {
     for (const reply of await Promise.all(tries))
       expect(reply).toMatchObject({ kind: "error", reason: "response headers are too large" });
     const { user } = process.cpuUsage(before);
-    // It took thirteen seconds.
+    // With an error made for each header it takes thirteen seconds.
     expect(user / 1_000_000).toBeLessThan(4);
   });
 

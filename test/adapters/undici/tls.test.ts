@@ -144,7 +144,7 @@ test("a bad certificate costs one handshake a second, and a renewed one is taken
       reason: "TLS certificate has expired",
       requestSent: false,
     });
-  // Undici dials up to one connection for each request that waits; those that came later found the fault known.
+  // Undici dials up to one connection per waiting request; later requests found the fault already known.
   expect(handshakes).toBeLessThanOrEqual(3 + Math.ceil((endedAtMs - startedAtMs) / 1_000));
   certificate = certificates.good;
   // The last handshake may have been just now.

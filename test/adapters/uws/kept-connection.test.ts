@@ -25,7 +25,7 @@ test("a connection whose request was refused after a lookup is read on: its next
       connectionRefused: () => undefined,
       aborted: () => undefined,
     },
-    // As the ingest does for an address whose endpoint must be looked up and is not there.
+    // As ingest does for an address whose endpoint must be looked up and does not exist.
     handle: async (_head, reply) => {
       await new Promise((resolve) => setImmediate(resolve));
       reply(NOT_FOUND);

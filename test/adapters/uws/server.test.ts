@@ -62,7 +62,7 @@ describe("requests", () => {
     expect(rig.log.events[0]?.payloadSizeBytes).toBe(60_000);
   });
 
-  // A body is thrown away where its answer is decided already; none is here, since it would come first on a slow machine.
+  // A body is thrown away once its answer is decided; here none is given, since on a slow machine it would come first.
   test.each([
     ["that is kept", {}],
     ["that is thrown away", { handle: () => null }],

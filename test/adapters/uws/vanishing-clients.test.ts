@@ -12,7 +12,7 @@ function requestOf(query: string, framing: "length" | "chunks"): string {
     : `${head}Transfer-Encoding: chunked\r\n\r\n${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`;
 }
 
-/** Writes what is given and is gone: with FIN, or with a reset. */
+/** Writes the text and vanishes, with FIN or with a reset. */
 function vanish(port: number, text: string, how: "end" | "destroy" | "reset"): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: "127.0.0.1", noDelay: true });
@@ -31,7 +31,7 @@ function vanish(port: number, text: string, how: "end" | "destroy" | "reset"): P
   });
 }
 
-/** With nothing held for them. */
+/** Waits until all clients are gone and nothing is held for them. */
 async function allGone(rig: Awaited<ReturnType<typeof serverRig>>): Promise<void> {
   const areGone = (): boolean => rig.serverMetrics.open === 0 && rig.ingest.inFlight.requests === 0;
   await until(areGone, "all clients are gone", 20_000);
@@ -57,13 +57,13 @@ test.each([
       );
     await allGone(rig);
     const whole = requestOf("cut=000", framing);
-    // The last CRLF of a chunked body may be missing when its end is seen.
+    // The end of a chunked body may be seen before its last CRLF has come.
     const least = framing === "length" ? whole.length : whole.length - 2;
     for (const event of rig.log.events) {
       expect(Number(event.query.slice("cut=".length))).toBeGreaterThanOrEqual(least);
       expect(Buffer.from(event.body).toString()).toBe(BODY);
     }
-    // A whole request counts, even though nobody waits for its answer. (A reset may overtake it.)
+    // A whole request counts, even though its client is gone. (A reset may overtake it.)
     if (how === "end") expect(rig.log.events.length).toBeGreaterThan(0);
     const answer = await exchangeRaw(rig.server.port, [requestOf("last", "length")], {
       until: isWholeAnswer,

@@ -16,7 +16,7 @@ const CASES = (
   ) as Case[]
 ).filter((item) => item.raw_base64 !== undefined);
 
-/** How the bytes of a case come: in these packets. */
+/** The ways to split the bytes of a case into packets. */
 const WAYS: Readonly<Record<string, (raw: string) => readonly string[]>> = {
   whole: (raw) => [raw],
   "in pieces of 1 KB": (raw) => raw.match(/[^]{1,1024}/g) ?? [],
@@ -24,9 +24,9 @@ const WAYS: Readonly<Record<string, (raw: string) => readonly string[]>> = {
 };
 
 /**
- * uWebSockets.js parses these inside and shows nothing of it: chunk sizes up to `g`, any two bytes as
- * chunk terminator, and LF after a size pass; a folded header line is taken for an unfinished one.
- * What is promised instead: the connection is closed, so that nothing can be smuggled behind.
+ * uWebSockets.js parses these internally and does not report them: chunk sizes up to `g`, any two bytes as chunk
+ * terminator, and LF after a size pass; a folded header line counts as unfinished. The promise is instead that the
+ * connection is closed, so that nothing can be smuggled in behind.
  */
 const CLOSED_BUT_NOT_REFUSED = new Set([
   'chunk size "g"',
@@ -46,7 +46,7 @@ describe("HTTP on the wire", () => {
   for (const { item, way } of every) {
     test.concurrent(`${item.name}, ${way}: ${item.want}`, async () => {
       const raw = Buffer.from(item.raw_base64 ?? "", "base64").toString("latin1");
-      // A query of its own tells the events of concurrent cases apart.
+      // A distinct query tells the events of concurrent cases apart.
       const mark = `case=${CASES.indexOf(item)}${way.replaceAll(" ", "-")}`;
       const marked = raw
         .replaceAll("/in/EP?", `/in/${TOKEN}?${mark}&`)

@@ -15,7 +15,7 @@ import { waitFor } from "../../support/wait-for.ts";
 import { ROWS } from "./rows.ts";
 import { SPECIFICATION } from "./specification.ts";
 
-/** The same suite for any composition of the API: every row, and that no operation or status lacks one. */
+/** Declares the same suite for any composition of the API: every row, and that no operation or status lacks one. */
 export function describeApiConformance(name: string, start: () => Promise<ApiHarness>): void {
   describe(`the management API on ${name}`, () => {
     let harness: ApiHarness;
@@ -35,7 +35,7 @@ export function describeApiConformance(name: string, start: () => Promise<ApiHar
         const world = await makeWorld(harness, client);
         const request = await row.prepare(world, harness);
         const [eventId] = /evt_\w+/.exec(request.path) ?? [];
-        // The API waits two seconds for a new event: on a busy machine it comes later, and is asked for again.
+        // The API waits two seconds for a new event; on a busy machine it may come later, so ask again.
         if (eventId !== undefined && (row.status < 300 || row.status === 409))
           await waitFor("the event", async () => {
             const path = `/events/${eventId}`;
@@ -109,7 +109,7 @@ function maskTime(text: string): string {
   return text.replace(/"timestamp":"[^"]+"/, '"timestamp":""');
 }
 
-/** Path parameters have other names in the document than in the rows. */
+/** Strips parameter names from a path: the document and the rows name them differently. */
 function normalize(operation: string): string {
   return operation.replaceAll(/\{\w+\}/g, "{}");
 }

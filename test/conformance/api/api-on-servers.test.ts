@@ -7,7 +7,7 @@ import { startPostgres } from "../../support/stores/postgres.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { describeApiConformance } from "./api-conformance.ts";
 
-/** Stores that are given by URL, each behind a proxy that can be cut: only here every operation can meet a store that is down. */
+/** Starts stores given by URL, each behind a proxy that can be cut: only here can every operation meet a store that is down. */
 async function startOnServers(postgres: Awaited<ReturnType<typeof startPostgres>>) {
   const clickhouse = await startTestClickHouse();
   const postgresUrl = new URL(postgres.url);

@@ -13,7 +13,7 @@ import type { Sample, World } from "../../support/api-world.ts";
 export interface Row {
   readonly operation: string;
   readonly status: number;
-  /** Null where the answer is no error. */
+  /** Null where the answer is not an error. */
   readonly code: string | null;
   readonly when: string;
   readonly needs?: FaultKind;
@@ -27,7 +27,7 @@ function sampleRequest(sample: Sample, world: World): ApiRequest {
   return sample.json === undefined ? request : { ...request, json: sample.json };
 }
 
-/** What every operation must do, or every one with a body, ids or a write scope. */
+/** Returns the rows that every operation must pass, or every one with a body, ids or a write scope. */
 function commonRows(sample: Sample): Row[] {
   const { operation, success } = sample;
   const [method] = operation.split(" ");
@@ -121,7 +121,7 @@ function commonRows(sample: Sample): Row[] {
   return rows;
 }
 
-/** A project can only be deleted when it is empty: its endpoint goes first. */
+/** Deletes the endpoint before its project is deleted: only an empty project can be. */
 async function emptied(request: ApiRequest, world: World): Promise<ApiRequest> {
   if (request.method === "DELETE" && request.path.startsWith("/projects/"))
     expectStatus(

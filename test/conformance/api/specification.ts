@@ -1,6 +1,6 @@
 /**
- * Operations and statuses of the specification, as it lists them: the tables of operations (success) and of errors.
- * The ids are named by their kind, so that one filler serves all paths.
+ * The specification's operations and statuses as its tables of operations (success) and errors list them.
+ * Ids are named after their kind, so that one filler serves all paths.
  */
 export const SPECIFICATION: Readonly<Record<string, readonly number[]>> = {
   "GET /projects": [200],

@@ -110,7 +110,7 @@ export function consumeConformance(kind: LogHarnessKind): void {
       await log.append([record("events", 0, "0")]);
       await consumer.received(1);
       for (let n = 1; n <= 10; n++) await log.append([record("events", 0, `${n}`)]);
-      // When the record of the other topic is there, one that did not wait would be too.
+      // By the time the other topic's record has arrived, a record that did not wait would have arrived too.
       await log.append([record("tasks", 0, "other")]);
       await until(
         () => consumer.records.some((r) => text(r) === "other"),
@@ -251,7 +251,7 @@ export function consumeConformance(kind: LogHarnessKind): void {
         return [...(await one.consumer.lag()), ...(await other.consumer.lag())];
       };
       const isRight = async () => JSON.stringify(await told()) === '[["events",1]]';
-      // While the group settles the lag cannot be told at all.
+      // The lag is unknown while the group settles.
       await until(() => isRight().catch(() => false), "the lag of the owner alone", deadlineMs);
     });
   });
@@ -263,7 +263,7 @@ async function readAll(owned: OwnedPartition, topic: "attempts" | "events", from
   return records;
 }
 
-/** A test that an adapter cannot take says so in its name. */
+/** Marks in its name a test that the adapter does not support. */
 export function named(
   name: string,
   kind: LogHarnessKind,

@@ -24,7 +24,7 @@ export function durabilityConformance(kind: LogHarnessKind): void {
           await log.append([record("events", 0, `${n}`)]);
           resolved++;
         });
-        // Time enough for a log that does not wait: an undisturbed append takes a few ms.
+        // Long enough to expose a log that does not wait: an undisturbed append takes a few ms.
         const endMs = performance.now() + 150;
         await until(() => performance.now() > endMs, "a while");
         expect(resolved).toBe(0);
@@ -82,7 +82,7 @@ export function durabilityConformance(kind: LogHarnessKind): void {
         await two.owned.get(0)!.commit([{ topic: "events", offset: 6 }]);
         await log[Symbol.asyncDispose]();
         log = await harness.open();
-        // "late-1" has committed nothing: it holds everything back as well.
+        // "late-1" has committed nothing, so it too prevents trimming.
         await harness.trim!(log);
         expect(await readTexts(log, "late-1", deadlineMs)).toHaveLength(10);
         const late = await collect(log, { group: "late-1", topics: ["events"], deadlineMs });

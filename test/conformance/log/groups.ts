@@ -144,7 +144,7 @@ export function groupConformance(kind: LogHarnessKind): void {
         "all records",
         deadlineMs,
       );
-      // All topics of one partition number go together.
+      // All topics of a partition number have the same owner.
       for (const [consumer, other] of [[one, two] as const, [two, one] as const])
         for (const r of consumer.records) {
           expect(consumer.owned.has(r.partition)).toBe(true);

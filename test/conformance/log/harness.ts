@@ -1,29 +1,29 @@
 import type { Log } from "../../../src/domain/log.ts";
 
-/** What a log adapter lends the conformance suite. A fresh one per test, over storage of its own. */
+/** What a log adapter provides for the conformance suite: a fresh one per test, over its own storage. */
 export interface LogHarness extends AsyncDisposable {
-  /** Opens the log over the same storage, also again after it was disposed. Only one is open at a time. */
+  /** Opens the log over the same storage, also again after it was disposed of. Only one is open at a time. */
   open(options?: { readonly partitions?: number }): Promise<Log>;
-  /** Ends the log as a crash would: consumers commit nothing more. */
+  /** Ends the log as a crash would: consumers make no further commits. */
   crash(log: Log): Promise<void>;
   /** Holds back or fails the sync that makes an append durable. */
   readonly sync?: {
     hold(): void;
     release(): void;
-    /** Fails the next one. */
+    /** Fails the next sync. */
     failNext(): void;
   };
-  /** Makes all that may be trimmed go, whatever its age. */
+  /** Trims everything that may be trimmed, whatever its age. */
   trim?(log: Log): Promise<void>;
 }
 
 export interface LogHarnessKind {
   readonly name: string;
-  /** How many partitions `open()` makes. At least 4. */
+  /** How many partitions `open()` makes; at least 4. */
   readonly partitions: number;
-  /** How long anything may take at most. */
+  /** The longest that anything may take. */
   readonly deadlineMs: number;
-  /** What this adapter cannot be asked, and why: shown in the names of the skipped tests. */
+  /** What this adapter does not support, and why; shown in the names of the skipped tests. */
   readonly unsupported: {
     readonly sync?: string;
     readonly trimming?: string;

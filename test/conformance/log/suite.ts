@@ -6,7 +6,7 @@ import { groupConformance } from "./groups.ts";
 import type { LogHarnessKind } from "./harness.ts";
 import { usageConformance } from "./usage.ts";
 
-/** What every adapter of the log port must do. Declares the tests. */
+/** Declares the tests that every adapter of the log port must pass. */
 export function logConformance(kind: LogHarnessKind): void {
   describe(`log conformance: ${kind.name}`, { timeout: kind.deadlineMs * 6 }, () => {
     appendConformance(kind);

@@ -4,7 +4,7 @@ import { collect, record, text } from "../../support/log-consumer.ts";
 import type { LogHarnessKind } from "./harness.ts";
 import { until } from "../../support/wait-for.ts";
 
-/** The log as the delivery uses it: delay tiers, the held log, the end-of-task log. */
+/** Tests the log as delivery uses it: delay tiers, the held log, the end-of-task log. */
 export function usageConformance(kind: LogHarnessKind): void {
   const { deadlineMs } = kind;
   describe("usage", () => {

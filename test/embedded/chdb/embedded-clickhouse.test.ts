@@ -31,7 +31,7 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-/** A process that has ended but was not collected yet is not alive. */
+/** Tells whether a process is alive; one that has ended but was not reaped yet is not. */
 const isAlive = async (pid: number): Promise<boolean> => {
   try {
     process.kill(pid, 0);
@@ -154,7 +154,7 @@ test("ends reads whose clients have hung up, whenever that was", async () => {
     await until(async () => (await running()) === 1);
     abort.abort();
   });
-  // The engine forgets a cancellation in some of these moments.
+  // At some of these moments the engine forgets a cancellation.
   for (let afterMs = 0; afterMs < 20; afterMs += 1)
     await readUntil(async (abort) => {
       await sleep(afterMs);
@@ -167,7 +167,7 @@ test("a read that failed is not kept by the engine until its session is used aga
   await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
   const failing = "SELECT throwIf(number = 10) FROM numbers(100)";
   for (let round = 0; round < 20; round += 1) {
-    // Together, so that they take all sessions: the one that asks takes only one of them.
+    // Together, so that they use all sessions: the query below uses only one of them.
     const answers = await Promise.allSettled(
       Array.from({ length: 6 }, () => rowsOf(embedded.url, failing)),
     );
@@ -243,7 +243,7 @@ test(
         log.append("events", event.endpointId, encodeEvent(event));
         seed += 1;
       }
-      // Killed at another moment of the insert each time; the last batch may be anywhere.
+      // Kill at a different moment of the insert each time; the last batch may be anywhere.
       if (kill > 0) await new Promise((resolve) => setTimeout(resolve, 90 + kill * 25));
       else await until(() => inserts > before);
       process.kill(embedded.pid, "SIGKILL");

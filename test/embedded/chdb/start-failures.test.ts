@@ -23,7 +23,7 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-/** What the program prints in one line; anything else it would print by its stack. */
+/** Returns what the program prints in one line; any other error it would print with its stack. */
 async function toldOf(failing: Promise<unknown>): Promise<string> {
   const error = await failing.then(
     () => null,
@@ -73,7 +73,7 @@ test("a file where the store's directory should be is told in one line", async (
 });
 
 test("an engine that is not installed is told in one line with what to set", async () => {
-  // From here no node_modules is found.
+  // From this folder no node_modules is found.
   const engine = join(dataDir, "engine.ts");
   await copyFile(
     fileURLToPath(new URL("../../../src/embedded/chdb/engine.ts", import.meta.url)),

@@ -22,13 +22,13 @@ export interface Links {
   readonly receiver: TcpProxy;
 }
 
-/** A cluster with a proxy on each of its links, a receiver, and routes to it. */
+/** A cluster with a proxy on each of its links, and a receiver. */
 export interface Arena extends AsyncDisposable {
   readonly stores: ClusterStores;
   readonly cluster: Cluster;
   readonly links: Links;
   readonly receiver: LedgerReceiverProcess;
-  /** The event store past its proxy. */
+  /** The event store, bypassing its proxy. */
   readonly clickhouseUrl: string;
 }
 
@@ -43,7 +43,7 @@ export interface ArenaStores extends AsyncDisposable {
   readonly links: Omit<Links, "receiver">;
 }
 
-/** Brokers, PostgreSQL and ClickHouse, each behind a proxy. @throws {Error} that says what is missing */
+/** Starts brokers, PostgreSQL and ClickHouse, each behind a proxy. @throws {Error} that says what is missing */
 export async function startArenaStores(random: SeededRandom): Promise<ArenaStores> {
   const advertisedPorts = await freePorts(3);
   const stores = await startClusterStores({ advertisedPorts });
@@ -72,7 +72,7 @@ export async function startArenaStores(random: SeededRandom): Promise<ArenaStore
   };
 }
 
-/** The processes of a cluster on stores behind proxies, and a receiver behind one. */
+/** Starts the processes of a cluster on stores behind proxies, and a receiver behind one. */
 export async function startArena(
   { stores, links }: ArenaStores,
   { random, env = {}, names = PAIRED_NODE_NAMES }: ArenaOptions,
@@ -103,7 +103,7 @@ export async function startArena(
   };
 }
 
-/** All as it was at the start, before the next test: links, receiver, brokers and processes. */
+/** Restores links, receiver, brokers and processes to their initial state before the next test. */
 export async function heal({ stores, cluster, links, receiver }: Arena): Promise<void> {
   for (const link of [...links.kafka, links.postgres, links.clickhouse, links.receiver])
     link.setMode("pass");
@@ -132,7 +132,7 @@ export interface Routes {
 
 const WINDOW_MS = { second: 1_000, minute: 60_000 } as const;
 
-/** One endpoint for each list of destinations, and a paused one. */
+/** Creates an endpoint for each list of destinations, and a paused one. */
 export async function makeRoutes(
   { cluster, links, receiver }: Arena,
   plans: readonly (readonly DestinationPlan[])[],
@@ -155,7 +155,7 @@ export async function makeRoutes(
     for (const { path, retries = 10, limit } of wanted) {
       const made = await client.destinations.create(endpoint.endpointId, {
         name: path,
-        // Past the proxy where arrival times are judged: it forwards in the sender's busy process.
+        // Bypass the proxy where arrival times matter: it forwards in the sender's busy process.
         receiver_url:
           limit === undefined
             ? `http://127.0.0.1:${links.receiver.port}${path}`

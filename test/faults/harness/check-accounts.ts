@@ -1,8 +1,8 @@
 import type { DumpedAttempt, Ledgers, ReceivedRequest, Violation } from "./ledgers.ts";
 
 /**
- * I7: every try that a receiver saw has its row, every answer in a row was given by a receiver, and no number is left out.
- * A try that was made twice may have two rows: no more rows with an answer than requests.
+ * Checks I7: every try that a receiver saw has its row, every answer in a row was given by a receiver, and no number is
+ * skipped. A try made twice may have two rows, but never more rows with an answer than requests.
  */
 export function* checkAccounts({ received, dump }: Ledgers): Iterable<Violation> {
   const rowsOf = groupBy(dump.attempts.filter(isTry), deliveryOf);

@@ -4,9 +4,9 @@ import { findRateBreaches } from "./check-rate.ts";
 import type { Ledgers, ReceivedRequest, SentRequest, Violation } from "./ledgers.ts";
 
 export interface Allowances {
-  /** Requests that one fault may bring about twice: tries in flight, and those whose end was not yet durable. */
+  /** How many requests one fault may cause to be repeated: tries in flight, and those whose end was not yet durable. */
   readonly duplicatesPerFault: number;
-  /** How long before a fault a try may have ended without its end being durable, ms; promised are 100. */
+  /** How long before a fault a try may have ended without its end being durable, ms; the promise is 100. */
   readonly notDurableMs: number;
   /** How long after a fault was mended ownership may still move, ms. */
   readonly aftermathMs: number;
@@ -14,7 +14,7 @@ export interface Allowances {
 
 const RECORDED_REFUSALS = new Set([401, 403, 409, 413, 429]);
 
-/** Every promise that the ledgers show to be broken; empty when all hold. */
+/** Returns every promise that the ledgers show to be broken; empty when all hold. */
 export function checkInvariants(ledgers: Ledgers, allowances: Allowances): readonly Violation[] {
   return [
     ...checkStored(ledgers),
@@ -111,7 +111,7 @@ function* checkDeliveries({ sent, received, destinations }: Ledgers): Iterable<V
   }
 }
 
-/** Requests that came again with the same try number, in order of time. */
+/** Returns requests that came again with the same try number, in order of time. */
 export function findDuplicates(
   received: readonly ReceivedRequest[],
 ): readonly { readonly first: ReceivedRequest; readonly again: ReceivedRequest }[] {
@@ -127,7 +127,7 @@ export function findDuplicates(
   return duplicates;
 }
 
-/** A duplicate needs a fault between its two requests, and one fault explains only so many. */
+/** Yields duplicates that no fault between their two requests explains; each fault explains a limited number. */
 function* checkDuplicates(
   { received, faults }: Ledgers,
   { duplicatesPerFault, notDurableMs, aftermathMs }: Allowances,

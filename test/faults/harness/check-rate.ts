@@ -1,8 +1,8 @@
 import type { ReceivedRequest } from "./ledgers.ts";
 
 /**
- * Sliding windows with more than `max` requests in them for certain: the first of them is taken at the earliest moment
- * at which it can have come (a receiver that stood still for a while sees its requests late and close together).
+ * Finds sliding windows that certainly hold more than `max` requests: each is measured from the earliest moment at which
+ * its first request can have come (a receiver that stalled sees requests late and close together).
  */
 export function findRateBreaches(
   requests: readonly Pick<ReceivedRequest, "notBeforeMs" | "arrivedMs">[],

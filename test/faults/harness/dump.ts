@@ -4,7 +4,7 @@ import type { AttemptStatus } from "../../../src/domain/enums.ts";
 import type { ApiDump, DumpedAttempt, DumpedEvent } from "./ledgers.ts";
 
 const PAGE = 100;
-/** Pages stay shallow: the list is read window by window. */
+/** The list is read in windows of time, so that paging stays shallow. */
 const WINDOW_MS = 5_000;
 const READERS = 4;
 const SELECT_ATTEMPTS = `
@@ -13,7 +13,7 @@ const SELECT_ATTEMPTS = `
   WHERE status != '' AND event_received_at >= fromUnixTimestamp64Milli({from:Int64})
   ORDER BY event_id, attempted_at, try_number, deferral, id`;
 
-/** Reads every event since a moment from the API's list, with its summary. */
+/** Reads every event in a span of time from the API's list, with its summary. */
 export async function dumpEvents(
   client: Client,
   fromMs: number,
@@ -46,7 +46,7 @@ export async function dumpEvents(
   return events;
 }
 
-/** Reads every attempt since a moment from the event store, those of an event in the order of the API. */
+/** Reads every attempt since `fromMs` from the event store; those of an event are in the API's order. */
 async function dumpAttempts(clickhouseUrl: string, fromMs: number): Promise<DumpedAttempt[]> {
   const client = connectClickHouse(clickhouseUrl);
   try {
@@ -76,7 +76,7 @@ async function dumpAttempts(clickhouseUrl: string, fromMs: number): Promise<Dump
   }
 }
 
-/** Reads events one by one through the API: their bytes, and their attempts with the numbers that it gives them. */
+/** Reads events one by one through the API: their bytes, and their attempts with the API's numbers. */
 async function readDetails(
   client: Client,
   ids: readonly string[],
@@ -99,8 +99,8 @@ async function readDetails(
 }
 
 /**
- * The rows of one event, oldest first, as the API must show them: tries count from 1 at each destination, and a deferral has
- * the number of the try that came of it.
+ * Describes the rows of one event, oldest first, as the API must show them: tries count from 1 at each destination, and a
+ * deferral has the number of the try that followed from it.
  */
 function describeAttempts(rows: readonly DumpedAttempt[]): string {
   const lines = rows.map((row, index) => {
@@ -118,7 +118,7 @@ function describeAttempts(rows: readonly DumpedAttempt[]): string {
   return lines.toSorted().join(", ");
 }
 
-/** Everything that the service says about what was sent; `sampleIds` are read one by one as well. */
+/** Reads everything that the service says about what was sent; `sampleIds` are also read one by one. */
 export async function dumpApi(options: {
   readonly client: Client;
   readonly clickhouseUrl: string;

@@ -5,7 +5,7 @@ import { nowMs, type FaultWindow } from "./ledgers.ts";
 import type { SeededRandom } from "./random.ts";
 import type { ProxyMode, TcpProxy } from "./tcp-proxy.ts";
 
-/** One thing that goes wrong and is mended again; resolves when all is in its place. */
+/** Something that goes wrong and is mended again; `inflict` resolves when everything is back in place. */
 export interface Fault {
   readonly name: string;
   inflict(): Promise<void>;
@@ -17,9 +17,9 @@ const INGEST: readonly NodeName[] = ["ingest-1", "ingest-2"];
 const DELIVERY: readonly NodeName[] = ["delivery-1", "delivery-2"];
 const API: readonly NodeName[] = ["api", "api-2"];
 const START_TRIES = 5;
-/** Longer than any fault with its restarts: a process that does not end, or does not start, is a finding. */
+/** Longer than any fault with its restarts: a process that fails to end or to start is a finding. */
 const MEND_MS = 240_000;
-/** Most freezes of delivery outlast the session of ten seconds. */
+/** Most freezes of delivery outlast its session of ten seconds. */
 const FREEZE_MS = [2_000, 25_000] as const;
 
 export const NODE_FAULTS: readonly MakeFault[] = [
@@ -52,7 +52,7 @@ export const LINK_FAULTS: readonly MakeFault[] = [
   (arena, random) => freezeReceiver(arena, random.between(1_000, 10_000)),
 ];
 
-/** `kill -9`, down for a while, started again. */
+/** Kills a node with `kill -9`, and restarts it after `downMs`. */
 export function killNode({ cluster }: Arena, name: NodeName, downMs: number): Fault {
   return {
     name: `kill -9 ${name}, down ${Math.round(downMs)} ms`,
@@ -64,7 +64,7 @@ export function killNode({ cluster }: Arena, name: NodeName, downMs: number): Fa
   };
 }
 
-/** SIGSTOP, and SIGCONT after a while. */
+/** Freezes a node with SIGSTOP, and thaws it with SIGCONT after `forMs`. */
 export function freezeNode({ cluster }: Arena, name: NodeName, forMs: number): Fault {
   return {
     name: `freeze ${name} for ${Math.round(forMs)} ms`,
@@ -72,7 +72,7 @@ export function freezeNode({ cluster }: Arena, name: NodeName, forMs: number): F
   };
 }
 
-/** SIGTERM, which must end with 0, and started again. */
+/** Ends a node with SIGTERM, which must exit with 0, and restarts it. */
 export function endNode({ cluster }: Arena, name: NodeName): Fault {
   return {
     name: `SIGTERM ${name}`,
@@ -84,7 +84,7 @@ export function endNode({ cluster }: Arena, name: NodeName): Fault {
   };
 }
 
-/** A member of the group comes and goes three times: every time all partitions are given away. */
+/** Makes a group member leave and return three times; each time all partitions are reassigned. */
 export function stormOfRebalances({ cluster }: Arena, name: NodeName): Fault {
   return {
     name: `three rebalances by ${name}`,
@@ -126,7 +126,7 @@ function freezeReceiver({ receiver }: Arena, forMs: number): Fault {
   };
 }
 
-/** Makes a link bad for a while, and for as long as `meanwhile` takes. */
+/** Makes a link bad for `forMs`, or for as long as `meanwhile` takes if that is longer. */
 export function spoilLink(
   name: string,
   link: TcpProxy,
@@ -160,7 +160,7 @@ async function freeze(pid: number, forMs: number): Promise<void> {
   }
 }
 
-/** As an orchestrator does: a process that cannot start just now (a broker went at that moment) is started again. */
+/** Restarts a process, again if it cannot start just now (a broker went away at that moment), as an orchestrator would. */
 async function startAgain(cluster: Cluster, name: NodeName): Promise<void> {
   for (let attempt = 1; ; attempt += 1)
     try {
@@ -172,7 +172,7 @@ async function startAgain(cluster: Cluster, name: NodeName): Promise<void> {
     }
 }
 
-/** Inflicts a fault and notes when. */
+/** Inflicts a fault and records its window. */
 export async function inflict(fault: Fault, windows: FaultWindow[]): Promise<void> {
   const window = { name: fault.name, startMs: nowMs(), endMs: Number.POSITIVE_INFINITY };
   windows.push(window);
@@ -191,7 +191,7 @@ export async function inflict(fault: Fault, windows: FaultWindow[]): Promise<voi
   window.endMs = nowMs();
 }
 
-/** Faults of one kind, one after the other with pauses, until stopped. Resolves when the last of them is mended. */
+/** Inflicts faults drawn from `kinds`, one after another with pauses, until stopped. Resolves when the last is mended. */
 export async function keepInflicting(options: {
   readonly arena: Arena;
   readonly kinds: readonly MakeFault[];

@@ -52,7 +52,7 @@ function received(number: number, over: Partial<ReceivedRequest> = {}): Received
   };
 }
 
-/** One accepted, one forged: all in order. */
+/** Ledgers without violations: one event accepted, one forged. */
 function wellLedgers(): Ledgers {
   return {
     sent: [sent(1, 200), sent(2, 401), sent(3, null)],

@@ -1,4 +1,4 @@
-// A receiver in a process of its own, so that the load of a test does not blur when its requests came.
+// A receiver in its own process, so that the test's load does not blur arrival times.
 // The path says how it answers: /ok, /slow/<ms>, /flaky/<percent of 503>, /dead (500 always).
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,7 +9,7 @@ import { nowMs, type ReceivedRequest } from "./ledgers.ts";
 const TICK_MS = 5;
 const REPORT_MS = 200;
 
-/** What had come by then has been read. */
+/** Everything that had arrived by then has been read. */
 let readUpToMs = nowMs();
 const began: ReceivedRequest[] = [];
 const ended: {
@@ -23,11 +23,11 @@ let mode: "well" | "cutting" = "well";
 try {
   setPriority(-10);
 } catch {
-  // Only root may; the ledger's `notBeforeMs` says how late it can be.
+  // Only root may raise it; the ledger's `notBeforeMs` bounds how late an arrival may be noted.
 }
 setInterval(() => {
   const atMs = nowMs();
-  // Two turns of the loop: a connection that waits is taken in the first, its request is read in the second.
+  // Two turns of the event loop: a waiting connection is accepted in the first, its request is read in the second.
   setImmediate(() =>
     setImmediate(() => {
       readUpToMs = atMs;

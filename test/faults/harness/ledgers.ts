@@ -1,9 +1,9 @@
 import type { AttemptStatus } from "../../../src/domain/enums.ts";
 
-/** What a request was meant to meet: each kind has one status that is right when the relay is well. */
+/** What a request is meant to test: each kind has one right status while the relay is well. */
 export type SentKind = "genuine" | "forged" | "paused" | "too_large";
 
-/** One request of the sender, with its bytes and what came back. Times are wall clock, ms. */
+/** A request of the sender, with its bytes and its answer. Times are wall clock, ms. */
 export interface SentRequest {
   readonly number: number;
   readonly kind: SentKind;
@@ -11,13 +11,13 @@ export interface SentRequest {
   readonly body: string;
   readonly sentMs: number;
   readonly endedMs: number;
-  /** Null: no answer; `reason` says how the connection ended. */
+  /** Null: no answer; `reason` then says how the connection ended. */
   readonly status: number | null;
   readonly reason: string;
   readonly eventId: string | null;
 }
 
-/** One request that a receiver took. */
+/** A request that a receiver took. */
 export interface ReceivedRequest {
   readonly path: string;
   readonly eventId: string;
@@ -27,15 +27,15 @@ export interface ReceivedRequest {
   readonly timestamp: string;
   readonly signature: string;
   readonly body: string;
-  /** It cannot have come before this: the receiver had read all that had come by then. */
+  /** The request cannot have come before this: the receiver had read everything that came by then. */
   readonly notBeforeMs: number;
   readonly arrivedMs: number;
   endedMs: number | null;
-  /** Null: the sender was gone before it was answered. */
+  /** Null: the sender was gone before the answer. */
   status: number | null;
 }
 
-/** From the moment a fault began until all was in its place again. */
+/** The time from the start of a fault until everything was back in place. */
 export interface FaultWindow {
   readonly name: string;
   readonly startMs: number;
@@ -46,7 +46,7 @@ export interface DestinationUnderTest {
   readonly id: string;
   readonly endpointId: string;
   readonly secret: string;
-  /** Answers 2xx sooner or later, so that nothing may end `dead`. */
+  /** False: the receiver answers 2xx sooner or later, so that nothing may end `dead`. */
   readonly mayEndDead: boolean;
   readonly limit: { readonly max: number; readonly windowMs: number } | null;
 }
@@ -68,13 +68,13 @@ export interface DumpedAttempt {
   readonly eventId: string;
   readonly destinationId: string;
   readonly run: string;
-  /** Within its run. */
+  /** Number of the try within its run. */
   readonly tryNumber: number;
   readonly status: AttemptStatus;
   readonly httpStatus: number;
 }
 
-/** What the API and the event store say when all is quiet. */
+/** What the API and the event store say once all is quiet. */
 export interface ApiDump {
   readonly events: readonly DumpedEvent[];
   readonly attempts: readonly DumpedAttempt[];
@@ -95,7 +95,7 @@ export interface Violation {
   readonly what: string;
 }
 
-/** Wall clock that does not step within a run. */
+/** Returns wall-clock time that does not step within a run. */
 export function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }

@@ -2,16 +2,16 @@ import { readFileSync } from "node:fs";
 import type { Cluster } from "../../support/cluster.ts";
 
 const EVERY_MS = 2_000;
-/** A process may be so much above its middle third at the end: what a heap of this size does between two collections. */
+/** Allowed growth beyond the middle third's peak: how much a heap of this size varies between two collections. */
 const SLACK_MB = 80;
 
 export interface MemoryWatch extends AsyncDisposable {
-  /** Nodes whose resident memory was clearly higher in the last third of the time than in the middle one. */
+  /** Lists nodes whose resident memory was clearly higher in the last third of the time than in the middle one. */
   growing(): readonly string[];
   describe(): string;
 }
 
-/** Looks at the resident memory of every node, over all its lives. */
+/** Watches the resident memory of every node, across restarts. */
 export function watchMemory({ nodes }: Cluster): MemoryWatch {
   const samples = new Map<string, number[]>([...nodes.keys()].map((name) => [name, []]));
   const timer = setInterval(() => {

@@ -3,10 +3,10 @@ import type { Arena } from "./arena.ts";
 import { nowMs } from "./ledgers.ts";
 import { readMetrics, type Trial } from "./trial.ts";
 
-/** Far longer than it takes on a machine that has time: what stands still is told from what is slow. */
+/** Far longer than needed on an idle machine: it tells a standstill from slowness. */
 const WAVE_WITHIN_MS = 150_000;
 
-/** Waits until, of each endpoint, the first `perEndpoint` events that are accepted from now on are at all its destinations. */
+/** Waits until each endpoint's first `perEndpoint` events accepted from now on have reached all its destinations. */
 export async function waitForWave(
   { arena, sender, routes }: Trial,
   perEndpoint: number,
@@ -41,7 +41,7 @@ export async function waitForWave(
   );
 }
 
-/** How often the ingest processes have answered 503 since they started, by its cause. */
+/** Reads how often the ingest processes have answered 503 since they started, by cause. */
 export async function readRefusals({ cluster }: Arena): Promise<Readonly<Record<string, number>>> {
   const refusals: Record<string, number> = {};
   for (const [, text] of await readMetrics(cluster, "ingest"))

@@ -1,6 +1,6 @@
-/** Reproducible choices: the same seed makes the same ones (mulberry32). */
+/** Reproducible choices: the same seed yields the same ones (mulberry32). */
 export interface SeededRandom {
-  /** From 0 up to 1. */
+  /** Returns a number in [0, 1). */
   next(): number;
   between(low: number, high: number): number;
   pick<T>(items: readonly T[]): T;

@@ -5,7 +5,7 @@ import { GITHUB_SECRET } from "../../support/github-webhook.ts";
 import { nowMs, type SentKind, type SentRequest } from "./ledgers.ts";
 import type { SeededRandom } from "./random.ts";
 
-/** Longer than the 3.5 s after which ingest answers 503, short enough to go round a frozen process. */
+/** Longer than the 3.5 s after which ingest answers 503, short enough to move on from a frozen process. */
 const ANSWER_TIMEOUT_MS = 6_000;
 const AFTER_RESET_MS = 50;
 const TOO_LARGE_BYTES = 20_000;
@@ -18,9 +18,9 @@ export interface SenderRoutes {
 export interface Sender extends AsyncDisposable {
   readonly sent: readonly SentRequest[];
   readonly acceptedCount: number;
-  /** Each connection has brought a request to each endpoint: whatever process is at its other end knows them all. */
+  /** Whether each connection has sent a request to each endpoint: whichever process is at its other end then knows them all. */
   readonly hasMetAll: boolean;
-  /** Resolves when the last request was answered. */
+  /** Resolves once the last request is answered. */
   stop(): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export interface SenderOptions {
   readonly random: SeededRandom;
 }
 
-/** Sends signed, forged, refused and too large webhooks at a steady rate until stopped; nothing is sent twice. */
+/** Sends genuine, forged, refused and oversized webhooks at a steady rate until stopped; nothing is sent twice. */
 export function startSender({ routes, perSecond, senders, random }: SenderOptions): Sender {
   const sent: SentRequest[] = [];
   const stopping = new AbortController();
@@ -40,7 +40,7 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
   let acceptedCount = 0;
   let stillMeeting = senders;
 
-  /** @returns whether it was answered, and not by 5xx */
+  /** @returns whether it was answered with something other than 5xx */
   async function sendOne(
     current: number,
     kind: SentKind,
@@ -94,13 +94,13 @@ export function startSender({ routes, perSecond, senders, random }: SenderOption
   }
 
   /**
-   * On a connection of its own, which goes to one of the ingest processes: once to each endpoint, so that this process knows
-   * them all, then by chance. Of a shared pool the first connection makes nearly all requests.
+   * Sends on its own connection, which goes to one of the ingest processes: once to each endpoint, so that this process knows
+   * them all, then at random. In a shared pool the first connection would make nearly all requests.
    */
   async function sendInTurn(_: unknown, sender: number): Promise<void> {
     const dispatcher = new Agent({ connections: 1, pipelining: 1 });
     const endpoints = [routes.paused, ...routes.genuine];
-    // Each begins at another one, so that the first requests do not all go to the same endpoint.
+    // Each sender begins at a different endpoint, so that the first requests do not all go to the same one.
     const first = sender % endpoints.length;
     const unmet = [...endpoints.slice(first), ...endpoints.slice(0, first)];
     while (!stopping.signal.aborted) {
@@ -151,7 +151,7 @@ function makeBody(number: number, kind: SentKind): string {
   return JSON.stringify({ number, kind, text });
 }
 
-/** How often each answer (or end of a connection) came. */
+/** Counts each kind of answer, or of a connection's end. */
 export function countAnswers(sent: readonly SentRequest[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const { reason } of sent) counts[reason] = (counts[reason] ?? 0) + 1;

@@ -2,7 +2,7 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import type { SeededRandom } from "./random.ts";
 
 /**
- * `pass`; `cut`: connections are reset, new ones too; `stall`: connections stay, nothing passes;
+ * `pass`; `cut`: connections are reset, new ones too; `stall`: connections stay open, nothing passes;
  * `lossy`: one chunk in fifty resets its connection, others are held back for up to 50 ms.
  */
 export type ProxyMode = "pass" | "cut" | "stall" | "lossy";
@@ -16,10 +16,10 @@ export interface TcpProxy extends AsyncDisposable {
 const LOST = 0.02;
 const LONGEST_HOLD_MS = 50;
 
-/** A TCP proxy on 127.0.0.1 whose connections can be cut, stalled and made bad. */
+/** Starts a TCP proxy on 127.0.0.1 whose connections can be cut, stalled and made lossy. */
 export async function startTcpProxy(options: {
   readonly target: { readonly host: string; readonly port: number };
-  /** 0: any. */
+  /** Port to listen on; 0: any. */
   readonly port?: number;
   readonly random: SeededRandom;
 }): Promise<TcpProxy> {
@@ -37,7 +37,7 @@ export async function startTcpProxy(options: {
     from.on("data", (chunk: Buffer) => {
       if (mode !== "lossy") return forward(from, to, chunk);
       if (random.next() < LOST) return reset(from, to);
-      // Paused, so that what comes after does not overtake it.
+      // Pause, so that later chunks do not overtake this one.
       from.pause();
       setTimeout(
         () => {

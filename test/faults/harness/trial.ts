@@ -16,11 +16,11 @@ export interface TrialOptions {
   readonly perSecond: number;
   readonly senders: number;
   readonly allowances: Allowances;
-  /** Accepted events that are read one by one through the API. */
+  /** How many accepted events are read one by one through the API. */
   readonly sampleSize: number;
-  /** How long all that was accepted may take to its end, after the last fault. */
+  /** How long after the last fault everything accepted may take to end. */
   readonly quietWithinMs: number;
-  /** What goes wrong while the sender sends; the sender is stopped when it resolves. */
+  /** Disturbs the system while the sender sends; the sender is stopped when it resolves. */
   readonly disturb: (trial: Trial) => Promise<void>;
 }
 
@@ -43,7 +43,7 @@ const CHECKS = 4;
 const BETWEEN_CHECKS_MS = 5_000;
 const PROGRESS_MS = 60_000;
 
-/** Sends, disturbs, waits for quiet and compares the ledgers. What fails prints its seed and keeps its ledgers. */
+/** Sends, disturbs, waits for quiet and compares the ledgers. A failing trial prints its seed and keeps its ledgers. */
 export async function runTrial(arena: Arena, options: TrialOptions): Promise<TrialResult> {
   const { name, seed } = options;
   const random = makeSeededRandom(seed);
@@ -82,7 +82,7 @@ export async function runTrial(arena: Arena, options: TrialOptions): Promise<Tri
     return { violations, summary, ledgers };
   } catch (error) {
     await sender.stop();
-    // What became of deliveries that are missing is in their attempts, if there are any.
+    // The attempts, if any, show what became of missing deliveries.
     const dump = await dumpAll(arena, startedMs, []).catch(() => NO_DUMP);
     await keep(name, seed, ledgersNow(dump), [], arena);
     throw error;
@@ -126,7 +126,7 @@ function dumpAll(
   });
 }
 
-/** Until every delivery that must succeed has, and no group has records left. @returns how long that took, ms */
+/** Waits until every delivery that must succeed has, and no group has records left. @returns how long that took, ms */
 async function waitUntilQuiet(
   arena: Arena,
   ledgersNow: (dump: Ledgers["dump"]) => Ledgers,
@@ -173,7 +173,7 @@ async function waitUntilQuiet(
   return performance.now() - fromMs;
 }
 
-/** Lag by process, group and topic, as `/metrics` shows it; a process without groups shows none. */
+/** Reads the lag by process, group and topic from `/metrics`; a process without groups shows none. */
 export async function readLag({ cluster }: Arena): Promise<Readonly<Record<string, number>>> {
   const lags: Record<string, number> = {};
   for (const [name, text] of await readMetrics(cluster, "delivery"))
@@ -182,7 +182,7 @@ export async function readLag({ cluster }: Arena): Promise<Readonly<Record<strin
   return lags;
 }
 
-/** What `/metrics` shows now, by process of a role. */
+/** Reads the current `/metrics` of each process of a role. */
 export async function readMetrics(
   { nodes }: Arena["cluster"],
   role: "ingest" | "delivery",
@@ -240,7 +240,7 @@ async function keep(
   );
 }
 
-/** The seed of this run: FAULTS_SEED, else a new one, printed. */
+/** Returns the seed of this run: FAULTS_SEED, else a new one, which it prints. */
 export function chooseSeed(): number {
   const given = process.env["FAULTS_SEED"];
   const seed = given === undefined ? Math.floor(Math.random() * 1_000_000) : Number(given);

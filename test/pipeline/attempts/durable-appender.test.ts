@@ -47,7 +47,7 @@ it("what nobody waits for goes with what is wanted now: each deferral was a comm
   const urgent = appender.append([record("b")], () => true);
   void appender.append([record("c")], () => true, "soon");
   await clock.advance(3);
-  // In calls of their own: megabytes of deferrals would keep the end of a try waiting.
+  // In separate calls: megabytes of deferrals would keep the end of a try waiting.
   expect(calls).toEqual([["b"], ["a", "c"]]);
   expect(await patient).toHaveLength(1);
   expect(await urgent).toHaveLength(1);

@@ -16,7 +16,7 @@ import { SimWorld } from "../../support/sim-world.ts";
 
 const events = new SimWorld();
 
-/** Owned for good; `read` is what its log gives. */
+/** Makes a partition that stays owned; `read` yields what its log holds. */
 function ownedPartition(endOffset: number, read: OwnedPartition["read"]): OwnedPartition {
   return {
     partition: 0,
@@ -64,7 +64,7 @@ function makeTiers(partitions = 1) {
     store.write([{ topic: topicForDelay(delayMs, value.length), key: "ep_1", value }]);
     return task;
   };
-  /** How early each task came to `tasks`, by event. */
+  /** Returns how early each task came to `tasks`, by event. */
   const arrivals = (): Map<string, number> =>
     new Map(
       store.all("tasks").map((record) => {
@@ -151,7 +151,7 @@ describe("delay tiers", () => {
     let failures = 3;
     tiers.store.faults = {
       appendMs: () => 1,
-      // An append is lost and repeated by the appender; a commit has to be repeated here.
+      // A lost append is retried by the appender; a commit must be retried here.
       appendFate: () => (tiers.store.all("tasks").length > 0 && failures-- > 0 ? "lost" : "ok"),
       torn: (slots) => new Set(slots),
     };
@@ -178,7 +178,7 @@ describe("delay tiers", () => {
       await tiers.clock.advance(500);
       process.inDoubtUntilMs = tiers.clock.now() + 5_000;
       await tiers.clock.advance(4_000);
-      // Taken in while nobody knows who owns the partition, and after.
+      // Taken in while the ownership is in doubt, and after.
       tasks.push(tiers.put(1_500, bodyBytes));
       await tiers.clock.advance(2_000);
       tasks.push(tiers.put(1_500, bodyBytes));
@@ -300,7 +300,7 @@ describe("delay tiers", () => {
       expect(earlyMs).toBeLessThan(1_500);
       expect(earlyMs).toBeGreaterThan(-1_000);
     }
-    // By the clock they are due when they were to be.
+    // By the wall clock they are due at their original times.
     await tiers.clock.advance(3_600_000);
     for (const { event } of before) expect(tiers.arrivals().get(event.id)).toBeLessThan(1_500);
     expect(tiers.arrivals().size).toBe(before.length + after.length);

@@ -14,7 +14,7 @@ import { answer, SimWorld } from "../../support/sim-world.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Two destinations that ask to be tried again in an hour, and were asked once. */
+/** Makes a world with two destinations that were tried once and asked for a retry in an hour. */
 async function waitingWorld(answersAfterMs = 5) {
   const world = new SimWorld();
   for (const id of ["dst_1", "dst_2"]) {
@@ -46,7 +46,7 @@ describe("tasks that wait for a destination that is deleted", () => {
 
   it("regression: end within a minute where the deletion was missed, since the feed of changes was away: they ended when their time came, hours later", async () => {
     const { world, statusesOf } = await waitingWorld();
-    // The look of a new owner is over.
+    // The first look of the new owner is over.
     await world.clock.advance(60_000);
     world.tellsChanges = false;
     world.remove("dst_1");
@@ -119,7 +119,7 @@ describe("tasks that wait for a destination that is deleted", () => {
       listeners[0]!({ endpointId, destinationId: null });
     }
     await clock.advance(10_000);
-    // Once for both: it reads all that waits.
+    // Once for both, since it reads everything that waits.
     expect(recalled).toEqual(["ep_1 ep_2", "dst_1 to 7"]);
     recall.stop();
     await clock.advance(60_000);
@@ -168,7 +168,7 @@ describe("a change of a destination", () => {
       await clock.advance(60_000);
       return looks - before;
     };
-    // Nothing is known of what its limit was.
+    // What its limit was before is unknown.
     expect(await looksAfter({})).toBe(2);
     expect(await looksAfter({ retryMaxAttempts: 9 })).toBe(0);
     expect(await looksAfter({ rateLimitMax: 5 })).toBe(0);
@@ -185,7 +185,7 @@ describe("a change of a destination", () => {
 });
 
 describe("a look at what waits", () => {
-  /** A tier that takes so long to read, and to recall, with a task of each endpoint that has been deleted. */
+  /** Makes a tier that takes this long to read and to recall, with a task of each deleted endpoint. */
   function lookingAt(readMs: number, recallMs: number) {
     const clock = new SimClock();
     const looks: number[] = [];
@@ -247,7 +247,7 @@ describe("a look at what waits", () => {
   });
 });
 
-/** Two destinations of ten a minute, for which a hundred events came: the last of them wait for ten minutes. */
+/** Makes a world with two destinations of ten a minute, for which a hundred events came: the last wait for ten minutes. */
 async function limitedWorld() {
   const world = new SimWorld();
   const limit = { rateLimitMax: 10, rateLimitWindow: "minute" } as const;
@@ -265,7 +265,7 @@ async function limitedWorld() {
 describe("tasks that a rate limit put off", () => {
   it("regression: go on within a minute where the change of the limit was missed: they kept the times of the old one, for hours", async () => {
     const { world, requestsIn } = await limitedWorld();
-    // The look of a new owner is over.
+    // The first look of the new owner is over.
     expect(await requestsIn(60_000)).toEqual([20, 20]);
     world.tellsChanges = false;
     world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });

@@ -3,7 +3,7 @@ import { seededRandom } from "../../support/sim-clock.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 import type { Behaviour } from "../../support/sim-world.ts";
 
-/** As `answer`, and the sender knows how long it took. */
+/** Answers after this long, as the sender's latency shows. */
 function answerAfter(afterMs: number, status = 200): Behaviour {
   return () => ({ afterMs, reply: { ...answer(status), latencyMs: afterMs } });
 }
@@ -22,7 +22,7 @@ function failAtRandom(share: number, afterMs: number): Behaviour {
   };
 }
 
-/** Fails what comes while more than these are in flight. */
+/** Fails tries that come while more than `most` are in flight. */
 function failAbove(world: SimWorld, most: number, afterMs: number): Behaviour {
   let inFlight = 0;
   return () => {
@@ -33,7 +33,7 @@ function failAbove(world: SimWorld, most: number, afterMs: number): Behaviour {
   };
 }
 
-/** What a receiver does that is offered more than it can take: tries a second, and the share that failed. */
+/** Offers a receiver more than it can take. @returns tries a second, and the share that failed */
 async function underLoad(world: SimWorld, perSecond: number, seconds: number) {
   await world.start();
   await pour(world, perSecond * seconds, perSecond);
@@ -42,7 +42,7 @@ async function underLoad(world: SimWorld, perSecond: number, seconds: number) {
   return { perSecond: attempts.length / seconds, failed: failed / attempts.length };
 }
 
-/** Ingests at so many a second. */
+/** Ingests `count` events, `perSecond` a second. */
 async function pour(world: SimWorld, count: number, perSecond: number): Promise<void> {
   const each = Math.max(1, Math.round(perSecond / 100));
   for (let made = 0; made < count; made += each) {
@@ -51,7 +51,7 @@ async function pour(world: SimWorld, count: number, perSecond: number): Promise<
   }
 }
 
-/** Until all have ended, in seconds. */
+/** Returns how many seconds pass until all have ended. */
 async function secondsToDrain(world: SimWorld, count: number): Promise<number> {
   const fromMs = world.clock.now();
   await world.clock.until(() => world.seen.length >= count, 600_000, 500);

@@ -11,7 +11,7 @@ const options = {
 };
 const failure = { timedOut: false, newRunMs: null };
 
-/** A circuit that opened at 1,000 ms. */
+/** Makes a circuit that opened at 1,000 ms. */
 function opened(): CircuitBreaker {
   const breaker = new CircuitBreaker(options);
   for (const atMs of [0, 300, 600, 1_000]) breaker.onFailure(atMs, failure);

@@ -18,7 +18,7 @@ test("a task that takes the room of several comes as much later than the one bef
 test("tasks that are put off again and again are never put off for more than two minutes", () => {
   const spread = new DeferralSpread();
   let furthestMs = 0;
-  // A hundred tasks that come back every two seconds, ten minutes long.
+  // A hundred tasks come back every two seconds, for ten minutes.
   for (let nowMs = 0; nowMs < 600_000; nowMs += 20)
     furthestMs = Math.max(furthestMs, spread.next(nowMs, 1) - nowMs);
   expect(furthestMs).toBeGreaterThan(60_000);

@@ -7,7 +7,7 @@ import { answer, FAIL, HANG, OK, QUICK_BREAKER, SimWorld } from "../../support/s
 
 const HOUR = 3_600_000;
 
-/** What a call of the appender is about. */
+/** Says what a call of the appender is about. */
 function subjectOf(records: readonly NewRecord[]): string {
   const state = records.find(({ topic }) => topic === "held" || topic === "limits");
   if (state !== undefined) return state.topic;

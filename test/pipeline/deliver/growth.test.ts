@@ -106,7 +106,7 @@ describe("a log that grows beside owners that live on", () => {
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(
       world.store.endOffset("events", 0),
     );
-    // What comes late, by a count of long ago, has been sent nowhere before: it goes straight home.
+    // An event that comes late, placed by an outdated count, has been sent nowhere before: it goes straight home.
     const late = world.makeEvent({ endpointId: moves });
     for (const partition of [0, 1])
       world.store.write([{ topic: "events", key: moves, partition, value: encodeEvent(late) }]);
@@ -145,7 +145,7 @@ it("regression: a held task whose release was not durable is not made again afte
   await world.clock.advance(1_000);
   expect(world.requestsTo("dst_1")).toHaveLength(1);
   await world.stop(first);
-  // The process had died amid that append, and the task had been written and made by then.
+  // As if the process had died during that append, with the task written and made by then.
   world.store.records("held", 0).splice(1);
   const { committed } = world.store.group("delivery");
   const entry = committed.get("held/0")!;
@@ -171,7 +171,7 @@ it("regression: a task that comes out of a delay tier twice is made once, though
   const waited = tiers.at(-1)!;
   await world.stop(first);
   world.store.grow(6);
-  // Its forwarder had published it, and the commit was lost.
+  // As if its forwarder had published it and the commit was lost.
   const delay = world.store.group("delay");
   delay.committed.set(`${waited.topic}/${waited.partition}`, {
     offset: waited.offset,

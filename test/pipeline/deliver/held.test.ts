@@ -281,7 +281,7 @@ describe("the index of held tasks", () => {
     let held: number[] = [];
     let written = 0;
     for (let step = 0; step < 400; step += 1) {
-      // Two batches are written piece by piece, in turn, and the later one may resolve first.
+      // Two batches are written interleaved, piece by piece, and the later one may resolve first.
       const batch = Array.from({ length: Math.ceil(random() * 40) }, () => (written += 1));
       const pieces = [batch.filter((n) => n % 4 < 2), batch.filter((n) => n % 4 >= 2)];
       for (const offset of (random() < 0.5 ? pieces : pieces.toReversed()).flat()) {
@@ -309,7 +309,7 @@ describe("the index of held tasks", () => {
     const startedMs = performance.now();
     for (let offset = many; offset < many + behind; offset += 1)
       index.note(offset, { kind: "task", task });
-    // Milliseconds; sorted anew for each it took minutes.
+    // Takes milliseconds; sorting anew for each would take minutes.
     expect(performance.now() - startedMs).toBeLessThan(5_000);
     expect(index.next("dst_1", many + behind + 2)).toHaveLength(many + behind + 1);
   });

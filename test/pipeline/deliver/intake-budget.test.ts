@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { IntakeBudget } from "../../../src/pipeline/deliver/bounds/intake-budget.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
-/** Records of ten bytes, so small that each counts as a whole. */
+/** Calls `each` for records of ten bytes, so small that each counts as a whole. */
 function tens(count: number, each: (bytes: number) => void): void {
   for (let left = count; left > 0; left -= 1) each(10);
 }
@@ -17,7 +17,7 @@ it("a partition that is given up takes nothing of the process's budget with it",
   lost.close();
   expect(whole.bytes).toBe(10);
   await Promise.all([lostHasRoom, keptHasRoom]);
-  // What was in flight ends later, and is not given back once more.
+  // What was in flight ends later, and is not given back a second time.
   tens(20, (bytes) => lost.release(bytes));
   expect(whole.bytes).toBe(10);
 });

@@ -27,7 +27,7 @@ function inFlightAt(world: SimWorld, nowMs: number): number {
   ).length;
 }
 
-/** Ten events a second, and the circuit of the one destination opens. */
+/** Ingests ten events a second, until the circuit of the only destination is open. */
 async function failUntilOpen(world: SimWorld, events: number): Promise<void> {
   for (let count = 0; count < events; count += 1) {
     world.ingest();
@@ -105,7 +105,7 @@ it("a receiver that hangs is not asked about every few seconds for each event th
   const hung = world.seen.length;
   expect(world.deferrals.length).toBeGreaterThan(140 - 20 - hung);
   expect(world.deferrals.length).toBeLessThan(1.5 * 140);
-  // As soon as it answers, new ones pass; the others follow within the longest wait.
+  // As soon as it answers, new tries pass; the others follow within the longest wait.
   world.behave("dst_1", OK);
   await world.clock.until(() => world.ended().size >= 140 - hung, 20_000, 100);
 });
@@ -114,7 +114,7 @@ it("what waited while the process stood still goes on as soon as it does: it was
   const world = new SimWorld();
   const frozenMs = 12_000;
   world.configure("dst_1");
-  // The first answers come while it is frozen, and are read right after its timers.
+  // The first answers come while the process is frozen, and are read right after its timers fire.
   world.behave("dst_1", (_request, nth) => ({
     afterMs: nth < 4 ? frozenMs + 1 : 100,
     reply: answer(200),
@@ -186,7 +186,7 @@ it("what was put off while a receiver was ill comes back at the pace it had befo
     }
   };
   await feed(10, 40);
-  // Ill for a while, not long enough for the circuit; the backlog is half a minute's work.
+  // The receiver fails for a while, not long enough to open the circuit; the backlog is half a minute's work.
   world.behave("dst_1", () => ({
     afterMs: 4_000,
     reply: { kind: "timeout", reason: "no answer within 4 s", latencyMs: 4_000 },
@@ -205,7 +205,7 @@ it("regression: a try that hangs stops nobody on its partition, however many rec
   await world.start();
   world.ingest({ endpointId: "ep_hung" });
   await world.clock.advance(100);
-  // Nobody wants them: they are complete as soon as they are taken in.
+  // They have no destination: they are complete as soon as they are taken in.
   for (let count = 0; count < 51_000; count += 1) world.ingest({ endpointId: "ep_none" });
   world.configure("dst_2");
   world.ingest();
@@ -243,7 +243,7 @@ describe("circuit breaker", () => {
     const ended = [...world.ended().values()];
     expect(ended).toHaveLength(30);
     expect(ended.every((row) => row.status === "dead")).toBe(true);
-    // Ten retries of 1.2 s at most, eleven tries of 15 s: then at most one more look.
+    // Ten retries after 1.2 s at most, eleven tries of 15 s, then at most one more look.
     for (const row of ended)
       expect(row.attemptedAtMs - row.eventReceivedAtMs).toBeLessThan(177_000 + 60_000 * 2);
     expect(world.seen.length).toBeLessThan(330);
@@ -294,7 +294,7 @@ describe("circuit breaker", () => {
     const startedMs = world.clock.now();
     world.behave("dst_1", failsUntil(startedMs + 8_000));
     await world.start();
-    // Among them such that come in time: the circuit opens.
+    // Among the late tries are some that come in time, so the circuit opens.
     for (let second = 0; second < 8; second += 1) {
       for (let count = 0; count < 5; count += 1) world.ingest();
       await world.clock.advance(1_000);
@@ -411,7 +411,7 @@ describe("circuit breaker", () => {
       await world.clock.advance(1_000);
     }
     expect(world.openCircuits).toBe(1);
-    // Those of the first five seconds.
+    // The tries of the first five seconds.
     expect(world.seen.length).toBeGreaterThanOrEqual(50);
     expect(world.seen.length).toBeLessThanOrEqual(60);
     world.behave("dst_1", OK);

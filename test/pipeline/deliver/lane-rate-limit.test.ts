@@ -23,7 +23,7 @@ it("regression: a deferral costs the same when a part of a long backlog has come
   limit.configure({ rateLimitMax: 10, rateLimitWindow: "second" } as DestinationConfig);
   const plan = (deferrals: number, dueAtMs: number): number =>
     limit.plan({ deferrals, dueAtMs } as DeliveryTask, dueAtMs, nowMs + MAX_WAIT_MS);
-  /** CPU µs of the cheapest round: others' work on the machine does not count. */
+  /** Returns the CPU µs of the cheapest round, so that other work on the machine does not count. */
   const costOfMore = (): number => {
     const costs = Array.from({ length: ROUNDS }, () => {
       const before = process.cpuUsage();

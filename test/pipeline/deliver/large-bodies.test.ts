@@ -6,7 +6,7 @@ import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { answer, HANG, OK, SimWorld } from "../../support/sim-world.ts";
 
-/** A 32nd of what it is by default, so that ten megabytes are 320 KiB; a partition has 1 MiB. */
+/** A 32nd of the default, so that ten megabytes become 320 KiB; a partition has 1 MiB. */
 const BUDGET = { maxPendingBytes: 4 * 1_048_576, laneBytes: 512 * 1_024 };
 const TEN_MB = Buffer.alloc(320 * 1_024, "x");
 const SMALL_MS = 100;
@@ -20,7 +20,7 @@ function hangingWorld(hung: number, partitions = 1): SimWorld {
   return world;
 }
 
-/** How long the small event of each endpoint, one per destination, has waited for its request. */
+/** Measures how long a small event of each endpoint, one per destination, waits for its request. */
 async function waitsOf(world: SimWorld, endpoints: readonly string[]): Promise<number[]> {
   for (const endpointId of endpoints) {
     const id = endpointId.replace("ep", "dst");
@@ -142,7 +142,7 @@ describe("large bodies", () => {
         },
       ]);
     await world.clock.advance(10);
-    // The log asks for room when it has given something.
+    // The log asks for room only after it has handed something over.
     world.ingest({ endpointId: "ep_none" });
     await world.clock.advance(10);
     expect(Math.max(...(await waitsOf(world, ["ep_1", "ep_2", "ep_3"])))).toBeLessThan(SMALL_MS);
@@ -152,7 +152,7 @@ describe("large bodies", () => {
   it("regression: larger than the budget of a partition are delivered, and delay nobody while their receiver hangs: it stood still", async () => {
     const world = hangingWorld(1);
     await world.start();
-    // As a hundred megabytes.
+    // Stands for a hundred megabytes.
     world.ingest({ endpointId: "ep_hung_0", body: Buffer.alloc(10 * TEN_MB.length, "x") });
     await world.clock.advance(10);
     expect(Math.max(...(await waitsOf(world, ["ep_1", "ep_2", "ep_3"])))).toBeLessThan(SMALL_MS);
@@ -170,7 +170,7 @@ describe("large bodies", () => {
       world.behave(`dst_${index}`, () => ({ afterMs: 300, reply: answer(200) }));
     }
     await world.start();
-    // Two of them are more than those that are not proven may have in flight, all four as much as half of the budget.
+    // Two such bodies are more than unproven lanes may have in flight.
     const body = TEN_MB.subarray(0, 200 * 1_024);
     for (let index = 0; index < 2; index += 1) world.ingest({ endpointId: `ep_${index}`, body });
     await world.clock.until(() => world.ended().size === 2, 1_500, 10);

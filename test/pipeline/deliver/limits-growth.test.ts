@@ -38,7 +38,7 @@ describe("a limit per minute when the number of partitions grows", () => {
       }
       const grown = [2, 3, 5, 7].find((count) => partitionOf(event.endpointId, count) !== 0);
       world.store.grow(grown ?? 0);
-      // Before the start: the new home has work before the old one has recovered.
+      // Ingested before the start, so that the new home has work before the old one has recovered.
       for (let count = 0; count < MAX; count += 1) world.ingest();
       await world.start("second");
       await world.clock.until(() => world.ended().size === 3 * MAX, 10 * MINUTE, 500);
@@ -74,14 +74,14 @@ describe("a limit per minute when the number of partitions grows beside owners t
       ingest(2 * MAX);
       await world.clock.advance(5_000);
       expect(world.requestsTo("dst_1")).toHaveLength(MAX);
-      // Whoever appends knows of it before the groups do.
+      // Appends see the growth before the groups do.
       world.store.grow(GROWN);
       ingest(2 * MAX);
       await world.clock.advance(10_000);
       expect(world.requestsTo("dst_1")).toHaveLength(MAX);
       void world.store.regroup();
       await world.clock.advance(3_000);
-      // Its owner waits for what was kept elsewhere, and so does the next one.
+      // Its owner waits for the limits that were kept elsewhere, and so does the next one.
       void world.store.regroup();
       ingest(2 * MAX);
       await world.clock.until(() => world.ended().size === 6 * MAX, 20 * MINUTE, 500);
@@ -93,7 +93,7 @@ describe("a limit per minute when the number of partitions grows beside owners t
   );
 });
 
-/** The owner of an endpoint's old home is killed when it writes the limits that move, and of what it writes `torn` is left. */
+/** Makes a world in which the owner of an endpoint's old home dies while writing the limits that move; `torn` picks what is left. */
 async function movingWorld(options: {
   readonly takeoverWaitMs: number;
   readonly torn: (slots: readonly string[]) => ReadonlySet<string>;

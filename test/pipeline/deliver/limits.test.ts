@@ -4,7 +4,7 @@ import { answer, FAIL, OK, SimWorld } from "../../support/sim-world.ts";
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
-/** The most requests that any window of `spanMs` saw. */
+/** Returns the most requests that any window of `spanMs` saw. */
 function mostInAnyWindow(times: readonly number[], spanMs: number): number {
   let most = 0;
   let from = 0;
@@ -19,7 +19,7 @@ function timesOf(world: SimWorld, id = "dst_1"): number[] {
   return world.requestsTo(id).map((seen) => seen.atMs);
 }
 
-/** A destination with a wide limit, whose first try has failed: the second is due at `dueAtMs`. */
+/** Makes a destination with a wide limit whose first try has failed: the second is due at `dueAtMs`. */
 async function withRetryWaiting() {
   const world = new SimWorld();
   world.configure("dst_1", { rateLimitMax: 1_000, rateLimitWindow: "minute" });
@@ -82,7 +82,7 @@ describe("rate limit", () => {
       expect(tried.attemptedAtMs - row.nextRetryAtMs!).toBeLessThan(100);
       expect([tried.status, tried.tryNumber]).toEqual(["delivered", 1]);
     }
-    // Nothing of them went through a delay tier: they had no other copy than the event.
+    // None of them went through a delay tier: the event was their only copy.
     expect(world.store.all("tasks")).toHaveLength(0);
     expect(mostInAnyWindow(timesOf(world), 1_000)).toBe(2);
     // Where the limit leaves room, nothing is recorded but the try.
@@ -95,7 +95,7 @@ describe("rate limit", () => {
 
   it("regression: a retry that is soon due keeps nothing waiting for which the limit has room: what came in between was made after it, up to one and a half seconds late", async () => {
     const { world, failed, dueAtMs } = await withRetryWaiting();
-    // Its owner has it, and waits for its time.
+    // By then its owner has the retry, and waits until it is due.
     await world.clock.advance(dueAtMs - world.clock.now() - 1_000);
     for (let count = 0; count < 3; count += 1) {
       world.ingest();
@@ -168,7 +168,7 @@ describe("rate limit", () => {
     const second = await world.start("second");
     await world.clock.advance(2_000);
     for (let count = 0; count < 10; count += 1) world.ingest();
-    // The first one wakes, says goodbye, and joins again; then the second one is lost.
+    // The first one wakes, gives up its partition, and joins again; then the second one is lost.
     await world.clock.advance(10_000);
     expect(timesOf(world)).toHaveLength(5);
     void world.store.kill(second, 100);
@@ -259,7 +259,7 @@ describe("rate limit", () => {
       expect(timesOf(world)).toHaveLength(100);
       world.configure("dst_1", { rateLimitMax, rateLimitWindow });
       ingest(3);
-      // Nothing is to be done for some minutes.
+      // There is nothing to do for some minutes.
       await world.clock.advance(9 * MINUTE);
       expect(timesOf(world)).toHaveLength(103);
       world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "hour" });

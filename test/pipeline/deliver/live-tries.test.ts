@@ -14,7 +14,7 @@ it("a second copy of a try completes with the first", () => {
   expect(live.begin(task, () => completed.push("two"), fail)).toBe(false);
   live.end(task);
   expect(completed).toEqual(["one", "two"]);
-  // Nothing of it is left.
+  // No trace of it is left.
   expect(live.begin(task, fail, fail)).toBe(true);
 });
 

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { LogRecord, OwnedPartition, Topic } from "../../../src/domain/log.ts";
 import { PartitionPositions } from "../../../src/pipeline/deliver/partition/partition-positions.ts";
 
-/** The last owner committed five events and forty ends; ten events are in the log, and no tasks. */
+/** A partition whose last owner committed five events and forty ends; the log holds ten events and no tasks. */
 const partition = {
   partition: 0,
   committed: (topic: Topic) => {
@@ -18,7 +18,7 @@ it("a next owner reads on from the last one's ends until all that it may have wo
   const committed = (topic: Topic) =>
     positions.entries().find((entry) => entry.topic === topic)?.offset;
   await positions.markRedelivered(partition);
-  // What the recovery has read, and what is written from now on.
+  // Covers what the recovery has read, and what is written from now on.
   positions.known.raise("attempts", 90);
   expect([committed("events"), committed("attempts")]).toEqual([5, 40]);
   for (const offset of [5, 6, 7]) positions.begin("events", event(offset));

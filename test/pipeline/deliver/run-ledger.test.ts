@@ -93,7 +93,7 @@ describe("run ledger", () => {
     expect(ledger.judge("other", copy)).toEqual({ kind: "go", notBeforeMs: 0 });
   });
 
-  // Seed 31692: a delay tier still had the copy that was put off once more, and published it after the retry.
+  // Simulation seed 31692: a delay tier still held the copy that was put off once more, and published it after the retry.
   it("of two copies of a try that were put off differently knows the second one to be over once the first was made", () => {
     const ledger = new RunLedger();
     ledger.noteEnd("run", again, retry);

@@ -8,7 +8,7 @@ const ENDPOINTS = [0, 1].map((partition) =>
   ["ep_a", "ep_b", "ep_c", "ep_d"].find((id) => partitionOf(id, 2) === partition)!,
 );
 
-/** Two processes with a partition each. The first stops with a try in flight that takes so long, and the partitions change hands. */
+/** Makes two processes with a partition each: the first stops with a try of `tryMs` in flight, and the partitions change hands. */
 async function stoppingWorld(tryMs: number) {
   const world = new SimWorld({ partitions: 2, delivery: { takeoverWaitMs: TAKEOVER_MS } });
   for (const [index, endpointId] of ENDPOINTS.entries())

@@ -98,7 +98,7 @@ it("a copy that is published after the new owner has caught up is not sent again
   await world.clock.advance(5_000);
   expect(world.seen).toHaveLength(3);
   const dropped = world.droppedDuplicates;
-  // As a delay forwarder does that takes over later still, from one whose last commit was lost.
+  // As a delay forwarder does that takes over even later, from one whose last commit was lost.
   world.store.write([{ topic: "tasks", key: retry!.key, value: retry!.value }]);
   await world.clock.advance(5_000);
   expect(world.seen).toHaveLength(3);
@@ -153,14 +153,14 @@ describe("what an owner writes that stood still until another had begun", () => 
     const world = new SimWorld();
     world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "minute" });
     await world.start("second");
-    // By then a new owner has looked for what may go on sooner.
+    // By then the new owner has looked for what may go on sooner.
     await world.clock.advance(60_000);
     world.ingest();
     await world.clock.advance(100);
     const event = world.ingest();
     await world.clock.advance(100);
     const putOff = world.attempts().find(({ status }) => status === "rate_limited");
-    // Nobody is told, or what was put off would be recalled.
+    // The change is not announced, or what was put off would be recalled.
     world.tellsChanges = false;
     world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
     writeTask(world, event, { deferrals: 1 });
@@ -253,7 +253,7 @@ it.each(["the configuration is away", "the circuit is open"])(
         world.ingest();
         await world.clock.advance(300);
       }
-    // What another owner's own first try left, whose answer had no Retry-After.
+    // The follow-up of another owner's own first try, whose answer had no Retry-After.
     const copy = { ...firstTry(event, "dst_1", event.receivedAtMs), tryNumber: 2 };
     const value = encodeTask({ ...copy, dueAtMs: world.clock.now() });
     world.store.write([{ topic: "tasks", key: event.endpointId, value }]);
@@ -269,7 +269,7 @@ it.each(["the configuration is away", "the circuit is open"])(
   },
 );
 
-/** Seed 534190 of the simulation: the summary of the event said for ever that `dst_1` is waited for. */
+/** Simulation seed 534190: the event's summary would show `dst_1` as pending forever. */
 it("an owner that wakes does not fan out anew what another has fanned out meanwhile", async () => {
   const world = new SimWorld({ delivery: { takeoverWaitMs: 500 } });
   const fanouts = () =>
@@ -279,7 +279,7 @@ it("an owner that wakes does not fan out anew what another has fanned out meanwh
   world.configKind = "async";
   const sleeper = await world.start("sleeper");
   world.ingest();
-  // It sleeps while it looks the destinations up.
+  // It freezes while it looks up the destinations.
   await world.clock.advance(1);
   void world.store.freeze(sleeper, 10_000, 1_000);
   await world.clock.advance(500);
@@ -291,7 +291,7 @@ it("an owner that wakes does not fan out anew what another has fanned out meanwh
   expect(fanouts()).toEqual([["dst_2"]]);
 });
 
-/** Somebody owned the partition and went without a word. */
+/** Starts an owner of the partition and kills it without notice. */
 async function loseOwner(world: SimWorld): Promise<void> {
   const first = await world.start("first");
   await world.clock.advance(100);
@@ -299,7 +299,7 @@ async function loseOwner(world: SimWorld): Promise<void> {
   await world.clock.advance(200);
 }
 
-/** The record of a delivered first try, as another owner writes it. */
+/** Makes the record of a delivered first try, as another owner writes it. */
 function endOf(world: SimWorld, event: EventRecord, config: DestinationConfig): NewRecord {
   const nowMs = world.clock.now();
   const end = concludeTry({
@@ -357,7 +357,7 @@ describe("a claim", () => {
       waitsUntilMs: 1_700_000_000_000,
     });
     expect(decodeClaim("a/1 waits until doomsday").waitsUntilMs).toBeNull();
-    // An older version takes what stands before these words for the owner's name.
+    // An older version takes what precedes these words for the owner's name.
     const written = encodeClaim({
       ownerId: "a/1",
       ...nothing,

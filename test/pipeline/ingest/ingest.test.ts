@@ -263,7 +263,7 @@ describe("what is answered and what is recorded", () => {
     ]);
   });
 
-  /** When events that come at these times of the wall clock are received. */
+  /** Returns the received times of events that come at these wall-clock times. */
   async function receivedAt(wallMs: readonly number[]): Promise<readonly number[]> {
     let nowMs = 0;
     const clock = { now: () => nowMs, monotonic: () => 0, schedule: () => () => {} };
@@ -423,16 +423,19 @@ describe("when something does not work", () => {
     const rig = ingestRig({
       options: { deadlineMs: 30 },
       ports: {
-        verify: () =>
-          new Promise((resolve) => {
-            decide = resolve;
-          }),
+        verify: (request) =>
+          request.httpMethod === "PUT"
+            ? refusal
+            : new Promise((resolve) => {
+                decide = resolve;
+              }),
       },
     });
     expect(statusOf(await send(rig))).toBe(503);
     decide({ valid: true, reason: "ok", message: null });
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(rig.log.records).toHaveLength(0);
+    // What the late verdict would append goes with this one, or before it.
+    expect(statusOf(await send(rig, { method: "PUT" }))).toBe(401);
+    expect(rig.log.events.map(({ method }) => method)).toEqual(["PUT"]);
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
   });
 
@@ -537,7 +540,7 @@ test("regression: an error in recording a refusal frees its room: each of those 
     },
   });
   const answers: Answer[] = [];
-  // Too large, and then more than one in the second.
+  // The first is too large, the second is also beyond one a second.
   for (let request = 0; request < 2; request += 1)
     await rig.ingest.handle(headOf({ declaredBytes: 1_000 }), (answer) => answers.push(answer));
   await until(() => answers.length === 2);

@@ -35,6 +35,13 @@ describe("rate limit", () => {
     for (let key = 0; key < 25_000; key += 1) limiter.take(`k${key}`, 0);
     expect(limiter.take("busy", 0)).toBe(1);
   });
+
+  test("nor one that has used a part of its second", () => {
+    const limiter = makeRateLimiter(4);
+    for (let used = 0; used < 3; used += 1) limiter.take("busy", 0);
+    for (let key = 0; key < 25_000; key += 1) limiter.take(`k${key}`, 0);
+    expect([limiter.take("busy", 0), limiter.take("busy", 0)]).toEqual([0, 1]);
+  });
 });
 
 describe("admission", () => {

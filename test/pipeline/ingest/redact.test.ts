@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { VerificationMethod } from "../../../src/domain/enums.ts";
 import { makeRedactionRule, redactHeaders } from "../../../src/pipeline/ingest/redact.ts";
 
-/** Header and claims. */
+/** The header and claims of a JWT. */
 const TOKEN = ['{"alg":"HS256"}', '{"sub":"acme"}']
   .map((part) => Buffer.from(part).toString("base64url"))
   .join(".");
@@ -51,7 +51,7 @@ describe("redaction before the log", () => {
     const value = `Bearer ${piece.repeat(100_000)}`;
     const startedMs = performance.now();
     expect(redact("jwt", {}, "Authorization", value)).toBe("[redacted]");
-    // A millisecond; a pattern that begins anew at every character takes many seconds.
+    // Takes a millisecond; a pattern that starts over at every character takes many seconds.
     expect(performance.now() - startedMs).toBeLessThan(2_000);
   });
 

@@ -9,7 +9,7 @@ import {
 import { searchTerms } from "../../../src/pipeline/query/search-terms.ts";
 import { BASE_TIME_MS, makeEvent } from "../../support/clickhouse-events.ts";
 
-/** A clock that jumps to the next call-back at once. */
+/** Makes a clock that jumps to the next callback at once. */
 function makeJumpingClock(startMs: number) {
   let nowMs = startMs;
   return {
@@ -45,7 +45,7 @@ function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
 
 type Ports = Omit<EventQueryPorts, "destinationsOf"> & Partial<EventQueryPorts>;
 
-/** Over endpoints without destinations, unless told otherwise. */
+/** Makes event queries over endpoints without destinations, unless told otherwise. */
 const eventQueries = (ports: Ports) =>
   makeEventQueries({ destinationsOf: () => ({ kind: "missing" }), ...ports });
 
@@ -170,7 +170,7 @@ describe("the fan-out of what was just received", () => {
   const pending = { delivered: 0, failed: 0, pending: 2, total: 2 };
   const active = { kind: "found", value: [{ status: "paused" }, { status: "active" }] } as const;
   const range = { offset: 0, limit: 50 };
-  /** Events of `items` are there at once, their fan-outs at `fannedOutAtMs`. */
+  /** Makes a reading in which the events of `items` are there at once, their fan-outs from `fannedOutAtMs` on. */
   const reading = (
     fannedOutAtMs: number,
     {
@@ -332,7 +332,7 @@ describe("a page and how many match in all", () => {
 
   test("summaries are asked for once the page is there, while it is still counted", async () => {
     const summary = { delivered: 1, failed: 0, pending: 0, total: 1 };
-    // Whoever comes first waits for the other.
+    // The first call waits for the other.
     let waiting: (() => void) | null = null;
     const bothAsked = async (): Promise<void> => {
       if (waiting === null) return new Promise((resolve) => (waiting = resolve));

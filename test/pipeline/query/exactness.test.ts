@@ -30,7 +30,7 @@ import {
 
 const RUNS = Number(process.env["EXACTNESS_RUNS"] ?? 6);
 let clickhouse: TestClickHouse;
-/** Makes the organizations of every round new, also when the test is tried again on the same store. */
+/** Gives every round new organizations, also when the test is retried on the same store. */
 let round = 0;
 beforeAll(async () => {
   clickhouse = await startTestClickHouse();
@@ -56,7 +56,7 @@ const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
   fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
 
 function filterArbitrary(events: readonly EventRecord[]): fc.Arbitrary<EventFilter> {
-  // As the API takes them: at most so many characters.
+  // Within the lengths that the API accepts, in characters.
   const known = events
     .flatMap(leaves)
     .filter((leaf) => Array.from(leaf.path).length <= 256 && Array.from(leaf.value).length <= 512);
@@ -153,7 +153,7 @@ test(
           const fanouts = model.fanouts.filter((fanout) => ids.has(fanout.eventId));
           const outcomes = [...fanouts, ...attempts];
           if (outcomes.length > 0) await writer.insertOutcomes(outcomes, `o${round}.${delivery}`);
-          // Closed days are merged in some rounds, before or after the redelivery: then they are counted otherwise.
+          // Closed days are merged in some rounds, before or after the redelivery, and then counted differently.
           if ((round + delivery) % 3 === 0) await mergeDays();
         }
         for (const filter of [{}, ...world.filters]) {

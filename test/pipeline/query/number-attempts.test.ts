@@ -7,7 +7,7 @@ import { EventModel } from "../../support/clickhouse-model.ts";
 
 const event = makeEvent(1);
 
-/** A row at `at` ms; one that puts a try off, or fails, says until when. */
+/** Makes a row at `at` ms; that of a deferral or a failure says when the next try is due, at `nextAt` ms. */
 function row(
   run: string,
   status: StoredAttempt["status"],

@@ -166,7 +166,7 @@ describe("leaves", () => {
     const depth = 200_000;
     expect(tokensOf(`${"[".repeat(depth)}1${"]".repeat(depth)}`)).toEqual([]);
     expect(tokensOf(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`)).toEqual([]);
-    // Which closing belongs to which opening is known however deep it is.
+    // Closing brackets are matched to their opening ones at any depth.
     const mixed = `${'{"a":['.repeat(depth)}1${"]}".repeat(depth)}`;
     expect(tokensOf(`{"deep":${mixed},"b":1}`)).toEqual([payloadToken("b", "1")]);
   });
@@ -267,7 +267,7 @@ describe("leaves", () => {
   });
 });
 
-/** As simple as can be: what `JSON.parse` has read, path by path. */
+/** Returns the leaves in the simplest way: path by path, from what `JSON.parse` has read. */
 function expectedLeaves(value: unknown, keys: readonly string[]): string[] {
   if (typeof value === "object" && value !== null)
     return Object.entries(value).flatMap(([key, inner]) => expectedLeaves(inner, [...keys, key]));

@@ -71,7 +71,7 @@ test("an event, its fan-out and its attempt are visible within a second when it 
     await until(async () => (await reader.summaries("org_quiet", [event])).size === 1);
   }
   console.log(`visible after ${delays.map(Math.round).join(", ")} ms`);
-  // The least: what else the machine does may hold up some of them, a recorder that waits too long holds up all.
+  // The minimum: other work on the machine may hold up some of them, a recorder that waits too long holds up all.
   expect(Math.min(...delays)).toBeLessThan(1_000);
 });
 

@@ -9,7 +9,7 @@ import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";
 
 const MIB = 1_048_576;
-/** Longer than anything waits for company. */
+/** Longer than any record waits for others. */
 const LINGER_MS = 1_000;
 
 interface Commit {
@@ -22,7 +22,7 @@ interface Hold {
   readonly release: () => void;
 }
 
-/** A recorder whose rows are the texts of its records, with commits and inserts that can be held back. */
+/** Makes a recorder whose rows are the texts of its records, with commits and inserts that can be held back. */
 function rig() {
   const clock = new SimClock();
   const inserts: string[][] = [];
@@ -78,11 +78,11 @@ function rig() {
     lines,
     failInserts: (count: number) => (failures = count),
     own,
-    /** How long an insert takes. */
+    /** Sets how long an insert takes. */
     takeMs: (ms: number) => (insertMs = ms),
     holdCommits: () => (held = hold()).release,
     holdInserts: () => (heldInsert = hold()).release,
-    /** At the commit of a batch that no other follows. */
+    /** Runs `work` at the commit of a batch that no other follows. */
     onceIdle: (work: () => unknown) => {
       onIdle = work;
     },

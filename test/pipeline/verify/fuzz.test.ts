@@ -7,10 +7,10 @@ import { makeVerifyPorts, verifyRequest } from "../../../src/pipeline/verify/ver
 import { makeRequest } from "../../support/verify-requests.ts";
 
 const PAIRS = 100_000;
-/** Eight times what the slowest of them takes on two shared cores. */
+/** Eight times what the slowest request takes on two shared cores. */
 const MOST_MS = 50;
 
-/** Of three rounds, since the machine may be elsewhere in one. */
+/** Returns the least time of three rounds, since the machine may be busy with other work in one. */
 async function leastMs(work: () => unknown): Promise<number> {
   let least = Infinity;
   for (let round = 0; round < 3; round += 1) {
@@ -21,7 +21,7 @@ async function leastMs(work: () => unknown): Promise<number> {
   return least;
 }
 
-/** Small and seeded (mulberry32): a failure can be run again. */
+/** Makes a small seeded generator (mulberry32), so that a failure can be rerun. */
 function makeRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -76,7 +76,7 @@ const FRAGMENTS = [
   '{"webhookTimestamp":1e999}',
   '{"__proto__":{"webhookTimestamp":1}}',
 ];
-/** Well-formed, and so refused only further on. */
+/** Well-formed values, and so refused only later. */
 const VALUES = [
   "ab".repeat(32),
   "ab".repeat(20),
@@ -170,7 +170,7 @@ describe("whatever a request holds", () => {
       const request = generate();
       const startedAt = performance.now();
       const result = await verifyRequest(request, ports);
-      // The machine may have been elsewhere: what is slow by itself is slow again.
+      // The machine may have been busy: what is slow by itself is slow again.
       if (performance.now() - startedAt > MOST_MS)
         expect(await leastMs(() => verifyRequest(request, ports))).toBeLessThan(MOST_MS);
       reasons.set(result.reason, (reasons.get(result.reason) ?? 0) + 1);

@@ -28,7 +28,7 @@ function makeKey(kid: string): { jwk: object; request: Promise<VerificationReque
   return { jwk: { ...publicKey.export({ format: "jwk" }), kid }, request };
 }
 
-/** A key server whose answer the test sets, and a clock that it turns. */
+/** Makes a key server whose answer the test sets, and a clock that it advances. */
 function makeKeyServer(keys: readonly object[], limits?: JwksEntriesLimits) {
   const server = {
     answer: (): Promise<string> => Promise.resolve(JSON.stringify({ keys })),

@@ -9,7 +9,7 @@ import { makeVerifier } from "../../../src/pipeline/verify/verifier.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 import { countMetrics, makeRequest, makeSignedRequest } from "../../support/verify-requests.ts";
 
-/** A pool whose batches end when the test says so. */
+/** Makes a pool whose batches end when the test says so. */
 function makeHeldPool() {
   const held: { batch: VerifyBatch; release: () => void; fail: () => void }[] = [];
   const verify = makeBatchVerifier();

@@ -1,12 +1,12 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 
-/** A server process that ends with its parent, or earlier when disposed. */
+/** A server process that ends with its parent, or earlier when disposed of. */
 export interface ServerProcess extends AsyncDisposable {
   readonly pid: number;
   readonly exited: boolean;
   signal(name: NodeJS.Signals): void;
-  /** The last lines that it printed. */
+  /** Returns the last lines that it printed. */
   output(): string;
 }
 
@@ -47,7 +47,7 @@ export function startProcess(
   };
 }
 
-/** Ends the server when this process is gone, however it went: its end of the pipe then closes. */
+/** Ends the server when this process is gone, for whatever reason: its end of the pipe then closes. */
 function watch(pid: number | undefined): ChildProcess | null {
   if (pid === undefined) return null;
   const watchdog = spawn("sh", ["-c", `cat >/dev/null; kill -9 ${pid}`], {

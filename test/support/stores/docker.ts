@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { GenericContainer, getContainerRuntimeClient, Wait } from "testcontainers";
 import { freePorts } from "./free-port.ts";
 
-/** Whether a Docker engine answers; the client alone does not count. */
+/** Tells whether a Docker engine answers; the client alone is not enough. */
 export async function dockerAnswers(): Promise<boolean> {
   if (process.env["DOCKER_HOST"] === undefined && !existsSync("/var/run/docker.sock")) return false;
   try {
@@ -13,7 +13,7 @@ export async function dockerAnswers(): Promise<boolean> {
   }
 }
 
-/** One broker in a container, reachable on loopback. */
+/** Starts one broker in a container, reachable on loopback. */
 export async function startKafkaContainer(): Promise<AsyncDisposable & { brokers: string[] }> {
   const [port = 0] = await freePorts(1);
   const container = await new GenericContainer("apache/kafka:4.1.0")

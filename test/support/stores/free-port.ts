@@ -1,18 +1,18 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Server } from "node:net";
 
-/** Below the range that systems give to outgoing connections: a server that restarts on its port finds it free. */
+/** Below the range used for outgoing connections, so that a server that restarts on its port finds it free. */
 const FIRST_PORT = 12_000;
 const LAST_PORT = 30_000;
-/** More than there are workers of vitest. */
+/** More than Vitest has workers. */
 const PARTS = 8;
 
-/** What this process has given: who asked may listen seconds later. */
+/** The ports this process has given out: the caller may only listen seconds later. */
 const given = new Set<number>();
 
 /**
- * Ports on 127.0.0.1 that nobody listens on, all different, and none that this process was given before. Vitest's workers draw
- * from parts of their own: one would find free what another has been given and does not listen on yet.
+ * Returns distinct free ports on 127.0.0.1, none of which this process gave out before. Each Vitest worker draws from its own
+ * range: otherwise one might find free a port that another was given and does not listen on yet.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const servers: Server[] = [];

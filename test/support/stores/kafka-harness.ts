@@ -13,7 +13,7 @@ export const quietLogger: Logger = {
   child: () => quietLogger,
 };
 
-/** A topic prefix of one's own: tests share brokers, never topics. */
+/** Returns a unique topic prefix: tests share brokers, never topics. */
 export function freshPrefix(): string {
   return `t${randomBytes(5).toString("hex")}.`;
 }

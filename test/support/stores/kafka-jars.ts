@@ -21,11 +21,11 @@ export function storesCacheDir(): string {
   return process.env["RELAY_STORES_CACHE"] ?? join(homedir(), ".cache", "webhook-relay");
 }
 
-/** Folder with the broker's jars: from the cache, else fetched by Maven (about 45 MB, once). @throws {Error} that says what is missing */
+/** Returns the folder of the broker's jars, cached or fetched by Maven (about 45 MB, once). @throws {Error} that says what is missing */
 export async function kafkaJars(): Promise<string> {
   const jars = join(storesCacheDir(), `kafka-${KAFKA_VERSION}`);
   if (existsSync(jars)) return jars;
-  // A private folder, renamed when complete: two runs may fetch at the same time.
+  // Use a private folder, renamed when complete: two runs may fetch at the same time.
   const work = join(storesCacheDir(), `fetch-${process.pid}-${Date.now()}`);
   mkdirSync(work, { recursive: true });
   try {

@@ -10,9 +10,9 @@ import { kafkaJars } from "./kafka-jars.ts";
 
 const CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg";
 const JVM = {
-  /** Starts soon and stays small. */
+  /** Starts quickly and stays small. */
   small: ["-Xmx384m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
-  /** As Apache's own `kafka-server-start.sh` starts it: for what measures. */
+  /** The options of Apache's own `kafka-server-start.sh`, for measurements. */
   asShipped: [
     "-Xmx1G",
     "-Xms1G",
@@ -26,15 +26,15 @@ const JVM = {
 export interface LocalKafka extends AsyncDisposable {
   /** `host:port` of every broker. */
   readonly brokers: readonly string[];
-  /** Where each broker listens, past any proxy. */
+  /** The port on which each broker listens, bypassing any proxy. */
   readonly ports: readonly number[];
-  /** Where a broker keeps its data. */
+  /** Returns the folder in which a broker keeps its data. */
   dataDir(broker: number): string;
   pid(broker: number): number;
   isRunning(broker: number): boolean;
-  /** Ends a broker at once, as a crash does. */
+  /** Ends a broker abruptly, as a crash does. */
   kill(broker: number): Promise<void>;
-  /** Freezes and thaws a broker: connections stay, nothing answers. */
+  /** Freezes a broker: connections stay open, nothing answers. */
   freeze(broker: number): void;
   thaw(broker: number): void;
   /** Starts a killed broker again on its old port with its old data. */
@@ -42,15 +42,15 @@ export interface LocalKafka extends AsyncDisposable {
 }
 
 export interface LocalKafkaOptions {
-  /** Ports that clients are told to use, one for each broker: of proxies before them. Brokers talk past them. */
+  /** Ports that clients are told to use, one per broker: those of proxies in front. Brokers talk to each other without them. */
   readonly advertisedPorts?: readonly number[];
-  /** Where a broker keeps its data; a folder of its own when absent. */
+  /** The folders in which brokers keep their data; fresh ones when absent. */
   readonly dataDirs?: readonly string[];
   /** `small` when absent. */
   readonly jvm?: keyof typeof JVM;
 }
 
-/** Real brokers in KRaft mode on loopback, each broker and controller in one process. */
+/** Starts real brokers in KRaft mode on loopback, each of them also a controller. */
 export async function startLocalKafka(
   count: 1 | 3,
   extra: Readonly<Record<string, string>> = {},

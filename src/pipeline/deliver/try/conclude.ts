@@ -128,11 +128,8 @@ function rowOf(
     trigger: task.trigger,
     tryNumber,
     deferral: deferrals,
-    attemptedAtMs: end.attemptedAtMs,
-    receiverUrl: end.receiverUrl,
-    httpStatus: end.httpStatus,
+    ...end,
     responseBody: storedText(end.responseBody),
-    latencyMs: end.latencyMs,
     status,
     nextRetryAtMs,
   };
