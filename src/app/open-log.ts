@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { makeLogMetrics } from "../adapters/prometheus/log-metrics.ts";
+import { makeKafkaLogMetrics, makeLogMetrics } from "../adapters/prometheus/log-metrics.ts";
 import type { MetricsRegistry } from "../adapters/prometheus/registry.ts";
 import type { KafkaConfig, RelayConfig } from "../config/config.ts";
 import { LARGEST_PAYLOAD_BYTES } from "../config/variables.ts";
@@ -37,7 +37,10 @@ export async function openLog(options: LogOptions): Promise<Log> {
   return options.dataDirMode === "attach" ? attach(options) : serve(options);
 }
 
-async function connect({ config, logger, clock }: LogOptions, kafka: KafkaConfig): Promise<Log> {
+async function connect(
+  { config, logger, clock, registry }: LogOptions,
+  kafka: KafkaConfig,
+): Promise<Log> {
   const { openKafkaLog } = await import("../adapters/kafka/kafka-log.ts");
   return openKafkaLog({
     connection: {
@@ -54,6 +57,7 @@ async function connect({ config, logger, clock }: LogOptions, kafka: KafkaConfig
     retentionMs: retentionMsOf(config),
     sessionTimeoutMs: KAFKA_SESSION_TIMEOUT_MS,
     logger,
+    metrics: makeKafkaLogMetrics(registry),
     monotonic: () => clock.monotonic(),
   });
 }

@@ -6,8 +6,9 @@ import { makeMetricsRegistry } from "../../src/adapters/prometheus/registry.ts";
 import { openLog } from "../../src/app/open-log.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import type { Log } from "../../src/domain/log.ts";
+import { TOPICS, type Log } from "../../src/domain/log.ts";
 import { claimDataDir } from "../../src/embedded/data-dir.ts";
+import { PlayedCluster } from "../support/played-cluster.ts";
 import { makeSilentLogger } from "../support/silent-logger.ts";
 
 let dataDir: string;
@@ -50,6 +51,24 @@ test("regression: a log whose socket cannot be served is closed again: its commi
   expect(commitThreads()).toBe(before);
 });
 
+test("a log on Kafka counts what is lost in the registry", async () => {
+  await using cluster = await PlayedCluster.start(
+    1,
+    TOPICS.map((topic) => `relay.${topic}`),
+  );
+  const { registry } = makeMetricsRegistry();
+  await using _log = await openWith(
+    {
+      KAFKA_BROKERS: cluster.addresses.join(","),
+      RELAY_PARTITIONS: "1",
+      RELAY_TOPIC_PREFIX: "relay.",
+    },
+    undefined,
+    registry,
+  );
+  expect(await registry.metrics()).toContain('relay_log_records_lost_total{topic="events"} 0\n');
+});
+
 /** Counts commit threads by their message ports, which keep this process from ending. */
 function commitThreads(): number {
   return process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
@@ -66,12 +85,13 @@ async function warningsOfAStart(): Promise<string[]> {
 function openWith(
   environment: Readonly<Record<string, string>>,
   onLine: Parameters<typeof makeSilentLogger>[0] = () => {},
+  registry = makeMetricsRegistry().registry,
 ): Promise<Log> {
   return openLog({
     config: loadConfig({ RELAY_DATA_DIR: dataDir, ...environment }),
     dataDirMode: "serve",
     clock: makeSystemClock(),
     logger: makeSilentLogger(onLine),
-    registry: makeMetricsRegistry().registry,
+    registry,
   });
 }

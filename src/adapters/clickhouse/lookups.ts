@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { parseError } from "@clickhouse/client";
 import { Pool } from "undici";
 import type { Ask, QueryParameter } from "./ask.ts";
 import { ANSWER_SETTINGS, IDLE_CONNECTION_MS, MOST_CONNECTIONS } from "./connect.ts";
 import { escapeText } from "./tab-separated.ts";
+
+const CHARACTERS_PER_TURN = 1024 * 1024;
 
 /** Connections for statements that read a few rows by key. */
 export interface Lookups {
@@ -62,9 +65,20 @@ export function connectLookups(url: string): Lookups {
   };
 }
 
-function rowsOf<Row>(text: string): Row[] {
-  const lines = text.split("\n");
-  return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Row);
+/** Parses a long answer in pieces, so that the event loop turns in between. */
+async function rowsOf<Row>(text: string): Promise<Row[]> {
+  const rows: Row[] = [];
+  let parsed = 0;
+  let restAt = CHARACTERS_PER_TURN;
+  for (const line of text.split("\n")) {
+    if (line === "") continue;
+    rows.push(JSON.parse(line) as Row);
+    parsed += line.length;
+    if (parsed < restAt) continue;
+    restAt = parsed + CHARACTERS_PER_TURN;
+    await nextTurn();
+  }
+  return rows;
 }
 
 function parameterText(value: QueryParameter): string {

@@ -22,6 +22,9 @@ import {
   FACETS_OF_ATTEMPTS,
   FACETS_OF_EVENTS,
   fannedOutStatement,
+  keyParameters,
+  longOutcomesStatement,
+  MOST_WHOLE_ROWS,
   outcomesStatement,
   repeatedRowsStatement,
   SELECT_EVENT,
@@ -147,9 +150,12 @@ export function makeEventStoreReader(
   const hasFormer = (keys: readonly EventKey[]): Promise<boolean> =>
     formerFanouts.mayHave(Math.min(...keys.map(({ receivedAtMs }) => receivedAtMs)));
   const outcomes: EventStoreReader["outcomes"] = async (orgId, key) => {
-    const statement = outcomesStatement(await hasFormer([key]));
-    const rows = await lookUp<OutcomeJson>(statement, keyParameters(orgId, key));
-    return toOutcomes(rows, orgId, key);
+    const withFormer = await hasFormer([key]);
+    const ask = (statement: string): Promise<OutcomeJson[]> =>
+      lookUp<OutcomeJson>(statement, keyParameters(orgId, key));
+    const rows = await ask(outcomesStatement(withFormer));
+    if (rows.length <= MOST_WHOLE_ROWS) return toOutcomes(rows, orgId, key);
+    return toOutcomes(await ask(longOutcomesStatement(withFormer)), orgId, key);
   };
   const counted = <Row>(
     count: Count,
@@ -251,10 +257,6 @@ interface SummaryJson {
   readonly delivered: number;
   readonly failed: number;
   readonly total: number;
-}
-
-function keyParameters(orgId: string, key: EventKey) {
-  return { org_id: orgId, at_ms: key.receivedAtMs, id: key.id };
 }
 
 function pageParameters(orgId: string, keys: readonly EventKey[]) {

@@ -1,3 +1,4 @@
+import type { EventKey } from "../../domain/event-store.ts";
 import { timeOf, type Condition } from "./filter-sql.ts";
 import type { Reading, TimeSpan } from "./reading.ts";
 import { ATTEMPTS, EVENTS, fanoutId, FANOUT_STATUS } from "./schema.ts";
@@ -125,16 +126,50 @@ export const SELECT_EXISTING = `
   SELECT DISTINCT id FROM events
   WHERE org_id = {org_id:String} AND received_at BETWEEN ${timeOf("from_ms")} AND ${timeOf("to_ms")} AND id IN {ids:Array(String)}`;
 
+/** What `SELECT_EVENT` and the statements for outcomes bind. */
+export function keyParameters(orgId: string, key: EventKey) {
+  return { org_id: orgId, at_ms: key.receivedAtMs, id: key.id };
+}
+
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 
-/** Returns the statement for an event's attempts and fan-outs, with or without those that may still be in the former table. */
+/** How many bytes of an event's response bodies (16 KiB each at most) are answered whole, the newest first. */
+const MOST_BODY_BYTES = 4 * 1024 * 1024;
+/** The most rows that cannot exceed `MOST_BODY_BYTES`. */
+export const MOST_WHOLE_ROWS = MOST_BODY_BYTES / (16 * 1024);
+const CUT_AFTER_CHARACTERS = 256;
+const CUT_MARK = "\n… [cut: only the newest 4 MiB of response bodies are shown whole]";
+
+/**
+ * Returns the statement for an event's attempts and fan-outs, with or without those that may still be in the former table. It ends one
+ * row after `MOST_WHOLE_ROWS`: the answer is then not all there is, and `longOutcomesStatement` gives it.
+ */
 export function outcomesStatement(withFormer: boolean): string {
-  const former = `
+  return `
+  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT} LIMIT ${MOST_WHOLE_ROWS + 1}
+  ${withFormer ? FORMER_OUTCOMES : ""} ${AS_WRITTEN}`;
+}
+
+/**
+ * Returns the statement for all of them, however many: response bodies beyond `MOST_BODY_BYTES` are cut. It reads all bodies twice, since
+ * one that sorts them would hold all in memory, and in small blocks, which take less of it than one of all rows.
+ */
+export function longOutcomesStatement(withFormer: boolean): string {
+  const newest = `
+    SELECT id FROM attempts FINAL PREWHERE ${OF_EVENT}
+    QUALIFY sum(length(response_body)) OVER (
+      ORDER BY attempted_at DESC, try_number DESC, deferral DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) <= ${MOST_BODY_BYTES}`;
+  return `
+  SELECT id, details, if(lengthUTF8(response_body) <= ${CUT_AFTER_CHARACTERS} OR id IN (${newest}), response_body,
+    concat(leftUTF8(response_body, ${CUT_AFTER_CHARACTERS}), '${CUT_MARK}')) AS response_body
+  FROM attempts FINAL PREWHERE ${OF_EVENT}
+  ${withFormer ? FORMER_OUTCOMES : ""} ${AS_WRITTEN}, max_block_size = 512`;
+}
+
+const FORMER_OUTCOMES = `
   UNION ALL
   SELECT '${fanoutId("")}' || run, CAST(destination_ids, 'Array(Nullable(String))'), '' FROM fanouts PREWHERE ${OF_EVENT}`;
-  return `
-  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT}${withFormer ? former : ""} ${AS_WRITTEN}`;
-}
 
 /** See `FormerFanoutsState`. Parts know their newest event, so no row is read. A database that began with version 8 got all at once. */
 export const SELECT_FORMER_FANOUTS = `

@@ -5,7 +5,7 @@ import { ConfigResourceTypes } from "./kafkajs.ts";
 
 /** Compressions that the client can read; a broker that is set to another one recompresses whatever it is sent. */
 const READABLE_COMPRESSIONS: ReadonlySet<string> = new Set(["producer", "uncompressed", "gzip"]);
-/** Settings that lose records, or have them refused, if they differ. */
+/** Settings that lose records, or have them refused, if they differ. Retention does so where it is short: see `isFatal`. */
 const FATAL_SETTINGS: ReadonlySet<string> = new Set([
   "max.message.bytes",
   "cleanup.policy",
@@ -41,6 +41,8 @@ export async function checkSettings(
   specs: readonly {
     readonly name: string;
     readonly settings: Readonly<Record<string, string>>;
+    /** How long records may have to wait there even if all goes well. */
+    readonly leastRetentionMs: number;
   }[],
   logger: Logger,
 ): Promise<void> {
@@ -49,14 +51,13 @@ export async function checkSettings(
     specs.map(({ name, settings }) => ({ name, keys: Object.keys(settings) })),
   );
   const fatal: FatalSetting[] = [];
-  for (const { name, settings } of specs) {
+  for (const { name, settings, leastRetentionMs } of specs) {
     const entries =
       resources.find((resource) => resource.resourceName === name)?.configEntries ?? [];
     for (const [key, wanted] of Object.entries(settings)) {
       const actual = entries.find((entry) => entry.configName === key)?.configValue;
-      if (actual === undefined || actual === wanted || isMoreGenerous(key, actual, wanted))
-        continue;
-      if (FATAL_SETTINGS.has(key)) fatal.push({ name, key, actual, wanted });
+      if (isUntold(actual) || actual === wanted || isMoreGenerous(key, actual, wanted)) continue;
+      if (isFatal(key, actual, leastRetentionMs)) fatal.push({ name, key, actual, wanted });
       else logger.warn({ topic: name, setting: key, actual, wanted }, "log.topic_setting_differs");
     }
   }
@@ -79,6 +80,22 @@ interface FatalSetting {
   readonly key: string;
   readonly actual: string;
   readonly wanted: string;
+}
+
+/** Brokers keep some values to themselves. */
+function isUntold(value: string | null | undefined): value is null | undefined | "" {
+  return value === undefined || value === null || value === "";
+}
+
+function isFatal(key: string, actual: string, leastRetentionMs: number): boolean {
+  switch (key) {
+    case "retention.ms":
+      return Number(actual) < leastRetentionMs;
+    case "retention.bytes":
+      return leastRetentionMs > 0;
+    default:
+      return FATAL_SETTINGS.has(key);
+  }
 }
 
 function isMoreGenerous(key: string, actual: string, wanted: string): boolean {

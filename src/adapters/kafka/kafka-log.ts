@@ -10,6 +10,7 @@ import {
   type Position,
 } from "../../domain/log.ts";
 import { KafkaConsumer } from "./consume/kafka-consumer.ts";
+import { tellOfLostRecords } from "./consume/lost-records.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
 import {
   DEFAULT_METADATA_MAX_AGE_MS,
@@ -195,6 +196,7 @@ class KafkaLog implements Log {
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
         learnAtLeast: (atLeast) => this.#learnAtLeast(atLeast),
+        onLost: (lost) => tellOfLostRecords(this.#options, options.group, lost),
         onDisposed: () => this.#consumers.delete(consumer),
       },
       options,

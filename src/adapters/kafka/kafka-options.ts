@@ -16,6 +16,11 @@ export interface KafkaConnection {
   };
 }
 
+export interface KafkaLogMetrics {
+  /** Retention deleted so many records before their group had read them. */
+  lost(topic: Topic, records: number): void;
+}
+
 export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
   readonly topicPrefix: string;
@@ -28,6 +33,7 @@ export interface KafkaLogOptions {
   /** How long a held task may wait: the `held` topic keeps records longer than this. */
   readonly retentionMs: number;
   readonly logger: Logger;
+  readonly metrics?: KafkaLogMetrics;
   /** A group member that is silent for this long loses its partitions. */
   readonly sessionTimeoutMs?: number;
   /** How often partition counts and leaders are looked up again. */

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Admin, ITopicConfig, ITopicMetadata } from "kafkajs";
+import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { checkReplicas, checkSettings, describeTopics } from "./check-topics.ts";
@@ -45,6 +46,15 @@ export function topicSettings(
   };
 }
 
+/**
+ * Returns how long records may have to wait in a topic even if all goes well: a delay tier's time, or until a task held there has
+ * expired. A `held` that was made for a shorter retention keeps them for more than a week, and may go on with that.
+ */
+function leastRetentionMs(topic: Topic, { retentionMs }: KafkaLogOptions): number {
+  if (topic === "held") return Math.min(retentionMs, WORK_RETENTION_MS);
+  return DELAY_TIERS.find((tier) => tier.topic === topic)?.delayMs ?? 0;
+}
+
 /** Returns the largest record that any of the topics takes as it is now: one made for a larger limit keeps it. */
 export async function largestRecordBytes(admin: Admin, names: readonly string[]): Promise<number> {
   const key = "max.message.bytes";
@@ -81,6 +91,7 @@ export async function ensureTopics(
   const specs = TOPICS.map((topic) => ({
     name: topicName(options.topicPrefix, topic),
     settingsOf: (replicas: number) => topicSettings(topic, replicas, options),
+    leastRetentionMs: leastRetentionMs(topic, options),
   }));
   const missing: ITopicConfig[] = specs
     .filter(({ name }) => !existing.has(name))
@@ -109,9 +120,9 @@ export async function ensureTopics(
   }
   const checked = specs
     .filter(({ name }) => existing.has(name))
-    .map(({ name, settingsOf }) => {
+    .map(({ name, settingsOf, leastRetentionMs }) => {
       const replicas = Math.min(replicationFactor, found.get(name)?.replicas ?? replicationFactor);
-      return { name, replicas, settings: settingsOf(replicas) };
+      return { name, replicas, settings: settingsOf(replicas), leastRetentionMs };
     });
   if (checked.length === 0) return;
   checkReplicas(checked, replicationFactor, logger);

@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from "prom-client";
-import { LOG_ERROR_CODES } from "../../domain/log.ts";
+import { LOG_ERROR_CODES, TOPICS, type Topic } from "../../domain/log.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 /** Makes the metrics of the embedded log; fits `LmdbLogMetrics`. */
@@ -42,5 +42,19 @@ export function makeLogMetrics(registry: Registry) {
     committed: (sizeBytes: number): void => bytes.inc(sizeBytes),
     refused: (code: string): void => refused.inc({ code }),
     trimmed: (regions: number): void => trimmed.inc(regions),
+  };
+}
+
+/** Makes the metrics of the log on Kafka; fits `KafkaLogMetrics`. */
+export function makeKafkaLogMetrics(registry: Registry) {
+  const lost = new Counter({
+    name: "relay_log_records_lost_total",
+    help: "Records that the brokers' retention deleted before a consumer group had read them",
+    labelNames: ["topic"],
+    registers: [registry],
+  });
+  for (const topic of TOPICS) lost.inc({ topic }, 0);
+  return {
+    lost: (topic: Topic, count: number): void => lost.inc({ topic }, count),
   };
 }

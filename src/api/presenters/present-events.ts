@@ -8,6 +8,8 @@ import { formatTimestamp } from "../envelope.ts";
 import type { AttemptJson, EventDetailView, EventView, FacetsView } from "../schemas/event.ts";
 import { formatNullable } from "./present-resources.ts";
 
+const ATTEMPTS_PER_TURN = 500;
+
 export function presentEvent(event: EventListItem): EventView {
   const { deliverySummary } = event;
   return {
@@ -23,7 +25,18 @@ export function presentEvent(event: EventListItem): EventView {
   };
 }
 
-export function presentAttempt(attempt: AttemptView): AttemptJson {
+/** Presents thousands in pieces, so that the event loop turns in between. */
+export async function presentAttempts(attempts: readonly AttemptView[]): Promise<AttemptJson[]> {
+  const presented: AttemptJson[] = [];
+  for (const attempt of attempts) {
+    presented.push(presentAttempt(attempt));
+    if (presented.length % ATTEMPTS_PER_TURN === 0)
+      await new Promise((resolve) => setImmediate(resolve));
+  }
+  return presented;
+}
+
+function presentAttempt(attempt: AttemptView): AttemptJson {
   return {
     id: attempt.id,
     event_id: attempt.eventId,
@@ -41,7 +54,7 @@ export function presentAttempt(attempt: AttemptView): AttemptJson {
   };
 }
 
-export function presentEventDetail(detail: EventDetail): EventDetailView {
+export async function presentEventDetail(detail: EventDetail): Promise<EventDetailView> {
   const { event } = detail;
   return {
     ...presentEvent(event),
@@ -53,7 +66,7 @@ export function presentEventDetail(detail: EventDetail): EventDetailView {
     source_ip: event.sourceIp,
     ...encodePayload(event.body),
     delivery_summary: detail.deliverySummary,
-    attempts: detail.attempts.map(presentAttempt),
+    attempts: await presentAttempts(detail.attempts),
   };
 }
 

@@ -11,7 +11,7 @@ export const getEvent = defineOperation({
   tag: "Events",
   summary: "Get an event",
   description:
-    "The event with its raw payload and every delivery attempt. An event younger than 10 s is waited for, up to 2 s; so is its fan-out, within the same time, when it is younger than 5 s.",
+    "The event with its raw payload and every delivery attempt, whose response bodies beyond the newest 4 MiB are cut. An event younger than 10 s is waited for, up to 2 s; so is its fan-out, within the same time, when it is younger than 5 s.",
   scope: "read",
   ids: { eventId: "event" },
   query: noQuery,
@@ -20,6 +20,6 @@ export const getEvent = defineOperation({
   errors: [],
   async handle({ actor, queries, ids }) {
     const detail = found(await queries.detail(actor.orgId, ids.eventId), "event");
-    return { data: presentEventDetail(detail) };
+    return { data: await presentEventDetail(detail) };
   },
 });

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { found } from "../../management/not-found.ts";
 import { defineOperation } from "../operation.ts";
-import { presentAttempt } from "../presenters/present-events.ts";
+import { presentAttempts } from "../presenters/present-events.ts";
 import { noBody, noQuery } from "../schemas/common.ts";
 import { AttemptSchema } from "../schemas/event.ts";
 
@@ -11,7 +11,8 @@ export const listAttempts = defineOperation({
   path: "/events/{eventId}/attempts",
   tag: "Events",
   summary: "List an event's delivery attempts",
-  description: "All of them, oldest first, without pagination.",
+  description:
+    "All of them, oldest first, without pagination. Response bodies beyond the newest 4 MiB are cut.",
   scope: "read",
   ids: { eventId: "event" },
   query: noQuery,
@@ -20,6 +21,6 @@ export const listAttempts = defineOperation({
   errors: [],
   async handle({ actor, queries, ids }) {
     const attempts = found(await queries.attempts(actor.orgId, ids.eventId), "event");
-    return { data: attempts.map(presentAttempt) };
+    return { data: await presentAttempts(attempts) };
   },
 });

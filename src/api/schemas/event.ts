@@ -91,7 +91,10 @@ export const AttemptSchema = z
       .number()
       .int()
       .openapi({ description: "0 without a response; `response_body` then says why." }),
-    response_body: z.string().openapi({ description: "At most the first 16 KiB." }),
+    response_body: z.string().openapi({
+      description:
+        "At most the first 16 KiB. Of an event's attempts, the newest are shown with up to 4 MiB of this in all; in older ones it is cut after 256 characters, and a last line `… [cut: only the newest 4 MiB of response bodies are shown whole]` says so.",
+    }),
     latency_ms: z.number().openapi({ minimum: 0 }),
     status: z.enum(ATTEMPT_STATUSES).openapi({
       description:

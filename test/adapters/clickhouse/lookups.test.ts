@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { connectLookups, type Lookups } from "../../../src/adapters/clickhouse/lookups.ts";
 import { toStoreError } from "../../../src/adapters/clickhouse/store-error.ts";
 import { startTestClickHouse, type TestClickHouse } from "../../support/clickhouse.ts";
+import { countTurns } from "../../support/count-turns.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const never = (): AbortSignal => new AbortController().signal;
@@ -120,6 +121,26 @@ describe("against a server of the test", () => {
     await withServer(answer, async (lookups) => {
       const error: unknown = await lookups.ask("SELECT 1", {}, {}, never()).catch(toStoreError);
       expect(error).toMatchObject({ code: "store_unavailable" });
+    });
+  });
+
+  test("a long answer is parsed in pieces of a megabyte, with turns of the event loop in between", async () => {
+    const row = { text: "x".repeat(9_990) };
+    const answer = (response: ServerResponse): void => {
+      response.end(`${JSON.stringify(row)}\n`.repeat(1_000));
+    };
+    await withServer(answer, async (lookups) => {
+      using turns = countTurns();
+      const parsedIn = new Map<number, number>();
+      const parse = JSON.parse;
+      const spied = vi.spyOn(JSON, "parse").mockImplementation((text) => {
+        parsedIn.set(turns.count, (parsedIn.get(turns.count) ?? 0) + text.length);
+        return parse(text) as unknown;
+      });
+      const rows = await lookups.ask("SELECT 1", {}, {}, never());
+      spied.mockRestore();
+      expect(rows).toEqual(Array.from({ length: 1_000 }, () => row));
+      expect(Math.max(...parsedIn.values())).toBeLessThan(1.1 * 1024 * 1024);
     });
   });
 

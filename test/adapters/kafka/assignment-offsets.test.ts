@@ -34,6 +34,23 @@ test("regression: in a log that was lost and made anew the group is at its end: 
   expect(offsets.committed(topic, 3)).toEqual({ offset: 4, metadata: "" });
 });
 
+test.each([
+  ["what lies between it and the oldest record left", 2, { from: 2, to: 5 }],
+  ["nothing where that was committed", 5, null],
+  ["nothing where nothing was committed, as at a first start", null, null],
+  ["nothing where the log was lost and made anew", 12, null],
+])(
+  "regression: retention that passes what was committed loses %s: it was skipped without a word",
+  async (_, committed, lost) => {
+    expect((await lookUp(committed, 5, 10)).lost(topic, 3)).toEqual(lost);
+  },
+);
+
+test("where retention has passed what was committed, the group is at the oldest record left: its owner commits no offset that would be told of again", async () => {
+  const offsets = await lookUp(2, 5, 10);
+  expect(offsets.committed(topic, 3)).toEqual({ offset: 5, metadata: "" });
+});
+
 test("what was committed is handed on as it is, or not at all", async () => {
   expect((await lookUp(7, 5, 10)).committed(topic, 3)).toEqual({ offset: 7, metadata: "" });
   expect((await lookUp(null, 5, 10)).committed(topic, 3)).toBeNull();

@@ -1,7 +1,8 @@
-import type { Cluster, Consumer, Kafka } from "kafkajs";
+import type { Cluster, Consumer, ConsumerRunConfig, EachBatchPayload, Kafka } from "kafkajs";
 import { expect, test } from "vitest";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
+import type { LostRecords } from "../../../src/adapters/kafka/consume/lost-records.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const DEADLINE_MS = 5_000;
@@ -9,23 +10,51 @@ const DEADLINE_MS = 5_000;
 const silence = new Promise<never>(() => {});
 const found = async (): Promise<object> => ({ offsetFetch: async () => ({ responses: [] }) });
 
+interface WireCommit {
+  readonly offset: string;
+  readonly metadata: string;
+}
+
+/** A coordinator of a group that has committed this, and keeps what it commits. */
+function coordinatorWith(...commits: WireCommit[]) {
+  const ofPartition = <T>(found: T) => [{ topic: "events", partitions: [found] }];
+  const coordinator = {
+    offsetFetch: async () => ({ responses: ofPartition({ partition: 0, ...commits.at(-1)! }) }),
+    offsetCommit: async (request: {
+      readonly topics: readonly { readonly partitions: readonly WireCommit[] }[];
+    }) => {
+      const { offset, metadata } = request.topics[0]!.partitions[0]!;
+      commits.push({ offset, metadata });
+    },
+  };
+  return { commits, findCoordinator: async (): Promise<object> => coordinator };
+}
+
 /** Makes a consumer of one topic whose client does what the test says. */
 function consumerOfFakes({
   connect = async () => undefined,
   disconnect = async () => undefined,
   findCoordinator = found,
+  /** Of the log's only partition. */
+  ends = { earliest: 0, latest: 0 },
 } = {}) {
   const listeners = new Map<string, (event: object) => void>();
   const calls: string[] = [];
+  const seeks: string[] = [];
+  const lost: LostRecords[] = [];
+  let eachBatch: (payload: EachBatchPayload) => Promise<void> = async () => undefined;
   const client = {
     events: { GROUP_JOIN: "join", REBALANCING: "rebalancing", CRASH: "crash" },
     on: (event: string, listener: (event: object) => void) => void listeners.set(event, listener),
     pause: () => undefined,
     resume: () => undefined,
-    seek: () => undefined,
+    seek: ({ offset }: { offset: string }) => void seeks.push(offset),
     connect,
     subscribe: async () => undefined,
-    run: async () => void calls.push("run"),
+    run: async (config: ConsumerRunConfig) => {
+      calls.push("run");
+      eachBatch = config.eachBatch!;
+    },
     disconnect: () => {
       calls.push("disconnect");
       return disconnect();
@@ -33,7 +62,10 @@ function consumerOfFakes({
   } as unknown as Consumer;
   const cluster = {
     findGroupCoordinator: async () => findCoordinator(),
-    fetchTopicsOffset: async () => [{ topic: "events", partitions: [{ partition: 0, offset: 0 }] }],
+    fetchTopicsOffset: async ([asked]: { readonly fromBeginning: boolean }[]) => {
+      const offset = asked!.fromBeginning ? ends.earliest : ends.latest;
+      return [{ topic: "events", partitions: [{ partition: 0, offset }] }];
+    },
   } as unknown as Cluster;
   const kafka = {
     consumer: ({ partitionAssigners }: { partitionAssigners: ((of: object) => unknown)[] }) => {
@@ -54,6 +86,7 @@ function consumerOfFakes({
       metadataMaxAgeMs: 30_000,
       monotonic: () => 0,
       learnAtLeast: async () => 1,
+      onLost: (told) => void lost.push(told),
       onDisposed: () => undefined,
     },
     {
@@ -74,7 +107,10 @@ function consumerOfFakes({
   );
   const join = () => listeners.get("join")!({ payload: { memberAssignment: { events: [0] } } });
   const commitUntil = (done: Promise<void>) => void (lastCommits = done);
-  return { consumer, join, assigned, revoked, steps, calls, commitUntil };
+  /** A fetch that began elsewhere: its owner looks up where the log begins by now. */
+  const fetchFrom = (fetchedOffset: string) =>
+    eachBatch({ batch: { topic: "events", partition: 0, fetchedOffset } } as never);
+  return { consumer, join, assigned, revoked, steps, calls, seeks, lost, fetchFrom, commitUntil };
 }
 
 test("regression: an assignment that replaces another ends its owners, and waits for their last commits: the first owner was never told, and both went on", async () => {
@@ -133,4 +169,53 @@ test("regression: a consumer that is closed while it begins leaves the group tha
   await closing;
   expect(await begun).toBe("log_closed");
   expect(calls).toEqual(["disconnect", "run", "disconnect"]);
+});
+
+test("regression: what retention deleted before its group had read it is told of once, and committed past with its metadata: webhooks that were answered 200 were skipped without a word", async () => {
+  const { commits, findCoordinator } = coordinatorWith({ offset: "2", metadata: "m" });
+  const ends = { earliest: 5, latest: 10 };
+  const { consumer, join, assigned, seeks, lost } = consumerOfFakes({ findCoordinator, ends });
+  join();
+  await waitFor("the owner's fetch", () => seeks.length === 1, DEADLINE_MS, 1);
+  expect(lost).toEqual([{ topic: "events", partition: 0, from: 2, to: 5 }]);
+  expect(commits.slice(1)).toEqual([{ offset: "5", metadata: "m" }]);
+  expect(assigned[0]!.committed("events")).toEqual({ offset: 5, metadata: "m" });
+  expect(seeks).toEqual(["5"]);
+  join();
+  await waitFor("the next owner's fetch", () => seeks.length === 2, DEADLINE_MS, 1);
+  expect(lost).toHaveLength(1);
+  expect(commits).toHaveLength(2);
+  await consumer[Symbol.asyncDispose]();
+});
+
+test("a group that has committed nothing yet, or all there is, loses nothing and commits nothing", async () => {
+  for (const offset of ["-1", "5"]) {
+    const { commits, findCoordinator } = coordinatorWith({ offset, metadata: "" });
+    const ends = { earliest: 5, latest: 10 };
+    const { consumer, join, seeks, lost } = consumerOfFakes({ findCoordinator, ends });
+    join();
+    await waitFor("the owner's fetch", () => seeks.length === 1, DEADLINE_MS, 1);
+    expect({ seeks, lost, commits: commits.length }).toEqual({
+      seeks: ["5"],
+      lost: [],
+      commits: 1,
+    });
+    await consumer[Symbol.asyncDispose]();
+  }
+});
+
+test("regression: what retention deletes while an owner runs is told of once: it was skipped without a word", async () => {
+  const { findCoordinator } = coordinatorWith({ offset: "2", metadata: "" });
+  const ends = { earliest: 0, latest: 10 };
+  const { consumer, join, seeks, lost, fetchFrom } = consumerOfFakes({ findCoordinator, ends });
+  await consumer.start();
+  join();
+  await waitFor("the owner's fetch", () => seeks.length === 1, DEADLINE_MS, 1);
+  ends.earliest = 7;
+  await fetchFrom("0");
+  await fetchFrom("0");
+  await waitFor("both to be moved", () => seeks.length === 3, DEADLINE_MS, 1);
+  expect(seeks).toEqual(["2", "7", "7"]);
+  expect(lost).toEqual([{ topic: "events", partition: 0, from: 2, to: 7 }]);
+  await consumer[Symbol.asyncDispose]();
 });

@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { registerAppMetrics } from "../../../src/adapters/prometheus/app-metrics.ts";
 import { makeDeliverMetrics } from "../../../src/adapters/prometheus/deliver-metrics.ts";
 import { makeIngestMetrics } from "../../../src/adapters/prometheus/ingest-metrics.ts";
+import { makeKafkaLogMetrics } from "../../../src/adapters/prometheus/log-metrics.ts";
 import { makeRecordMetrics } from "../../../src/adapters/prometheus/record-metrics.ts";
 import { makeVerifyMetrics } from "../../../src/adapters/prometheus/verify-metrics.ts";
 import type { DeferralReason } from "../../../src/pipeline/deliver/ports.ts";
@@ -14,6 +15,7 @@ it("counters that alerts look at are there before the first failure: a series th
   makeRecordMetrics(registry);
   makeDeliverMetrics(registry);
   makeIngestMetrics(registry, () => ({ requests: 0, bytes: 0 }));
+  makeKafkaLogMetrics(registry);
   const text = await registry.metrics();
   for (const series of [
     'relay_record_skipped_total{topic="events"}',
@@ -24,6 +26,7 @@ it("counters that alerts look at are there before the first failure: a series th
     'relay_ingest_unavailable_total{cause="log"}',
     'relay_ingest_unavailable_total{cause="internal"}',
     'relay_log_append_failures_total{code="log_unavailable"}',
+    'relay_log_records_lost_total{topic="delay-4h"}',
   ])
     expect(text).toContain(`${series} 0\n`);
 });

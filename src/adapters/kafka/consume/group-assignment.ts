@@ -11,6 +11,7 @@ import { within } from "../../../domain/within.ts";
 import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
+import type { LostRecords } from "./lost-records.ts";
 import { offsetAt, toRecord } from "./partition-reader.ts";
 import { slotOf } from "../slot-of.ts";
 import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
@@ -23,6 +24,7 @@ export interface GroupAssignmentSettings {
   readonly topicName: (topic: Topic) => string;
   /** Looks up the partition count until it is at least this high, for some seconds at most, and returns it. Never rejects. */
   readonly learnAtLeast: (atLeast: number) => Promise<number>;
+  readonly onLost: (lost: LostRecords) => void;
 }
 
 /** Partitions by the brokers' name of the topic. */
@@ -184,16 +186,9 @@ export class GroupAssignment {
     limits: TopicFlowLimits,
     offsets: AssignmentOffsets,
   ): void {
-    const number = place.partition;
-    const entries = new Map(
-      [...this.#settings.topics].flatMap(([name, topic]) => {
-        const entry = offsets.committed(name, number);
-        return entry === null ? [] : [[topic, entry] as const];
-      }),
-    );
     const { session, topicName } = this.#settings;
-    const partition = new KafkaPartition(place, session, topicName, entries);
-    this.#owned.set(number, partition);
+    const partition = new KafkaPartition(place, session, topicName, offsets);
+    this.#owned.set(place.partition, partition);
     this.#startPartition(partition, limits, offsets).catch((error: unknown) =>
       this.#options.onError(error as Error),
     );
@@ -224,6 +219,7 @@ export class GroupAssignment {
       });
       partition.flows.set(topic, flow);
     }
+    await this.#retry(isCurrent, () => partition.passLost(this.#settings.onLost));
     const assigned = await this.#retry(isCurrent, async () => {
       await this.#options.onAssigned(partition);
       return true;
@@ -238,9 +234,12 @@ export class GroupAssignment {
   async #realign(topic: Topic, partition: number, flow: TopicFlow): Promise<void> {
     const address = { topic, name: this.#settings.topicName(topic), partition };
     try {
-      flow.moveTo(await offsetAt(this.#settings.session.cluster, address, "earliest"));
-      if (this.#flowOf(topic, partition) === flow)
-        this.#seek(topic, partition, flow.expectedOffset);
+      const to = await offsetAt(this.#settings.session.cluster, address, "earliest");
+      if (this.#flowOf(topic, partition) !== flow) return;
+      const from = flow.expectedOffset;
+      flow.moveTo(to);
+      if (from < to) this.#settings.onLost({ topic, partition, from, to });
+      this.#seek(topic, partition, flow.expectedOffset);
     } catch (error) {
       this.#options.onError(error as Error);
     }

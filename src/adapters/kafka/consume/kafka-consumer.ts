@@ -13,6 +13,7 @@ import { listenToGroup } from "../guards/consumer-group-guard.ts";
 import { GroupAssignment, REVOKE_TIMEOUT_MS } from "./group-assignment.ts";
 import { groupLag } from "./group-lag.ts";
 import { GroupSession } from "./group-session.ts";
+import type { LostRecords } from "./lost-records.ts";
 
 export interface KafkaConsumerSettings {
   readonly kafka: Kafka;
@@ -24,6 +25,7 @@ export interface KafkaConsumerSettings {
   readonly monotonic: () => number;
   /** Looks up the partition count until it is at least this high, for some seconds at most, and returns it. Never rejects. */
   readonly learnAtLeast: (atLeast: number) => Promise<number>;
+  readonly onLost: (lost: LostRecords) => void;
   /** Called when it has ended, so that whoever keeps it can let it go. */
   readonly onDisposed: () => void;
 }

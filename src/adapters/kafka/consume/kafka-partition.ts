@@ -5,7 +5,9 @@ import type {
   OwnedPartition,
   Topic,
 } from "../../../domain/log.ts";
+import type { AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
+import type { LostRecords } from "./lost-records.ts";
 import { offsetAt, readPartition, type PartitionAddress } from "./partition-reader.ts";
 import type { TopicFlow } from "./topic-flow.ts";
 
@@ -17,7 +19,7 @@ export class KafkaPartition implements OwnedPartition {
   readonly #session: GroupSession;
   readonly #generation: number;
   readonly #topicName: (topic: Topic) => string;
-  readonly #committed: ReadonlyMap<Topic, Committed>;
+  readonly #offsets: AssignmentOffsets;
   #revoked = false;
   #closed = false;
 
@@ -25,14 +27,14 @@ export class KafkaPartition implements OwnedPartition {
     { partition, partitions }: Pick<OwnedPartition, "partition" | "partitions">,
     session: GroupSession,
     topicName: (topic: Topic) => string,
-    committed: ReadonlyMap<Topic, Committed>,
+    offsets: AssignmentOffsets,
   ) {
     this.partition = partition;
     this.partitions = partitions;
     this.#session = session;
     this.#generation = session.generation;
     this.#topicName = topicName;
-    this.#committed = committed;
+    this.#offsets = offsets;
   }
 
   owned(): boolean {
@@ -45,7 +47,20 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   committed(topic: Topic): Committed | null {
-    return this.#committed.get(topic) ?? null;
+    return this.#offsets.committed(this.#topicName(topic), this.partition);
+  }
+
+  /** Tells of what retention has deleted, having committed past it: no later owner tells of it again. @throws {LogError} */
+  async passLost(tell: (lost: LostRecords) => void): Promise<void> {
+    const { partition } = this;
+    const lost = [...this.flows.keys()].flatMap((topic) => {
+      const offsets = this.#offsets.lost(this.#topicName(topic), partition);
+      return offsets === null ? [] : [{ topic, partition, ...offsets }];
+    });
+    await this.commit(
+      lost.map(({ topic, to }) => ({ ...this.committed(topic), topic, offset: to })),
+    );
+    lost.forEach(tell);
   }
 
   endOffset(topic: Topic): Promise<number> {

@@ -1,37 +1,14 @@
-import type { Clock } from "../../../domain/clock.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
-import type { DestinationConfig, Lookup, MaybeLater } from "../../../domain/destination.ts";
-import type { Logger } from "../../../domain/logger.ts";
-import type { Log, NewRecord, OwnedPartition, Position } from "../../../domain/log.ts";
+import type { NewRecord } from "../../../domain/log.ts";
 import { inOrder } from "../../log/in-order.ts";
 import { tryKey } from "../../../domain/run-keys.ts";
 import { encodeTask } from "../../log/task-codec.ts";
-import { DESTINATION_DELETED, HELD_PAST_RETENTION } from "../try/dead-reasons.ts";
-import { decodeHeld, encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
+import type { HeldEnd, Release } from "./choose-release.ts";
+import { encodeHeldReleased, encodeHeldTask } from "./held-codec.ts";
+import type { HeldHost } from "./held-host.ts";
 import { HeldIndex } from "./held-index.ts";
-
-const CHUNK_TASKS = 200;
-const CHUNK_BYTES = 4 * 1_048_576;
-/** How often a lane without room is checked again. */
-const ROOM_CHECK_MS = 200;
-
-export interface HeldHost {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly partition: OwnedPartition;
-  readonly retentionMs: number;
-  readonly log: Pick<Log, "writesWhole">;
-  mayStart(): boolean;
-  lookUp(destinationId: string): MaybeLater<Lookup<DestinationConfig>>;
-  hasRoom(destinationId: string): boolean;
-  /** Resolves with null if the records could not be made durable. */
-  write(records: readonly NewRecord[]): Promise<readonly Position[] | null>;
-  /** Returns the record that ends a run without a request. */
-  deadRecord(task: DeliveryTask, config: DestinationConfig | null, reason: string): NewRecord;
-  onHeld(change: number): void;
-  /** Counts runs that ended `dead`, durably. */
-  onDead(count: number): void;
-}
+import { ReleasePasses } from "./release-passes.ts";
+import type { Again } from "./release-passes.ts";
 
 /**
  * Tasks of paused and disabled destinations. They wait in the `held` log and are left alone until their destination changes
@@ -40,14 +17,18 @@ export interface HeldHost {
 export class HeldTasks {
   readonly index = new HeldIndex();
   readonly #host: HeldHost;
-  readonly #releasing = new Set<string>();
-  readonly #checks = new Map<string, () => void>();
+  readonly #passes: ReleasePasses;
   /** Tries that were released and have not come back through `tasks` yet. */
   readonly #inTransit = new Map<string, Set<string>>();
   #isCounted = false;
 
   constructor(host: HeldHost) {
     this.#host = host;
+    this.#passes = new ReleasePasses(host, this.index, {
+      isInTransit: (destinationId) => this.#inTransit.has(destinationId),
+      letGo: (release, tasks) => this.#letGo(release, tasks),
+      forget: (destinationId, offsets) => this.#forget(destinationId, offsets),
+    });
   }
 
   /** Starts counting held tasks here: what the last owner left is known. */
@@ -87,10 +68,9 @@ export class HeldTasks {
     this.release(task.destinationId);
   }
 
-  /** Cancels all checks when ownership ends. */
+  /** Lets nothing more go when ownership ends. */
   close(): void {
-    for (const cancel of this.#checks.values()) cancel();
-    this.#checks.clear();
+    this.#passes.close();
   }
 
   sweep(): void {
@@ -100,77 +80,27 @@ export class HeldTasks {
 
   /** Lets the held tasks of a destination go on if its status allows it. */
   release(destinationId: string): void {
-    if (!this.index.has(destinationId) || this.#releasing.has(destinationId)) return;
-    this.#releasing.add(destinationId);
-    void this.#releaseNext(destinationId)
-      .catch((error: unknown) => {
-        // The sweep comes back to it.
-        this.#host.logger.error({ destinationId, err: error }, "held.release_failed");
-        return "no" as const;
-      })
-      .then((again) => {
-        this.#releasing.delete(destinationId);
-        if (again === "now") this.release(destinationId);
-        if (again === "later") this.#releaseLater(destinationId);
-      });
+    this.#passes.add(destinationId);
   }
 
-  /** Keeps one timer per destination, however often it is called. */
-  #releaseLater(destinationId: string): void {
-    if (this.#checks.has(destinationId) || !this.#host.mayStart()) return;
-    const cancel = this.#host.clock.schedule(ROOM_CHECK_MS, () => {
-      this.#checks.delete(destinationId);
-      this.release(destinationId);
-    });
-    this.#checks.set(destinationId, cancel);
+  async #letGo(release: Release, tasks: ReadonlyMap<number, DeliveryTask>): Promise<Again> {
+    const { destinationId, end } = release;
+    return end === null
+      ? this.#publish(destinationId, tasks)
+      : this.#end(destinationId, tasks, end);
   }
 
-  async #releaseNext(destinationId: string): Promise<"now" | "later" | "no"> {
-    if (!this.#host.mayStart() || this.#inTransit.has(destinationId)) return "no";
-    const lookup = await this.#host.lookUp(destinationId);
-    switch (lookup.kind) {
-      case "unavailable":
-        return "no";
-      case "missing":
-        return this.#end(destinationId, this.index.next(destinationId, CHUNK_TASKS), {
-          config: null,
-          reason: DESTINATION_DELETED,
-        });
-      case "found": {
-        const expired = this.#expired(destinationId);
-        if (expired.length > 0)
-          return this.#end(destinationId, expired, {
-            config: lookup.value,
-            reason: HELD_PAST_RETENTION,
-          });
-        if (lookup.value.status !== "active") return "no";
-        if (!this.#host.hasRoom(destinationId)) return "later";
-        return this.#publishNext(destinationId);
-      }
-      default:
-        return lookup satisfies never;
-    }
-  }
-
-  #expired(destinationId: string): number[] {
-    const { clock, retentionMs } = this.#host;
-    return this.index.begunBefore(destinationId, clock.now() - retentionMs, CHUNK_TASKS);
-  }
-
-  async #publishNext(destinationId: string): Promise<"now" | "later" | "no"> {
-    const chunk = await this.#read(this.index.next(destinationId, CHUNK_TASKS));
-    // Lost with the log they were in: the sweep checks again.
-    if (chunk.size === 0) return "no";
-    this.#inTransit.set(destinationId, new Set([...chunk.values()].map(tryKey)));
+  async #publish(destinationId: string, tasks: ReadonlyMap<number, DeliveryTask>): Promise<Again> {
+    this.#inTransit.set(destinationId, new Set([...tasks.values()].map(tryKey)));
     // To this partition, even if their home is another by now: only here is it known what became of a copy released earlier
     // whose release was not durable.
-    const records = [...chunk.values()].map((task): NewRecord => ({
+    const records = [...tasks.values()].map((task): NewRecord => ({
       topic: "tasks",
       key: task.event.endpointId,
       partition: this.#host.partition.partition,
       value: encodeTask(task),
     }));
-    const published = await this.#letGo(destinationId, chunk, records);
+    const published = await this.#write(destinationId, [...tasks.keys()], records);
     if (!published) this.#inTransit.delete(destinationId);
     // They may all have come back before the append resolved.
     else if (!this.#inTransit.has(destinationId)) return "now";
@@ -179,24 +109,24 @@ export class HeldTasks {
 
   async #end(
     destinationId: string,
-    offsets: readonly number[],
-    { config, reason }: { readonly config: DestinationConfig | null; readonly reason: string },
-  ): Promise<"now" | "no"> {
-    const chunk = await this.#read(offsets);
-    if (chunk.size === 0) return "no";
-    const ends = [...chunk.values()].map((task) => this.#host.deadRecord(task, config, reason));
-    if (!(await this.#letGo(destinationId, chunk, ends))) return "no";
+    tasks: ReadonlyMap<number, DeliveryTask>,
+    { config, reason }: HeldEnd,
+  ): Promise<Again> {
+    const ends = [...tasks.values()].map((task) => this.#host.deadRecord(task, config, reason));
+    if (!(await this.#write(destinationId, [...tasks.keys()], ends))) return "no";
     this.#host.onDead(ends.length);
     return "now";
   }
 
-  /** Writes what becomes of the tasks, and the mark that they are no longer held. */
-  async #letGo(
+  /**
+   * Writes what becomes of a destination's tasks, and the mark that they are no longer held. The appender puts the calls of one
+   * pass together; a record that is refused holds up only its own destination.
+   */
+  async #write(
     destinationId: string,
-    chunk: ReadonlyMap<number, DeliveryTask>,
+    offsets: readonly number[],
     records: readonly NewRecord[],
   ): Promise<boolean> {
-    const offsets = [...chunk.keys()];
     if (!this.#host.mayStart()) return false;
     const { partition } = this.#host.partition;
     const mark: NewRecord = {
@@ -207,28 +137,12 @@ export class HeldTasks {
     };
     for (const part of inOrder(this.#host.log, [records, [mark]]))
       if ((await this.#host.write(part)) === null) return false;
-    this.index.release(destinationId, offsets);
-    if (this.#isCounted) this.#host.onHeld(-offsets.length);
+    this.#forget(destinationId, offsets);
     return true;
   }
 
-  /** Reads the tasks at these offsets, ascending; only the first of them if they are large. */
-  async #read(offsets: readonly number[]): Promise<Map<number, DeliveryTask>> {
-    const wanted = new Set(offsets);
-    const chunk = new Map<number, DeliveryTask>();
-    const [first] = wanted;
-    let bytes = 0;
-    if (first === undefined) return chunk;
-    for await (const records of this.#host.partition.read("held", first)) {
-      for (const { offset, value } of records) {
-        if (!wanted.delete(offset)) continue;
-        const entry = decodeHeld(value);
-        if (entry.kind === "task") chunk.set(offset, entry.task);
-        bytes += value.length;
-        if (bytes > CHUNK_BYTES) return chunk;
-      }
-      if (wanted.size === 0) break;
-    }
-    return chunk;
+  #forget(destinationId: string, offsets: readonly number[]): void {
+    this.index.release(destinationId, offsets);
+    if (this.#isCounted) this.#host.onHeld(-offsets.length);
   }
 }

@@ -1,0 +1,145 @@
+import type { Admin } from "kafkajs";
+import { expect, test } from "vitest";
+import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
+import { ensureTopics, topicSettings } from "../../../src/adapters/kafka/topics.ts";
+import { TOPICS, type Topic } from "../../../src/domain/log.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
+
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const WEEK = String(7 * DAY_MS);
+
+type Changes = Partial<Record<Topic, Readonly<Record<string, string | null>>>>;
+
+const optionsOf = (retentionDays: number): KafkaLogOptions => ({
+  connection: { brokers: ["b:9092"], clientId: "t" },
+  topicPrefix: "",
+  partitions: 1,
+  replicationFactor: 1,
+  maxRecordBytes: 1_000,
+  retentionMs: retentionDays * DAY_MS,
+  logger: makeSilentLogger(),
+});
+
+/** Brokers that have all topics as a relay with this retention made them, but for what was changed since. */
+function brokersWith(madeFor: KafkaLogOptions, changes: Changes): Admin {
+  const admin: Partial<Admin> = {
+    listTopics: async () => [...TOPICS],
+    describeCluster: async () => ({ brokers: [{}], controller: 1, clusterId: "c" }) as never,
+    fetchTopicMetadata: async () =>
+      ({
+        topics: TOPICS.map((name) => ({
+          name,
+          partitions: [{ partitionId: 0, leader: 1, replicas: [1] }],
+        })),
+      }) as never,
+    describeConfigs: async () =>
+      ({
+        resources: TOPICS.map((topic) => ({
+          resourceName: topic,
+          configEntries: Object.entries({
+            ...topicSettings(topic, 1, madeFor),
+            ...changes[topic],
+          }).map(([configName, configValue]) => ({ configName, configValue })),
+        })),
+      }) as never,
+  };
+  return admin as Admin;
+}
+
+/** Returns why the start is refused, or what it warns of: `topic setting`. */
+async function start(changes: Changes, days = { made: 30, now: 30 }) {
+  const warnings: unknown[] = [];
+  const logger = makeSilentLogger((level, message, fields) => {
+    const { topic, setting } = fields as { readonly topic: string; readonly setting: string };
+    if (level === "warn") warnings.push(`${message} ${topic} ${setting}`);
+  });
+  const refusal = await ensureTopics(
+    brokersWith(optionsOf(days.made), changes),
+    optionsOf(days.now),
+    logger,
+  ).then(
+    () => null,
+    (error: Error) => error.message,
+  );
+  return { refusal, warnings };
+}
+
+test.each<[string, Changes, string]>([
+  [
+    "a delay tier for a shorter time than its delay",
+    { "delay-4h": { "retention.ms": String(HOUR_MS) } },
+    `topic delay-4h has retention.ms=${HOUR_MS}: set it to ${WEEK}`,
+  ],
+  [
+    "several of them",
+    {
+      "delay-1h": { "retention.ms": "60000" },
+      "delay-4h": { "retention.ms": "60000" },
+    },
+    `topic delay-1h has retention.ms=60000: set it to ${WEEK}, also that of delay-4h`,
+  ],
+  [
+    "so many bytes of a delay tier",
+    { "delay-1s": { "retention.bytes": "1000000" } },
+    "topic delay-1s has retention.bytes=1000000: set it to -1",
+  ],
+  [
+    "held tasks for less than the retention",
+    { held: { "retention.ms": String(3 * DAY_MS) } },
+    `topic held has retention.ms=${3 * DAY_MS}: set it to ${37 * DAY_MS}`,
+  ],
+  [
+    "so many bytes of held tasks",
+    { held: { "retention.bytes": "1000000" } },
+    "topic held has retention.bytes=1000000: set it to -1",
+  ],
+])(
+  "regression: brokers that keep %s are refused at the start, with what to set: the deliveries that waited there were lost without a word",
+  async (_, changes, refusal) => {
+    expect(await start(changes)).toMatchObject({ refusal });
+  },
+);
+
+test.each<[string, Changes, string]>([
+  [
+    "keep a delay tier for its delay, but not for a week",
+    { "delay-1h": { "retention.ms": String(HOUR_MS) } },
+    "delay-1h retention.ms",
+  ],
+  ["keep work for less than a week", { events: { "retention.ms": "8000" } }, "events retention.ms"],
+  [
+    "keep so many bytes of work",
+    { attempts: { "retention.bytes": "1000000" } },
+    "attempts retention.bytes",
+  ],
+])("brokers that %s are warned of", async (_, changes, warning) => {
+  expect(await start(changes)).toEqual({
+    refusal: null,
+    warnings: [`log.topic_setting_differs ${warning}`],
+  });
+});
+
+test.each<[string, Changes]>([
+  ["as the relay made them", {}],
+  [
+    "that keep all for ever",
+    { "delay-4h": { "retention.ms": "-1" }, held: { "retention.ms": "-1" } },
+  ],
+  [
+    "whose brokers keep their settings to themselves",
+    { "delay-4h": { "retention.ms": null, "retention.bytes": "" }, held: { "retention.ms": "" } },
+  ],
+])("topics %s pass", async (_, changes) => {
+  expect(await start(changes)).toEqual({ refusal: null, warnings: [] });
+});
+
+test.each([
+  [1, 3_650, ["log.topic_setting_differs held retention.ms"]],
+  [3_650, 1, []],
+])(
+  "topics that the relay made for a retention of %i days pass with one of %i",
+  async (made, now, warnings) => {
+    expect(await start({}, { made, now })).toEqual({ refusal: null, warnings });
+  },
+);
