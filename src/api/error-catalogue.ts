@@ -11,11 +11,13 @@ export const ERROR_CATALOGUE: Readonly<
   endpoint_not_testable: {
     meaning:
       "The endpoint's scheme cannot be tested (ip_allowlist, jwt, twilio_signature), or no header can carry its secret or settings.",
-    example: "A jwt endpoint cannot be tested: send a real event from the provider instead.",
+    example:
+      "jwt endpoints cannot be tested: only the holder of the key can make a token; send a real event from the provider instead.",
   },
   rotation_not_supported: {
     meaning: "The verification method does not support rotation.",
-    example: "Secrets of ip_allowlist endpoints cannot be rotated.",
+    example:
+      "The secret of this endpoint cannot be rotated here: ip_allowlist has no secret; update verification_config.allowed_ips",
   },
   unauthorized: {
     meaning: "The API key is missing, unknown or revoked.",
@@ -39,19 +41,19 @@ export const ERROR_CATALOGUE: Readonly<
   },
   slug_taken: {
     meaning: "A project with this slug already exists.",
-    example: "A project with this slug already exists",
+    example: 'A project with the slug "acme" already exists',
   },
   project_not_empty: {
     meaning: "The project still has endpoints.",
-    example: "Project still has endpoints",
+    example: "Project still has 2 endpoints: delete them first",
   },
   endpoint_paused: {
     meaning: "The endpoint is paused, so the test would be rejected.",
-    example: "The endpoint is paused: resume it before sending a test webhook.",
+    example: "The endpoint is paused, so the test would be rejected: resume it first",
   },
   payload_not_stored: {
     meaning: "The event was refused before its payload was stored, so there is nothing to replay.",
-    example: "The payload of this event was not stored, so it cannot be replayed.",
+    example: "The payload of this event was refused and not stored, so it cannot be replayed",
   },
   payload_too_large: {
     meaning: "The body is larger than 1 MiB.",
@@ -72,10 +74,11 @@ export const ERROR_CATALOGUE: Readonly<
   },
   unavailable: {
     meaning: "A store is down; `Retry-After` says when to try again.",
-    example: "The configuration store cannot be reached. Try again shortly.",
+    example: "The event store does not answer; try again shortly",
   },
   ingest_unreachable: {
     meaning: "The ingest service could not be reached.",
-    example: "The ingest service could not be reached.",
+    example:
+      "The ingest service could not be reached at http://localhost:8081/in/Zk3w0q9XcV7bN1mT5yRa2g: the request failed (ECONNREFUSED)",
   },
 };
