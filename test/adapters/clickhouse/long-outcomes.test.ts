@@ -11,14 +11,14 @@ import { adding, makeAttempt, makeEvent, makeFanout } from "../../support/clickh
 
 const FULL_BODY = '"'.repeat(16 * 1024);
 const CUT_BODY = `${'"'.repeat(256)}\n… [cut: only the newest 4 MiB of response bodies are shown whole]`;
-/** Of 4 MiB. */
+/** How many bodies of 16 KiB make 4 MiB. */
 const WHOLE = 256;
 const MOST_ROWS_AT_ONCE = 1_000;
 
 let clickhouse: TestClickHouse;
 let queries: EventQueries;
 let askedBytes = 0;
-/** Of an earlier version, so that its fan-out and those of events before it may stand in the former table. */
+/** An event of an earlier version: its fan-out, and those of earlier events, may be in the former table. */
 const FORMER = makeEvent(0);
 const makeLaterEvent = (seed: number): EventRecord =>
   makeEvent(seed, { receivedAtMs: FORMER.receivedAtMs + 3_600_000 + seed });
@@ -50,7 +50,7 @@ afterAll(async () => {
   await clickhouse[Symbol.asyncDispose]();
 });
 
-/** An attempt each, in order of time, at ten destinations in turn. */
+/** Makes an attempt for each body, in order of time, at ten destinations in turn. */
 function attemptsWith(event: EventRecord, bodies: readonly string[]): Attempt[] {
   return bodies.map((responseBody, index) =>
     makeAttempt(event, {

@@ -35,7 +35,7 @@ function consumerOfFakes({
   connect = async () => undefined,
   disconnect = async () => undefined,
   findCoordinator = found,
-  /** Of the log's only partition. */
+  /** The ends of the log's only partition. */
   ends = { earliest: 0, latest: 0 },
 } = {}) {
   const listeners = new Map<string, (event: object) => void>();

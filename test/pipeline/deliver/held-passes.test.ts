@@ -62,7 +62,7 @@ class HeldRig {
     this.held.count();
   }
 
-  /** Holds tasks of so many events, each of them for every destination in turn. */
+  /** Holds the tasks of `events` events, each for every destination in turn. */
   fill(destinations: number, events: number, bodyBytes = 10): void {
     const event = { ...this.#event, body: Buffer.alloc(bodyBytes) };
     for (let nth = 0; nth < events; nth += 1)
