@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFile, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
@@ -74,11 +74,14 @@ test("a file where the store's directory should be is told in one line", async (
 
 test("an engine that is not installed is told in one line with what to set", async () => {
   // From this folder no node_modules is found.
-  const engine = join(dataDir, "engine.ts");
-  await copyFile(
-    fileURLToPath(new URL("../../../src/embedded/chdb/engine.ts", import.meta.url)),
-    engine,
-  );
+  for (const file of ["embedded/chdb/engine.ts", "domain/thrown.ts"]) {
+    await mkdir(join(dataDir, dirname(file)), { recursive: true });
+    await copyFile(
+      fileURLToPath(new URL(`../../../src/${file}`, import.meta.url)),
+      join(dataDir, file),
+    );
+  }
+  const engine = join(dataDir, "embedded/chdb/engine.ts");
   const { loadEngine } = (await import(engine)) as typeof EngineModule;
   expect(() => loadEngine(dataDir, [])).toThrow(
     /^it cannot be loaded \(Cannot find module 'chdb'\): set CLICKHOUSE_URL, or run npm ci/,
