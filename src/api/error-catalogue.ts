@@ -70,7 +70,7 @@ export const ERROR_CATALOGUE: Readonly<
   internal_error: {
     meaning: "A fault of the service. The message holds the request id that its log has, too.",
     example:
-      "Internal error. The service's log has the cause under request id req_01JD5ZBD9EFGHJKMNPQRSTVWXY.",
+      "Internal error. The service's log has the cause under request id 9fa7ab68-0761-4c54-b0f5-3f1b6f5f2f9e.",
   },
   unavailable: {
     meaning: "A store is down; `Retry-After` says when to try again.",

@@ -172,7 +172,7 @@ function exampleMessage(code: ApiErrorCode, operation: AnyOperation): string {
 const DESCRIPTION = `Manage projects, endpoints, destinations, events and delivery attempts of the webhook relay.
 
 Ids are a prefix and a ULID. Timestamps are RFC 3339 in UTC with milliseconds. Lists are newest first, ties broken by id.
-Unknown body fields and unknown query parameters are 400. Paths answer other methods with 405 \`method_not_allowed\` and \`Allow\`, OPTIONS with 204 and \`Allow\`.
+Unknown body fields and unknown query parameters are 400. Paths answer HEAD like GET, OPTIONS with 204 and \`Allow\`, and other methods with 405 \`method_not_allowed\` and \`Allow\`.
 Changes to endpoints and destinations take effect within 60 seconds, normally within one.
 An API key may make ${REQUESTS_PER_SECOND.toLocaleString("en")} requests a second to one process, as many at once; beyond that it is answered 429 with \`Retry-After\`.`;
 

@@ -66,12 +66,15 @@ export function makeSendTest(
           `The ingest service could not be reached at ${url}: ${answer.reason}`,
         );
       case "answered": {
-        const accepted = answer.status >= 200 && answer.status < 300;
+        const isSuccess = answer.status >= 200 && answer.status < 300;
+        // Any website answers 2xx: only the relay names the event.
+        const eventId = isSuccess ? answer.eventId : null;
+        const accepted = eventId !== null;
         return {
           accepted,
           status: answer.status,
-          eventId: accepted ? answer.eventId : null,
-          error: accepted ? null : errorIn(answer.body, answer.status),
+          eventId,
+          error: accepted ? null : errorIn(answer),
           url,
         };
       }
@@ -87,14 +90,16 @@ function withContentType(headers: HeaderList): HeaderList {
   return hasOne ? headers : [["content-type", "application/json"], ...headers];
 }
 
-/** Returns the message of the error envelope: the ingest service's own words. */
-function errorIn(body: string, status: number): string {
+/** Returns the message of the error envelope, the ingest service's own words, or says that something else answered. */
+function errorIn({ status, body }: { readonly status: number; readonly body: string }): string {
   try {
     const parsed = JSON.parse(body) as { readonly error?: { readonly message?: unknown } } | null;
     const message = parsed?.error?.message;
     if (typeof message === "string") return message;
   } catch {
-    // Not ours: a proxy in between answered.
+    // Not ours: something else answered.
   }
-  return `The ingest URL answered ${status} without an error message: does a proxy stand in front of it?`;
+  return status >= 200 && status < 300
+    ? `The ingest URL answered ${status} without the id of an event: does something other than the relay answer there, or does a proxy remove x-relay-event-id?`
+    : `The ingest URL answered ${status} without an error message: does a proxy stand in front of it?`;
 }

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { postTest } from "../../src/app/post-test.ts";
 import { freePorts } from "../support/stores/free-port.ts";
+import { until } from "../support/wait-for.ts";
 
 const SECRET = "top-secret-line1\nline2";
 
@@ -42,6 +43,29 @@ it("a token beyond ASCII goes out as UTF-8, which ingest reads: the test of such
     const answer = await postTest({ url, method: "POST", headers, body: Buffer.from("{}") });
     expect(answer).toMatchObject({ kind: "answered", status: 200 });
     expect(seen.includes(Buffer.from("x-api-key: geheím 1\r\n", "utf8"))).toBe(true);
+  } finally {
+    server.close();
+  }
+});
+
+it("reads no more than the beginning of an answer: a website that floods was read into memory until the time was up", async () => {
+  let closed = false;
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("close", () => (closed = true));
+    socket.write("HTTP/1.1 200 OK\r\n\r\n");
+    const flood = (): void => {
+      while (!socket.destroyed && socket.write("x".repeat(65_536)));
+    };
+    socket.on("drain", flood);
+    flood();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/in/token`;
+    const answer = await postTest({ url, method: "POST", headers: [], body: Buffer.from("{}") });
+    expect(answer).toMatchObject({ kind: "answered", status: 200, body: "x".repeat(65_536) });
+    await until(() => closed, "the connection is closed");
   } finally {
     server.close();
   }

@@ -381,6 +381,17 @@ describe("test webhooks", () => {
     });
   });
 
+  it("are accepted only by an answer that names the event: any website that answered 200 passed as the relay", async () => {
+    const endpoint = await makeEndpoint(hmac);
+    harness.answer.value = { kind: "answered", status: 200, eventId: null, body: "<html>welcome" };
+    expect(await harness.management.endpoints.sendTest(actor, endpoint.id)).toMatchObject({
+      accepted: false,
+      status: 200,
+      eventId: null,
+      error: expect.stringContaining("answered 200 without the id of an event"),
+    });
+  });
+
   it.each([
     ["secret", "bearer_token", { secret: "top-secret-line1\nline2", config: {} }],
     ["secret", "bearer_token", { secret: "top-secret пароль", config: {} }],
