@@ -71,8 +71,11 @@ export class PlayedNode implements AsyncDisposable {
   readonly #cluster: PlayedCluster;
   readonly #server: Server = createServer((socket) => this.#serve(socket));
   readonly #sockets = new Set<Socket>();
-  /** `frozen` takes requests and answers none; `closing` ends each connection on which a request comes. */
-  state: "well" | "frozen" | "closing" = "well";
+  /**
+   * `frozen` takes requests and answers none; `closing` ends each connection on which a request comes; `failing` is well until it
+   * has given the metadata once more, and then closing.
+   */
+  state: "well" | "failing" | "frozen" | "closing" = "well";
   /** Whether the cluster's metadata no longer lists this broker. */
   isFenced = false;
   connections = 0;
@@ -116,7 +119,7 @@ export class PlayedNode implements AsyncDisposable {
 
   #handle(socket: Socket, request: Decoder): void {
     if (this.state === "closing") socket.end();
-    if (this.state !== "well") {
+    if (this.state === "frozen" || this.state === "closing") {
       this.unanswered += 1;
       return;
     }
@@ -145,6 +148,7 @@ export class PlayedNode implements AsyncDisposable {
             ),
           );
       case METADATA:
+        if (this.state === "failing") this.state = "closing";
         return metadata(this.#cluster);
       case LIST_OFFSETS:
         return offsets(request);

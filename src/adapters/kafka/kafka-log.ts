@@ -9,6 +9,7 @@ import {
   type NewRecord,
   type Position,
 } from "../../domain/log.ts";
+import { brokerFailure } from "./broker-failure.ts";
 import { KafkaConsumer } from "./consume/kafka-consumer.ts";
 import { tellOfLostRecords } from "./consume/lost-records.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
@@ -237,7 +238,7 @@ class KafkaLog implements Log {
         await this.#refreshPartitions();
         if (this.#partitions >= atLeast) break;
       } catch (error) {
-        this.#options.logger.warn({ err: String(error) }, "log.metadata_not_refreshed");
+        this.#options.logger.warn(brokerFailure(error), "log.metadata_not_refreshed");
       }
       // A topic that was left behind when the others grew must not keep the group from its work.
       if (attempt === LEARN_TRIES) break;
@@ -255,7 +256,7 @@ class KafkaLog implements Log {
     try {
       await this.#refreshPartitions();
     } catch (error) {
-      logger.warn({ err: String(error) }, "log.metadata_not_refreshed");
+      logger.warn(brokerFailure(error), "log.metadata_not_refreshed");
       const topics = await missingTopics(this.#admin, this.#topicNames()).catch(() => []);
       if (topics.length > 0) logger.error({ topics, mend: HOW_TO_MEND }, "log.topics_missing");
     }

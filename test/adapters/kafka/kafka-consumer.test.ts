@@ -1,6 +1,8 @@
+import { createRequire } from "node:module";
 import type { Cluster, Consumer, ConsumerRunConfig, EachBatchPayload, Kafka } from "kafkajs";
 import { expect, test } from "vitest";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
+import { guardConsumerGroup } from "../../../src/adapters/kafka/guards/consumer-group-guard.ts";
 import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
 import type { LostRecords } from "../../../src/adapters/kafka/consume/lost-records.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -75,6 +77,7 @@ function consumerOfFakes({
   } as unknown as Kafka;
   const assigned: OwnedPartition[] = [];
   const revoked: OwnedPartition[] = [];
+  const errors: string[] = [];
   const steps: string[] = [];
   let lastCommits: Promise<void> = Promise.resolve();
   const consumer = new KafkaConsumer(
@@ -102,7 +105,7 @@ function consumerOfFakes({
         steps.push("revoked");
       },
       onRecords: () => undefined,
-      onError: () => undefined,
+      onError: ({ message }) => void errors.push(message),
     },
   );
   const join = () => listeners.get("join")!({ payload: { memberAssignment: { events: [0] } } });
@@ -110,7 +113,16 @@ function consumerOfFakes({
   /** A fetch that began elsewhere: its owner looks up where the log begins by now. */
   const fetchFrom = (fetchedOffset: string) =>
     eachBatch({ batch: { topic: "events", partition: 0, fetchedOffset } } as never);
-  return { consumer, join, assigned, revoked, steps, calls, seeks, lost, fetchFrom, commitUntil };
+  /** A fetch of what the log does not hold. */
+  const fetchOutOfRange = (): Promise<void> => {
+    guardConsumerGroup();
+    const ConsumerGroup = createRequire(import.meta.url)("kafkajs/src/consumer/consumerGroup.js");
+    const asked = { topic: "events", partition: 0 };
+    return ConsumerGroup.prototype.recoverFromOffsetOutOfRange.call({ cluster }, asked);
+  };
+  const fetches = { fetchFrom, fetchOutOfRange };
+  const told = { calls, seeks, lost, errors };
+  return { consumer, join, assigned, revoked, steps, commitUntil, ...fetches, ...told };
 }
 
 test("regression: an assignment that replaces another ends its owners, and waits for their last commits: the first owner was never told, and both went on", async () => {
@@ -217,5 +229,24 @@ test("regression: what retention deletes while an owner runs is told of once: it
   await waitFor("both to be moved", () => seeks.length === 3, DEADLINE_MS, 1);
   expect(seeks).toEqual(["2", "7", "7"]);
   expect(lost).toEqual([{ topic: "events", partition: 0, from: 2, to: 7 }]);
+  await consumer[Symbol.asyncDispose]();
+});
+
+test("a log that ends before its owner, since it was lost with its disk, is told of once, and gets an owner that begins at its end", async () => {
+  const { findCoordinator } = coordinatorWith({ offset: "3", metadata: "m" });
+  const ends = { earliest: 0, latest: 3 };
+  const { consumer, join, assigned, revoked, seeks, errors, fetchOutOfRange } = consumerOfFakes({
+    findCoordinator,
+    ends,
+  });
+  join();
+  await waitFor("the owner's fetch", () => seeks.length === 1, DEADLINE_MS, 1);
+  ends.latest = 0;
+  await fetchOutOfRange();
+  await waitFor("the next owner's fetch", () => seeks.length === 2, DEADLINE_MS, 1);
+  expect(revoked).toEqual([assigned[0]]);
+  expect(seeks).toEqual(["3", "0"]);
+  expect(errors).toEqual([expect.stringMatching("^events/0 ends at 0, and was read up to 3")]);
+  expect(assigned[1]!.committed("events")).toEqual({ offset: 0, metadata: "m" });
   await consumer[Symbol.asyncDispose]();
 });

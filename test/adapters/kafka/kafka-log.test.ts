@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { expect, test, vi } from "vitest";
 import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
 import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
@@ -5,6 +6,7 @@ import { TOPICS, type ConsumerOptions, type Log } from "../../../src/domain/log.
 import { collectGarbage } from "../../support/collect-garbage.ts";
 import { PlayedCluster } from "../../support/played-cluster.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { until } from "../../support/wait-for.ts";
 
 test("regression: the log lets go of a consumer that has ended: with each restart of a part its former consumer, and all that hung from it, stayed in memory", async () => {
   await using cluster = await PlayedCluster.start(1, TOPICS);
@@ -24,6 +26,36 @@ test("regression: the log lets go of a consumer that has ended: with each restar
   await new Promise((resolve) => setImmediate(resolve));
   collectGarbage();
   expect(options.deref()).toBeUndefined();
+});
+
+test("regression: while no broker answers, the line says which one failed, and how: it gave a TypeError of the client, or left the broker out", async () => {
+  await using cluster = await PlayedCluster.start(1, TOPICS);
+  const told: object[] = [];
+  await using _log = await openKafkaLog({
+    connection: { brokers: cluster.addresses, clientId: "t" },
+    topicPrefix: "",
+    partitions: 1,
+    replicationFactor: null,
+    maxRecordBytes: 1_000,
+    retentionMs: 1_000,
+    metadataMaxAgeMs: 100,
+    logger: makeSilentLogger((_level, message, fields) => {
+      if (message === "log.metadata_not_refreshed") told.push(fields);
+    }),
+  });
+  const [broker] = cluster.addresses;
+  const [node] = cluster.nodes;
+  // The client asks for the metadata twice: for itself, and for the answer.
+  node!.state = "failing";
+  await until(() => told.length > 1, "the lines");
+  const closed = { broker, err: "KafkaJSConnectionClosedError: Closed connection" };
+  expect(told.slice(0, 2)).toEqual([closed, closed]);
+  await cluster[Symbol.asyncDispose]();
+  const refused = {
+    broker,
+    err: `KafkaJSConnectionError: Connection error: connect ECONNREFUSED ${broker}`,
+  };
+  await until(() => told.some((line) => isDeepStrictEqual(line, refused)), "the line when gone");
 });
 
 /** Consumes with options that no variable of the test holds. */

@@ -8,6 +8,8 @@ import { assignedCount } from "./co-partition-assigner.ts";
 
 interface JoinRequest {
   readonly groupId: string;
+  /** Empty for one that is new to the group. */
+  readonly memberId: string;
 }
 interface JoinResponse {
   readonly generationId: number;
@@ -222,7 +224,7 @@ export class GroupSession {
       joinGroup: async (request: JoinRequest) => {
         await this.#options.beforeJoin();
         current = coordinator;
-        const response = await renewing(() => coordinator.joinGroup(request));
+        const response = await renewing(() => this.#joinAsBefore(coordinator, request));
         this.#memberId = response.memberId;
         this.#generation = response.generationId;
         return response;
@@ -243,17 +245,39 @@ export class GroupSession {
           // While the group rebalances we are still a member; after any other of these errors it has forgotten us.
           const { type } = error as { type?: unknown };
           if (FENCED.has(type) && type !== "REBALANCE_IN_PROGRESS") this.end();
+          this.#forgetUnknownMember(error);
           throw error;
         }
       },
       leaveGroup: async (request: JoinRequest) => {
         await this.#options.beforeJoin();
         this.end();
-        return current.leaveGroup(request);
+        const left = await current.leaveGroup(request);
+        this.#memberId = "";
+        return left;
       },
     });
     this.#facades.set(broker, facade);
     return facade;
+  }
+
+  /**
+   * Joins as the member that this was, if it has not left. For kafkajs, a consumer that starts again after a crash is new to the group,
+   * which would wait for the member that crashed until its session is over.
+   */
+  async #joinAsBefore(coordinator: Coordinator, request: JoinRequest): Promise<JoinResponse> {
+    try {
+      const memberId = request.memberId || this.#memberId;
+      return await coordinator.joinGroup({ ...request, memberId });
+    } catch (error) {
+      this.#forgetUnknownMember(error);
+      throw error;
+    }
+  }
+
+  /** Lets kafkajs, which goes on by joining, join as a new member. */
+  #forgetUnknownMember(error: unknown): void {
+    if ((error as { type?: unknown }).type === "UNKNOWN_MEMBER_ID") this.#memberId = "";
   }
 }
 

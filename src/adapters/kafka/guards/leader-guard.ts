@@ -1,5 +1,6 @@
 import { awayCount, isAway } from "./away-brokers.ts";
 import { classToGuard } from "./guard-class.ts";
+import { keepMetadataFailure } from "./metadata-failure.ts";
 
 interface PartitionMetadata {
   readonly partitionId: number;
@@ -33,11 +34,12 @@ const expiredMs = new WeakMap<Cluster, number>();
  * away nothing is written, not even to the partitions of the others, and a partition without a leader is asked for at a broker with the
  * number -1. This leaves both out, as kafkajs itself leaves out a partition that it does not know: callers see that they have no answer
  * for it. A topic of which all that was asked is left out stays in the answer, where kafkajs looks for it; an unknown partition
- * expires the metadata. Safe to call again.
+ * expires the metadata. Metadata that no broker gives fails with the broker's failure. Safe to call again.
  */
 export function guardLeaders(): void {
   const prototype = classToGuard("cluster/index.js") as Cluster | null;
   if (prototype === null) return;
+  keepMetadataFailure(prototype);
   const { findLeaderForPartitions, fetchTopicsOffset } = prototype;
 
   prototype.findLeaderForPartitions = function guardedFindLeader(topic, partitions) {
