@@ -107,6 +107,7 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
           deferred += 1;
         },
         droppedDuplicate: () => undefined,
+        unreadable: () => undefined,
         openCircuits: () => undefined,
         inFlight: () => undefined,
         queued: () => undefined,

@@ -3,7 +3,7 @@ import type { Attempt } from "../../src/domain/attempt.ts";
 import type { Clock, Random } from "../../src/domain/clock.ts";
 import type { DestinationConfig, Lookup } from "../../src/domain/destination.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
-import type { NewRecord, Urgency } from "../../src/domain/log.ts";
+import type { NewRecord, Topic, Urgency } from "../../src/domain/log.ts";
 import type { OutcomeRecord } from "../../src/domain/outcome.ts";
 import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
@@ -91,6 +91,7 @@ export class SimWorld {
   readonly deferrals: DeferralReason[] = [];
   readonly errors: { readonly message: string; readonly fields: object }[] = [];
   droppedDuplicates = 0;
+  readonly unreadable: Topic[] = [];
   openCircuits = 0;
   held = 0;
   pendingBytes = 0;
@@ -257,6 +258,7 @@ export class SimWorld {
           droppedDuplicate: () => {
             this.droppedDuplicates += 1;
           },
+          unreadable: (topic) => this.unreadable.push(topic),
           openCircuits: (change) => {
             this.openCircuits += change;
           },

@@ -1,6 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import { ATTEMPT_STATUSES } from "../../domain/enums.ts";
+import { TOPICS, type Topic } from "../../domain/log.ts";
 import { LATENCY_BUCKETS_SECONDS } from "./registry.ts";
 
 /** A try that runs into its time limit, 15 s by default, takes a little longer: an edge right above keeps it out of the next bucket. */
@@ -46,6 +47,13 @@ export function makeDeliverMetrics(registry: Registry) {
     help: "Redelivered tasks that had already ended",
     registers,
   });
+  const unreadable = new Counter({
+    name: "relay_delivery_unreadable_total",
+    help: "Records of the log that delivery could not read and left out",
+    labelNames: ["topic"],
+    registers,
+  });
+  for (const topic of TOPICS) unreadable.inc({ topic }, 0);
   const circuits = new Gauge({
     name: "relay_delivery_open_circuits",
     help: "Destinations whose circuit is open",
@@ -78,6 +86,7 @@ export function makeDeliverMetrics(registry: Registry) {
     },
     deferred: (reason: string): void => deferrals.inc({ reason }),
     droppedDuplicate: (): void => duplicates.inc(),
+    unreadable: (topic: Topic): void => unreadable.inc({ topic }),
     openCircuits: (change: 1 | -1): void => circuits.inc(change),
     inFlight: (count: number): void => inFlight.set(count),
     queued: (deliveries: number, bytes: number): void => {

@@ -3,7 +3,7 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { AttemptStatus } from "../../domain/enums.ts";
 import type { EventRecord } from "../../domain/event.ts";
-import type { Log, NewRecord, Position, Urgency } from "../../domain/log.ts";
+import type { Log, NewRecord, Position, Topic, Urgency } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { OutcomeRecord } from "../../domain/outcome.ts";
 
@@ -41,6 +41,8 @@ export interface DeliverMetrics {
   deferred(reason: DeferralReason): void;
   /** Counts a redelivered task whose end (or successor) is already in the log. */
   droppedDuplicate(): void;
+  /** Counts a record that cannot be read and is left out. */
+  unreadable(topic: Topic): void;
   /** Counts one more (+1) or one fewer (−1) destination with an open circuit. */
   openCircuits(change: 1 | -1): void;
   inFlight(count: number): void;

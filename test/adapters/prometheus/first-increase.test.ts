@@ -22,6 +22,7 @@ it("counters that alerts look at are there before the first failure: a series th
     'relay_record_skipped_total{topic="attempts"}',
     'relay_record_failures_total{topic="events"}',
     'relay_delivery_attempts_total{status="dead"}',
+    'relay_delivery_unreadable_total{topic="held"}',
     'relay_ingest_requests_total{outcome="unavailable"}',
     'relay_ingest_unavailable_total{cause="log"}',
     'relay_ingest_unavailable_total{cause="internal"}',

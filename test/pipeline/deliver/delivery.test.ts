@@ -38,6 +38,23 @@ describe("delivery", () => {
     expect(world.errors).toEqual([]);
   });
 
+  it("counts every record that it cannot read, by topic: what something else wrote was left out with a log line alone", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    const foreign = Buffer.from("foreign");
+    // Those of `attempts` and `held` are read as the owner begins, the others as they come.
+    const topics = ["attempts", "held", "events", "tasks"] as const;
+    world.store.write(topics.map((topic) => ({ topic, key: "ep_1", value: foreign })));
+    await world.start();
+    world.ingest();
+    await world.clock.advance(5_000);
+    expect(world.unreadable.toSorted()).toEqual(topics.toSorted());
+    expect(world.errors.map(({ message, fields }) => [message, fields?.["topic"]])).toEqual(
+      world.unreadable.map((topic) => ["log.record_unreadable", topic]),
+    );
+    expect(world.requestsTo("dst_1")).toHaveLength(1);
+  });
+
   it("regression: an error in routing a record does not complete it: it was taken for one that cannot be read, and its event lost", async () => {
     const world = new SimWorld();
     world.configure("dst_1");

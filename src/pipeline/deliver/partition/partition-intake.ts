@@ -12,6 +12,7 @@ import type { WriteRecords } from "./partition-writer.ts";
 import type { RecoveredPartition } from "../recovery/recovery.ts";
 import { RunLedger } from "../recovery/run-ledger.ts";
 import type { TaskStanding } from "../recovery/run-ledger.ts";
+import { noteUnreadable } from "../note-unreadable.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 import { contentOf } from "./source-content.ts";
 import type { SourceContent } from "./source-content.ts";
@@ -78,16 +79,15 @@ export class PartitionIntake {
   }
 
   /**
-   * Takes in a record. One that cannot be read is logged and skipped; one that cannot be routed stays open for the next owner:
+   * Takes in a record. One that cannot be read is logged, counted and skipped; one that cannot be routed stays open for the next owner:
    * if that error were thrown, the owner would lose its partition, with every other record in it, again and again.
    */
   take(record: LogRecord, taken: TakenRecord): void {
-    const { topic, offset } = record;
     let content: SourceContent;
     try {
       content = contentOf(record);
     } catch (error) {
-      this.#shared.ports.logger.error({ topic, offset, err: error }, "log.record_unreadable");
+      noteUnreadable(this.#shared.ports, record, error);
       return taken.complete();
     }
     if (content.kind === "try") this.#lanes.held.onArrived(content.task);

@@ -106,7 +106,7 @@ export class PartitionOwner {
       positions: this.#positions.known,
       ledger: this.#intake.ledger,
       held: this.#lanes.held.index,
-      logger: this.#shared.ports.logger,
+      ports: this.#shared.ports,
       nowMs: this.#shared.ports.clock.now(),
     });
     if (this.#closed) return;
@@ -260,7 +260,7 @@ export class PartitionOwner {
           partition: this.#partition,
           positions: this.#positions.known,
           ledger: this.#intake.ledger,
-          logger: this.#shared.ports.logger,
+          ports: this.#shared.ports,
           recovered,
         });
         return;

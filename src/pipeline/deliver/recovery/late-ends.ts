@@ -18,16 +18,16 @@ export async function watchLateEnds(
   positions: LogPositions,
   ended: AbortSignal,
 ): Promise<void> {
-  const { clock, logger } = ports;
+  const { clock } = ports;
   const untilMs = clock.monotonic() + LATE_ENDS_FOR_MS;
   let next = positions.floors().get("attempts") ?? 0;
   while (clock.monotonic() < untilMs) {
     await pause(clock, LATE_ENDS_EVERY_MS, ended);
     if (ended.aborted) return;
     try {
-      next = await readEnds({ partition, positions, logger }, next, recent);
+      next = await readEnds({ partition, positions, ports }, next, recent);
     } catch (error) {
-      logger.warn({ err: error }, "delivery.late_ends_not_read");
+      ports.logger.warn({ err: error }, "delivery.late_ends_not_read");
     }
   }
 }

@@ -1,7 +1,6 @@
 import type { Attempt } from "../../../domain/attempt.ts";
 import { DELAY_TIERS } from "../../../domain/delay-tier.ts";
 import type { LogRecord, OwnedPartition, Topic } from "../../../domain/log.ts";
-import type { Logger } from "../../../domain/logger.ts";
 import type { OutcomeRecord } from "../../../domain/outcome.ts";
 import { fanoutKey, runKey, runKeyOf } from "../../../domain/run-keys.ts";
 import { decodeOutcome } from "../../log/outcome-codec.ts";
@@ -14,6 +13,8 @@ import { KnownLimits } from "../limits/known-limits.ts";
 import { RECOVERY_TOPICS } from "../partition/log-positions.ts";
 import type { LogPositions } from "../partition/log-positions.ts";
 import { committedFloor } from "../partition/partition-positions.ts";
+import type { DeliveryPorts } from "../ports.ts";
+import { noteUnreadable } from "../note-unreadable.ts";
 import { REMEMBERED_RUNS } from "./run-ledger.ts";
 import type { RunLedger, Step } from "./run-ledger.ts";
 
@@ -24,6 +25,8 @@ import type { RunLedger, Step } from "./run-ledger.ts";
  * all.
  */
 const LEAST_MARGIN_RECORDS = 2_000;
+
+export type RecoveryPorts = Pick<DeliveryPorts, "logger" | "metrics">;
 
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
@@ -42,9 +45,9 @@ export async function recoverPartition(input: {
   readonly held: HeldIndex;
   /** Wall clock. */
   readonly nowMs: number;
-  readonly logger: Logger;
+  readonly ports: RecoveryPorts;
 }): Promise<RecoveredPartition> {
-  const { partition, positions, ledger, held, logger } = input;
+  const { partition, positions, ledger, held, ports } = input;
   const recovered: RecoveredPartition = {
     fanouts: new Map(),
     tried: new Map(),
@@ -78,7 +81,7 @@ export async function recoverPartition(input: {
   recovered.unreleased = released ? null : last;
   // Most of a new relay's partitions are empty: logging each would bury what is printed for its first user.
   const isEmpty = ledger.size === 0 && held.size === 0;
-  logger[isEmpty ? "debug" : "info"](
+  ports.logger[isEmpty ? "debug" : "info"](
     { partition: partition.partition, runs: ledger.size, held: held.size, clean: released },
     "delivery.recovered",
   );
@@ -90,7 +93,7 @@ export async function recoverLateEnds(input: {
   readonly partition: OwnedPartition;
   readonly positions: LogPositions;
   readonly ledger: RunLedger;
-  readonly logger: Logger;
+  readonly ports: RecoveryPorts;
   readonly recovered: RecoveredPartition;
 }): Promise<void> {
   for (const topic of RECOVERY_TOPICS)
@@ -109,7 +112,7 @@ export async function readEnds(
   input: {
     readonly partition: OwnedPartition;
     readonly positions: LogPositions;
-    readonly logger: Logger;
+    readonly ports: RecoveryPorts;
   },
   fromOffset: number,
   ledger: RunLedger,
@@ -162,12 +165,12 @@ function noteTried(tried: Map<string, Set<string>>, key: string, destinationId: 
   else known.add(destinationId);
 }
 
-/** Reads a topic. A record that cannot be read is logged and skipped: one foreign record must not stop a partition. */
+/** Reads a topic. A record that cannot be read is logged, counted and skipped: one foreign record must not stop a partition. */
 async function each(
   input: {
     readonly partition: OwnedPartition;
     readonly positions: LogPositions;
-    readonly logger: Logger;
+    readonly ports: RecoveryPorts;
   },
   topic: Topic,
   fromOffset: number,
@@ -179,7 +182,7 @@ async function each(
       try {
         take(record);
       } catch (error) {
-        input.logger.error({ topic, offset: record.offset, err: error }, "log.record_unreadable");
+        noteUnreadable(input.ports, record, error);
       }
     }
 }
