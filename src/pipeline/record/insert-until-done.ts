@@ -32,7 +32,10 @@ export interface InsertSignals {
   readonly givenUp: AbortSignal;
 }
 
-/** Repeats the insert until the store has the batch. Returns the times of the one that succeeded, or null when stopped before. */
+/**
+ * Repeats the insert until the store has the batch. Returns the times of the one that succeeded, or null when stopped before: the
+ * next owner reads the batch again.
+ */
 export async function insertUntilDone<Row>(
   options: InsertOptions<Row>,
   batch: Batch<Row>,
@@ -52,6 +55,10 @@ export async function insertUntilDone<Row>(
         logger.info({ topic, afterMs: Math.round(endedAtMs - failedSinceMs) }, "record.restored");
       return { startedAtMs, endedAtMs };
     } catch (error) {
+      if (givenUp.aborted) {
+        logger.info({ topic, rows: batch.rows.length }, "record.given_up");
+        return null;
+      }
       failedSinceMs ??= clock.monotonic();
       metrics.failed(topic);
       const code = error instanceof EventStoreError ? error.code : "unexpected";

@@ -207,7 +207,8 @@ test("a stop gives up an insert that hangs, and its batch stays announced for th
         signal!.addEventListener("abort", () => reject(new Error("given up")));
       }),
   };
-  const recorder = record(log, hanging, {}, clock);
+  let failures = 0;
+  const recorder = record(log, hanging, { failed: () => (failures += 1) }, clock);
   await recorder.start();
   fill(log, 1, { orgId: "org_hanging" });
   await clock.advance(1_000);
@@ -219,6 +220,8 @@ test("a stop gives up an insert that hangs, and its batch stays announced for th
   await clock.advance(2_000);
   expect(ended).toBe(true);
   await stopped;
+  // It was counted, and told, as a failure of the store.
+  expect(failures).toBe(0);
   expect(log.committed.get("events/0")).toEqual({ offset: 0, metadata: "0 0 1" });
 });
 
