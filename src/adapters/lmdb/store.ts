@@ -5,7 +5,7 @@ import { CommitThread } from "./commit/commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
 import { decodePlace, decodeRows, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
-import type { Row, StreamId } from "./layout.ts";
+import type { Place, Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./commit/pack-commit.ts";
 import { RecentBlobs } from "./commit/recent-blobs.ts";
 import { SegmentReader } from "./segments/segment-reader.ts";
@@ -30,8 +30,8 @@ export interface CommitStore extends AsyncDisposable {
   commit(commit: StoreCommit): Promise<void>;
   /** Returns rows of a stream that hold offsets from `offset` on, oldest first. */
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[];
-  /** Returns null if it was trimmed. */
-  blob(seq: number): Buffer | null;
+  /** Returns the bytes of the row's region; null if its blob was trimmed. */
+  region(row: Row): Buffer | null;
   startOffset(stream: StreamId): number;
   lastRow(stream: StreamId): Row | null;
   /** Returns the highest blob number in use. */
@@ -61,8 +61,10 @@ class LmdbStore implements CommitStore {
   readonly #options: StoreOptions;
   readonly #thread: CommitThread;
   readonly #recent: RecentBlobs;
-  /** What was read from the files, so that the partitions in one blob do not each read it. */
+  /** Blobs that were read whole from the files, since several of their streams are read at the same time. */
   readonly #cache: LRUCache<number, Buffer>;
+  /** Blobs of which one region was read; forgotten when the cache would have let go of them, too. */
+  readonly #touched: LRUCache<number, true>;
   readonly #segments: SegmentReader;
   readonly #waiting = new WaitingCommits();
   #opened: Environment | null = null;
@@ -76,10 +78,9 @@ class LmdbStore implements CommitStore {
       { applied: (id) => this.#applied(id), emptied: (segment) => this.#emptied(segment) },
     );
     this.#recent = new RecentBlobs(cacheBytes / 2);
-    this.#cache = new LRUCache({
-      maxSize: Math.max(1, cacheBytes / 2),
-      sizeCalculation: (blob) => blob.length,
-    });
+    const maxSize = Math.max(1, cacheBytes / 2);
+    this.#cache = new LRUCache({ maxSize, sizeCalculation: (blob) => blob.length });
+    this.#touched = new LRUCache({ maxSize });
   }
 
   /** Starts the thread first: it puts into LMDB what an earlier process left in the segments. */
@@ -88,6 +89,7 @@ class LmdbStore implements CommitStore {
     this.#waiting.clear();
     this.#recent.clear();
     this.#cache.clear();
+    this.#touched.clear();
     this.#opened = openEnvironment(this.#options.path, this.#options.mapSizeBytes);
   }
 
@@ -141,20 +143,35 @@ class LmdbStore implements CommitStore {
     return [...rows, ...waiting.slice(0, limit - rows.length)];
   }
 
-  blob(seq: number): Buffer | null {
-    const kept = this.#recent.get(seq) ?? this.#cache.get(seq);
-    if (kept !== undefined) return kept;
-    const read = this.#read(seq);
-    if (read !== null) this.#cache.set(seq, read);
-    return read;
+  region(row: Row): Buffer | null {
+    const blob = this.#recent.get(row.seq) ?? this.#cache.get(row.seq);
+    if (blob !== undefined) return partOf(blob, row);
+    const place = this.#placeOf(row.seq);
+    if (place === null) return this.#keep(row, this.#environment.blobs.getBinary(seqKey(row.seq)));
+    if (this.#isWantedWhole(row, place)) return this.#keep(row, this.#segments.read(place));
+    const positionBytes = place.positionBytes + row.positionBytes;
+    return this.#segments.read({ ...place, positionBytes, lengthBytes: row.lengthBytes });
   }
 
-  #read(seq: number): Buffer | null {
-    const { places, blobs } = this.#environment;
-    const place = places.getBinary(seqKey(seq));
-    return place === undefined
-      ? (blobs.getBinary(seqKey(seq)) ?? null)
-      : this.#segments.read(decodePlace(place));
+  /**
+   * Returns whether to read all of a blob for one region. A partition that reads its small records back through hours of the log
+   * would otherwise read everybody's payloads, which push each other out of the cache before the next partition comes by.
+   */
+  #isWantedWhole({ seq, lengthBytes }: Row, place: Place): boolean {
+    if (lengthBytes * 2 > place.lengthBytes || this.#touched.has(seq)) return true;
+    this.#touched.set(seq, true, { size: place.lengthBytes });
+    return false;
+  }
+
+  #keep(row: Row, blob: Buffer | undefined): Buffer | null {
+    if (blob === undefined) return null;
+    this.#cache.set(row.seq, blob);
+    return partOf(blob, row);
+  }
+
+  #placeOf(seq: number): Place | null {
+    const place = this.#environment.places.getBinary(seqKey(seq));
+    return place === undefined ? null : decodePlace(place);
   }
 
   startOffset(stream: StreamId): number {
@@ -208,4 +225,8 @@ class LmdbStore implements CommitStore {
     this.#segments[Symbol.dispose]();
     await this.#opened?.root.close();
   }
+}
+
+function partOf(blob: Buffer, { positionBytes, lengthBytes }: Row): Buffer {
+  return blob.subarray(positionBytes, positionBytes + lengthBytes);
 }

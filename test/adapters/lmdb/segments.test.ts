@@ -74,7 +74,7 @@ function expectRows(
 ): void {
   const rows = store.rowsFrom(stream, 0, Number.MAX_SAFE_INTEGER);
   expect(rows.map((row) => row.base)).toEqual(Array.from({ length: count }, (_, n) => from + n));
-  for (const row of rows) expect(store.blob(row.seq)!.at(-1)).toBe(row.base % 256);
+  for (const row of rows) expect(store.region(row)!.at(-1)).toBe(row.base % 256);
 }
 
 /** Returns a written commit as it was stored, with the blobs found at its places. */

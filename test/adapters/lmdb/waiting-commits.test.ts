@@ -32,7 +32,7 @@ function expectAll(store: CommitStore, count: number): void {
       count - 4,
       count - 3,
     ]);
-    expect(rows.every((row) => store.blob(row.seq) !== null)).toBe(true);
+    expect(rows.every((row) => store.region(row) !== null)).toBe(true);
   }
 }
 

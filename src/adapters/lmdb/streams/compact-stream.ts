@@ -48,7 +48,7 @@ export async function compactStream(
 }
 
 function regionRecords(store: CommitStore, row: Row) {
-  const blob = store.blob(row.seq);
-  if (blob === null) throw new Error(`the embedded log has lost blob ${row.seq} of ${row.topic}`);
-  return readRegion(blob, row, row.base, Infinity).records;
+  const bytes = store.region(row);
+  if (bytes === null) throw new Error(`the embedded log has lost blob ${row.seq} of ${row.topic}`);
+  return readRegion(bytes, row, row.base, Infinity).records;
 }

@@ -4,21 +4,21 @@ import type { Row } from "../layout.ts";
 
 /**
  * Returns the records of a region from `fromOffset` on, up to `maxBytes` of them (but at least one).
- * Their bytes are copied out of the blob once, so that a record kept for long does not keep the blob.
+ * Their bytes are copied out of it once, so that a record kept for long does not keep the blob that it is a part of.
  */
 export function readRegion(
-  blob: Buffer,
+  region: Buffer,
   row: Row,
   fromOffset: number,
   maxBytes: number,
 ): { readonly records: LogRecord[]; readonly sizeBytes: number; readonly next: number } {
-  const end = row.positionBytes + row.lengthBytes;
-  let at = row.positionBytes;
-  while (at < end && row.base + blob.readUInt32BE(at) < fromOffset) at += recordBytes(blob, at);
+  const end = region.length;
+  let at = 0;
+  while (at < end && row.base + region.readUInt32BE(at) < fromOffset) at += recordBytes(region, at);
   const first = at;
-  while (at < end && (at === first || at + recordBytes(blob, at) - first <= maxBytes))
-    at += recordBytes(blob, at);
-  const copy = Buffer.from(blob.subarray(first, at));
+  while (at < end && (at === first || at + recordBytes(region, at) - first <= maxBytes))
+    at += recordBytes(region, at);
+  const copy = Buffer.from(region.subarray(first, at));
   const records: LogRecord[] = [];
   for (let from = 0; from < copy.length; from += recordBytes(copy, from)) {
     const keyLength = copy.readUInt16BE(from + 4);
@@ -34,10 +34,10 @@ export function readRegion(
     });
   }
   // After a compaction the last offsets of a region may be gone: go on after the region.
-  const next = at < end ? row.base + blob.readUInt32BE(at) : row.next;
+  const next = at < end ? row.base + region.readUInt32BE(at) : row.next;
   return { records, sizeBytes: copy.length, next };
 }
 
-function recordBytes(blob: Buffer, at: number): number {
-  return RECORD_HEAD_BYTES + blob.readUInt16BE(at + 4) + blob.readUInt32BE(at + 6);
+function recordBytes(bytes: Buffer, at: number): number {
+  return RECORD_HEAD_BYTES + bytes.readUInt16BE(at + 4) + bytes.readUInt32BE(at + 6);
 }

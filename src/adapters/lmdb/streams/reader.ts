@@ -28,14 +28,14 @@ export function readBatch(
     const rows = tail ?? store.rowsFrom(stream, next, ROWS_PER_LOOKUP);
     if (rows.length === 0) return { records, next: stream.endOffset };
     for (const row of rows) {
-      const blob = store.blob(row.seq);
-      if (blob === null) {
+      const bytes = store.region(row);
+      if (bytes === null) {
         // Compacted or trimmed between the two look-ups: the index on disk knows better now.
         if (!trustTail && tail === null) throw missing(stream, next);
         trustTail = false;
         break;
       }
-      const region = readRegion(blob, row, next, leftBytes);
+      const region = readRegion(bytes, row, next, leftBytes);
       if (records.length > 0 && region.sizeBytes > leftBytes) return { records, next };
       records.push(...region.records);
       next = region.next;
