@@ -5,6 +5,7 @@ import type { FakeHarness } from "../support/api-harness.ts";
 import { sendRaw } from "../support/api-raw.ts";
 import { makeWorld } from "../support/api-world.ts";
 import type { World } from "../support/api-world.ts";
+import { cpuSecondsOf } from "../support/cpu-seconds.ts";
 
 let harness: FakeHarness;
 let world: World;
@@ -93,11 +94,12 @@ describe("a body", () => {
     }
   });
 
-  it("of 1 MB is looked through in milliseconds, however many values it holds: each kept the thread for 0.3 s", () => {
+  it("of 1 MB is looked through in milliseconds, however many values it holds: each kept the thread for 0.3 s", async () => {
     const body: unknown = JSON.parse(`{"name":[${"0,".repeat(520_000)}0]}`);
-    const beganAtMs = performance.now();
-    for (let index = 0; index < 10; index += 1) checkJson(body);
-    expect(performance.now() - beganAtMs).toBeLessThan(1_000);
+    const seconds = await cpuSecondsOf(() => {
+      for (let index = 0; index < 10; index += 1) checkJson(body);
+    });
+    expect(seconds).toBeLessThan(1);
   });
 
   it("is refused with the whole path of the value that is wrong", () => {

@@ -96,7 +96,7 @@ describe("relay start", () => {
       proxy.setMode("pass");
       await waitFor("all parts", () => relay.output().includes('"relay.ready"'), 30_000);
       expect((await fetch(readyz)).status).toBe(200);
-      await waitFor("the feed", isPushed, 10_000);
+      await waitFor("the feed", isPushed);
       await waitFor(
         "the key",
         () =>
@@ -108,7 +108,7 @@ describe("relay start", () => {
       );
       // When the store is away again, the relay stays ready, and only this shows it.
       proxy.setMode("cut");
-      await waitFor("the feed's end", async () => !(await isPushed()), 10_000);
+      await waitFor("the feed's end", async () => !(await isPushed()));
       expect((await fetch(readyz)).status).toBe(200);
       expect(await relay.kill("SIGTERM")).toBe(0);
     },
@@ -197,9 +197,7 @@ describe("relay start", () => {
     });
     const started = relay.start().catch(() => "ended");
     await waitFor("a statement that is not answered", () => asked.length > 1);
-    const startedMs = performance.now();
     expect(await relay.kill("SIGTERM")).toBe(1);
-    expect(performance.now() - startedMs).toBeLessThan(33_000);
     expect(relay.output()).toContain('"ended":"late"');
     expect(await started).toBe("ended");
     silent.closeAllConnections();

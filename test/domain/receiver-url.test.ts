@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { NO_CIDRS, parseCidrs } from "../../src/domain/ip.ts";
 import {
   checkReceiverUrl,
@@ -43,13 +43,17 @@ describe("receiver URL vectors", () => {
 });
 
 test("regression: a host of 100,000 combining marks is refused before it is parsed: that took 23 s", () => {
-  const before = process.cpuUsage();
   const url = `https://a${"\u0301\u0327".repeat(100_000)}.example.com/`;
-  expect(checkReceiverUrl(url, NO_CIDRS)).toEqual({
-    ok: false,
-    reason: "must not be longer than 2048 characters",
-  });
-  expect(process.cpuUsage(before).user / 1e6).toBeLessThan(3);
+  // Whatever parses throws.
+  vi.stubGlobal("URL", null);
+  try {
+    expect(checkReceiverUrl(url, NO_CIDRS)).toEqual({
+      ok: false,
+      reason: "must not be longer than 2048 characters",
+    });
+  } finally {
+    vi.unstubAllGlobals();
+  }
 });
 
 describe("more receiver URLs of the same kinds", () => {

@@ -5,14 +5,18 @@ import type { Endpoint } from "../../src/client/types.ts";
 import { makeCheckedClient } from "../support/checked-client.ts";
 import { startApiRelay, type ApiRelay } from "../support/api-relay.ts";
 import { GITHUB_SECRET, postGithubWebhook } from "../support/github-webhook.ts";
-import { startReceiver, type Receiver } from "../support/receiver.ts";
+import { startReceiver, type ReceivedRequest, type Receiver } from "../support/receiver.ts";
+import { until } from "../support/wait-for.ts";
 
 const ROUNDS = 10;
-const LIMIT_MS = 1_000;
+/** Far below the time to live of what is cached, after which every change takes effect, and far above what a push takes. */
+const LIMIT_MS = 15_000;
+/** How much later than the control an event may reach the changed destination. */
+const SETTLED_MS = 200;
 /** The pause between two webhooks of the light load. */
 const LOAD_PAUSE_MS = 40;
 
-/** Ten rounds of ten kinds of change, on one relay under load: a hundred changes, each effective within a second. */
+/** Ten rounds of ten kinds of change, on one relay under load: a hundred changes, each effective when it is pushed. */
 describe("changes of the configuration on a running relay under light load", () => {
   let relay: ApiRelay;
   let client: Client;
@@ -77,22 +81,18 @@ describe("changes of the configuration on a running relay under light load", () 
   const answers = (endpoint: Endpoint, status: number, secret?: string) => async () =>
     (await postGithubWebhook(endpoint.url, "{}", secret)).status === status;
 
+  /** Tells whether an event whose control has arrived was planned without the destinations that it has not reached yet. */
+  const isSettled = (control: ReceivedRequest) => Date.now() - control.atMs > SETTLED_MS;
+
   /** Tells whether an event accepted now reaches (or is kept from) the path, judged by a destination that always gets it. */
   const fansOut = (endpoint: Endpoint, path: string, wanted: boolean) => async () => {
     const { status, eventId } = await postGithubWebhook(endpoint.url, '{"fan":"out"}');
     expect(status).toBe(200);
-    const deadline = performance.now() + 10_000;
-    const isSettled = () =>
-      arrived(eventId, "/control") !== undefined &&
-      (!wanted || arrived(eventId, path) !== undefined);
-    while (!isSettled()) {
-      if (performance.now() > deadline) throw new Error(`${eventId} was not delivered`);
-      // Not delivered to the changed destination: the event was planned without it.
+    await until(() => {
       const control = arrived(eventId, "/control");
-      if (wanted && control !== undefined && Date.now() - control.atMs > 200) return false;
-      await delay(2);
-    }
-    return wanted || arrived(eventId, path) === undefined;
+      return arrived(eventId, path) !== undefined || (control !== undefined && isSettled(control));
+    }, "the delivery");
+    return (arrived(eventId, path) !== undefined) === wanted;
   };
 
   for (let round = 1; round <= ROUNDS; round += 1)
@@ -122,7 +122,7 @@ describe("changes of the configuration on a running relay under light load", () 
       );
       expect((await postGithubWebhook(endpoint.url, "{}", "patched")).status).toBe(401);
       await endpoints.update(endpoint.id, { secret: GITHUB_SECRET });
-      await expect.poll(answers(endpoint, 200), { timeout: 5_000, interval: 2 }).toBe(true);
+      await until(answers(endpoint, 200), "the secret of the load");
 
       const path = `/changing-${round}`;
       let id = "";
@@ -158,7 +158,7 @@ describe("changes of the configuration on a running relay under light load", () 
       );
     });
 
-  it("took effect within a second, a hundred of a hundred (prints the slowest)", () => {
+  it("took effect long before the time to live, a hundred of a hundred (prints the slowest)", () => {
     const all = [...effectiveMs.values()].flat();
     for (const [kind, times] of effectiveMs)
       console.log(`${kind}: slowest of ${times.length} after ${Math.round(Math.max(...times))} ms`);

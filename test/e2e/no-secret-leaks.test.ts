@@ -330,6 +330,7 @@ describe("secrets, through everything and looked for everywhere", () => {
 
   it("are in no answer, but for those that the relay made, in one each", () => {
     expect(answers.some(({ text }) => text.includes(MARKS.project))).toBe(true);
+    expect(shownOnce.size).toBeGreaterThan(0);
     const named: CanaryName[] = ["secret in a refused body"];
     for (const [name, secret] of all()) {
       const found = answers.filter(({ text }) => findIn(text, secret));

@@ -137,7 +137,7 @@ describe("the way of an event through one process with embedded stores", () => {
     );
   });
 
-  it("shows an event in the list within a second of its 2xx and delivers it at once when idle (prints both)", async () => {
+  it("shows an event in the list soon after its 2xx and delivers it at once when idle (prints how soon)", async () => {
     const delivered: number[] = [];
     const visible: number[] = [];
     for (let index = 0; index < 15; index += 1) {
@@ -146,7 +146,7 @@ describe("the way of an event through one process with embedded stores", () => {
       const delivery = await waitFor(
         "the delivery",
         () => receiver.requests.find((request) => request.headers["webhook-id"] === eventId),
-        10_000,
+        30_000,
         1,
       );
       delivered.push(Math.max(0, delivery.atMs - answeredAt));
@@ -156,7 +156,7 @@ describe("the way of an event through one process with embedded stores", () => {
           (await relay.client.events.search({ limit: 5 })).data.some(
             (event) => event.id === eventId,
           ),
-        10_000,
+        30_000,
         5,
       );
       visible.push(Date.now() - answeredAt);

@@ -4,6 +4,7 @@ import { VERIFICATION_METHODS } from "../../src/domain/enums.ts";
 import type { VerificationMethod } from "../../src/domain/enums.ts";
 import { SCHEMES } from "../../src/signing/registry.ts";
 import { validateVerificationConfig } from "../../src/signing/verification-config.ts";
+import { cpuSecondsOf } from "../support/cpu-seconds.ts";
 
 const pem = (bits: number): string =>
   generateKeyPairSync("rsa", { modulusLength: bits })
@@ -148,12 +149,13 @@ describe("a configuration that is written", () => {
     expect(validate("hmac_sha256", { ...timestamped, signed_payload })).toBe("ok");
   });
 
-  it("a jwks_url of 8 KB that ends in a blank is refused at once: each took the thread 50 ms", () => {
+  it("a jwks_url of 8 KB that ends in a blank is refused at once: each took the thread 50 ms", async () => {
     const config = { algorithms: ["EdDSA"], jwks_url: `https://${"a".repeat(8_180)} ` };
-    const beganAtMs = performance.now();
-    for (let index = 0; index < 100; index += 1)
-      expect(validate("jwt", config)).toBe("vc.jwks_url");
-    expect(performance.now() - beganAtMs).toBeLessThan(1_000);
+    const seconds = await cpuSecondsOf(() => {
+      for (let index = 0; index < 100; index += 1)
+        expect(validate("jwt", config)).toBe("vc.jwks_url");
+    });
+    expect(seconds).toBeLessThan(1);
   });
 
   it.each<[VerificationMethod, unknown, string, string]>([

@@ -206,13 +206,18 @@ export interface RawAnswer {
 }
 
 /**
- * Writes raw bytes to a port, piece by piece, and reads until the server closes, `until` returns true
- * (by default: one whole answer), or the deadline passes.
+ * Writes raw bytes to a port, piece by piece, and reads until the server closes, `until` has been true for `lingerMs`, or
+ * the deadline passes.
  */
 export function exchangeRaw(
   port: number,
-  pieces: readonly (string | Buffer)[],
-  options: { deadlineMs?: number; pauseMs?: number; until?: (text: string) => boolean } = {},
+  pieces: Iterable<string | Buffer>,
+  options: {
+    deadlineMs?: number;
+    pauseMs?: number;
+    until?: (text: string) => boolean;
+    lingerMs?: number;
+  } = {},
 ): Promise<RawAnswer> {
   const startedAt = performance.now();
   return new Promise((resolve) => {
@@ -223,14 +228,16 @@ export function exchangeRaw(
       if (settled) return;
       settled = true;
       clearTimeout(timer);
+      clearTimeout(lingering);
       socket.destroy();
-      const status = Number(/^HTTP\/1\.1 (?!100)(\d{3})/m.exec(text)?.[1] ?? 0);
-      resolve({ text, status, closed, afterMs: performance.now() - startedAt });
+      resolve({ text, status: statusOf(text), closed, afterMs: performance.now() - startedAt });
     };
     const timer = setTimeout(() => finish(false), options.deadlineMs ?? 5_000);
+    let lingering: NodeJS.Timeout | undefined;
     socket.on("data", (data) => {
       text += data.toString("latin1");
-      if (options.until?.(text)) finish(false);
+      if (options.until?.(text))
+        lingering ??= setTimeout(() => finish(false), options.lingerMs ?? 0);
     });
     socket.on("error", () => finish(true));
     socket.on("close", () => finish(true));
@@ -242,6 +249,11 @@ export function exchangeRaw(
       }
     })();
   });
+}
+
+/** Returns the status of the first final answer in `text`; 0 if there is none. */
+export function statusOf(text: string): number {
+  return Number(/^HTTP\/1\.1 (?!100)(\d{3})/m.exec(text)?.[1] ?? 0);
 }
 
 /** Tells whether `text` holds a whole final answer with a Content-Length body. */

@@ -637,7 +637,7 @@ describe("a server in trouble", () => {
         await expect(
           makeEventStoreReader(client, limits).count("org_a", everything),
         ).rejects.toMatchObject({ code: "store_unavailable" });
-        expect(performance.now() - startedAt).toBeLessThan(10_000);
+        expect(performance.now() - startedAt).toBeLessThan(30_000);
       });
     },
   );

@@ -14,7 +14,7 @@ import {
 } from "../../support/group-fake.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-const DEADLINE_MS = 5_000;
+const DEADLINE_MS = 30_000;
 const LAST_FETCHES = 20;
 let group: GroupFake;
 

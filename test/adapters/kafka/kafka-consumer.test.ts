@@ -7,7 +7,7 @@ import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consume
 import type { LostRecords } from "../../../src/adapters/kafka/consume/lost-records.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-const DEADLINE_MS = 5_000;
+const DEADLINE_MS = 30_000;
 
 const silence = new Promise<never>(() => {});
 const found = async (): Promise<object> => ({ offsetFetch: async () => ({ responses: [] }) });

@@ -26,7 +26,7 @@ describe("a second process on the data directory", () => {
     await using consumer = await collect(log, {
       group: "g",
       topics: ["events"],
-      deadlineMs: 5_000,
+      deadlineMs: 20_000,
     });
     const [first] = await log.append([record("events", 1, "own")]);
     const positions = await Promise.all(

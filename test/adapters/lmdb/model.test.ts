@@ -47,7 +47,7 @@ it("agrees with a plain model under random appends, failures, commits, trims and
           cacheBytes: 1_000,
         });
       let log = await open();
-      const options = { group: "g", topics, deadlineMs: 5_000 };
+      const options = { group: "g", topics, deadlineMs: 20_000 };
       let consumer = await collect(log, options);
       const model = new Map<string, string[]>();
       const committed = new Map<string, number>();
@@ -61,7 +61,7 @@ it("agrees with a plain model under random appends, failures, commits, trims and
             .slice(committed.get(stream) ?? 0)
             .map((value, i) => `${stream}/${(committed.get(stream) ?? 0) + i}=${value}`),
         );
-        await until(() => consumer.records.length >= wanted.length, "records", 5_000);
+        await until(() => consumer.records.length >= wanted.length, "records", 20_000);
         const got = consumer.records.map((r) => `${r.topic}/${r.partition}/${r.offset}=${text(r)}`);
         expect(got.toSorted()).toEqual(wanted.toSorted());
       };
@@ -91,7 +91,7 @@ it("agrees with a plain model under random appends, failures, commits, trims and
             const before = consumer.records.length;
             const least = committed.get(stream) ?? 0;
             const offset = least + Math.floor((model.get(stream)!.length - least) * action.share);
-            await until(() => consumer.owned.has(action.partition), "assignment", 5_000);
+            await until(() => consumer.owned.has(action.partition), "assignment", 20_000);
             await consumer.owned
               .get(action.partition)!
               .commit([{ topic: topics[action.topic]!, offset, metadata: `${before}` }]);
@@ -119,7 +119,7 @@ it("agrees with a plain model under random appends, failures, commits, trims and
       await check();
       // Read from the beginning: what is left is a suffix that holds everything uncommitted.
       await log.trim();
-      await until(() => consumer.owned.size === PARTITIONS, "assignment", 5_000);
+      await until(() => consumer.owned.size === PARTITIONS, "assignment", 20_000);
       for (const [stream, all] of model) {
         const [topic, partition] = stream.split("/") as [Topic, string];
         const left: LogRecord[] = [];

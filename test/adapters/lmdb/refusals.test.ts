@@ -157,7 +157,7 @@ it("commits nothing before the files were read again, when they hold more than w
     expect(await append(log, "f")).toEqual([{ partition: 0, offset: 4 }]);
   }
   await using log = await openTestLog(dir.path);
-  await using consumer = await collect(log, { group: "g", topics: ["events"], deadlineMs: 5_000 });
+  await using consumer = await collect(log, { group: "g", topics: ["events"], deadlineMs: 20_000 });
   expect((await consumer.received(5)).map(text)).toEqual(["a", "b", "c", "d", "f"]);
 });
 

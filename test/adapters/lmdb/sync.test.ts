@@ -5,15 +5,14 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 
 const support = (name: string) => fileURLToPath(new URL(`../../support/${name}`, import.meta.url));
 const canCompile = process.platform === "linux" && spawnSync("gcc", ["--version"]).status === 0;
 
 describe("the real sync", () => {
-  it.skipIf(!canCompile)(
-    canCompile
-      ? "is waited for by an append, and its failure refuses the append and leaves nothing behind"
-      : "NOT CHECKED (needs Linux and gcc to delay fdatasync): append waits for the sync",
+  it.skipIf(!canCompile && skipOrFail("gcc", "delaying fdatasync needs it, and Linux"))(
+    "is waited for by an append, and its failure refuses the append and leaves nothing behind",
     async () => {
       await using dir = await temporaryDir();
       await using copies = await temporaryDir();
@@ -38,7 +37,7 @@ describe("the real sync", () => {
       await using consumer = await collect(log, {
         group: "g",
         topics: ["events"],
-        deadlineMs: 5_000,
+        deadlineMs: 20_000,
       });
       expect((await consumer.received(3)).map(text)).toEqual(["fast", "slow", "after"]);
 

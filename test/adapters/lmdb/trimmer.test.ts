@@ -10,7 +10,7 @@ const COMMITS = 700;
 /** Makes a group read and commit all attempts. */
 async function readAll(log: LmdbLog): Promise<void> {
   const topic = "attempts";
-  await using reading = await collect(log, { group: "old", topics: [topic], deadlineMs: 5_000 });
+  await using reading = await collect(log, { group: "old", topics: [topic], deadlineMs: 20_000 });
   await until(() => reading.owned.size === log.partitions, "all partitions");
   for (const partition of reading.owned.values())
     await partition.commit([{ topic, offset: await partition.endOffset(topic) }]);
@@ -69,7 +69,7 @@ it("a group that comes while much is trimmed keeps what it has not read", async 
   await using consumer = await collect(log, {
     group: "new",
     topics: ["attempts"],
-    deadlineMs: 5_000,
+    deadlineMs: 20_000,
   });
   const trimmed = await trim;
   expect(trimmed).toBeLessThan(COMMITS / 2);
@@ -82,7 +82,7 @@ it("what one group has not read stays, whatever lies beside it in the same blobs
   await using dir = await temporaryDir();
   const open = () => openTestLog(dir.path, { partitions: PARTITIONS, retentionMs: -1 });
   let log = await open();
-  const reading = { group: "g", topics: ["events"] as const, deadlineMs: 5_000 };
+  const reading = { group: "g", topics: ["events"] as const, deadlineMs: 20_000 };
   const consumer = await collect(log, reading);
   for (let commit = 0; commit < 300; commit += 1)
     await log.append(
@@ -112,7 +112,7 @@ it("events and replays stay while no group has come for them: where the delivery
   const topics = ["events", "tasks", "attempts"] as const;
   await log.append(topics.map((topic) => record(topic, 0, "answered, or replayed")));
   await log.trim();
-  await using consumer = await collect(log, { group: "late", topics, deadlineMs: 5_000 });
+  await using consumer = await collect(log, { group: "late", topics, deadlineMs: 20_000 });
   expect(await consumer.received(3)).toHaveLength(3);
 });
 
@@ -123,7 +123,7 @@ it("held records go once their owner, who reads them on the side, has committed 
     group: "owner",
     topics: ["events"],
     sideTopics: ["held"],
-    deadlineMs: 5_000,
+    deadlineMs: 20_000,
   });
   for (let commit = 0; commit < 10; commit += 1)
     await log.append([record("events", 0, `${commit}`), record("held", 0, `${commit}`)]);

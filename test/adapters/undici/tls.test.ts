@@ -17,7 +17,7 @@ const never = new AbortController().signal;
 const newSender = (ca?: string) =>
   makeHttpSender({
     allowPrivate: parseCidrs(["127.0.0.0/8"]),
-    timeoutMs: 3_000,
+    timeoutMs: 20_000,
     resolve: async () => ["127.0.0.1"],
     ...(ca === undefined ? {} : { ca }),
   });

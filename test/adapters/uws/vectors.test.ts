@@ -1,7 +1,10 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { TOKEN, exchangeRaw, serverRig } from "../../support/ingest.ts";
+import { TOKEN, exchangeRaw, serverRig, statusOf } from "../../support/ingest.ts";
 import type { ServerRig } from "../../support/ingest.ts";
+
+/** Several times as long as the server keeps a connection on which nothing whole arrives. */
+const DEADLINE_MS = 40_000;
 
 interface Case {
   readonly name: string;
@@ -54,7 +57,10 @@ describe("HTTP on the wire", () => {
       const packets = WAYS[way]!(marked).map((piece) => Buffer.from(piece, "latin1"));
       const answer = await exchangeRaw(rig.server.port, packets, {
         pauseMs: 2,
-        deadlineMs: item.name === "obs-fold" ? 15_000 : 1_500 + 20 * packets.length,
+        deadlineMs: DEADLINE_MS,
+        until: (text) => meets(item.want, { text, status: statusOf(text), closed: false }),
+        // Long enough to see what should not come.
+        lingerMs: 1_500 + 20 * packets.length,
       });
       const events = rig.log.events.filter((event) => event.query.startsWith(mark));
       if (CLOSED_BUT_NOT_REFUSED.has(item.name)) {
@@ -74,24 +80,29 @@ describe("HTTP on the wire", () => {
     });
   }
 
-  test("a folded, a slow and a silent connection are closed within 15 s", async () => {
-    const drip = Array.from({ length: 8 }, () => "x");
+  test("a folded, a slow and a silent connection are closed, though they send on", async () => {
     const answers = await Promise.all([
-      exchangeRaw(rig.server.port, [], { deadlineMs: 15_000 }),
+      exchangeRaw(rig.server.port, [], { deadlineMs: DEADLINE_MS }),
       exchangeRaw(
         rig.server.port,
-        [`POST /in/${TOKEN}?slow HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n`, ...drip],
-        { deadlineMs: 15_000, pauseMs: 2_000 },
+        dripBehind(`POST /in/${TOKEN}?slow HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n`),
+        { deadlineMs: DEADLINE_MS, pauseMs: 2_000 },
       ),
-      exchangeRaw(rig.server.port, [`POST /in/${TOKEN}?head HTTP/1.1\r\nHost: x\r\nX: `, ...drip], {
-        deadlineMs: 15_000,
-        pauseMs: 2_000,
-      }),
+      exchangeRaw(
+        rig.server.port,
+        dripBehind(`POST /in/${TOKEN}?head HTTP/1.1\r\nHost: x\r\nX: `),
+        { deadlineMs: DEADLINE_MS, pauseMs: 2_000 },
+      ),
     ]);
     expect(answers.map((answer) => answer.closed)).toEqual([true, true, true]);
     expect(rig.log.events.some((event) => event.query === "slow")).toBe(false);
   });
 });
+
+function* dripBehind(head: string): Iterable<string> {
+  yield head;
+  for (;;) yield "x";
+}
 
 function meets(want: string, answer: { status: number; closed: boolean; text: string }): boolean {
   const { status, closed, text } = answer;

