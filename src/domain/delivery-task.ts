@@ -26,3 +26,34 @@ export interface DeliveryTask {
   /** When the run began: retention counts from here, and the circuit breaker's deadline from here or later. */
   readonly runStartedAtMs: number;
 }
+
+/** Makes the first try of an event's own run, due at once even if the clock is behind the one that stamped the event. */
+export function firstTry(event: EventRecord, destinationId: string, nowMs: number): DeliveryTask {
+  return {
+    event,
+    destinationId,
+    run: EVENT_RUN,
+    trigger: "event",
+    tryNumber: 1,
+    deferrals: 0,
+    limitedBy: null,
+    dueAtMs: Math.min(event.receivedAtMs, nowMs),
+    runStartedAtMs: event.receivedAtMs,
+  };
+}
+
+/** Makes the first try of a replay, whose run begins now. */
+export function firstTryOfReplay(
+  event: EventRecord,
+  destinationId: string,
+  run: string,
+  nowMs: number,
+): DeliveryTask {
+  return {
+    ...firstTry(event, destinationId, nowMs),
+    run,
+    trigger: "replay",
+    dueAtMs: nowMs,
+    runStartedAtMs: nowMs,
+  };
+}

@@ -25,7 +25,7 @@ export interface Answer {
   readonly body: string;
 }
 
-export type Reply = (answer: Answer) => void;
+export type SendAnswer = (answer: Answer) => void;
 
 /** The intake of one body. Must not be called again after `complete` or `abandon`, or once `hold` has returned false. */
 export interface Reception {

@@ -1,4 +1,4 @@
-import type { DeliveryTask } from "../domain/delivery-task.ts";
+import { firstTryOfReplay } from "../domain/delivery-task.ts";
 import { RelayError } from "../domain/errors.ts";
 import type { EventRecord } from "../domain/event.ts";
 import { ID_PREFIXES } from "../domain/ids.ts";
@@ -109,17 +109,7 @@ function stepsOf(
   const key = event.endpointId;
   const fanout = encodeOutcome(fanoutOf(event, { run, destinationIds, atMs }));
   const tasks = destinationIds.map((destinationId): NewRecord => {
-    const task: DeliveryTask = {
-      event,
-      destinationId,
-      run,
-      trigger: "replay",
-      tryNumber: 1,
-      deferrals: 0,
-      limitedBy: null,
-      dueAtMs: atMs,
-      runStartedAtMs: atMs,
-    };
+    const task = firstTryOfReplay(event, destinationId, run, atMs);
     return { topic: "tasks", key, value: encodeTask(task) };
   });
   return [tasks, [{ topic: "attempts", key, value: fanout }]];

@@ -13,11 +13,10 @@ import type { NewRecord } from "../../src/domain/log.ts";
 import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
 import { makeDelivery } from "../../src/pipeline/deliver/make-delivery.ts";
-import type {
-  DeliveryOptions,
-  DurableAppender,
-  SignedRequest,
-} from "../../src/pipeline/deliver/ports.ts";
+import type { DeliveryOptions } from "../../src/pipeline/deliver/delivery-options.ts";
+import type { DurableAppender } from "../../src/pipeline/deliver/ports.ts";
+import type { OutboundRequest } from "../../src/domain/outbound-request.ts";
+import { firstTryOfReplay } from "../../src/domain/delivery-task.ts";
 import { planFanout } from "../../src/pipeline/fanout/plan-fanout.ts";
 import { encodeEvent } from "../../src/pipeline/log/event-codec.ts";
 import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
@@ -36,7 +35,7 @@ export interface RigOptions {
   /** Called with every end of a try that made a request, once it is durable. */
   readonly onEnded?: (attempt: Attempt) => void;
   /** Called after every request, whether it was answered or not. */
-  readonly onReply?: (request: SignedRequest) => void;
+  readonly onReply?: (request: OutboundRequest) => void;
 }
 
 /** Delivery as the relay composes it, with the embedded log and the real sender; the configuration is a map. */
@@ -221,17 +220,7 @@ export async function makeDeliveryRig(options: RigOptions): Promise<DeliveryRig>
             return {
               topic: "tasks",
               key: endpointId,
-              value: encodeTask({
-                event,
-                destinationId,
-                run: "run",
-                trigger: "replay",
-                tryNumber: 1,
-                deferrals: 0,
-                limitedBy: null,
-                dueAtMs: nowMs,
-                runStartedAtMs: nowMs,
-              }),
+              value: encodeTask(firstTryOfReplay(event, destinationId, "run", nowMs)),
             };
           }),
         );

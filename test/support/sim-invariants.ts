@@ -1,7 +1,7 @@
 import type { Attempt } from "../../src/domain/attempt.ts";
 import { scheduleLengthMs } from "../../src/domain/backoff.ts";
 import { rateWindowMs } from "../../src/domain/rate-limit.ts";
-import { DEFAULT_DELIVERY_OPTIONS } from "../../src/pipeline/deliver/ports.ts";
+import { DEFAULT_DELIVERY_OPTIONS } from "../../src/pipeline/deliver/delivery-options.ts";
 import { DURABLE_AGAIN_MS, DURABLE_MS, gather, NETWORK_MS, SLOW_CONNECT_MS } from "./sim-facts.ts";
 import type { Facts } from "./sim-facts.ts";
 import { checkTimes } from "./sim-invariants-time.ts";

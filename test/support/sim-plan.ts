@@ -1,5 +1,5 @@
 import type { RateLimitWindow } from "../../src/domain/enums.ts";
-import type { DeliveryOptions } from "../../src/pipeline/deliver/ports.ts";
+import type { DeliveryOptions } from "../../src/pipeline/deliver/delivery-options.ts";
 import { seededRandom } from "./sim-clock.ts";
 
 /** What may be done to the world in one step. */

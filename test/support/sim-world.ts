@@ -9,13 +9,10 @@ import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appende
 import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
 import { makeDelivery } from "../../src/pipeline/deliver/make-delivery.ts";
 import type { Delivery } from "../../src/pipeline/deliver/make-delivery.ts";
-import type {
-  DeferralReason,
-  DeliveryOptions,
-  DurableAppender,
-  Reply,
-  SignedRequest,
-} from "../../src/pipeline/deliver/ports.ts";
+import type { DeferralReason, DurableAppender } from "../../src/pipeline/deliver/ports.ts";
+import type { DeliveryOptions } from "../../src/pipeline/deliver/delivery-options.ts";
+import type { Reply, OutboundRequest } from "../../src/domain/outbound-request.ts";
+import { firstTryOfReplay } from "../../src/domain/delivery-task.ts";
 import { planFanout } from "../../src/pipeline/fanout/plan-fanout.ts";
 import { encodeEvent } from "../../src/pipeline/log/event-codec.ts";
 import { decodeOutcome } from "../../src/pipeline/log/outcome-codec.ts";
@@ -34,7 +31,7 @@ export interface SeenRequest {
   readonly trigger: string;
   readonly atMs: number;
   readonly process: string;
-  readonly request: SignedRequest;
+  readonly request: OutboundRequest;
   /** When the sender had the answer; null: not yet, or it died before. */
   answeredAtMs: number | null;
 }
@@ -200,17 +197,7 @@ export class SimWorld {
       {
         topic: "tasks",
         key: event.endpointId,
-        value: encodeTask({
-          event,
-          destinationId,
-          run,
-          trigger: "replay",
-          tryNumber: 1,
-          deferrals: 0,
-          limitedBy: null,
-          dueAtMs: this.clock.now(),
-          runStartedAtMs: this.clock.now(),
-        }),
+        value: encodeTask(firstTryOfReplay(event, destinationId, run, this.clock.now())),
       },
     ]);
   }
@@ -395,7 +382,7 @@ export class SimWorld {
 
   #send(
     process: MemoryProcess,
-    request: SignedRequest,
+    request: OutboundRequest,
     signal: AbortSignal,
     onSent: () => void,
   ): Promise<Reply> {

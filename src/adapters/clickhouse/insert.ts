@@ -1,5 +1,4 @@
 import { Readable } from "node:stream";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ClickHouseClient } from "@clickhouse/client";
 import type { Attempt } from "../../domain/attempt.ts";
 import {
@@ -8,6 +7,7 @@ import {
   type EventStoreWriter,
   type OutcomeRow,
 } from "../../domain/event-store.ts";
+import { nextTurn } from "../../domain/next-turn.ts";
 import { writeHeaderText } from "./header-text.ts";
 import { COARSE_TEXT_FILTER, fanoutId, FANOUT_STATUS } from "./schema.ts";
 import { PiecePool } from "./piece-pool.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { parseError } from "@clickhouse/client";
 import { Pool } from "undici";
+import { nextTurn } from "../../domain/next-turn.ts";
 import type { Ask, QueryParameter } from "./ask.ts";
 import { ANSWER_SETTINGS, IDLE_CONNECTION_MS, MOST_CONNECTIONS } from "./connect.ts";
 import { escapeText } from "./tab-separated.ts";

@@ -72,14 +72,10 @@ export function streamKey(stream: StreamId): Buffer {
   return key;
 }
 
-export function rowKey(stream: StreamId, base: number): Buffer {
-  return keyOf(streamKey(stream), base);
-}
-
-/** Does the same as `rowKey`, with a `streamKey`. */
-export function keyOf(stream: Uint8Array, base: number): Buffer {
+/** Returns the key of a row; `prefix` is the `streamKey` of its stream. */
+export function rowKey(prefix: Uint8Array, base: number): Buffer {
   const key = Buffer.allocUnsafe(ROW_KEY_BYTES);
-  key.set(stream);
+  key.set(prefix);
   key.writeUIntBE(base, STREAM_KEY_BYTES, 6);
   return key;
 }

@@ -5,7 +5,7 @@ import type { ConsumerOptions, Log, LogConsumer, NewRecord, Position } from "../
 import type { Logger } from "../../domain/logger.ts";
 import { GroupCommit } from "./commit/group-commit.ts";
 import { Group } from "./groups/group.ts";
-import { GroupStates } from "./groups/group-state.ts";
+import { GroupStates } from "./groups/group-states.ts";
 import { NO_METRICS } from "./metrics.ts";
 import type { LmdbLogMetrics } from "./metrics.ts";
 import { RunQueue } from "./run-queue.ts";

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { LogError } from "../../domain/log.ts";
-import { checkLogFile } from "./check-file.ts";
+import { checkLogFile } from "./check-log-file.ts";
 import { CommitThread } from "./commit/commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
@@ -133,8 +133,9 @@ class LmdbStore implements CommitStore {
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[] {
     const { index } = this.#environment;
     const rows: Row[] = [];
-    const start = this.#entryAtOrBefore(stream, offset)?.key ?? rowKey(stream, offset);
-    for (const entry of index.getRange({ start, end: rowKey(stream, MAX_OFFSET) })) {
+    const prefix = streamKey(stream);
+    const start = this.#entryAtOrBefore(stream, offset)?.key ?? rowKey(prefix, offset);
+    for (const entry of index.getRange({ start, end: rowKey(prefix, MAX_OFFSET) })) {
       for (const row of decodeRows(stream, entry.key, entry.value, offset)) rows.push(row);
       if (rows.length >= limit) return rows.slice(0, limit);
     }
@@ -186,9 +187,10 @@ class LmdbStore implements CommitStore {
   }
 
   #entryAtOrBefore(stream: StreamId, offset: number): { key: Buffer; value: Buffer } | null {
+    const prefix = streamKey(stream);
     const range = {
-      start: rowKey(stream, offset),
-      end: rowKey(stream, 0),
+      start: rowKey(prefix, offset),
+      end: rowKey(prefix, 0),
       inclusiveEnd: true,
       reverse: true,
       limit: 1,

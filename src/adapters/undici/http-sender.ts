@@ -1,41 +1,17 @@
 import type { CidrList } from "../../domain/ip.ts";
+import type { OutboundRequest, Reply } from "../../domain/outbound-request.ts";
 import { boundedText } from "./bounded-text.ts";
 import { DeadlineError, Exchange, type RequestToSend } from "./exchange.ts";
-import { ConnectFailedError, failureReason } from "./failure-reason.ts";
+import { failureReason } from "./failure-reason.ts";
 import { headerBytes } from "./header-bytes.ts";
 import { PoolCache } from "./pool-cache.ts";
-import { ReceiverGuard, ReceiverRefusedError, type ReceiverCheck } from "./receiver-guard.ts";
+import { ReceiverGuard, type ReceiverCheck } from "./receiver-guard.ts";
 import { makeSystemResolver, type ResolveHost } from "./resolve-host.ts";
 import { TryLimits } from "./try-limits.ts";
 
 const MAX_READ_BYTES = 64 * 1024;
 const MAX_TEXT_BYTES = 16 * 1024;
 const MAX_RESPONSE_HEADER_BYTES = 16 * 1024;
-
-export interface OutboundRequest {
-  readonly url: string;
-  readonly headers: readonly (readonly [name: string, value: string])[];
-  readonly body: Uint8Array;
-}
-
-/** The result of one try. `latencyMs` counts from the call to the last byte (or the failure). */
-export type Reply =
-  | {
-      readonly kind: "response";
-      readonly status: number;
-      readonly retryAfter: string | null;
-      /** What was read of it, 16 KiB at most, decoded: a byte that is not UTF-8 then takes three. */
-      readonly body: string;
-      readonly latencyMs: number;
-    }
-  | { readonly kind: "timeout"; readonly reason: string; readonly latencyMs: number }
-  | {
-      readonly kind: "error";
-      readonly reason: string;
-      readonly latencyMs: number;
-      /** False when no byte of the request can have reached the receiver. */
-      readonly requestSent: boolean;
-    };
 
 /** Connections of one process to one receiver URL, however many destinations share it; more at once get in the way of a slow receiver. */
 export const CONNECTIONS_PER_RECEIVER = 64;
@@ -117,14 +93,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
             latencyMs: latencyMs(),
           };
         signal.throwIfAborted();
-        return {
-          kind: "error",
-          reason: failureReason(error),
-          latencyMs: latencyMs(),
-          requestSent: !(
-            error instanceof ConnectFailedError || error instanceof ReceiverRefusedError
-          ),
-        };
+        return { kind: "error", reason: failureReason(error), latencyMs: latencyMs() };
       }
     },
 

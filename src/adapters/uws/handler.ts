@@ -1,10 +1,10 @@
-import type { Reception, Reply, RequestHead } from "../../domain/incoming-request.ts";
+import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
 import type { Logger } from "../../domain/logger.ts";
 
-/** What the server needs of the ingest stage. `reply` is called exactly once unless the client goes away first. */
+/** What the server needs of the ingest stage. `sendAnswer` is called exactly once unless the client goes away first. */
 export type IngestHandler = (
   head: RequestHead,
-  reply: Reply,
+  sendAnswer: SendAnswer,
 ) => Reception | null | Promise<Reception | null>;
 
 export interface IngestServerMetrics {

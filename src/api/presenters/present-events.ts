@@ -4,6 +4,7 @@ import type {
   EventListItem,
   FacetCounts,
 } from "../../domain/event-query.ts";
+import { nextTurn } from "../../domain/next-turn.ts";
 import { formatTimestamp } from "../envelope.ts";
 import type { AttemptJson, EventDetailView, EventView, FacetsView } from "../schemas/event.ts";
 import { formatNullable } from "./present-resources.ts";
@@ -30,8 +31,7 @@ export async function presentAttempts(attempts: readonly AttemptView[]): Promise
   const presented: AttemptJson[] = [];
   for (const attempt of attempts) {
     presented.push(presentAttempt(attempt));
-    if (presented.length % ATTEMPTS_PER_TURN === 0)
-      await new Promise((resolve) => setImmediate(resolve));
+    if (presented.length % ATTEMPTS_PER_TURN === 0) await nextTurn();
   }
   return presented;
 }

@@ -1,4 +1,5 @@
-import type { DeliveryOptions, DeliveryPorts } from "./ports.ts";
+import type { DeliveryOptions } from "./delivery-options.ts";
+import type { DeliveryPorts } from "./ports.ts";
 import type { IntakeBudget } from "./bounds/intake-budget.ts";
 import type { Recoveries } from "./recovery/recoveries.ts";
 import type { RunLedger } from "./recovery/run-ledger.ts";

@@ -1,4 +1,4 @@
-import { EVENT_RUN } from "../../domain/delivery-task.ts";
+import { EVENT_RUN, firstTry } from "../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../domain/destination.ts";
 import type { EventRecord } from "../../domain/event.ts";
@@ -25,20 +25,5 @@ export function planFanout(
   return {
     outcome: fanoutOf(event, { run: EVENT_RUN, destinationIds, atMs: nowMs }),
     tasks: destinationIds.map((destinationId) => firstTry(event, destinationId, nowMs)),
-  };
-}
-
-/** Makes a first try, due at once even if the clock is behind the one that stamped the event. */
-export function firstTry(event: EventRecord, destinationId: string, nowMs: number): DeliveryTask {
-  return {
-    event,
-    destinationId,
-    run: EVENT_RUN,
-    trigger: "event",
-    tryNumber: 1,
-    deferrals: 0,
-    limitedBy: null,
-    dueAtMs: Math.min(event.receivedAtMs, nowMs),
-    runStartedAtMs: event.receivedAtMs,
   };
 }

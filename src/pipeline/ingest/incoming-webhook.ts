@@ -12,7 +12,7 @@ import type { IngestOutcome, RecordedKind, UnavailableCause } from "./outcome.ts
 import type { IngestOptions, IngestPorts, Verdict } from "./ports.ts";
 import { redactHeaders } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
-import type { Reception, Reply, RequestHead } from "../../domain/incoming-request.ts";
+import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
 
 const NO_BODY = new Uint8Array(0);
 
@@ -61,7 +61,7 @@ export class IncomingWebhook implements Reception, Waiter {
   readonly #context: WebhookContext;
   readonly #endpoint: EndpointConfig;
   readonly #head: RequestHead;
-  readonly #reply: Reply;
+  readonly #sendAnswer: SendAnswer;
   readonly #share: Share;
   readonly #startedAt: number;
   #heldBytes = 0;
@@ -73,14 +73,14 @@ export class IncomingWebhook implements Reception, Waiter {
     context: WebhookContext,
     endpoint: EndpointConfig,
     head: RequestHead,
-    reply: Reply,
+    sendAnswer: SendAnswer,
     share: Share,
     startedAt: number,
   ) {
     this.#context = context;
     this.#endpoint = endpoint;
     this.#head = head;
-    this.#reply = reply;
+    this.#sendAnswer = sendAnswer;
     this.#share = share;
     this.#startedAt = startedAt;
   }
@@ -275,7 +275,7 @@ export class IncomingWebhook implements Reception, Waiter {
     const { formatTime, ports } = this.#context;
     const { clock, metrics } = ports;
     metrics.answered(outcome.kind, (clock.monotonic() - this.#startedAt) / 1_000);
-    this.#reply(encodeAnswer(outcome, formatTime(clock.now())));
+    this.#sendAnswer(encodeAnswer(outcome, formatTime(clock.now())));
   }
 }
 

@@ -14,16 +14,16 @@ import { IncomingWebhook } from "./incoming-webhook.ts";
 import type { WebhookContext } from "./incoming-webhook.ts";
 import { makeRedactionRule } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
-import type { Reception, Reply, RequestHead } from "../../domain/incoming-request.ts";
+import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
 import { INGEST_PATH } from "../../domain/ingest-path.ts";
 
 export interface Ingest {
   /**
-   * Takes in one request by its head and answers through `reply`, exactly once unless the body is abandoned. Returns null when
+   * Takes in one request by its head and answers through `sendAnswer`, exactly once unless the body is abandoned. Returns null when
    * the body is not needed; otherwise hand it to the reception, which may answer before it has it all. Returns a promise when
    * the endpoint must be looked up first.
    */
-  handle(head: RequestHead, reply: Reply): Reception | null | Promise<Reception | null>;
+  handle(head: RequestHead, sendAnswer: SendAnswer): Reception | null | Promise<Reception | null>;
   readonly inFlight: Admission["inFlight"];
 }
 
@@ -84,33 +84,33 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     },
   };
 
-  function end(reply: Reply, outcome: IngestOutcome, startedAt: number): null {
+  function end(sendAnswer: SendAnswer, outcome: IngestOutcome, startedAt: number): null {
     metrics.answered(outcome.kind, (clock.monotonic() - startedAt) / 1_000);
-    reply(encodeAnswer(outcome, formatTime(clock.now())));
+    sendAnswer(encodeAnswer(outcome, formatTime(clock.now())));
     return null;
   }
 
-  function refuse(reply: Reply, cause: UnavailableCause, startedAt: number): null {
+  function refuse(sendAnswer: SendAnswer, cause: UnavailableCause, startedAt: number): null {
     metrics.refused(cause);
-    return end(reply, { kind: "unavailable", cause }, startedAt);
+    return end(sendAnswer, { kind: "unavailable", cause }, startedAt);
   }
 
   function admit(
     lookup: Lookup<EndpointConfig>,
     head: RequestHead,
-    reply: Reply,
+    sendAnswer: SendAnswer,
     startedAt: number,
   ): Reception | null {
-    if (lookup.kind === "missing") return end(reply, { kind: "not_found" }, startedAt);
-    if (lookup.kind === "unavailable") return refuse(reply, "configuration", startedAt);
+    if (lookup.kind === "missing") return end(sendAnswer, { kind: "not_found" }, startedAt);
+    if (lookup.kind === "unavailable") return refuse(sendAnswer, "configuration", startedAt);
     const endpoint = lookup.value;
     if (!isAllowed(head.method, endpoint)) {
       const allow = allowedMethods(endpoint);
-      return end(reply, { kind: "method_not_allowed", allow }, startedAt);
+      return end(sendAnswer, { kind: "method_not_allowed", allow }, startedAt);
     }
     const share = admission.enter(endpoint.id);
-    if (share === null) return refuse(reply, "overloaded", startedAt);
-    const webhook = new IncomingWebhook(context, endpoint, head, reply, share, startedAt);
+    if (share === null) return refuse(sendAnswer, "overloaded", startedAt);
+    const webhook = new IncomingWebhook(context, endpoint, head, sendAnswer, share, startedAt);
     const waitSeconds = limiter.take(endpoint.id, startedAt);
     if (waitSeconds > 0) {
       webhook.rejectRateLimited(waitSeconds);
@@ -125,17 +125,18 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
 
   return {
     inFlight: admission.inFlight,
-    handle(head, reply) {
+    handle(head, sendAnswer) {
       const startedAt = clock.monotonic();
       const token = head.path.startsWith(INGEST_PATH) ? head.path.slice(INGEST_PATH.length) : "";
-      if (token === "" || token.includes("/")) return end(reply, { kind: "not_found" }, startedAt);
+      if (token === "" || token.includes("/"))
+        return end(sendAnswer, { kind: "not_found" }, startedAt);
       const lookup = ports.endpointByToken(token);
       return lookup instanceof Promise
         ? lookup.then(
-            (found) => admit(found, head, reply, startedAt),
-            () => refuse(reply, "configuration", startedAt),
+            (found) => admit(found, head, sendAnswer, startedAt),
+            () => refuse(sendAnswer, "configuration", startedAt),
           )
-        : admit(lookup, head, reply, startedAt);
+        : admit(lookup, head, sendAnswer, startedAt);
     },
   };
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { CommitRequest } from "../../../src/adapters/lmdb/commit/commit-protocol.ts";
 import { CommitWriter } from "../../../src/adapters/lmdb/commit/commit-writer.ts";
-import { EARLIER_SEED, encodeCommit } from "../../../src/adapters/lmdb/segments/stored-commit.ts";
+import { EARLIER_SEED, encodeCommit } from "../../../src/adapters/lmdb/segments/segment-commit.ts";
 import { makeSeededRandom } from "../../faults/harness/random.ts";
 import type { SeededRandom } from "../../faults/harness/random.ts";
 import { blobOf, CommitModel, GROUP } from "../../support/commit-model.ts";

@@ -61,7 +61,10 @@ it("rows are the same as in a plain list, however they share entries and whereve
   const environment = openEnvironment(path, mapSizeBytes);
   const { index, root } = environment;
   const entriesOf = (stream: StreamId) => [
-    ...index.getRange({ start: rowKey(stream, 0), end: rowKey(stream, 2 ** 48 - 1) }),
+    ...index.getRange({
+      start: rowKey(streamKey(stream), 0),
+      end: rowKey(streamKey(stream), 2 ** 48 - 1),
+    }),
   ];
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {

@@ -18,8 +18,8 @@ import { Segments } from "../../../src/adapters/lmdb/segments/segments.ts";
 import type { WrittenCommit } from "../../../src/adapters/lmdb/segments/read-segment.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
-import { encodeCommit } from "../../../src/adapters/lmdb/segments/stored-commit.ts";
-import type { StoredCommit } from "../../../src/adapters/lmdb/segments/stored-commit.ts";
+import { encodeCommit } from "../../../src/adapters/lmdb/segments/segment-commit.ts";
+import type { SegmentCommit } from "../../../src/adapters/lmdb/segments/segment-commit.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 // These tests write hundreds of megabytes: on a busy disk, one may take more than the minute that others get.
@@ -30,7 +30,7 @@ const SEED = 7;
 // Buffers, since that is what is read.
 const bytes = (maxLength: number, minLength = 0) =>
   fc.uint8Array({ maxLength, minLength }).map((made) => Buffer.from(made));
-const commit: fc.Arbitrary<StoredCommit> = fc.record({
+const commit: fc.Arbitrary<SegmentCommit> = fc.record({
   blobs: fc.array(fc.record({ seq: fc.nat(), bytes: bytes(300, 1) }), { maxLength: 3 }),
   rows: bytes(100),
   groups: fc.array(fc.tuple(fc.string({ unit: "grapheme" }), fc.string()), { maxLength: 3 }),
@@ -78,7 +78,7 @@ function expectRows(
 }
 
 /** Returns a written commit as it was stored, with the blobs found at its places. */
-function asStored(dir: string, { places, rows, groups }: WrittenCommit): StoredCommit {
+function asStored(dir: string, { places, rows, groups }: WrittenCommit): SegmentCommit {
   using reader = new SegmentReader(dir);
   return {
     blobs: places.map(([seq, place]) => ({ seq, bytes: reader.read(place) })),
@@ -145,7 +145,7 @@ it("what was written is read, in order and from any number on; a last commit tha
   );
 });
 
-const sized = (seq: number, sizeBytes: number): StoredCommit => ({
+const sized = (seq: number, sizeBytes: number): SegmentCommit => ({
   blobs: [{ seq, bytes: Buffer.alloc(sizeBytes, seq) }],
   rows: Buffer.alloc(0),
   groups: [],

@@ -5,7 +5,7 @@ import { makeDurableAppender } from "../../../src/pipeline/attempts/durable-appe
 import { makeDelayForwarder } from "../../../src/pipeline/delay/make-delay-forwarder.ts";
 import { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
 import type { ConsumerOptions, OwnedPartition, Urgency } from "../../../src/domain/log.ts";
-import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { firstTry } from "../../../src/domain/delivery-task.ts";
 import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 import { MemoryLogStore, type MemoryProcess } from "../../support/memory-log.ts";

@@ -4,7 +4,7 @@ import {
   concludeRateLimited,
   concludeTry,
 } from "../../../src/pipeline/deliver/try/conclude.ts";
-import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { firstTry } from "../../../src/domain/delivery-task.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 
 function aFailedTry() {

@@ -5,7 +5,7 @@ import type { LogRecord, NewRecord, OwnedPartition } from "../../../src/domain/l
 import { encodeHeldTask } from "../../../src/pipeline/deliver/held/held-codec.ts";
 import type { HeldHost } from "../../../src/pipeline/deliver/held/held-host.ts";
 import { HeldTasks } from "../../../src/pipeline/deliver/held/held-tasks.ts";
-import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { firstTry } from "../../../src/domain/delivery-task.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";

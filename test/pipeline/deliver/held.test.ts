@@ -3,7 +3,7 @@ import type { DestinationConfig } from "../../../src/domain/destination.ts";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { HeldIndex } from "../../../src/pipeline/deliver/held/held-index.ts";
 import { HeldTasks } from "../../../src/pipeline/deliver/held/held-tasks.ts";
-import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { firstTry } from "../../../src/domain/delivery-task.ts";
 
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock, seededRandom } from "../../support/sim-clock.ts";

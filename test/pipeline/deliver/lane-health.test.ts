@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { LaneHealth } from "../../../src/pipeline/deliver/lane/lane-health.ts";
-import { DEFAULT_DELIVERY_OPTIONS } from "../../../src/pipeline/deliver/ports.ts";
+import { DEFAULT_DELIVERY_OPTIONS } from "../../../src/pipeline/deliver/delivery-options.ts";
 
 const HOUR_MS = 3_600_000;
 const WALL_MS = Date.UTC(2026, 10, 23, 9);

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { LiveTries } from "../../../src/pipeline/deliver/partition/live-tries.ts";
-import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { firstTry } from "../../../src/domain/delivery-task.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 
 const event = new SimWorld().makeEvent();

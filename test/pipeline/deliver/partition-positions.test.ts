@@ -14,7 +14,7 @@ const partition = {
 const event = (offset: number) => ({ topic: "events", offset }) as LogRecord;
 
 it("a next owner reads on from the last one's ends until all that it may have worked on is complete here", async () => {
-  const positions = new PartitionPositions(partition, "owner", () => undefined);
+  const positions = new PartitionPositions(partition, () => undefined);
   const committed = (topic: Topic) =>
     positions.entries().find((entry) => entry.topic === topic)?.offset;
   await positions.markRedelivered(partition);
@@ -35,7 +35,7 @@ it("a next owner reads on from the last one's ends until all that it may have wo
 });
 
 it("regression: what is complete above a record that is not counts no longer as open: one try that hung stopped its partition once 50,000 later records were complete", async () => {
-  const positions = new PartitionPositions(partition, "owner", () => undefined);
+  const positions = new PartitionPositions(partition, () => undefined);
   for (let offset = 5; offset < 105; offset += 1) positions.begin("events", event(offset));
   for (let offset = 6; offset < 105; offset += 1) positions.complete("events", offset);
   positions.complete("events", 50);

@@ -4,7 +4,7 @@ import {
   activeSecrets,
   makeSignedRequest,
 } from "../../../src/pipeline/deliver/try/signed-request.ts";
-import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { firstTry } from "../../../src/domain/delivery-task.ts";
 import { signDelivery } from "../../../src/signing/standard-webhooks.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { decodeClaim, encodeClaim } from "../../../src/pipeline/deliver/recovery/claim.ts";
 import { concludeTry } from "../../../src/pipeline/deliver/try/conclude.ts";
-import { firstTry } from "../../../src/pipeline/fanout/plan-fanout.ts";
+import { firstTry } from "../../../src/domain/delivery-task.ts";
 import { encodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
 import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";

@@ -1,12 +1,12 @@
-/** What the log sends its commit thread, all of which becomes durable, or nothing. Any list may be empty. */
-export interface CommitRequest {
+import type { SegmentCommit } from "../segments/segment-commit.ts";
+
+/**
+ * What the log sends its commit thread, all of which becomes durable, or nothing. Any list may be empty. The blobs are in shared
+ * memory, and unchanged until this is answered.
+ */
+export interface CommitRequest extends SegmentCommit {
   readonly kind: "commit";
   readonly id: number;
-  /** In shared memory, and unchanged until this is answered. */
-  readonly blobs: readonly { readonly seq: number; readonly bytes: Uint8Array }[];
-  /** `encodeRows`: key and value, fixed width. */
-  readonly rows: Uint8Array<ArrayBuffer>;
-  readonly groups: readonly (readonly [key: string, json: string])[];
   /** Removes rows of the stream that hold nothing from `offset` on, before `rows` are put. */
   readonly removedBelow: readonly (readonly [streamKey: Uint8Array, offset: number])[];
   readonly removedBlobs: readonly number[];

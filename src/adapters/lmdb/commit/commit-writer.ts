@@ -11,8 +11,8 @@ import { listSegments } from "../segments/segment-files.ts";
 import { SegmentReader } from "../segments/segment-reader.ts";
 import { RETRY_COMMITS, Segments } from "../segments/segments.ts";
 import type { SegmentSpan } from "../segments/segments.ts";
-import { EARLIER_SEED } from "../segments/stored-commit.ts";
-import type { StoredCommit } from "../segments/stored-commit.ts";
+import { EARLIER_SEED } from "../segments/segment-commit.ts";
+import type { SegmentCommit } from "../segments/segment-commit.ts";
 
 /** When this much is missing from the index, it is put there: one large transaction instead of many small ones. */
 const DUE_ROWS = 4_096;
@@ -103,7 +103,7 @@ export class CommitWriter implements AsyncDisposable {
     }
   }
 
-  #written(commit: StoredCommit): boolean {
+  #written(commit: SegmentCommit): boolean {
     let written: WrittenCommit | null;
     try {
       written = this.#segments.append(this.#latest + 1, commit);
@@ -167,7 +167,7 @@ export class CommitWriter implements AsyncDisposable {
     );
   }
 
-  #putWhole({ blobs, rows, groups }: StoredCommit): void {
+  #putWhole({ blobs, rows, groups }: SegmentCommit): void {
     // Copied: LMDB's binding is not made for shared memory.
     for (const { seq, bytes } of blobs) this.#putBlob(seq, Buffer.from(bytes));
     putRows(this.#environment.index, [rows]);
@@ -178,7 +178,7 @@ export class CommitWriter implements AsyncDisposable {
     this.#environment.blobs.putSync(seqKey(seq), asBinary(bytes) as Buffer);
   }
 
-  #putGroups(groups: StoredCommit["groups"]): void {
+  #putGroups(groups: SegmentCommit["groups"]): void {
     for (const [key, json] of groups) this.#environment.groups.putSync(key, json);
   }
 

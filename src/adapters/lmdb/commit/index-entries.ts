@@ -1,5 +1,5 @@
 import type { Database } from "lmdb";
-import { keyOf, ROW_BYTES, ROW_KEY_BYTES, ROW_VALUE_BYTES, STREAM_KEY_BYTES } from "../layout.ts";
+import { ROW_BYTES, ROW_KEY_BYTES, ROW_VALUE_BYTES, rowKey, STREAM_KEY_BYTES } from "../layout.ts";
 
 /** Keeps an entry within half a page of LMDB. */
 const MOST_ROWS_IN_ENTRY = 64;
@@ -51,7 +51,7 @@ function putEntry(index: Index, { key, value, rows }: Entry): void {
 
 /** Removes the rows of a stream that hold nothing from `offset` on. */
 export function removeRowsBelow(index: Index, streamKey: Uint8Array, offset: number): void {
-  const range = { start: keyOf(streamKey, 0), end: keyOf(streamKey, offset) };
+  const range = { start: rowKey(streamKey, 0), end: rowKey(streamKey, offset) };
   // Collected first, since the loop changes them.
   const entries = [...index.getRange(range)];
   for (const { key, value } of entries) {
@@ -64,7 +64,7 @@ export function removeRowsBelow(index: Index, streamKey: Uint8Array, offset: num
     }
     if (at === 0) continue;
     index.removeSync(key);
-    if (at < value.length) index.putSync(keyOf(streamKey, base), value.subarray(at));
+    if (at < value.length) index.putSync(rowKey(streamKey, base), value.subarray(at));
   }
 }
 

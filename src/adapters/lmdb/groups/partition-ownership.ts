@@ -6,9 +6,10 @@ import type {
   OwnedPartition,
   Topic,
 } from "../../../domain/log.ts";
-import type { GroupStates } from "./group-state.ts";
+import { nextTurn } from "../../../domain/next-turn.ts";
+import type { GroupStates } from "./group-states.ts";
 import { Pump } from "./pump.ts";
-import { readBatch } from "../streams/reader.ts";
+import { readBatch } from "../streams/read-batch.ts";
 import type { RunQueue } from "../run-queue.ts";
 import type { CommitStore } from "../store.ts";
 import type { StreamTable } from "../streams/stream-table.ts";
@@ -78,9 +79,7 @@ export class PartitionOwnership implements OwnedPartition {
         const records = batch.records.filter((record) => record.offset < endOffset);
         if (records.length > 0) yield records;
         // Reading a long log must not block the event loop.
-        await new Promise<void>((resolve) => {
-          setImmediate(resolve);
-        });
+        await nextTurn();
       }
     })();
   }

@@ -1,5 +1,5 @@
 import type { LogRecord } from "../../../domain/log.ts";
-import { readBatch } from "../streams/reader.ts";
+import { readBatch } from "../streams/read-batch.ts";
 import type { RunQueue } from "../run-queue.ts";
 import type { CommitStore } from "../store.ts";
 import type { StreamState } from "../streams/stream-state.ts";

@@ -7,15 +7,15 @@ import {
   EARLIER_SEED,
   findHead,
   sizeAtStart,
-} from "./stored-commit.ts";
-import type { StoredCommit } from "./stored-commit.ts";
+} from "./segment-commit.ts";
+import type { SegmentCommit } from "./segment-commit.ts";
 
 /** A commit as it was written: where its blobs are, and what goes into the index. */
 export interface WrittenCommit {
   readonly number: number;
   readonly places: readonly (readonly [seq: number, place: Place])[];
   readonly rows: Uint8Array;
-  readonly groups: StoredCommit["groups"];
+  readonly groups: SegmentCommit["groups"];
   readonly segment: number;
   /** Where the next commit of the segment begins. */
   readonly endBytes: number;
@@ -58,7 +58,7 @@ export function firstNumber(dir: string, segment: number, seed: number): number 
   return decodeCommit(readFile(path, sizeBytes), seed)?.number ?? null;
 }
 
-export function placesOf({ blobs }: StoredCommit, segment: number, blobsAt: number) {
+export function placesOf({ blobs }: SegmentCommit, segment: number, blobsAt: number) {
   let positionBytes = blobsAt;
   return blobs.map(({ seq, bytes }) => {
     const place: Place = { segment, positionBytes, lengthBytes: bytes.byteLength };

@@ -14,8 +14,8 @@ import {
   SEGMENT_BYTES,
   segmentPath,
 } from "./segment-files.ts";
-import { COMMIT_HEAD_BYTES, encodeCommit } from "./stored-commit.ts";
-import type { StoredCommit } from "./stored-commit.ts";
+import { COMMIT_HEAD_BYTES, encodeCommit } from "./segment-commit.ts";
+import type { SegmentCommit } from "./segment-commit.ts";
 
 /** A larger commit is not taken: it would leave too much of a segment unused. */
 export const MAX_SEGMENT_COMMIT_BYTES = SEGMENT_BYTES / 2;
@@ -118,7 +118,7 @@ export class Segments implements AsyncDisposable {
   }
 
   /** Makes a commit durable; returns null, with nothing written, if it is too large or finds no room. @throws {Error} by the file system */
-  append(number: number, commit: StoredCommit): WrittenCommit | null {
+  append(number: number, commit: SegmentCommit): WrittenCommit | null {
     const encoded = encodeCommit(number, commit, this.#seed);
     if (encoded.sizeBytes > MAX_SEGMENT_COMMIT_BYTES) return null;
     const segment = this.#withRoom(encoded.sizeBytes, number);

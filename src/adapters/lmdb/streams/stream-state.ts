@@ -38,8 +38,8 @@ export class StreamState implements StreamId {
     this.#tail = this.#tail.filter((row) => row.base >= offset);
   }
 
-  /** Returns the kept rows from `offset` on; null if the index must be asked. */
-  tailFrom(offset: number): readonly Row[] | null {
+  /** Returns the kept rows from `offset` on, at most `limit`; null if the index must be asked. */
+  tailFrom(offset: number, limit: number): readonly Row[] | null {
     const first = this.#tail[0];
     if (first === undefined || offset < first.base) return null;
     let low = 0;
@@ -49,7 +49,7 @@ export class StreamState implements StreamId {
       if (this.#tail[middle]!.next <= offset) low = middle + 1;
       else high = middle;
     }
-    return this.#tail.slice(low, low + 32);
+    return this.#tail.slice(low, low + limit);
   }
 
   /** Calls back after every append, until the returned function is called. */

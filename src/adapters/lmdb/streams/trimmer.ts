@@ -3,7 +3,7 @@ import type { Topic } from "../../../domain/log.ts";
 import type { Logger } from "../../../domain/logger.ts";
 import { compactStream } from "./compact-stream.ts";
 import type { GroupCommit } from "../commit/group-commit.ts";
-import type { GroupStates } from "../groups/group-state.ts";
+import type { GroupStates } from "../groups/group-states.ts";
 import type { Row } from "../layout.ts";
 import type { LmdbLogMetrics } from "../metrics.ts";
 import type { CommitStore } from "../store.ts";

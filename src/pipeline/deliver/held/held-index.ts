@@ -1,6 +1,7 @@
 import type { HeldEntry } from "./held-codec.ts";
 
-interface HeldLane {
+/** The held tasks of one destination. */
+interface Holds {
   /** When the run of each held task began, ms since the epoch, by its offset. */
   readonly runs: Map<number, number>;
   /** Ascending; released ones are removed from time to time. */
@@ -11,12 +12,12 @@ interface HeldLane {
   oldestRunMs: number;
 }
 
-/** How many more released offsets than held ones a lane's list may contain. */
+/** How many more released offsets than held ones a destination's list may contain. */
 const MOST_RELEASED = 1_024;
 
 /** Where the held tasks of each destination are, and how old: two numbers per task, while the bodies stay in the log. */
 export class HeldIndex {
-  readonly #lanes = new Map<string, HeldLane>();
+  readonly #holds = new Map<string, Holds>();
   #size = 0;
 
   get size(): number {
@@ -24,11 +25,11 @@ export class HeldIndex {
   }
 
   destinations(): string[] {
-    return [...this.#lanes.keys()];
+    return [...this.#holds.keys()];
   }
 
   has(destinationId: string): boolean {
-    return this.#lanes.has(destinationId);
+    return this.#holds.has(destinationId);
   }
 
   /**
@@ -36,42 +37,42 @@ export class HeldIndex {
    * their runs began, so all are searched unless the bound `oldestRunMs` shows that there are none.
    */
   begunBefore(destinationId: string, timeMs: number, count: number): number[] {
-    const lane = this.#lanes.get(destinationId);
+    const holds = this.#holds.get(destinationId);
     const offsets: number[] = [];
-    if (lane === undefined || lane.oldestRunMs >= timeMs) return offsets;
+    if (holds === undefined || holds.oldestRunMs >= timeMs) return offsets;
     let oldestRunMs = Number.POSITIVE_INFINITY;
-    for (const offset of heldOffsets(lane)) {
-      const runStartedAtMs = lane.runs.get(offset)!;
+    for (const offset of heldOffsets(holds)) {
+      const runStartedAtMs = holds.runs.get(offset)!;
       if (runStartedAtMs < timeMs && offsets.push(offset) === count) return offsets;
       oldestRunMs = Math.min(oldestRunMs, runStartedAtMs);
     }
-    lane.oldestRunMs = oldestRunMs;
+    holds.oldestRunMs = oldestRunMs;
     return offsets;
   }
 
   note(offset: number, entry: HeldEntry): void {
     if (entry.kind === "released") return this.release(entry.destinationId, entry.offsets);
     const { destinationId, runStartedAtMs } = entry.task;
-    const lane = this.#lanes.get(destinationId) ?? {
+    const holds = this.#holds.get(destinationId) ?? {
       runs: new Map<number, number>(),
       offsets: [],
       head: 0,
       oldestRunMs: runStartedAtMs,
     };
-    this.#lanes.set(destinationId, lane);
-    if (lane.runs.has(offset)) return;
+    this.#holds.set(destinationId, holds);
+    if (holds.runs.has(offset)) return;
     this.#size += 1;
-    lane.runs.set(offset, runStartedAtMs);
-    lane.oldestRunMs = Math.min(lane.oldestRunMs, runStartedAtMs);
-    insert(lane, offset);
+    holds.runs.set(offset, runStartedAtMs);
+    holds.oldestRunMs = Math.min(holds.oldestRunMs, runStartedAtMs);
+    insert(holds, offset);
   }
 
   /** Returns the next offsets of a destination, at most `count`, ascending. */
   next(destinationId: string, count: number): number[] {
     const offsets: number[] = [];
-    const lane = this.#lanes.get(destinationId);
-    if (lane === undefined) return offsets;
-    for (const offset of heldOffsets(lane)) {
+    const holds = this.#holds.get(destinationId);
+    if (holds === undefined) return offsets;
+    for (const offset of heldOffsets(holds)) {
       if (offsets.length === count) break;
       offsets.push(offset);
     }
@@ -79,18 +80,18 @@ export class HeldIndex {
   }
 
   release(destinationId: string, offsets: readonly number[]): void {
-    const lane = this.#lanes.get(destinationId);
-    if (lane === undefined) return;
-    for (const offset of offsets) if (lane.runs.delete(offset)) this.#size -= 1;
-    if (lane.runs.size === 0) this.#lanes.delete(destinationId);
-    else forgetReleased(lane);
+    const holds = this.#holds.get(destinationId);
+    if (holds === undefined) return;
+    for (const offset of offsets) if (holds.runs.delete(offset)) this.#size -= 1;
+    if (holds.runs.size === 0) this.#holds.delete(destinationId);
+    else forgetReleased(holds);
   }
 
   /** Returns the lowest offset that is still needed; undefined if nothing is held. */
   lowest(): number | undefined {
     let lowest: number | undefined;
-    for (const lane of this.#lanes.values())
-      for (const offset of heldOffsets(lane)) {
+    for (const holds of this.#holds.values())
+      for (const offset of heldOffsets(holds)) {
         if (lowest === undefined || offset < lowest) lowest = offset;
         break;
       }
@@ -102,8 +103,8 @@ export class HeldIndex {
  * Inserts an offset in order. Appends may resolve in a different order than they were written in, and in a burst most do: two
  * batches written piece by piece interleave. Such an offset is close to the last one, so few have to move.
  */
-function insert(lane: HeldLane, offset: number): void {
-  const { offsets } = lane;
+function insert(holds: Holds, offset: number): void {
+  const { offsets } = holds;
   let at = offsets.length;
   if (at > 0 && offsets[at - 1]! >= offset) {
     let low = 0;
@@ -114,19 +115,19 @@ function insert(lane: HeldLane, offset: number): void {
     }
   }
   if (offsets[at] !== offset) offsets.splice(at, 0, offset);
-  lane.head = Math.min(lane.head, at);
+  holds.head = Math.min(holds.head, at);
 }
 
 /** Yields the held offsets, ascending. */
-function* heldOffsets(lane: HeldLane): Generator<number> {
-  const { offsets, runs } = lane;
-  while (lane.head < offsets.length && !runs.has(offsets[lane.head]!)) lane.head += 1;
-  for (let at = lane.head; at < offsets.length; at += 1)
+function* heldOffsets(holds: Holds): Generator<number> {
+  const { offsets, runs } = holds;
+  while (holds.head < offsets.length && !runs.has(offsets[holds.head]!)) holds.head += 1;
+  for (let at = holds.head; at < offsets.length; at += 1)
     if (runs.has(offsets[at]!)) yield offsets[at]!;
 }
 
-function forgetReleased(lane: HeldLane): void {
-  if (lane.offsets.length <= 2 * lane.runs.size + MOST_RELEASED) return;
-  lane.offsets = lane.offsets.filter((offset) => lane.runs.has(offset));
-  lane.head = 0;
+function forgetReleased(holds: Holds): void {
+  if (holds.offsets.length <= 2 * holds.runs.size + MOST_RELEASED) return;
+  holds.offsets = holds.offsets.filter((offset) => holds.runs.has(offset));
+  holds.head = 0;
 }

@@ -1,4 +1,4 @@
-import type { BreakerOptions } from "../ports.ts";
+import type { BreakerOptions } from "../delivery-options.ts";
 
 const TIMEOUT_WEIGHT = 4;
 

@@ -8,7 +8,7 @@ import type { LaneHealth } from "./lane-health.ts";
 import type { LaneHost } from "./lane-host.ts";
 import { mostInFlight } from "./lane-places.ts";
 import type { LaneRateLimit } from "./lane-rate-limit.ts";
-import { CONFIG_RETRY_MS } from "../ports.ts";
+import { CONFIG_RETRY_MS } from "../config-retry.ts";
 import { deadlineOf } from "./run-deadline.ts";
 
 /** The shortest wait for the limit that is recorded: anything less is the grain of the clock or of the window. */
@@ -45,7 +45,7 @@ export class LaneDeferrals {
    * receiver's own places are full, a lane with no try underway only lacks places that others have, and one whose latest try
    * succeeded may just be slow: neither waits that long.
    */
-  laneFull(task: DeliveryTask, config: DestinationConfig): void {
+  putOffForRoom(task: DeliveryTask, config: DestinationConfig): void {
     const mayHang = this.#lane.inFlight > 0 && !this.#health.proven;
     const isItsOwn = mayHang || this.#host.gate.isFull(config.receiverUrl);
     const stillMs = isItsOwn ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
@@ -58,20 +58,20 @@ export class LaneDeferrals {
    * once, like any other by the limit, but only its row is written: from it, the next owner makes the task that would have
    * waited in a delay tier.
    */
-  limited(task: DeliveryTask, config: DestinationConfig, startAtMs: number): DeliveryTask {
+  waitForLimit(task: DeliveryTask, config: DestinationConfig, startAtMs: number): DeliveryTask {
     const freeAtMs = Math.max(this.#host.clock.now(), task.dueAtMs);
     if (task.limitedBy !== null || startAtMs - freeAtMs < LEAST_LIMITED_MS) return task;
-    const waiting = this.#host.limited(task, config, startAtMs);
+    const waiting = this.#host.recordLimited(task, config, startAtMs);
     this.#rateLimit.goesOnAs(task, waiting);
     return waiting;
   }
 
-  configUnavailable(task: DeliveryTask): void {
+  putOffForConfig(task: DeliveryTask): void {
     this.#host.putOff(task, null, "config_unavailable", this.#nextSlot(task, CONFIG_RETRY_MS));
   }
 
   /** Puts the task off or, past its schedule, ends it. */
-  circuitOpen(task: DeliveryTask, config: DestinationConfig, circuit: CircuitState): void {
+  putOffForCircuit(task: DeliveryTask, config: DestinationConfig, circuit: CircuitState): void {
     const nowMs = this.#host.clock.now();
     const steadyMs = this.#host.steadyNow();
     const sinceMs = nowMs - this.#health.failingForMs(steadyMs);

@@ -4,7 +4,8 @@ import type { CircuitState } from "./circuit-breaker.ts";
 import { ConcurrencyLimit } from "./concurrency-limit.ts";
 import { isSuccess } from "../try/conclude.ts";
 import { LanePace } from "./lane-pace.ts";
-import type { DeliveryOptions, Reply } from "../ports.ts";
+import type { DeliveryOptions } from "../delivery-options.ts";
+import type { Reply } from "../../../domain/outbound-request.ts";
 
 /** Nothing waits in a lane for longer than this. */
 export const MAX_WAIT_MS = 2_000;

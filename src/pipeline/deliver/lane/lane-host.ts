@@ -2,7 +2,9 @@ import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../../domain/destination.ts";
 import type { IntakeBudget } from "../bounds/intake-budget.ts";
 import type { LimitsHost } from "./lane-rate-limit.ts";
-import type { DeferralReason, DeliveryOptions, Reply } from "../ports.ts";
+import type { DeferralReason } from "../ports.ts";
+import type { DeliveryOptions } from "../delivery-options.ts";
+import type { Reply } from "../../../domain/outbound-request.ts";
 import type { SendGate } from "../bounds/send-gate.ts";
 
 /** What a lane needs from the owner of its partition. Nothing here throws. */
@@ -26,7 +28,7 @@ export interface LaneHost extends LimitsHost {
     dueAtMs: number,
   ): void;
   /** Records that the limit keeps a task waiting in its lane; returns the task that waits instead. */
-  limited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask;
+  recordLimited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask;
   hold(task: DeliveryTask): void;
   endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void;
   onCircuit(change: 1 | -1): void;

@@ -6,7 +6,8 @@ const HOPED_PER_SECOND = 200;
 /** The half-life of the best recent pace. */
 const BEST_HALF_LIFE_MS = 30_000;
 
-interface Answer {
+/** What a reply tells of the pace. */
+interface JudgedReply {
   readonly latencyMs: number;
   readonly isSuccess: boolean;
 }
@@ -17,8 +18,8 @@ export class LanePace {
   #best = 0;
   #bestAtMs = 0;
 
-  /** Learns from an answer. `concurrency` is how many tries may be in flight from here on; `nowMs` is steady. */
-  onReply({ latencyMs, isSuccess }: Answer, concurrency: number, nowMs: number): void {
+  /** Learns from a reply. `concurrency` is how many tries may be in flight from here on; `nowMs` is steady. */
+  onReply({ latencyMs, isSuccess }: JudgedReply, concurrency: number, nowMs: number): void {
     const floored = Math.max(0.2, latencyMs);
     const isFirstFailure = this.#latencyMs === null && !isSuccess;
     const best = isFirstFailure ? HOPED_PER_SECOND : this.#bestBy(nowMs);

@@ -1,6 +1,6 @@
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { LaneHost } from "./lane-host.ts";
-import type { DeliveryOptions } from "../ports.ts";
+import type { DeliveryOptions } from "../delivery-options.ts";
 import type { GateLane } from "../bounds/send-gate.ts";
 
 /** The most bytes in flight (or one body), as a share of those that may wait in a lane. */

@@ -6,7 +6,7 @@ import type { Starts } from "../../../domain/rate-limit.ts";
 import { ExpectedTasks } from "./expected-tasks.ts";
 import { shiftLimit, startsOf } from "../limits/limits-codec.ts";
 import type { LimitRecord } from "../limits/limits-codec.ts";
-import type { DeliveryOptions } from "../ports.ts";
+import type { DeliveryOptions } from "../delivery-options.ts";
 import type { PartitionLimits } from "../limits/partition-limits.ts";
 import { DestinationRateLimiter } from "../limits/destination-rate-limiter.ts";
 
@@ -27,7 +27,7 @@ export interface LastLimit {
   readonly endpointId: string;
 }
 
-const UNLIMITED: UsedToken = { onSent: () => undefined, onAnswered: () => undefined };
+const NO_TOKEN: UsedToken = { onSent: () => undefined, onAnswered: () => undefined };
 
 export interface LimitsHost {
   readonly clock: Clock;
@@ -202,7 +202,7 @@ export class LaneRateLimit {
   /** Counts a try that starts now; the result has to be told when its request goes out and when its answer is here. */
   start(): UsedToken {
     const limiter = this.#limiter;
-    if (limiter === null) return UNLIMITED;
+    if (limiter === null) return NO_TOKEN;
     const started = limiter.start(this.#host.steadyNow());
     return {
       onSent: () => limiter.send(started, this.#host.steadyNow()),

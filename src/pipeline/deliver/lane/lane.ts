@@ -7,7 +7,7 @@ import type { StartedFor } from "./lane-health.ts";
 import { LanePlaces } from "./lane-places.ts";
 import { LaneQueue } from "./lane-queue.ts";
 import type { QueuedTry } from "./lane-queue.ts";
-import type { Reply } from "../ports.ts";
+import type { Reply } from "../../../domain/outbound-request.ts";
 import { LaneRateLimit } from "./lane-rate-limit.ts";
 import type { LastLimit } from "./lane-rate-limit.ts";
 import type { LaneHost } from "./lane-host.ts";
@@ -89,13 +89,13 @@ export class Lane implements GateLane {
     if (task.dueAtMs > nowMs + MAX_WAIT_MS)
       return this.#host.putOff(task, config, "early", task.dueAtMs);
     if (this.#refusedByCircuit(task, config)) return;
-    if (this.#isFull(task.event.body)) return this.#deferrals.laneFull(task, config);
+    if (this.#isFull(task.event.body)) return this.#deferrals.putOffForRoom(task, config);
     if (this.#rateLimit.isTooEarly(task, nowMs)) return this.#offerWhenDue(task, config, latestMs);
     const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs), latestMs);
     if (startAtMs > latestMs) return this.#host.putOff(task, config, "rate_limit", startAtMs);
     this.#host.onQueued(1);
     if (startAtMs <= nowMs) return this.#enqueue(task);
-    const waiting = this.#deferrals.limited(task, config, startAtMs);
+    const waiting = this.#deferrals.waitForLimit(task, config, startAtMs);
     this.#waitFor(waiting, startAtMs - nowMs, () => this.#enqueue(waiting));
   }
 
@@ -170,7 +170,7 @@ export class Lane implements GateLane {
     const state = this.#health.circuit(this.#host.steadyNow());
     if (state.kind === "closed") return false;
     if (state.kind === "half_open" && !state.probing && this.queued === 0) return false;
-    this.#deferrals.circuitOpen(task, config, state);
+    this.#deferrals.putOffForCircuit(task, config, state);
     return true;
   }
 
@@ -204,7 +204,7 @@ export class Lane implements GateLane {
         for (const { task } of this.#takeAll()) this.#host.endDead(task, null, DESTINATION_DELETED);
         return false;
       case "unavailable":
-        for (const { task } of this.#takeAll()) this.#deferrals.configUnavailable(task);
+        for (const { task } of this.#takeAll()) this.#deferrals.putOffForConfig(task);
         return false;
       default:
         return lookup satisfies never;
@@ -291,7 +291,7 @@ export class Lane implements GateLane {
       while ((this.#queue.first?.enqueuedMs ?? Infinity) + MAX_WAIT_MS <= nowMs) {
         const { task } = this.#queue.shift()!;
         this.#host.onQueued(-1);
-        if (!this.#refusedByCircuit(task, config)) this.#deferrals.laneFull(task, config);
+        if (!this.#refusedByCircuit(task, config)) this.#deferrals.putOffForRoom(task, config);
       }
     this.pump(); // What waited behind it may be smaller.
     if (this.#queue.length === 0) this.#places.stopWaiting();

@@ -1,7 +1,7 @@
 import { scheduleLengthMs } from "../../../domain/backoff.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../domain/destination.ts";
-import type { DeliveryOptions } from "../ports.ts";
+import type { DeliveryOptions } from "../delivery-options.ts";
 
 /** A run whose schedule is short still gets this long behind an open circuit. */
 const SHORTEST_DEADLINE_MS = 60_000;

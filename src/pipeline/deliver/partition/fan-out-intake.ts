@@ -1,5 +1,5 @@
 import { pause } from "../../../domain/clock.ts";
-import { EVENT_RUN, FAN_OUT_LATER } from "../../../domain/delivery-task.ts";
+import { EVENT_RUN, FAN_OUT_LATER, firstTry } from "../../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../../domain/destination.ts";
 import type { EventRecord } from "../../../domain/event.ts";
@@ -9,7 +9,7 @@ import { encodeOutcome } from "../../log/outcome-codec.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
 import { DOUBT_CHECK_MS } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
-import { configRetryMs } from "../ports.ts";
+import { configRetryMs } from "../config-retry.ts";
 import type { FanoutPlan } from "../ports.ts";
 import type { RecoveredPartition } from "../recovery/recovery.ts";
 import type { RunLedger } from "../recovery/run-ledger.ts";
@@ -124,15 +124,9 @@ export class FanOutIntake {
     const nowMs = clock.now();
     const waitMs = configRetryMs(random);
     const task: DeliveryTask = {
-      event,
-      destinationId: FAN_OUT_LATER,
-      run: EVENT_RUN,
-      trigger: "event",
-      tryNumber: 1,
+      ...firstTry(event, FAN_OUT_LATER, nowMs),
       deferrals: (delayed?.deferrals ?? 0) + 1,
-      limitedBy: null,
       dueAtMs: nowMs + waitMs,
-      runStartedAtMs: event.receivedAtMs,
     };
     this.#host.forward(task, complete, waitMs);
   }

@@ -129,7 +129,7 @@ export class PartitionIntake {
     const key = task.event.endpointId;
     const record: NewRecord = { topic, key, partition, value };
     this.#lanes.pending.track(
-      this.#write([record], undefined, "soon").then((written) =>
+      this.#write([record], { urgency: "soon" }).then((written) =>
         written === null ? undefined : complete(),
       ),
     );

@@ -20,8 +20,10 @@ import type { Ownership, WriteRecords } from "./partition-writer.ts";
 import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
 import { PartitionLimits } from "../limits/partition-limits.ts";
 import { PendingWork } from "./pending-work.ts";
-import { configRetryMs } from "../ports.ts";
-import type { DeferralReason, DeliveryOptions, Reply } from "../ports.ts";
+import { configRetryMs } from "../config-retry.ts";
+import type { DeferralReason } from "../ports.ts";
+import type { DeliveryOptions } from "../delivery-options.ts";
+import type { Reply } from "../../../domain/outbound-request.ts";
 import { sendTry } from "../try/send-try.ts";
 import type { SendGate } from "../bounds/send-gate.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
@@ -137,7 +139,7 @@ export class PartitionLanes implements LaneHost {
   async writeLimit(record: LimitRecord, endpointId: string): Promise<boolean> {
     if (!this.mayStart()) return false;
     const records = [limitRecord(this.#partition, record, endpointId)];
-    return (await this.#write(records, () => this.mayStart())) !== null;
+    return (await this.#write(records, { mayWrite: () => this.mayStart() })) !== null;
   }
 
   endIfOver(task: DeliveryTask): boolean {
@@ -178,7 +180,7 @@ export class PartitionLanes implements LaneHost {
     this.pending.track(this.#moveOn(task, waiting, [taskRecord(this.#partition, waiting, nowMs)]));
   }
 
-  limited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask {
+  recordLimited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask {
     const { metrics } = this.#shared.ports;
     metrics.deferred("rate_limit");
     const end = concludeRateLimited(task, config.receiverUrl, dueAtMs, this.clock.now());

@@ -2,7 +2,7 @@ import { pause } from "../../../domain/clock.ts";
 import type { LogRecord, OwnedPartition } from "../../../domain/log.ts";
 import { encodeClaim } from "../recovery/claim.ts";
 import type { Claim } from "../recovery/claim.ts";
-import { takeoverWaitMs } from "../recovery/takeover-wait.ts";
+import { remainingTakeoverWaitMs } from "../recovery/takeover-wait.ts";
 import { inOrder } from "../../log/in-order.ts";
 import { partitionOf } from "../../../domain/partition.ts";
 import { CommitLoop } from "../../log/commit-loop.ts";
@@ -53,8 +53,8 @@ export class PartitionOwner {
   #open: () => void = () => undefined;
   #hurry: () => void = () => undefined;
   #closing: Promise<void> | null = null;
-  #isRecovered = false;
-  #isOpened = false;
+  /** How far it has come; `#ended` says whether it is over. While it recovers, it does not know what the last owner left. */
+  #stage: "recovering" | "claiming" | "open" = "recovering";
   #caughtUp = false;
 
   constructor(shared: SharedDelivery, partition: OwnedPartition, assignmentId: string) {
@@ -63,9 +63,7 @@ export class PartitionOwner {
     this.#assignmentId = assignmentId;
     this.#assignedMonotonicMs = shared.ports.clock.monotonic();
     const live = new LiveTries();
-    this.#positions = new PartitionPositions(partition, assignmentId, () =>
-      this.#lanes.held.index.lowest(),
-    );
+    this.#positions = new PartitionPositions(partition, () => this.#lanes.held.index.lowest());
     this.#write = makePartitionWriter(shared, partition, this.#positions);
     this.#budget = new IntakeBudget(shared.options.maxPendingBytes / 4, shared.budget);
     this.#lanes = new PartitionLanes(shared, partition, live, this.#write, this.#budget);
@@ -110,7 +108,7 @@ export class PartitionOwner {
       nowMs: this.#shared.ports.clock.now(),
     });
     if (this.#closed) return;
-    this.#isRecovered = true;
+    this.#stage = "claiming";
     this.#intake.adopt(recovered);
     this.#lanes.limits.adopt(recovered.limits);
     await this.#moveLimits(recovered);
@@ -129,18 +127,18 @@ export class PartitionOwner {
   /** Takes in records. The promise, if any, is back-pressure. */
   take(topic: SourceTopic, records: readonly LogRecord[]): Promise<void> | undefined {
     if (this.#closed) return undefined;
-    if (!this.#isOpened) return this.#opened.then(() => this.take(topic, records));
+    if (this.#stage !== "open") return this.#opened.then(() => this.take(topic, records));
     for (const record of records) this.#takeOne(topic, record);
     if (this.#isFull(MAX_OPEN_RECORDS)) return this.#fewerRecords();
     return this.#budget.room();
   }
 
   onDestinationChanged(destinationId: string): void {
-    if (this.#isOpened && !this.#closed) this.#lanes.onDestinationChanged(destinationId);
+    if (this.#isOpen) this.#lanes.onDestinationChanged(destinationId);
   }
 
   async sweep(): Promise<void> {
-    if (!this.#isOpened || this.#closed) return;
+    if (!this.#isOpen) return;
     this.#lanes.sweep();
     // The delay forwarder appends to the tiers as well; without this the floors would stay behind.
     for (const topic of RECOVERY_TOPICS) {
@@ -164,7 +162,7 @@ export class PartitionOwner {
 
   async #close(graceMs: number): Promise<void> {
     this.#ended.abort();
-    if (!this.#isRecovered) {
+    if (this.#stage === "recovering") {
       // Nothing was begun, and a commit would claim what was never known.
       this.#commits.close();
       this.#open();
@@ -178,13 +176,13 @@ export class PartitionOwner {
     await this.#commits.commit();
     this.#commits.close();
     this.#lanes.held.uncount();
-    if (!idle || !this.#isOpened) return;
+    if (!idle || this.#stage !== "open") return;
     const released = releasedRecord(this.#partition, this.#assignmentId, clock.now());
     const untilMs = clock.monotonic() + LAST_WORD_MS;
     // Limits written after the next owner's would replace them.
     const mayWrite = () => this.#partition.exclusive() && clock.monotonic() < untilMs;
     for (const part of inOrder(this.#shared.ports.log, [this.#lanes.lastLimits(), [released]]))
-      if ((await this.#write(part, mayWrite)) === null) return;
+      if ((await this.#write(part, { mayWrite })) === null) return;
   }
 
   #takeOne(topic: SourceTopic, record: LogRecord): void {
@@ -219,7 +217,7 @@ export class PartitionOwner {
 
   async #openAfter(recovered: RecoveredPartition): Promise<void> {
     const ownedForMs = this.#shared.ports.clock.monotonic() - this.#assignedMonotonicMs;
-    const waitMs = takeoverWaitMs(this.#shared, recovered.unreleased, ownedForMs);
+    const waitMs = remainingTakeoverWaitMs(this.#shared, recovered.unreleased, ownedForMs);
     if (waitMs > 0) {
       const waitsUntilMs = this.#shared.ports.clock.now() + waitMs;
       await this.#commitClaim(waitsUntilMs);
@@ -229,7 +227,7 @@ export class PartitionOwner {
     if (this.#closed) return;
     await this.#commitClaim(null);
     if (this.#closed) return;
-    this.#isOpened = true;
+    this.#stage = "open";
     this.#lanes.open();
     this.#open();
     this.#lanes.held.sweep();
@@ -277,6 +275,10 @@ export class PartitionOwner {
 
   #isFull(maxOpen: number): boolean {
     return this.#positions.openCount > maxOpen || this.#positions.spanCount > MAX_SPAN_RECORDS;
+  }
+
+  get #isOpen(): boolean {
+    return this.#stage === "open" && !this.#closed;
   }
 
   get #closed(): boolean {

@@ -21,12 +21,11 @@ export class PartitionPositions {
   readonly known = new LogPositions();
   readonly #sources = new Map<SourceTopic, Source>();
   readonly #committedFloors: Floors;
-  /** Metadata of the commits: see `claim.ts`. */
-  claim: string;
+  /** Metadata of the commits, set before the first: see `claim.ts`. */
+  claim = "";
   readonly #lowestHeld: () => number | undefined;
 
-  constructor(partition: OwnedPartition, claim: string, lowestHeld: () => number | undefined) {
-    this.claim = claim;
+  constructor(partition: OwnedPartition, lowestHeld: () => number | undefined) {
     this.#lowestHeld = lowestHeld;
     this.#committedFloors = new Map(
       RECOVERY_TOPICS.map((topic) => [topic, committedFloor(partition, topic)]),

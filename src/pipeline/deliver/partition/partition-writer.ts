@@ -6,11 +6,16 @@ import type { SharedDelivery } from "../shared-delivery.ts";
 
 export const DOUBT_CHECK_MS = 200;
 
-/** Appends for one partition, noting where the records went. Never rejects. `mayWrite` is checked before every call to the log. */
+export interface WriteOptions {
+  /** Checked before every call to the log. Default: writes until the process stops. */
+  readonly mayWrite?: () => boolean;
+  readonly urgency?: Urgency;
+}
+
+/** Appends for one partition, noting where the records went. Never rejects. */
 export type WriteRecords = (
   records: readonly NewRecord[],
-  mayWrite?: () => boolean,
-  urgency?: Urgency,
+  options?: WriteOptions,
 ) => Promise<readonly Position[] | null>;
 
 /**
@@ -23,7 +28,7 @@ export function makePartitionWriter(
   positions: PartitionPositions,
 ): WriteRecords {
   const { appender, logger } = shared.ports;
-  return async (records, mayWrite = () => true, urgency) => {
+  return async (records, { mayWrite = () => true, urgency } = {}) => {
     try {
       const isNeeded = (): boolean => !shared.cutOff.aborted && mayWrite();
       const written = await appender.append(records, isNeeded, urgency);
@@ -60,7 +65,7 @@ export async function writeOwned(
       isDoubtful = !owned.partition.exclusive();
       return !isDoubtful;
     };
-    const written = await write(records, mayWrite, urgency);
+    const written = await write(records, { mayWrite, urgency });
     if (!isDoubtful || !owned.isOpen()) return written;
     await pause(owned.clock, DOUBT_CHECK_MS);
   }

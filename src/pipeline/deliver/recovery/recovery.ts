@@ -1,5 +1,6 @@
 import type { Attempt } from "../../../domain/attempt.ts";
 import { DELAY_TIERS } from "../../../domain/delay-tier.ts";
+import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { LogRecord, OwnedPartition, Topic } from "../../../domain/log.ts";
 import type { OutcomeRecord } from "../../../domain/outcome.ts";
 import { fanoutKey, runKey, runKeyOf } from "../../../domain/run-keys.ts";
@@ -26,8 +27,6 @@ import type { RunLedger, Step } from "./run-ledger.ts";
  */
 const LEAST_MARGIN_RECORDS = 2_000;
 
-export type RecoveryPorts = Pick<DeliveryPorts, "logger" | "metrics">;
-
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
   /** For runs whose fan-out was not seen before: the destinations for which a try has ended, by run. */
@@ -37,16 +36,22 @@ export interface RecoveredPartition {
   unreleased: Claim | null;
 }
 
-/** Reads what the last owner left: ends, follow-ups, held tasks, limits. */
-export async function recoverPartition(input: {
+/** A partition whose topics are read, and where it is noted how far. */
+interface PartitionToRead {
   readonly partition: OwnedPartition;
   readonly positions: LogPositions;
+  readonly ports: Pick<DeliveryPorts, "logger" | "metrics">;
+}
+
+interface PartitionToRecover extends PartitionToRead {
   readonly ledger: RunLedger;
   readonly held: HeldIndex;
   /** Wall clock. */
   readonly nowMs: number;
-  readonly ports: RecoveryPorts;
-}): Promise<RecoveredPartition> {
+}
+
+/** Reads what the last owner left: ends, follow-ups, held tasks, limits. */
+export async function recoverPartition(input: PartitionToRecover): Promise<RecoveredPartition> {
   const { partition, positions, ledger, held, ports } = input;
   const recovered: RecoveredPartition = {
     fanouts: new Map(),
@@ -55,30 +60,28 @@ export async function recoverPartition(input: {
     unreleased: null,
   };
   const committed = partition.committed("attempts");
-  const last = committed === null ? null : decodeClaim(committed.metadata);
+  const lastClaim = committed === null ? null : decodeClaim(committed.metadata);
   let released = false;
   const margin = Math.max(LEAST_MARGIN_RECORDS, Math.ceil(REMEMBERED_RUNS / partition.partitions));
-  await each(input, "attempts", Math.max(0, (committed?.offset ?? 0) - margin), (record) => {
+  await readEach(input, "attempts", Math.max(0, (committed?.offset ?? 0) - margin), (record) => {
     const outcome = decodeOutcome(record.value);
-    if (outcome.kind === "released" && outcome.ownerId === last?.ownerId) released = true;
+    if (outcome.kind === "released" && outcome.ownerId === lastClaim?.ownerId) released = true;
     noteOutcome(outcome, ledger, recovered);
   });
   for (const { topic } of DELAY_TIERS)
-    await each(input, topic, partition.committed(topic)?.offset ?? 0, (record) => {
-      const task = decodeTask(record.value);
-      ledger.noteWaiting(runKeyOf(task), task);
-    });
+    await readEach(input, topic, partition.committed(topic)?.offset ?? 0, (record) =>
+      noteWaiting(decodeTask(record.value), ledger),
+    );
   const heldFloor = committedFloor(partition, "held");
-  await each(input, "held", partition.committed("held")?.offset ?? 0, (record) => {
+  await readEach(input, "held", partition.committed("held")?.offset ?? 0, (record) => {
     const entry = decodeHeld(record.value);
     held.note(record.offset, entry);
-    if (entry.kind === "task" && record.offset >= heldFloor)
-      ledger.noteWaiting(runKeyOf(entry.task), entry.task);
+    if (entry.kind === "task" && record.offset >= heldFloor) noteWaiting(entry.task, ledger);
   });
-  await each(input, "limits", 0, (record) => recovered.limits.note(record));
+  await readEach(input, "limits", 0, (record) => recovered.limits.note(record));
   for (const topic of RECOVERY_TOPICS)
     positions.raise(topic, partition.committed(topic)?.offset ?? 0);
-  recovered.unreleased = released ? null : last;
+  recovered.unreleased = released ? null : lastClaim;
   // Most of a new relay's partitions are empty: logging each would bury what is printed for its first user.
   const isEmpty = ledger.size === 0 && held.size === 0;
   ports.logger[isEmpty ? "debug" : "info"](
@@ -89,36 +92,28 @@ export async function recoverPartition(input: {
 }
 
 /** Reads what the last owner's tries in flight left while the new one waited. */
-export async function recoverLateEnds(input: {
-  readonly partition: OwnedPartition;
-  readonly positions: LogPositions;
-  readonly ledger: RunLedger;
-  readonly ports: RecoveryPorts;
-  readonly recovered: RecoveredPartition;
-}): Promise<void> {
+export async function recoverLateEnds(
+  input: PartitionToRead & {
+    readonly ledger: RunLedger;
+    readonly recovered: RecoveredPartition;
+  },
+): Promise<void> {
   for (const topic of RECOVERY_TOPICS)
-    await each(input, topic, input.positions.floors().get(topic) ?? 0, (record) => {
+    await readEach(input, topic, input.positions.floors().get(topic) ?? 0, (record) => {
       if (topic === "attempts")
         noteOutcome(decodeOutcome(record.value), input.ledger, input.recovered);
-      else if (topic !== "held") {
-        const task = decodeTask(record.value);
-        input.ledger.noteWaiting(runKeyOf(task), task);
-      }
+      else if (topic !== "held") noteWaiting(decodeTask(record.value), input.ledger);
     });
 }
 
 /** Reads ends from an offset on, whoever wrote them. @returns where to go on */
 export async function readEnds(
-  input: {
-    readonly partition: OwnedPartition;
-    readonly positions: LogPositions;
-    readonly ports: RecoveryPorts;
-  },
+  input: PartitionToRead,
   fromOffset: number,
   ledger: RunLedger,
 ): Promise<number> {
   let next = fromOffset;
-  await each(input, "attempts", fromOffset, (record) => {
+  await readEach(input, "attempts", fromOffset, (record) => {
     next = record.offset + 1;
     const outcome = decodeOutcome(record.value);
     if (outcome.kind !== "attempt") return;
@@ -151,6 +146,10 @@ function noteOutcome(
   }
 }
 
+function noteWaiting(task: DeliveryTask, ledger: RunLedger): void {
+  ledger.noteWaiting(runKeyOf(task), task);
+}
+
 function runKeyOfAttempt({ eventId, destinationId, run }: Attempt): string {
   return runKey(eventId, destinationId, run);
 }
@@ -165,13 +164,12 @@ function noteTried(tried: Map<string, Set<string>>, key: string, destinationId: 
   else known.add(destinationId);
 }
 
-/** Reads a topic. A record that cannot be read is logged, counted and skipped: one foreign record must not stop a partition. */
-async function each(
-  input: {
-    readonly partition: OwnedPartition;
-    readonly positions: LogPositions;
-    readonly ports: RecoveryPorts;
-  },
+/**
+ * Reads a topic from an offset on. A record that cannot be read is logged, counted and skipped: one foreign record must not stop
+ * a partition.
+ */
+async function readEach(
+  input: PartitionToRead,
   topic: Topic,
   fromOffset: number,
   take: (record: LogRecord) => void,

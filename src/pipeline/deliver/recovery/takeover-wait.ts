@@ -6,7 +6,7 @@ import type { Claim } from "./claim.ts";
  * is over, by that owner's clock too, so that it starts nothing any more. Only its tries in flight are left: the wait counts
  * from the assignment, or from an earlier one that already waits for them.
  */
-export function takeoverWaitMs(
+export function remainingTakeoverWaitMs(
   { ports, options }: Pick<SharedDelivery, "ports" | "options">,
   unreleased: Claim | null,
   ownedForMs: number,

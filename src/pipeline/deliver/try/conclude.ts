@@ -7,7 +7,7 @@ import { attemptId } from "../../../domain/ids.ts";
 import type { FollowUp } from "../../../domain/outcome.ts";
 import { parseRetryAfterMs } from "../../../domain/retry-after.ts";
 import { tryKey } from "../../../domain/run-keys.ts";
-import type { Reply } from "../ports.ts";
+import type { Reply } from "../../../domain/outbound-request.ts";
 import { storedText } from "./stored-text.ts";
 
 /** The end of a try: its row, and what follows. */

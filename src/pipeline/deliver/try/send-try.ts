@@ -2,7 +2,7 @@ import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../domain/destination.ts";
 import { concludeTry, isGone } from "./conclude.ts";
 import type { Conclusion } from "./conclude.ts";
-import type { Reply } from "../ports.ts";
+import type { Reply } from "../../../domain/outbound-request.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 import { makeSignedRequest } from "./signed-request.ts";
 import { messageOf } from "../../../domain/thrown.ts";

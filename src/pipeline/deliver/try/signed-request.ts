@@ -2,7 +2,8 @@ import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import { MAX_SIGNING_SECRETS } from "../../../domain/destination.ts";
 import type { DestinationConfig, SigningSecret } from "../../../domain/destination.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
-import type { DeliveryPorts, SignedRequest } from "../ports.ts";
+import type { DeliveryPorts } from "../ports.ts";
+import type { OutboundRequest } from "../../../domain/outbound-request.ts";
 
 /** Returns the secrets that sign at `nowMs`, newest first: the current one, and rotated ones within their overlap. */
 export function activeSecrets(secrets: readonly SigningSecret[], nowMs: number): string[] {
@@ -19,7 +20,7 @@ export function makeSignedRequest(
   nowMs: number,
   version: string,
   signDelivery: DeliveryPorts["signDelivery"],
-): SignedRequest {
+): OutboundRequest {
   const { event } = task;
   const timestampSeconds = Math.floor(nowMs / 1000);
   return {

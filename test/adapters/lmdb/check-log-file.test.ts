@@ -1,7 +1,7 @@
 import { readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { checkLogFile } from "../../../src/adapters/lmdb/check-file.ts";
+import { checkLogFile } from "../../../src/adapters/lmdb/check-log-file.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import { record } from "../../support/log-consumer.ts";
 import { openTestLog, storeIn, temporaryDir } from "../../support/log-lmdb.ts";

@@ -24,7 +24,7 @@ export function readBatch(
   let leftBytes = maxBytes;
   let trustTail = true;
   while (next < stream.endOffset) {
-    const tail = trustTail ? stream.tailFrom(next) : null;
+    const tail = trustTail ? stream.tailFrom(next, ROWS_PER_LOOKUP) : null;
     const rows = tail ?? store.rowsFrom(stream, next, ROWS_PER_LOOKUP);
     if (rows.length === 0) return { records, next: stream.endOffset };
     for (const row of rows) {

@@ -7,8 +7,8 @@ export const COMMIT_HEAD_BYTES = 32;
 export const EARLIER_SEED = 0;
 const BLOB_HEAD_BYTES = 10;
 
-/** A commit that only adds. */
-export interface StoredCommit {
+/** A commit that only adds, which is all that a segment can take. */
+export interface SegmentCommit {
   readonly blobs: readonly { readonly seq: number; readonly bytes: Uint8Array }[];
   /** `encodeRows`: key and value, fixed width. */
   readonly rows: Uint8Array;
@@ -25,7 +25,7 @@ export interface EncodedCommit {
 
 export interface DecodedCommit extends Omit<EncodedCommit, "parts"> {
   readonly number: number;
-  readonly commit: StoredCommit;
+  readonly commit: SegmentCommit;
 }
 
 /**
@@ -40,7 +40,7 @@ export interface DecodedCommit extends Omit<EncodedCommit, "parts"> {
  */
 export function encodeCommit(
   number: number,
-  { blobs, rows, groups }: StoredCommit,
+  { blobs, rows, groups }: SegmentCommit,
   seed: number,
 ): EncodedCommit {
   const json = Buffer.from(groups.length === 0 ? "" : JSON.stringify(groups));
@@ -94,7 +94,7 @@ export function decodeCommit(bytes: Buffer, seed: number): DecodedCommit | null 
     commit: {
       blobs,
       rows: bytes.subarray(rowsAt, groupsAt),
-      groups: json === "" ? [] : (JSON.parse(json) as StoredCommit["groups"]),
+      groups: json === "" ? [] : (JSON.parse(json) as SegmentCommit["groups"]),
     },
   };
 }

@@ -1,0 +1,19 @@
+/** A request to a receiver, POSTed as it is. */
+export interface OutboundRequest {
+  readonly url: string;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Uint8Array;
+}
+
+/** What a request to a receiver came to. `latencyMs` counts from the call to the last byte (or the failure). */
+export type Reply =
+  | {
+      readonly kind: "response";
+      readonly status: number;
+      readonly retryAfter: string | null;
+      /** The part of the body that was read, decoded. Where it is not UTF-8, this may be longer than what is stored. */
+      readonly body: string;
+      readonly latencyMs: number;
+    }
+  | { readonly kind: "timeout"; readonly reason: string; readonly latencyMs: number }
+  | { readonly kind: "error"; readonly reason: string; readonly latencyMs: number };
