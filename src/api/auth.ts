@@ -1,11 +1,9 @@
-import { LONGEST_API_KEY } from "../domain/api-key.ts";
+import { LONGEST_API_KEY, type Scope } from "../domain/api-key.ts";
 import type { Actor, Management } from "../management/management.ts";
 import { ApiFailure } from "./api-failure.ts";
 
 /** RFC 6750 credentials; the length bound keeps junk away from the store. */
 const BEARER = new RegExp(`^Bearer +([\\x21-\\x7e]{1,${LONGEST_API_KEY}})$`, "i");
-
-export type Scope = Actor["scopes"][number];
 
 /** @throws {ApiFailure} `unauthorized`. @throws {RelayError} `unavailable` */
 export async function authenticate(

@@ -1,9 +1,9 @@
 import type { z } from "@hono/zod-openapi";
+import type { Scope } from "../domain/api-key.ts";
 import type { EventQueries } from "../domain/event-query.ts";
 import type { IdKind } from "../domain/ids.ts";
 import type { Actor, Management } from "../management/management.ts";
 import type { ApiErrorCode } from "./api-failure.ts";
-import type { Scope } from "./auth.ts";
 import type { PaginationView } from "./schemas/common.ts";
 
 /** What an operation's handler gets: everything is validated and the key is known. */

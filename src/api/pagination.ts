@@ -1,10 +1,11 @@
-import type { Page, Paged } from "../management/management.ts";
+import type { PageOf } from "../domain/config-store.ts";
+import type { Page } from "../management/management.ts";
 import type { PaginationView } from "./schemas/common.ts";
 
 /** Reads one page of a list of resources, as it is answered. */
 export async function answerPage<Item, View>(
   { page, limit }: Page,
-  list: (page: Page) => Promise<Paged<Item>>,
+  list: (page: Page) => Promise<PageOf<Item>>,
   present: (item: Item) => View,
 ): Promise<{ readonly data: View[]; readonly pagination: PaginationView }> {
   const { items, total } = await list({ page: boundPage(page, limit), limit });

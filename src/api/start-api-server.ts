@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { RequestListener, Server } from "node:http";
 import { getRequestListener } from "@hono/node-server";
-import { UsageError } from "../domain/errors.ts";
+import { explainListenError } from "../domain/listen-error.ts";
 import type { Logger } from "../domain/logger.ts";
 import type { Api } from "./api.ts";
 import { keepDotSegments } from "./dot-segments.ts";
@@ -100,19 +100,11 @@ function canonicalHost(host: string): string {
 async function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     // Never removed: a connection that cannot be accepted is reported here too, and would end the process if nobody listened.
-    server.on("error", (cause: NodeJS.ErrnoException) => {
-      reject(new UsageError(explain(cause, host, port), { cause }));
+    server.on("error", (error: NodeJS.ErrnoException) => {
+      reject(explainListenError(error, { host, port, variable: "RELAY_API_PORT" }));
     });
     server.listen({ host, port }, resolve);
   });
-}
-
-function explain(error: NodeJS.ErrnoException, host: string, port: number): string {
-  if (error.code === "EADDRINUSE")
-    return `API port ${port} is already in use: set RELAY_API_PORT to a free port.`;
-  if (error.code === "EACCES")
-    return `API port ${port} needs more rights: set RELAY_API_PORT to a port above 1023.`;
-  return `The API cannot listen on ${host}:${port} (${error.code ?? error.message}): set RELAY_API_HOST and RELAY_API_PORT.`;
 }
 
 async function close(server: Server): Promise<void> {

@@ -7,13 +7,14 @@ import { UsageError } from "../domain/errors.ts";
 import type { Core } from "./core.ts";
 import { loadEncryptionKey } from "./encryption-key.ts";
 import { nameClickHouse, namePostgres, namingStore } from "./explain-store-error.ts";
-import { followConfiguration, makeLateTokens } from "./follow-configuration.ts";
+import { followConfiguration } from "./follow-configuration.ts";
+import { makeLateTokens } from "./late-tokens.ts";
 import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
 import { needsEventStore, type DataDirUse } from "./open-data-dir.ts";
 import { openEventStore, type EventStoreClients } from "./open-event-store.ts";
 import { openLog } from "./open-log.ts";
 import { openSender } from "./outbound.ts";
-import type { Part, Supervisor } from "./supervisor.ts";
+import { opened, type Part, type Supervisor } from "./supervisor.ts";
 
 export type CoreOptions = Pick<
   Core,
@@ -127,10 +128,6 @@ async function superviseOnceOpen<T extends AsyncDisposable>(
   const store = await opening;
   await supervisor.add(opened(name, store));
   return store;
-}
-
-function opened(name: string, resource: AsyncDisposable): Part {
-  return { name, start: async () => resource };
 }
 
 /**

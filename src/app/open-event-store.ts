@@ -3,7 +3,7 @@ import { connectLookups, type Lookups } from "../adapters/clickhouse/lookups.ts"
 import { READ_SESSIONS } from "../embedded/chdb/protocol.ts";
 import { startEmbeddedClickHouse } from "../embedded/chdb/start-embedded-clickhouse.ts";
 import type { Logger } from "../domain/logger.ts";
-import type { Supervisor } from "./supervisor.ts";
+import { opened, type Supervisor } from "./supervisor.ts";
 
 type EventStoreClient = ReturnType<typeof connectClickHouse>;
 
@@ -32,13 +32,12 @@ export async function openEventStore(options: EventStoreOptions): Promise<EventS
   const url = options.clickhouseUrl ?? (await superviseEmbedded(options));
   const [reads, writes] = [connectClickHouse(url), connectClickHouse(url)];
   const lookups = connectLookups(url);
-  const close = async (): Promise<void> => {
-    await Promise.all([reads.close(), writes.close(), lookups.close()]);
+  const clients: AsyncDisposable = {
+    async [Symbol.asyncDispose]() {
+      await Promise.all([reads.close(), writes.close(), lookups.close()]);
+    },
   };
-  await options.supervisor.add({
-    name: "clickhouse-client",
-    start: async () => ({ [Symbol.asyncDispose]: close }),
-  });
+  await options.supervisor.add(opened("clickhouse-client", clients));
   const mostReads = options.clickhouseUrl === null ? READ_SESSIONS : MOST_CONNECTIONS;
   return { reads, writes, lookups, mostReads };
 }

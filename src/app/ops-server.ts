@@ -1,6 +1,6 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { explainListenError } from "./reserve-port.ts";
+import { explainListenError } from "../domain/listen-error.ts";
 
 export interface OpsPorts {
   /** Text in Prometheus' exposition format, with its content type. */

@@ -1,6 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { connect, createServer, type AddressInfo } from "node:net";
-import { UsageError } from "../domain/errors.ts";
+import { explainListenError } from "../domain/listen-error.ts";
 
 /** A port of this machine where nobody listens (tcpmux): a connection from the port in question is refused at once. */
 const NOBODY_PORT = 1;
@@ -59,23 +59,4 @@ async function bind(host: string, port: number): Promise<void> {
       error.syscall === "bind" ? reject(error) : isBound(),
     );
   });
-}
-
-/** @param listener.variable variable of the port; the host's is named alike */
-export function explainListenError(
-  error: NodeJS.ErrnoException,
-  { host, port, variable }: { host: string; port: number; variable: string },
-): UsageError {
-  const cause = { cause: error };
-  if (error.code !== "EADDRINUSE" && error.code !== "EACCES")
-    return new UsageError(
-      `host ${host} cannot be listened on (${error.code ?? error.message}): set ${variable.replace(/_PORT$/, "_HOST")} to an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all`,
-      cause,
-    );
-  const reason =
-    error.code === "EADDRINUSE" ? "is in use" : `cannot be listened on at ${host} (${error.code})`;
-  return new UsageError(
-    `port ${port} ${reason}: set ${variable} to a free port, or stop the process that has it`,
-    cause,
-  );
 }

@@ -14,6 +14,7 @@ import { connectionLimit } from "./connection-limit.ts";
 import { requireEventStore, type Core } from "./core.ts";
 import { postTest } from "./post-test.ts";
 import { retentionMsOf } from "./retention.ts";
+import { opened } from "./supervisor.ts";
 
 /** Runs the api role: use cases over the stores and the log, behind HTTP. @returns its port */
 export async function runApi(
@@ -70,6 +71,6 @@ export async function runApi(
     maxConnections: connectionLimit("api"),
     ...config.api,
   });
-  await supervisor.add({ name: "api", start: async () => server });
+  await supervisor.add(opened("api", server));
   return { port: server.port };
 }

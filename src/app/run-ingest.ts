@@ -8,8 +8,8 @@ import { makeIngest } from "../pipeline/ingest/ingest.ts";
 import { makeVerifier } from "../pipeline/verify/verifier.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import type { Core } from "./core.ts";
-import type { Part } from "./supervisor.ts";
 import { openJwks } from "./outbound.ts";
+import { opened, type Part } from "./supervisor.ts";
 
 /** How long a stopping ingest waits for requests in flight to be answered. */
 const STOP_GRACE_MS = 5_000;
@@ -22,9 +22,9 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
   const { config, clock, logger, supervisor, registry } = core;
   const pool = await startVerifyPool({
     threads: config.verifyThreads,
-    onWorkerError: (error) => logger.error({ err: error.message }, "verify.worker_lost"),
+    onWorkerError: (error) => logger.error({ err: error }, "verify.worker_lost"),
   });
-  await supervisor.add({ name: "verify-pool", start: async () => pool });
+  await supervisor.add(opened("verify-pool", pool));
   const verifier = makeVerifier({
     pool,
     jwks: openJwks(core.sender, clock),
@@ -34,7 +34,7 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
       logger.error({ err: error }, "verify.batch_lost"),
     ),
   });
-  await supervisor.add({ name: "verifier", start: async () => verifier });
+  await supervisor.add(opened("verifier", verifier));
 
   const newId = makeIdGenerator();
   const metrics = makeIngestMetrics(registry, () => ingest.inFlight);

@@ -14,7 +14,7 @@ import { reservePort } from "./reserve-port.ts";
 import { runApi } from "./run-api.ts";
 import { runDelivery } from "./run-delivery.ts";
 import { runIngest } from "./run-ingest.ts";
-import { makeSupervisor, type PartStatus } from "./supervisor.ts";
+import { makeSupervisor, opened, type PartStatus } from "./supervisor.ts";
 import { warnOfSettings } from "./warn-of-settings.ts";
 
 export interface RelayOptions {
@@ -87,10 +87,9 @@ async function startParts(
       return { ready: hasStarted && parts.every((part) => part.state === "running"), parts };
     },
   });
-  await supervisor.add({ name: "ops", start: async () => ops });
+  await supervisor.add(opened("ops", ops));
   const dataDir = await openDataDir(config);
-  if (dataDir.mode === "serve")
-    await supervisor.add({ name: "data-dir", start: async () => dataDir.claim });
+  if (dataDir.mode === "serve") await supervisor.add(opened("data-dir", dataDir.claim));
 
   warnOfSettings(config, dataDir.mode, options.logger);
 

@@ -10,6 +10,11 @@ export interface Part {
   start(failed: (error: Error) => void): Promise<AsyncDisposable>;
 }
 
+/** Makes a part of what works already, to be disposed in its turn. */
+export function opened(name: string, resource: AsyncDisposable): Part {
+  return { name, start: async () => resource };
+}
+
 export interface PartStatus {
   readonly name: string;
   /** `starting`: for the first time. */
@@ -156,7 +161,7 @@ class Supervised {
     if (this.#stopped) return;
     const ranMs = this.#running === null ? 0 : this.#clock.monotonic() - this.#startedAtMs;
     if (ranMs > STABLE_AFTER_MS) this.#delayMs = FIRST_RESTART_DELAY_MS;
-    this.#logger.error({ err: this.#lastError, restartInMs: this.#delayMs }, "part.failed");
+    this.#logger.error({ err: error, restartInMs: this.#delayMs }, "part.failed");
     this.#restarting = this.#restarting.then(() => this.#dispose());
     this.#scheduleRestart();
   }
@@ -188,7 +193,7 @@ class Supervised {
     try {
       await running[Symbol.asyncDispose]();
     } catch (error) {
-      this.#logger.warn({ err: toError(error).message }, "part.stop_failed");
+      this.#logger.warn({ err: error }, "part.stop_failed");
     }
   }
 }

@@ -36,7 +36,7 @@ export function warnOfSettings(
   dataDirMode: DataDirUse["mode"],
   logger: Logger,
 ): void {
-  const { roles, kafka, databaseUrl, clickhouseUrl, unused } = settings;
+  const { roles, unused } = settings;
   const examples = exampleKeys(settings);
   if (examples.length > 0)
     logger.warn(
@@ -59,31 +59,37 @@ export function warnOfSettings(
       },
       "relay.ingest_not_at_its_url",
     );
-  if (dataDirMode !== "serve") return;
-  if (kafka === null) {
+  if (dataDirMode === "serve") warnOfEmbeddedStores(settings, logger);
+}
+
+/** Warns where other processes would need the stores that are embedded in this one. */
+function warnOfEmbeddedStores(
+  { roles, kafka, databaseUrl, clickhouseUrl }: Settings,
+  logger: Logger,
+): void {
+  if (kafka !== null) {
+    // Kafka spreads the events over all processes, whatever stores they have.
+    const own = [
+      ...(databaseUrl === null ? ["DATABASE_URL"] : []),
+      ...(clickhouseUrl === null ? ["CLICKHOUSE_URL"] : []),
+    ];
+    logger.warn(
+      {
+        unset: own,
+        mend: "set these before a second process uses this Kafka: in another directory it would have stores of its own",
+      },
+      "relay.stores_not_shared",
+    );
+  } else if (!roles.includes("delivery")) {
     // The owner of an embedded log is the only process that can record and deliver what is in it.
-    if (!roles.includes("delivery"))
-      logger.warn(
-        {
-          roles,
-          mend: "add delivery to RELAY_ROLES, since no other process can do it on this directory; or, where others deliver, set KAFKA_BROKERS as they have",
-        },
-        "relay.nobody_delivers",
-      );
-    return;
+    logger.warn(
+      {
+        roles,
+        mend: "add delivery to RELAY_ROLES, since no other process can do it on this directory; or, where others deliver, set KAFKA_BROKERS as they have",
+      },
+      "relay.nobody_delivers",
+    );
   }
-  // Kafka spreads the events over all processes, whatever stores they have.
-  const own = [
-    ...(databaseUrl === null ? ["DATABASE_URL"] : []),
-    ...(clickhouseUrl === null ? ["CLICKHOUSE_URL"] : []),
-  ];
-  logger.warn(
-    {
-      unset: own,
-      mend: "set these before a second process uses this Kafka: in another directory it would have stores of its own",
-    },
-    "relay.stores_not_shared",
-  );
 }
 
 /** Returns whether the ingest listens where the endpoints' URLs point; without a public URL they point to this machine. */

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { makeLogger } from "../adapters/pino/logger.ts";
-import { ensureFirstKey } from "../app/first-steps.ts";
+import { ensureFirstKey } from "../app/first-key.ts";
 import { startRelay } from "../app/start-relay.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";

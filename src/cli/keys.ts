@@ -1,7 +1,8 @@
 import { openApiKeys } from "../app/open-api-keys.ts";
 import { organizationName } from "../config/value-types.ts";
+import type { Scope } from "../domain/api-key.ts";
 import { UsageError } from "../domain/errors.ts";
-import { isKeyName, showKey, type ApiKeys } from "../management/api-keys.ts";
+import { isKeyName, formatListedKey, type ApiKeys } from "../management/api-keys.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
 
@@ -31,7 +32,7 @@ export async function listKeys(io: CommandIo, options: { readonly org: string })
         io.stdout,
         [
           row.id,
-          showKey(row),
+          formatListedKey(row),
           row.scopes.join(","),
           new Date(row.createdAtMs).toISOString(),
           state,
@@ -59,7 +60,7 @@ export async function revokeKey(
   });
 }
 
-function parseScopes(text: string): ("read" | "write")[] {
+function parseScopes(text: string): Scope[] {
   const scopes = [...new Set(text.split(",").map((scope) => scope.trim()))];
   const known = scopes.filter((scope) => scope === "read" || scope === "write");
   if (known.length === 0 || known.length < scopes.length)

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { makeSealedRows } from "../adapters/postgres/sealed-rows.ts";
 import type { OpenConfigStore } from "../app/open-config-store.ts";
-import { makeKeyMark, markKey } from "../app/encryption-key.ts";
+import { makeKeyMark, markKey } from "../app/key-mark.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { base64Key } from "../config/value-types.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";

@@ -1,27 +1,22 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import { makeLogger } from "../adapters/pino/logger.ts";
-import { explainStoreError, namePostgres } from "../app/explain-store-error.ts";
-import { ensureFirstKey, findProject, firstCurlLines, type FirstKey } from "../app/first-steps.ts";
+import type { FirstKey } from "../app/first-key.ts";
 import type { OpenConfigStore } from "../app/open-config-store.ts";
 import { startRelay, type RunningRelay } from "../app/start-relay.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { templateFile } from "../app/template-file.ts";
-import { isAtItsUrl } from "../app/warn-of-settings.ts";
 import type { RelayConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { roleList, ROLES } from "../config/value-types.ts";
 import { summarizeConfig } from "../config/summarize-config.ts";
+import { roleList } from "../config/value-types.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { Logger } from "../domain/logger.ts";
-import { baseUrlOf } from "./base-url.ts";
-import { printLine, type CommandIo } from "./io.ts";
-import { StopLimit } from "./stop-limit.ts";
 import { messageOf } from "../domain/thrown.ts";
-import { INGEST_PATH } from "../domain/ingest-path.ts";
-
-const KEY_RETRY_MS = 2_000;
+import type { CommandIo } from "./io.ts";
+import { checkFirstKey } from "./start/check-first-key.ts";
+import { printWelcome } from "./start/welcome.ts";
+import { StopLimit } from "./stop-limit.ts";
 
 /** `relay start`: runs until SIGTERM or SIGINT. */
 export async function start(io: CommandIo, options: { readonly roles?: string }): Promise<number> {
@@ -42,7 +37,7 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
   using limit = new StopLimit(io.signal);
   let key: FirstKey = { kind: "none" };
   const beforeReady = async (store: OpenConfigStore): Promise<void> => {
-    key = await firstKey({ config, store, logger, signal: io.signal });
+    key = await checkFirstKey({ config, store, logger, signal: io.signal });
   };
   const relay = await startUnlessStopped({ config, logger, signal: io.signal, limit, beforeReady });
   if (relay === "ended" || relay === "late") return stopped(relay, logger);
@@ -107,104 +102,6 @@ function tellWhenReady(relay: RunningRelay, logger: Logger, signal: AbortSignal)
   void relay.allRunning().then(() => {
     if (!signal.aborted) logger.info(ports, "relay.ready");
   });
-}
-
-interface KeyCheck {
-  readonly config: RelayConfig;
-  readonly store: OpenConfigStore;
-  readonly logger: Logger;
-  readonly signal: AbortSignal;
-}
-
-async function firstKey(check: KeyCheck): Promise<FirstKey> {
-  const { config, store, logger } = check;
-  try {
-    return await ensureFirstKey(config, store);
-  } catch (error) {
-    if (config.databaseUrl === null || error instanceof UsageError) throw error;
-    // The store is down: the relay serves what it can.
-    const { message } = explainStoreError(namePostgres(config), error);
-    logger.warn({ err: message, retryInMs: KEY_RETRY_MS }, "relay.bootstrap_key_not_checked");
-    if (config.bootstrap.apiKey !== null) void keepMakingSure(check);
-    return { kind: "none" };
-  }
-}
-
-/** Retries until the configured key is there or is refused, or the relay stops. */
-async function keepMakingSure({ config, store, logger, signal }: KeyCheck): Promise<void> {
-  while (!signal.aborted)
-    try {
-      await delay(KEY_RETRY_MS, undefined, { signal });
-      const { kind } = await ensureFirstKey(config, store);
-      logger.info({ key: kind }, "relay.bootstrap_key_checked");
-      return;
-    } catch (error) {
-      if (signal.aborted || !(error instanceof UsageError)) continue;
-      logger.error({ err: error }, "relay.bootstrap_key_refused");
-      return;
-    }
-}
-
-interface Welcome {
-  readonly config: RelayConfig;
-  readonly relay: RunningRelay;
-  readonly key: FirstKey;
-  readonly logger: Logger;
-}
-
-async function printWelcome(io: CommandIo, welcome: Welcome): Promise<void> {
-  const { config, relay, key } = welcome;
-  const api = relay.apiPort === null ? null : baseUrlOf(config.api.host, relay.apiPort);
-  const ownKey = key.kind === "usable" && config.databaseUrl === null ? key.key : null;
-  // Done first, since it asks the API, which logs that: the lines for people then stay together.
-  const steps = api === null || ownKey === null ? [] : await firstStepsOf(welcome, api, ownKey);
-  if (api !== null) printLine(io.stdout, `Management API  ${api}  (documentation: ${api}/docs)`);
-  if (relay.ingestPort !== null)
-    printLine(io.stdout, `Ingest          ${relay.publicIngestUrl}${INGEST_PATH}<token>`);
-  const ops = baseUrlOf(config.ops.host, relay.opsPort);
-  printLine(io.stdout, `Operations      ${ops}/readyz  (also /metrics, /healthz)`);
-  if (key.kind === "revoked")
-    printLine(
-      io.stdout,
-      `API key         the one in ${key.source} is revoked: make another with relay keys create --org ${config.bootstrap.org}`,
-    );
-  if (api === null || ownKey === null) return;
-  // Output is often collected as a log, so a key that the operator gave is not repeated there.
-  const isGiven = config.bootstrap.apiKey !== null;
-  printLine(io.stdout, `API key         ${isGiven ? "RELAY_BOOTSTRAP_API_KEY, as set" : ownKey}`);
-  if (steps.length > 0) printFirstSteps(io, steps);
-}
-
-/** Returns lines for a shell, or none where they would not work. */
-async function firstStepsOf(
-  { config, logger }: Welcome,
-  api: string,
-  key: string,
-): Promise<readonly string[]> {
-  // The last line lists what the delivery role has recorded.
-  if (!ROLES.every((role) => config.roles.includes(role)) || !isAtItsUrl(config)) return [];
-  const shownKey =
-    config.bootstrap.apiKey === null
-      ? key
-      : "${RELAY_BOOTSTRAP_API_KEY:?set it in this shell, too}";
-  try {
-    return firstCurlLines(api, await findProject(api, key), shownKey);
-  } catch (error) {
-    // They only help a newcomer: the relay serves without them.
-    logger.warn({ err: messageOf(error) }, "relay.first_steps_not_shown");
-    return [];
-  }
-}
-
-function printFirstSteps(io: CommandIo, lines: readonly string[]): void {
-  printLine(io.stdout);
-  printLine(
-    io.stdout,
-    "Paste these lines: create an endpoint, send it a signed webhook, list the event:",
-  );
-  printLine(io.stdout);
-  for (const line of lines) printLine(io.stdout, line);
-  printLine(io.stdout);
 }
 
 interface BoundedStop extends AsyncDisposable {

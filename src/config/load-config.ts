@@ -3,24 +3,18 @@ import { availableParallelism } from "node:os";
 import { z } from "zod";
 import { UsageError } from "../domain/errors.ts";
 import type { KafkaConfig, RelayConfig } from "./config.ts";
-import { isNearMiss, nearestName } from "./nearest-name.ts";
-import { VARIABLE_NAMES, VARIABLES } from "./variables.ts";
+import { givenVariables } from "./given-variables.ts";
+import { VARIABLES } from "./variables.ts";
 
 const schema = z.object(VARIABLES);
 type Values = z.output<typeof schema>;
-
-const STORE_VARIABLES = VARIABLE_NAMES.filter((name) =>
-  /^(?:DATABASE|CLICKHOUSE|KAFKA)_/.test(name),
-);
 
 /**
  * Checks the environment as a whole.
  * @throws {UsageError} one line that names the first wrong variable and what to set
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): RelayConfig {
-  const given = withoutInjected(env);
-  refuseUnknownNames(given);
-  refuseMistypedStores(env);
+  const given = givenVariables(env);
   const parsed = schema.safeParse(given);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
@@ -38,70 +32,6 @@ function unusedNames(given: Readonly<Record<string, string>>): string[] {
   if (given["DATABASE_URL"] !== undefined && given["RELAY_BOOTSTRAP_API_KEY"] === undefined)
     names.push("RELAY_BOOTSTRAP_ORG");
   return names.filter((name) => given[name] !== undefined);
-}
-
-/**
- * Leaves out what Kubernetes injects for services (`<SERVICE>_SERVICE_HOST`, `<SERVICE>_PORT=tcp://…`) and variables
- * that are empty, which counts as unset.
- */
-function withoutInjected(
-  env: Readonly<Record<string, string | undefined>>,
-): Record<string, string> {
-  const given: Record<string, string> = {};
-  for (const [name, value] of Object.entries(env)) {
-    if (value === undefined || value === "" || !isOurs(name)) continue;
-    if (name.endsWith("_PORT") && /^(tcp|udp|sctp):\/\//.test(value)) continue;
-    if (
-      /_SERVICE_(HOST|PORT)(_\w+)?$/.test(name) ||
-      /_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?$/.test(name)
-    )
-      continue;
-    given[name] = value;
-  }
-  return given;
-}
-
-function isOurs(name: string): boolean {
-  return name.startsWith("RELAY_") || (VARIABLE_NAMES as readonly string[]).includes(name);
-}
-
-function refuseUnknownNames(given: Readonly<Record<string, string>>): void {
-  for (const name of Object.keys(given)) {
-    if ((VARIABLE_NAMES as readonly string[]).includes(name)) continue;
-    throw new UsageError(`unknown variable ${name}: did you mean ${nearestVariable(name)}?`);
-  }
-}
-
-/**
- * Refuses a name that is almost a store variable's, which would otherwise silently mean an embedded store. Other names
- * without our prefix may be another program's, and so may this one where the right variable is set, even to nothing.
- */
-function refuseMistypedStores(env: Readonly<Record<string, string | undefined>>): void {
-  for (const [name, value] of Object.entries(env)) {
-    if (value === undefined || value === "" || isOurs(name)) continue;
-    const meant = STORE_VARIABLES.find((known) => isNearMiss(name, known));
-    if (meant === undefined || env[meant] !== undefined) continue;
-    throw new UsageError(
-      `unknown variable ${name}: did you mean ${meant}? (where it is another program's, set ${meant} to nothing)`,
-    );
-  }
-}
-
-/**
- * Returns the nearest variable, preferring one that contains the given name (`RELAY_PORT`). Names are compared without
- * our prefix: not every variable has it, and adding it is the likeliest mistake (`RELAY_LOG_LEVEL`).
- */
-function nearestVariable(name: string): string {
-  const stem = withoutPrefix(name);
-  const stems = VARIABLE_NAMES.map(withoutPrefix);
-  const holding = stems.filter((known) => known.includes(stem));
-  return (
-    VARIABLE_NAMES[stems.indexOf(nearestName(stem, holding.length > 0 ? holding : stems))] ?? ""
-  );
-}
-
-function withoutPrefix(name: string): string {
-  return name.replace(/^RELAY_/, "");
 }
 
 function toConfig(values: Values): Omit<RelayConfig, "unused"> {

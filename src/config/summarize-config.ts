@@ -24,13 +24,13 @@ export function summarizeConfig(config: RelayConfig): Record<string, unknown> {
     encryptionKey: config.encryptionKey === null ? "embedded" : "set",
     bootstrap: {
       org: config.bootstrap.org,
-      apiKey: showKey(config.bootstrap.apiKey),
+      apiKey: describeKey(config.bootstrap.apiKey),
     },
   };
 }
 
 /** Shows the public part of a key of the relay's own form; in any other key, no part is known to be public. */
-function showKey(key: string | null): string {
+function describeKey(key: string | null): string {
   return key === null ? "none" : (publicPartOfKey(key) ?? "set");
 }
 

@@ -2,6 +2,9 @@ const SHORTEST_API_KEY = 16;
 export const LONGEST_API_KEY = 512;
 export const API_KEY_FORM = `${SHORTEST_API_KEY} to ${LONGEST_API_KEY} visible ASCII characters, such as rk_ and 8 characters, _ and 32 random ones`;
 
+/** What a key may be used for. */
+export type Scope = "read" | "write";
+
 /** `rk_` + 8 public characters + `_` + the secret: the form of the keys that the relay makes itself. */
 const OWN_FORM = /^(rk_[A-Za-z0-9]{8})_/;
 

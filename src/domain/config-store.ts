@@ -1,3 +1,4 @@
+import type { Scope } from "./api-key.ts";
 import type {
   Provider,
   RateLimitWindow,
@@ -118,7 +119,7 @@ export interface ApiKeyRow {
   readonly orgId: string;
   /** `rk_` + 8 characters, or the start of the key's hash: shown in lists, grants nothing. */
   readonly publicPart: string;
-  readonly scopes: readonly ("read" | "write")[];
+  readonly scopes: readonly Scope[];
   readonly createdAtMs: number;
   readonly revokedAtMs: number | null;
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { API_KEY_FORM, looksLikeApiKey, publicPartOfKey } from "../domain/api-key.ts";
+import { API_KEY_FORM, looksLikeApiKey, publicPartOfKey, type Scope } from "../domain/api-key.ts";
 import { UniqueViolation, type ApiKeyRow, type ApiKeyStore } from "../domain/config-store.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { IdKind } from "../domain/ids.ts";
@@ -19,7 +19,7 @@ interface CreatedApiKey {
 
 export interface ApiKeys {
   /** Creates a key, and the organization when there is none of this name. */
-  create(org: string, scopes: ApiKeyRow["scopes"]): Promise<CreatedApiKey>;
+  create(org: string, scopes: readonly Scope[]): Promise<CreatedApiKey>;
   /** Lists the keys, newest first, including revoked ones. @throws {UsageError} for an unknown organization */
   list(org: string): Promise<readonly ApiKeyRow[]>;
   /**
@@ -55,7 +55,7 @@ function publicPartOf(key: string): string {
 }
 
 /** Formats a key for lists. Earlier versions stored the beginning of any key, which may be secret and is not shown. */
-export function showKey(row: ApiKeyRow): string {
+export function formatListedKey(row: ApiKeyRow): string {
   if (!SHOWN_PART.test(row.publicPart)) return "(not shown)";
   return row.publicPart + (row.publicPart.startsWith(HASH_MARK) ? "…" : "_…");
 }
@@ -79,7 +79,7 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
     return id;
   }
 
-  async function insert(org: string, key: string, scopes: ApiKeyRow["scopes"]): Promise<ApiKeyRow> {
+  async function insert(org: string, key: string, scopes: readonly Scope[]): Promise<ApiKeyRow> {
     const createdAtMs = now();
     const row: ApiKeyRow = {
       id: newId("key", createdAtMs),

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { EndpointBundle } from "../domain/config-store.ts";
-import type { BundleKey } from "./bundle-loader.ts";
 import type { ConfigBundle } from "./bundle-config.ts";
+import type { BundleKey } from "./bundle-key.ts";
 
 export interface BundleEntry {
   readonly endpointId: string;

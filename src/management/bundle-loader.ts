@@ -1,12 +1,7 @@
 import type { BundleReader, EndpointBundle } from "../domain/config-store.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/logger.ts";
-
-type BundleKeyKind = "token" | "endpoint" | "destination";
-export interface BundleKey {
-  readonly kind: BundleKeyKind;
-  readonly value: string;
-}
+import { nameOfKey, type BundleKey } from "./bundle-key.ts";
 
 export interface LoadedBatch {
   readonly keys: readonly BundleKey[];
@@ -64,7 +59,7 @@ export function makeBundleLoader(ports: {
 
   async function ask({ entries, askedAtChange }: Question): Promise<boolean> {
     const keys = [...entries.values()].map((entry) => entry.key);
-    const valuesOf = (kind: BundleKeyKind) =>
+    const valuesOf = (kind: BundleKey["kind"]) =>
       keys.filter((key) => key.kind === kind).map((key) => key.value);
     const askedAtMs = clock.monotonic();
     try {
@@ -79,8 +74,7 @@ export function makeBundleLoader(ports: {
     } catch (error) {
       failedSinceMs ??= clock.monotonic();
       downUntilMs = clock.monotonic() + PAUSE_AFTER_FAILURE_MS;
-      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-      ports.logger.warn({ keys: keys.length, err: String(cause) }, "config.load_failed");
+      ports.logger.warn({ keys: keys.length, err: error }, "config.load_failed");
       return false;
     }
   }
@@ -113,7 +107,7 @@ export function makeBundleLoader(ports: {
     isDown,
     async load(key) {
       if (isDown()) return false;
-      const name = `${key.kind} ${key.value}`;
+      const name = nameOfKey(key);
       const asked =
         underway?.askedAtChange === ports.lastChange() ? underway.entries.get(name) : undefined;
       const known = asked ?? waiting.get(name);

@@ -1,13 +1,14 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../domain/clock.ts";
-import type { BundleReader, ConfigChange } from "../domain/config-store.ts";
+import type { BundleReader, ConfigChange, EndpointBundle } from "../domain/config-store.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../domain/destination.ts";
 import type { EndpointConfig } from "../domain/endpoint.ts";
 import type { Logger } from "../domain/logger.ts";
 import { within } from "../domain/within.ts";
 import { toConfigBundle, type ConfigBundle } from "./bundle-config.ts";
 import { makeBundleEntries, storedBytesOf, type BundleEntry } from "./bundle-entries.ts";
-import { makeBundleLoader, type BundleKey, type LoadedBatch } from "./bundle-loader.ts";
+import { keysOf, nameOfKey, type BundleKey } from "./bundle-key.ts";
+import { makeBundleLoader, type LoadedBatch } from "./bundle-loader.ts";
 import type { SecretBox } from "./secret-box.ts";
 
 export interface ConfigCachePorts {
@@ -108,43 +109,52 @@ export function makeConfigCache(
     return lastChangeOfAll > number || names.some((name) => (changes.get(name) ?? 0) > number);
   }
 
-  function open(batch: LoadedBatch["bundles"][number]): ConfigBundle | null {
+  function open(rows: EndpointBundle): ConfigBundle | null {
     try {
-      return toConfigBundle(batch, box);
+      return toConfigBundle(rows, box);
     } catch (error) {
-      logger.error({ endpointId: batch.endpoint.id, err: String(error) }, "config.not_readable");
+      logger.error({ endpointId: rows.endpoint.id, err: error }, "config.not_readable");
       return null;
     }
   }
 
   function onLoaded(batch: LoadedBatch): void {
-    const loadedAtMs = batch.askedAtMs;
     const found = new Set<string>();
     for (const rows of batch.bundles) {
-      const { id: endpointId, token } = rows.endpoint;
-      const before = entries.find({ kind: "endpoint", value: endpointId });
-      const bundle = open(rows);
-      const dirty = changedSince(batch.askedAtChange, endpointId);
-      const destinationIds = rows.destinations.map((destination) => destination.id);
-      const storedBytes = storedBytesOf(rows);
-      entries.put({ endpointId, token, destinationIds, bundle, loadedAtMs, storedBytes, dirty });
-      for (const name of [`endpoint ${endpointId}`, `token ${token}`]) found.add(name);
-      for (const id of destinationIds) found.add(`destination ${id}`);
-      if (before !== undefined) tellDifferences(endpointId, before.bundle, bundle);
+      const { endpointId, token, destinationIds } = putLoaded(rows, batch);
+      for (const key of keysOf(endpointId, token, destinationIds)) found.add(nameOfKey(key));
     }
-    for (const key of batch.keys) {
-      const name = `${key.kind} ${key.value}`;
-      if (found.has(name)) absent.delete(name);
-      else {
-        if (!changedSince(batch.askedAtChange, key.value)) absent.set(name, loadedAtMs);
-        const before = entries.find(key);
-        // Its endpoint is gone. (A destination that is gone left the index when its endpoint was last put.)
-        if (before !== undefined) {
-          entries.remove(before.endpointId);
-          tellDifferences(before.endpointId, before.bundle, null);
-        }
-      }
-    }
+    for (const key of batch.keys)
+      if (found.has(nameOfKey(key))) absent.delete(nameOfKey(key));
+      else noteAbsent(key, batch);
+  }
+
+  /** Puts an endpoint into the cache as it was loaded, and tells what differs from what was known of it. */
+  function putLoaded(rows: EndpointBundle, { askedAtMs, askedAtChange }: LoadedBatch): BundleEntry {
+    const { id: endpointId, token } = rows.endpoint;
+    const before = entries.find({ kind: "endpoint", value: endpointId });
+    const entry: BundleEntry = {
+      endpointId,
+      token,
+      destinationIds: rows.destinations.map(({ id }) => id),
+      bundle: open(rows),
+      loadedAtMs: askedAtMs,
+      storedBytes: storedBytesOf(rows),
+      dirty: changedSince(askedAtChange, endpointId),
+    };
+    entries.put(entry);
+    if (before !== undefined) tellDifferences(endpointId, before.bundle, entry.bundle);
+    return entry;
+  }
+
+  /** Notes that the store does not know a key. */
+  function noteAbsent(key: BundleKey, { askedAtMs, askedAtChange }: LoadedBatch): void {
+    if (!changedSince(askedAtChange, key.value)) absent.set(nameOfKey(key), askedAtMs);
+    const before = entries.find(key);
+    if (before === undefined) return;
+    // Its endpoint is gone. (A destination that is gone left the index when its endpoint was last put.)
+    entries.remove(before.endpointId);
+    tellDifferences(before.endpointId, before.bundle, null);
   }
 
   function tell(changed: ConfigChanged): void {
@@ -183,7 +193,7 @@ export function makeConfigCache(
       if (loader.isDown() || clock.monotonic() < hangsUntilMs) return answerFrom(entry, pick);
       return loadAnew(key, entry, pick);
     }
-    const askedAtMs = absent.get(`${key.kind} ${key.value}`);
+    const askedAtMs = absent.get(nameOfKey(key));
     if (askedAtMs !== undefined && clock.monotonic() - askedAtMs < ttlMs) return MISSING;
     if (key.kind === "token" && !ports.isOurToken(key.value)) return MISSING;
     if (loader.isDown()) return UNAVAILABLE;
@@ -234,24 +244,20 @@ export function makeConfigCache(
       lookup({ kind: "destination", value: id }, (bundle) => bundle.destinationsById.get(id)),
     destinationsOf: (endpointId) =>
       lookup({ kind: "endpoint", value: endpointId }, (bundle) => bundle.destinations),
-    apply(change) {
+    apply({ endpointId, token, destinationId }) {
       lastChange += 1;
-      changes.set(change.endpointId, lastChange);
-      changes.set(change.token, lastChange);
-      absent.delete(`token ${change.token}`);
-      absent.delete(`endpoint ${change.endpointId}`);
-      if (change.destinationId !== null) {
-        changes.set(change.destinationId, lastChange);
-        absent.delete(`destination ${change.destinationId}`);
+      for (const key of keysOf(endpointId, token, destinationId === null ? [] : [destinationId])) {
+        changes.set(key.value, lastChange);
+        absent.delete(nameOfKey(key));
       }
-      const key: BundleKey = { kind: "endpoint", value: change.endpointId };
+      const key: BundleKey = { kind: "endpoint", value: endpointId };
       const entry = entries.find(key);
       if (entry !== undefined) {
         entry.dirty = true;
         // So that the next webhook finds it loaded.
         void loader.load(key);
       }
-      tell({ endpointId: change.endpointId, destinationId: change.destinationId });
+      tell({ endpointId, destinationId });
     },
     invalidateAll() {
       lastChange += 1;

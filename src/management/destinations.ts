@@ -3,6 +3,7 @@ import type { ResourceStatus } from "../domain/enums.ts";
 import { RelayError } from "../domain/errors.ts";
 import { MAX_RECEIVER_URL, toUri } from "../domain/receiver-url.ts";
 import { makeServiceSecret } from "../signing/standard-webhooks.ts";
+import { makeChangeRow } from "./change-row.ts";
 import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";
 import { refuseHalfRateLimit, rotateSecrets } from "./destination-rules.ts";
@@ -30,30 +31,14 @@ export function makeDestinations(
   { store, box, checkReceiver, now, newId, randomBytes }: DestinationPorts,
   options: Pick<ManagementOptions, "rotationOverlapMs">,
 ): Management["destinations"] {
-  /** Locks the row, changes it and audits the change, all or nothing; writes nothing when nothing changes. */
-  async function change(
-    actor: Actor,
-    id: string,
-    action: string,
-    decide: (row: DestinationRow, atMs: number) => Partial<DestinationRow>,
-  ): Promise<DestinationRow> {
-    return store.write(async (session) => {
-      const row = found(await session.destinations.lock(actor.orgId, id), "destination");
-      const atMs = now();
-      const changes = decide(row, atMs);
-      const fields = Object.keys(changes);
-      if (fields.length === 0) return row;
-      const written = { ...changes, updatedAtMs: Math.max(atMs, row.updatedAtMs) };
-      await session.destinations.update(actor.orgId, id, written);
-      await noteWrite(session, actor, action, id, atMs, { fields });
-      return { ...row, ...written };
-    });
-  }
+  const change = makeChangeRow<DestinationRow>(
+    { store, now },
+    "destination",
+    (session) => session.destinations,
+  );
 
   async function setStatus(actor: Actor, id: string, status: ResourceStatus, action: string) {
-    return toDestination(
-      await change(actor, id, action, (row) => (row.status === status ? {} : { status })),
-    );
+    return toDestination(await change(actor, id, action, (row) => changesOf(row, { status })));
   }
 
   /** @returns the URL as it is stored, answered and dialled */

@@ -3,6 +3,7 @@ import type { ResourceStatus } from "../domain/enums.ts";
 import { RelayError } from "../domain/errors.ts";
 import { rotateSecret } from "../signing/rotation.ts";
 import type { VerificationSettings } from "../signing/verification-settings.ts";
+import { makeChangeRow } from "./change-row.ts";
 import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";
 import { decideVerification } from "./endpoint-rules.ts";
@@ -39,31 +40,14 @@ export function makeEndpoints(
     deletedAtMs: null,
   });
 
-  /** Locks the row, changes it and audits the change, all or nothing; writes nothing when nothing changes. */
-  async function change(
-    actor: Actor,
-    id: string,
-    action: string,
-    decide: (row: EndpointRow) => Partial<EndpointRow>,
-  ): Promise<EndpointRow> {
-    return store.write(async (session) => {
-      const row = found(await session.endpoints.lock(actor.orgId, id), "endpoint");
-      const changes = decide(row);
-      const fields = Object.keys(changes);
-      if (fields.length === 0) return row;
-      const atMs = now();
-      // A clock that was set back must not make an update look older than the one before.
-      const written = { ...changes, updatedAtMs: Math.max(atMs, row.updatedAtMs) };
-      await session.endpoints.update(actor.orgId, id, written);
-      await noteWrite(session, actor, action, id, atMs, { fields });
-      return { ...row, ...written };
-    });
-  }
+  const change = makeChangeRow<EndpointRow>(
+    { store, now },
+    "endpoint",
+    (session) => session.endpoints,
+  );
 
   async function setStatus(actor: Actor, id: string, status: ResourceStatus, action: string) {
-    return toEndpoint(
-      await change(actor, id, action, (row) => (row.status === status ? {} : { status })),
-    );
+    return toEndpoint(await change(actor, id, action, (row) => changesOf(row, { status })));
   }
 
   async function refuseBadKeySource(config: EndpointInput["verificationConfig"]): Promise<void> {

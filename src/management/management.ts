@@ -1,3 +1,5 @@
+import type { Scope } from "../domain/api-key.ts";
+import type { PageOf, ProjectRow } from "../domain/config-store.ts";
 import type {
   Provider,
   RateLimitWindow,
@@ -10,7 +12,7 @@ import type {
 export interface Actor {
   readonly orgId: string;
   readonly keyId: string;
-  readonly scopes: readonly ("read" | "write")[];
+  readonly scopes: readonly Scope[];
 }
 
 export interface Page {
@@ -19,18 +21,8 @@ export interface Page {
   readonly limit: number;
 }
 
-export interface Paged<T> {
-  readonly items: readonly T[];
-  readonly total: number;
-}
-
-export interface Project {
-  readonly id: string;
-  readonly orgId: string;
-  readonly name: string;
-  readonly slug: string;
-  readonly createdAtMs: number;
-}
+/** Projects are answered as they are stored. */
+export type Project = ProjectRow;
 
 export interface Endpoint {
   readonly id: string;
@@ -98,7 +90,7 @@ export interface Management {
   /** Returns null for an unknown, malformed or revoked key. Cached for at most 30 s. */
   authenticate(bearerKey: string): Promise<Actor | null>;
   readonly projects: {
-    list(actor: Actor, page: Page): Promise<Paged<Project>>;
+    list(actor: Actor, page: Page): Promise<PageOf<Project>>;
     create(actor: Actor, input: { readonly name: string }): Promise<Project>;
     get(actor: Actor, id: string): Promise<Project>;
     update(
@@ -109,7 +101,7 @@ export interface Management {
     remove(actor: Actor, id: string): Promise<void>;
   };
   readonly endpoints: {
-    list(actor: Actor, projectId: string, page: Page): Promise<Paged<Endpoint>>;
+    list(actor: Actor, projectId: string, page: Page): Promise<PageOf<Endpoint>>;
     create(actor: Actor, projectId: string, input: EndpointInput): Promise<Endpoint>;
     get(actor: Actor, id: string): Promise<Endpoint>;
     update(actor: Actor, id: string, input: Partial<EndpointInput>): Promise<Endpoint>;
@@ -123,7 +115,7 @@ export interface Management {
     sendTest(actor: Actor, id: string): Promise<TestWebhookResult>;
   };
   readonly destinations: {
-    list(actor: Actor, endpointId: string, page: Page): Promise<Paged<Destination>>;
+    list(actor: Actor, endpointId: string, page: Page): Promise<PageOf<Destination>>;
     /** `serviceSecret` is shown once. */
     create(
       actor: Actor,

@@ -1,10 +1,10 @@
 import type { PageOf } from "../domain/config-store.ts";
-import type { Page, Paged } from "./management.ts";
+import type { Page } from "./management.ts";
 
 export function toOffset(page: Page): { readonly offset: number; readonly limit: number } {
   return { offset: (page.page - 1) * page.limit, limit: page.limit };
 }
 
-export function mapPage<Row, T>(page: PageOf<Row>, map: (row: Row) => T): Paged<T> {
+export function mapPage<Row, T>(page: PageOf<Row>, map: (row: Row) => T): PageOf<T> {
   return { items: page.items.map(map), total: page.total };
 }

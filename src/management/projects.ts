@@ -1,10 +1,10 @@
-import { UniqueViolation, type ProjectRow } from "../domain/config-store.ts";
+import { UniqueViolation } from "../domain/config-store.ts";
 import { RelayError } from "../domain/errors.ts";
 import { noteWrite } from "./audit.ts";
 import { changesOf } from "./changes-of.ts";
-import type { Management } from "./management.ts";
+import type { Management, Project } from "./management.ts";
 import { found } from "./not-found.ts";
-import { mapPage, toOffset } from "./pages.ts";
+import { toOffset } from "./pages.ts";
 import type { ManagementPorts } from "./ports.ts";
 import { slugOf } from "./slug.ts";
 
@@ -13,15 +13,14 @@ type ProjectPorts = Pick<ManagementPorts, "store" | "now" | "random" | "newId">;
 export function makeProjects({ store, now, random, newId }: ProjectPorts): Management["projects"] {
   return {
     async list(actor, page) {
-      const rows = await store.projects.page(actor.orgId, null, toOffset(page));
-      return mapPage(rows, (row) => row);
+      return store.projects.page(actor.orgId, null, toOffset(page));
     },
     async get(actor, id) {
       return found(await store.projects.find(actor.orgId, id), "project");
     },
     async create(actor, input) {
       const createdAtMs = now();
-      const row: ProjectRow = {
+      const row: Project = {
         id: newId("project", createdAtMs),
         orgId: actor.orgId,
         name: input.name,

@@ -18,7 +18,7 @@ it("a port that is taken is a usage error of one line that says what to set", as
   const second = startApiServer({ app: hello, ...local, port: first.port });
   await expect(second).rejects.toThrow(UsageError);
   await expect(second).rejects.toThrow(
-    `API port ${first.port} is already in use: set RELAY_API_PORT to a free port.`,
+    `port ${first.port} is in use: set RELAY_API_PORT to a free port`,
   );
 });
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeApiKeyStore } from "../../src/adapters/postgres/key-store.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../../src/domain/config-store.ts";
 import { RelayError } from "../../src/domain/errors.ts";
-import { isKeyName, showKey } from "../../src/management/api-keys.ts";
+import { isKeyName, formatListedKey } from "../../src/management/api-keys.ts";
 import { makeAuthenticate } from "../../src/management/authenticate.ts";
 import { makeTestManagement } from "../support/postgres-management.ts";
 import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
@@ -234,19 +234,19 @@ describe("API keys", () => {
     await apiKeys.ensureBootstrap(org, key);
     const [row] = await apiKeys.list(org);
     expect(row?.publicPart).toMatch(/^sha256:[0-9a-f]{8}$/);
-    expect(showKey(row!)).toBe(`${row?.publicPart}…`);
-    for (const text of [key, row!.id, row!.publicPart, showKey(row!)])
+    expect(formatListedKey(row!)).toBe(`${row?.publicPart}…`);
+    for (const text of [key, row!.id, row!.publicPart, formatListedKey(row!)])
       expect(await apiKeys.find(org, text)).toEqual(row);
   });
 
   it("are found by a whole key or by what lists show, and not by a key that only begins alike", async () => {
     const { apiKeys } = harness;
     const { key, row } = await apiKeys.create("finders", ["read"]);
-    for (const text of [key, row.id, row.publicPart, showKey(row)])
+    for (const text of [key, row.id, row.publicPart, formatListedKey(row)])
       expect(await apiKeys.find("finders", text)).toEqual(row);
     expect(await apiKeys.find("finders", `${row.publicPart}_another-secret-of-a-key`)).toBeNull();
     expect(await apiKeys.find("two keys", key)).toBeNull();
-    expect([row.id, row.publicPart, showKey(row)].every(isKeyName)).toBe(true);
+    expect([row.id, row.publicPart, formatListedKey(row)].every(isKeyName)).toBe(true);
     expect([key, "S3cr3t-k3y-0123!", "S3cr3t-k3y-"].some(isKeyName)).toBe(false);
   });
 
@@ -259,7 +259,7 @@ describe("API keys", () => {
       (await apiKeys.list("earlier"))[0]!.publicPart,
     ]);
     const [stored] = await apiKeys.list("earlier");
-    expect(showKey(stored!)).toBe("(not shown)");
+    expect(formatListedKey(stored!)).toBe("(not shown)");
     expect(await apiKeys.find("earlier", key)).toEqual(stored);
     expect(await management.authenticate(key)).toMatchObject({ keyId: stored!.id });
     expect(await apiKeys.ensureBootstrap("earlier", key)).toBe("exists");

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import type { PageOf } from "../../src/domain/config-store.ts";
 import { RelayError } from "../../src/domain/errors.ts";
 import type { ErrorCode } from "../../src/domain/errors.ts";
 import type {
@@ -17,7 +18,6 @@ import type {
   EndpointInput,
   Management,
   Page,
-  Paged,
   Project,
 } from "../../src/management/management.ts";
 
@@ -357,7 +357,7 @@ export class ApiFake {
       .reverse();
   }
 
-  #page<T>(items: T[], { page, limit }: Page): Paged<T> {
+  #page<T>(items: T[], { page, limit }: Page): PageOf<T> {
     const from = (page - 1) * limit;
     return { items: items.reverse().slice(from, from + limit), total: items.length };
   }

@@ -1,3 +1,4 @@
+import type { Scope } from "../../src/domain/api-key.ts";
 import type { ApiAnswer, ApiHarness, TestClient } from "./api-harness.ts";
 import { makeTestClient } from "./api-harness.ts";
 
@@ -50,7 +51,7 @@ export function expectStatus(answer: ApiAnswer, status: number): ApiAnswer {
 /** One valid request per operation, by its name in the specification. */
 export interface Sample {
   readonly operation: string;
-  readonly scope: "read" | "write";
+  readonly scope: Scope;
   readonly success: number;
   readonly json?: object;
 }

@@ -1,4 +1,10 @@
 import type { EventKey } from "../../domain/event-store.ts";
+import {
+  CUT_BODY_CHARACTERS,
+  CUT_BODY_MARK,
+  MAX_RESPONSE_BODY_BYTES,
+  MOST_WHOLE_BODY_BYTES,
+} from "../../domain/response-body.ts";
 import { timeOf, type Condition } from "./filter-sql.ts";
 import type { Reading, TimeSpan } from "./reading.ts";
 import { ATTEMPTS, EVENTS, fanoutId, FANOUT_STATUS } from "./schema.ts";
@@ -133,12 +139,8 @@ export function keyParameters(orgId: string, key: EventKey) {
 
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 
-/** How many bytes of an event's response bodies (16 KiB each at most) are answered whole, the newest first. */
-const MOST_BODY_BYTES = 4 * 1024 * 1024;
-/** The most rows that cannot exceed `MOST_BODY_BYTES`. */
-export const MOST_WHOLE_ROWS = MOST_BODY_BYTES / (16 * 1024);
-const CUT_AFTER_CHARACTERS = 256;
-const CUT_MARK = "\n… [cut: only the newest 4 MiB of response bodies are shown whole]";
+/** The most rows that cannot exceed `MOST_WHOLE_BODY_BYTES`. */
+export const MOST_WHOLE_ROWS = MOST_WHOLE_BODY_BYTES / MAX_RESPONSE_BODY_BYTES;
 
 /**
  * Returns the statement for an event's attempts and fan-outs, with or without those that may still be in the former table. It ends one
@@ -151,18 +153,18 @@ export function outcomesStatement(withFormer: boolean): string {
 }
 
 /**
- * Returns the statement for all of them, however many: response bodies beyond `MOST_BODY_BYTES` are cut. It reads all bodies twice, since
- * one that sorts them would hold all in memory, and in small blocks, which take less of it than one of all rows.
+ * Returns the statement for all of them, however many: response bodies beyond `MOST_WHOLE_BODY_BYTES` are cut. It reads all bodies
+ * twice, since one that sorts them would hold all in memory, and in small blocks, which take less of it than one of all rows.
  */
 export function longOutcomesStatement(withFormer: boolean): string {
   const newest = `
     SELECT id FROM attempts FINAL PREWHERE ${OF_EVENT}
     QUALIFY sum(length(response_body)) OVER (
       ORDER BY attempted_at DESC, try_number DESC, deferral DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) <= ${MOST_BODY_BYTES}`;
+    ) <= ${MOST_WHOLE_BODY_BYTES}`;
   return `
-  SELECT id, details, if(lengthUTF8(response_body) <= ${CUT_AFTER_CHARACTERS} OR id IN (${newest}), response_body,
-    concat(leftUTF8(response_body, ${CUT_AFTER_CHARACTERS}), '${CUT_MARK}')) AS response_body
+  SELECT id, details, if(lengthUTF8(response_body) <= ${CUT_BODY_CHARACTERS} OR id IN (${newest}), response_body,
+    concat(leftUTF8(response_body, ${CUT_BODY_CHARACTERS}), '\n${CUT_BODY_MARK}')) AS response_body
   FROM attempts FINAL PREWHERE ${OF_EVENT}
   ${withFormer ? FORMER_OUTCOMES : ""} ${AS_WRITTEN}, max_block_size = 512`;
 }

@@ -221,7 +221,7 @@ async function growTopics(
     logger.info({ partitions: count, topics: names }, "log.topics_grown");
   } catch (error) {
     // Refused when another process was faster; whether they have grown is looked up next.
-    logger.warn({ partitions: count, err: String(error) }, "log.topics_not_grown");
+    logger.warn({ partitions: count, err: error }, "log.topics_not_grown");
   }
 }
 

@@ -87,7 +87,7 @@ export function startConfigFeed(options: {
     isLost = true;
     cancelTimer();
     lost.end().catch(() => undefined);
-    logger.warn({ err: String(error), retryInMs: pauseMs }, "config.feed_lost");
+    logger.warn({ err: error, retryInMs: pauseMs }, "config.feed_lost");
     cancelTimer = clock.schedule(pauseMs, () => void listen());
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
   }

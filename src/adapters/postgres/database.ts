@@ -54,7 +54,7 @@ export function openDatabase(options: {
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
   pool.on("error", (error) => {
-    options.logger.warn({ err: error.message }, "postgres.connection_lost");
+    options.logger.warn({ err: error }, "postgres.connection_lost");
   });
 
   const nameOf = makeStatementNames();

@@ -1,5 +1,6 @@
 import type { CidrList } from "../../domain/ip.ts";
 import type { OutboundRequest, Reply } from "../../domain/outbound-request.ts";
+import { MAX_RESPONSE_BODY_BYTES } from "../../domain/response-body.ts";
 import { boundedText } from "./bounded-text.ts";
 import { DeadlineError, Exchange, type RequestToSend } from "./exchange.ts";
 import { failureReason } from "./failure-reason.ts";
@@ -10,7 +11,6 @@ import { makeSystemResolver, type ResolveHost } from "./resolve-host.ts";
 import { TryLimits } from "./try-limits.ts";
 
 const MAX_READ_BYTES = 64 * 1024;
-const MAX_TEXT_BYTES = 16 * 1024;
 const MAX_RESPONSE_HEADER_BYTES = 16 * 1024;
 
 /** Connections of one process to one receiver URL, however many destinations share it; more at once get in the way of a slow receiver. */
@@ -82,7 +82,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           retryAfter: answer.retryAfter,
           body: answer.isEncoded
             ? "[response body is compressed and was not decoded]"
-            : boundedText(answer.bytes, MAX_TEXT_BYTES),
+            : boundedText(answer.bytes, MAX_RESPONSE_BODY_BYTES),
           latencyMs: latencyMs(),
         };
       } catch (error) {

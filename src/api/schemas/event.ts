@@ -1,6 +1,12 @@
 import { z } from "@hono/zod-openapi";
 import { ATTEMPT_STATUSES, PROVIDERS } from "../../domain/enums.ts";
 import {
+  CUT_BODY_CHARACTERS,
+  CUT_BODY_MARK,
+  MAX_RESPONSE_BODY_TEXT,
+  MOST_WHOLE_BODY_TEXT,
+} from "../../domain/response-body.ts";
+import {
   EXAMPLE_LATER,
   EXAMPLE_TIME,
   exampleId,
@@ -92,8 +98,7 @@ export const AttemptSchema = z
       .int()
       .openapi({ description: "0 without a response; `response_body` then says why." }),
     response_body: z.string().openapi({
-      description:
-        "At most the first 16 KiB. Of an event's attempts, the newest are shown with up to 4 MiB of this in all; in older ones it is cut after 256 characters, and a last line `… [cut: only the newest 4 MiB of response bodies are shown whole]` says so.",
+      description: `At most the first ${MAX_RESPONSE_BODY_TEXT}. Of an event's attempts, the newest are shown with up to ${MOST_WHOLE_BODY_TEXT} of this in all; in older ones it is cut after ${CUT_BODY_CHARACTERS} characters, and a last line \`${CUT_BODY_MARK}\` says so.`,
     }),
     latency_ms: z.number().openapi({ minimum: 0 }),
     status: z.enum(ATTEMPT_STATUSES).openapi({

@@ -25,7 +25,7 @@ export function startCheckpoints(options: {
     running ??= runOutsideTransactions(database, CHECKPOINT_SQL)
       .then(
         () => undefined,
-        (error: unknown) => logger.warn({ err: String(error) }, "pglite.checkpoint_failed"),
+        (error: unknown) => logger.warn({ err: error }, "pglite.checkpoint_failed"),
       )
       .finally(() => {
         running = null;

@@ -162,7 +162,7 @@ async function openFiles(
       await writeFile(draft, Buffer.from(await dump.arrayBuffer()));
       await rename(draft, templateFile);
     } catch (error) {
-      logger.warn({ templateFile, err: String(error) }, "pglite.template_not_written");
+      logger.warn({ templateFile, err: error }, "pglite.template_not_written");
     }
   }
   return database;

@@ -27,12 +27,12 @@ export async function serveLogSocket(
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
-    socket.on("error", (error) => logger.debug({ err: error.message }, "log.socket_broke"));
+    socket.on("error", (error) => logger.debug({ err: error }, "log.socket_broke"));
     socket.write(encodeHello(log.partitions));
     const splitter = new FrameSplitter((id, body) => void answer(log, socket, id, body));
     socket.on("data", (chunk) => splitter.push(chunk));
   });
-  server.on("error", (error) => logger.warn({ err: error.message }, "log.socket_failed"));
+  server.on("error", (error) => logger.warn({ err: error }, "log.socket_failed"));
   const close = async (): Promise<void> => {
     const closed = once(server, "close");
     server.close();

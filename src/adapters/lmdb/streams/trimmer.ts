@@ -74,7 +74,7 @@ export class Trimmer implements AsyncDisposable {
     if (intervalMs === 0 || this.#closed) return;
     this.#cancel = clock.schedule(intervalMs, () => {
       this.trim()
-        .catch((error: unknown) => logger.warn({ err: String(error) }, "log.trim_failed"))
+        .catch((error: unknown) => logger.warn({ err: error }, "log.trim_failed"))
         .finally(() => this.#schedule());
     });
   }

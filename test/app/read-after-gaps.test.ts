@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readAfterGaps } from "../../src/app/follow-configuration.ts";
+import { readAfterGaps } from "../../src/app/read-after-gaps.ts";
 import { SimClock } from "../support/sim-clock.ts";
 
 /** Makes a cache that records what it is asked, and whose store answers or not, by `state`. */

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { ensureFirstKey } from "../../src/app/first-steps.ts";
+import { ensureFirstKey } from "../../src/app/first-key.ts";
 import { openConfigStore } from "../../src/app/open-config-store.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
