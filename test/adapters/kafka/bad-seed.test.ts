@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import { makeKafkaClient } from "../../../src/adapters/kafka/kafka-client.ts";
 import { TOPICS } from "../../../src/domain/log.ts";
 import { PlayedCluster } from "../../support/played-cluster.ts";
-import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { openPlayedLog } from "../../support/played-log.ts";
+import { silentLogger } from "../../support/silent-logger.ts";
 
-const logger = makeSilentLogger();
 let cluster: PlayedCluster;
 
 beforeEach(async () => {
@@ -14,32 +13,21 @@ beforeEach(async () => {
 
 afterEach(() => cluster[Symbol.asyncDispose]());
 
-const connection = () => ({ brokers: cluster.addresses, clientId: "t" });
-const openLog = () =>
-  openKafkaLog({
-    connection: connection(),
-    topicPrefix: "",
-    partitions: 3,
-    replicationFactor: null,
-    maxRecordBytes: 1_000,
-    retentionMs: 1_000,
-    logger,
-  });
-
 test("regression: a first address that takes connections and closes them is passed over: no process started, and the other brokers were never asked", async () => {
   const [proxy] = cluster.nodes;
   proxy!.state = "closing";
   proxy!.isFenced = true;
-  await using log = await openLog();
+  await using log = await openPlayedLog(cluster);
   expect(log.partitions).toBe(3);
   expect(proxy!.unanswered).toBeGreaterThan(0);
 });
 
 test("regression: a consumer that starts again begins with another broker: one that was frozen was asked again until it thawed", async () => {
   // Opening a log installs the guards, which then apply to every client.
-  await (await openLog())[Symbol.asyncDispose]();
+  await (await openPlayedLog(cluster))[Symbol.asyncDispose]();
+  const connection = { brokers: cluster.addresses, clientId: "t" };
   const options = { connectionTimeout: 5_000, requestTimeout: 5_000, retry: { retries: 0 } };
-  const consumer = makeKafkaClient(connection(), logger, options).consumer({ groupId: "g" });
+  const consumer = makeKafkaClient(connection, silentLogger, options).consumer({ groupId: "g" });
   const start = async () => {
     await consumer.connect();
     await consumer.subscribe({ topics: ["events"] });

@@ -1,8 +1,7 @@
 import { test } from "vitest";
-import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import { TOPICS } from "../../../src/domain/log.ts";
 import { PlayedCluster } from "../../support/played-cluster.ts";
-import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { openPlayedLog } from "../../support/played-log.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 /** More than two timeouts of 3 s for requests to the frozen broker, but less than half a minute. */
@@ -10,16 +9,7 @@ const LEARNT_WITHIN_MS = 15_000;
 
 test("regression: the log learns of new partitions soon after a frozen broker is out of the cluster: it waited half a minute for what that one was asked before", async () => {
   await using cluster = await PlayedCluster.start(3, TOPICS);
-  await using log = await openKafkaLog({
-    connection: { brokers: cluster.addresses, clientId: "t" },
-    topicPrefix: "",
-    partitions: 3,
-    replicationFactor: null,
-    maxRecordBytes: 1_000,
-    retentionMs: 1_000,
-    metadataMaxAgeMs: 500,
-    logger: makeSilentLogger(),
-  });
+  await using log = await openPlayedLog(cluster, { metadataMaxAgeMs: 500 });
   const [frozen] = cluster.nodes;
   frozen!.state = "frozen";
   await waitFor("a question to it", () => frozen!.unanswered > 0);

@@ -1,24 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
 import { expect, test, vi } from "vitest";
 import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
-import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import { TOPICS, type ConsumerOptions, type Log } from "../../../src/domain/log.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 import { PlayedCluster } from "../../support/played-cluster.ts";
+import { openPlayedLog } from "../../support/played-log.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { until } from "../../support/wait-for.ts";
 
 test("regression: the log lets go of a consumer that has ended: with each restart of a part its former consumer, and all that hung from it, stayed in memory", async () => {
   await using cluster = await PlayedCluster.start(1, TOPICS);
-  await using log = await openKafkaLog({
-    connection: { brokers: cluster.addresses, clientId: "t" },
-    topicPrefix: "",
-    partitions: 1,
-    replicationFactor: null,
-    maxRecordBytes: 1_000,
-    retentionMs: 1_000,
-    logger: makeSilentLogger(),
-  });
+  await using log = await openPlayedLog(cluster);
   // The played cluster does not support groups.
   const start = vi.spyOn(KafkaConsumer.prototype, "start").mockResolvedValue(undefined);
   const options = await consumeAndEnd(log);
@@ -31,13 +23,7 @@ test("regression: the log lets go of a consumer that has ended: with each restar
 test("regression: while no broker answers, the line says which one failed, and how: it gave a TypeError of the client, or left the broker out", async () => {
   await using cluster = await PlayedCluster.start(1, TOPICS);
   const told: object[] = [];
-  await using _log = await openKafkaLog({
-    connection: { brokers: cluster.addresses, clientId: "t" },
-    topicPrefix: "",
-    partitions: 1,
-    replicationFactor: null,
-    maxRecordBytes: 1_000,
-    retentionMs: 1_000,
+  await using _log = await openPlayedLog(cluster, {
     metadataMaxAgeMs: 100,
     logger: makeSilentLogger((_level, message, fields) => {
       if (message === "log.metadata_not_refreshed") told.push(fields);
