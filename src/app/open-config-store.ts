@@ -15,6 +15,7 @@ import {
 } from "../embedded/pglite/start.ts";
 import { UsageError } from "../domain/errors.ts";
 import { refuseUnreadableCertificates } from "./database-certificates.ts";
+import { explainStoreError, namePostgres } from "./explain-store-error.ts";
 
 export interface ConfigFeedHandlers {
   readonly onChange: (change: ConfigChange) => void;
@@ -57,6 +58,7 @@ type Connection = Parameters<typeof openDatabase>[0]["connection"];
 /** @throws {UsageError} when the embedded engine cannot be started or attached to, or a certificate cannot be read */
 export async function openConfigStore(options: ConfigStoreOptions): Promise<OpenConfigStore> {
   const { logger, clock } = options;
+  const explain = (error: unknown) => explainStoreError(namePostgres(options), error);
   const embedded =
     options.databaseUrl === null && options.embeddedMode === "serve" ? await serve(options) : null;
   const connection = embedded?.connection ?? (await remoteConnection(options));
@@ -68,7 +70,7 @@ export async function openConfigStore(options: ConfigStoreOptions): Promise<Open
     migrate: () => migrate(database),
     follow: async (handlers) =>
       embedded === null
-        ? startConfigFeed({ connection, clock, logger, ...handlers })
+        ? startConfigFeed({ connection, clock, logger, explain, ...handlers })
         : followEmbedded(embedded, handlers),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([database[Symbol.asyncDispose](), lookups[Symbol.asyncDispose]()]);

@@ -2,6 +2,7 @@ import { startVerifyPool } from "../adapters/piscina/verify-pool.ts";
 import { makeIngestMetrics } from "../adapters/prometheus/ingest-metrics.ts";
 import { makeVerifyMetrics } from "../adapters/prometheus/verify-metrics.ts";
 import { startIngestServer } from "../adapters/uws/server.ts";
+import { RelayError } from "../domain/errors.ts";
 import { makeIdGenerator } from "../domain/ids.ts";
 import { INGEST_DEFAULTS } from "../pipeline/ingest/ports.ts";
 import { makeIngest } from "../pipeline/ingest/ingest.ts";
@@ -65,7 +66,10 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
     start: async () => {
       // The system spreads connections over all listeners, including one that could only answer 503.
       if (config.ingest.sharePort && !isConfigured())
-        throw new Error("listens on the shared port once the configuration has been read");
+        throw new RelayError(
+          "unavailable",
+          "listens on the shared port once the configuration has been read",
+        );
       const listening = await startIngestServer({
         ...config.ingest,
         maxConnections: connectionLimit("ingest"),

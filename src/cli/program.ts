@@ -11,13 +11,16 @@ import { unlessStopped } from "./unless-stopped.ts";
 const VERIFY_HELP = `
 A line, with the endpoint's settings and the request as it came:
   {"provider":"github","secret":"it-is-a-secret","headers":{"X-Hub-Signature-256":"sha256=841ff210487dcba4788662e42a3f53fdef997dc35fcaa2183ff78edc13f0ca1f"},"body_base64":"eyJoZWxsbyI6InJlbGF5In0="}
-Also: id, verification_method (required for custom; leave it out where the endpoint has its provider's own), config (as
-verification_config), url (the endpoint's, for Twilio and JWT), method (POST), now (when it came, such as
-2026-11-20T12:00:00Z; default: the clock), remote_addr, trusted_proxies (default: RELAY_TRUSTED_PROXIES).`;
+Also: id, verification_method (required for custom; leave it out where the
+endpoint has its provider's own), config (as verification_config), url (the
+endpoint's, for Twilio and JWT), method (POST), now (when it came, such as
+2026-11-20T12:00:00Z; default: the clock), remote_addr, trusted_proxies
+(default: RELAY_TRUSTED_PROXIES).`;
 
 const REPLAY_HELP = `
-Run again, it leaves out what was delivered or waits for its next try. It cannot see what was enqueued and has had no
-try yet (the destination is paused, or has a long queue): wait for that first, or it is delivered twice.`;
+Run again, it leaves out what was delivered or waits for its next try. It cannot
+see what was enqueued and has had no try yet (the destination is paused, or has
+a long queue): wait for that first, or it is delivered twice.`;
 
 const EXIT = { done: 0, failed: 1, badUsage: 2 } as const;
 

@@ -34,6 +34,7 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
     { version: RELAY_VERSION, node: process.versions.node, ...summarizeConfig(config) },
     "relay.starting",
   );
+  void aborted(io.signal).then(() => logger.info({}, "relay.stopping"));
   using limit = new StopLimit(io.signal);
   let key: FirstKey = { kind: "none" };
   const beforeReady = async (store: OpenConfigStore): Promise<void> => {
@@ -45,7 +46,6 @@ export async function start(io: CommandIo, options: { readonly roles?: string })
   tellWhenReady(relay, logger, io.signal);
   await printWelcome(io, { config, relay, key, logger });
   await aborted(io.signal);
-  logger.info({}, "relay.stopping");
   return running.stop();
 }
 

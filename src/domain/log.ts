@@ -75,6 +75,11 @@ export class LogError extends Error {
   }
 }
 
+/** Returns whether an error says that the ownership of a partition has ended: its next owner does what was to be done. */
+export function isOwnershipOver(error: unknown): boolean {
+  return error instanceof LogError && error.code === "log_closed";
+}
+
 /** Returns what an append that failed with `error` appended all the same: see `LogError.appended`. */
 export function appendedDespite(error: unknown): LogError["appended"] {
   return error instanceof LogError ? error.appended : null;
@@ -153,6 +158,8 @@ export interface ConsumerOptions {
   ): void | Promise<void>;
   /** Called when the consumer broke and will be restarted by its adapter, or (fatal) has ended. */
   onError(error: Error): void;
+  /** Called when a consumer that broke has been restarted and works. @param afterMs since it broke */
+  onRestored?(afterMs: number): void;
 }
 
 export interface LogConsumer extends AsyncDisposable {

@@ -72,7 +72,7 @@ export function makeBundleLoader(ports: {
       ports.onLoaded({ keys, bundles, askedAtMs, askedAtChange });
       return true;
     } catch (error) {
-      failedSinceMs ??= clock.monotonic();
+      failedSinceMs ??= askedAtMs;
       downUntilMs = clock.monotonic() + PAUSE_AFTER_FAILURE_MS;
       ports.logger.warn({ keys: keys.length, err: error }, "config.load_failed");
       return false;

@@ -1,10 +1,11 @@
 import { afterAll, expect, test } from "vitest";
 import { openConfigStore } from "../../src/app/open-config-store.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
-import { UsageError } from "../../src/domain/errors.ts";
+import { RelayError, UsageError } from "../../src/domain/errors.ts";
 import { makeSilentLogger } from "../support/silent-logger.ts";
 import { startPostgres, type TestPostgresServer } from "../support/stores/postgres.ts";
 import { skipOrFail } from "../support/stores/skip-or-fail.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const postgres: TestPostgresServer | Error = await startPostgres().catch((error: Error) => error);
 afterAll(async () => {
@@ -29,6 +30,29 @@ test.each(["sslrootcert", "sslcert", "sslkey"])(
     );
   },
 );
+
+test("regression: a lost feed names the PostgreSQL that it lost, without its password: it said `timeout expired`", async () => {
+  const told: unknown[] = [];
+  await using store = await openConfigStore({
+    databaseUrl: "postgres://relay:s3cret@127.0.0.1:1/relay",
+    dataDir: "/no/such/directory",
+    embeddedMode: "serve",
+    templateFile: null,
+    clock: makeSystemClock(),
+    logger: makeSilentLogger((_, message, fields) =>
+      told.push([message, (fields as { readonly err?: unknown }).err]),
+    ),
+  });
+  await using _ = await store.follow({ onChange: () => undefined, onGap: () => undefined });
+  await waitFor("the first line", () => told.length > 0);
+  expect(told[0]).toEqual([
+    "config.feed_lost",
+    new RelayError(
+      "unavailable",
+      "PostgreSQL at postgres://127.0.0.1:1/relay cannot be reached (ECONNREFUSED)",
+    ),
+  ]);
+});
 
 const MORE_THAN_CONNECTIONS = 20;
 

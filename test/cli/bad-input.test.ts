@@ -178,6 +178,15 @@ describe("bad input to the program", () => {
     ]);
   });
 
+  it.each(["start", "keys create", "secrets reencrypt", "replay", "verify"])(
+    "regression: the help of %s fits a terminal of 80 columns, but for what is to be copied: it broke words",
+    async (command) => {
+      const { stdout } = await runRelay([...command.split(" "), "--help"]);
+      const prose = stdout.split("\n").filter((line) => !line.startsWith("  {"));
+      expect(prose.filter((line) => line.length > 80)).toEqual([]);
+    },
+  );
+
   it("relay verify --help shows a line that verifies, and a body that is no base64 is named: it was taken for an empty one", async () => {
     const { stdout: help } = await runRelay(["verify", "--help"]);
     const line = help.split("\n").find((text) => text.includes('{"provider"')) ?? "";

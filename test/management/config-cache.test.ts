@@ -290,6 +290,33 @@ describe("configuration cache", () => {
     expect(lines).toEqual(["warn config.load_failed", "info config.load_restored"]);
   });
 
+  it("regression: an outage counts from the first question that failed: one that hung for seconds was left out", async () => {
+    const told: object[] = [];
+    const telling = makeConfigCache(
+      {
+        reader: store.reader,
+        box: testBox,
+        clock: time.clock,
+        logger: makeSilentLogger((_, __, fields) => told.push(fields)),
+        isOurToken: () => true,
+      },
+      { ttlMs: TTL_MS },
+    );
+    save();
+    store.state.down = true;
+    let answer = (): void => undefined;
+    store.state.gate = new Promise((resolve) => (answer = resolve));
+    const asked = telling.endpoint("ep_1");
+    await Promise.resolve();
+    time.advance(8_000);
+    answer();
+    await asked;
+    store.state.down = false;
+    time.advance(2_000);
+    await telling.endpoint("ep_1");
+    expect(told.at(-1)).toEqual({ afterMs: 10_000 });
+  });
+
   it("holds few endpoints of large configurations: four thousand took the memory of the process", async () => {
     const bounded = makeConfigCache(
       {

@@ -87,6 +87,7 @@ export class SimWorld {
   readonly disabled: string[] = [];
   readonly deferrals: DeferralReason[] = [];
   readonly errors: { readonly message: string; readonly fields: object }[] = [];
+  readonly warnings: string[] = [];
   droppedDuplicates = 0;
   readonly unreadable: Topic[] = [];
   openCircuits = 0;
@@ -209,6 +210,7 @@ export class SimWorld {
     const log = this.store.open(state);
     const logger = makeSilentLogger((level, message, fields) => {
       if (level === "error") this.errors.push({ message, fields });
+      if (level === "warn") this.warnings.push(message);
     });
     const durable = makeDurableAppender({ log, clock, logger });
     const appender: DurableAppender = {

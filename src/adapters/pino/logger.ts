@@ -1,7 +1,7 @@
 import { pino, type Logger as PinoLogger } from "pino";
 import pretty from "pino-pretty";
 import type { Logger } from "../../domain/logger.ts";
-import { serializeError } from "./serialize-error.ts";
+import { serializeError, serializeErrorForTerminal } from "./serialize-error.ts";
 
 export interface LoggerOptions {
   readonly level: "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
@@ -16,18 +16,18 @@ export function makeLogger(options: LoggerOptions): Logger {
     ? pretty({
         destination: options.destination,
         sync: true,
-        ignore: "pid,hostname",
         singleLine: true,
         translateTime: "SYS:HH:MM:ss.l",
       })
     : options.destination;
+  const serialize = options.pretty ? serializeErrorForTerminal : serializeError;
   return wrap(
     pino(
       {
         level: options.level,
         base: null,
         timestamp: pino.stdTimeFunctions.isoTime,
-        serializers: { err: serializeError, error: serializeError },
+        serializers: { err: serialize, error: serialize },
       },
       stream,
     ),

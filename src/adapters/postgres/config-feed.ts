@@ -26,6 +26,8 @@ export function startConfigFeed(options: {
   readonly connection: ClientConfig;
   readonly clock: Pick<Clock, "schedule">;
   readonly logger: Logger;
+  /** Names the store in whatever its connection says. */
+  readonly explain: (error: unknown) => Error;
   readonly onChange: (change: ConfigChange) => void;
   readonly onGap: () => void;
 }): AsyncDisposable & { readonly listening: () => boolean } {
@@ -87,7 +89,7 @@ export function startConfigFeed(options: {
     isLost = true;
     cancelTimer();
     lost.end().catch(() => undefined);
-    logger.warn({ err: error, retryInMs: pauseMs }, "config.feed_lost");
+    logger.warn({ err: options.explain(error), retryInMs: pauseMs }, "config.feed_lost");
     cancelTimer = clock.schedule(pauseMs, () => void listen());
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
   }

@@ -11,6 +11,10 @@ import { readHead } from "./request-head.ts";
 
 /** By then a sender in full flow has used its connection again, and the answer has told it not to use it once more. */
 const FAREWELL_MS = 1_000;
+const HOW_TO_TAKE_MORE =
+  "let the proxy in front keep fewer connections, raise the limit of open files (ulimit -n), or add ingest processes";
+/** A server that is full refuses thousands of connections a second. */
+const TELL_EVERY_MS = 60_000;
 const NO_BODY = new ArrayBuffer(0);
 
 /** A form that the library has and the typings leave out; `LIBUS_LISTEN_EXCLUSIVE_PORT` is missing there as a value. */
@@ -46,6 +50,8 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   // Counted, not kept in a Set, whose outgrown tables keep alive what was in them: see "The collector" in bench/what-was-tried.md.
   let openExchanges = 0;
   let openConnections = 0;
+  let refusedConnections = 0;
+  let toldAtMs = Number.NEGATIVE_INFINITY;
   let stopping: Promise<void> | null = null;
   let check: () => void = () => undefined;
 
@@ -97,15 +103,27 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
     if (head.declaredBytes === 0) exchange.receive(NO_BODY, true);
   }
 
+  /** Logs one line at first, then at most one a minute, with the number of connections it stands for. */
+  function refuseConnection(response: HttpResponse): void {
+    metrics.connectionRefused();
+    response.close();
+    refusedConnections += 1;
+    const nowMs = performance.now();
+    if (nowMs - toldAtMs < TELL_EVERY_MS) return;
+    logger.warn(
+      { count: refusedConnections, most: limit, mend: HOW_TO_TAKE_MORE },
+      "ingest.connections_refused",
+    );
+    toldAtMs = nowMs;
+    refusedConnections = 0;
+  }
+
   const app = uws.App();
   app.filter((response, change) => {
     openConnections += change;
     metrics.connections(openConnections);
     check();
-    if (change > 0 && openConnections > limit) {
-      metrics.connectionRefused();
-      response.close();
-    }
+    if (change > 0 && openConnections > limit) refuseConnection(response);
   });
   app.any("/*", (response, request) => {
     const exchange = new Exchange(response, host);

@@ -81,7 +81,8 @@ export async function startEmbeddedClickHouse(
   let expected = false;
   const closed = new Promise<EmbeddedClickHouseEnd>((done) => {
     child.once("exit", (code, signal) => {
-      if (!expected) options.logger.error({ code, signal, pid }, "clickhouse.embedded.ended");
+      if (!expected)
+        options.logger.error({ code, signal, enginePid: pid }, "clickhouse.embedded.ended");
       done({ expected, code, signal });
     });
   });
@@ -99,7 +100,7 @@ export async function startEmbeddedClickHouse(
     const url = `http://${USER}:${start.password}@127.0.0.1:${port}/${DATABASE}`;
     await writeCredentials(dataDir, { url, ...identity });
     options.logger.info(
-      { pid, port, startedInMs: Math.round(performance.now() - startedAt) },
+      { enginePid: pid, port, startedInMs: Math.round(performance.now() - startedAt) },
       "clickhouse.embedded.started",
     );
     return { url, pid, closed, [Symbol.asyncDispose]: stop };

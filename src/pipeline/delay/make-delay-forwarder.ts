@@ -91,6 +91,7 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
         onRevoked: release,
         onRecords: (partition, topic, records) => tierOf(partition, topic)?.forward(records),
         onError: (error) => ports.logger.error({ err: error }, "delay.consumer_failed"),
+        onRestored: (afterMs) => ports.logger.info({ afterMs }, "delay.consumer_restored"),
       });
     },
     lag: () => consumer?.lag() ?? Promise.resolve(new Map()),

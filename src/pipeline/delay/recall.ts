@@ -1,6 +1,7 @@
 import { pause } from "../../domain/clock.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
+import { isOwnershipOver } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { mayGoSooner, paceOf } from "../../domain/rate-limit.ts";
 import type { LimitPace } from "../../domain/rate-limit.ts";
@@ -171,7 +172,11 @@ export class Recall {
     try {
       return await this.#recallOf(look);
     } catch (error) {
-      this.#ports.logger.warn({ partitions: [...look.keys()], err: error }, "delay.recall_failed");
+      if (!isOwnershipOver(error))
+        this.#ports.logger.warn(
+          { partitions: [...look.keys()], err: error },
+          "delay.recall_failed",
+        );
       return false;
     }
   }

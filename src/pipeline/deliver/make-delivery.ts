@@ -1,3 +1,4 @@
+import { isOwnershipOver } from "../../domain/log.ts";
 import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
 import { guardedLookup } from "./guarded-lookup.ts";
 import { IntakeBudget } from "./bounds/intake-budget.ts";
@@ -80,6 +81,7 @@ export function makeDelivery(
       onRecords: (partition, topic, records) =>
         owners.get(partition)?.take(topic as SourceTopic, records),
       onError: (error) => ports.logger.error({ err: error }, "delivery.consumer_failed"),
+      onRestored: (afterMs) => ports.logger.info({ afterMs }, "delivery.consumer_restored"),
     });
     sweepLater();
   }
@@ -95,7 +97,7 @@ export function makeDelivery(
       try {
         await owner.sweep();
       } catch (error) {
-        ports.logger.warn({ err: error }, "delivery.sweep_failed");
+        if (!isOwnershipOver(error)) ports.logger.warn({ err: error }, "delivery.sweep_failed");
       }
   }
 

@@ -59,7 +59,7 @@ export async function insertUntilDone<Row>(
         logger.info({ topic, rows: batch.rows.length }, "record.given_up");
         return null;
       }
-      failedSinceMs ??= clock.monotonic();
+      failedSinceMs ??= startedAtMs;
       metrics.failed(topic);
       const code = error instanceof EventStoreError ? error.code : "unexpected";
       logger.warn(

@@ -95,9 +95,8 @@ export function makeRecorder(ports: RecordPorts): Recorder {
         },
         onRecords: (partition, topic, records) =>
           (topic === "events" ? events : outcomes).push(partition, records),
-        onError(error) {
-          logger.error({ err: error }, "record.consumer_failed");
-        },
+        onError: (error) => logger.error({ err: error }, "record.consumer_failed"),
+        onRestored: (afterMs) => logger.info({ afterMs }, "record.consumer_restored"),
       });
     },
     lag: async () => (await consumer?.lag()) ?? new Map(),

@@ -79,6 +79,8 @@ function consumerOfFakes({
   const revoked: OwnedPartition[] = [];
   const errors: string[] = [];
   const steps: string[] = [];
+  const restoredAfterMs: number[] = [];
+  let nowMs = 0;
   let lastCommits: Promise<void> = Promise.resolve();
   const consumer = new KafkaConsumer(
     {
@@ -87,7 +89,7 @@ function consumerOfFakes({
       topicName: (topic) => topic,
       sessionTimeoutMs: 10_000,
       metadataMaxAgeMs: 30_000,
-      monotonic: () => 0,
+      monotonic: () => nowMs,
       learnAtLeast: async () => 1,
       onLost: (told) => void lost.push(told),
       onDisposed: () => undefined,
@@ -106,6 +108,7 @@ function consumerOfFakes({
       },
       onRecords: () => undefined,
       onError: ({ message }) => void errors.push(message),
+      onRestored: (afterMs) => void restoredAfterMs.push(afterMs),
     },
   );
   const join = () => listeners.get("join")!({ payload: { memberAssignment: { events: [0] } } });
@@ -121,8 +124,22 @@ function consumerOfFakes({
     return ConsumerGroup.prototype.recoverFromOffsetOutOfRange.call({ cluster }, asked);
   };
   const fetches = { fetchFrom, fetchOutOfRange };
-  const told = { calls, seeks, lost, errors };
-  return { consumer, join, assigned, revoked, steps, commitUntil, ...fetches, ...told };
+  const crash = (message: string): void =>
+    listeners.get("crash")!({ payload: { error: new Error(message) } });
+  const passMs = (ms: number): void => void (nowMs += ms);
+  const told = { calls, seeks, lost, errors, restoredAfterMs };
+  return {
+    consumer,
+    join,
+    assigned,
+    revoked,
+    steps,
+    commitUntil,
+    crash,
+    passMs,
+    ...fetches,
+    ...told,
+  };
 }
 
 test("regression: an assignment that replaces another ends its owners, and waits for their last commits: the first owner was never told, and both went on", async () => {
@@ -248,5 +265,19 @@ test("a log that ends before its owner, since it was lost with its disk, is told
   expect(seeks).toEqual(["3", "0"]);
   expect(errors).toEqual([expect.stringMatching("^events/0 ends at 0, and was read up to 3")]);
   expect(assigned[1]!.committed("events")).toEqual({ offset: 0, metadata: "m" });
+  await consumer[Symbol.asyncDispose]();
+});
+
+test("regression: a consumer that has lost its brokers tells once when it works again, and after how long: only that it did not was told", async () => {
+  const { consumer, join, crash, passMs, errors, restoredAfterMs } = consumerOfFakes();
+  join();
+  crash("no broker");
+  passMs(9_000);
+  crash("still no broker");
+  passMs(3_000);
+  join();
+  join();
+  expect(errors).toEqual(["no broker", "still no broker"]);
+  expect(restoredAfterMs).toEqual([12_000]);
   await consumer[Symbol.asyncDispose]();
 });

@@ -1,7 +1,19 @@
 import { PassThrough } from "node:stream";
+import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
 import { makeLogger } from "../../../src/adapters/pino/logger.ts";
+import { RelayError } from "../../../src/domain/errors.ts";
+import { EventStoreError } from "../../../src/domain/event-store.ts";
 import { LogError } from "../../../src/domain/log.ts";
+
+function terminalLines(fields: object): string[] {
+  const destination = new PassThrough();
+  makeLogger({ level: "info", pretty: true, destination }).error(fields, "part.failed");
+  return stripVTControlCharacters(String(destination.read())).trimEnd().split("\n");
+}
+
+const refused = (): Error =>
+  Object.assign(new Error("connect ECONNREFUSED 127.0.0.1:5432"), { code: "ECONNREFUSED" });
 
 function lineOf(fields: object): Record<string, unknown> {
   const destination = new PassThrough();
@@ -10,12 +22,12 @@ function lineOf(fields: object): Record<string, unknown> {
 }
 
 test.each(["err", "error"])("an error given as `%s` says what failed, and why", (name) => {
-  const cause = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+  const cause = new TypeError("no such method");
   const error = new LogError("log_unavailable", "Kafka does not answer", { cause });
   expect(lineOf({ [name]: error })[name]).toMatchObject({
     type: "LogError",
-    message: "Kafka does not answer: connect ECONNREFUSED",
-    stack: expect.stringContaining("caused by: Error: connect ECONNREFUSED") as string,
+    message: "Kafka does not answer: no such method",
+    stack: expect.stringContaining("caused by: TypeError: no such method") as string,
     code: "log_unavailable",
     retryable: true,
   });
@@ -40,8 +52,8 @@ test("a plain error and those of several addresses are shown", () => {
   });
 });
 
-test("a text stays a text, and what is no error stays as it is", () => {
-  expect(lineOf({ error: "gone" })["error"]).toBe("gone");
+test("regression: an error given as a text is an object as well: where lines are collected, those with the other type were refused", () => {
+  expect(lineOf({ err: "gone" })["err"]).toEqual({ message: "gone" });
   expect(lineOf({ error: null })["error"]).toBeNull();
 });
 
@@ -60,4 +72,66 @@ test("no credentials of a URL, and nothing that an error carries along, gets int
     expect(JSON.stringify(line)).not.toContain("s3cret");
     expect(JSON.stringify(line)).toContain("https://[redacted]@store:8443/relay?x=a@b");
   }
+});
+
+test.each([
+  ["a refused connection", refused()],
+  [
+    "a store that is away",
+    new RelayError("unavailable", "PostgreSQL cannot be reached", { cause: refused() }),
+  ],
+  [
+    "a driver that says it in words",
+    new EventStoreError("store_unavailable", "ClickHouse does not answer", {
+      cause: new Error("Timeout error."),
+    }),
+  ],
+  [
+    "a client's error without a code",
+    Object.assign(new Error("the broker does not answer"), { name: "KafkaJSConnectionError" }),
+  ],
+  ["a wrong password", Object.assign(new Error("authentication failed"), { code: "28P01" })],
+])(
+  "regression: %s has no stack: whole stacks filled the terminal every ten seconds while a store was away",
+  (_, error) => {
+    expect(lineOf({ err: error })["err"]).not.toHaveProperty("stack");
+    expect(terminalLines({ err: error })).toHaveLength(2);
+  },
+);
+
+test.each([
+  ["a bug", new TypeError("x is not a function")],
+  [
+    "a bug that looks like an outage",
+    new RelayError("unavailable", "PostgreSQL failed", { cause: new TypeError("no rows") }),
+  ],
+  [
+    "a statement that is wrong",
+    new RelayError("unavailable", "PostgreSQL failed", {
+      cause: Object.assign(new Error("no such column"), { code: "42703" }),
+    }),
+  ],
+  [
+    "a statement that ClickHouse refuses",
+    new RelayError("unavailable", "ClickHouse failed", {
+      cause: new EventStoreError("store_refused", "ClickHouse refused"),
+    }),
+  ],
+])("%s keeps its stack", (_, error) => {
+  expect(lineOf({ err: error })["err"]).toHaveProperty("stack");
+  expect(terminalLines({ err: error }).length).toBeGreaterThan(2);
+});
+
+test("on a terminal an outage is told with its first line and its code", () => {
+  const error = new LogError("log_unavailable", "the log cannot be reached.", {
+    cause: new Error("no broker\nat all"),
+  });
+  expect(terminalLines({ err: error })[1]).toBe(
+    '    err: "the log cannot be reached: no broker (log_unavailable)"',
+  );
+});
+
+test("a connection refused at several addresses, of which Node says nothing else, is told by its code", () => {
+  const both = Object.assign(new AggregateError([refused(), refused()]), { code: "ECONNREFUSED" });
+  expect(lineOf({ err: both })["err"]).toMatchObject({ message: "ECONNREFUSED" });
 });

@@ -3,6 +3,7 @@ import { createServer, type AddressInfo, type Socket } from "node:net";
 import { test } from "vitest";
 import { startConfigFeed } from "../../../src/adapters/postgres/config-feed.ts";
 import { realClock } from "../../support/clickhouse.ts";
+import { toError } from "../../../src/domain/thrown.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -45,6 +46,7 @@ test("regression: every process took half a minute to stop, and failed, while Po
     connection: server.connection,
     clock: realClock,
     logger: makeSilentLogger(),
+    explain: toError,
     onChange: () => undefined,
     onGap: () => void (listens = true),
   });

@@ -20,6 +20,7 @@ import {
   projectRow,
   TEST_BOX_KEY,
 } from "../../support/postgres-rows.ts";
+import { toError } from "../../../src/domain/thrown.ts";
 import { makeSilentLogger, silentLogger } from "../../support/silent-logger.ts";
 import { startPostgres } from "../../support/stores/postgres.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
@@ -387,6 +388,7 @@ describe.each(servers)("configuration store on %s", (name, start) => {
         connection: server.connection,
         clock,
         logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
+        explain: toError,
         onChange: (change) => changes.push(change),
         onGap: () => (gaps += 1),
       });
@@ -486,6 +488,7 @@ describe("a store that cannot be reached", () => {
         },
       },
       logger: silentLogger,
+      explain: toError,
       onChange: () => undefined,
       onGap: () => undefined,
     });

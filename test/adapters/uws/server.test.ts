@@ -474,6 +474,19 @@ describe("the process lives", () => {
     await until(() => rig.serverMetrics.open === 0);
   });
 
+  test("regression: connections that are refused are told of in the log, once for many: only a counter knew why webhooks got no answer", async () => {
+    await using rig = await serverRig({ server: { maxConnections: 1 } });
+    const kept = connect(rig.server.port, "127.0.0.1");
+    await until(() => rig.serverMetrics.open === 1);
+    for (let n = 0; n < 5; n += 1) await exchangeRaw(rig.server.port, [post("hello")]);
+    expect(rig.serverMetrics.refusedConnections).toBe(5);
+    expect(rig.logged).toMatchObject([
+      { level: "warn", message: "ingest.connections_refused", fields: { count: 1, most: 1 } },
+    ]);
+    kept.destroy();
+    await until(() => rig.serverMetrics.open === 0);
+  });
+
   test("a kept connection stays for as long as its answer says, and is closed then", async () => {
     await using rig = await serverRig();
     const answer = await exchangeRaw(rig.server.port, [post("hello")], { deadlineMs: 40_000 });

@@ -55,6 +55,14 @@ async function rowsOf<T>(url: string, query: string, settings = {}): Promise<T[]
   }
 }
 
+test("regression: the engine's process id has a name of its own in the log: a terminal left it out as the relay's", async () => {
+  const told: object[] = [];
+  const telling = makeSilentLogger((_, message, fields) => told.push({ message, ...fields }));
+  await using embedded = await startEmbeddedClickHouse({ dataDir, logger: telling });
+  const { pid: enginePid } = embedded;
+  expect(told).toMatchObject([{ message: "clickhouse.embedded.started", enginePid }]);
+});
+
 test("starts, keeps its data over a restart, and publishes its address for the owner only", async () => {
   {
     await using embedded = await startEmbeddedClickHouse({ dataDir, logger });

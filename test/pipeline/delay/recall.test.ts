@@ -3,6 +3,7 @@ import { pause } from "../../../src/domain/clock.ts";
 import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import type { DestinationConfig, Lookup } from "../../../src/domain/destination.ts";
+import { LogError } from "../../../src/domain/log.ts";
 import { UNLIMITED } from "../../../src/domain/rate-limit.ts";
 import { Recall } from "../../../src/pipeline/delay/recall.ts";
 import type { RecallPorts } from "../../../src/pipeline/delay/recall.ts";
@@ -186,14 +187,16 @@ describe("a change of a destination", () => {
 
 describe("a look at what waits", () => {
   /** Makes a tier that takes this long to read and to recall, with a task of each deleted endpoint. */
-  function lookingAt(readMs: number, recallMs: number) {
+  function lookingAt(readMs: number, recallMs: number, failure: Error | null = null) {
     const clock = new SimClock();
+    const told: string[] = [];
     const looks: number[] = [];
     let change: Parameters<RecallPorts["destinations"]["onChange"]>[0] = () => undefined;
     const tier = {
       survey: async (of: ReadonlySet<string>) => {
         looks.push(clock.now());
         await pause(clock, readMs);
+        if (failure !== null) throw failure;
         return new Map(
           [...of].map((id) => [
             id,
@@ -205,7 +208,7 @@ describe("a look at what waits", () => {
     } as unknown as TierForwarder;
     new Recall({
       clock,
-      logger: makeSilentLogger(),
+      logger: makeSilentLogger((_, message) => told.push(message)),
       destinations: {
         onChange: (listener) => {
           change = listener;
@@ -222,6 +225,7 @@ describe("a look at what waits", () => {
     return {
       clock,
       looks,
+      told,
       remove: (endpointId: string) => change({ endpointId, destinationId: null }),
     };
   }
@@ -234,6 +238,19 @@ describe("a look at what waits", () => {
     await clock.advance(15_000);
     expect(looks).toHaveLength(2);
   });
+
+  it.each([
+    ["log_closed", []],
+    ["log_unavailable", ["delay.recall_failed"]],
+  ] as const)(
+    "regression: that ends with %s warns of %j: one whose partition had moved warned, with a stack",
+    async (code, warnings) => {
+      const { clock, remove, told } = lookingAt(10, 10, new LogError(code, "not read"));
+      remove("ep_1");
+      await clock.advance(5_000);
+      expect(told).toEqual(warnings);
+    },
+  );
 
   it("waits for half a minute at most after one that read for long", async () => {
     const { clock, looks, remove } = lookingAt(20_000, 10);

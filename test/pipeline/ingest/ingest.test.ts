@@ -371,6 +371,39 @@ describe("when something does not work", () => {
     );
   });
 
+  test("regression: an outage of the log has an end that is told once, with the events that no line told of: they were added to the next outage's", async () => {
+    let nowMs = 0;
+    const clock = { ...realClock, monotonic: () => nowMs };
+    const rig = ingestRig({ ports: { clock } });
+    rig.log.failWith = new LogError("log_unavailable", "broker 2 is gone");
+    for (let n = 0; n < 3; n += 1) await send(rig);
+    nowMs = 2_000;
+    rig.log.failWith = null;
+    for (nowMs of [2_000, 6_999, 7_000, 20_000]) await send(rig);
+    expect(rig.logged.map(({ message }) => message)).toEqual([
+      "log.append_failed",
+      "log.append_restored",
+    ]);
+    expect(rig.logged[1]).toMatchObject({ level: "info", fields: { afterMs: 2_000, events: 2 } });
+    rig.log.failWith = new LogError("log_unavailable", "broker 2 is gone");
+    await send(rig);
+    expect(rig.logged[2]).toMatchObject({ fields: { events: 1 } });
+  });
+
+  test("a log of which some partitions are away is not told of as back between their failures", async () => {
+    let nowMs = 0;
+    const clock = { ...realClock, monotonic: () => nowMs };
+    const rig = ingestRig({ ports: { clock } });
+    for (let n = 0; n < 20; n += 1) {
+      nowMs = n * 1_000;
+      rig.log.failWith = n % 4 === 0 ? new LogError("log_unavailable", "broker 2 is gone") : null;
+      await send(rig);
+    }
+    expect(new Set(rig.logged.map(({ message }) => message))).toEqual(
+      new Set(["log.append_failed"]),
+    );
+  });
+
   test("an append that hangs is answered 503 at the deadline and holds its room until the log is done", async () => {
     const rig = ingestRig({ options: { deadlineMs: 30 } });
     rig.log.hold();

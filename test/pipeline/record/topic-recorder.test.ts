@@ -11,6 +11,7 @@ import { SimClock } from "../../support/sim-clock.ts";
 const MIB = 1_048_576;
 /** Longer than any record waits for others. */
 const LINGER_MS = 1_000;
+const FIRST_RETRY_MS = 250;
 
 interface Commit {
   readonly offset: number;
@@ -23,11 +24,12 @@ interface Hold {
 }
 
 /** Makes a recorder whose rows are the texts of its records, with commits and inserts that can be held back. */
-function rig() {
+function rig({ failAfterMs = 0 } = {}) {
   const clock = new SimClock();
   const inserts: string[][] = [];
   const commits: Commit[] = [];
   const lines: string[] = [];
+  let restoredAfterMs = 0;
   let failures = 0;
   let held = null as Hold | null;
   let heldInsert = null as Hold | null;
@@ -45,14 +47,20 @@ function rig() {
   const recorder = new TopicRecorder<string>({
     topic: "events",
     clock,
-    logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
+    logger: makeSilentLogger((level, message, fields) => {
+      lines.push(`${level} ${message}`);
+      if ("afterMs" in fields) restoredAfterMs = Number(fields.afterMs);
+    }),
     metrics: { recorded: () => undefined, failed: () => undefined, skipped: () => undefined },
     decode,
     idOf: (row) => row,
     mostSpacingMs: 900,
     insert: async (rows) => {
       failures -= 1;
-      if (failures >= 0) throw new Error("the store is away");
+      if (failures >= 0) {
+        if (failAfterMs > 0) await pause(clock, failAfterMs);
+        throw new Error("the store is away");
+      }
       inserts.push([...rows]);
       await heldInsert?.promise;
       if (insertMs > 0) await pause(clock, insertMs);
@@ -76,6 +84,7 @@ function rig() {
     inserts,
     commits,
     lines,
+    restoredAfterMs: () => restoredAfterMs,
     failInserts: (count: number) => (failures = count),
     own,
     /** Sets how long an insert takes. */
@@ -139,6 +148,16 @@ test("tells when rows go into the store again: only that they did not was told",
   }
   expect(inserts).toEqual([["a"], ["b"]]);
   expect(lines).toEqual(["warn record.failed", "warn record.failed", "info record.restored"]);
+});
+
+test("regression: an outage of the store counts from the first insert that failed: one that hung for a minute was left out", async () => {
+  const { clock, recorder, own, failInserts, restoredAfterMs } = rig({ failAfterMs: 60_000 });
+  const partition = own(0);
+  recorder.assigned(partition);
+  failInserts(1);
+  void recorder.push(partition, [record(0, "a")]);
+  await clock.advance(70_000);
+  expect(restoredAfterMs()).toBe(60_000 + FIRST_RETRY_MS);
 });
 
 test("records without rows are committed without an insert", async () => {

@@ -45,6 +45,8 @@ export class KafkaConsumer implements LogConsumer {
   #restart: NodeJS.Timeout | null = null;
   #starting: Promise<void> = Promise.resolve();
   #closed = false;
+  /** Monotonic; null unless it broke and has not joined its group again. */
+  #brokenSinceMs: number | null = null;
 
   constructor(settings: KafkaConsumerSettings, options: ConsumerOptions) {
     this.#settings = settings;
@@ -79,9 +81,10 @@ export class KafkaConsumer implements LogConsumer {
     );
     const { GROUP_JOIN, REBALANCING, CRASH } = this.#consumer.events;
     this.#consumer.on(REBALANCING, () => void this.#assignment.revoke());
-    this.#consumer.on(GROUP_JOIN, ({ payload }) =>
-      this.#assignment.assign(payload.memberAssignment),
-    );
+    this.#consumer.on(GROUP_JOIN, ({ payload }) => {
+      this.#tellRestored();
+      this.#assignment.assign(payload.memberAssignment);
+    });
     this.#consumer.on(CRASH, ({ payload }) => this.#crashed(payload.error));
   }
 
@@ -140,6 +143,7 @@ export class KafkaConsumer implements LogConsumer {
   #crashed(error: Error): void {
     void this.#assignment.revoke();
     if (this.#closed) return;
+    this.#brokenSinceMs ??= this.#settings.monotonic();
     this.#options.onError(error);
     if (this.#restart !== null) return;
     this.#restart = setTimeout(() => {
@@ -147,5 +151,11 @@ export class KafkaConsumer implements LogConsumer {
       this.start().catch((cause: Error) => this.#crashed(cause));
     }, RESTART_MS);
     this.#restart.unref();
+  }
+
+  #tellRestored(): void {
+    if (this.#brokenSinceMs === null) return;
+    this.#options.onRestored?.(Math.round(this.#settings.monotonic() - this.#brokenSinceMs));
+    this.#brokenSinceMs = null;
   }
 }
