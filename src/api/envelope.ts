@@ -53,7 +53,7 @@ export function describeError(error: unknown, requestId: string): ErrorAnswer {
 }
 
 export function errorResponse(error: ErrorAnswer, nowMs: number): Response {
-  return jsonResponse(errorBody(error, nowMs), error.status, error.headers);
+  return jsonResponse(JSON.stringify(errorBody(error, nowMs)), error.status, error.headers);
 }
 
 export function errorBody({ code, message }: Pick<ErrorAnswer, "code" | "message">, nowMs: number) {
@@ -61,11 +61,11 @@ export function errorBody({ code, message }: Pick<ErrorAnswer, "code" | "message
 }
 
 export function jsonResponse(
-  body: unknown,
+  json: string,
   status: number,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
-  return new Response(JSON.stringify(body), {
+  return new Response(json, {
     status,
     headers: { "content-type": "application/json", ...headers },
   });

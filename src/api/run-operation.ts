@@ -12,6 +12,7 @@ import { parseInput } from "./parse-input.ts";
 import { readJsonBody, refuseBody } from "./read-body.ts";
 import { readQuery } from "./read-query.ts";
 import { noBody } from "./schemas/common.ts";
+import { writeJson } from "./write-json.ts";
 import type { WriteInTurn } from "./write-turns.ts";
 import { notFoundMessage } from "../management/not-found.ts";
 
@@ -75,14 +76,12 @@ export async function runOperation(
   const result = await (isWrite ? ports.writeInTurn(actor.orgId, handle) : handle());
   if (result === undefined) return new Response(null, { status: operation.success.status });
   const { data, pagination } = result;
-  return jsonResponse(
-    {
-      data,
-      ...(pagination === undefined ? {} : { pagination }),
-      timestamp: formatTimestamp(ports.now()),
-    },
-    operation.success.status,
-  );
+  const json = await writeJson({
+    data,
+    ...(pagination === undefined ? {} : { pagination }),
+    timestamp: formatTimestamp(ports.now()),
+  });
+  return jsonResponse(json, operation.success.status);
 }
 
 async function readBody(operation: AnyOperation, request: Request): Promise<unknown> {

@@ -2,6 +2,7 @@ import type { AttemptStatus, Provider } from "../../domain/enums.ts";
 import type { EventListItem } from "../../domain/event-query.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import type { EventKey, EventOutcomes, StoredAttempt } from "../../domain/event-store.ts";
+import { visitInTurns } from "../../domain/next-turn.ts";
 import { fromHeaderText } from "./header-text.ts";
 import { ATTEMPT_DETAILS, EVENT_DETAILS, isFanoutId } from "./schema.ts";
 
@@ -70,36 +71,35 @@ export function toEvent(row: EventJson, orgId: string, key: EventKey): EventReco
   };
 }
 
-export function toOutcomes(
+export async function toOutcomes(
   rows: readonly OutcomeJson[],
   orgId: string,
   key: EventKey,
-): EventOutcomes {
+): Promise<EventOutcomes> {
   const fanouts = rows.filter(({ id }) => isFanoutId(id));
   const attempts = rows.filter(({ id }) => !isFanoutId(id));
   const destinationIds = new Set(fanouts.flatMap(({ details }) => details.map((id) => id!)));
   return {
-    attempts: toAttempts(attempts, orgId, key),
+    attempts: await toAttempts(attempts, orgId, key),
     destinationIds: fanouts.length === 0 ? null : [...destinationIds],
   };
 }
 
 /** Sorts the oldest first, in the same order as `position` in the summaries' statement. */
-function toAttempts(
+async function toAttempts(
   rows: readonly OutcomeJson[],
   orgId: string,
   key: EventKey,
-): readonly StoredAttempt[] {
-  return rows
-    .map((row) => {
-      const details = readAttemptDetails(row.details);
-      return {
-        deferral: details.number("deferral"),
-        attempt: toAttempt(row, details, orgId, key),
-      };
-    })
-    .sort(inOrderOfTries)
-    .map(({ attempt }) => attempt);
+): Promise<readonly StoredAttempt[]> {
+  const placed: PlacedAttempt[] = [];
+  await visitInTurns(rows, (row) => {
+    const details = readAttemptDetails(row.details);
+    placed.push({
+      deferral: details.number("deferral"),
+      attempt: toAttempt(row, details, orgId, key),
+    });
+  });
+  return placed.sort(inOrderOfTries).map(({ attempt }) => attempt);
 }
 
 interface PlacedAttempt {

@@ -2,10 +2,16 @@ import type { BundleReader, DestinationRow, EndpointBundle } from "../../domain/
 import type { Database } from "./database.ts";
 import { DESTINATIONS, ENDPOINTS, prefixedColumns, unprefixed } from "./rows.ts";
 
+/**
+ * `OFFSET 0` keeps the planner from reading all destinations for each endpoint, which it would take for cheaper while it thinks that
+ * the table is all but empty: it goes on with that plan until the table is next analyzed.
+ */
 const SELECT_BUNDLES_SQL = `
   SELECT ${prefixedColumns(ENDPOINTS, "e")}, ${prefixedColumns(DESTINATIONS, "d")}
   FROM endpoints e
-  LEFT JOIN destinations d ON d.endpoint_id = e.id AND d.deleted_at IS NULL
+  LEFT JOIN LATERAL (
+    SELECT * FROM destinations WHERE endpoint_id = e.id AND deleted_at IS NULL OFFSET 0
+  ) d ON true
   WHERE e.deleted_at IS NULL AND e.id IN (
     SELECT id FROM endpoints WHERE token = ANY($1)
     UNION SELECT unnest($2::text[])

@@ -4,12 +4,10 @@ import type {
   EventListItem,
   FacetCounts,
 } from "../../domain/event-query.ts";
-import { nextTurn } from "../../domain/next-turn.ts";
+import { visitInTurns } from "../../domain/next-turn.ts";
 import { formatTimestamp } from "../envelope.ts";
 import type { AttemptJson, EventDetailView, EventView, FacetsView } from "../schemas/event.ts";
 import { formatNullable } from "./present-resources.ts";
-
-const ATTEMPTS_PER_TURN = 500;
 
 export function presentEvent(event: EventListItem): EventView {
   const { deliverySummary } = event;
@@ -26,13 +24,9 @@ export function presentEvent(event: EventListItem): EventView {
   };
 }
 
-/** Presents thousands in pieces, so that the event loop turns in between. */
 export async function presentAttempts(attempts: readonly AttemptView[]): Promise<AttemptJson[]> {
   const presented: AttemptJson[] = [];
-  for (const attempt of attempts) {
-    presented.push(presentAttempt(attempt));
-    if (presented.length % ATTEMPTS_PER_TURN === 0) await nextTurn();
-  }
+  await visitInTurns(attempts, (attempt) => presented.push(presentAttempt(attempt)));
   return presented;
 }
 

@@ -5,6 +5,7 @@ import type { Logger } from "../../domain/logger.ts";
 import { UsageError } from "../../domain/errors.ts";
 import { exists } from "../exists.ts";
 import { notLoaded } from "../not-loaded.ts";
+import { startAnalyses } from "./analyses.ts";
 import { startCheckpoints } from "./checkpoints.ts";
 import { listenOutsideTransactions, makeSessionGate, type Notification } from "./session-gate.ts";
 import {
@@ -37,6 +38,7 @@ const MAX_CONNECTIONS = 64;
 const INITDB_FLAGS = ["--wal-segsize=1", "--no-sync"];
 
 const CHECKPOINT_EVERY_MS = 60_000;
+const ANALYZE_EVERY_MS = 10_000;
 
 const WASI_ENOSPC = 51;
 
@@ -62,6 +64,7 @@ export async function startEmbeddedPostgres(options: {
   readonly logger: Logger;
   readonly templateFile?: string;
   readonly checkpointEveryMs?: number;
+  readonly analyzeEveryMs?: number;
 }): Promise<EmbeddedPostgres> {
   const directory = await makeSocketDirectory(options.dataDir);
   const path = socketPath(directory);
@@ -100,6 +103,11 @@ export async function startEmbeddedPostgres(options: {
     everyMs: options.checkpointEveryMs ?? CHECKPOINT_EVERY_MS,
     logger: options.logger,
   });
+  const analyses = startAnalyses({
+    database,
+    everyMs: options.analyzeEveryMs ?? ANALYZE_EVERY_MS,
+    logger: options.logger,
+  });
 
   return {
     connection: connectionTo(directory),
@@ -114,6 +122,7 @@ export async function startEmbeddedPostgres(options: {
       };
     },
     async [Symbol.asyncDispose]() {
+      await analyses[Symbol.asyncDispose]();
       await checkpoints[Symbol.asyncDispose]();
       await server.stop();
       await database.close();

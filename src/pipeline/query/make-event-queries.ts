@@ -126,7 +126,7 @@ export function makeEventQueries({
           const { attempts, destinationIds } = late ?? found;
           return {
             event,
-            attempts: numberAttempts(attempts),
+            attempts: await numberAttempts(attempts),
             deliverySummary: summarizeDeliveries(attempts, destinationIds),
           };
         }),
@@ -139,7 +139,7 @@ export function makeEventQueries({
             store.existing(orgId, [key]),
             store.attempts(orgId, key),
           ]);
-          return stored.has(id) ? numberAttempts(attempts) : null;
+          return stored.has(id) ? await numberAttempts(attempts) : null;
         }),
       ),
   };

@@ -1,12 +1,15 @@
 import type { AttemptView } from "../../domain/event-query.ts";
 import type { StoredAttempt } from "../../domain/event-store.ts";
+import { visitInTurns } from "../../domain/next-turn.ts";
 
 /**
  * Numbers the tries of each destination from 1, in the order given (oldest first), across replays. A `rate_limited` row carries
  * the number of the try of its own run that it put off; tries of other runs may come before that one. Tries that still wait are
  * numbered in the order in which they are due.
  */
-export function numberAttempts(attempts: readonly StoredAttempt[]): readonly AttemptView[] {
+export async function numberAttempts(
+  attempts: readonly StoredAttempt[],
+): Promise<readonly AttemptView[]> {
   const counts = new Map<string, number>();
   const countOne = (destinationId: string): number => {
     const count = (counts.get(destinationId) ?? 0) + 1;
@@ -14,22 +17,23 @@ export function numberAttempts(attempts: readonly StoredAttempt[]): readonly Att
     return count;
   };
   const numbers = new Map<string, number>();
-  const ofTries = attempts.map((attempt) => {
-    if (attempt.status === "rate_limited") return null;
+  const ofTries = new Map<StoredAttempt, number>();
+  await visitInTurns(attempts, (attempt) => {
+    if (attempt.status === "rate_limited") return;
     const number = countOne(attempt.destinationId);
     numbers.set(keyOf(attempt, attempt.tryNumber), number);
-    return number;
+    ofTries.set(attempt, number);
   });
-  for (const { key, destinationId } of waitingTries(attempts, numbers))
+  for (const { key, destinationId } of await waitingTries(attempts, numbers))
     numbers.set(key, countOne(destinationId));
   // Newest first, so that a deferral takes the number of the try that it led to: a crash may let the same try be made twice.
   const views: AttemptView[] = [];
-  for (const [index, attempt] of [...attempts.entries()].reverse()) {
+  await visitInTurns(attempts.toReversed(), (attempt) => {
     const key = keyOf(attempt, attempt.tryNumber);
-    const attemptNumber = ofTries[index] ?? numbers.get(key)!;
+    const attemptNumber = ofTries.get(attempt) ?? numbers.get(key)!;
     numbers.set(key, attemptNumber);
     views.push({ ...attempt, attemptNumber });
-  }
+  });
   return views.reverse();
 }
 
@@ -40,19 +44,19 @@ interface WaitingTry {
 }
 
 /** Returns the tries that rows announce and that are not `made` yet, soonest first. The latest row of a try says when it is due. */
-function waitingTries(
+async function waitingTries(
   attempts: readonly StoredAttempt[],
   made: ReadonlyMap<string, unknown>,
-): WaitingTry[] {
+): Promise<WaitingTry[]> {
   const waiting = new Map<string, WaitingTry>();
-  for (const attempt of attempts) {
+  await visitInTurns(attempts, (attempt) => {
     const { destinationId, status, tryNumber, nextRetryAtMs, attemptedAtMs } = attempt;
     const isPutOff = status === "rate_limited";
-    if (!isPutOff && nextRetryAtMs === null) continue;
+    if (!isPutOff && nextRetryAtMs === null) return;
     const key = keyOf(attempt, isPutOff ? tryNumber : tryNumber + 1);
-    if (made.has(key)) continue;
+    if (made.has(key)) return;
     waiting.set(key, { key, destinationId, dueAtMs: nextRetryAtMs ?? attemptedAtMs });
-  }
+  });
   return [...waiting.values()].sort((a, b) => a.dueAtMs - b.dueAtMs);
 }
 
