@@ -10,6 +10,7 @@ import { baseUrl } from "../config/value-types.ts";
 import { looksLikeApiKey } from "../domain/api-key.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { baseUrlOf } from "./base-url.ts";
+import { findDeadEvents, type SearchEvents, type TimeSpan } from "./find-dead-events.ts";
 import { printLine, type CommandIo } from "./io.ts";
 
 export interface ReplayOptions {
@@ -34,7 +35,7 @@ const DEFAULT_RETRY_AFTER_SECONDS = 1;
  * @throws {ApiError} when the management API refuses
  */
 export async function replay(io: CommandIo, options: ReplayOptions): Promise<number> {
-  for (const name of ["from", "to"] as const) refuseNoTime(name, options[name]);
+  const span = askedSpan(options);
   const client = await openClient(io, options);
   try {
     const { id, status } = await patiently(io.signal, () =>
@@ -42,7 +43,8 @@ export async function replay(io: CommandIo, options: ReplayOptions): Promise<num
     );
     if (status === "paused" || status === "disabled")
       printLine(io.stderr, `relay: ${id} is ${status}: what is enqueued waits until it is resumed`);
-    await replayAll(io, client, options, await findDeadEvents(client, options, io.signal));
+    const search = searchDead(client, options.destination, io.signal);
+    await replayAll(io, client, options, await findDeadEvents(search, span));
     return 0;
   } catch (error) {
     if (!io.signal.aborted) throw error;
@@ -89,8 +91,11 @@ async function replayAll(
   }
 }
 
-function refuseNoTime(name: string, time: string | undefined): void {
-  if (time === undefined || parseDateTime(time) !== null) return;
+/** @throws {UsageError} for what is not a time */
+function readTime(name: string, text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const time = parseDateTime(text);
+  if (time !== null) return time;
   throw new UsageError(`--${name} must be a time with its zone, such as 2026-11-24T09:00:00Z`);
 }
 
@@ -126,31 +131,34 @@ async function readApiKey(path: string): Promise<string> {
   );
 }
 
-/**
- * Returns event ids, oldest first, each once. Events from now on are left out; earlier ones that die meanwhile shift
- * those behind them, so that a page may begin with what the one before ended with.
- */
-async function findDeadEvents(
-  client: Client,
-  { destination, from, to = new Date().toISOString() }: ReplayOptions,
-  signal: AbortSignal,
-): Promise<string[]> {
-  const ids = new Set<string>();
-  const search = {
-    destination_id: destination,
-    attempt_status: "dead",
-    to,
-    ...(from === undefined ? {} : { from }),
-    limit: PAGE_LIMIT,
-  } as const;
-  for (let page = 1; ; page += 1) {
+/** Makes the search for what ended `dead` at the destination. */
+function searchDead(client: Client, destination: string, signal: AbortSignal): SearchEvents {
+  return async ({ fromMs, untilMs }, page) => {
     signal.throwIfAborted();
     const { data, pagination } = await patiently(signal, () =>
-      client.events.search({ ...search, page }),
+      client.events.search({
+        destination_id: destination,
+        attempt_status: "dead",
+        from: new Date(fromMs).toISOString(),
+        to: new Date(untilMs).toISOString(),
+        limit: PAGE_LIMIT,
+        page,
+      }),
     );
-    for (const { id } of data) ids.add(id);
-    if (!pagination.has_next) return [...ids].reverse();
-  }
+    return {
+      ids: data.map(({ id }) => id),
+      total: pagination.total,
+      hasNext: pagination.has_next,
+    };
+  };
+}
+
+/** Returns the time that the options name. Events from now on are left out. */
+function askedSpan({ from, to }: ReplayOptions): TimeSpan {
+  return {
+    fromMs: readTime("from", from) ?? 0,
+    untilMs: readTime("to", to) ?? Date.now(),
+  };
 }
 
 /**
