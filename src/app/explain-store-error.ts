@@ -1,6 +1,7 @@
 import type { RelayConfig } from "../config/config.ts";
 import { describeDatabaseUrl, withoutCredentials } from "../config/summarize-config.ts";
 import { RelayError, UsageError } from "../domain/errors.ts";
+import { tlsAdvice } from "../domain/tls-advice.ts";
 import type { Part } from "./supervisor.ts";
 
 /** Names the PostgreSQL in use for error messages, without credentials. */
@@ -29,6 +30,9 @@ export function namingStore(store: string, part: Part): Part {
   };
 }
 
+/** Codes of the system, but not of Node or OpenSSL, whose messages say more. */
+const NETWORK_CODE = /^E(?!RR_|PROTO$)[A-Z_]+$/;
+
 /**
  * Makes an error of one line that names the store: network errors by their code, the server's own by their first line.
  * @param store such as `PostgreSQL at postgresql://host/database`, without credentials
@@ -38,8 +42,11 @@ export function explainStoreError(store: string, error: unknown): Error {
   const root = error instanceof RelayError && error.cause !== undefined ? error.cause : error;
   if (!(root instanceof Error)) return new RelayError("unavailable", `${store} failed`);
   const code = "code" in root && typeof root.code === "string" ? root.code : "";
-  const message = /^E[A-Z_]+$/.test(code)
+  const message = NETWORK_CODE.test(code)
     ? `cannot be reached (${code})`
     : `failed: ${root.message.split("\n", 1)[0]?.trim() ?? ""}`;
-  return new RelayError("unavailable", `${store} ${message}`, { cause: root });
+  const advice = tlsAdvice(root);
+  return new RelayError("unavailable", [`${store} ${message}`, ...advice].join(": "), {
+    cause: root,
+  });
 }

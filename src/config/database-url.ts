@@ -21,9 +21,8 @@ export function parseDatabaseUrl(text: string): URL | null {
   return isCutApart || hosts.some((host) => host.includes(",")) ? null : url;
 }
 
-/** TLS parameters that `pg` reads; it ignores any other, and then connects without TLS. */
+/** TLS parameters that `pg` reads, besides `ssl`; it ignores any other, and then connects without TLS. */
 const TLS_PARAMETERS: ReadonlySet<string> = new Set([
-  "ssl",
   "sslcert",
   "sslkey",
   "sslmode",
@@ -31,9 +30,16 @@ const TLS_PARAMETERS: ReadonlySet<string> = new Set([
   "sslrootcert",
 ]);
 
-/** Returns false where the URI asks for TLS with a parameter that would be ignored: a mistyped or an empty one. */
+/** Values of `ssl` that `pg` knows; with any other (`false`, `yes`) it throws in the middle of connecting, where nothing catches it. */
+const SSL_VALUES: ReadonlySet<string> = new Set(["true", "1", "0", "no-verify"]);
+
+/** Returns false where the URI has a parameter for TLS that is not understood: a mistyped name, no value or a wrong one. */
 export function readsTlsParameters(text: string): boolean {
   return [...(parseDatabaseUrl(text)?.searchParams ?? [])].every(
-    ([name, value]) => !/^(?:ssl|tls)/i.test(name) || (TLS_PARAMETERS.has(name) && value !== ""),
+    ([name, value]) => !/^(?:ssl|tls)/i.test(name) || isTlsParameter(name, value),
   );
+}
+
+function isTlsParameter(name: string, value: string): boolean {
+  return name === "ssl" ? SSL_VALUES.has(value) : TLS_PARAMETERS.has(name) && value !== "";
 }

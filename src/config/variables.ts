@@ -31,7 +31,7 @@ export const VARIABLES = {
     )
     .refine(
       (text) => readsTlsParameters(text),
-      "has a TLS parameter that is not read, or is empty: set sslmode=verify-full, and sslrootcert, sslcert and sslkey to files where needed",
+      "has a TLS parameter that is not read, is empty or has a wrong value: set sslmode=verify-full (or disable), and sslrootcert, sslcert and sslkey to files where needed",
     )
     .optional(),
   CLICKHOUSE_URL: clickHouseUrl.optional(),

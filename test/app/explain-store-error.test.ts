@@ -41,3 +41,30 @@ it("names ClickHouse without credentials, and the embedded stores", () => {
   expect(nameClickHouse({ clickhouseUrl: null })).toBe("the embedded ClickHouse");
   expect(namePostgres({ databaseUrl: null })).toBe("the embedded PostgreSQL");
 });
+
+it.each([
+  [
+    "ERR_TLS_CERT_ALTNAME_INVALID",
+    "Hostname/IP does not match certificate's altnames",
+    "failed: Hostname/IP does not match certificate's altnames",
+  ],
+  [
+    "EPROTO",
+    "write EPROTO 80:error:0A00010B:SSL routines:ssl3_get_record:wrong version number",
+    "failed: write EPROTO 80:error:0A00010B:SSL routines:ssl3_get_record:wrong version number: it may speak no TLS at this port",
+  ],
+  [
+    "SELF_SIGNED_CERT_IN_CHAIN",
+    "self-signed certificate in certificate chain",
+    "failed: self-signed certificate in certificate chain: trust its authority with NODE_EXTRA_CA_CERTS=/path/ca.pem",
+  ],
+  ["ECONNREFUSED", "connect ECONNREFUSED 127.0.0.1:1", "cannot be reached (ECONNREFUSED)"],
+])(
+  "regression: says why TLS failed (%s), and what to do: a server with a wrong certificate could not be reached",
+  (code, message, told) => {
+    const error = Object.assign(new Error(message), { code });
+    expect(explainStoreError("ClickHouse at https://ch/relay", error).message).toBe(
+      `ClickHouse at https://ch/relay ${told}`,
+    );
+  },
+);

@@ -6,6 +6,8 @@ import { RELAY_VERSION } from "../../src/config/version.ts";
 import { UsageError } from "../../src/domain/errors.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
+const NO_TLS_PARAMETER =
+  "DATABASE_URL has a TLS parameter that is not read, is empty or has a wrong value: set sslmode=verify-full (or disable), and sslrootcert, sslcert and sslkey to files where needed";
 
 function refusal(env: Record<string, string>): string {
   try {
@@ -260,13 +262,27 @@ describe("configuration", () => {
     expect(summarizeConfig(config)["databaseUrl"]).toBe(shown);
   });
 
+  it.each(["ssl=false", "ssl=yes", "ssl=TRUE", "ssl="])(
+    "refuses DATABASE_URL with %s, on which pg throws where nothing catches it: the process ended with a stack",
+    (parameter) => {
+      const url = `postgresql://u:CANARY@host/db?${parameter}`;
+      expect(refusal({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).toBe(NO_TLS_PARAMETER);
+    },
+  );
+
+  it.each(["ssl=true", "ssl=1", "ssl=0", "ssl=no-verify", "sslmode=verify-full"])(
+    "takes DATABASE_URL with %s",
+    (parameter) => {
+      const url = `postgresql://u:p@host/db?${parameter}`;
+      expect(() => loadConfig({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).not.toThrow();
+    },
+  );
+
   it.each(["sslmod=require", "sslMode=require", "ssl-mode=require", "sslmode=", "tls=true"])(
     "refuses DATABASE_URL with %s, which pg overlooks: the password was sent without TLS",
     (parameter) => {
       const url = `postgresql://u:CANARY@host/db?application_name=x&${parameter}`;
-      expect(refusal({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).toBe(
-        "DATABASE_URL has a TLS parameter that is not read, or is empty: set sslmode=verify-full, and sslrootcert, sslcert and sslkey to files where needed",
-      );
+      expect(refusal({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).toBe(NO_TLS_PARAMETER);
     },
   );
 

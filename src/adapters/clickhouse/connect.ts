@@ -15,10 +15,20 @@ export const ANSWER_SETTINGS = {
   output_format_parallel_formatting: 0,
 } as const;
 
+/** Returns the database that a URL names, by ClickHouse's own default where it names none. */
+export function databaseOf({ pathname }: URL): string {
+  return decodeURIComponent(pathname.slice(1)) || "default";
+}
+
 /** @param url `http(s)://user:password@host:port/database` */
 export function connectClickHouse(url: string): ClickHouseClient {
+  const server = new URL(url);
+  const database = databaseOf(server);
+  // The driver takes a database from there as it stands, percent-encoded.
+  server.pathname = "";
   return createClient({
-    url,
+    url: server,
+    database,
     application: "webhook-relay",
     request_timeout: REQUEST_TIMEOUT_MS,
     max_open_connections: MOST_CONNECTIONS,

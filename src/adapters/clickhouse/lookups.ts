@@ -3,7 +3,7 @@ import { parseError } from "@clickhouse/client";
 import { Pool } from "undici";
 import { nextTurn } from "../../domain/next-turn.ts";
 import type { Ask, QueryParameter } from "./ask.ts";
-import { ANSWER_SETTINGS, IDLE_CONNECTION_MS, MOST_CONNECTIONS } from "./connect.ts";
+import { ANSWER_SETTINGS, databaseOf, IDLE_CONNECTION_MS, MOST_CONNECTIONS } from "./connect.ts";
 import { escapeText } from "./tab-separated.ts";
 
 const CHARACTERS_PER_TURN = 1024 * 1024;
@@ -23,7 +23,8 @@ export interface Lookups {
  * @param url `http(s)://user:password@host:port/database`
  */
 export function connectLookups(url: string): Lookups {
-  const { origin, username, password, pathname } = new URL(url);
+  const server = new URL(url);
+  const { origin, username, password } = server;
   const pool = new Pool(origin, {
     connections: MOST_CONNECTIONS,
     keepAliveTimeout: IDLE_CONNECTION_MS,
@@ -33,7 +34,7 @@ export function connectLookups(url: string): Lookups {
     authorization: `Basic ${Buffer.from(user).toString("base64")}`,
     "user-agent": "webhook-relay",
   };
-  const database = pathname.slice(1) || "default";
+  const database = databaseOf(server);
   return {
     ask: async (query, parameters, settings, signal) => {
       const search = new URLSearchParams({

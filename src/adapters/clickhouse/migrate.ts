@@ -89,6 +89,7 @@ export function schemaStatements(options: SchemaOptions): readonly string[] {
 const CREATE_LEDGER = `
   CREATE TABLE IF NOT EXISTS schema_migrations%CLUSTER% (version UInt32, name String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = %ENGINE% ORDER BY version`;
+const EXISTS_LEDGER = "EXISTS TABLE schema_migrations";
 const SELECT_APPLIED = "SELECT DISTINCT version FROM schema_migrations";
 const SELECT_TABLE = `
   SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
@@ -101,14 +102,7 @@ export async function migrateClickHouse(
   client: ClickHouseClient,
   options: SchemaOptions,
 ): Promise<{ readonly applied: readonly string[] }> {
-  await client.command({
-    query: CREATE_LEDGER.replace("%CLUSTER%", onCluster(options)).replace(
-      "%ENGINE%",
-      options.cluster === undefined
-        ? "ReplacingMergeTree"
-        : "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/schema_migrations', '{shard}-{replica}')",
-    ),
-  });
+  await makeLedger(client, options);
   const done = await appliedVersions(client);
   const newest = MIGRATIONS.at(-1)?.version ?? 0;
   for (const version of done)
@@ -130,6 +124,21 @@ export async function migrateClickHouse(
   }
   await setRetention(client, options);
   return { applied };
+}
+
+/** Looks first: a user that may only read and write rows is refused even an `IF NOT EXISTS`. */
+async function makeLedger(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
+  const found = await client.query({ query: EXISTS_LEDGER, format: "JSONEachRow" });
+  const [row] = await found.json<{ result: number }>();
+  if (row?.result === 1) return;
+  await client.command({
+    query: CREATE_LEDGER.replace("%CLUSTER%", onCluster(options)).replace(
+      "%ENGINE%",
+      options.cluster === undefined
+        ? "ReplacingMergeTree"
+        : "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/schema_migrations', '{shard}-{replica}')",
+    ),
+  });
 }
 
 const TRIES = 5;

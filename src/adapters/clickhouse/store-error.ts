@@ -21,8 +21,11 @@ const PASSING = new Set([
 ]);
 
 const ACCESS_DENIED = "497";
-/** What has to be fixed at the store: AUTHENTICATION_FAILED, ACCESS_DENIED, READONLY, ALL_CONNECTION_TRIES_FAILED, DNS_ERROR */
-const UNUSABLE = new Set(["516", ACCESS_DENIED, "164", "279", "198"]);
+/**
+ * What has to be fixed at the store: AUTHENTICATION_FAILED, ACCESS_DENIED, READONLY, ALL_CONNECTION_TRIES_FAILED, DNS_ERROR, and
+ * UNKNOWN_DATABASE and UNKNOWN_TABLE, for one that was not migrated yet
+ */
+const UNUSABLE = new Set(["516", ACCESS_DENIED, "164", "279", "198", "81", "60"]);
 
 /** Returns any failure of the client as an EventStoreError; its code says whether to narrow the query, to wait or to fix the store. */
 export function toStoreError(error: unknown): EventStoreError {

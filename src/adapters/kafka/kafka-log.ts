@@ -10,6 +10,7 @@ import {
   type Position,
 } from "../../domain/log.ts";
 import { brokerFailure } from "./broker-failure.ts";
+import { explainRefusal } from "./explain-refusal.ts";
 import { KafkaConsumer } from "./consume/kafka-consumer.ts";
 import { tellOfLostRecords } from "./consume/lost-records.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
@@ -92,12 +93,8 @@ function isAway(error: unknown): boolean {
   return cause !== undefined && cause !== null && isAway(cause);
 }
 
-function unusable({ connection }: KafkaLogOptions, error: unknown): LogError {
-  return new LogError(
-    "log_unavailable",
-    `Kafka at ${connection.brokers.join(",")} cannot be used: ${(error as Error).message}`,
-    { cause: error },
-  );
+function unusable(options: KafkaLogOptions, error: unknown): LogError {
+  return new LogError("log_unavailable", explainRefusal(options, error as Error), { cause: error });
 }
 
 class KafkaLog implements Log {

@@ -1,8 +1,9 @@
-import { Client, type ClientConfig } from "pg";
+import type { Client, ClientConfig } from "pg";
 import type { Clock } from "../../domain/clock.ts";
 import type { ConfigChange } from "../../domain/config-store.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { ClientSockets } from "./client-sockets.ts";
+import { makeClient } from "./make-client.ts";
 
 export const CONFIG_CHANNEL = "relay_config";
 
@@ -41,7 +42,7 @@ export function startConfigFeed(options: {
   let ended = false;
 
   async function listen(): Promise<void> {
-    const made = new Client({
+    const made = makeClient({
       connectionTimeoutMillis: 3_000,
       query_timeout: 10_000,
       keepAlive: true,
@@ -51,13 +52,14 @@ export function startConfigFeed(options: {
     });
     client = made;
     made.on("error", (error) => lose(made, error));
-    made.on("end", () => lose(made, new Error("the connection ended")));
     made.on("notification", (message) => {
       const change = readConfigChange(message.payload ?? "");
       if (change !== null) options.onChange(change);
     });
     try {
       await made.connect();
+      // Not before: of one that cannot be made, the reason is told.
+      made.on("end", () => lose(made, new Error("the connection ended")));
       await made.query(`LISTEN ${CONFIG_CHANNEL}`);
       if (client !== made) return;
       listens = true;

@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
 import { Pool, type ClientBase, type PoolClient, type PoolConfig } from "pg";
 import { RelayError } from "../../domain/errors.ts";
 import { UniqueViolation } from "../../domain/config-store.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { ClientSockets } from "./client-sockets.ts";
 import { COLUMN_TYPES } from "./column-types.ts";
+import { makeClient } from "./make-client.ts";
 import { toError } from "../../domain/thrown.ts";
 
 export type SqlRow = Readonly<Record<string, unknown>>;
@@ -17,11 +19,20 @@ export interface Database extends AsyncDisposable {
   transaction<T>(work: (run: RunSql) => Promise<T>): Promise<T>;
 }
 
+/** A connection of the pool. */
+interface Borrowed {
+  readonly client: PoolClient;
+  /** @param broken why it cannot be used again, if so */
+  readonly giveBack: (broken: Error | undefined) => void;
+}
+
 /** Also how long a query waits for a connection of the pool to become free. */
 const CONNECT_TIMEOUT_MS = 8_000;
 const QUERY_TIMEOUT_MS = 15_000;
 /** Most repeats of a transaction that the server ended so that others could go on. */
 const MOST_REPEATS = 3;
+/** At once, it would take again what the others wait for, before they have woken up. */
+const REPEAT_AFTER_MS = 20;
 
 /**
  * Times are read in this style only, whatever the server's default is. The pool waits for it before it hands out the connection, which
@@ -47,6 +58,7 @@ export function openDatabase(options: {
     application_name: "webhook-relay",
     types: COLUMN_TYPES,
     ...ON_CONNECT,
+    Client: makeClient as unknown as new () => ClientBase,
     allowExitOnIdle: true,
     ...options.connection,
     max: options.maxConnections,
@@ -59,7 +71,7 @@ export function openDatabase(options: {
 
   const nameOf = makeStatementNames();
   const runOn = async (
-    client: Pool | PoolClient,
+    client: PoolClient,
     text: string,
     parameters: readonly unknown[] | undefined,
   ): Promise<readonly SqlRow[]> => {
@@ -69,26 +81,41 @@ export function openDatabase(options: {
     return (await client.query<SqlRow>({ text, values: [...parameters], ...named })).rows;
   };
 
+  /** @throws {RelayError} `unavailable`, whatever the reason: refused, a bad certificate, a wrong password */
+  const borrow = async (): Promise<Borrowed> => {
+    const client = await pool.connect().catch((error: unknown) => {
+      throw unreachable(error);
+    });
+    let lost: Error | undefined;
+    const onError = (error: Error) => {
+      lost = error;
+    };
+    client.on("error", onError);
+    return {
+      client,
+      giveBack: (broken) => {
+        client.off("error", onError);
+        client.release(broken ?? lost);
+      },
+    };
+  };
+
   const run: RunSql = async (text, parameters) => {
+    const { client, giveBack } = await borrow();
+    let broken: Error | undefined;
     try {
-      return await runOn(pool, text, parameters);
+      return await runOn(client, text, parameters);
     } catch (error) {
+      broken = toError(error);
       throw translate(error);
+    } finally {
+      giveBack(broken);
     }
   };
 
   const transactOnce = async <T>(work: (run: RunSql) => Promise<T>): Promise<T> => {
-    let client: PoolClient;
-    try {
-      client = await pool.connect();
-    } catch (error) {
-      throw translate(error);
-    }
+    const { client, giveBack } = await borrow();
     let broken: Error | undefined;
-    const onError = (error: Error) => {
-      broken = error;
-    };
-    client.on("error", onError);
     try {
       // After locking, it must read what others have committed, whatever the server's default isolation is.
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
@@ -106,8 +133,7 @@ export function openDatabase(options: {
       broken = isStoreFailure && !isConflict(failure) ? failure : await rollBack(client);
       throw failure;
     } finally {
-      client.off("error", onError);
-      client.release(broken);
+      giveBack(broken);
     }
   };
 
@@ -120,6 +146,7 @@ export function openDatabase(options: {
         } catch (error) {
           if (repeats === MOST_REPEATS || !isConflict(error)) throw error;
         }
+        await pause(REPEAT_AFTER_MS);
       }
     },
     async [Symbol.asyncDispose]() {
@@ -184,8 +211,12 @@ function translate(error: unknown): unknown {
     return new UniqueViolation(constraint, { cause: error });
   }
   if (NOT_NOW.test(code) || NETWORK.test(code) || (code === "" && DRIVER.test(error.message)))
-    return new RelayError("unavailable", "The configuration store cannot be reached; try again.", {
-      cause: error,
-    });
+    return unreachable(error);
   return error;
+}
+
+function unreachable(cause: unknown): RelayError {
+  return new RelayError("unavailable", "The configuration store cannot be reached; try again.", {
+    cause,
+  });
 }

@@ -1,5 +1,5 @@
 import { CONFIGURATION_SQL } from "./migrations/0001-configuration.ts";
-import type { Database } from "./database.ts";
+import type { Database, RunSql } from "./database.ts";
 
 interface Migration {
   readonly name: string;
@@ -20,11 +20,7 @@ const LOCK_KEY = 7_310_579_411;
 export async function migrate(database: Database): Promise<readonly string[]> {
   return database.transaction(async (run) => {
     await run("SELECT pg_advisory_xact_lock($1)", [LOCK_KEY]);
-    await run(
-      `CREATE TABLE IF NOT EXISTS relay_migrations
-         (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
-      [],
-    );
+    await makeLedger(run);
     const done = new Set(
       (await run("SELECT name FROM relay_migrations", [])).map((row) => row["name"]),
     );
@@ -35,4 +31,15 @@ export async function migrate(database: Database): Promise<readonly string[]> {
     }
     return missing.map((migration) => migration.name);
   });
+}
+
+/** Looks first: a user that may only read and write rows is refused even an `IF NOT EXISTS`. */
+async function makeLedger(run: RunSql): Promise<void> {
+  const [found] = await run("SELECT to_regclass('relay_migrations') IS NOT NULL AS made", []);
+  if (found?.["made"] === true) return;
+  await run(
+    `CREATE TABLE IF NOT EXISTS relay_migrations
+       (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+    [],
+  );
 }

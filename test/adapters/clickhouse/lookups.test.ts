@@ -50,7 +50,8 @@ describe("against the engine", () => {
     };
     const long = "SELECT count() FROM numbers(100000000000) WHERE sipHash64(number) = 1";
     expect(await failure(long, { max_execution_time: 0.2 })).toBe("query_limit");
-    expect(await failure("SELECT * FROM nowhere")).toBe("store_refused");
+    expect(await failure("SELECT nothing")).toBe("store_refused");
+    expect(await failure("SELECT * FROM nowhere")).toBe("store_unavailable");
     expect(await failure("DROP TABLE events", { readonly: "2" })).toBe("store_unavailable");
     const rotated = new URL(clickhouse.url);
     rotated.password = "former";

@@ -42,5 +42,15 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       expect(failure?.message).toMatch(/Kafka at 127\.0\.0\.1:\d+ cannot be used: .*SASL/i);
       expect(failure?.message).not.toContain("wrong-secret");
     });
+
+    test("regression: who comes with TLS learns that none may be spoken", async () => {
+      const connection = { brokers: kafka.brokers, clientId: "t", tls: true };
+      let nowMs = 0;
+      // Such a broker hangs up as one that goes away does, which is waited for.
+      const monotonic = () => (nowMs += 10_000);
+      await expect(openTestKafkaLog(kafka.brokers, { connection, monotonic })).rejects.toThrow(
+        /before secure TLS connection was established: it may speak no TLS at this port$/,
+      );
+    });
   },
 );

@@ -23,7 +23,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
   () => {
     const kafka = started as LocalKafka;
     afterAll(() => kafka[Symbol.asyncDispose]());
-    const openWith = (tls: true | { readonly ca: string }) =>
+    const openWith = (tls: boolean | { readonly ca: string }) =>
       openTestKafkaLog(kafka.brokers, {
         topicPrefix: freshPrefix(),
         connection: { brokers: kafka.brokers, clientId: "t", tls },
@@ -36,7 +36,15 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
     });
 
     test("a broker whose authority is unknown is refused", async () => {
-      await expect(openWith(true)).rejects.toThrow(/cannot be used: .*certificate/i);
+      await expect(openWith(true)).rejects.toThrow(
+        /cannot be used: .*certificate: trust its authority with NODE_EXTRA_CA_CERTS=/,
+      );
+    });
+
+    test("regression: who comes without TLS learns that it may be asked for: all it was told was `Closed connection`", async () => {
+      await expect(openWith(false)).rejects.toThrow(
+        "Closed connection: it may ask for TLS (KAFKA_SSL=true) or a password (KAFKA_SASL_MECHANISM) at this port",
+      );
     });
   },
 );
