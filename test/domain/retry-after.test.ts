@@ -22,6 +22,7 @@ describe("Retry-After", () => {
     ["Friday, 06-Nov-60 08:49:37 GMT", DAY],
     ["Friday, 06-Nov-76 08:49:37 GMT", DAY],
     ["Fri, 06 Nov 2026 08:49:60 GMT", 60_000],
+    ["Fri, 06 Nov 2026 23:59:59 GMT", 54_659_000],
   ])("%j asks to wait", (header, waitMs) => {
     expect(parseRetryAfterMs(header, NOW)).toBe(waitMs);
   });
@@ -45,6 +46,8 @@ describe("Retry-After", () => {
     "Tue, 31 Nov 2026 12:00:10 GMT",
     "Sun, 30 Feb 2027 12:00:10 GMT",
     "Fri, 06 Nov 2026 24:49:37 GMT",
+    "Fri, 06 Nov 2026 09:60:37 GMT",
+    "Fri, 06 Nov 2026 08:49:61 GMT",
     "Friday, 06-Nov-77 08:49:37 GMT",
     "\u00A07",
     "\u30007",

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { PROVIDERS, VERIFICATION_METHODS } from "../../src/domain/enums.ts";
 import type { VerificationMethod } from "../../src/domain/enums.ts";
+import type { VerificationRequest } from "../../src/domain/verification.ts";
 import { makePreparedChecks } from "../../src/signing/prepared-checks.ts";
 import { presetOf } from "../../src/signing/presets.ts";
 import { rotateSecret } from "../../src/signing/rotation.ts";
@@ -69,9 +70,36 @@ describe("a rotated secret", () => {
     };
     expect(rotateSecret(settings, randomBytes)).toMatchObject({ ok: false });
     expect(rotateSecret({ ...settings, config: {} }, randomBytes)).toMatchObject({ ok: true });
+    const both = { algorithms: ["HS256", "RS256"], jwks_url: "https://a.example" };
+    expect(rotateSecret({ ...settings, config: both }, randomBytes)).toMatchObject({ ok: false });
     const unconfigured = { ...settingsOf("hmac_sha1"), config: {} };
     expect(rotateSecret(unconfigured, randomBytes)).toMatchObject({ ok: true });
   });
+});
+
+/** Returns a genuine request, as a provider with a new secret sends it. */
+function requestUnderNewSecret(method: VerificationMethod): VerificationRequest {
+  const settings = settingsOf(method);
+  const rotated = rotateSecret(settings, randomBytes);
+  const secret = rotated.ok ? rotated.secret : null;
+  const body = makeTestBody({ ...settings, secret }, "msg_1", NOW_MS);
+  const request = makeRequest({ ...settings, secret, body });
+  return { ...request, headers: signSample(request) };
+}
+
+describe("endpoints that share one configuration, as two of one provider do in a worker", () => {
+  it.each(["hmac_sha256", "hmac_sha1", "bearer_token", "basic_auth"] as const)(
+    "are each checked with their own secret of %s, whichever came before",
+    (method) => {
+      const [ours, theirs] = [requestUnderNewSecret(method), requestUnderNewSecret(method)];
+      const checks = makePreparedChecks();
+      const isGenuine = (request: VerificationRequest) => checks(request)(request).valid;
+      expect(isGenuine(ours)).toBe(true);
+      expect(isGenuine({ ...ours, secret: theirs.secret })).toBe(false);
+      expect(isGenuine(theirs)).toBe(true);
+      expect(isGenuine({ ...theirs, secret: ours.secret })).toBe(false);
+    },
+  );
 });
 
 describe("a test webhook", () => {
@@ -97,6 +125,14 @@ describe("a test webhook", () => {
   ])("regression: is genuine with %j, as real requests are: it was refused", (config) => {
     const settings = { ...settingsOf("hmac_sha256"), config, secret: "s" };
     const request = makeRequest({ ...settings, body: makeTestBody(settings, "msg_1", NOW_MS) });
+    const signed = { ...request, headers: signSample(request) };
+    expect(makePreparedChecks()(signed)(signed)).toMatchObject({ reason: "ok" });
+  });
+
+  it("signs the time that its body carries, not the time at which it is signed", () => {
+    const settings = { ...settingsOf("hmac_sha256"), secret: "whsec_AAAA" };
+    const body = makeTestBody(settings, "msg_1", NOW_MS);
+    const request = makeRequest({ ...settings, body, nowMs: NOW_MS + 5_000 });
     const signed = { ...request, headers: signSample(request) };
     expect(makePreparedChecks()(signed)(signed)).toMatchObject({ reason: "ok" });
   });
@@ -178,6 +214,28 @@ describe("Standard Webhooks", () => {
     }
     expect(verifyDelivery(delivery, makeServiceSecret(randomBytes), header)).toBe(false);
     expect(verifyDelivery(delivery, secrets[0] ?? "", "v1,%%% v2,AAAA")).toBe(false);
+  });
+
+  it("takes a secret of 24 to 64 bytes under its own prefix alone, never one of the asymmetric scheme", () => {
+    const base64 = (sizeBytes: number) => Buffer.alloc(sizeBytes, 7).toString("base64");
+    const reasonOf = (secret: string) => parseServiceSecret(secret).reason;
+    expect([23, 24, 64, 65].map((size) => reasonOf(`whsec_${base64(size)}`))).toEqual([
+      "secret_size",
+      "ok",
+      "ok",
+      "secret_size",
+    ]);
+    expect(reasonOf(`whsk_${base64(32)}`)).toBe("unknown_secret_prefix");
+    expect(reasonOf("other_%")).toBe("unknown_secret_prefix");
+    expect(reasonOf(base64(32))).toBe("unknown_secret_prefix");
+  });
+
+  it("is not proved by a genuine signature under another version", () => {
+    const secret = makeServiceSecret(randomBytes);
+    const delivery = { id: "evt_1", timestampSeconds: 1, body: Buffer.from("{}") };
+    const header = signDelivery({ ...delivery, secrets: [secret] });
+    expect(verifyDelivery(delivery, secret, header.replace("v1,", "v2,"))).toBe(false);
+    expect(verifyDelivery(delivery, secret, `v2,AAAA ${header}`)).toBe(true);
   });
 
   it("refuses to sign with what is no secret", () => {

@@ -1,4 +1,4 @@
-import { generateKeyPairSync } from "node:crypto";
+import { createHash, generateKeyPairSync } from "node:crypto";
 import { SignJWT, UnsecuredJWT, exportJWK, exportSPKI } from "jose";
 import { describe, expect, it } from "vitest";
 import type { VerificationRequest } from "../../src/domain/verification.ts";
@@ -165,6 +165,18 @@ describe("a token", () => {
     const token = await make({ iat: NOW, ...claims });
     const nowMs = NOW * 1_000 + ms;
     expect(check(bearing(token, settings, { secret, nowMs }))).toBe(reason);
+  });
+
+  it("without a hash of the body is accepted only when there is no body", async () => {
+    const settings = { ...config, body_hash_claim: "h" };
+    const checkBody = async (claims: object, body: string) =>
+      check(bearing(await make(claims), settings, { secret, body: Buffer.from(body) }));
+    expect(await checkBody({}, "")).toBe("ok");
+    expect(await checkBody({}, "a")).toBe("body_hash_missing");
+    const hashOfNothing = { h: createHash("sha256").digest("hex") };
+    expect(await checkBody(hashOfNothing, "")).toBe("ok");
+    expect(await checkBody(hashOfNothing, "a")).toBe("body_hash_mismatch");
+    expect(await checkBody({ h: "00" }, "")).toBe("body_hash_mismatch");
   });
 
   it("is refused when its base64url is not canonical, padded or too long", async () => {

@@ -9,7 +9,11 @@ import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appende
 import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
 import { makeDelivery } from "../../src/pipeline/deliver/make-delivery.ts";
 import type { Delivery } from "../../src/pipeline/deliver/make-delivery.ts";
-import type { DeferralReason, DurableAppender } from "../../src/pipeline/deliver/ports.ts";
+import type {
+  DeferralReason,
+  DeliveryPorts,
+  DurableAppender,
+} from "../../src/pipeline/deliver/ports.ts";
 import type { DeliveryOptions } from "../../src/pipeline/deliver/delivery-options.ts";
 import type { Reply, OutboundRequest } from "../../src/domain/outbound-request.ts";
 import { firstTryOfReplay } from "../../src/domain/delivery-task.ts";
@@ -98,6 +102,10 @@ export class SimWorld {
   /** Returns how long a request waits for a connection. */
   connectMs: () => number = () => 0;
   configKind: "sync" | "async" | "unavailable" = "sync";
+  /** How a request ends that its process cuts off: a sender may do either. */
+  cutOffEnds: "rejected" | "as an error" = "as an error";
+  signDelivery: DeliveryPorts["signDelivery"] = ({ secrets }) =>
+    secrets.map((secret) => `v1,${secret}`).join(" ");
   /** Called with everything that delivery and the delay tiers append. */
   onAppend: ((records: readonly NewRecord[], urgency: Urgency) => void) | null = null;
   /** False: changes are not announced, so the sweep must find them. */
@@ -269,7 +277,7 @@ export class SimWorld {
         },
         planFanout,
         send: (request, signal, onSent) => this.#send(state, request, signal, onSent),
-        signDelivery: ({ secrets }) => secrets.map((secret) => `v1,${secret}`).join(" "),
+        signDelivery: (input) => this.signDelivery(input),
       },
       { ownerId: `${name}-${this.clock.now()}`, version: "0.0.0", ...this.#options },
     );
@@ -390,7 +398,7 @@ export class SimWorld {
   ): Promise<Reply> {
     const header = (name: string): string =>
       request.headers.find(([key]) => key === name)?.[1] ?? "";
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const arrive = (): void => {
         const seen: SeenRequest = {
           destinationId: header("x-relay-destination-id"),
@@ -416,7 +424,8 @@ export class SimWorld {
         this.#signals.add(signal);
         signal.addEventListener("abort", () => {
           cancel();
-          resolve({ kind: "error", reason: "aborted", latencyMs: afterMs });
+          if (this.cutOffEnds === "rejected") reject(new Error("aborted"));
+          else resolve({ kind: "error", reason: "aborted", latencyMs: afterMs });
         });
       };
       const goOut = (): void => {

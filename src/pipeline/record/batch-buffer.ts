@@ -105,7 +105,7 @@ export class BatchBuffer<Row> {
       let taken = 0;
       for (const queue of ready)
         for (let at = from; at < Math.min(from + share, queue.entries.length); at += 1) {
-          if (rows >= limits.maxRows || (rows > 0 && bytes >= limits.maxBytes)) break;
+          if (rows >= limits.maxRows || bytes >= limits.maxBytes) break;
           const entry = queue.entries[at]!;
           rows += 1;
           taken += 1;

@@ -40,7 +40,6 @@ export function encodePlan(plan: BatchPlan): string {
 
 /** Returns null when there is no plan, or another version wrote it. */
 export function decodePlan(topic: string, metadata: string): BatchPlan | null {
-  if (metadata === "") return null;
   const ranges = metadata.split(",").map((part) => part.split(" ").map(Number));
   if (!ranges.every((range) => range.length === 3 && range.every(Number.isSafeInteger)))
     return null;

@@ -24,8 +24,8 @@ const answer = (topicErrorCode: number) => ({
   ],
 });
 
-/** Makes a broker that gives this answer when asked for metadata. */
-function aBroker(told: ReturnType<typeof answer>) {
+/** Makes a broker that gives this answer, to a request of this version of the protocol. */
+function aBroker(told: object, version = 6) {
   guardBroker();
   guardBroker();
   const Broker = createRequire(import.meta.url)("kafkajs/src/broker/index.js");
@@ -35,7 +35,7 @@ function aBroker(told: ReturnType<typeof answer>) {
     connectionPool: { send: ({ response }: Asked) => response.parse(told) },
   });
   broker.lookupRequest = (_key: number, versions: { protocol: (at: object) => unknown }) =>
-    versions.protocol({ version: 6 });
+    versions.protocol({ version });
   return broker;
 }
 
@@ -61,4 +61,30 @@ test("a topic that is still being made is asked for again", async () => {
   await expect(
     aBroker(answer(LEADER_NOT_AVAILABLE)).metadata(["another team's"]),
   ).rejects.toMatchObject({ type: "LEADER_NOT_AVAILABLE" });
+});
+
+const produced = (...errorCodes: number[]) => ({
+  topics: [
+    {
+      topicName: "t",
+      partitions: errorCodes.map((errorCode, index) => ({ partition: index, errorCode })),
+    },
+  ],
+});
+
+test.each([0, 7, 10, 18, 19, 20, 29, 32, 44])(
+  "error code %d of one partition is told of beside what the others took: the client would send all of it again",
+  async (errorCode) => {
+    const told = produced(0, errorCode);
+    expect(await aBroker(told, 7).produce({ topicData: [] })).toBe(told);
+  },
+);
+
+test.each([
+  ["LEADER_NOT_AVAILABLE", 5],
+  ["NOT_LEADER_FOR_PARTITION", 6],
+  ["KAFKA_STORAGE_ERROR", 56],
+])("what the client itself mends by asking again is left to it: %s", async (type, errorCode) => {
+  const answered = aBroker(produced(0, errorCode), 7).produce({ topicData: [] });
+  await expect(answered).rejects.toMatchObject({ type });
 });

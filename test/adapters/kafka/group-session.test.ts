@@ -1,39 +1,79 @@
 import type { Cluster } from "kafkajs";
 import { expect, test } from "vitest";
+import type { AssignmentOffsets } from "../../../src/adapters/kafka/consume/assignment-offsets.ts";
 import { GroupSession } from "../../../src/adapters/kafka/consume/group-session.ts";
+import { KafkaPartition } from "../../../src/adapters/kafka/consume/kafka-partition.ts";
 import { closedError, protocolError } from "../../support/group-fake.ts";
 
 const NEW = { groupId: "g", memberId: "" };
 
 interface Coordinator {
   joinGroup(request: object): Promise<unknown>;
+  heartbeat(request: object): Promise<unknown>;
   leaveGroup(request: object): Promise<unknown>;
 }
+interface CommitRequest {
+  readonly groupGenerationId: number;
+  readonly topics: readonly {
+    readonly topic: string;
+    readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
+  }[];
+}
+
+const SESSION_MS = 10_000;
 
 /** Returns the coordinator as a session's consumer calls it, and what it is asked to join as; it knows one member. */
 async function joinedCoordinator() {
   const joinedAs: string[] = [];
-  const brokers = { member: "m1", leave: async (): Promise<void> => undefined };
-  const coordinator = {
+  const steps: string[] = [];
+  const commits: CommitRequest[] = [];
+  const clock = { nowMs: 0 };
+  const brokers = {
+    member: "m1",
+    heartbeat: async (): Promise<void> => undefined,
+    leave: async (): Promise<void> => undefined,
+    commit: async (): Promise<void> => undefined,
+  };
+  const heartbeatsAt: string[] = [];
+  const makeCoordinator = (name: string) => ({
     joinGroup: async ({ memberId }: { memberId: string }) => {
+      steps.push("join");
       joinedAs.push(memberId);
       if (memberId !== "" && memberId !== brokers.member) throw protocolError("UNKNOWN_MEMBER_ID");
       return { generationId: joinedAs.length, memberId: brokers.member };
     },
-    leaveGroup: () => brokers.leave(),
-  };
-  const cluster = { findGroupCoordinator: async () => coordinator } as unknown as Cluster;
+    heartbeat: () => {
+      heartbeatsAt.push(name);
+      return brokers.heartbeat();
+    },
+    leaveGroup: () => {
+      steps.push("leave");
+      return brokers.leave();
+    },
+    offsetCommit: (request: CommitRequest) => {
+      commits.push(request);
+      return brokers.commit();
+    },
+  });
+  const places = { coordinator: makeCoordinator("first") };
+  const cluster = {
+    findGroupCoordinator: async () => places.coordinator,
+  } as unknown as Cluster;
   const session = new GroupSession({
     groupId: "g",
-    sessionTimeoutMs: 10_000,
-    monotonic: () => 0,
-    beforeJoin: async () => undefined,
+    sessionTimeoutMs: SESSION_MS,
+    monotonic: () => clock.nowMs,
+    beforeJoin: async () => void steps.push("old ownership ended"),
   });
   session.attach(cluster);
   const found: unknown = await cluster.findGroupCoordinator({ groupId: "g" });
   const group = found as Coordinator;
   await group.joinGroup(NEW);
-  return { group, joinedAs, brokers };
+  /** Gives the group another coordinator; the old one says so. */
+  const move = (): void => {
+    places.coordinator = makeCoordinator("second");
+  };
+  return { session, group, joinedAs, brokers, steps, commits, clock, move, heartbeatsAt };
 }
 
 test("regression: a consumer that starts again after its brokers were away joins as the member that it was: the group waited for that one until its session was over", async () => {
@@ -57,4 +97,167 @@ test("one that has left joins as a new member", async () => {
   await group.leaveGroup({ ...NEW, memberId: "m1" });
   await group.joinGroup(NEW);
   expect(joinedAs).toEqual(["", ""]);
+});
+
+test("old ownership has ended before the group is joined again or left", async () => {
+  const { group, steps } = await joinedCoordinator();
+  await group.joinGroup(NEW);
+  await group.leaveGroup(NEW);
+  expect(steps).toEqual(["join", "join", "leave"].flatMap((step) => ["old ownership ended", step]));
+});
+
+test("a session lives until the timeout after its last answered heartbeat was sent, however late the answer came", async () => {
+  const { session, group, brokers, clock } = await joinedCoordinator();
+  expect(session.isAlive()).toBe(true);
+  clock.nowMs = 4_000;
+  brokers.heartbeat = async () => void (clock.nowMs = 9_000);
+  await group.heartbeat(NEW);
+  clock.nowMs = 4_000 + SESSION_MS - 1;
+  expect(session.isAlive()).toBe(true);
+  clock.nowMs += 1;
+  expect(session.isAlive()).toBe(false);
+});
+
+test("the answer to an earlier heartbeat that comes last shortens no session, and one that fails lengthens none", async () => {
+  const { session, group, brokers, clock } = await joinedCoordinator();
+  let answerFirst = (): void => undefined;
+  brokers.heartbeat = () => new Promise((resolve) => (answerFirst = resolve));
+  clock.nowMs = 1_000;
+  const first = group.heartbeat(NEW);
+  brokers.heartbeat = async () => undefined;
+  clock.nowMs = 5_000;
+  await group.heartbeat(NEW);
+  answerFirst();
+  await first;
+  brokers.heartbeat = () => Promise.reject(protocolError("NOT_COORDINATOR_FOR_GROUP"));
+  clock.nowMs = 9_000;
+  await expect(group.heartbeat(NEW)).rejects.toThrow("coordinator");
+  clock.nowMs = 5_000 + SESSION_MS - 1;
+  expect(session.isAlive()).toBe(true);
+  clock.nowMs += 1;
+  expect(session.isAlive()).toBe(false);
+});
+
+test.each(["ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"])(
+  "a session is over at once when a heartbeat is answered with %s: another member has the partitions",
+  async (type) => {
+    const { session, group, brokers } = await joinedCoordinator();
+    brokers.heartbeat = () => Promise.reject(protocolError(type));
+    await expect(group.heartbeat(NEW)).rejects.toMatchObject({ type });
+    expect(session.isAlive()).toBe(false);
+  },
+);
+
+test("a session goes on while its group rebalances, and is over as soon as it leaves, before the answer", async () => {
+  const { session, group, brokers } = await joinedCoordinator();
+  brokers.heartbeat = () => Promise.reject(protocolError("REBALANCE_IN_PROGRESS"));
+  await expect(group.heartbeat(NEW)).rejects.toMatchObject({ type: "REBALANCE_IN_PROGRESS" });
+  expect(session.isAlive()).toBe(true);
+  let wasAlive = true;
+  brokers.leave = async () => void (wasAlive = session.isAlive());
+  await group.leaveGroup(NEW);
+  expect(wasAlive).toBe(false);
+});
+
+test.each([
+  ["its broker is gone", closedError],
+  ["it has moved", () => protocolError("NOT_COORDINATOR_FOR_GROUP")],
+])("a heartbeat goes to the next coordinator when %s", async (_why, failure) => {
+  const { session, group, brokers, clock, move, heartbeatsAt } = await joinedCoordinator();
+  brokers.heartbeat = async () => {
+    if (heartbeatsAt.length === 1) throw failure();
+  };
+  move();
+  clock.nowMs = SESSION_MS - 1;
+  await group.heartbeat(NEW);
+  await group.heartbeat(NEW);
+  expect(heartbeatsAt).toEqual(["first", "second", "second"]);
+  clock.nowMs = SESSION_MS;
+  expect(session.isAlive()).toBe(true);
+});
+
+test("a member that its coordinator no longer knows joins as a new one; a rebalance asks no other coordinator", async () => {
+  const { group, joinedAs, brokers, move, heartbeatsAt } = await joinedCoordinator();
+  move();
+  for (const type of ["REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID"]) {
+    brokers.heartbeat = () => Promise.reject(protocolError(type));
+    await expect(group.heartbeat(NEW)).rejects.toMatchObject({ type });
+  }
+  expect(heartbeatsAt).toEqual(["first", "first"]);
+  await group.joinGroup(NEW);
+  expect(joinedAs).toEqual(["", ""]);
+});
+
+const commitOf = (partition: number, offset: number, topic = "t") => ({
+  topic,
+  partition,
+  offset,
+  metadata: "",
+});
+
+test("commits made while another is on its way share a request, in which the last of each partition counts", async () => {
+  const { session, brokers, commits } = await joinedCoordinator();
+  let answer = (): void => undefined;
+  brokers.commit = () => new Promise((resolve) => (answer = resolve));
+  const first = session.commit([commitOf(0, 1)], 1);
+  await new Promise((resolve) => setImmediate(resolve));
+  brokers.commit = async () => undefined;
+  const others = [[commitOf(0, 2)], [commitOf(1, 5)], [commitOf(0, 3), commitOf(0, 9, "u")]];
+  const all = others.map((entries) => session.commit(entries, 1));
+  answer();
+  await Promise.all([first, ...all]);
+  expect(
+    commits.map(({ topics }) =>
+      topics.flatMap(({ topic, partitions }) =>
+        partitions.map(({ partition, offset }) => `${topic}/${partition}:${offset}`),
+      ),
+    ),
+  ).toEqual([["t/0:1"], ["t/0:3", "t/1:5", "u/0:9"]]);
+});
+
+test("a commit of a generation that is over is not sent, also when the next one has begun while it waited", async () => {
+  const { session, group, brokers, commits } = await joinedCoordinator();
+  let answer = (): void => undefined;
+  brokers.commit = () => new Promise((resolve) => (answer = resolve));
+  const first = session.commit([commitOf(0, 1)], 1);
+  await new Promise((resolve) => setImmediate(resolve));
+  brokers.commit = async () => undefined;
+  const late = session.commit([commitOf(0, 2)], 1);
+  await group.joinGroup(NEW);
+  const next = session.commit([commitOf(0, 7)], 2);
+  answer();
+  await Promise.all([first, late, next]);
+  expect(commits.map(({ groupGenerationId }) => groupGenerationId)).toEqual([1, 2]);
+});
+
+test("a commit that the coordinator fences is nobody's any more; one that fails otherwise is tried again", async () => {
+  const { session, brokers, commits } = await joinedCoordinator();
+  brokers.commit = () => Promise.reject(protocolError("ILLEGAL_GENERATION"));
+  await session.commit([commitOf(0, 1)], 1);
+  expect(commits).toHaveLength(1);
+  brokers.commit = async () => {
+    if (commits.length === 2) throw protocolError("NOT_COORDINATOR_FOR_GROUP");
+  };
+  await session.commit([commitOf(0, 2)], 1);
+  expect(commits).toHaveLength(3);
+});
+
+test("a partition is owned until it is revoked, and its owner's alone until its last commits are over, the session or the generation", async () => {
+  const { session, group, clock } = await joinedCoordinator();
+  const place = { partition: 0, partitions: 1 };
+  const offsets = {} as AssignmentOffsets;
+  const open = () => new KafkaPartition(place, session, (topic) => topic, offsets);
+  const standing = (one: KafkaPartition) => [one.owned(), one.exclusive()];
+  const revoked = open();
+  expect(standing(revoked)).toEqual([true, true]);
+  revoked.revoke();
+  expect(standing(revoked)).toEqual([false, true]);
+  revoked.close();
+  expect(standing(revoked)).toEqual([false, false]);
+  const frozen = open();
+  clock.nowMs = SESSION_MS;
+  expect(standing(frozen)).toEqual([false, false]);
+  await group.joinGroup(NEW);
+  expect(standing(frozen)).toEqual([false, false]);
+  expect(standing(open())).toEqual([true, true]);
 });

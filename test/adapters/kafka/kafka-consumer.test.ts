@@ -157,6 +157,22 @@ test("regression: an assignment that replaces another ends its owners, and waits
   expect(revoked).toEqual(assigned);
 });
 
+test("an owner whose last commits are over commits no more: the next one of the same generation may have gone on by then", async () => {
+  const { commits, findCoordinator } = coordinatorWith({ offset: "2", metadata: "m" });
+  const { consumer, join, assigned } = consumerOfFakes({
+    findCoordinator,
+    ends: { earliest: 0, latest: 10 },
+  });
+  join();
+  await waitFor("the owner", () => assigned.length === 1, DEADLINE_MS, 1);
+  join();
+  await waitFor("the next owner", () => assigned.length === 2, DEADLINE_MS, 1);
+  await assigned[1]!.commit([{ topic: "events", offset: 7 }]);
+  await assigned[0]!.commit([{ topic: "events", offset: 3 }]);
+  expect(commits.map(({ offset }) => offset)).toEqual(["2", "7"]);
+  await consumer[Symbol.asyncDispose]();
+});
+
 test("regression: of two assignments in a row one is opened: both were, and the partition had two owners", async () => {
   const { consumer, join, assigned, revoked } = consumerOfFakes();
   join();

@@ -163,6 +163,30 @@ test("regression: of a call of which one record is not written and another may b
   });
 });
 
+test.each([
+  ["REQUEST_TIMED_OUT", 7, "log_outcome_unknown"],
+  ["NOT_ENOUGH_REPLICAS_AFTER_APPEND", 20, "log_outcome_unknown"],
+  ["MESSAGE_TOO_LARGE", 10, "log_unavailable"],
+  ["NOT_ENOUGH_REPLICAS", 19, "log_unavailable"],
+  ["TOPIC_AUTHORIZATION_FAILED", 29, "log_unavailable"],
+])(
+  "records that their partition answers with %s are told as what they are: perhaps written, or not written",
+  async (type, errorCode, code) => {
+    const refuses: Send = async (batch) => [
+      ...(await taken({ 0: 10, 2: 30 })(batch)),
+      { topicName: "p.events", partition: 1, errorCode },
+    ];
+    const { producer, partitionsAsked } = aProducer(refuses);
+    await using _ = producer;
+    await expect(producer.append(RECORDS)).rejects.toMatchObject({
+      code,
+      cause: { type },
+      appended: [{ offset: 10 }, null, { offset: 11 }, { offset: 30 }],
+    });
+    expect(partitionsAsked()).toHaveLength(1);
+  },
+);
+
 test("what one leader took and the next one refused, as the client sent it again, is taken", async () => {
   const refused = { topicName: "p.events", partition: 0, errorCode: 19 };
   const all = taken({ 0: 10, 1: 20, 2: 30 });

@@ -98,6 +98,22 @@ it("regression: repeats only what is missing: one partition that took nothing he
   expect(await bad).toHaveLength(2);
 });
 
+it("repeats what is missing wherever it stands: what came behind it, and is there, is not written twice", async () => {
+  const { clock, calls, appender } = makeAppender((keys) => {
+    if (!keys.includes("good")) return;
+    const appended = keys.map((key, offset) => (key === "bad" ? null : { partition: 1, offset }));
+    throw new LogError("log_unavailable", "refused", { appended });
+  });
+  const bad = appender.append([record("bad")], () => true);
+  const good = appender.append([record("good"), record("b")], () => true);
+  const last = appender.append([record("c")], () => true);
+  await clock.advance(2_000);
+  expect(calls).toEqual([["bad", "good", "b", "c"], ["bad"]]);
+  expect((await good)?.map(({ offset }) => offset)).toEqual([1, 2]);
+  expect((await last)?.map(({ offset }) => offset)).toEqual([3]);
+  expect(await bad).toHaveLength(1);
+});
+
 it("gives up with null when nobody needs the records any more", async () => {
   let needed = true;
   const { clock, appender } = makeAppender(() => {

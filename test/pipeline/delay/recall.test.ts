@@ -4,10 +4,12 @@ import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import type { DestinationConfig, Lookup } from "../../../src/domain/destination.ts";
 import { LogError } from "../../../src/domain/log.ts";
+import type { LogRecord } from "../../../src/domain/log.ts";
 import { UNLIMITED } from "../../../src/domain/rate-limit.ts";
 import { Recall } from "../../../src/pipeline/delay/recall.ts";
 import type { RecallPorts } from "../../../src/pipeline/delay/recall.ts";
 import type { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
+import { inLargeBatches } from "../../../src/pipeline/delay/waiting-tasks.ts";
 import type { RecalledTasks } from "../../../src/pipeline/delay/waiting-tasks.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";
@@ -43,6 +45,20 @@ describe("tasks that wait for a destination that is deleted", () => {
     expect(statusesOf("dst_2").length).toBeGreaterThan(1);
     expect(world.requestsTo("dst_1")).toHaveLength(1);
     expect(world.errors).toEqual([]);
+  });
+
+  it("end within minutes once the configuration can be read again, when it could be read by neither look after the deletion", async () => {
+    const { world, statusesOf } = await waitingWorld();
+    // The first look of the new owner is over.
+    await world.clock.advance(60_000);
+    world.configKind = "unavailable";
+    world.remove("dst_1");
+    await world.clock.advance(40_000);
+    expect(statusesOf("dst_1")).toEqual(["failed"]);
+    world.configKind = "sync";
+    await world.clock.advance(120_000);
+    expect(statusesOf("dst_1")).toEqual(["failed", "dead"]);
+    expect(statusesOf("dst_2")).toEqual(["failed"]);
   });
 
   it("regression: end within a minute where the deletion was missed, since the feed of changes was away: they ended when their time came, hours later", async () => {
@@ -419,4 +435,20 @@ describe("tasks that a rate limit put off", () => {
     const [afterTwo] = await requestsIn(120_000);
     expect(afterTwo).toBe(100);
   });
+});
+
+it("what is read of a tier in small pieces is moved in large ones, each record once and in order", async () => {
+  const record = (offset: number, sizeBytes: number) =>
+    ({ offset, value: new Uint8Array(sizeBytes) }) as unknown as LogRecord;
+  async function* pieces() {
+    yield [record(0, 60)];
+    yield [record(1, 30), record(2, 10)];
+    yield [record(3, 99)];
+    yield [record(4, 300)];
+    yield [record(5, 1)];
+  }
+  const offsets: number[][] = [];
+  for await (const batch of inLargeBatches(pieces(), 100))
+    offsets.push(batch.map(({ offset }) => offset));
+  expect(offsets).toEqual([[0, 1, 2], [3, 4], [5]]);
 });

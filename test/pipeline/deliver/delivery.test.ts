@@ -2,7 +2,9 @@ import { describe, expect, it, vi } from "vitest";
 import type { NewRecord, Urgency } from "../../../src/domain/log.ts";
 import { PartitionLanes } from "../../../src/pipeline/deliver/partition/partition-lanes.ts";
 import { decodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
-import { decodeTask } from "../../../src/pipeline/log/task-codec.ts";
+import { firstTryOfReplay } from "../../../src/domain/delivery-task.ts";
+import { NOT_DELIVERED_IN_RETENTION } from "../../../src/pipeline/deliver/try/dead-reasons.ts";
+import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { answer, FAIL, HANG, OK, QUICK_BREAKER, SimWorld } from "../../support/sim-world.ts";
 
 const HOUR = 3_600_000;
@@ -303,6 +305,49 @@ describe("delivery", () => {
       { status: "timeout", httpStatus: 0, responseBody: "no answer within 15 s" },
       { status: "dead", httpStatus: 0, nextRetryAtMs: null },
     ]);
+  });
+
+  it("records a try that could not be sent, and says so: dropped, it would keep its partition where it is for ever", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    const { signDelivery } = world;
+    world.signDelivery = () => {
+      throw new TypeError("the secret is no base64");
+    };
+    await world.start();
+    world.ingest();
+    await world.clock.advance(1_000);
+    expect(world.attempts().map(({ status, responseBody }) => [status, responseBody])).toEqual([
+      ["failed", "the secret is no base64"],
+    ]);
+    expect(world.errors.map(({ message }) => message)).toEqual(["delivery.send_failed"]);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
+    world.signDelivery = signDelivery;
+    await world.clock.until(() => world.ended().size === 1, HOUR);
+    expect(world.attempts().map(({ status }) => status)).toEqual(["failed", "delivered"]);
+  });
+
+  it("ends dead without a request what comes only after the retention is over", async () => {
+    const world = new SimWorld({ delivery: { retentionMs: HOUR } });
+    world.configure("dst_1");
+    await world.start();
+    const [late, inTime] = [world.makeEvent(), world.makeEvent()];
+    for (const [event, ageMs] of [
+      [late, HOUR + 1_000],
+      [inTime, HOUR - 1_000],
+    ] as const) {
+      const task = firstTryOfReplay(event, "dst_1", "rpl_1", world.clock.now() - ageMs);
+      world.store.write([{ topic: "tasks", key: event.endpointId, value: encodeTask(task) }]);
+    }
+    await world.clock.advance(1_000);
+    expect(world.seen.map(({ eventId }) => eventId)).toEqual([inTime.id]);
+    const rows = new Map(world.attempts().map((row) => [row.eventId, row]));
+    expect(rows.get(late.id)).toMatchObject({
+      status: "dead",
+      httpStatus: 0,
+      responseBody: NOT_DELIVERED_IN_RETENTION,
+    });
+    expect(rows.get(inTime.id)).toMatchObject({ status: "delivered" });
   });
 
   it("keeps retries of under a second in memory once they are durable", async () => {

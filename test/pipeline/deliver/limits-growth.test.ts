@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { KnownLimits, limitKey } from "../../../src/pipeline/deliver/limits/known-limits.ts";
-import { encodeLimit } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
+import { decodeLimit, encodeLimit } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
 import type { LimitRecord } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { endpointAt } from "../../support/endpoint-homes.ts";
@@ -254,6 +254,29 @@ describe("what the limits log knows", () => {
       if (partition === 0)
         next.note({ topic: "limits", partition: 0, offset: 1, key, value, appendedAtMs: 0 });
     expect(next.moves(0, () => 3).flat()).toEqual([]);
+  });
+
+  it("moves on what had been moved to it, when the log grows again: nothing of either is left, or a later owner would move it once more", () => {
+    const limits = new KnownLimits(0);
+    note(limits, `${limitKey("ep_1", "dst_1")}|moved`, { starts: [[10, 1]] });
+    note(limits, limitKey("ep_1", "dst_1"), { starts: [[20, 2]] }, { offset: 1 });
+    const [there, here] = limits.moves(0, () => 3);
+    expect(there.map(({ key, partition }) => [key, partition])).toEqual([["ep_1|dst_1|moved", 3]]);
+    expect(decodeLimit(there[0]!.value).starts).toEqual([
+      [10, 1],
+      [20, 2],
+    ]);
+    for (const [index, { key, value }] of here.entries())
+      limits.note({
+        topic: "limits",
+        partition: 0,
+        offset: 2 + index,
+        key,
+        value,
+        appendedAtMs: 30,
+      });
+    expect(limits.get("dst_1")).toBeNull();
+    expect(limits.moves(0, () => 3).flat()).toEqual([]);
   });
 
   it("regression: keeps nothing of destinations that no window can count any more: it held every one that had ever had a limit", () => {

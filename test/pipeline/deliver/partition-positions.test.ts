@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { LogRecord, OwnedPartition, Topic } from "../../../src/domain/log.ts";
 import { PartitionPositions } from "../../../src/pipeline/deliver/partition/partition-positions.ts";
@@ -42,4 +43,33 @@ it("regression: what is complete above a record that is not counts no longer as 
   expect([positions.openCount, positions.spanCount]).toEqual([1, 100]);
   positions.complete("events", 5);
   expect([positions.openCount, positions.spanCount]).toEqual([0, 0]);
+});
+
+it("commits up to the lowest record that is not complete, whatever offsets the log has left out and whatever order they complete in", () => {
+  const gapsAndOrder = fc.array(fc.tuple(fc.integer({ min: 1, max: 4 }), fc.nat()), {
+    minLength: 1,
+    maxLength: 30,
+  });
+  fc.assert(
+    fc.property(gapsAndOrder, (drawn) => {
+      const positions = new PartitionPositions(partition, () => undefined);
+      const offsets: number[] = [];
+      for (const [gap] of drawn) offsets.push((offsets.at(-1) ?? 4) + gap);
+      for (const offset of offsets) positions.begin("events", event(offset));
+      const end = offsets.at(-1)! + 1;
+      const open = new Set(offsets);
+      const byOrder = drawn.map(([, order], index) => ({ order, offset: offsets[index]! }));
+      for (const { offset } of byOrder.toSorted((a, b) => a.order - b.order)) {
+        // One of a gap, or beyond what was read, is nobody's.
+        for (const stranger of [offset + 1, end]) {
+          if (!offsets.includes(stranger)) positions.complete("events", stranger);
+        }
+        positions.complete("events", offset);
+        open.delete(offset);
+        const committed = positions.entries().find(({ topic }) => topic === "events")?.offset;
+        expect(committed).toBe(Math.min(...open, end));
+        expect(positions.openCount).toBe(open.size);
+      }
+    }),
+  );
 });

@@ -144,6 +144,12 @@ describe("signed request", () => {
     expect(headers.get("content-type")).toBe("application/json");
   });
 
+  it("a rotated secret signs until its overlap ends, and not at that moment any more", () => {
+    const rotated = { secret: secret(2), signsUntilMs: 2_000 };
+    expect(activeSecrets([rotated], 1_999)).toEqual([rotated.secret]);
+    expect(activeSecrets([rotated], 2_000)).toEqual([]);
+  });
+
   it("at most three secrets sign", () => {
     const secrets = [1, 2, 3, 4].map((fill) => ({
       secret: secret(fill),

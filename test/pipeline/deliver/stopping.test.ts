@@ -49,6 +49,9 @@ describe("a process that is asked to stop while its partitions are taken away", 
       void world.store.rotate("delivery", false);
       await world.clock.advance(afterMs);
       void first.delivery[Symbol.asyncDispose]();
+      await world.clock.advance(500);
+      expect(world.store.group("delivery").members).toHaveLength(1);
+      expect(world.attempts()).toEqual([]);
       await world.clock.advance(3 * TAKEOVER_MS);
       expect(world.seen.map(({ process }) => process)).toEqual(["first"]);
       expect(world.attempts().map(({ status }) => status)).toEqual(["delivered"]);
@@ -78,10 +81,42 @@ describe("a process that stops while partitions change hands", () => {
     const { world, ingest } = await stoppingWorld(6_000);
     world.behave("dst_1", () => ({ afterMs: 8_000, reply: answer(200) }));
     ingest(1);
-    await world.clock.advance(TAKEOVER_MS);
+    await world.clock.advance(4_500);
+    expect(world.store.group("delivery").members).toHaveLength(1);
+    expect(world.attempts()).toEqual([]);
+    await world.clock.advance(TAKEOVER_MS - 4_500);
     expect(world.seen.map(({ process }) => process)).toEqual(["first", "second"]);
     expect(world.attempts().map(({ status }) => status)).toEqual(["delivered", "delivered"]);
     expect(world.store.group("delivery").members).toHaveLength(1);
     expect(world.errors).toEqual([]);
   });
+});
+
+describe("a process that is asked to stop and cuts off a try that takes too long", () => {
+  it.each(["rejected", "as an error"] as const)(
+    "records nothing of it, since the receiver may have taken it (its request ends %s): the next owner makes it again",
+    async (cutOffEnds) => {
+      const world = new SimWorld({ delivery: { stopGraceMs: 5_000 } });
+      world.cutOffEnds = cutOffEnds;
+      world.configure("dst_0", { endpointId: ENDPOINTS[0]! });
+      world.behave("dst_0", (_, nth) => ({
+        afterMs: nth === 0 ? 14_000 : 10,
+        reply: answer(200),
+      }));
+      const first = await world.start("first");
+      await world.clock.advance(1_000);
+      world.ingest({ endpointId: ENDPOINTS[0]! });
+      await world.clock.advance(500);
+      await world.stop(first);
+      expect(world.attempts()).toEqual([]);
+      await world.start("second");
+      await world.clock.advance(TAKEOVER_MS * 2);
+      expect(world.seen.map(({ process, attempt }) => [process, attempt])).toEqual([
+        ["first", 1],
+        ["second", 1],
+      ]);
+      expect(world.attempts().map(({ status }) => status)).toEqual(["delivered"]);
+      expect(world.errors).toEqual([]);
+    },
+  );
 });

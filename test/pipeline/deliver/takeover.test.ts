@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
+import { CONFIG_RETRY_MS } from "../../../src/pipeline/deliver/config-retry.ts";
 import { decodeClaim, encodeClaim } from "../../../src/pipeline/deliver/recovery/claim.ts";
 import { concludeTry } from "../../../src/pipeline/deliver/try/conclude.ts";
 import { firstTry } from "../../../src/domain/delivery-task.ts";
@@ -105,6 +107,46 @@ it("a copy that is published after the new owner has caught up is not sent again
   expect(world.droppedDuplicates).toBe(dropped + 1);
 });
 
+it("an event whose fan-out waits for the configuration in a delay tier is not fanned out by the next owner as well", async () => {
+  const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+  world.configure("dst_1");
+  world.configKind = "unavailable";
+  const first = await world.start("first");
+  const event = world.ingest();
+  await world.clock.until(
+    () => DELAY_TIERS.some(({ topic }) => world.store.all(topic).length > 0),
+    5_000,
+    1,
+  );
+  void world.store.kill(first, 1);
+  expect(world.store.committed("delivery", "events", 0)?.offset ?? 0).toBe(0);
+  await world.clock.advance(10);
+  world.configKind = "sync";
+  await world.start("second");
+  await world.clock.until(() => world.ended().size === 1, 60_000, 10);
+  expect(world.seen.map(({ eventId }) => eventId)).toEqual([event.id]);
+  expect(world.seen[0]!.atMs).toBeGreaterThanOrEqual(event.receivedAtMs + CONFIG_RETRY_MS);
+  expect(world.store.committed("delivery", "events", 0)?.offset).toBe(1);
+});
+
+it("an event goes to whom its recorded fan-out names, not to a destination that came before the next owner did", async () => {
+  const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+  world.configure("dst_1");
+  world.behave("dst_1", (_, nth) => ({ afterMs: nth === 0 ? 10_000 : 10, reply: answer(200) }));
+  const first = await world.start("first");
+  world.ingest();
+  await world.clock.advance(1_000);
+  void world.store.kill(first, 100);
+  await world.clock.advance(200);
+  world.configure("dst_2");
+  await world.start("second");
+  await world.clock.until(() => world.ended().size === 1, 60_000, 100);
+  await world.clock.advance(5_000);
+  expect(world.seen.map(({ destinationId }) => destinationId)).toEqual(["dst_1", "dst_1"]);
+  const fanouts = world.outcomes().filter(({ kind }) => kind === "fanout");
+  expect(fanouts).toMatchObject([{ destinationIds: ["dst_1"] }]);
+});
+
 it("a second copy that comes out of a delay tier minutes later is not sent by a next owner either", async () => {
   const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
   world.configure("dst_1");
@@ -147,6 +189,8 @@ describe("what an owner writes that stood still until another had begun", () => 
     expect(world.seen.map(({ attempt }) => attempt)).toEqual([1]);
     expect(world.droppedDuplicates).toBe(1);
     expect(world.attempts().map(({ status }) => status)).toEqual(["delivered"]);
+    // Or its partition would stay where it is for ever.
+    expect(world.store.committed("delivery", "tasks", 0)?.offset).toBe(1);
   });
 
   it("a copy of a try that was put off meanwhile waits as long as its row says", async () => {

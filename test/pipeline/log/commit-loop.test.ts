@@ -33,3 +33,61 @@ it("regression: positions that cannot be told are logged and asked for again: ev
   expect(await loop.commit()).toBe(true);
   loop.close();
 });
+
+/** A loop over one topic's position, whose commits end when the test says so. */
+function aLoop() {
+  const clock = new SimClock();
+  const position = { offset: 1 };
+  const commits: { readonly offset: number | undefined; readonly end: () => void }[] = [];
+  const partition = {
+    partition: 0,
+    commit: ([entry]: readonly CommitEntry[]) =>
+      new Promise<void>((resolve) => commits.push({ offset: entry?.offset, end: resolve })),
+  } as unknown as OwnedPartition;
+  const loop = new CommitLoop({
+    partition,
+    clock,
+    logger: makeSilentLogger(),
+    intervalMs: 100,
+    entries: (): readonly CommitEntry[] => [{ topic: "events", offset: position.offset }],
+  });
+  return { loop, clock, position, commits, offsets: () => commits.map(({ offset }) => offset) };
+}
+
+it("one commit runs at a time, and the next one tells where things stand by then: an earlier position must not come last", async () => {
+  const { loop, clock, position, commits, offsets } = aLoop();
+  const all = [loop.commit(), loop.commit(), loop.commit()];
+  await clock.advance(0);
+  expect(offsets()).toEqual([1]);
+  position.offset = 2;
+  commits[0]!.end();
+  await clock.advance(0);
+  expect(offsets()).toEqual([1, 2]);
+  position.offset = 3;
+  commits[1]!.end();
+  await clock.advance(0);
+  commits[2]!.end();
+  expect(await Promise.all(all)).toEqual([true, true, true]);
+  expect(offsets()).toEqual([1, 2, 3]);
+});
+
+it("what is committed already is not committed again, and what changes later is, once per interval", async () => {
+  const { loop, clock, position, commits, offsets } = aLoop();
+  for (const offset of [1, 1, 2]) {
+    position.offset = offset;
+    for (let touch = 0; touch < 3; touch += 1) loop.touch();
+    await clock.advance(100);
+    for (const { end } of commits) end();
+    await clock.advance(0);
+  }
+  expect(offsets()).toEqual([1, 2]);
+});
+
+it("nothing is committed by itself once it is closed", async () => {
+  const { loop, clock, offsets } = aLoop();
+  loop.touch();
+  loop.close();
+  loop.touch();
+  await clock.advance(1_000);
+  expect(offsets()).toEqual([]);
+});

@@ -36,6 +36,14 @@ test("a batch is taken fairly from all partitions, up to its limits", () => {
   expect(buffer.rows).toBe(43);
 });
 
+test("a batch that has just as many bytes as the limit is full", () => {
+  const buffer = new BatchBuffer<number>("events");
+  const partition = own(0);
+  buffer.add(partition, null);
+  buffer.push(partition, entries(0, 3, 500));
+  expect(buffer.take(limits)?.rows).toEqual([0, 1]);
+});
+
 test("one record over the byte limit still goes, alone", () => {
   const buffer = new BatchBuffer<number>("events");
   const partition = own(0);
@@ -73,6 +81,33 @@ test("an announced batch is repeated exactly, once all of it is here, before any
   expect(buffer.take(limits)?.plan.ranges).toEqual([range(0, 8, 15), range(1, 3, 6)]);
 });
 
+test.each([
+  ["no", null],
+  ["another", makePlan("events", [range(1, 2, 3), range(9, 0, 1)])],
+])(
+  "an announced batch waits for the end of a partition whose commit announces %s batch, although its records are here: they may be in the store under another token",
+  (_which, other) => {
+    const buffer = new BatchBuffer<number>("events");
+    const [a, b] = [own(0), own(1)];
+    buffer.add(a, makePlan("events", [range(0, 5, 8), range(1, 2, 4)]));
+    buffer.add(b, other);
+    buffer.push(a, entries(5, 3));
+    buffer.push(b, entries(2, 2));
+    expect(buffer.takePlanned()).toBeNull();
+    expect(buffer.rows).toBe(5);
+  },
+);
+
+test("an announced batch waits for its last record", () => {
+  const buffer = new BatchBuffer<number>("events");
+  const partition = own(0);
+  buffer.add(partition, makePlan("events", [range(0, 5, 8)]));
+  buffer.push(partition, entries(5, 2));
+  expect(buffer.takePlanned()).toBeNull();
+  buffer.push(partition, entries(7, 1));
+  expect(buffer.takePlanned()?.rows).toEqual([5, 6, 7]);
+});
+
 test("a repeated batch has its rows in the order of the first, whose longest partition was not the lowest", () => {
   const fill = (plan: BatchPlan | null): BatchBuffer<string> => {
     const buffer = new BatchBuffer<string>("events");
@@ -99,8 +134,10 @@ test("a plan that cannot be completed here is given up", () => {
   const a = own(0);
   buffer.add(a, makePlan("events", [range(0, 0, 2), range(9, 0, 1)]));
   buffer.push(a, entries(0, 2));
+  buffer.add(own(1), null);
   expect(buffer.hasPlans()).toBe(true);
   buffer.dropPlans();
+  expect(buffer.hasPlans()).toBe(false);
   expect(buffer.take(limits)?.rows).toEqual([0, 1]);
 });
 
@@ -110,12 +147,13 @@ test("what waits of a lost partition is forgotten, and late records of an earlie
   buffer.add(before, null);
   buffer.push(before, entries(0, 5));
   buffer.remove(before);
-  expect(buffer.rows).toBe(0);
+  buffer.push(before, entries(5, 5));
+  expect([buffer.rows, buffer.bytes]).toEqual([0, 0]);
   buffer.add(after, null);
   buffer.push(before, entries(5, 5));
   buffer.remove(before);
   buffer.push(after, entries(0, 1));
-  expect(buffer.take(limits)?.partitions).toEqual([after]);
+  expect(buffer.take(limits)).toMatchObject({ partitions: [after], rows: [0] });
 });
 
 test("of hundreds of partitions a batch takes as many as the commit's metadata holds, the others next", () => {
@@ -138,7 +176,8 @@ test("a plan survives the commit's metadata, and foreign metadata is none", () =
   const plan = makePlan("events", [range(3, 0, 7), range(1, 100, 101)]);
   expect(decodePlan("events", encodePlan(plan))).toEqual(plan);
   expect(decodePlan("events", "")).toBeNull();
-  expect(decodePlan("events", '{"v":9}')).toBeNull();
+  for (const foreign of ['{"v":9}', "1 2", "1 2 3 4", "1 2 x", "1 2 3,4 5", "1 2 3,"])
+    expect(decodePlan("events", foreign)).toBeNull();
 });
 
 test("the same offsets of another log have another token", () => {

@@ -134,6 +134,19 @@ describe("the queue before the pool", () => {
     expect(Math.max(...metrics.batches)).toBe(8);
   });
 
+  it("fills a batch up to its limit in bytes, and no further: what follows is the next one's", async () => {
+    const { verifier, held, metrics } = setUp({ maxBatch: 8, maxBatchBytes: 100 });
+    const busy = [1, 1].map(async (size) => verifier.verify(makeSignedRequest(size)));
+    await turn();
+    const all = [60, 40, 60, 41, 500].map(async (size) => verifier.verify(makeSignedRequest(size)));
+    for (let index = 0; index < 6; index += 1) {
+      held[index]?.release();
+      await turn();
+    }
+    expect(await Promise.all([...busy, ...all])).toHaveLength(7);
+    expect(metrics.batches).toEqual([2, 2, 1, 1, 1]);
+  });
+
   it("gives up what has waited too long and still answers the rest", async () => {
     const { verifier, held, metrics, clock } = setUp({ waitMs: 1000, maxBatch: 1 });
     const [one, two, late] = [1, 2, 3].map(async () => verifier.verify(makeSignedRequest(10)));
@@ -194,6 +207,24 @@ describe("what goes where", () => {
     await turn();
     held[0]?.release();
     expect(await pooled).toMatchObject({ reason: "invalid_config" });
+  });
+});
+
+describe("a request that is only hashed", () => {
+  it.each([
+    ["hmac_sha256", { header: "X-Signature" }],
+    ["twilio_signature", {}],
+    ["jwt", { algorithms: ["HS256"], body_hash_claim: "h" }],
+  ] as const)("of %s goes to the pool when its body is large", async (method, config) => {
+    const { verifier, held } = setUp({ inlineMaxBytes: 1000 });
+    const ofSize = (sizeBytes: number) =>
+      makeRequest({ method, config, body: Buffer.alloc(sizeBytes, "a") });
+    expect(verifier.verify(ofSize(1000))).toHaveProperty("reason");
+    const pooled = verifier.verify(ofSize(1001));
+    await turn();
+    expect(held).toHaveLength(1);
+    held[0]?.release();
+    expect(await pooled).toHaveProperty("reason");
   });
 });
 

@@ -103,7 +103,6 @@ export class RunLedger {
     // What comes before the follow-up is over, even a copy of the try that was put off one more time than the one that was made.
     const order = compareSteps(step, followUp);
     if (order >= 0) return { kind: "go", notBeforeMs: order === 0 ? followUp.dueAtMs : 0 };
-    if (waiting !== null && compareSteps(waiting, followUp) >= 0) return { kind: "superseded" };
     return { kind: "follow_up", followUp };
   }
 
