@@ -111,7 +111,7 @@ export interface EventStoreReader {
 
 /**
  * `query_limit`: a time, row or memory limit was hit; `store_busy`: the query's turn did not come in time; `store_unavailable`:
- * no answer; `store_refused`: a bug or a wrong schema.
+ * no answer, or no such user, right, database or table; `store_refused`: a bug or a wrong schema.
  */
 export class EventStoreError extends Error {
   readonly code: "query_limit" | "store_busy" | "store_unavailable" | "store_refused";
