@@ -25,7 +25,7 @@ export function readConfigChange(payload: string): ConfigChange | null {
  */
 export function startConfigFeed(options: {
   readonly connection: ClientConfig;
-  readonly clock: Pick<Clock, "schedule">;
+  readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly logger: Logger;
   /** Names the store in whatever its connection says. */
   readonly explain: (error: unknown) => Error;
@@ -38,7 +38,8 @@ export function startConfigFeed(options: {
   let cancelTimer: () => void = () => undefined;
   let pauseMs = FIRST_PAUSE_MS;
   let listens = false;
-  let isLost = false;
+  /** Monotonic; null unless it was lost and does not listen again yet. */
+  let lostSinceMs: number | null = null;
   let ended = false;
 
   async function listen(): Promise<void> {
@@ -64,13 +65,19 @@ export function startConfigFeed(options: {
       if (client !== made) return;
       listens = true;
       pauseMs = FIRST_PAUSE_MS;
-      if (isLost) logger.info({}, "config.feed_restored");
-      isLost = false;
+      tellRestored();
       options.onGap();
       beat(made);
     } catch (error) {
       lose(made, error);
     }
+  }
+
+  function tellRestored(): void {
+    if (lostSinceMs === null) return;
+    const afterMs = Math.round(clock.monotonic() - lostSinceMs);
+    logger.info({ afterMs }, "config.feed_restored");
+    lostSinceMs = null;
   }
 
   function beat(made: Client): void {
@@ -88,7 +95,7 @@ export function startConfigFeed(options: {
     if (client !== lost || ended) return;
     client = null;
     listens = false;
-    isLost = true;
+    lostSinceMs ??= clock.monotonic();
     cancelTimer();
     lost.end().catch(() => undefined);
     logger.warn({ err: options.explain(error), retryInMs: pauseMs }, "config.feed_lost");

@@ -21,6 +21,7 @@ import {
   TEST_BOX_KEY,
 } from "../../support/postgres-rows.ts";
 import { toError } from "../../../src/domain/thrown.ts";
+import { realClock } from "../../support/clickhouse.ts";
 import { makeSilentLogger, silentLogger } from "../../support/silent-logger.ts";
 import { startPostgres } from "../../support/stores/postgres.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
@@ -76,13 +77,6 @@ const servers: [string, (() => Promise<Server>) | null][] = [
   ["PGlite", startPglite],
   ["PostgreSQL", postgres === null ? null : async () => postgres],
 ];
-
-const clock = {
-  schedule(delayMs: number, callback: () => void) {
-    const timer = setTimeout(callback, delayMs);
-    return () => clearTimeout(timer);
-  },
-};
 
 describe.skipIf(postgres === null)("a PostgreSQL whose defaults are others", () => {
   it("regression: is read and written as any: times could not be read, and a project was deleted with endpoints in it", async () => {
@@ -400,11 +394,11 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       const { store, endpoint } = await makeParents();
       const changes: ConfigChange[] = [];
       let gaps = 0;
-      const lines: string[] = [];
+      const lines: unknown[] = [];
       await using feed = startConfigFeed({
         connection: server.connection,
-        clock,
-        logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
+        clock: realClock,
+        logger: makeSilentLogger((level, message, fields) => lines.push([level, message, fields])),
         explain: toError,
         onChange: (change) => changes.push(change),
         onGap: () => (gaps += 1),
@@ -424,7 +418,10 @@ describe.each(servers)("configuration store on %s", (name, start) => {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%config feed'",
       );
       await until(() => gaps === 2, "the second listen");
-      expect(lines).toEqual(["warn config.feed_lost", "info config.feed_restored"]);
+      expect(lines).toEqual([
+        ["warn", "config.feed_lost", { err: expect.any(Error), retryInMs: 250 }],
+        ["info", "config.feed_restored", { afterMs: expect.any(Number) }],
+      ]);
       await store.endpoints.update(orgId, endpoint.id, { status: "active" });
       await until(() => changes.length === 3, "the change after it");
     },
@@ -498,6 +495,7 @@ describe("a store that cannot be reached", () => {
     const feed = startConfigFeed({
       connection: { host: "127.0.0.1", port: 1, user: "x", database: "x" },
       clock: {
+        monotonic: () => 0,
         schedule(delayMs, callback) {
           scheduled.push(delayMs);
           next = callback;
