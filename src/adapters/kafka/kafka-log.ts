@@ -189,6 +189,7 @@ class KafkaLog implements Log {
       {
         kafka: this.#consumerClient,
         groupId: this.#options.topicPrefix + options.group,
+        topicPrefix: this.#options.topicPrefix,
         topicName: (topic) => topicName(this.#options.topicPrefix, topic),
         sessionTimeoutMs: this.#options.sessionTimeoutMs ?? DEFAULT_SESSION_TIMEOUT_MS,
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,

@@ -5,6 +5,7 @@ import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { checkReplicas, checkSettings, describeTopics } from "./check-topics.ts";
 import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
+import { isNotAuthorized, neededRight } from "./missing-right.ts";
 import { slotOf } from "./slot-of.ts";
 
 const DAY_MS = 86_400_000;
@@ -106,7 +107,7 @@ export async function ensureTopics(
     }));
   const names = specs.map(({ name }) => name);
   // Another process may make them at the same moment, which is fine.
-  if (missing.length > 0) await makeTopics(admin, missing);
+  if (missing.length > 0) await makeTopics(admin, missing, options);
   const found = await waitForPartitions(admin, names, 1, (name) =>
     existing.has(name) ? Infinity : 0,
   );
@@ -115,8 +116,12 @@ export async function ensureTopics(
   const wanted = Math.max(options.partitions, ...counts);
   const small = names.filter((name) => (found.get(name)?.partitions ?? 0) < wanted);
   if (small.length > 0) {
-    await growTopics(admin, small, wanted, logger);
-    await waitForPartitions(admin, names, wanted, (name) => found.get(name)?.partitions ?? 0);
+    const refused = await growTopics(admin, small, wanted, options);
+    await waitForPartitions(admin, names, wanted, (name) => found.get(name)?.partitions ?? 0).catch(
+      (error: unknown) => {
+        throw refused ?? error;
+      },
+    );
   }
   const checked = specs
     .filter(({ name }) => existing.has(name))
@@ -194,7 +199,11 @@ interface TopicError extends Error {
   readonly topic: string;
 }
 
-async function makeTopics(admin: Admin, topics: ITopicConfig[]): Promise<void> {
+async function makeTopics(
+  admin: Admin,
+  topics: ITopicConfig[],
+  { topicPrefix }: KafkaLogOptions,
+): Promise<void> {
   try {
     await admin.createTopics({ topics, waitForLeaders: false });
   } catch (error) {
@@ -202,26 +211,35 @@ async function makeTopics(admin: Admin, topics: ITopicConfig[]): Promise<void> {
     const { errors } = error as { readonly errors?: readonly TopicError[] };
     const first = errors?.find(({ type }) => type !== "TOPIC_ALREADY_EXISTS");
     if (first === undefined) throw error;
-    throw new LogError("log_unavailable", `topic ${first.topic} cannot be made: ${first.message}`, {
-      cause: error,
-    });
+    const why = [`topic ${first.topic} cannot be made`, first.message];
+    if (isNotAuthorized(first)) why.push(neededRight("Create", "topics", topicPrefix));
+    throw new LogError("log_unavailable", why.join(": "), { cause: error });
   }
 }
 
+/** @returns why it was refused for want of a right, if so: another process may have it, and be about to use it */
 async function growTopics(
   admin: Admin,
   names: readonly string[],
   count: number,
-  logger: Logger,
-): Promise<void> {
+  { topicPrefix, logger }: KafkaLogOptions,
+): Promise<LogError | null> {
   try {
     await admin.createPartitions({
       topicPartitions: names.map((topic) => ({ topic, count })),
     });
     logger.info({ partitions: count, topics: names }, "log.topics_grown");
+    return null;
   } catch (error) {
     // Refused when another process was faster; whether they have grown is looked up next.
     logger.warn({ partitions: count, err: error }, "log.topics_not_grown");
+    if (!(error instanceof Error && isNotAuthorized(error))) return null;
+    const needed = neededRight("Alter", "topics", topicPrefix);
+    return new LogError(
+      "log_unavailable",
+      `the topics cannot be grown to ${count} partitions (RELAY_PARTITIONS): ${needed}`,
+      { cause: error },
+    );
   }
 }
 

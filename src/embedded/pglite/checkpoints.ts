@@ -13,5 +13,7 @@ const CHECKPOINT_SQL = `
  * says, its write-ahead log would grow until the engine stops, by some 1.4 KB with each write of the API.
  */
 export function startCheckpoints(options: RepeatOptions): AsyncDisposable {
-  return repeatStatement(CHECKPOINT_SQL, "pglite.checkpoint_failed", options);
+  return repeatStatement(CHECKPOINT_SQL, options, (error) =>
+    options.logger.warn({ err: error }, "pglite.checkpoint_failed"),
+  );
 }

@@ -10,20 +10,17 @@ export interface RepeatOptions {
 
 /**
  * Runs again and again a statement that a PostgreSQL server would have a process of its own for, and leaves it out while a
- * connection is inside a transaction. A failure is logged under `failed`.
+ * connection is inside a transaction.
  */
 export function repeatStatement(
   sql: string,
-  failed: string,
-  { database, everyMs, logger }: RepeatOptions,
+  { database, everyMs }: Pick<RepeatOptions, "database" | "everyMs">,
+  onError: (error: unknown) => void,
 ): AsyncDisposable {
   let running: Promise<void> | null = null;
   const timer = setInterval(() => {
     running ??= runOutsideTransactions(database, sql)
-      .then(
-        () => undefined,
-        (error: unknown) => logger.warn({ err: error }, failed),
-      )
+      .then(() => undefined, onError)
       .finally(() => {
         running = null;
       });

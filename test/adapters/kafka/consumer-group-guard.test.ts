@@ -126,6 +126,7 @@ test("a broker that cannot be reached for ten seconds is told of, and again when
   const told: Error[] = [];
   listenToGroup(group.cluster, {
     unreachable: (error) => told.push(error),
+    fetched: () => undefined,
     outOfRange: async () => undefined,
   });
   let nowMs = 0;
@@ -154,6 +155,7 @@ test("regression: where a log does not hold what is asked for its owner is asked
   const asked: string[] = [];
   listenToGroup(group.cluster, {
     unreachable: () => undefined,
+    fetched: () => undefined,
     outOfRange: async (topic, partition) => void asked.push(`${topic}/${partition}`),
   });
   group.onFetch = (nodeId) => {

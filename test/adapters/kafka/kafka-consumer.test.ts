@@ -86,6 +86,7 @@ function consumerOfFakes({
     {
       kafka,
       groupId: "g",
+      topicPrefix: "",
       topicName: (topic) => topic,
       sessionTimeoutMs: 10_000,
       metadataMaxAgeMs: 30_000,
@@ -112,6 +113,7 @@ function consumerOfFakes({
     },
   );
   const join = () => listeners.get("join")!({ payload: { memberAssignment: { events: [0] } } });
+  const joinIdle = () => listeners.get("join")!({ payload: { memberAssignment: { events: [] } } });
   const commitUntil = (done: Promise<void>) => void (lastCommits = done);
   /** A fetch that began elsewhere: its owner looks up where the log begins by now. */
   const fetchFrom = (fetchedOffset: string) =>
@@ -131,6 +133,7 @@ function consumerOfFakes({
   return {
     consumer,
     join,
+    joinIdle,
     assigned,
     revoked,
     steps,
@@ -284,15 +287,18 @@ test("a log that ends before its owner, since it was lost with its disk, is told
   await consumer[Symbol.asyncDispose]();
 });
 
-test("regression: a consumer that has lost its brokers tells once when it works again, and after how long: only that it did not was told", async () => {
-  const { consumer, join, crash, passMs, errors, restoredAfterMs } = consumerOfFakes();
+test("regression: a consumer that has lost its brokers tells once when it works again, and after how long: only that it did not was told; one without partitions has nothing to read first", async () => {
+  const { consumer, join, joinIdle, crash, passMs, errors, restoredAfterMs } = consumerOfFakes();
   join();
   crash("no broker");
   passMs(9_000);
   crash("still no broker");
-  passMs(3_000);
+  passMs(1_000);
   join();
-  join();
+  expect(restoredAfterMs).toEqual([]);
+  passMs(2_000);
+  joinIdle();
+  joinIdle();
   expect(errors).toEqual(["no broker", "still no broker"]);
   expect(restoredAfterMs).toEqual([12_000]);
   await consumer[Symbol.asyncDispose]();

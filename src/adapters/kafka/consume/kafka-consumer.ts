@@ -14,11 +14,13 @@ import { GroupAssignment, REVOKE_TIMEOUT_MS } from "./group-assignment.ts";
 import { groupLag } from "./group-lag.ts";
 import { GroupSession } from "./group-session.ts";
 import type { LostRecords } from "./lost-records.ts";
+import { explainBroken } from "../missing-right.ts";
 
 export interface KafkaConsumerSettings {
   readonly kafka: Kafka;
   /** The group's name at the brokers. */
   readonly groupId: string;
+  readonly topicPrefix: string;
   readonly topicName: (topic: Topic) => string;
   readonly sessionTimeoutMs: number;
   readonly metadataMaxAgeMs: number;
@@ -45,11 +47,15 @@ export class KafkaConsumer implements LogConsumer {
   #restart: NodeJS.Timeout | null = null;
   #starting: Promise<void> = Promise.resolve();
   #closed = false;
-  /** Monotonic; null unless it broke and has not joined its group again. */
+  /** Monotonic; null unless it broke and has not read again. */
   #brokenSinceMs: number | null = null;
 
-  constructor(settings: KafkaConsumerSettings, options: ConsumerOptions) {
+  constructor(settings: KafkaConsumerSettings, given: ConsumerOptions) {
     this.#settings = settings;
+    const options: ConsumerOptions = {
+      ...given,
+      onError: (error) => given.onError(explainBroken(settings.topicPrefix, error)),
+    };
     this.#options = options;
     const topics = [...new Set([...options.topics, ...(options.sideTopics ?? [])])];
     this.#topics = new Map(topics.map((topic) => [settings.topicName(topic), topic]));
@@ -67,6 +73,7 @@ export class KafkaConsumer implements LogConsumer {
           this.#session.attach(cluster);
           listenToGroup(cluster, {
             unreachable: (error) => options.onError(error),
+            fetched: () => this.#tellRestored(),
             outOfRange: (name, partition) => this.#assignment.outOfRange(name, partition),
           });
           return makeCoPartitionAssigner((topic) =>
@@ -82,7 +89,8 @@ export class KafkaConsumer implements LogConsumer {
     const { GROUP_JOIN, REBALANCING, CRASH } = this.#consumer.events;
     this.#consumer.on(REBALANCING, () => void this.#assignment.revoke());
     this.#consumer.on(GROUP_JOIN, ({ payload }) => {
-      this.#tellRestored();
+      // With partitions it works only once it has read: its user may have the right to the group, and none to the topics.
+      if (Object.values(payload.memberAssignment).flat().length === 0) this.#tellRestored();
       this.#assignment.assign(payload.memberAssignment);
     });
     this.#consumer.on(CRASH, ({ payload }) => this.#crashed(payload.error));

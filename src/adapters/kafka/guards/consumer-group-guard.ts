@@ -27,6 +27,8 @@ interface ConsumerGroup {
 export interface GroupListener {
   /** Called every ten seconds while a broker cannot be reached: what it leads is not read. */
   readonly unreachable: (error: Error) => void;
+  /** Called when a broker has answered what it was asked for, even if that is nothing new. */
+  readonly fetched: () => void;
   /** Called when the log does not hold what was asked for: `seek`, or it is asked for again. `topic` is the brokers' name. */
   readonly outOfRange: (topic: string, partition: number) => Promise<void>;
 }
@@ -81,6 +83,7 @@ export function guardConsumerGroup(): void {
     try {
       const batches = await fetch.call(this, nodeId);
       unreachable.get(this)?.delete(nodeId);
+      if (batches.length > 0) listeners.get(this.cluster)?.fetched();
       return batches;
     } catch (error) {
       if (!isUnreachable(this, nodeId, error)) throw error;
