@@ -1,5 +1,6 @@
 import { tlsAdvice } from "../../domain/tls-advice.ts";
 import type { KafkaLogOptions } from "./kafka-options.ts";
+import { isNotAuthorized } from "./missing-right.ts";
 
 type Refused = Pick<KafkaLogOptions, "connection" | "topicPrefix">;
 
@@ -7,7 +8,6 @@ type Refused = Pick<KafkaLogOptions, "connection" | "topicPrefix">;
 const CLOSED = "Closed connection";
 /** What a broker that wants no password at this port says when given one. */
 const NO_SASL = /SASL state/;
-const NO_RIGHT = /authorization failed/i;
 
 /** Returns in one line why the brokers cannot be used, and what to look at where the client's own message does not say it. */
 export function explainRefusal(refused: Refused, error: Error): string {
@@ -16,10 +16,11 @@ export function explainRefusal(refused: Refused, error: Error): string {
   return [...why, ...tlsAdvice(error), ...advice(refused, error)].join(": ");
 }
 
-function advice({ connection, topicPrefix }: Refused, { message }: Error): readonly string[] {
+function advice({ connection, topicPrefix }: Refused, error: Error): readonly string[] {
+  const { message } = error;
   if (message === CLOSED) return whatItMayAskFor(connection);
   if (NO_SASL.test(message)) return ["it may ask for no password at this port"];
-  if (NO_RIGHT.test(message))
+  if (isNotAuthorized(error))
     return [
       `this user needs the rights Create, Describe, DescribeConfigs, Read and Write for topics, and Read for groups, that begin with ${topicPrefix}`,
     ];
