@@ -35,7 +35,7 @@ export function followConfiguration(options: {
       await refuseOtherKey(makeSealedRows(database), makeKeyMark(database), box, madeKeyFile);
       tokens.load(await ensureSetting(database, TOKEN_KEY_SETTING, () => randomBytes(32)));
       const stopped = new AbortController();
-      const feed = await store.follow({
+      const feed = store.follow({
         onChange: (change) => cache.apply(change),
         onGap: readAfterGaps(cache, clock, stopped.signal),
       });

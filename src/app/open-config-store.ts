@@ -1,9 +1,5 @@
 import { openDatabase, type Database } from "../adapters/postgres/database.ts";
-import {
-  CONFIG_CHANNEL,
-  readConfigChange,
-  startConfigFeed,
-} from "../adapters/postgres/config-feed.ts";
+import { startConfigFeed } from "../adapters/postgres/config-feed.ts";
 import { migrate } from "../adapters/postgres/migrate.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { ConfigChange } from "../domain/config-store.ts";
@@ -37,7 +33,7 @@ export interface OpenConfigStore extends AsyncDisposable {
    */
   readonly lookups: Database;
   readonly migrate: () => Promise<readonly string[]>;
-  readonly follow: (handlers: ConfigFeedHandlers) => Promise<ConfigFeed>;
+  readonly follow: (handlers: ConfigFeedHandlers) => ConfigFeed;
 }
 
 export interface ConfigStoreOptions {
@@ -68,10 +64,7 @@ export async function openConfigStore(options: ConfigStoreOptions): Promise<Open
     database,
     lookups,
     migrate: () => migrate(database),
-    follow: async (handlers) =>
-      embedded === null
-        ? startConfigFeed({ connection, clock, logger, explain, ...handlers })
-        : followEmbedded(embedded, handlers),
+    follow: (handlers) => startConfigFeed({ connection, clock, logger, explain, ...handlers }),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([database[Symbol.asyncDispose](), lookups[Symbol.asyncDispose]()]);
       await embedded?.[Symbol.asyncDispose]();
@@ -98,19 +91,4 @@ async function remoteConnection(options: ConfigStoreOptions): Promise<Connection
       `no relay serves ${options.dataDir}: start one there first, or set DATABASE_URL`,
     );
   return attached;
-}
-
-/**
- * Follows changes in the process that hosts the embedded engine, which hears NOTIFY itself: it needs no
- * connection for it and misses none.
- */
-async function followEmbedded(
-  embedded: EmbeddedPostgres,
-  handlers: ConfigFeedHandlers,
-): Promise<ConfigFeed> {
-  const stop = await embedded.listen(CONFIG_CHANNEL, (payload) => {
-    const change = readConfigChange(payload);
-    if (change !== null) handlers.onChange(change);
-  });
-  return { listening: () => true, [Symbol.asyncDispose]: async () => stop() };
 }

@@ -43,7 +43,7 @@ test("regression: a lost feed names the PostgreSQL that it lost, without its pas
       told.push([message, (fields as { readonly err?: unknown }).err]),
     ),
   });
-  await using _ = await store.follow({ onChange: () => undefined, onGap: () => undefined });
+  await using _ = store.follow({ onChange: () => undefined, onGap: () => undefined });
   await waitFor("the first line", () => told.length > 0);
   expect(told[0]).toEqual([
     "config.feed_lost",

@@ -1,11 +1,15 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeBundleReader } from "../../src/adapters/postgres/bundle-reader.ts";
-import { CONFIG_CHANNEL, readConfigChange } from "../../src/adapters/postgres/config-feed.ts";
+import { startConfigFeed } from "../../src/adapters/postgres/config-feed.ts";
+import { makeSystemClock } from "../../src/app/system-clock.ts";
+import { toError } from "../../src/domain/thrown.ts";
 import { makeConfigCache, type ConfigCache } from "../../src/management/config-cache.ts";
 import { makeTestManagement } from "../support/postgres-management.ts";
 import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
 import { testBox } from "../support/postgres-rows.ts";
 import { silentLogger } from "../support/silent-logger.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 let postgres: TestPostgres;
 let harness: ReturnType<typeof makeTestManagement>;
@@ -98,19 +102,23 @@ async function makeChanges(cache: ConfigCache) {
 describe("configuration changes", () => {
   it("are effective long before the time to live in 100 of 100 tries when they are pushed (prints how soon)", async () => {
     const cache = makeCache(() => performance.now(), 30_000);
-    const stop = await postgres.embedded.listen(CONFIG_CHANNEL, (payload) => {
-      const change = readConfigChange(payload);
-      if (change !== null) cache.apply(change);
+    await using feed = startConfigFeed({
+      connection: postgres.embedded.connection,
+      clock: makeSystemClock(),
+      logger: silentLogger,
+      explain: toError,
+      onChange: (change) => cache.apply(change),
+      onGap: () => {},
     });
+    await waitFor("the feed to listen", () => feed.listening());
     const change = await makeChanges(cache);
     const delaysMs: number[] = [];
     for (let round = 0; round < 100; round += 1) {
       const isEffective = await change();
       const changedAtMs = performance.now();
-      while (!(await isEffective()) && performance.now() - changedAtMs < 15_000);
+      while (!(await isEffective()) && performance.now() - changedAtMs < 15_000) await nextTurn();
       delaysMs.push(performance.now() - changedAtMs);
     }
-    stop();
     const withinSecond = delaysMs.filter((delayMs) => delayMs < 1_000).length;
     console.log(
       `pushed changes: ${withinSecond} of 100 effective within a second, worst ${Math.round(Math.max(...delaysMs))} ms`,

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { PGlite } from "@electric-sql/pglite";
 import { makeSharedStatements } from "./shared-statements.ts";
 import { messageOf } from "../../domain/thrown.ts";
@@ -8,11 +7,6 @@ type ServedDatabase = Pick<
   PGlite,
   "waitReady" | "isInTransaction" | "runExclusive" | "exec" | "execProtocolRawStream"
 >;
-
-export interface Notification {
-  readonly channel: string;
-  readonly payload: string;
-}
 
 const STARTUP = 0;
 const FRAME = {
@@ -33,13 +27,10 @@ const FRAME = {
  *
  * A named statement belongs to the session as well: see `makeSharedStatements`.
  *
- * NOTIFY comes back in the answer to whichever connection committed it: it is taken out, handed to `onNotification`,
- * and sent to the connections that have listened.
+ * NOTIFY comes back in the answer to whichever connection committed it: it is taken out, and sent to the connections that
+ * have listened before that connection is answered, so that whoever hears of the commit finds a listener told.
  */
-export function makeSessionGate(
-  database: PGlite,
-  onNotification: (notification: Notification) => void,
-): PGlite {
+export function makeSessionGate(database: PGlite): PGlite {
   let gathered: Uint8Array[] = [];
   const statements = makeSharedStatements();
   const listening = makeListeningConnections();
@@ -76,26 +67,13 @@ export function makeSessionGate(
       }
       const answer = Buffer.concat(chunks);
       onAnswer(answer);
-      const notified: Buffer[] = [];
-      options.onRawData(
-        withoutNotifications(answer, (frame) => {
-          notified.push(frame);
-          onNotification(readNotification(frame));
-        }),
-      );
+      const { rest, notifications } = splitAnswer(answer);
+      if (notifications.length > 0) listening.send(notifications);
+      options.onRawData(rest);
       if (isListen(message)) listening.add(options.onRawData);
-      if (notified.length > 0) listening.send(Buffer.concat(notified));
     },
   };
   return gate as PGlite;
-}
-
-const RETRY_MS = 10;
-
-/** Makes the session listen, but not inside some connection's transaction, whose rollback would undo it. */
-export async function listenOutsideTransactions(database: PGlite, channel: string): Promise<void> {
-  const listen = `LISTEN "${channel.replaceAll('"', '""')}"`;
-  while (!(await runOutsideTransactions(database, listen))) await delay(RETRY_MS);
 }
 
 /** Returns false, with nothing run, while a connection is inside a transaction. Ignores what the engine answers. */
@@ -151,21 +129,16 @@ function isListen(message: Uint8Array): boolean {
   );
 }
 
-/** Reads a NotificationResponse: "A", length, process id, channel\0, payload\0. */
-function readNotification(frame: Buffer): Notification {
-  const [channel = "", payload = ""] = frame.toString("utf8", 9).split("\0");
-  return { channel, payload };
-}
-
-function withoutNotifications(answer: Buffer, onNotification: (frame: Buffer) => void): Uint8Array {
-  const kept: Buffer[] = [];
+/** Takes each NotificationResponse out of an answer. */
+function splitAnswer(answer: Buffer): { readonly rest: Buffer; readonly notifications: Buffer } {
+  const rest: Buffer[] = [];
+  const notifications: Buffer[] = [];
   let at = 0;
   while (at + 5 <= answer.length) {
     const end = at + 1 + answer.readInt32BE(at + 1);
-    const frame = answer.subarray(at, end);
-    if (answer[at] === FRAME.notification) onNotification(frame);
-    else kept.push(frame);
+    const frames = answer[at] === FRAME.notification ? notifications : rest;
+    frames.push(answer.subarray(at, end));
     at = end;
   }
-  return Buffer.concat(kept);
+  return { rest: Buffer.concat(rest), notifications: Buffer.concat(notifications) };
 }

@@ -16,6 +16,7 @@ import {
 import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { openDatabase, type Database } from "../../../src/adapters/postgres/database.ts";
@@ -73,6 +74,20 @@ describe("embedded PostgreSQL shared by several connections", () => {
     await embedded[Symbol.asyncDispose]();
     await directory[Symbol.asyncDispose]();
   });
+
+  async function connect(): Promise<pg.Client> {
+    const client = new pg.Client(embedded.connection);
+    await client.connect();
+    return client;
+  }
+
+  async function listen(channel: string) {
+    const listener = await connect();
+    const heard: string[] = [];
+    listener.on("notification", ({ payload }) => heard.push(payload ?? ""));
+    await listener.query(`LISTEN ${channel}`);
+    return { listener, heard };
+  }
 
   it("listens where only its user may connect", async () => {
     const { mode } = await stat(socketPath(embedded.connection.host));
@@ -210,38 +225,40 @@ describe("embedded PostgreSQL shared by several connections", () => {
     }
   });
 
-  it("passes NOTIFY of any connection to listeners in the serving process, and to nobody else", async () => {
-    const heard: string[] = [];
-    const stop = await embedded.listen("news", (payload) => heard.push(payload));
-    await database.run("SELECT pg_notify('news', $1)", ["one"]);
-    await database.transaction(async (run) => {
-      await run("SELECT pg_notify('news', 'two')");
-      expect(heard).toEqual(["one"]);
-    });
-    const undone = database.transaction(async (run) => {
-      await run("SELECT pg_notify('news', 'undone')");
-      throw new Error("undo");
-    });
-    await expect(undone).rejects.toThrow("undo");
-    expect(heard).toEqual(["one", "two"]);
-    stop();
-    await database.run("SELECT pg_notify('news', 'three')");
-    expect(heard).toEqual(["one", "two"]);
+  it("passes on what is committed, and tells listeners before who committed it: a change that the API has answered is known", async () => {
+    const { heard, listener } = await listen("news");
+    const committer = await connect();
+    /** What is readable with the answer is read in the same turn. */
+    const run = async (sql: string) => {
+      await committer.query(sql);
+      await nextTurn();
+      return heard;
+    };
+    expect(await run("NOTIFY news, 'one'")).toEqual(["one"]);
+    await run("BEGIN");
+    expect(await run("NOTIFY news, 'two'")).toEqual(["one"]);
+    expect(await run("COMMIT")).toEqual(["one", "two"]);
+    await run("BEGIN");
+    await run("NOTIFY news, 'undone'");
+    await run("ROLLBACK");
+    expect(await run("NOTIFY news, 'three'")).toEqual(["one", "two", "three"]);
+    await Promise.all([listener.end(), committer.end()]);
   });
 
   it("does not begin to listen inside a transaction, whose rollback would undo it", async () => {
-    const heard: string[] = [];
-    let listening: Promise<unknown> = Promise.resolve();
+    let listening: ReturnType<typeof listen> | null = null;
     const undone = database.transaction(async (run) => {
       await run("SELECT 1");
-      listening = embedded.listen("later", (payload) => heard.push(payload));
+      listening = listen("later");
       await run("SELECT 2");
       throw new Error("undo");
     });
     await expect(undone).rejects.toThrow("undo");
-    await listening;
+    const { heard, listener } = await listening!;
     await database.run("SELECT pg_notify('later', 'heard')");
+    await waitFor("what was notified", () => heard.length > 0);
     expect(heard).toEqual(["heard"]);
+    await listener.end();
   });
 
   it("is what another process attaches to, and is not served twice", async () => {

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { LogError } from "../../../domain/log.ts";
 import { RingQueue } from "../../../domain/ring-queue.ts";
+import { threadModule } from "../../../domain/thread-module.ts";
 import type {
   CommitError,
   CommitRequest,
@@ -167,11 +168,7 @@ function send(worker: Worker, message: ToCommitThread): void {
   worker.postMessage(message);
 }
 
-/** Starts the thread. When run from source, it registers tsx itself: Node 20 does not pass `--import tsx` on to workers. */
 function startWorker(workerData: CommitWorkerData): Worker {
-  if (!import.meta.url.endsWith(".ts"))
-    return new Worker(new URL("./commit-worker.js", import.meta.url), { workerData });
-  const url = new URL("./commit-worker.ts", import.meta.url).href;
-  const code = `import("tsx/esm/api").then((tsx) => { tsx.register(); return import(${JSON.stringify(url)}); })`;
-  return new Worker(code, { eval: true, workerData, execArgv: [] });
+  const { file, options } = threadModule("commit-worker", import.meta.url);
+  return new Worker(file, { ...options, workerData });
 }

@@ -1,0 +1,91 @@
+import { chmod, rm } from "node:fs/promises";
+import { parentPort, workerData } from "node:worker_threads";
+import { UsageError } from "../../domain/errors.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { toError } from "../../domain/thrown.ts";
+import { notLoaded } from "../not-loaded.ts";
+import { startAnalyses } from "./analyses.ts";
+import { startCheckpoints } from "./checkpoints.ts";
+import { openDatabaseFiles } from "./database-files.ts";
+import type { FromPostgresThread, PostgresThreadData } from "./protocol.ts";
+import { makeSessionGate } from "./session-gate.ts";
+
+/** Connections beyond this are refused; each process uses a handful. */
+const MAX_CONNECTIONS = 64;
+
+/** The thread of the embedded PostgreSQL: its engine computes, reads and writes files synchronously, which no webhook should wait for. */
+const port = parentPort!;
+
+async function serve(data: PostgresThreadData): Promise<AsyncDisposable> {
+  const logger = makeLogger();
+  const { PGlite, PGLiteSocketServer } = await loadEngine();
+  const database = await openDatabaseFiles(PGlite, { ...data, logger });
+  const server = new PGLiteSocketServer({
+    db: makeSessionGate(database),
+    path: data.path,
+    maxConnections: MAX_CONNECTIONS,
+  });
+  try {
+    await server.start();
+    await chmod(data.path, 0o600);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+  const checkpoints = startCheckpoints({ database, everyMs: data.checkpointEveryMs, logger });
+  const analyses = startAnalyses({ database, everyMs: data.analyzeEveryMs, logger });
+  return {
+    async [Symbol.asyncDispose]() {
+      await analyses[Symbol.asyncDispose]();
+      await checkpoints[Symbol.asyncDispose]();
+      await server.stop();
+      await database.close();
+      await rm(data.path, { force: true });
+    },
+  };
+}
+
+async function loadEngine() {
+  try {
+    const [{ PGlite }, { PGLiteSocketServer }] = await Promise.all([
+      import("@electric-sql/pglite"),
+      import("@electric-sql/pglite-socket"),
+    ]);
+    return { PGlite, PGLiteSocketServer };
+  } catch (error) {
+    throw notLoaded("PostgreSQL", "DATABASE_URL", error);
+  }
+}
+
+/** Lines go to the logger of whoever started the thread. */
+function makeLogger(): Logger {
+  const at =
+    (level: "debug" | "info" | "warn" | "error") =>
+    (fields: object, message: string): void =>
+      tell({ kind: "log", level, fields, message });
+  const logger: Logger = {
+    debug: at("debug"),
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    child: () => logger,
+  };
+  return logger;
+}
+
+function tell(message: FromPostgresThread): void {
+  port.postMessage(message);
+}
+
+async function run(): Promise<void> {
+  const serving = await serve(workerData as PostgresThreadData);
+  // Told once, to close.
+  port.once("message", () => {
+    void serving[Symbol.asyncDispose]().then(() => port.close());
+  });
+  tell({ kind: "serving" });
+}
+
+run().catch((thrown: unknown) => {
+  tell({ kind: "failed", isUsage: thrown instanceof UsageError, error: toError(thrown) });
+});

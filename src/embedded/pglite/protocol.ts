@@ -1,0 +1,25 @@
+/** What the thread of the embedded PostgreSQL is started with. */
+export interface PostgresThreadData {
+  readonly dataDir: string;
+  /** Of the socket that it serves on. */
+  readonly path: string;
+  readonly templateFile: string | null;
+  readonly checkpointEveryMs: number;
+  readonly analyzeEveryMs: number;
+}
+
+export type FromPostgresThread =
+  | { readonly kind: "serving" }
+  /** It ends after this. `isUsage`: the message tells the user what to do. */
+  | { readonly kind: "failed"; readonly isUsage: boolean; readonly error: Error }
+  | {
+      readonly kind: "log";
+      readonly level: "debug" | "info" | "warn" | "error";
+      readonly fields: object;
+      readonly message: string;
+    };
+
+/** Ends it, once what is under way is done. */
+export interface CloseMessage {
+  readonly kind: "close";
+}

@@ -1,0 +1,83 @@
+import { join } from "node:path";
+import type { Worker } from "node:worker_threads";
+import { expect, it } from "vitest";
+import { startConfigFeed } from "../../../src/adapters/postgres/config-feed.ts";
+import { openDatabase } from "../../../src/adapters/postgres/database.ts";
+import { makeSystemClock } from "../../../src/app/system-clock.ts";
+import { toError } from "../../../src/domain/thrown.ts";
+import { PostgresThread, startWorker } from "../../../src/embedded/pglite/postgres-thread.ts";
+import { SOCKET_PORT, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
+import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
+import { makeSilentLogger, silentLogger } from "../../support/silent-logger.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+it("is started again when it ends by itself, with all that was committed, and changes are heard of again", async () => {
+  await using directory = await temporaryDirectory();
+  const workers: Worker[] = [];
+  const told: string[] = [];
+  const data = {
+    dataDir: directory.path,
+    path: socketPath(directory.path),
+    templateFile: PGLITE_TEMPLATE,
+    checkpointEveryMs: 60_000,
+    analyzeEveryMs: 60_000,
+  };
+  await using thread = new PostgresThread(
+    data,
+    makeSilentLogger((_, message) => told.push(message)),
+    (given) => {
+      const worker = startWorker(given);
+      workers.push(worker);
+      return worker;
+    },
+  );
+  await thread.start();
+  const connection = {
+    host: directory.path,
+    port: SOCKET_PORT,
+    user: "postgres",
+    database: "postgres",
+  };
+  await using database = openDatabase({ connection, maxConnections: 2, logger: silentLogger });
+  const heard: string[] = [];
+  await using feed = startConfigFeed({
+    connection,
+    clock: makeSystemClock(),
+    logger: silentLogger,
+    explain: toError,
+    onChange: ({ endpointId }) => heard.push(endpointId),
+    onGap: () => heard.push("gap"),
+  });
+  await waitFor("the feed", () => feed.listening());
+  await database.run("CREATE TABLE kept (id int)");
+  await database.run("INSERT INTO kept VALUES (1)");
+
+  await workers[0]!.terminate();
+  await waitFor("the next thread", () => told.includes("pglite.thread_restarted"));
+  expect(told).toEqual(["pglite.thread_ended", "pglite.thread_restarted"]);
+  await waitFor("the feed again", () => heard.length === 2);
+  expect(await database.run("SELECT id FROM kept")).toEqual([{ id: 1 }]);
+  await database.run("SELECT pg_notify('relay_config', 'ep_1 token -')");
+  await waitFor("the change", () => heard.length === 3);
+  expect(heard).toEqual(["gap", "gap", "ep_1"]);
+}, 300_000);
+
+it("is not started again once it was told to end, or when its database cannot be opened", async () => {
+  await using directory = await temporaryDirectory();
+  const data = {
+    dataDir: join(directory.path, "missing\0name"),
+    path: socketPath(directory.path),
+    templateFile: null,
+    checkpointEveryMs: 60_000,
+    analyzeEveryMs: 60_000,
+  };
+  const workers: Worker[] = [];
+  const thread = new PostgresThread(data, silentLogger, (given) => {
+    const worker = startWorker(given);
+    workers.push(worker);
+    return worker;
+  });
+  await expect(thread.start()).rejects.toThrow(/null bytes/);
+  await waitFor("its end", () => workers[0]!.threadId === -1);
+  expect(workers).toHaveLength(1);
+}, 300_000);
