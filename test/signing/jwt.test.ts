@@ -75,6 +75,27 @@ describe("tokens that jose made", () => {
   }
 });
 
+describe("a key of a JWK set", () => {
+  const sign = (algorithm: "RS256" | "EdDSA") =>
+    new SignJWT({}).setProtectedHeader({ alg: algorithm }).sign(pairs[algorithm].privateKey);
+
+  it.each([
+    ["RS256", {}, "ok"],
+    ["RS256", { use: "sig", key_ops: ["sign", "verify"], alg: "RS256" }, "ok"],
+    ["RS256", { use: "enc" }, "invalid_config"],
+    ["RS256", { key_ops: ["encrypt"] }, "invalid_config"],
+    ["RS256", { alg: "RS512" }, "no_suitable_key"],
+    ["RS256", { alg: "PS256" }, "no_suitable_key"],
+    ["EdDSA", { alg: "EdDSA" }, "ok"],
+    ["EdDSA", { alg: "Ed25519" }, "ok"],
+    ["EdDSA", { alg: "ES256" }, "no_suitable_key"],
+  ] as const)("serves %s, as far as %j allows: %s", async (algorithm, purpose, reason) => {
+    const jwk = pairs[algorithm].publicKey.export({ format: "jwk" });
+    const config = { algorithms: [algorithm], jwks: { keys: [{ ...jwk, ...purpose }] } };
+    expect(check(bearing(await sign(algorithm), config))).toBe(reason);
+  });
+});
+
 describe("a token without a key id", () => {
   const publicJwk = curves.ES256.publicKey.export({ format: "jwk" });
   const keysOf = (count: number) =>
@@ -140,6 +161,7 @@ describe("a token", () => {
     ["comes from the future", { iat: NOW + 61 }, { max_age_seconds: 300 }, "token_not_yet_valid"],
     ["hides its age", {}, { max_age_seconds: 300 }, "missing_iat"],
     ["has no issuer", {}, { issuer: "a" }, "issuer_mismatch"],
+    ["has another issuer", { iss: "b" }, { issuer: "a" }, "issuer_mismatch"],
     ["has one of the issuers", { iss: "b" }, { issuer: ["a", "b"] }, "ok"],
     ["has one audience of many", { aud: ["x", "y"] }, { audience: "y" }, "ok"],
     ["has another audience", { aud: "x" }, { audience: "y" }, "audience_mismatch"],

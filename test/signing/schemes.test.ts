@@ -120,6 +120,47 @@ describe("HMAC", () => {
     expect(send(String(nowMs))).toBe("ok");
   });
 
+  it("refuses a request as soon as one of its signed timestamps is stale, whichever it is", () => {
+    const { nowMs } = makeRequest();
+    const config = { ...timed, id_header: "X-I", timestamp_body_field: "at" };
+    const send = (headerAgo: number, bodyAgo: number): string => {
+      const [inHeader, inBody] = [headerAgo, bodyAgo].map((ago) => Math.floor(nowMs / 1_000) - ago);
+      const text = JSON.stringify({ at: inBody });
+      const headers: [string, string][] = [
+        ["X-S", mac(`a.${inHeader}.${text}`)],
+        ["X-T", String(inHeader)],
+        ["X-I", "a"],
+      ];
+      return reason({ config, body: Buffer.from(text), headers });
+    };
+    expect(send(300, 300)).toBe("ok");
+    expect(send(301, 0)).toBe("timestamp_too_old");
+    expect(send(0, 301)).toBe("timestamp_too_old");
+  });
+
+  it("does without the timestamp of the signature header where timestamp_optional says so, and only there", () => {
+    const config = {
+      header: "X-S",
+      header_format: "key_value",
+      timestamp_key: "t",
+      signature_key: "v1",
+    };
+    const send = (settings: object): string =>
+      reason({ config: { ...config, ...settings }, body, headers: [["X-S", `v1=${mac(body)}`]] });
+    expect(send({ timestamp_optional: true })).toBe("ok");
+    expect(send({ timestamp_optional: false })).toBe("malformed_signature_header");
+  });
+
+  it("is of the configured kind: a whole digest behind another prefix of the same length is malformed", () => {
+    const config = { header: "X-S", prefix: "v0=" };
+    const send = (prefix: string): string =>
+      reason({ config, body, headers: [["X-S", prefix + mac(body)]] });
+    expect(["v0=", "v1=", "V0=", "v0:"].map(send)).toEqual([
+      "ok",
+      ...Array<string>(3).fill("malformed_signature_header"),
+    ]);
+  });
+
   it("reads a signed timestamp from a dotted path of the body, and no body that is costly to parse", () => {
     const config = {
       header: "X-S",
@@ -363,5 +404,28 @@ describe("source addresses", () => {
       expect(clientAddressOf("10.0.0.1", forwarded(client), trusted)).toBe(client);
     }
     expect(reads).toBe(1);
+  });
+});
+
+describe("a prepared check", () => {
+  it("serves the provider and method that it was prepared for alone, though the settings are the same object", () => {
+    const checks = makePreparedChecks();
+    const config = {};
+    const judge = (parts: Partial<VerificationRequest>): string => {
+      const request = makeRequest({ config, ...parts });
+      return checks(request)(request).reason;
+    };
+    expect(judge({ method: "none" })).toBe("ok");
+    expect(judge({ method: "bearer_token" })).toBe("missing_authorization");
+    const github = { provider: "github", methodIsExplicit: false } as const;
+    expect(judge(github)).toBe("missing_signature_header");
+    expect(judge({ ...github, methodIsExplicit: true })).toBe("missing_config");
+    expect(judge({ provider: "shopify", methodIsExplicit: false })).toBe(
+      "missing_signature_header",
+    );
+    const stripe = { provider: "stripe", methodIsExplicit: false } as const;
+    const headers: [string, string][] = [["X-Hub-Signature-256", `sha256=${mac('{"id":1}')}`]];
+    expect(judge({ ...github, headers })).toBe("ok");
+    expect(judge({ ...stripe, headers })).toBe("missing_signature_header");
   });
 });

@@ -2,7 +2,10 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NO_CIDRS, parseCidrs } from "../../../src/domain/ip.ts";
 import { makeHttpSender } from "../../../src/adapters/undici/http-sender.ts";
-import { ReceiverGuard } from "../../../src/adapters/undici/receiver-guard.ts";
+import {
+  ReceiverGuard,
+  ReceiverRefusedError,
+} from "../../../src/adapters/undici/receiver-guard.ts";
 import { makeSystemResolver } from "../../../src/adapters/undici/resolve-host.ts";
 import { A, startDns } from "../../support/dns.ts";
 import { startReceiver, type Receiver } from "../../support/undici-receivers.ts";
@@ -110,6 +113,22 @@ describe("rebinding", () => {
       expect(await sender.send(post(url), never)).toMatchObject({ kind: "response", status: 200 });
     }
   });
+});
+
+test("localhost and the names below it are this machine's allowed addresses alone, and are never looked up", async () => {
+  const addressesOf = (host: string, allowed: string): Promise<readonly string[]> => {
+    const resolve = () => Promise.reject(new Error("was looked up"));
+    const allowPrivate = parseCidrs([allowed]);
+    return new ReceiverGuard({ allowPrivate, resolve, resolveTimeoutMs: 1_000 }).addresses(
+      host,
+      true,
+    );
+  };
+  for (const host of ["localhost", "a.localhost"]) {
+    expect(await addressesOf(host, "127.0.0.0/8")).toEqual(["127.0.0.1"]);
+    expect(await addressesOf(host, "::1/128")).toEqual(["::1"]);
+    await expect(addressesOf(host, "10.0.0.0/8")).rejects.toThrow(ReceiverRefusedError);
+  }
 });
 
 describe("resolution at write", () => {

@@ -307,6 +307,7 @@ describe("requests", () => {
     ["Content-Length: 99999999999999999999", "twenty digits"],
     ["Transfer-Encoding: gzip, chunked", "gzip first"],
     ["Transfer-Encoding: chunked, chunked", "twice"],
+    ["Transfer-Encoding: identity\r\nTransfer-Encoding: chunked", "behind another line"],
     ["Transfer-Encoding: ", "empty"],
     ["Transfer-Encoding: \tchunked\r\nContent-Length: 5", "beside a length"],
   ])("%j is refused with 400 and closed (%s)", async (headers) => {
@@ -349,14 +350,15 @@ describe("requests", () => {
   );
 
   test.each([
-    ["a chunked one", "Transfer-Encoding: chunked", "5\r\nhelloXX0\r\n\r\n"],
-    ["one with a header that has no name", ": y\r\nContent-Length: 0", ""],
-  ])("no second request is read from behind %s", async (_what, headers, body) => {
+    ["a chunked one", "POST", "Transfer-Encoding: chunked", "5\r\nhelloXX0\r\n\r\n"],
+    ["a chunked GET", "GET", "Transfer-Encoding: chunked", "0\r\n\r\n"],
+    ["one with a header that has no name", "POST", ": y\r\nContent-Length: 0", ""],
+  ])("no second request is read from behind %s", async (_what, method, headers, body) => {
     await using rig = await serverRig();
     const smuggled = `POST /in/${TOKEN}?smuggled HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
     const answer = await exchangeRaw(
       rig.server.port,
-      [`POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n${body}`, smuggled],
+      [`${method} /in/${TOKEN} HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n${body}`, smuggled],
       { pauseMs: 50 },
     );
     expect(answer.closed).toBe(true);
