@@ -1,7 +1,9 @@
 // Latency of management requests at a fixed rate (open loop: a late answer does not delay the next request), against the
-// built program in its own process with embedded stores, first filled with projects and endpoints.
+// built program in its own process with embedded stores, first filled with projects and endpoints. And of webhooks beside them,
+// compared with those alone in the same run.
 //
 //   node scripts/build.js && npx tsx bench/api.ts [projects, default 1000] [endpoints each, default 20] [requests/s, default 200] [seconds, default 10]
+import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
@@ -14,6 +16,9 @@ import { percentile } from "./lib/stats.ts";
 const [projects = 1_000, endpointsEach = 20, rate = 200, seconds = 10] = process.argv
   .slice(2)
   .map(Number);
+
+const WEBHOOKS_PER_SECOND = 100;
+const SECRET = "bench";
 
 await using relay = await makeRelayProcess();
 await relay.start();
@@ -36,12 +41,16 @@ async function ask(method: "GET" | "POST" | "PATCH", path: string, json?: object
 }
 
 /** Creates one of each through the API and copies the rest from it in SQL: filling is not what is measured. */
-async function fill(): Promise<{ readonly projectIds: string[]; readonly endpointIds: string[] }> {
+async function fill(): Promise<{
+  readonly projectIds: string[];
+  readonly endpointId: string;
+  readonly ingestPath: string;
+}> {
   const project = await client.projects.create({ name: "Bench" });
   const endpoint = await client.endpoints.create(project.id, {
     name: "Bench",
     provider: "github",
-    secret: "bench",
+    secret: SECRET,
   });
   await client.destinations.create(endpoint.id, {
     name: "Bench",
@@ -89,50 +98,89 @@ async function fill(): Promise<{ readonly projectIds: string[]; readonly endpoin
     `${prefix}_01JD5Z8A4V${String(number).padStart(16, "0")}`;
   return {
     projectIds: Array.from({ length: projects }, (_, n) => at("prj", n + 1)),
-    endpointIds: [endpoint.id],
+    endpointId: endpoint.id,
+    ingestPath: new URL(endpoint.url).pathname,
   };
 }
 
-/** Returns the user and system time a process has used so far; a tick is 10 ms. */
-function cpuMsOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+/** Returns the user and system time that the relay has used so far; a tick is 10 ms. */
+function cpuMs(of: "process" | "mainThread"): number {
+  const pid = relay.pid();
+  const file = of === "process" ? `/proc/${pid}/stat` : `/proc/${pid}/task/${pid}/stat`;
+  const fields = readFileSync(file, "utf8").split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+function printLine(label: string, values: readonly number[]): void {
+  const sorted = values.toSorted((a, b) => a - b);
+  const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => percentile(sorted, share).toFixed(1));
+  console.log(
+    `${label.padEnd(34)} p50 ${p50} ms  p95 ${p95} ms  p99 ${p99} ms  (${sorted.length})`,
+  );
+}
+
+/** Calls `run` at a fixed rate. Resolves once all calls have ended, with how long each took from when it was due. */
+async function atRate(
+  perSecond: number,
+  run: (turn: number) => Promise<void>,
+): Promise<{ readonly turn: number; readonly tookMs: number }[]> {
+  const running: Promise<{ turn: number; tookMs: number }>[] = [];
+  const startedMs = performance.now();
+  for (let turn = 0; turn < perSecond * seconds; turn += 1) {
+    const dueMs = startedMs + (turn * 1_000) / perSecond;
+    const waitMs = dueMs - performance.now();
+    if (waitMs > 1) await delay(waitMs);
+    running.push(run(turn).then(() => ({ turn, tookMs: performance.now() - dueMs })));
+  }
+  return Promise.all(running);
+}
+
+/** Sends signed webhooks to one endpoint for as long as a measurement takes. */
+async function sendWebhooks(label: string): Promise<void> {
+  const body = JSON.stringify({ ref: "refs/heads/main", filler: "x".repeat(900) });
+  const signature = createHmac("sha256", SECRET).update(body).digest("hex");
+  const answers = await atRate(WEBHOOKS_PER_SECOND, async () => {
+    const answer = await request(`http://127.0.0.1:${relay.ports.ingest}${ingestPath}`, {
+      method: "POST",
+      dispatcher: agent,
+      headers: { "x-hub-signature-256": `sha256=${signature}`, "x-github-event": "push" },
+      body,
+    });
+    await answer.body.dump();
+    if (answer.statusCode !== 200) throw new Error(`a webhook was answered ${answer.statusCode}`);
+  });
+  printLine(
+    label,
+    answers.map(({ tookMs }) => tookMs),
+  );
 }
 
 type Operation = readonly [name: string, run: (turn: number) => Promise<void>];
 
 async function measure(name: string, operations: readonly Operation[]): Promise<void> {
-  const took = new Map<string, number[]>();
-  const running: Promise<void>[] = [];
-  const cpuBefore = cpuMsOf(relay.pid());
-  const startedMs = performance.now();
-  for (let turn = 0; turn < rate * seconds; turn += 1) {
-    const dueMs = startedMs + (turn * 1_000) / rate;
-    const waitMs = dueMs - performance.now();
-    if (waitMs > 1) await delay(waitMs);
-    const [label, run] = operations[turn % operations.length]!;
-    running.push(
-      run(turn).then(() => {
-        took.set(label, [...(took.get(label) ?? []), performance.now() - dueMs]);
-      }),
+  const of = (turn: number): Operation => operations[turn % operations.length]!;
+  const before = [cpuMs("process"), cpuMs("mainThread")] as const;
+  const [answers] = await Promise.all([
+    atRate(rate, (turn) => of(turn)[1](turn)),
+    sendWebhooks(`webhooks beside ${name}`),
+  ]);
+  const each = (used: number) => (used / answers.length).toFixed(2);
+  printLine(
+    name,
+    answers.map(({ tookMs }) => tookMs),
+  );
+  console.log(
+    `  CPU of the relay ${each(cpuMs("process") - before[0])} ms per request, all threads, ${each(cpuMs("mainThread") - before[1])} of it the main one (webhooks included)`,
+  );
+  const labels = new Set(operations.map(([label]) => label));
+  for (const label of labels)
+    printLine(
+      `  ${label}`,
+      answers.filter(({ turn }) => of(turn)[0] === label).map(({ tookMs }) => tookMs),
     );
-  }
-  await Promise.all(running);
-  const cpuMs = (cpuMsOf(relay.pid()) - cpuBefore) / running.length;
-  const line = (label: string, values: readonly number[]) => {
-    const sorted = values.toSorted((a, b) => a - b);
-    const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => percentile(sorted, share).toFixed(1));
-    console.log(
-      `${label.padEnd(34)} p50 ${p50} ms  p95 ${p95} ms  p99 ${p99} ms  (${sorted.length})`,
-    );
-  };
-  line(name, [...took.values()].flat());
-  console.log(`  CPU of the relay ${cpuMs.toFixed(2)} ms per request, all threads`);
-  if (operations.length > 1) for (const [label, values] of took) line(`  ${label}`, values);
 }
 
-const { projectIds, endpointIds } = await fill();
-const [endpointId = ""] = endpointIds;
+const { projectIds, endpointId, ingestPath } = await fill();
 const pick = (turn: number) => projectIds[(turn * 7919) % projectIds.length] ?? "";
 const pages = Math.ceil(projects / 50);
 const reads: readonly Operation[] = [
@@ -156,6 +204,7 @@ for (let turn = 0; turn < 300; turn += 1) await mix[turn % mix.length]![1](turn)
 console.log(
   `${projects} projects × ${endpointsEach} endpoints, ${rate} requests/s for ${seconds} s; load average before ${loadavg()[0]?.toFixed(1)}`,
 );
+await sendWebhooks("webhooks alone");
 await measure("reads", reads);
 await measure("reads and 2 of 10 writes", mix);
 console.log(`load average after ${loadavg()[0]?.toFixed(1)}`);
