@@ -1,12 +1,22 @@
+import type { DeliverySummary } from "../domain/event-query.ts";
+
 /** Times in ms since the epoch: the first is within, the last is not. */
 export interface TimeSpan {
   readonly fromMs: number;
   readonly untilMs: number;
 }
 
+/** An event with a dead delivery. */
+export interface DeadEvent {
+  readonly id: string;
+  readonly receivedAtMs: number;
+  /** What became of it at all of its destinations; null while that is not known. */
+  readonly summary: DeliverySummary | null;
+}
+
 /** Some of the events that match within a span, newest first. */
 export interface FoundPage {
-  readonly ids: readonly string[];
+  readonly events: readonly DeadEvent[];
   /** Number of all that match. */
   readonly total: number;
   readonly hasNext: boolean;
@@ -21,42 +31,46 @@ const FEW_EVENTS = 500;
 const SHORT_SPAN_MS = 1_000;
 
 /**
- * Returns the ids of all events that match within a span, oldest first, each once. Each page makes the store look for all of the
- * span's events anew, so a span of many is halved until each part has few: 200,000 would otherwise be looked for 2,000 times.
+ * Finds all events that match within a span: parts of it with some of them each, oldest first, each event once. Each page makes the
+ * store look for all of the span's events anew, so a span of many is halved until each part has few: 200,000 would otherwise be
+ * looked for 2,000 times. A part is looked for only when it is wanted, so what is known of its events is fresh.
  */
-export async function findDeadEvents(search: SearchEvents, span: TimeSpan): Promise<string[]> {
+export async function* findDeadEvents(
+  search: SearchEvents,
+  span: TimeSpan,
+): AsyncGenerator<readonly DeadEvent[], void> {
   const first = await search(span, 1);
-  if (!first.hasNext) return first.ids.toReversed();
-  const ids = new Set<string>();
-  await collect(search, span, first.total, ids);
-  return [...ids];
+  if (first.hasNext) yield* divide(search, span, first.total);
+  else yield first.events.toReversed();
 }
 
 /** @param expected how many events the span has, or nearly so: earlier ones may have died since they were counted */
-async function collect(
+async function* divide(
   search: SearchEvents,
   span: TimeSpan,
   expected: number,
-  ids: Set<string>,
-): Promise<void> {
+): AsyncGenerator<readonly DeadEvent[], void> {
   const { fromMs, untilMs } = span;
   if (expected <= FEW_EVENTS || untilMs - fromMs <= SHORT_SPAN_MS) {
-    for (const id of (await readAll(search, span)).reverse()) ids.add(id);
+    yield await readAll(search, span);
     return;
   }
   const middleMs = Math.floor((fromMs + untilMs) / 2);
   const older = { fromMs, untilMs: middleMs };
   const { total } = await search(older, 1);
-  if (total > 0) await collect(search, older, total, ids);
-  await collect(search, { fromMs: middleMs, untilMs }, expected - total, ids);
+  if (total > 0) yield* divide(search, older, total);
+  yield* divide(search, { fromMs: middleMs, untilMs }, expected - total);
 }
 
-/** Reads a span page by page. Events that die meanwhile shift those behind them, so a page may begin with what the last ended with. */
-async function readAll(search: SearchEvents, span: TimeSpan): Promise<string[]> {
-  const ids: string[] = [];
+/**
+ * Reads a span page by page. Events that die meanwhile shift those behind them, so a page may begin with what the last ended with.
+ * @returns oldest first
+ */
+async function readAll(search: SearchEvents, span: TimeSpan): Promise<readonly DeadEvent[]> {
+  const found = new Map<string, DeadEvent>();
   for (let page = 1; ; page += 1) {
-    const found = await search(span, page);
-    ids.push(...found.ids);
-    if (!found.hasNext) return ids;
+    const { events, hasNext } = await search(span, page);
+    for (const event of events) if (!found.has(event.id)) found.set(event.id, event);
+    if (!hasNext) return [...found.values()].reverse();
   }
 }

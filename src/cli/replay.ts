@@ -4,7 +4,6 @@ import { parseDateTime } from "../api/date-time.ts";
 import { firstKeyFile } from "../app/first-key-file.ts";
 import { ApiError } from "../client/api-error.ts";
 import { makeClient, type Client } from "../client/client.ts";
-import type { Attempt } from "../client/types.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { baseUrl } from "../config/value-types.ts";
 import { looksLikeApiKey } from "../domain/api-key.ts";
@@ -12,6 +11,7 @@ import { systemReason, UsageError } from "../domain/errors.ts";
 import { baseUrlOf } from "./base-url.ts";
 import { findDeadEvents, type SearchEvents, type TimeSpan } from "./find-dead-events.ts";
 import { printLine, type CommandIo } from "./io.ts";
+import { isDeadAt, tellByLists, type ListQuestions } from "./still-dead.ts";
 
 export interface ReplayOptions {
   readonly destination: string;
@@ -20,6 +20,12 @@ export interface ReplayOptions {
   readonly url?: string;
   readonly keyFile?: string;
   readonly dryRun?: boolean;
+}
+
+interface Wanted {
+  /** The destination's endpoint. */
+  readonly endpointId: string;
+  readonly span: TimeSpan;
 }
 
 const PAGE_LIMIT = 100;
@@ -38,13 +44,14 @@ export async function replay(io: CommandIo, options: ReplayOptions): Promise<num
   const span = askedSpan(options);
   const client = await openClient(io, options);
   try {
-    const { id, status } = await patiently(io.signal, () =>
-      client.destinations.get(options.destination),
-    );
+    const {
+      id,
+      status,
+      endpoint_id: endpointId,
+    } = await patiently(io.signal, () => client.destinations.get(options.destination));
     if (status === "paused" || status === "disabled")
       printLine(io.stderr, `relay: ${id} is ${status}: what is enqueued waits until it is resumed`);
-    const search = searchDead(client, options.destination, io.signal);
-    await replayAll(io, client, options, await findDeadEvents(search, span));
+    await replayAll(io, client, options, { endpointId, span });
     return 0;
   } catch (error) {
     if (!io.signal.aborted) throw error;
@@ -57,21 +64,26 @@ async function replayAll(
   { stdout, stderr, signal }: CommandIo,
   client: Client,
   { destination, dryRun = false }: ReplayOptions,
-  eventIds: readonly string[],
+  { endpointId, span }: Wanted,
 ): Promise<void> {
-  const replayOne = async (eventId: string): Promise<boolean> => {
-    const attempts = await patiently(signal, () => client.events.attempts(eventId));
-    if (!isDeadAt(destination, attempts)) return false;
-    if (!dryRun) await patiently(signal, () => client.events.replayTo(eventId, destination));
-    return true;
+  const ask = askLists(client, { destination, endpointId }, signal);
+  const replayOne = async (eventId: string, told: boolean | undefined): Promise<boolean> => {
+    const isDead =
+      told ?? isDeadAt(destination, await patiently(signal, () => client.events.attempts(eventId)));
+    if (isDead && !dryRun)
+      await patiently(signal, () => client.events.replayTo(eventId, destination));
+    return isDead;
   };
   let replayed = 0;
   let passed = 0;
-  try {
+  const replayPart = async (
+    eventIds: readonly string[],
+    told: ReadonlyMap<string, boolean>,
+  ): Promise<void> => {
     for (let from = 0; from < eventIds.length; from += AT_ONCE) {
       signal.throwIfAborted();
       const group = eventIds.slice(from, from + AT_ONCE);
-      const results = await Promise.allSettled(group.map(replayOne));
+      const results = await Promise.allSettled(group.map((id) => replayOne(id, told.get(id))));
       for (const [index, result] of results.entries()) {
         if (result.status === "rejected") continue;
         if (result.value) {
@@ -82,6 +94,13 @@ async function replayAll(
       const failed = results.find((result) => result.status === "rejected");
       if (failed !== undefined) throw failed.reason;
     }
+  };
+  try {
+    for await (const events of findDeadEvents(searchDead(client, destination, signal), span))
+      await replayPart(
+        events.map(({ id }) => id),
+        await tellByLists(events, ask),
+      );
   } finally {
     const what = dryRun ? "would be replayed" : "enqueued again";
     printLine(
@@ -133,24 +152,58 @@ async function readApiKey(path: string): Promise<string> {
 
 /** Makes the search for what ended `dead` at the destination. */
 function searchDead(client: Client, destination: string, signal: AbortSignal): SearchEvents {
-  return async ({ fromMs, untilMs }, page) => {
+  return async (span, page) => {
     signal.throwIfAborted();
     const { data, pagination } = await patiently(signal, () =>
       client.events.search({
         destination_id: destination,
         attempt_status: "dead",
-        from: new Date(fromMs).toISOString(),
-        to: new Date(untilMs).toISOString(),
+        ...toQuery(span),
         limit: PAGE_LIMIT,
         page,
+        delivery_summary: true,
       }),
     );
     return {
-      ids: data.map(({ id }) => id),
+      events: data.map(({ id, received_at: receivedAt, delivery_summary: summary }) => ({
+        id,
+        receivedAtMs: Date.parse(receivedAt),
+        summary: summary ?? null,
+      })),
       total: pagination.total,
       hasNext: pagination.has_next,
     };
   };
+}
+
+function askLists(
+  client: Client,
+  { destination, endpointId }: { readonly destination: string; readonly endpointId: string },
+  signal: AbortSignal,
+): ListQuestions {
+  return {
+    async count(span) {
+      const { pagination } = await patiently(signal, () =>
+        client.events.search({ endpoint_id: endpointId, ...toQuery(span), limit: 1 }),
+      );
+      return pagination.total;
+    },
+    async having(span, status) {
+      const { data, pagination } = await patiently(signal, () =>
+        client.events.search({
+          destination_id: destination,
+          attempt_status: status,
+          ...toQuery(span),
+          limit: PAGE_LIMIT,
+        }),
+      );
+      return pagination.has_next ? null : new Set(data.map((event) => event.id));
+    },
+  };
+}
+
+function toQuery({ fromMs, untilMs }: TimeSpan) {
+  return { from: new Date(fromMs).toISOString(), to: new Date(untilMs).toISOString() };
 }
 
 /** Returns the time that the options name. Events from now on are left out. */
@@ -159,18 +212,6 @@ function askedSpan({ from, to }: ReplayOptions): TimeSpan {
     fromMs: readTime("from", from) ?? 0,
     untilMs: readTime("to", to) ?? Date.now(),
   };
-}
-
-/**
- * Returns whether the last try at the destination ended `dead` and no other is put off by its rate limit: the row of
- * such a deferral has the number of the try that it puts off, and tries are numbered without gaps.
- * @param attempts oldest first
- */
-function isDeadAt(destination: string, attempts: readonly Attempt[]): boolean {
-  const rows = attempts.filter(({ destination_id }) => destination_id === destination);
-  const tries = rows.filter(({ status }) => status !== "rate_limited");
-  const isPutOff = rows.some(({ attempt_number }) => attempt_number > tries.length);
-  return tries.at(-1)?.status === "dead" && !isPutOff;
 }
 
 /** Asks again while the relay is busy or one of its stores is down. @throws {ApiError} the last answer */

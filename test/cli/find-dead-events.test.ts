@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import {
   findDeadEvents,
+  type DeadEvent,
   type SearchEvents,
   type TimeSpan,
 } from "../../src/cli/find-dead-events.ts";
@@ -22,12 +23,22 @@ function searchOf(dead: readonly Dead[], onSearch: () => void = () => undefined)
     lookedAt += found.length;
     const from = (page - 1) * PAGE;
     return {
-      ids: found.slice(from, from + PAGE).map(({ id }) => id),
+      events: found.slice(from, from + PAGE).map(toEvent),
       total: found.length,
       hasNext: from + PAGE < found.length,
     };
   };
   return { search, lookedAt: () => lookedAt };
+}
+
+function toEvent({ id, atMs }: Dead): DeadEvent {
+  return { id, receivedAtMs: atMs, summary: null };
+}
+
+async function idsFound(search: SearchEvents, span: TimeSpan): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const part of findDeadEvents(search, span)) ids.push(...part.map(({ id }) => id));
+  return ids;
 }
 
 function deadAt(...timesMs: readonly number[]): Dead[] {
@@ -43,13 +54,13 @@ test("regression: of 20,000 dead events each is looked for some times, not once 
   const burst = Array.from({ length: 3_000 }, () => NOON_MS - 40_000_000);
   const dead = deadAt(...spread, ...burst);
   const { search, lookedAt } = searchOf(dead);
-  expect(await findDeadEvents(search, ALL)).toEqual(dead.map(({ id }) => id));
+  expect(await idsFound(search, ALL)).toEqual(dead.map(({ id }) => id));
   expect(lookedAt()).toBeLessThan(30 * dead.length);
 });
 
 test("takes the first moment of the span and leaves out its end", async () => {
   const { search } = searchOf(deadAt(999, 1_000, 1_999, 2_000));
-  expect(await findDeadEvents(search, { fromMs: 1_000, untilMs: 2_000 })).toEqual([
+  expect(await idsFound(search, { fromMs: 1_000, untilMs: 2_000 })).toEqual([
     "evt_000001",
     "evt_000002",
   ]);
@@ -65,7 +76,7 @@ test("finds what died while it looked: counts from before are no more than a hin
     if (searches === 1) late.push(...dead.slice(1_000));
     if (searches === 2) late.unshift(...dead.slice(0, 1_000));
   });
-  expect(await findDeadEvents(grows.search, ALL)).toEqual(dead.map(({ id }) => id));
+  expect(await idsFound(grows.search, ALL)).toEqual(dead.map(({ id }) => id));
 });
 
 test("an event that is on two pages, since another died meanwhile, is taken once", async () => {
@@ -74,9 +85,9 @@ test("an event that is on two pages, since another died meanwhile, is taken once
     ["b", "a"],
   ];
   const search: SearchEvents = async (_span, page) => ({
-    ids: pages[page - 1]!,
+    events: pages[page - 1]!.map((id) => toEvent({ id, atMs: 1 })),
     total: 4,
     hasNext: page < 2,
   });
-  expect(await findDeadEvents(search, { fromMs: 0, untilMs: 10 })).toEqual(["a", "b", "c"]);
+  expect(await idsFound(search, { fromMs: 0, untilMs: 10 })).toEqual(["a", "b", "c"]);
 });
