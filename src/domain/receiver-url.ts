@@ -115,6 +115,12 @@ export function isLocalhost(host: string): boolean {
   return host === "localhost" || host.endsWith(".localhost");
 }
 
+/** Returns whether a host name, without a trailing dot, may mean a host on the public internet. */
+export function isPublicName(host: string): boolean {
+  const labels = host.split(".");
+  return labels.length > 1 && !PRIVATE_SUFFIXES.has(labels.at(-1) ?? "");
+}
+
 function checkName(url: URL, allowPrivate: CidrList): ReceiverUrlVerdict {
   // A trailing dot is the DNS root: same host, but TLS and `Host` need the name without it.
   const host = url.hostname.endsWith(".") ? url.hostname.slice(0, -1) : url.hostname;
@@ -128,7 +134,7 @@ function checkName(url: URL, allowPrivate: CidrList): ReceiverUrlVerdict {
     if (!matchesCidr("127.0.0.1", allowPrivate) && !matchesCidr("::1", allowPrivate))
       return refuse(`host ${host} is not public ${UNLESS_ALLOWED}`);
   }
-  const isPrivateName = labels.length === 1 || PRIVATE_SUFFIXES.has(labels.at(-1) ?? "");
+  const isPrivateName = !isPublicName(host);
   if (isPrivateName && allowPrivate.ranges.length === 0)
     return refuse(`host ${host} is not a public name ${UNLESS_ALLOWED}`);
   const normalized = new URL(url);

@@ -45,16 +45,18 @@ interface Parser {
  * - A `100 Continue` that was not asked for is skipped, as a client has to (RFC 9110 section 15.2) and as the other interim answers
  *   are: undici would break off the connection, and the delivery that the receiver took would be made again.
  * - A refusal that comes before the request is out closes the connection: the next request would wait behind the rest of this one.
+ * - So does the first answer that ends at `closesAtMs` (monotonic) or later: a connection that never rests would otherwise last as
+ *   long as the receiver's process, whatever address its name has by then.
  *
  * The socket has its parser as soon as the connector has handed it over. Call this no later: with TLS 1.2 an answer may come in
  * the packet that ends the handshake.
  */
-export function guardAnswers(socket: Socket): void {
+export function guardAnswers(socket: Socket, closesAtMs: number): void {
   const parser = parserOf(socket);
-  if (parser !== null) guard(parser, socket);
+  if (parser !== null) guard(parser, socket, closesAtMs);
 }
 
-function guard(parser: Parser, socket: Socket): void {
+function guard(parser: Parser, socket: Socket, closesAtMs: number): void {
   const { execute, onHeaderField, onHeaderValue, onHeadersComplete, onBody, onMessageComplete } =
     parser;
   let readBytes = 0;
@@ -75,7 +77,8 @@ function guard(parser: Parser, socket: Socket): void {
   parser.onMessageComplete = () => {
     const { statusCode } = parser;
     if (statusCode >= 200) [readBytes, contentBytes] = [0, 0];
-    if (statusCode >= 300 && socket.writableLength > 0) parser.shouldKeepAlive = false;
+    const isUnread = statusCode >= 300 && socket.writableLength > 0;
+    if (isUnread || performance.now() >= closesAtMs) parser.shouldKeepAlive = false;
     return onMessageComplete.call(parser);
   };
   parser.execute = (chunk) => {

@@ -24,6 +24,8 @@ export interface HttpSenderOptions {
   /** Tries beyond this many wait while their time runs. Default `CONNECTIONS_PER_RECEIVER`. */
   readonly maxConnectionsPerReceiver?: number;
   readonly idleTimeoutMs?: number;
+  /** How long a connection in steady use is kept at least; twice as long at most. */
+  readonly connectionAgeMs?: number;
   /** PEM certificates trusted instead of the system's. */
   readonly ca?: string;
 }
@@ -52,6 +54,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
     maxConnectionsPerReceiver,
     connectTimeoutMs: options.timeoutMs,
     idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
+    connectionAgeMs: options.connectionAgeMs ?? 60_000,
     maxResponseHeaderBytes: MAX_RESPONSE_HEADER_BYTES,
     ...(options.ca === undefined ? {} : { ca: options.ca }),
   });

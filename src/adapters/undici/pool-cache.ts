@@ -10,6 +10,8 @@ export interface PoolCacheOptions {
   readonly connectTimeoutMs: number;
   /** An unused connection is closed after this long, and so is the pool of an unused receiver. */
   readonly idleTimeoutMs: number;
+  /** A connection in steady use is closed after this long, or up to twice as long, so that its name is looked up again. */
+  readonly connectionAgeMs: number;
   readonly maxResponseHeaderBytes: number;
   /** Certificates trusted instead of the system's. */
   readonly ca?: string;
@@ -97,7 +99,7 @@ export class PoolCache implements AsyncDisposable {
   }
 
   #makePool(origin: string, privateOnly: boolean): Pool {
-    const { guard, connectTimeoutMs, idleTimeoutMs } = this.#options;
+    const { guard, connectTimeoutMs, idleTimeoutMs, connectionAgeMs } = this.#options;
     const connect = buildConnector({
       rejectUnauthorized: true, // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
       secureContext: this.#secureContext,
@@ -120,7 +122,9 @@ export class PoolCache implements AsyncDisposable {
         connect(options, (...[error, socket]) => {
           if (error === null) {
             callback(null, socket);
-            guardAnswers(socket);
+            // Those that were made together, when the process started, are not to be made anew together: handshakes are dear.
+            const ageMs = connectionAgeMs * (1 + Math.random());
+            guardAnswers(socket, performance.now() + ageMs);
             return;
           }
           if (isCertificateFault(error))

@@ -1,6 +1,7 @@
 import { lookup, Resolver } from "node:dns/promises";
-import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
+import { isPublicName } from "../../domain/receiver-url.ts";
+import { followSystemDns, inHostsFile } from "./system-dns.ts";
 
 /** Finds every address of a host name, IPv4 and IPv6. Rejects with a `code` as node:dns does (ENOTFOUND, ETIMEOUT, …). */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
@@ -15,34 +16,63 @@ interface FamilyAnswer {
 }
 
 const SILENT: FamilyAnswer = { addresses: [], failures: [] };
-const HOSTS_FILE = "/etc/hosts";
 const NO_SUCH_NAME: ReadonlySet<unknown> = new Set(["ENOTFOUND", "ENODATA"]);
 
+export interface SystemResolverOptions {
+  /** Of one question to one server, at first. */
+  readonly timeoutMs?: number;
+  readonly tries?: number;
+  /** Servers to ask instead of the system's, each time that those have changed. */
+  readonly servers?: () => readonly string[];
+  readonly resolverFile?: string;
+  readonly askSystem?: ResolveHost;
+}
+
 /**
- * Makes a resolver that asks DNS without the thread pool (with getaddrinfo, four names with a hanging server would stall every
- * other lookup), and the system only for names that DNS does not know: those of a hosts file. If DNS does not answer, that file is read.
+ * Makes a resolver that asks DNS without the thread pool: with getaddrinfo, a few names with a hanging server would stall every other
+ * lookup, those of the stores as well. So the hosts file and the domains to search are looked through here, and the system is asked
+ * only for names that no owner of a domain could make hang (of mDNS and the like), or where there is no DNS server.
  */
-export function makeSystemResolver(
-  timeoutMs = 2_000,
-  tries = 2,
-  servers: readonly string[] | null = null,
-): ResolveHost {
-  const resolver = new Resolver({ timeout: timeoutMs, tries });
-  if (servers !== null) resolver.setServers(servers);
+export function makeSystemResolver(options: SystemResolverOptions = {}): ResolveHost {
+  const { timeoutMs = 2_000, tries = 2, servers, askSystem = lookupAll } = options;
+  const systemDns = followSystemDns(() => {
+    const resolver = new Resolver({ timeout: timeoutMs, tries });
+    if (servers !== undefined) resolver.setServers(servers());
+    return resolver;
+  }, options.resolverFile);
   return async (host) => {
-    const ipv4 = answerOf(() => resolver.resolve4(host));
-    const ipv6 = answerOf(() => resolver.resolve6(host));
-    const answers = await Promise.all([unlessSilent(ipv4, ipv6), unlessSilent(ipv6, ipv4)]);
-    const addresses = answers.flatMap((answer) => answer.addresses);
-    if (addresses.length > 0) return addresses;
-    const failures = answers.flatMap((answer) => answer.failures);
-    const unanswered = failures.find((failure) => !NO_SUCH_NAME.has(codeOf(failure)));
-    if (unanswered !== undefined && codeOf(unanswered) !== "ECONNREFUSED") {
-      const own = await inHostsFile(host);
-      if (own.length > 0) return own;
-      throw unanswered;
+    const { resolver, searchDomains } = await systemDns();
+    let { addresses, failure } = await ask(resolver, host);
+    if (addresses.length === 0) addresses = await inHostsFile(host);
+    for (const domain of searchDomains) {
+      if (addresses.length > 0 || !isUnknownName(failure)) break;
+      ({ addresses, failure } = await ask(resolver, `${host}.${domain}`));
     }
-    return (await lookup(host, { all: true })).map((entry) => entry.address);
+    if (addresses.length > 0) return addresses;
+    const isSystemsTurn = isUnknownName(failure)
+      ? !isPublicName(host)
+      : codeOf(failure) === "ECONNREFUSED";
+    if (isSystemsTurn) return askSystem(host);
+    throw failure;
+  };
+}
+
+async function lookupAll(host: string): Promise<readonly string[]> {
+  return (await lookup(host, { all: true })).map((entry) => entry.address);
+}
+
+/** Asks for both families. A `failure` that is not of an unknown name comes first. */
+async function ask(
+  resolver: Resolver,
+  name: string,
+): Promise<{ readonly addresses: readonly string[]; readonly failure: unknown }> {
+  const ipv4 = answerOf(() => resolver.resolve4(name));
+  const ipv6 = answerOf(() => resolver.resolve6(name));
+  const answers = await Promise.all([unlessSilent(ipv4, ipv6), unlessSilent(ipv6, ipv4)]);
+  const failures = answers.flatMap((answer) => answer.failures);
+  return {
+    addresses: answers.flatMap((answer) => answer.addresses),
+    failure: failures.find((failure) => !isUnknownName(failure)) ?? failures[0],
   };
 }
 
@@ -57,16 +87,6 @@ async function answerOf(ask: () => Promise<string[]>, triesLeft = 3): Promise<Fa
     if (codeOf(error) === "EDESTRUCTION" && triesLeft > 1) return answerOf(ask, triesLeft - 1);
     return { addresses: [], failures: [error] };
   }
-}
-
-/** Reads the file itself, since the system would ask the silent DNS for all other names, on the thread pool. */
-async function inHostsFile(host: string): Promise<readonly string[]> {
-  const text = await readFile(HOSTS_FILE, "utf8").catch(() => "");
-  return text
-    .split("\n")
-    .map((line) => line.split("#", 1)[0]!.trim().toLowerCase().split(/\s+/))
-    .filter(([, ...names]) => names.includes(host.toLowerCase()))
-    .map(([address]) => address!);
 }
 
 /** Returns the answer, or nothing once the other family has had its addresses for a while. */

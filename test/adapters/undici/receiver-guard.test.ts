@@ -197,12 +197,18 @@ describe("resolution at write", () => {
   });
 
   test("the system resolver knows the names of the hosts file", async () => {
-    expect(await makeSystemResolver(500, 1)("localhost")).toContain("127.0.0.1");
+    expect(await makeSystemResolver({ timeoutMs: 500, tries: 1 })("localhost")).toContain(
+      "127.0.0.1",
+    );
   });
 
   test("regression: it knows them also where DNS does not answer: a receiver of this machine was refused, and not delivered to", async () => {
     await using dns = await startDns(() => null);
-    const resolve = makeSystemResolver(100, 1, [`127.0.0.1:${dns.port}`]);
+    const resolve = makeSystemResolver({
+      timeoutMs: 100,
+      tries: 1,
+      servers: () => [`127.0.0.1:${dns.port}`],
+    });
     expect(await resolve("LocalHost")).toContain("127.0.0.1");
     await expect(resolve("receiver.example.com")).rejects.toMatchObject({ code: "ETIMEOUT" });
     const guard = new ReceiverGuard({
@@ -220,7 +226,11 @@ describe("resolution at write", () => {
   test("a name has its addresses of one family soon where DNS never answers for the other", async () => {
     await using dns = await startDns((type) => (type === A ? "192.0.2.7" : null));
     // Five seconds are the longest that the resolver waits in one of its tries.
-    const resolve = makeSystemResolver(5_000, 4, [`127.0.0.1:${dns.port}`]);
+    const resolve = makeSystemResolver({
+      timeoutMs: 5_000,
+      tries: 4,
+      servers: () => [`127.0.0.1:${dns.port}`],
+    });
     const startedMs = performance.now();
     expect(await resolve("receiver.example.com")).toEqual(["192.0.2.7"]);
     expect(performance.now() - startedMs).toBeLessThan(10_000);
