@@ -16,6 +16,8 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const CHECK_EVERY_MS = 2_000;
 /** Cuts off a client that reads nothing of its answer. Longer than any operation takes. */
 const STALLED_MS = 60_000;
+/** Stands for the host where HTTP/1.0 names none; no answer depends on it. */
+const UNNAMED_HOST = "localhost";
 const IPV6_HOST = /^\[[^\]]*\](?::\d*)?$/;
 /** Most memory for answers that clients have not read yet; one event of 10 MB may be 60 MB of JSON. */
 const MOST_UNSENT_BYTES = 256 * 1024 * 1024;
@@ -57,6 +59,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     });
     request.url = keepDotSegments(request.url ?? "/");
     const { host } = request.headers;
+    // Only HTTP/1.1 needs a Host (RFC 9112, section 3.2): balancers that ask whether the API is well (haproxy's httpchk) send none.
+    if (host === undefined && request.httpVersion === "1.0") request.headers.host = UNNAMED_HOST;
     if (host !== undefined && IPV6_HOST.test(host)) request.headers.host = canonicalHost(host);
     void Promise.resolve(listener(request, response)).then(() =>
       unsent.note(response, request.headers.authorization ?? ""),

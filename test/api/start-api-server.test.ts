@@ -102,6 +102,15 @@ it.each(["[::1]?x=1", "[::1]@example.com", "[x]"])(
   },
 );
 
+it("regression: HTTP/1.0 needs no Host: haproxy, whose checks send none, got a 400 and held the API to be down", async () => {
+  await using server = await startApiServer({ app: hello, ...local });
+  const socket = connect(server.port, "127.0.0.1");
+  socket.write("GET /openapi.json HTTP/1.0\r\n\r\n");
+  const [answer] = (await once(socket, "data")) as [Buffer];
+  socket.destroy();
+  expect(answer.toString()).toMatch(/^HTTP\/1\.1 200/);
+});
+
 const malformed: [name: string, request: string, status: string][] = [
   ["no HTTP", "hello\r\n\r\n", "400"],
   ["no Host", "GET / HTTP/1.1\r\nConnection: close\r\n\r\n", "400"],

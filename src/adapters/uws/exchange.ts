@@ -1,7 +1,7 @@
 import type { HttpResponse } from "uWebSockets.js";
 import type { Answer, Reception } from "../../domain/incoming-request.ts";
 import type { IngestServerMetrics } from "./handler.ts";
-import { writeAnswer } from "./write-answer.ts";
+import { writeAnswer, writeContinue } from "./write-answer.ts";
 
 /**
  * How long a sender may be silent, and how long it may go on, before an early answer closes its connection. A distant one
@@ -35,6 +35,8 @@ export class Exchange {
   readonly #host: ExchangeHost;
   #method = "";
   #mustClose = false;
+  #awaitsContinue = false;
+  #isContinued = false;
   #reception: Reception | null = null;
   #discarding = false;
   #parts: Buffer[] = [];
@@ -57,10 +59,11 @@ export class Exchange {
     this.#host = host;
   }
 
-  /** `mustClose`: the connection is not to be used again after the answer. */
-  identify(method: string, mustClose: boolean): void {
+  /** `mustClose`: the connection is not to be used again after the answer. `awaitsContinue`: the sender waits for a 100. */
+  identify(method: string, mustClose: boolean, awaitsContinue: boolean): void {
     this.#method = method;
     this.#mustClose = mustClose;
+    this.#awaitsContinue = awaitsContinue;
   }
 
   /** Reads nothing more until `start`. */
@@ -82,10 +85,17 @@ export class Exchange {
       return;
     }
     this.#reception = reception;
+    this.#continue();
     const waiting = this.#parts;
     this.#parts = [];
     for (const part of waiting) if (!this.#take(part)) return;
     if (this.#bodyEnded) this.#complete();
+  }
+
+  #continue(): void {
+    if (!this.#awaitsContinue || this.#bodyEnded) return;
+    this.#isContinued = true;
+    writeContinue(this.#response);
   }
 
   /**
@@ -225,7 +235,8 @@ export class Exchange {
 
   #write(answer: Answer, mustClose: boolean): void {
     this.#end();
-    writeAnswer(this.#response, this.#method, answer, mustClose);
+    const form = { method: this.#method, mustClose, isContinued: this.#isContinued };
+    writeAnswer(this.#response, answer, form);
   }
 
   #end(): void {

@@ -8,11 +8,17 @@ export interface ReadHead {
    * since uWebSockets.js parses the framing of chunks loosely, and shows no header that follows one without a name.
    */
   readonly mustClose: boolean;
+  /**
+   * The sender waits for a 100 before it sends the body, and has not got one: uWebSockets.js answers `100-continue`, but not
+   * `100-Continue` (RFC 9110, section 10.1.1: in any case), which Apache's mod_proxy and Java's HttpClient write.
+   */
+  readonly awaitsContinue: boolean;
   /** Why the request is malformed (RFC 9112), null when it is not. */
   readonly malformed: string | null;
 }
 
 const WITHOUT_BODY: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+const ANSWERED_EXPECTATION = "100-continue";
 const CLOSE_OPTION = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 
 /** RFC 9110, section 5.6.2. */
@@ -26,6 +32,7 @@ interface Framing {
   transferEncoding: string | null;
   hosts: number;
   closes: boolean;
+  expectsContinue: boolean;
   malformed: string | null;
 }
 
@@ -40,6 +47,7 @@ export function readHead(request: HttpRequest, remoteAddress: string): ReadHead 
     transferEncoding: null,
     hosts: 0,
     closes: false,
+    expectsContinue: false,
     malformed: null,
   };
   request.forEach((name, value) => {
@@ -62,6 +70,7 @@ export function readHead(request: HttpRequest, remoteAddress: string): ReadHead 
   return {
     head,
     mustClose,
+    awaitsContinue: framing.expectsContinue && head.declaredBytes !== 0,
     malformed: TOKEN.test(method) ? framingError(framing) : "invalid method",
   };
 }
@@ -82,6 +91,10 @@ function note(framing: Framing, name: string, value: string): void {
       break;
     case "connection":
       framing.closes ||= CLOSE_OPTION.test(value);
+      break;
+    case "expect":
+      framing.expectsContinue ||=
+        value !== ANSWERED_EXPECTATION && value.toLowerCase() === ANSWERED_EXPECTATION;
       break;
     default:
   }

@@ -76,8 +76,8 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   }
 
   function begin(response: HttpResponse, request: HttpRequest, exchange: Exchange): void {
-    const { head, mustClose, malformed } = readHead(request, addressOf(response));
-    exchange.identify(head.method, mustClose);
+    const { head, mustClose, awaitsContinue, malformed } = readHead(request, addressOf(response));
+    exchange.identify(head.method, mustClose, awaitsContinue);
     if (malformed !== null) {
       metrics.malformed(malformed);
       exchange.fail(ownAnswer("400 Bad Request", "malformed_request", malformed));

@@ -8,18 +8,31 @@ const KEPT_IDLE_SECONDS = 7;
 const LAST = "application/json";
 const KEPT = `${LAST}\r\nkeep-alive: timeout=${KEPT_IDLE_SECONDS}`;
 
+/** How an answer is written, which its request decides. */
+interface AnswerForm {
+  readonly method: string;
+  /** The connection is not to be used again. */
+  readonly mustClose: boolean;
+  /** `writeContinue` was called before. */
+  readonly isContinued: boolean;
+}
+
+/** Tells the sender to go on with the body. uWebSockets.js would write a status only once, so the one of the answer then goes with its headers. */
+export function writeContinue(response: HttpResponse): void {
+  response.cork(() => response.writeStatus("100 Continue\r\n"));
+}
+
 /** Writes an answer in one go. HEAD gets the headers alone, or the next answer on the connection would be misread. */
 export function writeAnswer(
   response: HttpResponse,
-  method: string,
   answer: Answer,
-  mustClose: boolean,
+  { method, mustClose, isContinued }: AnswerForm,
 ): void {
   response.cork(() => {
-    if (answer.status !== "200 OK") response.writeStatus(answer.status);
+    if (answer.status !== "200 OK" && !isContinued) response.writeStatus(answer.status);
     const type = mustClose ? LAST : KEPT;
     response.writeHeader(
-      "content-type",
+      isContinued ? `HTTP/1.1 ${answer.status}\r\ncontent-type` : "content-type",
       // Several header lines in one crossing into native code. The id is our own: nothing can be injected.
       answer.eventId === null ? type : `${type}\r\nx-relay-event-id: ${answer.eventId}`,
     );
