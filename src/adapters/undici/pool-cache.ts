@@ -2,6 +2,7 @@ import { createSecureContext, type SecureContext } from "node:tls";
 import { buildConnector, Pool } from "undici";
 import { guardAnswers } from "./answer-parser.ts";
 import { ConnectFailedError, isCertificateFault } from "./failure-reason.ts";
+import { readBeforeFailing } from "./read-before-failing.ts";
 import type { ParsedReceiver, ReceiverGuard } from "./receiver-guard.ts";
 
 export interface PoolCacheOptions {
@@ -121,6 +122,7 @@ export class PoolCache implements AsyncDisposable {
         }
         connect(options, (...[error, socket]) => {
           if (error === null) {
+            readBeforeFailing(socket);
             callback(null, socket);
             // Those that were made together, when the process started, are not to be made anew together: handshakes are dear.
             const ageMs = connectionAgeMs * (1 + Math.random());
