@@ -9,16 +9,17 @@ type WriteCallback = (error?: Error | null) => void;
  * Call this before anything is written.
  */
 export function readBeforeFailing(socket: Socket): void {
-  const { _write, _writev } = socket;
-  socket._write = (chunk, encoding, callback) =>
-    _write.call(socket, chunk, encoding, afterReading(callback));
-  socket._writev = (chunks, callback) => _writev?.call(socket, chunks, afterReading(callback));
+  const write = socket._write.bind(socket);
+  const writeSeveral = socket._writev?.bind(socket);
+  socket._write = (chunk, encoding, callback) => write(chunk, encoding, afterReading(callback));
+  if (writeSeveral === undefined) return;
+  socket._writev = (chunks, callback) => writeSeveral(chunks, afterReading(callback));
 }
 
 /** The loop reads what is there between the two turns. */
 function afterReading(callback: WriteCallback): WriteCallback {
   return (error) => {
-    if (error == null) callback();
-    else setImmediate(() => setImmediate(() => callback(error)));
+    if (error instanceof Error) setImmediate(() => setImmediate(() => callback(error)));
+    else callback();
   };
 }
