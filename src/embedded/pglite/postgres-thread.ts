@@ -38,7 +38,7 @@ export class PostgresThread implements AsyncDisposable {
             worker.on("exit", () => this.#ended());
             return resolve();
           case "failed":
-            return reject(failureOf(message));
+            return reject(new (message.isUsage ? UsageError : Error)(message.message));
           case "log":
             return this.#logger[message.level](message.fields, message.message);
           default:
@@ -77,16 +77,12 @@ export class PostgresThread implements AsyncDisposable {
         (error: unknown) => {
           this.#worker = null;
           if (this.#closed) return;
-          this.#logger.error({ err: error, restartInMs: RESTART_MS }, "pglite.thread_ended");
+          this.#logger.error({ err: error, restartInMs: RESTART_MS }, "pglite.restart_failed");
           this.#startLater();
         },
       );
     }, RESTART_MS);
   }
-}
-
-function failureOf({ isUsage, error }: Extract<FromPostgresThread, { kind: "failed" }>): Error {
-  return isUsage ? new UsageError(error.message, { cause: error.cause }) : error;
 }
 
 /** Runs `postgres-worker.ts` on a thread. */

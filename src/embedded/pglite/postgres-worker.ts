@@ -2,7 +2,7 @@ import { chmod, rm } from "node:fs/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
-import { toError } from "../../domain/thrown.ts";
+import { messageOf } from "../../domain/thrown.ts";
 import { notLoaded } from "../not-loaded.ts";
 import { startAnalyses } from "./analyses.ts";
 import { startCheckpoints } from "./checkpoints.ts";
@@ -57,12 +57,14 @@ async function loadEngine() {
   }
 }
 
-/** Lines go to the logger of whoever started the thread. */
+/** Lines go to the logger of whoever started the thread; of an error the message, since not all that the engine throws can be sent. */
 function makeLogger(): Logger {
   const at =
     (level: "debug" | "info" | "warn" | "error") =>
-    (fields: object, message: string): void =>
-      tell({ kind: "log", level, fields, message });
+    (fields: object, message: string): void => {
+      const sent = "err" in fields ? { ...fields, err: messageOf(fields.err) } : fields;
+      tell({ kind: "log", level, fields: sent, message });
+    };
   const logger: Logger = {
     debug: at("debug"),
     info: at("info"),
@@ -87,5 +89,9 @@ async function run(): Promise<void> {
 }
 
 run().catch((thrown: unknown) => {
-  tell({ kind: "failed", isUsage: thrown instanceof UsageError, error: toError(thrown) });
+  tell({
+    kind: "failed",
+    isUsage: thrown instanceof UsageError,
+    message: messageOf(thrown),
+  });
 });

@@ -10,8 +10,8 @@ export interface PostgresThreadData {
 
 export type FromPostgresThread =
   | { readonly kind: "serving" }
-  /** It ends after this. `isUsage`: the message tells the user what to do. */
-  | { readonly kind: "failed"; readonly isUsage: boolean; readonly error: Error }
+  /** It ends after this. `isUsage`: the message tells the user what to do. What caused it may be nothing that can be sent. */
+  | { readonly kind: "failed"; readonly isUsage: boolean; readonly message: string }
   | {
       readonly kind: "log";
       readonly level: "debug" | "info" | "warn" | "error";

@@ -1,3 +1,4 @@
+import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { expect, it } from "vitest";
@@ -60,6 +61,14 @@ it("is started again when it ends by itself, with all that was committed, and ch
   await database.run("SELECT pg_notify('relay_config', 'ep_1 token -')");
   await waitFor("the change", () => heard.length === 3);
   expect(heard).toEqual(["gap", "gap", "ep_1"]);
+
+  const version = join(directory.path, "postgres", "data", "PG_VERSION");
+  await rename(version, `${version}.aside`);
+  await workers[1]!.terminate();
+  await waitFor("a start that fails", () => told.includes("pglite.restart_failed"));
+  await rename(`${version}.aside`, version);
+  await waitFor("the next thread", () => told.at(-1) === "pglite.thread_restarted");
+  expect(await database.run("SELECT id FROM kept")).toEqual([{ id: 1 }]);
 }, 300_000);
 
 it("is not started again once it was told to end, or when its database cannot be opened", async () => {
