@@ -28,7 +28,7 @@ import {
 import { makeSocketDirectory, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
-import { silentLogger } from "../../support/silent-logger.ts";
+import { makeSilentLogger, silentLogger } from "../../support/silent-logger.ts";
 
 const CHILD = new URL("../../support/postgres-child.ts", import.meta.url);
 
@@ -345,12 +345,32 @@ describe("embedded PostgreSQL across restarts", () => {
     expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
   });
 
-  it("keeps a database whose mark is missing, and starts anew beside it: it was removed with all it held", async () => {
+  it("keeps a database whose mark is missing, starts anew beside it, and tells so: it was removed with all it held", async () => {
     await using directory = await temporaryDirectory();
     const files = join(directory.path, "postgres");
     await mkdir(join(files, "data", "base"), { recursive: true });
     await writeFile(join(files, "data", "kept"), "rows");
-    await (await start(directory.path))[Symbol.asyncDispose]();
+    const broken = join(directory.path, "template.tgz");
+    await writeFile(broken, "not a template");
+    const told: object[] = [];
+    const embedded = await startEmbeddedPostgres({
+      dataDir: directory.path,
+      templateFile: broken,
+      logger: makeSilentLogger((level, message, fields) => told.push({ level, message, fields })),
+    });
+    await embedded[Symbol.asyncDispose]();
+    expect(told).toEqual([
+      {
+        level: "warn",
+        message: "pglite.unfinished_database",
+        fields: { keptAs: join(files, "unfinished") },
+      },
+      {
+        level: "warn",
+        message: "pglite.template_not_used",
+        fields: { err: expect.any(String) },
+      },
+    ]);
     expect(await readFile(join(files, "unfinished", "kept"), "utf8")).toBe("rows");
   });
 
