@@ -1,8 +1,11 @@
 import { openDatabase, type Database } from "../adapters/postgres/database.ts";
-import { startConfigFeed } from "../adapters/postgres/config-feed.ts";
+import {
+  startConfigFeed,
+  type ConfigFeed,
+  type ConfigFeedHandlers,
+} from "../adapters/postgres/config-feed.ts";
 import { migrate } from "../adapters/postgres/migrate.ts";
 import type { Clock } from "../domain/clock.ts";
-import type { ConfigChange } from "../domain/config-store.ts";
 import type { Logger } from "../domain/logger.ts";
 import {
   attachEmbeddedPostgres,
@@ -12,17 +15,6 @@ import {
 import { UsageError } from "../domain/errors.ts";
 import { refuseUnreadableCertificates } from "./database-certificates.ts";
 import { explainStoreError, namePostgres } from "./explain-store-error.ts";
-
-export interface ConfigFeedHandlers {
-  readonly onChange: (change: ConfigChange) => void;
-  readonly onGap: () => void;
-}
-
-/** A feed of configuration changes that is re-established whenever it breaks. */
-export interface ConfigFeed extends AsyncDisposable {
-  /** Returns whether changes are being pushed at present. */
-  readonly listening: () => boolean;
-}
 
 /** PostgreSQL, embedded or not, with its feed of configuration changes. */
 export interface OpenConfigStore extends AsyncDisposable {

@@ -5,7 +5,7 @@ import type { Logger } from "../../domain/logger.ts";
 import { ClientSockets } from "./client-sockets.ts";
 import { makeClient } from "./make-client.ts";
 
-export const CONFIG_CHANNEL = "relay_config";
+const CONFIG_CHANNEL = "relay_config";
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
@@ -13,25 +13,33 @@ const LONGEST_PAUSE_MS = 10_000;
 const HEARTBEAT_MS = 15_000;
 
 /** Returns null for a payload that the triggers did not make. */
-export function readConfigChange(payload: string): ConfigChange | null {
+function readConfigChange(payload: string): ConfigChange | null {
   const [endpointId, token, destinationId] = payload.split(" ");
   if (!endpointId || !token || !destinationId) return null;
   return { endpointId, token, destinationId: destinationId === "-" ? null : destinationId };
 }
 
-/**
- * Listens for configuration changes on a connection of its own, which is made anew whenever it breaks.
- * `onGap` is called when changes may have been missed, that is, each time that it begins to listen.
- */
-export function startConfigFeed(options: {
-  readonly connection: ClientConfig;
-  readonly clock: Pick<Clock, "monotonic" | "schedule">;
-  readonly logger: Logger;
-  /** Names the store in whatever its connection says. */
-  readonly explain: (error: unknown) => Error;
+export interface ConfigFeedHandlers {
   readonly onChange: (change: ConfigChange) => void;
+  /** Called when changes may have been missed, that is, each time that it begins to listen. */
   readonly onGap: () => void;
-}): AsyncDisposable & { readonly listening: () => boolean } {
+}
+
+export interface ConfigFeed extends AsyncDisposable {
+  /** Returns whether changes are being pushed at present. */
+  readonly listening: () => boolean;
+}
+
+/** Listens for configuration changes on a connection of its own, which is made anew whenever it breaks. */
+export function startConfigFeed(
+  options: ConfigFeedHandlers & {
+    readonly connection: ClientConfig;
+    readonly clock: Pick<Clock, "monotonic" | "schedule">;
+    readonly logger: Logger;
+    /** Names the store in whatever its connection says. */
+    readonly explain: (error: unknown) => Error;
+  },
+): ConfigFeed {
   const { clock, logger } = options;
   const sockets = new ClientSockets();
   let client: Client | null = null;

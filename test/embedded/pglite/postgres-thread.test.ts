@@ -7,24 +7,24 @@ import { openDatabase } from "../../../src/adapters/postgres/database.ts";
 import { makeSystemClock } from "../../../src/app/system-clock.ts";
 import { toError } from "../../../src/domain/thrown.ts";
 import { PostgresThread, startWorker } from "../../../src/embedded/pglite/postgres-thread.ts";
-import { SOCKET_PORT, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
+import { makeSocketDirectory, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
+import { attachEmbeddedPostgres } from "../../../src/embedded/pglite/start.ts";
 import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
 import { makeSilentLogger, silentLogger } from "../../support/silent-logger.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-it("is started again when it ends by itself, with all that was committed, and changes are heard of again", async () => {
-  await using directory = await temporaryDirectory();
+/** Makes a thread that serves where others look for the database of `directory`. */
+async function makeThread(directory: string, dataDir = directory) {
   const workers: Worker[] = [];
   const told: string[] = [];
-  const data = {
-    dataDir: directory.path,
-    path: socketPath(directory.path),
-    templateFile: PGLITE_TEMPLATE,
-    checkpointEveryMs: 60_000,
-    analyzeEveryMs: 60_000,
-  };
-  await using thread = new PostgresThread(
-    data,
+  const thread = new PostgresThread(
+    {
+      dataDir,
+      path: socketPath(await makeSocketDirectory(directory)),
+      templateFile: PGLITE_TEMPLATE,
+      checkpointEveryMs: 60_000,
+      analyzeEveryMs: 60_000,
+    },
     makeSilentLogger((_, message) => told.push(message)),
     (given) => {
       const worker = startWorker(given);
@@ -32,13 +32,15 @@ it("is started again when it ends by itself, with all that was committed, and ch
       return worker;
     },
   );
+  return { thread, workers, told };
+}
+
+it("is started again when it ends by itself, with all that was committed, and changes are heard of again", async () => {
+  await using directory = await temporaryDirectory();
+  const { thread, workers, told } = await makeThread(directory.path);
+  await using _ = thread;
   await thread.start();
-  const connection = {
-    host: directory.path,
-    port: SOCKET_PORT,
-    user: "postgres",
-    database: "postgres",
-  };
+  const connection = (await attachEmbeddedPostgres(directory.path))!;
   await using database = openDatabase({ connection, maxConnections: 2, logger: silentLogger });
   const heard: string[] = [];
   await using feed = startConfigFeed({
@@ -73,20 +75,12 @@ it("is started again when it ends by itself, with all that was committed, and ch
 
 it("is not started again once it was told to end, or when its database cannot be opened", async () => {
   await using directory = await temporaryDirectory();
-  const data = {
-    dataDir: join(directory.path, "missing\0name"),
-    path: socketPath(directory.path),
-    templateFile: null,
-    checkpointEveryMs: 60_000,
-    analyzeEveryMs: 60_000,
-  };
-  const workers: Worker[] = [];
-  const thread = new PostgresThread(data, silentLogger, (given) => {
-    const worker = startWorker(given);
-    workers.push(worker);
-    return worker;
-  });
-  await expect(thread.start()).rejects.toThrow(/null bytes/);
-  await waitFor("its end", () => workers[0]!.threadId === -1);
-  expect(workers).toHaveLength(1);
+  const ended = await makeThread(directory.path);
+  await ended.thread.start();
+  await ended.thread[Symbol.asyncDispose]();
+  expect(ended.told).toEqual([]);
+  const refused = await makeThread(directory.path, join(directory.path, "missing\0name"));
+  await expect(refused.thread.start()).rejects.toThrow(/null bytes/);
+  await waitFor("its end", () => refused.workers[0]!.threadId === -1);
+  expect([ended.workers.length, refused.workers.length, refused.told]).toEqual([1, 1, []]);
 }, 300_000);
