@@ -3,6 +3,7 @@ import { createServer as createHttps } from "node:https";
 import { connect, createServer as createTcp, type AddressInfo, type Socket } from "node:net";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { until } from "./wait-for.ts";
 import type { Certificate } from "./undici-certificates.ts";
 
 export interface Receiver extends AsyncDisposable {
@@ -76,6 +77,43 @@ export async function startSlowAcceptor(): Promise<AsyncDisposable & { readonly 
   await Promise.race(filling.map((socket) => once(socket, "connect")));
   return {
     port,
+    async [Symbol.asyncDispose]() {
+      for (const socket of filling) socket.destroy();
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
+
+/** Their accept queues are full and stay so: the kernel drops every further SYN, as a host that is down does not answer it. */
+const SILENT_ACCEPTORS = `
+  const [port, ...hosts] = process.argv.slice(1);
+  let left = hosts.length;
+  for (const host of hosts)
+    require("node:net").createServer().listen({ port: Number(port), host, backlog: 1 }, () => {
+      left -= 1;
+      if (left === 0)
+        process.send("up", () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));
+    });`;
+
+/** Takes a port at each of the addresses and lets no connection to it come about (on Linux). */
+export async function startSilentAcceptors(
+  hosts: readonly string[],
+  port: number,
+): Promise<AsyncDisposable> {
+  const child = spawn(process.execPath, ["-e", SILENT_ACCEPTORS, String(port), ...hosts], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  await once(child, "message");
+  const filling = hosts.flatMap((host) =>
+    Array.from({ length: FILL }, () => connect({ port, host }).on("error", () => {})),
+  );
+  // The queue holds one more than its length.
+  await until(
+    () => filling.filter((socket) => !socket.connecting).length >= 2 * hosts.length,
+    "the queues are full",
+  );
+  return {
     async [Symbol.asyncDispose]() {
       for (const socket of filling) socket.destroy();
       child.kill("SIGKILL");

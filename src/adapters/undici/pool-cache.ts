@@ -1,6 +1,8 @@
 import { createSecureContext, type SecureContext } from "node:tls";
+import type { Socket } from "node:net";
 import { buildConnector, Pool } from "undici";
 import { guardAnswers } from "./answer-parser.ts";
+import { DeadAddresses } from "./dead-addresses.ts";
 import { ConnectFailedError, isCertificateFault } from "./failure-reason.ts";
 import { readBeforeFailing } from "./read-before-failing.ts";
 import type { ParsedReceiver, ReceiverGuard } from "./receiver-guard.ts";
@@ -52,6 +54,7 @@ interface Entry {
 export class PoolCache implements AsyncDisposable {
   readonly #options: PoolCacheOptions;
   readonly #entries = new Map<string, Entry>();
+  readonly #deadAddresses = new DeadAddresses();
   readonly #sweeper: NodeJS.Timeout;
   /** One for all: a context for each connection costs more than the handshake. */
   readonly #secureContext: SecureContext;
@@ -104,7 +107,7 @@ export class PoolCache implements AsyncDisposable {
     const connect = buildConnector({
       rejectUnauthorized: true, // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
       secureContext: this.#secureContext,
-      lookup: guard.lookup(privateOnly),
+      lookup: guard.lookup(privateOnly, (addresses) => this.#deadAddresses.putLast(addresses)),
       timeout: connectTimeoutMs,
       autoSelectFamily: true,
       autoSelectFamilyAttemptTimeout: Math.max(
@@ -120,7 +123,7 @@ export class PoolCache implements AsyncDisposable {
           setImmediate(() => callback(new ConnectFailedError(error), null));
           return;
         }
-        connect(options, (...[error, socket]) => {
+        const dialled: unknown = connect(options, (...[error, socket]) => {
           if (error === null) {
             readBeforeFailing(socket);
             callback(null, socket);
@@ -133,6 +136,8 @@ export class PoolCache implements AsyncDisposable {
             fault = { error, untilMs: performance.now() + CERTIFICATE_FAULT_MS };
           callback(new ConnectFailedError(error), null);
         });
+        // undici's types hide that it returns the socket.
+        this.#deadAddresses.watch(dialled as Socket);
       },
       connections: this.#options.maxConnectionsPerReceiver,
       pipelining: 1,

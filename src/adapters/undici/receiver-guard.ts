@@ -107,13 +107,16 @@ export class ReceiverGuard {
     return addresses;
   }
 
-  /** Makes a `connect.lookup` that gives the socket exactly the addresses that were checked. */
-  lookup(privateOnly: boolean): LookupFunction {
+  /** Makes a `connect.lookup` that gives the socket exactly the addresses that were checked, to be dialled in the given order. */
+  lookup(
+    privateOnly: boolean,
+    order: (addresses: readonly string[]) => readonly string[],
+  ): LookupFunction {
     /* oxlint-disable promise/no-callback-in-promise -- net's lookup is a callback interface */
     return (host, options, callback) => {
       this.addresses(host, privateOnly).then(
         (addresses) => {
-          const entries = addresses.map((address) => ({ address, family: isIP(address) }));
+          const entries = order(addresses).map((address) => ({ address, family: isIP(address) }));
           const first = entries[0];
           if (options.all === true || first === undefined) callback(null, entries);
           else callback(null, first.address, first.family);

@@ -8,6 +8,7 @@ import {
 import {
   startReceiver,
   startReceiverApart,
+  startSilentAcceptors,
   startSlowAcceptor,
   startTcpReceiver,
 } from "../../support/undici-receivers.ts";
@@ -543,6 +544,21 @@ describe("what goes wrong", () => {
       expect(
         await sender.send(request(`http://receiver.example.com:${receiver.port}/hook`), never),
       ).toMatchObject({ kind: "response", status: 200 });
+    },
+  );
+
+  test.runIf(process.platform === "linux")(
+    "regression: a receiver whose first addresses are dead is reached by the next try: each try spent its time on them once more",
+    async () => {
+      const receiver = own(await startReceiver((_req, res) => res.end("ok")));
+      const dead = ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"];
+      await using _silent = await startSilentAcceptors(dead, receiver.port);
+      // Each address has 250 ms, unless it is the last.
+      const sender = newSender({ timeoutMs: 1_000, resolve: async () => [...dead, "127.0.0.1"] });
+      const url = `http://receiver.example.com:${receiver.port}/hook`;
+      expect(await sender.send(request(url), never)).toMatchObject({ kind: "timeout" });
+      expect(receiver.connections()).toBe(0);
+      expect(await sender.send(request(url), never)).toMatchObject({ status: 200 });
     },
   );
 
