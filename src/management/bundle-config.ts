@@ -18,8 +18,16 @@ export interface ConfigBundle {
   readonly revisions: ReadonlyMap<string, string>;
 }
 
-/** @throws {SealedValueError} when a secret cannot be opened */
-export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBundle {
+/**
+ * Takes the secrets of destinations that have not changed from `before`: an endpoint may have thousands, and opening all of them for
+ * each change of one would block the process.
+ * @throws {SealedValueError} when a secret cannot be opened
+ */
+export function toConfigBundle(
+  bundle: EndpointBundle,
+  box: SecretBox,
+  before: ConfigBundle | null,
+): ConfigBundle {
   const { endpoint: row } = bundle;
   const { secret, config } = openEndpoint(box, row);
   const settings: VerificationSettings = {
@@ -35,6 +43,14 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
     settings.methodIsExplicit,
     config,
   );
+  const revisions = new Map(bundle.destinations.map((row) => [row.id, revisionOf(row)]));
+  const secretsOf = (destination: DestinationRow): DestinationConfig["secrets"] => {
+    const { id } = destination;
+    const known = before?.destinationsById.get(id);
+    return known !== undefined && before?.revisions.get(id) === revisions.get(id)
+      ? known.secrets
+      : openDestination(box, destination);
+  };
   const destinations = bundle.destinations.map((destination) => ({
     id: destination.id,
     endpointId: destination.endpointId,
@@ -46,7 +62,7 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
     retryBackoff: destination.retryBackoff,
     rateLimitMax: destination.rateLimitMax,
     rateLimitWindow: destination.rateLimitWindow,
-    secrets: openDestination(box, destination),
+    secrets: secretsOf(destination),
     signatureHeaders,
   }));
   return {
@@ -58,12 +74,7 @@ export function toConfigBundle(bundle: EndpointBundle, box: SecretBox): ConfigBu
     },
     destinations,
     destinationsById: new Map(destinations.map((destination) => [destination.id, destination])),
-    revisions: new Map([
-      [row.id, revisionOf(row)],
-      ...bundle.destinations.map(
-        (destination) => [destination.id, revisionOf(destination)] as const,
-      ),
-    ]),
+    revisions: revisions.set(row.id, revisionOf(row)),
   };
 }
 

@@ -109,9 +109,9 @@ export function makeConfigCache(
     return lastChangeOfAll > number || names.some((name) => (changes.get(name) ?? 0) > number);
   }
 
-  function open(rows: EndpointBundle): ConfigBundle | null {
+  function open(rows: EndpointBundle, before: ConfigBundle | null): ConfigBundle | null {
     try {
-      return toConfigBundle(rows, box);
+      return toConfigBundle(rows, box, before);
     } catch (error) {
       logger.error({ endpointId: rows.endpoint.id, err: error }, "config.not_readable");
       return null;
@@ -137,7 +137,7 @@ export function makeConfigCache(
       endpointId,
       token,
       destinationIds: rows.destinations.map(({ id }) => id),
-      bundle: open(rows),
+      bundle: open(rows, before?.bundle ?? null),
       loadedAtMs: askedAtMs,
       storedBytes: storedBytesOf(rows),
       dirty: changedSince(askedAtChange, endpointId),

@@ -29,4 +29,23 @@ describe("the JSON of an answer", () => {
       expect(json).toBe(JSON.stringify(answer));
     }
   });
+
+  it("regression: a long text is written in turns of the event loop: a payload of 10 MB made everything else wait for half a second", async () => {
+    const pairs = "\u{1f600}".repeat(500_000);
+    const halves = "\ud83d".repeat(500_000);
+    for (const text of [
+      "\u0001".repeat(1_000_000),
+      pairs,
+      `a${pairs}`,
+      halves,
+      `a${halves}${pairs}`,
+    ]) {
+      const answer = { data: { payload: text }, timestamp: "now" };
+      using turns = countTurns();
+      const json = await writeJson(answer);
+      expect(turns.count).toBeGreaterThanOrEqual(7);
+      // Not compared by `toBe`, which would print both.
+      expect(json === JSON.stringify(answer)).toBe(true);
+    }
+  });
 });

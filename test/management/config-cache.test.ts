@@ -370,6 +370,44 @@ describe("configuration cache", () => {
     expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
   });
 
+  it("regression: opens only the secrets that are new: a change of one destination opened those of all the thousands beside it", async () => {
+    const opened: string[] = [];
+    const counting = makeConfigCache(
+      {
+        reader: store.reader,
+        box: {
+          ...testBox,
+          open(sealed, rowId) {
+            opened.push(rowId);
+            return testBox.open(sealed, rowId);
+          },
+        },
+        clock: time.clock,
+        logger: silentLogger,
+        isOurToken: () => true,
+      },
+      { ttlMs: TTL_MS },
+    );
+    const renewed = testBox.seal([{ secret: "whsec_two", signsUntilMs: null }], "dst_2");
+    const second = destinationRow({ id: "dst_2" });
+    save(endpointRow(), [destinationRow(), second, destinationRow({ id: "dst_3" })]);
+    await counting.endpoint("ep_1");
+    opened.length = 0;
+    save(endpointRow(), [
+      destinationRow({ name: "renamed", updatedAtMs: 2_000 }),
+      { ...second, sealed: renewed },
+      store.bundles.get("ep_1")!.destinations[2]!,
+    ]);
+    counting.apply({ ...PUSH, destinationId: "dst_1" });
+    const found = await counting.destinationsOf("ep_1");
+    expect(opened).toEqual(["ep_1", "dst_1", "dst_2"]);
+    expect(found).toMatchObject({
+      value: [["whsec_one"], ["whsec_two"], ["whsec_one"]].map(([secret]) => ({
+        secrets: [{ secret }],
+      })),
+    });
+  });
+
   it("does not trust an answer that was asked for before a change was pushed", async () => {
     save();
     let open: () => void = () => undefined;

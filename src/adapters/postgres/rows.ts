@@ -96,16 +96,24 @@ export function toMs(value: unknown): number {
 
 /** Returns the column list of a table for a join: qualified, and with a prefix on each name. */
 export function prefixedColumns<Row>(layout: TableLayout<Row>, alias: string): string {
-  const columns: readonly string[] = ["id", "org_id", ...Object.values<string>(layout.columns)];
-  return columns.map((column) => `${alias}.${column} AS ${alias}_${column}`).join(", ");
+  return columnsOf(layout)
+    .map((column) => `${alias}.${column} AS ${alias}_${column}`)
+    .join(", ");
 }
 
-/** Returns one table's row out of a join made with `prefixedColumns`. */
-export function unprefixed(row: SqlRow, alias: string): SqlRow {
-  const start = `${alias}_`;
-  return Object.fromEntries(
-    Object.entries(row)
-      .filter(([name]) => name.startsWith(start))
-      .map(([name, value]) => [name.slice(start.length), value]),
-  );
+/** Makes the function that reads one table's row out of a join made with `prefixedColumns`. */
+export function makePrefixedReader<Row>(
+  { toRow, ...layout }: TableLayout<Row>,
+  alias: string,
+): (row: SqlRow) => Row {
+  const names = columnsOf(layout).map((column) => [column, `${alias}_${column}`] as const);
+  return (row) => {
+    const own: Record<string, unknown> = {};
+    for (const [column, name] of names) own[column] = row[name];
+    return toRow(own);
+  };
+}
+
+function columnsOf({ columns }: Pick<TableLayout<unknown>, "columns">): readonly string[] {
+  return ["id", "org_id", ...Object.values<string>(columns)];
 }

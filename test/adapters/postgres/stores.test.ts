@@ -19,6 +19,7 @@ import {
   endpointRow,
   projectRow,
   TEST_BOX_KEY,
+  testBox,
 } from "../../support/postgres-rows.ts";
 import { toError } from "../../../src/domain/thrown.ts";
 import { realClock } from "../../support/clickhouse.ts";
@@ -321,6 +322,34 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       expect(bundles[0]?.destinations.map(({ id }) => id)).toEqual([kept.id]);
     }
     expect(await reader.bundles(keysOf({ tokens: ["unknown"] }))).toEqual([]);
+  });
+
+  it("regression: reads an endpoint's settings once, however many destinations it has: an answer held them for each", async () => {
+    const { store, project } = await makeParents();
+    const settingsBytes = 64 * 1024;
+    const id = `ep_${newId()}`;
+    const sealed = testBox.seal({ secret: "s".repeat(settingsBytes), config: {} }, id);
+    const endpoint = endpointRow({ id, orgId, projectId: project.id, sealed });
+    await store.endpoints.insert(endpoint);
+    const destinations = Array.from({ length: 20 }, (_, index) =>
+      destinationRow({ id: `dst_${newId()}`, orgId, endpointId: endpoint.id, createdAtMs: index }),
+    );
+    for (const row of destinations) await store.destinations.insert(row);
+    let answeredBytes = 0;
+    const measured: Database = {
+      ...database,
+      async run(text, parameters) {
+        const rows = await database.run(text, parameters);
+        for (const value of rows.flatMap((row) => Object.values(row)))
+          if (value instanceof Uint8Array) answeredBytes += value.byteLength;
+        return rows;
+      },
+    };
+    const bundles = await makeBundleReader(measured).bundles(
+      keysOf({ endpointIds: [endpoint.id] }),
+    );
+    expect(bundles).toEqual([{ endpoint, destinations }]);
+    expect(answeredBytes).toBeLessThan(2 * settingsBytes);
   });
 
   it("names the endpoints made last, those that are deleted left out", async () => {
