@@ -2,6 +2,8 @@ import type { ConfigStore } from "../domain/config-store.ts";
 
 /** The name under which the service's own actions are audited. */
 const ACTOR = "relay";
+/** Clocks of processes may differ by this much: a change that lies further ahead is from before the clock was set back. */
+const CLOCKS_APART_MS = 10_000;
 
 /** The try that a receiver answered with 410: sent to `receiverUrl`, begun at `triedAtMs`. */
 interface GoneReceiver {
@@ -24,8 +26,9 @@ export async function disableDestination(
   return ports.store.write(async (session) => {
     const row = await session.destinations.lock(orgId, id);
     if (row === null || row.status !== "active" || row.receiverUrl !== receiverUrl) return false;
-    if (row.updatedAtMs > triedAtMs) return false;
     const atMs = ports.now();
+    const isOfLaterClock = row.updatedAtMs > atMs + CLOCKS_APART_MS;
+    if (row.updatedAtMs > triedAtMs && !isOfLaterClock) return false;
     await session.destinations.update(orgId, id, {
       status: "disabled",
       updatedAtMs: Math.max(atMs, row.updatedAtMs),

@@ -579,6 +579,22 @@ describe("destinations", () => {
     expect(await disableDestination(ports, again, "the receiver answered 410")).toBe(true);
   });
 
+  it("regression: is disabled by a 410 after the clock was set back: none counted until the clock had reached its last change again", async () => {
+    const { destination } = await makeDestination();
+    const setBack = harness.time.nowMs - 7_200_000;
+    const ports = { store: harness.store, now: () => setBack + 1_000 };
+    const gone = { ...destination, triedAtMs: setBack };
+    expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(true);
+  });
+
+  it("is not disabled by a late 410 of a try that began before a change by a clock somewhat ahead", async () => {
+    const { destination } = await makeDestination();
+    const behindMs = harness.time.nowMs - 5_000;
+    const ports = { store: harness.store, now: () => behindMs };
+    const gone = { ...destination, triedAtMs: behindMs - 1_000 };
+    expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(false);
+  });
+
   it("is not disabled by a late 410 of the URL that it had before", async () => {
     const { destination } = await makeDestination();
     const { destinations } = harness.management;

@@ -79,16 +79,25 @@ export class EventModel {
     });
   }
 
+  /** Within a run, tries follow on each other, whatever the clock said; runs follow on each other by the clock. */
   attemptsOf(eventId: string): Attempt[] {
-    return this.attempts
-      .filter((attempt) => attempt.eventId === eventId)
-      .sort(
-        (a, b) =>
-          a.attemptedAtMs - b.attemptedAtMs ||
-          a.tryNumber - b.tryNumber ||
-          a.deferral - b.deferral ||
-          (a.id < b.id ? -1 : 1),
+    const ofEvent = this.attempts.filter((attempt) => attempt.eventId === eventId);
+    const inRun = (a: Attempt, b: Attempt): number =>
+      a.tryNumber - b.tryNumber ||
+      a.deferral - b.deferral ||
+      a.attemptedAtMs - b.attemptedAtMs ||
+      (a.id < b.id ? -1 : 1);
+    const notBeforeMs = (attempt: Attempt): number =>
+      Math.max(
+        ...ofEvent
+          .filter(
+            ({ run, destinationId }) =>
+              run === attempt.run && destinationId === attempt.destinationId,
+          )
+          .filter((other) => other === attempt || inRun(other, attempt) < 0)
+          .map(({ attemptedAtMs }) => attemptedAtMs),
       );
+    return ofEvent.toSorted((a, b) => notBeforeMs(a) - notBeforeMs(b) || inRun(a, b));
   }
 
   #matches(event: EventRecord, filter: EventFilter): boolean {

@@ -194,28 +194,35 @@ export function fannedOutStatement(withFormer: boolean): string {
 }
 
 /**
- * Returns the statement for delivery summaries. Per destination, the latest attempt that is not a deferral decides. A destination
- * counts once it was fanned out to; one known only from attempts (its fan-out record is still on its way) counts as well.
+ * Returns the statement for delivery summaries. Per destination, the latest attempt that is not a deferral decides; within a run, the
+ * highest try is the latest one, even if the clock was set back before it. A destination counts once it was fanned out to; one known
+ * only from attempts (its fan-out record is still on its way) counts as well.
  */
 export function summariesStatement(withFormer: boolean): string {
   // An event that was fanned out to no destination has a row, too.
   const each = (destinationIds: string): string =>
     `arrayJoin(if(empty(${destinationIds}), [''], ${destinationIds}))`;
   const former = `
-      UNION ALL
-      SELECT event_id, ${each("CAST(destination_ids, 'Array(String)')")} AS destination_id, '${FANOUT_STATUS}' AS status,
-        (toDateTime64(0, 3, 'UTC'), 0, 0, '') AS position
-      FROM fanouts WHERE ${OF_PAGE}`;
+        UNION ALL
+        SELECT event_id, ${each("CAST(destination_ids, 'Array(String)')")} AS destination_id, '${FANOUT_STATUS}' AS status,
+          '' AS run, toDateTime64(0, 3, 'UTC') AS attempted_at, 0 AS try_number, 0 AS deferral, '' AS id
+        FROM fanouts WHERE ${OF_PAGE}`;
   return `
   SELECT event_id, countIf(decisive = 'delivered') AS delivered, countIf(decisive = 'dead') AS failed,
     countIf(destination_id != '') AS total
   FROM (
     SELECT event_id, destination_id, argMaxIf(status, position, status NOT IN ('${FANOUT_STATUS}', 'rate_limited')) AS decisive
     FROM (
-      SELECT event_id,
-        ${each(`if(status = '${FANOUT_STATUS}', CAST(details, 'Array(String)'), [CAST(destination_id, 'String')])`)} AS destination_id,
-        CAST(status, 'String') AS status, (attempted_at, try_number, deferral, id) AS position
-      FROM attempts FINAL WHERE ${OF_PAGE}${withFormer ? former : ""}
+      SELECT event_id, destination_id, status, (
+        maxIf(attempted_at, status != '${FANOUT_STATUS}') OVER (
+          PARTITION BY event_id, destination_id, run ORDER BY try_number, deferral, attempted_at, id
+        ), try_number, deferral, attempted_at, id) AS position
+      FROM (
+        SELECT event_id,
+          ${each(`if(status = '${FANOUT_STATUS}', CAST(details, 'Array(String)'), [CAST(destination_id, 'String')])`)} AS destination_id,
+          CAST(status, 'String') AS status, run, attempted_at, try_number, deferral, id
+        FROM attempts FINAL WHERE ${OF_PAGE}${withFormer ? former : ""}
+      )
     )
     GROUP BY event_id, destination_id
   )

@@ -94,25 +94,39 @@ async function toAttempts(
   const placed: PlacedAttempt[] = [];
   await visitInTurns(rows, (row) => {
     const details = readAttemptDetails(row.details);
-    placed.push({
-      deferral: details.number("deferral"),
-      attempt: toAttempt(row, details, orgId, key),
-    });
+    const attempt = toAttempt(row, details, orgId, key);
+    const deferral = details.number("deferral");
+    placed.push({ deferral, attempt, placeMs: attempt.attemptedAtMs });
   });
-  return placed.sort(inOrderOfTries).map(({ attempt }) => attempt);
+  placeWithinRuns(placed);
+  return placed
+    .sort((one, other) => one.placeMs - other.placeMs || inOrderOfTries(one, other))
+    .map(({ attempt }) => attempt);
 }
 
 interface PlacedAttempt {
   readonly deferral: number;
   readonly attempt: StoredAttempt;
+  /** The latest time of its run up to here: the clock may have been set back between two tries. */
+  placeMs: number;
+}
+
+function placeWithinRuns(attempts: PlacedAttempt[]): void {
+  const latestMs = new Map<string, number>();
+  for (const placed of attempts.sort(inOrderOfTries)) {
+    const { destinationId, run } = placed.attempt;
+    const ofRun = `${destinationId}|${run}`;
+    placed.placeMs = Math.max(placed.placeMs, latestMs.get(ofRun) ?? 0);
+    latestMs.set(ofRun, placed.placeMs);
+  }
 }
 
 function inOrderOfTries(one: PlacedAttempt, other: PlacedAttempt): number {
   const [a, b] = [one.attempt, other.attempt];
   return (
-    a.attemptedAtMs - b.attemptedAtMs ||
     a.tryNumber - b.tryNumber ||
     one.deferral - other.deferral ||
+    a.attemptedAtMs - b.attemptedAtMs ||
     (a.id < b.id ? -1 : 1)
   );
 }

@@ -565,6 +565,31 @@ describe("the event store", () => {
     expect(await reader.fannedOut("org_sum", [])).toEqual(new Set());
   });
 
+  test("regression: a try made after the clock was set back follows the one before it: the delivery stayed pending, and each had the other's number", async () => {
+    const event = makeEvent(10, { orgId: "org_set_back" });
+    const afterMs = (ms: number) => ({ attemptedAtMs: event.receivedAtMs + ms });
+    await writer.insertOutcomes([makeFanout(event)], "fanouts of a clock set back");
+    const replay = { run: "01REPLAY", ...afterMs(900_000) };
+    await writer.insertOutcomes(
+      [
+        makeAttempt(event, { status: "failed", ...afterMs(7_200_000) }),
+        makeAttempt(event, { tryNumber: 2, status: "rate_limited", ...afterMs(7_201_000) }),
+        makeAttempt(event, { tryNumber: 2, deferral: 1, status: "delivered", ...afterMs(1_000) }),
+        makeAttempt(event, { ...replay, status: "dead" }),
+      ],
+      "attempts of a clock set back",
+    );
+    const attempts = await reader.attempts(event.orgId, event);
+    expect(attempts.map(({ run, tryNumber, status }) => [run, tryNumber, status])).toEqual([
+      ["01REPLAY", 1, "dead"],
+      ["event", 1, "failed"],
+      ["event", 2, "rate_limited"],
+      ["event", 2, "delivered"],
+    ]);
+    const summaries = await reader.summaries(event.orgId, [event]);
+    expect(summaries.get(event.id)).toEqual({ delivered: 1, failed: 0, pending: 0, total: 1 });
+  });
+
   test("tells a limit that was hit from a refusal and from a store that is away", async () => {
     const failure = async (query: string, url = clickhouse.url): Promise<string> => {
       const client = connectClickHouse(url);

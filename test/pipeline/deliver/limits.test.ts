@@ -208,6 +208,17 @@ describe("rate limit", () => {
     },
   );
 
+  it("regression: is used up in each window after the clock was set on, as when the machine slept: all that waited got new slots, behind their own", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 10, rateLimitWindow: "minute" });
+    await world.start("p0");
+    for (let count = 0; count < 40; count += 1) world.ingest();
+    await world.clock.advance(5_000);
+    world.clock.setBy(HOUR);
+    await world.clock.advance(4 * MINUTE);
+    expect(timesOf(world)).toHaveLength(40);
+  });
+
   it("uses most of the window again after a kill: a block under-uses at most a twentieth", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "hour" });

@@ -1,3 +1,4 @@
+import type { Clock } from "../../../domain/clock.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import { RingQueue } from "../../../domain/ring-queue.ts";
 
@@ -7,6 +8,13 @@ const FORGET_MS = 600_000;
 interface Expected {
   count: number;
   readonly plannedMs: number;
+  /** When they are due, steady, ms: all would be long past as soon as the wall clock is set on, or the machine has slept. */
+  readonly dueSteadyMs: number;
+}
+
+interface Clocks {
+  readonly clock: Pick<Clock, "now">;
+  steadyNow(): number;
 }
 
 /** Tasks with a slot in the lane's plan that were put off and have yet to come back, by when they are due (wall clock, ms). */
@@ -15,13 +23,15 @@ export class ExpectedTasks {
   /** The same times, roughly in order: a Map finds its first key only by scanning past all deleted ones. */
   readonly #dueTimes = new RingQueue<number>();
 
-  add(dueAtMs: number, plannedMs: number, nowMs: number): void {
+  add(dueAtMs: number, plannedMs: number, clocks: Clocks): void {
+    const steadyMs = clocks.steadyNow();
     const known = this.#expected.get(dueAtMs);
     if (known === undefined) {
-      this.#expected.set(dueAtMs, { count: 1, plannedMs });
+      const dueSteadyMs = steadyMs + (dueAtMs - clocks.clock.now());
+      this.#expected.set(dueAtMs, { count: 1, plannedMs, dueSteadyMs });
       this.#dueTimes.push(dueAtMs);
     } else known.count += 1;
-    this.#forgetOld(nowMs);
+    this.#forgetOld(steadyMs);
   }
 
   has({ deferrals, dueAtMs }: DeliveryTask): boolean {
@@ -29,12 +39,12 @@ export class ExpectedTasks {
   }
 
   /** Takes the task out and returns its slot in the plan; null if it is not one of them. */
-  take(task: DeliveryTask, nowMs: number): number | null {
+  take(task: DeliveryTask, steadyMs: number): number | null {
     const expected = task.deferrals > 0 ? this.#expected.get(task.dueAtMs) : undefined;
     if (expected === undefined) return null;
     expected.count -= 1;
     if (expected.count === 0) this.#expected.delete(task.dueAtMs);
-    this.#forgetOld(nowMs);
+    this.#forgetOld(steadyMs);
     return expected.plannedMs;
   }
 
@@ -44,10 +54,10 @@ export class ExpectedTasks {
   }
 
   /** Forgets what never came back (deleted, held); tasks come back roughly in order. */
-  #forgetOld(nowMs: number): void {
-    const longPastMs = nowMs - FORGET_MS;
+  #forgetOld(steadyMs: number): void {
+    const longPastMs = steadyMs - FORGET_MS;
     for (let first = this.#dueTimes.at(0); first !== undefined; first = this.#dueTimes.at(0)) {
-      if (first >= longPastMs && this.#expected.has(first)) return;
+      if ((this.#expected.get(first)?.dueSteadyMs ?? -Infinity) >= longPastMs) return;
       this.#expected.delete(first);
       this.#dueTimes.shift();
     }

@@ -110,11 +110,11 @@ export class LaneRateLimit {
   plan(task: DeliveryTask, startAtMs: number, putOffAfterMs: number): number {
     const limiter = this.#limiter;
     if (limiter === null || this.#isIncomplete(limiter)) return startAtMs;
-    const keptMs = this.#expected.take(task, this.#host.clock.now());
+    const keptMs = this.#expected.take(task, this.#host.steadyNow());
     this.#hasPlan = true;
     const plannedMs = keptMs ?? limiter.plan(startAtMs - this.#aheadMs);
     const slotMs = keptMs === null ? Math.ceil(plannedMs + this.#aheadMs) : startAtMs;
-    if (slotMs > putOffAfterMs) this.#expected.add(slotMs, plannedMs, this.#host.clock.now());
+    if (slotMs > putOffAfterMs) this.#expected.add(slotMs, plannedMs, this.#host);
     else this.#planned.set(task, plannedMs);
     return slotMs;
   }
@@ -168,7 +168,7 @@ export class LaneRateLimit {
       const plannedMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
       const startMs = keptMs === null ? plannedMs : (startsMs[index] ?? plannedMs);
       const slotMs = Math.ceil(startMs + this.#aheadMs);
-      this.#expected.add(slotMs, plannedMs, this.#host.clock.now());
+      this.#expected.add(slotMs, plannedMs, this.#host);
       yield [task, slotMs];
     }
   }
@@ -176,7 +176,7 @@ export class LaneRateLimit {
   /** Keeps the slot of a task that is put off until `dueAtMs` for another reason: no other task comes for it. */
   keep(task: DeliveryTask, dueAtMs: number): void {
     const keptMs = this.#plannedOf(task);
-    if (keptMs !== null) this.#expected.add(dueAtMs, keptMs, this.#host.clock.now());
+    if (keptMs !== null) this.#expected.add(dueAtMs, keptMs, this.#host);
   }
 
   /** Returns how long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is done. */
@@ -257,7 +257,7 @@ export class LaneRateLimit {
 
   /** Returns the slot of a task that comes back or is in the lane; null if the plan no longer counts it. */
   #plannedOf(task: DeliveryTask): number | null {
-    const plannedMs = this.#planned.get(task) ?? this.#expected.take(task, this.#host.clock.now());
+    const plannedMs = this.#planned.get(task) ?? this.#expected.take(task, this.#host.steadyNow());
     if (plannedMs === null || this.#limiter === null) return null;
     return this.#limiter.isCounted(plannedMs, this.#host.steadyNow()) ? plannedMs : null;
   }
