@@ -13,11 +13,12 @@ import type { TokenList } from "./token-list.ts";
 
 /**
  * An event, and how to add the tokens it is found by (see searchable-leaf.ts). Tokens are made only when the row is written:
- * together they are larger than the payload, and thousands of rows wait for their insert.
+ * together they are larger than the payload, and thousands of rows wait for their insert. Those of a large payload are added in turns
+ * of the event loop, until what is returned resolves.
  */
 export interface EventRow {
   readonly event: EventRecord;
-  readonly addTokens: (tokens: TokenList) => void;
+  readonly addTokens: (tokens: TokenList) => Promise<void> | undefined;
 }
 
 /** A row about an event's delivery: an attempt, or the destinations that a run of it goes to. */

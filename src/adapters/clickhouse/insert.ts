@@ -77,7 +77,7 @@ export function makeEventStoreWriter(
   const insert = async <T>(
     query: string,
     rows: readonly T[],
-    write: (out: TabSeparatedWriter, row: T) => void,
+    write: WriteRow<T>,
     token: string,
     signal?: AbortSignal,
   ): Promise<void> => {
@@ -98,6 +98,9 @@ export function makeEventStoreWriter(
   };
 }
 
+/** Writes a row; a large one in turns of the event loop, until what is returned resolves. */
+type WriteRow<T> = (out: TabSeparatedWriter, row: T) => Promise<void> | void;
+
 /**
  * Writes rows from `from` on and returns the index after the last one, always the same for the same batch.
  * Lets other work run in between: a full batch would block the event loop for tens of milliseconds.
@@ -106,13 +109,14 @@ async function encodeRows<T>(
   out: TabSeparatedWriter,
   rows: readonly T[],
   from: number,
-  write: (out: TabSeparatedWriter, row: T) => void,
+  write: WriteRow<T>,
   mostBytes: number,
 ): Promise<number> {
   let restAtBytes = BYTES_PER_TURN;
   let end = from;
   while (end < rows.length && out.sizeBytes < mostBytes) {
-    write(out, rows[end]!);
+    const writing = write(out, rows[end]!);
+    if (writing instanceof Promise) await writing;
     end += 1;
     if (out.sizeBytes < restAtBytes) continue;
     restAtBytes = out.sizeBytes + BYTES_PER_TURN;
@@ -121,7 +125,10 @@ async function encodeRows<T>(
   return end;
 }
 
-function writeEvent(out: TabSeparatedWriter, { event, addTokens }: EventRow): void {
+function writeEvent(
+  out: TabSeparatedWriter,
+  { event, addTokens }: EventRow,
+): Promise<void> | undefined {
   out.string(event.orgId);
   out.time(event.receivedAtMs);
   out.string(event.id);
@@ -138,9 +145,15 @@ function writeEvent(out: TabSeparatedWriter, { event, addTokens }: EventRow): vo
   out.bool(event.bodyStored);
   writeHeaderText(out, event.headers);
   out.binary(event.body);
-  out.tokens(addTokens);
-  out.number(event.payloadSizeBytes);
-  out.endRow();
+  const adding = addTokens(out.startTokens());
+  const end = (): void => {
+    out.endTokens();
+    out.number(event.payloadSizeBytes);
+    out.endRow();
+  };
+  if (adding !== undefined) return adding.then(end);
+  end();
+  return undefined;
 }
 
 type Columns = Omit<Attempt, "trigger" | "status"> & Record<"trigger" | "status", string>;

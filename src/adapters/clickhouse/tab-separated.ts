@@ -119,11 +119,15 @@ export class TabSeparatedWriter {
     this.#plain("]\t");
   }
 
-  /** Writes an array of what `add` adds. */
-  tokens(add: (tokens: TokenList) => void): void {
+  /** Returns the list whose tokens `endTokens` writes: empty, and valid until then. */
+  startTokens(): TokenList {
+    this.#tokens.clear();
+    return this.#tokens;
+  }
+
+  /** Writes the array of what was added since `startTokens`. */
+  endTokens(): void {
     const tokens = this.#tokens;
-    tokens.clear();
-    add(tokens);
     // Each byte may be escaped; each token has quotes and a comma; then there are the brackets.
     this.#reserve(tokens.sizeBytes * 2 + tokens.ends.length * 3 + 2);
     this.#byte(OPENING);

@@ -8,8 +8,9 @@ import {
   MAX_VALUE_LENGTH,
   SEPARATOR_BYTE,
 } from "../../domain/searchable-leaf.ts";
+import { nextTurn } from "../../domain/next-turn.ts";
 import type { TokenList } from "../../domain/token-list.ts";
-import { addJsonLeaves } from "./json-leaves.ts";
+import { JsonLeaves } from "./json-leaves.ts";
 import type { LeafTools } from "./json-leaves.ts";
 import { LeafPath } from "./leaf-path.ts";
 
@@ -19,26 +20,54 @@ export const MAX_LEAVES = 2_000;
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i;
 const BYTE_ORDER_MARK = Buffer.from("\uFEFF");
 
-/** Adds the tokens by which `field` and `value` find an event. */
-export type Tokenizer = (event: EventRecord, tokens: TokenList) => void;
+/**
+ * A larger payload is walked in pieces of this size, in turns of the event loop: ten megabytes of containers without a leaf would block
+ * the process for half a second.
+ */
+const PIECE_BYTES = 64 * 1024;
+
+/**
+ * Adds the tokens by which `field` and `value` find an event: at once, or, those of a large payload, until what is returned resolves.
+ */
+export type Tokenizer = (event: EventRecord, tokens: TokenList) => Promise<void> | undefined;
 
 /**
  * Makes a tokenizer. Tokens come from the headers and from the leaves of a JSON or form-encoded payload. Bodies that are
  * neither, or not UTF-8, have no leaves; they are still found by free text.
  */
 export function makeTokenizer(): Tokenizer {
-  const tools: LeafTools = { path: new LeafPath(), decoder: new TextDecoder() };
+  const tools = makeTools();
   return (event, tokens) => {
     for (const [name, value] of event.headers)
       if (isWithin(value, MAX_VALUE_LENGTH)) addHeaderToken(tokens, name, value);
     const { body } = event;
-    if (body.length === 0 || !isUtf8(body)) return;
+    if (body.length === 0 || !isUtf8(body)) return undefined;
     const ofHeaders = tokens.ends.length;
+    const conclude = (isJson: boolean): void => {
+      if (isJson) return;
+      tokens.keepFirst(ofHeaders);
+      if (FORM.test(event.contentType ?? "")) addFormTokens(tools.decoder.decode(body), tokens);
+    };
     // JSON first, even when it is labelled as a form: curl labels everything so.
-    if (addJsonLeaves(withoutMark(body), MAX_LEAVES, tokens, tools)) return;
-    tokens.keepFirst(ofHeaders);
-    if (FORM.test(event.contentType ?? "")) addFormTokens(tools.decoder.decode(body), tokens);
+    const text = withoutMark(body);
+    if (text.length > PIECE_BYTES) return addInTurns(text, tokens).then(conclude);
+    conclude(new JsonLeaves(text, MAX_LEAVES, tokens, tools).walk(Infinity) === true);
+    return undefined;
   };
+}
+
+function makeTools(): LeafTools {
+  return { path: new LeafPath(), decoder: new TextDecoder() };
+}
+
+/** Returns whether the text was JSON; ignore what was added when it was not. */
+async function addInTurns(text: Uint8Array, tokens: TokenList): Promise<boolean> {
+  const leaves = new JsonLeaves(text, MAX_LEAVES, tokens, makeTools());
+  for (;;) {
+    const isJson = leaves.walk(PIECE_BYTES);
+    if (isJson !== null) return isJson;
+    await nextTurn();
+  }
 }
 
 function addHeaderToken(tokens: TokenList, name: string, value: string): void {

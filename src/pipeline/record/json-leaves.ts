@@ -31,52 +31,68 @@ export interface LeafTools {
 /**
  * Walks a JSON text, known to be UTF-8, and adds its first `maxLeaves` scalars in the order of the text: numbers as they are
  * written (which `JSON.parse` would lose), strings unescaped. Those that are too long to be asked for, or have no path, count
- * but are not added. Nothing recurses, so no depth is too deep. Empty objects and arrays have no leaf. Returns false when the
- * text is not a JSON object or array; ignore what was added then.
+ * but are not added. Nothing recurses, so no depth is too deep. Empty objects and arrays have no leaf.
  */
-export function addJsonLeaves(
-  bytes: Uint8Array,
-  maxLeaves: number,
-  tokens: TokenList,
-  { path, decoder }: LeafTools,
-): boolean {
-  const json = new JsonScanner(bytes);
-  path.toRoot();
-  let leaves = 0;
-  json.skipSpace();
-  if (!isOpening(json.next)) return false;
-  for (;;) {
-    // One value, whose path is `path`.
-    const first = json.next;
-    if (isOpening(first)) {
-      const isObject = first === OPENING_OBJECT;
-      json.at += 1;
-      json.skipSpace();
-      if (json.next === closingOf(isObject)) json.at += 1;
-      else {
-        path.push(isObject);
-        if (!enter(json, path)) return false;
-        continue;
-      }
-    } else {
-      if (!json.scalar()) return false;
-      if (path.isAskable && path.sizeBytes > 0) addLeaf(json, path, tokens, decoder);
-      leaves += 1;
-      if (leaves >= maxLeaves) return true;
-    }
-    // What follows a value: more of its container, or the end of one or more containers.
+export class JsonLeaves {
+  readonly #json: JsonScanner;
+  readonly #maxLeaves: number;
+  readonly #tokens: TokenList;
+  readonly #tools: LeafTools;
+  #leaves = 0;
+
+  /** `tools` serve no other walk until this one is over. */
+  constructor(bytes: Uint8Array, maxLeaves: number, tokens: TokenList, tools: LeafTools) {
+    this.#json = new JsonScanner(bytes);
+    this.#maxLeaves = maxLeaves;
+    this.#tokens = tokens;
+    this.#tools = tools;
+    tools.path.toRoot();
+    this.#json.skipSpace();
+  }
+
+  /**
+   * Walks on through `mostBytes`, and to the end of the value there. Returns null while there is more, then true, or false when the text
+   * is not a JSON object or array; ignore what was added then.
+   */
+  walk(mostBytes: number): boolean | null {
+    const json = this.#json;
+    const { path, decoder } = this.#tools;
+    const restAt = json.at + mostBytes;
+    if (path.isAtRoot && !isOpening(json.next)) return false;
     for (;;) {
-      json.skipSpace();
-      if (path.isAtRoot) return json.next === -1;
-      const mark = json.next;
-      if (mark !== COMMA && mark !== closingOf(path.isInObject)) return false;
-      json.at += 1;
-      if (mark === COMMA) {
+      if (json.at >= restAt) return null;
+      // One value, whose path is `path`.
+      const first = json.next;
+      if (isOpening(first)) {
+        const isObject = first === OPENING_OBJECT;
+        json.at += 1;
         json.skipSpace();
-        if (!enter(json, path)) return false;
-        break;
+        if (json.next === closingOf(isObject)) json.at += 1;
+        else {
+          path.push(isObject);
+          if (!enter(json, path)) return false;
+          continue;
+        }
+      } else {
+        if (!json.scalar()) return false;
+        if (path.isAskable && path.sizeBytes > 0) addLeaf(json, path, this.#tokens, decoder);
+        this.#leaves += 1;
+        if (this.#leaves >= this.#maxLeaves) return true;
       }
-      path.pop();
+      // What follows a value: more of its container, or the end of one or more containers.
+      for (;;) {
+        json.skipSpace();
+        if (path.isAtRoot) return json.next === -1;
+        const mark = json.next;
+        if (mark !== COMMA && mark !== closingOf(path.isInObject)) return false;
+        json.at += 1;
+        if (mark === COMMA) {
+          json.skipSpace();
+          if (!enter(json, path)) return false;
+          break;
+        }
+        path.pop();
+      }
     }
   }
 }

@@ -76,12 +76,12 @@ test("tokens are written as an array of the same strings would be", () => {
   fc.assert(
     fc.property(texts, (values) => {
       const [tokens, strings] = [0, 1].map(() => new TabSeparatedWriter(new PiecePool(), 1));
-      tokens!.tokens((list) => {
-        for (const value of values) {
-          list.text(value);
-          list.end();
-        }
-      });
+      const list = tokens!.startTokens();
+      for (const value of values) {
+        list.text(value);
+        list.end();
+      }
+      tokens!.endTokens();
       strings!.strings(values);
       expect(Buffer.concat(tokens!.pieces()).equals(Buffer.concat(strings!.pieces()))).toBe(true);
     }),

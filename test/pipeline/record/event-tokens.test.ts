@@ -4,23 +4,26 @@ import { escapeKey, payloadToken, tokenOfField } from "../../../src/domain/searc
 import type { EventRecord } from "../../../src/domain/event.ts";
 import { TokenList } from "../../../src/domain/token-list.ts";
 import { makeTokenizer, MAX_LEAVES } from "../../../src/pipeline/record/event-tokens.ts";
-import { addJsonLeaves } from "../../../src/pipeline/record/json-leaves.ts";
+import { JsonLeaves } from "../../../src/pipeline/record/json-leaves.ts";
 import { LeafPath } from "../../../src/pipeline/record/leaf-path.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 import { cpuSecondsOf } from "../../support/cpu-seconds.ts";
 
 const tokenize = makeTokenizer();
-const list = new TokenList();
-const eventTokens = (event: EventRecord): string[] => {
-  list.clear();
-  tokenize(event, list);
+const eventTokens = async (event: EventRecord): Promise<string[]> => {
+  const list = new TokenList();
+  await tokenize(event, list);
   return list.toTexts();
 };
 const tokensOf = (body: string | Uint8Array, contentType: string | null = "application/json") =>
   eventTokens(makeEvent(1, { body: Buffer.from(body), contentType, headers: [] }));
-const finds = (body: string, path: string, value: string, contentType?: string): boolean =>
-  tokensOf(body, contentType).includes(tokenOfField(path, value));
+const finds = async (
+  body: string,
+  path: string,
+  value: string,
+  contentType?: string,
+): Promise<boolean> => (await tokensOf(body, contentType)).includes(tokenOfField(path, value));
 
 describe("leaves", () => {
   test.each([
@@ -44,8 +47,8 @@ describe("leaves", () => {
     ['{"a":{"":1}}', "a.", "1"],
     ['\uFEFF{"a":1}', "a", "1"],
     [' {"a":1,"a":2}\n', "a", "2"],
-  ])("of %s hold %s = %s", (body, path, value) => {
-    expect(finds(body, path, value)).toBe(true);
+  ])("of %s hold %s = %s", async (body, path, value) => {
+    expect(await finds(body, path, value)).toBe(true);
   });
 
   test.each([
@@ -64,56 +67,60 @@ describe("leaves", () => {
     ['{"a":1,"\\x":2}', "a", "1"],
     ['"a"', "", "a"],
     ['{"a":{}}', "a", "{}"],
-  ])("of %s do not hold %s = %s", (body, path, value) => {
-    expect(finds(body, path, value)).toBe(false);
+  ])("of %s do not hold %s = %s", async (body, path, value) => {
+    expect(await finds(body, path, value)).toBe(false);
   });
 
-  test("JSON that is called a form is searched as JSON: curl -d says so", () => {
+  test("JSON that is called a form is searched as JSON: curl -d says so", async () => {
     const form = "application/x-www-form-urlencoded";
-    expect(finds('{"a":{"b":"x"}}', "a.b", "x", form)).toBe(true);
-    expect(finds('[{"a":1}]', "0.a", "1", form)).toBe(true);
-    expect(finds("{a=1", "{a", "1", form)).toBe(true);
+    expect(await finds('{"a":{"b":"x"}}', "a.b", "x", form)).toBe(true);
+    expect(await finds('[{"a":1}]', "0.a", "1", form)).toBe(true);
+    expect(await finds("{a=1", "{a", "1", form)).toBe(true);
   });
 
-  test("form fields are top-level paths", () => {
+  test("form fields are top-level paths", async () => {
     const form = "application/x-www-form-urlencoded; charset=utf-8";
-    expect(finds("From=%2B1&a.b=x+y", "From", "+1", form)).toBe(true);
-    expect(finds("From=%2B1&a.b=x+y", "a\\.b", "x y", form)).toBe(true);
-    expect(finds("?a=1", "?a", "1", form)).toBe(true);
+    expect(await finds("From=%2B1&a.b=x+y", "From", "+1", form)).toBe(true);
+    expect(await finds("From=%2B1&a.b=x+y", "a\\.b", "x y", form)).toBe(true);
+    expect(await finds("?a=1", "?a", "1", form)).toBe(true);
   });
 
-  test("bodies that are neither JSON nor UTF-8 have none", () => {
-    expect(tokensOf("plain text", "text/plain")).toEqual([]);
-    expect(tokensOf(Buffer.from([0x7b, 0xff, 0x7d]))).toEqual([]);
-    expect(tokensOf("")).toEqual([]);
+  test("bodies that are neither JSON nor UTF-8 have none", async () => {
+    expect(await tokensOf("plain text", "text/plain")).toEqual([]);
+    expect(await tokensOf(Buffer.from([0x7b, 0xff, 0x7d]))).toEqual([]);
+    expect(await tokensOf("")).toEqual([]);
   });
 
-  test("header names are found in lower case, values as sent, however long their name's spelling", () => {
+  test("header names are found in lower case, values as sent, however long their name's spelling", async () => {
     const event = makeEvent(1, { headers: [["X-GitHub-Event", "Push"]], body: Buffer.alloc(0) });
-    expect(eventTokens(event)).toEqual([tokenOfField("headers.x-github-EVENT", "Push")]);
+    expect(await eventTokens(event)).toEqual([tokenOfField("headers.x-github-EVENT", "Push")]);
     const long = makeEvent(1, { headers: [["a", "x".repeat(513)]], body: Buffer.alloc(0) });
-    expect(eventTokens(long)).toEqual([]);
+    expect(await eventTokens(long)).toEqual([]);
   });
 
-  test("the first 2,000 count, and what cannot be asked for is left out", () => {
+  test("the first 2,000 count, and what cannot be asked for is left out", async () => {
     const many = JSON.stringify(Array.from({ length: 3_000 }, (_, index) => index));
-    expect(tokensOf(many)).toHaveLength(MAX_LEAVES);
+    expect(await tokensOf(many)).toHaveLength(MAX_LEAVES);
     expect(
-      tokensOf(JSON.stringify({ long: "x".repeat(513), short: "x".repeat(512) })),
+      await tokensOf(JSON.stringify({ long: "x".repeat(513), short: "x".repeat(512) })),
     ).toHaveLength(1);
-    expect(tokensOf(JSON.stringify({ ["k".repeat(257)]: 1 }))).toEqual([]);
+    expect(await tokensOf(JSON.stringify({ ["k".repeat(257)]: 1 }))).toEqual([]);
     const pairs = Array.from({ length: 3_000 }, (_, index) => `f${index}=1`).join("&");
-    expect(tokensOf(pairs, "application/x-www-form-urlencoded")).toHaveLength(MAX_LEAVES);
+    expect(await tokensOf(pairs, "application/x-www-form-urlencoded")).toHaveLength(MAX_LEAVES);
   });
 
   test("regression: of a key of ten million dots, or such a form, nobody makes a path: it held the process for seven seconds", async () => {
     const dots = ".".repeat(10_000_000);
     const form = "application/x-www-form-urlencoded";
-    const seconds = await cpuSecondsOf(() => {
-      expect(tokensOf(`{"${dots}":1,"b":{"${dots}":{"c":2}},"a":3}`)).toEqual(tokensOf('{"a":3}'));
-      expect(tokensOf(`{"${"\\\\".repeat(4_000_000)}":1,"a":3}`)).toEqual(tokensOf('{"a":3}'));
-      expect(tokensOf(`${dots}=1&a=3&b=${"+".repeat(10_000_000)}`, form)).toEqual(
-        tokensOf("a=3", form),
+    const seconds = await cpuSecondsOf(async () => {
+      expect(await tokensOf(`{"${dots}":1,"b":{"${dots}":{"c":2}},"a":3}`)).toEqual(
+        await tokensOf('{"a":3}'),
+      );
+      expect(await tokensOf(`{"${"\\\\".repeat(4_000_000)}":1,"a":3}`)).toEqual(
+        await tokensOf('{"a":3}'),
+      );
+      expect(await tokensOf(`${dots}=1&a=3&b=${"+".repeat(10_000_000)}`, form)).toEqual(
+        await tokensOf("a=3", form),
       );
     });
     expect(seconds).toBeLessThan(3);
@@ -135,52 +142,56 @@ describe("leaves", () => {
     },
   );
 
-  test("a key and a value are found however long they are written", () => {
+  test("a key and a value are found however long they are written", async () => {
     const [key, value] = ["😀".repeat(256), "😀".repeat(512)];
     const escaped = (text: string): string => text.replaceAll("😀", "\\ud83d\\ude00");
-    expect(finds(`{"${escaped(key)}":"${escaped(value)}"}`, key, value)).toBe(true);
+    expect(await finds(`{"${escaped(key)}":"${escaped(value)}"}`, key, value)).toBe(true);
     const form = "application/x-www-form-urlencoded";
     const pair = `${encodeURIComponent(key)}=${encodeURIComponent(value)}`;
-    expect(finds(pair, key, value, form)).toBe(true);
+    expect(await finds(pair, key, value, form)).toBe(true);
   });
 
-  test("lengths count characters as the API does: long values and paths beyond the BMP were found by nothing", () => {
+  test("lengths count characters as the API does: long values and paths beyond the BMP were found by nothing", async () => {
     const emoji = (count: number): string => "😀".repeat(count);
-    expect(finds(JSON.stringify({ a: emoji(512) }), "a", emoji(512))).toBe(true);
-    expect(finds(JSON.stringify({ a: `${emoji(511)}x` }), "a", `${emoji(511)}x`)).toBe(true);
-    expect(tokensOf(JSON.stringify({ a: emoji(513) }))).toEqual([]);
-    expect(tokensOf(JSON.stringify({ a: `${emoji(512)}x` }))).toEqual([]);
-    expect(finds(JSON.stringify({ [emoji(256)]: 1 }), emoji(256), "1")).toBe(true);
-    expect(tokensOf(JSON.stringify({ [emoji(257)]: 1 }))).toEqual([]);
+    expect(await finds(JSON.stringify({ a: emoji(512) }), "a", emoji(512))).toBe(true);
+    expect(await finds(JSON.stringify({ a: `${emoji(511)}x` }), "a", `${emoji(511)}x`)).toBe(true);
+    expect(await tokensOf(JSON.stringify({ a: emoji(513) }))).toEqual([]);
+    expect(await tokensOf(JSON.stringify({ a: `${emoji(512)}x` }))).toEqual([]);
+    expect(await finds(JSON.stringify({ [emoji(256)]: 1 }), emoji(256), "1")).toBe(true);
+    expect(await tokensOf(JSON.stringify({ [emoji(257)]: 1 }))).toEqual([]);
     const nested = `${emoji(127)}.${emoji(128)}`;
-    expect(finds(JSON.stringify({ [emoji(127)]: { [emoji(128)]: 1 } }), nested, "1")).toBe(true);
-    expect(tokensOf(JSON.stringify({ [emoji(128)]: { [emoji(128)]: 1 } }))).toEqual([]);
+    expect(await finds(JSON.stringify({ [emoji(127)]: { [emoji(128)]: 1 } }), nested, "1")).toBe(
+      true,
+    );
+    expect(await tokensOf(JSON.stringify({ [emoji(128)]: { [emoji(128)]: 1 } }))).toEqual([]);
     const form = new URLSearchParams({ a: emoji(300) }).toString();
-    expect(finds(form, "a", emoji(300), "application/x-www-form-urlencoded")).toBe(true);
+    expect(await finds(form, "a", emoji(300), "application/x-www-form-urlencoded")).toBe(true);
     const body = Buffer.alloc(0);
     for (const [value, count] of [
       [emoji(512), 1],
       [emoji(513), 0],
     ] as const)
-      expect(eventTokens(makeEvent(1, { headers: [["a", value]], body }))).toHaveLength(count);
+      expect(await eventTokens(makeEvent(1, { headers: [["a", value]], body }))).toHaveLength(
+        count,
+      );
   });
 
-  test("no depth is too deep", () => {
+  test("no depth is too deep", async () => {
     const depth = 200_000;
-    expect(tokensOf(`${"[".repeat(depth)}1${"]".repeat(depth)}`)).toEqual([]);
-    expect(tokensOf(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`)).toEqual([]);
+    expect(await tokensOf(`${"[".repeat(depth)}1${"]".repeat(depth)}`)).toEqual([]);
+    expect(await tokensOf(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`)).toEqual([]);
     // Closing brackets are matched to their opening ones at any depth.
     const mixed = `${'{"a":['.repeat(depth)}1${"]}".repeat(depth)}`;
-    expect(tokensOf(`{"deep":${mixed},"b":1}`)).toEqual([payloadToken("b", "1")]);
+    expect(await tokensOf(`{"deep":${mixed},"b":1}`)).toEqual([payloadToken("b", "1")]);
   });
 
-  test("ten million containers, one in the other, take no memory to speak of: they ended the recorder, again and again", () => {
+  test("ten million containers, one in the other, take no memory to speak of: they ended the recorder, again and again", async () => {
     for (const opening of ["[", '{"":']) {
       const bytes = Buffer.from(opening.repeat(Math.floor(10_000_000 / opening.length)));
       const tools = { path: new LeafPath(), decoder: new TextDecoder() };
       collectGarbage();
       const before = process.memoryUsage();
-      addJsonLeaves(bytes, MAX_LEAVES, new TokenList(), tools);
+      new JsonLeaves(bytes, MAX_LEAVES, new TokenList(), tools).walk(Infinity);
       const after = process.memoryUsage();
       const grownBytes =
         after.heapUsed - before.heapUsed + (after.arrayBuffers - before.arrayBuffers);
@@ -188,16 +199,34 @@ describe("leaves", () => {
     }
   });
 
-  test("leaves that cannot be asked for count: a payload of millions of them was walked to its end", () => {
-    const text = `{"${"k".repeat(257)}":[${"1,".repeat(MAX_LEAVES - 1)}1],"a":1}`;
-    expect(tokensOf(text)).toEqual([]);
-    expect(tokensOf(text.replace("1,", ""))).toHaveLength(1);
-    const pairs = `&&?${"k".repeat(257)}=1&${"=1&&".repeat(MAX_LEAVES - 2)}`;
-    const form = "application/x-www-form-urlencoded";
-    expect(tokensOf(`${pairs}a=1&b=1`, form)).toEqual([payloadToken("a", "1")]);
+  test("regression: a large payload is walked in turns of the event loop: megabytes of containers without a leaf held the process for half a second", async () => {
+    const empties = "[],".repeat(700_000);
+    for (const [body, expected] of [
+      [`{"a":[${empties}[]],"b":1}`, [payloadToken("b", "1")]],
+      [`{"b":1,"a":[${empties}[]]`, []],
+    ] as const) {
+      let turns = 0;
+      const count = (): void => {
+        turns += 1;
+        counting = setImmediate(count);
+      };
+      let counting = setImmediate(count);
+      expect(await tokensOf(body)).toEqual(expected);
+      clearImmediate(counting);
+      expect(turns).toBeGreaterThan(20);
+    }
   });
 
-  test("leaves are those that JSON.parse finds, in their order, whatever keys, values and white space are", () => {
+  test("leaves that cannot be asked for count: a payload of millions of them was walked to its end", async () => {
+    const text = `{"${"k".repeat(257)}":[${"1,".repeat(MAX_LEAVES - 1)}1],"a":1}`;
+    expect(await tokensOf(text)).toEqual([]);
+    expect(await tokensOf(text.replace("1,", ""))).toHaveLength(1);
+    const pairs = `&&?${"k".repeat(257)}=1&${"=1&&".repeat(MAX_LEAVES - 2)}`;
+    const form = "application/x-www-form-urlencoded";
+    expect(await tokensOf(`${pairs}a=1&b=1`, form)).toEqual([payloadToken("a", "1")]);
+  });
+
+  test("leaves are those that JSON.parse finds, in their order, whatever keys, values and white space are", async () => {
     const text = fc.oneof(
       fc.string({ unit: "binary" }),
       fc.string({
@@ -224,15 +253,15 @@ describe("leaves", () => {
       fc.array(value, { maxLength: 5 }),
       fc.dictionary(text, value, { maxKeys: 5 }),
     );
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         container,
         fc.constantFrom("", "\t", " "),
         fc.boolean(),
-        (json, indent, isMarked) => {
+        async (json, indent, isMarked) => {
           const body = JSON.stringify(json, null, indent);
           const expected = expectedLeaves(JSON.parse(body) as unknown, []);
-          expect(tokensOf(isMarked ? `\uFEFF${body}` : body)).toEqual(expected);
+          expect(await tokensOf(isMarked ? `\uFEFF${body}` : body)).toEqual(expected);
         },
       ),
       { numRuns: 300 },
@@ -243,7 +272,8 @@ describe("leaves", () => {
     const tools = { path: new LeafPath(), decoder: new TextDecoder() };
     // In an array, since a scalar alone has no leaf.
     const accepts = (text: string): boolean =>
-      addJsonLeaves(Buffer.from(`[${text}]`), Infinity, new TokenList(), tools);
+      new JsonLeaves(Buffer.from(`[${text}]`), Infinity, new TokenList(), tools).walk(Infinity) ===
+      true;
     fc.assert(
       fc.property(fc.json({ maxDepth: 5 }), (text) => {
         expect(accepts(text)).toBe(true);
