@@ -235,6 +235,15 @@ describe("configuration cache", () => {
     expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
   });
 
+  it("asks again for what was missing after its time to live: what was made meanwhile may not have been pushed", async () => {
+    expect(await cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
+    save();
+    time.advance(TTL_MS - 1);
+    expect(cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
+    time.advance(1);
+    expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
+  });
+
   it("never serves an entry that is older than its time to live", async () => {
     save();
     await cache.endpoint("ep_1");
@@ -500,6 +509,21 @@ describe("configuration cache", () => {
     }
     time.advance(100);
     expect(cache.endpoint("ep_1")).toBeInstanceOf(Promise);
+  });
+
+  it("does not trust an answer that was asked for before pushes may have been lost", async () => {
+    save(endpointRow({ status: "active" }));
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (open = resolve));
+    const lookups = [cache.endpoint("ep_1"), cache.endpoint("ep_2")];
+    await settle();
+    save(endpointRow({ status: "paused" }));
+    save(endpointRow({ id: "ep_2", token: "token-of-ep_2" }), []);
+    cache.invalidateAll();
+    open();
+    for (const lookup of lookups) await lookup;
+    expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+    expect(await cache.endpoint("ep_2")).toMatchObject({ kind: "found" });
   });
 
   it("loads everything anew after pushes may have been lost", async () => {

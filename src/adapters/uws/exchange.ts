@@ -226,7 +226,6 @@ export class Exchange {
    * it closes the connection instead.
    */
   #writeAfterPacket(answer: Answer, mustClose: boolean): void {
-    if (this.#isWriting) return;
     this.#isWriting = true;
     setImmediate(() => {
       if (!this.#over) this.#write(answer, mustClose);

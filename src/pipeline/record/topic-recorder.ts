@@ -67,7 +67,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
   /** Waits for an insert that holds this partition's rows, whose commit is still possible. */
   async revoked(partition: OwnedPartition): Promise<void> {
     this.#buffer.remove(partition);
-    if (this.#running === null || this.#inFlight?.partitions.includes(partition) !== true) return;
+    if (this.#inFlight?.partitions.includes(partition) !== true) return;
     await new Promise<void>((resolve) => this.#onCommitted.push(resolve));
   }
 

@@ -141,6 +141,18 @@ describe("answers", () => {
     });
   });
 
+  test("an answer without content is empty, compressed or not", async () => {
+    const receiver = own(
+      await startReceiver((_req, res) => {
+        res.writeHead(503, { "content-encoding": "gzip" }).end();
+      }),
+    );
+    expect(await newSender().send(request(receiver.url), never)).toMatchObject({
+      status: 503,
+      body: "",
+    });
+  });
+
   test("an empty Content-Encoding is none", async () => {
     const receiver = own(
       await startReceiver((_req, res) => {

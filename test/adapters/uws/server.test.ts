@@ -397,6 +397,7 @@ describe("clients that vanish", () => {
     let found: (() => void) | null = null;
     const value = endpointConfig();
     await using rig = await serverRig({
+      options: { maxPayloadBytes: 100_000_000 },
       ports: {
         endpointByToken: () =>
           new Promise((resolve) => {
@@ -406,13 +407,42 @@ describe("clients that vanish", () => {
     });
     const socket = connect(rig.server.port, "127.0.0.1");
     socket.on("error", () => {});
-    socket.write(post("x".repeat(5_000_000)));
+    // More than the system's buffers take.
+    socket.write(post("x".repeat(64_000_000)));
     await until(() => found !== null);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(socket.writableLength).toBeGreaterThan(0);
     socket.destroy();
     (found as (() => void) | null)?.();
     await until(() => rig.serverMetrics.open === 0);
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
     expect(rig.log.records).toHaveLength(0);
+  });
+
+  test.each([
+    ["a whole request counts", post("hello"), 1],
+    ["part of one does not, and is given back", post("hello").slice(0, -1), 0],
+  ])("cut off by a stop while its endpoint is looked up: %s", async (_what, request, recorded) => {
+    let found: (() => void) | null = null;
+    const value = endpointConfig();
+    await using rig = await serverRig({
+      ports: {
+        endpointByToken: () =>
+          new Promise((resolve) => {
+            found = () => resolve({ kind: "found", value });
+          }),
+      },
+    });
+    const socket = connect(rig.server.port, "127.0.0.1");
+    socket.on("error", () => {});
+    socket.write(request);
+    await until(() => found !== null);
+    await rig.server.stop(0);
+    expect(rig.serverMetrics.abortedRequests).toBe(1);
+    (found as (() => void) | null)?.();
+    await until(() => rig.log.records.length === recorded && rig.ingest.inFlight.requests === 0);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+    expect(rig.logged.filter(({ level }) => level === "error")).toEqual([]);
   });
 
   test("a large body whose endpoint is looked up arrives whole", async () => {
@@ -572,6 +602,18 @@ describe("starting and stopping", () => {
       "first",
       "second",
     ]);
+  });
+
+  test("a stop lets what is in flight take longer than the second that open connections get", async () => {
+    const rig = await serverRig();
+    rig.log.hold();
+    const busy = exchangeRaw(rig.server.port, [post("hello")]);
+    await until(() => rig.log.appends.length === 1);
+    const stopped = rig.server.stop(30_000);
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    rig.log.letGo();
+    expect((await busy).status).toBe(200);
+    await stopped;
   });
 
   test("a stop does not wait longer than its grace", async () => {

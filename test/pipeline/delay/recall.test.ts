@@ -45,6 +45,24 @@ describe("tasks that wait for a destination that is deleted", () => {
     expect(statusesOf("dst_2").length).toBeGreaterThan(1);
     expect(world.requestsTo("dst_1")).toHaveLength(1);
     expect(world.errors).toEqual([]);
+    expect(world.droppedDuplicates).toBe(0);
+  });
+
+  it("end as soon beside a record that cannot be read, which holds nothing up", async () => {
+    const { world, statusesOf } = await waitingWorld();
+    for (const { topic } of DELAY_TIERS)
+      world.store.write([
+        { topic, key: "ep_1", partition: 0, value: Buffer.from("of a newer relay") },
+      ]);
+    // Behind it in the same tier, so that the recall moves it, too.
+    world.ingest();
+    await world.clock.advance(1_000);
+    world.remove("dst_1");
+    await world.clock.advance(5_000);
+    expect(statusesOf("dst_1")).toEqual(["failed", "failed", "dead", "dead"]);
+    await world.clock.advance(2 * HOUR_MS);
+    expect(statusesOf("dst_2").length).toBeGreaterThan(2);
+    expect(world.unreadable).toEqual(DELAY_TIERS.map(() => "tasks"));
   });
 
   it("end within minutes once the configuration can be read again, when it could be read by neither look after the deletion", async () => {

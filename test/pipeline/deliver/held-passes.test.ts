@@ -31,6 +31,7 @@ class HeldRig {
   count = 0;
   lookUp: HeldHost["lookUp"] = () => ACTIVE;
   hasRoom: HeldHost["hasRoom"] = () => true;
+  takesTasks = true;
   readonly held: HeldTasks;
   readonly #event = new SimWorld().makeEvent();
 
@@ -109,6 +110,7 @@ class HeldRig {
   async #write(records: readonly NewRecord[]) {
     await this.#pause(5);
     const tasks = records.filter(({ topic }) => topic === "tasks");
+    if (!this.takesTasks && tasks.length > 0) return null;
     const released = tasks.map(({ value }) => decodeTask(value));
     this.released.push(...released);
     // They come back through `tasks` a little later.
@@ -171,6 +173,21 @@ describe("a pass over held tasks", () => {
     await rig.clock.advance(1_000);
     expect(rig.releasedTo("dst_0")).toHaveLength(200);
     expect(rig.releasedTo("dst_1")).toHaveLength(200);
+    // The log is read as far as these are, not to its end.
+    expect(rig.recordsRead).toBeLessThanOrEqual(400 + BATCH_RECORDS);
+  });
+
+  it("comes back soon to what the log did not take, without a change or the sweep", async () => {
+    const rig = new HeldRig();
+    rig.fill(1, 5);
+    rig.takesTasks = false;
+    rig.held.sweep();
+    await rig.clock.advance(1_000);
+    expect(rig.held.index.size).toBe(5);
+    rig.takesTasks = true;
+    await rig.clock.advance(1_000);
+    expect(rig.releasedTo("dst_0")).toHaveLength(5);
+    expect([rig.held.index.size, rig.count]).toEqual([0, 0]);
   });
 
   it("leaves out a destination without room, and looks at it again", async () => {

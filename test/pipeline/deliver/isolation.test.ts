@@ -60,6 +60,27 @@ describe("isolation", () => {
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(20);
   });
 
+  it("receivers that worked with a backlog and hang all at once delay nobody else in the process", async () => {
+    const world = new SimWorld({ delivery: { maxInFlight: 100 } });
+    for (let index = 0; index < 10; index += 1) {
+      world.configure(`dst_${index}`);
+      world.behave(`dst_${index}`, (seen, nth) =>
+        seen.atMs < 8_000 + startedAtMs ? { afterMs: 1_000, reply: answer(200) } : HANG(seen, nth),
+      );
+    }
+    const startedAtMs = world.clock.now();
+    await world.start();
+    for (let count = 0; count < 400; count += 1) world.ingest();
+    await world.clock.advance(10_000);
+    world.configure("dst_well");
+    world.behave("dst_well", OK);
+    for (let count = 1; count <= 5; count += 1) {
+      world.replay(world.makeEvent(), "dst_well", `run${count}`);
+      await world.clock.advance(1_000);
+      expect(world.requestsTo("dst_well")).toHaveLength(count);
+    }
+  });
+
   it("destinations that share a URL have no more tries in flight than it has connections; the rest is put off and spends no retry", async () => {
     const connections = 8;
     const world = new SimWorld({ delivery: { connectionsPerReceiver: connections } });

@@ -80,3 +80,32 @@ it.each([
     expect(started).toBe(2);
   },
 );
+
+it("nothing starts before its reservation is durable: after a crash nobody would know of its tries", async () => {
+  const nowMs = Date.UTC(2026, 0, 1);
+  let isDurable = false;
+  const written: LimitRecord[] = [];
+  const host = {
+    clock: { now: () => nowMs },
+    options: { deliveryTimeoutMs: 15_000 },
+    steadyNow: () => nowMs,
+    limits: { get: () => null, areComplete: true, late: async () => null },
+    assignedSteadyMs: nowMs,
+    writeLimit: async (record: LimitRecord) => {
+      written.push(record);
+      return isDurable;
+    },
+  } as unknown as LimitsHost;
+  const limit = new LaneRateLimit("dst_1", host);
+  limit.configure({ rateLimitMax: 100, rateLimitWindow: "hour" } as DestinationConfig);
+  const ask = async (): Promise<boolean> => {
+    const mayStart = limit.waitMs(() => undefined) === 0;
+    await new Promise((resolve) => setImmediate(resolve));
+    return mayStart;
+  };
+  for (let asked = 0; asked < 5; asked += 1) expect(await ask()).toBe(false);
+  expect(written).toHaveLength(5);
+  isDurable = true;
+  expect(await ask()).toBe(false);
+  expect(await ask()).toBe(true);
+});

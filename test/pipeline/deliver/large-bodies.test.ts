@@ -270,4 +270,19 @@ describe("bytes in flight", () => {
     end();
     expect([here.pumped, there.pumped, gone.pumped]).toEqual([1, 1, 0]);
   });
+
+  it("regression: keep the turn of a lane that asks again: one with new events all the time was behind every other one in the process", () => {
+    const process = whole();
+    const [one, other] = [new BytesInFlight(4_096, process), new BytesInFlight(4_096, process)];
+    const end = new BytesInFlight(4_096, process).start(lane(false), new Uint8Array(1_500));
+    const pumped: string[] = [];
+    const named = (name: string): GateLane => ({ ...lane(false), pump: () => pumped.push(name) });
+    const [first, second] = [named("first"), named("second")];
+    const body = new Uint8Array(300);
+    one.wait(first, body);
+    other.wait(second, body);
+    one.wait(first, body);
+    end();
+    expect(pumped).toEqual(["first", "second"]);
+  });
 });

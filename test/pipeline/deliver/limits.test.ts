@@ -47,6 +47,8 @@ describe("rate limit", () => {
     // Each task is put off about once, not again and again.
     const rows = world.attempts().filter((row) => row.status === "rate_limited");
     expect(rows.length).toBeLessThan(1_200);
+    // Nothing of it is written down: the next owner counts the second as used up.
+    expect(world.store.records("limits", 0)).toEqual([]);
   });
 
   it("records each deferral once with the time at which the try is then made", async () => {
@@ -233,6 +235,24 @@ describe("rate limit", () => {
     await world.clock.advance(50 * MINUTE);
     expect(timesOf(world).length).toBeGreaterThanOrEqual(95);
     expect(timesOf(world).length).toBeLessThanOrEqual(100);
+  });
+
+  it("holds after a kill for tries that were made long after the last reservation of which some was left", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "hour" });
+    const process = await world.start("p0");
+    for (const count of [1, 4]) {
+      for (let nth = 0; nth < count; nth += 1) world.ingest();
+      await world.clock.advance(30 * MINUTE);
+    }
+    void world.store.kill(process, 5);
+    await world.clock.advance(MINUTE);
+    await world.start("p1");
+    await world.clock.advance(4 * MINUTE);
+    for (let count = 0; count < 200; count += 1) world.ingest();
+    await world.clock.advance(HOUR);
+    expect(timesOf(world).length).toBeGreaterThan(100);
+    expect(mostInAnyWindow(timesOf(world), HOUR)).toBeLessThanOrEqual(100);
   });
 
   it("follows a change of the limit for what is not put off yet", async () => {

@@ -51,6 +51,35 @@ describe("run ledger", () => {
     expect(ledger.judge("failed", putOff)).toEqual({ kind: "follow_up", followUp: retry });
   });
 
+  it("of two deferrals of one step knows the last: its row says when the try is made", () => {
+    const sooner = { ...first, deferrals: 1, dueAtMs: 7 };
+    const later = { ...sooner, dueAtMs: 9 };
+    const ledger = new RunLedger();
+    ledger.noteEnd("run", first, sooner);
+    ledger.noteEnd("run", first, later);
+    expect(ledger.judge("run", first)).toEqual({ kind: "follow_up", followUp: later });
+    expect(ledger.judge("run", later)).toEqual({ kind: "go", notBeforeMs: 9 });
+  });
+
+  it("learns of a later step from another owner's end, and nothing from that of an earlier one", () => {
+    const ledger = new RunLedger();
+    ledger.noteEnd("run", first, retry);
+    ledger.noteEarlierEnd("run", retry, null);
+    expect(ledger.judge("run", retry).kind).toBe("superseded");
+    const next = { ...retry, tryNumber: 3 };
+    ledger.noteEnd("ahead", retry, next);
+    ledger.noteEarlierEnd("ahead", first, retry);
+    expect(ledger.judge("ahead", retry)).toEqual({ kind: "follow_up", followUp: next });
+  });
+
+  it("knows the latest of the tasks that wait, in whatever order the tiers are read", () => {
+    const ledger = new RunLedger();
+    ledger.noteWaiting("run", retry);
+    ledger.noteWaiting("run", again);
+    expect(ledger.judge("run", again).kind).toBe("superseded");
+    expect(ledger.judge("run", retry).kind).toBe("go");
+  });
+
   it("takes over what another ledger knows, and empties it", () => {
     const [ledger, other] = [new RunLedger(), new RunLedger()];
     ledger.noteEnd("known", again, retry);

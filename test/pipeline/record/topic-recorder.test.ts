@@ -203,6 +203,84 @@ test("a partition is let go of only after the insert that holds its rows, and th
   expect(gone).toEqual(["idle", "busy after 1"]);
 });
 
+test("a stop commits the insert under way, and leaves what came meanwhile to the next owner", async () => {
+  const { clock, recorder, inserts, commits, own, holdInserts } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  const insertIsThrough = holdInserts();
+  void recorder.push(partition, [record(0, "a")]);
+  await clock.advance(LINGER_MS);
+  void recorder.push(partition, [record(1, "b")]);
+  let isOver = false;
+  void recorder[Symbol.asyncDispose]().then(() => (isOver = true));
+  await clock.advance(LINGER_MS);
+  expect(isOver).toBe(false);
+  insertIsThrough();
+  await clock.advance(0);
+  expect(isOver).toBe(true);
+  expect(inserts).toEqual([["a"]]);
+  expect(commits.at(-1)).toEqual({ offset: 1, metadata: "" });
+});
+
+test("a stop waits for no more records, and announces nothing that it does not insert", async () => {
+  const { clock, recorder, inserts, commits, own } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  void recorder.push(partition, [record(0, "a")]);
+  let isOver = false;
+  void recorder[Symbol.asyncDispose]().then(() => (isOver = true));
+  await clock.advance(0);
+  expect(isOver).toBe(true);
+  expect(inserts).toEqual([]);
+  expect(commits).toEqual([]);
+});
+
+test("a stop does not wait for a store that is away", async () => {
+  const { clock, recorder, commits, own, failInserts } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  failInserts(1_000);
+  void recorder.push(partition, [record(0, "a")]);
+  await clock.advance(LINGER_MS);
+  let isOver = false;
+  void recorder[Symbol.asyncDispose]().then(() => (isOver = true));
+  await clock.advance(0);
+  expect(isOver).toBe(true);
+  expect(commits.at(-1)).toMatchObject({ offset: 0 });
+});
+
+test("ten thousand rows wait for no others, whether they come while it waits or while it commits", async () => {
+  const rows = Array.from({ length: 10_000 }, (_, nth) => record(nth + 1, `${nth}`));
+  for (const during of ["wait", "commit"]) {
+    const { clock, recorder, inserts, own, holdCommits, holdInserts } = rig();
+    const partition = own(0);
+    recorder.assigned(partition);
+    void recorder.push(partition, [record(0, "first")]);
+    let goOn = (): void => undefined;
+    if (during === "commit") {
+      const insertIsThrough = holdInserts();
+      await clock.advance(LINGER_MS);
+      goOn = holdCommits();
+      insertIsThrough();
+    }
+    await clock.advance(0);
+    void recorder.push(partition, rows);
+    goOn();
+    await clock.advance(0);
+    expect(inserts.flat()).toHaveLength(10_001);
+  }
+});
+
+test("a batch that an earlier owner announced is inserted as it was announced, however many records have come behind it", async () => {
+  const { clock, recorder, inserts, commits, own } = rig();
+  const partition = own(0, "0 0 2");
+  recorder.assigned(partition);
+  void recorder.push(partition, [record(0, "a"), record(1, "b"), record(2, "c")]);
+  await clock.advance(3 * LINGER_MS);
+  expect(inserts).toEqual([["a", "b"], ["c"]]);
+  expect(commits.at(-1)).toEqual({ offset: 3, metadata: "" });
+});
+
 test("a batch that an earlier owner announced is waited for ten seconds, then its records go in another", async () => {
   const { clock, recorder, inserts, own } = rig();
   const partition = own(0, "0 0 2,1 0 1");

@@ -56,12 +56,12 @@ export class BytesInFlight {
     const kind = this.#kindOf(lane, body);
     if (kind === null) return;
     const { waiting } = this.#kinds[kind];
+    // A lane that asks again keeps its turn.
     if (this.#fits(kind, lane, body)) {
-      this.forget(lane);
+      this.#forgetHere(lane);
       this.#parent?.wait(lane, body);
       return;
     }
-    // A lane that asks again keeps its turn.
     if (!waiting.has(lane)) this.forget(lane);
     waiting.set(lane, body);
   }
@@ -79,8 +79,12 @@ export class BytesInFlight {
   }
 
   forget(lane: GateLane): void {
-    for (const { waiting } of Object.values(this.#kinds)) waiting.delete(lane);
+    this.#forgetHere(lane);
     this.#parent?.forget(lane);
+  }
+
+  #forgetHere(lane: GateLane): void {
+    for (const { waiting } of Object.values(this.#kinds)) waiting.delete(lane);
   }
 
   #kindOf({ proven }: GateLane, body: Uint8Array): Kind | null {

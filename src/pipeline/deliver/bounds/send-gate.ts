@@ -69,6 +69,7 @@ export class SendGate {
   #mayEnter(lane: GateLane): boolean {
     if (this.#inFlight >= this.#max) return false;
     if (this.#inFlight * 2 >= this.#max && lane.inFlight > 0) {
+      // A lane that waits for more than it has counts twice: busy lanes, which may all hang at once, leave about half to others.
       const lanes = this.#active.size + this.#waitingProven.size + this.#waitingUnproven.size;
       if (lane.inFlight >= Math.floor(this.#max / lanes)) return false;
     }

@@ -61,7 +61,6 @@ export class HeldTasks {
 
   /** Notes a task that came through `tasks`. */
   onArrived(task: DeliveryTask): void {
-    if (this.#inTransit.size === 0) return;
     const tries = this.#inTransit.get(task.destinationId);
     if (tries?.delete(tryKey(task)) !== true || tries.size > 0) return;
     this.#inTransit.delete(task.destinationId);

@@ -71,7 +71,5 @@ function incompleteForMs({ ports }: SharedDelivery, partition: OwnedPartition): 
   if (committed === null) return Number.POSITIVE_INFINITY;
   const last = decodeClaim(committed.metadata);
   if ((last.counts.at(-1)?.partitions ?? 0) < partition.partitions) return Number.POSITIVE_INFINITY;
-  return last.incompleteUntilMs === null
-    ? 0
-    : Math.max(0, last.incompleteUntilMs - ports.clock.now());
+  return Math.max(0, (last.incompleteUntilMs ?? 0) - ports.clock.now());
 }
