@@ -61,7 +61,7 @@ export function errorBody({ code, message }: Pick<ErrorAnswer, "code" | "message
 }
 
 export function jsonResponse(
-  json: string,
+  json: string | Uint8Array<ArrayBuffer>,
   status: number,
   headers: Readonly<Record<string, string>> = {},
 ): Response {

@@ -4,30 +4,46 @@ import { nextTurn, visitInTurns } from "../domain/next-turn.ts";
 const LONG_ITEMS = 500;
 /** UTF-16 units of a text that are written at once: a payload of 10 MB may need six characters for each of its own. */
 const PIECE_UNITS = 64 * 1024;
+/** A longer answer is given as bytes: to join and encode sixty megabytes would block the process for a quarter of a second. */
+const MOST_TEXT_UNITS = 1024 * 1024;
 
 /**
  * Writes what `JSON.stringify` does; items of a long array, and pieces of a long text, also of one within objects, are written in turns
- * of the event loop.
+ * of the event loop. Returns a large answer as its bytes in UTF-8.
  */
-export async function writeJson(value: unknown): Promise<string> {
-  if (typeof value === "string" && value.length > PIECE_UNITS) return writeText(value);
-  if (Array.isArray(value) && value.length > LONG_ITEMS) return writeItems(value);
-  if (value === null || typeof value !== "object" || Array.isArray(value))
-    return JSON.stringify(value);
-  const members: string[] = [];
-  for (const [name, member] of Object.entries(value))
-    if (member !== undefined) members.push(`${JSON.stringify(name)}:${await writeJson(member)}`);
-  return `{${members.join(",")}}`;
-}
-
-async function writeItems(items: readonly unknown[]): Promise<string> {
-  const texts: string[] = [];
-  await visitInTurns(items, (item) => texts.push(JSON.stringify(item)));
-  return `[${texts.join(",")}]`;
-}
-
-async function writeText(text: string): Promise<string> {
+export async function writeJson(value: unknown): Promise<string | Uint8Array<ArrayBuffer>> {
   const pieces: string[] = [];
+  await write(value, pieces);
+  const units = pieces.reduce((sum, { length }) => sum + length, 0);
+  return units > MOST_TEXT_UNITS ? encode(pieces) : pieces.join("");
+}
+
+async function write(value: unknown, pieces: string[]): Promise<void> {
+  if (typeof value === "string" && value.length > PIECE_UNITS) return writeText(value, pieces);
+  if (Array.isArray(value) && value.length > LONG_ITEMS) return writeItems(value, pieces);
+  if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    pieces.push(JSON.stringify(value));
+    return;
+  }
+  let before = "{";
+  for (const [name, member] of Object.entries(value)) {
+    if (member === undefined) continue;
+    pieces.push(`${before}${JSON.stringify(name)}:`);
+    await write(member, pieces);
+    before = ",";
+  }
+  pieces.push(before === "{" ? "{}" : "}");
+}
+
+async function writeItems(items: readonly unknown[], pieces: string[]): Promise<void> {
+  await visitInTurns(items, (item, index) =>
+    pieces.push(`${index === 0 ? "[" : ","}${JSON.stringify(item)}`),
+  );
+  pieces.push("]");
+}
+
+async function writeText(text: string, pieces: string[]): Promise<void> {
+  pieces.push('"');
   for (let from = 0; from < text.length;) {
     if (from > 0) await nextTurn();
     let end = from + PIECE_UNITS;
@@ -36,7 +52,21 @@ async function writeText(text: string): Promise<string> {
     pieces.push(JSON.stringify(text.slice(from, end)).slice(1, -1));
     from = end;
   }
-  return `"${pieces.join("")}"`;
+  pieces.push('"');
+}
+
+/** No piece ends within a surrogate pair. */
+async function encode(pieces: readonly string[]): Promise<Uint8Array<ArrayBuffer>> {
+  const encoded: Buffer<ArrayBuffer>[] = [];
+  let units = 0;
+  for (const piece of pieces) {
+    encoded.push(Buffer.from(piece));
+    units += piece.length;
+    if (units < PIECE_UNITS) continue;
+    units = 0;
+    await nextTurn();
+  }
+  return Buffer.concat(encoded);
 }
 
 function isHighSurrogate(unit: number): boolean {

@@ -45,7 +45,18 @@ describe("the JSON of an answer", () => {
       const json = await writeJson(answer);
       expect(turns.count).toBeGreaterThanOrEqual(7);
       // Not compared by `toBe`, which would print both.
-      expect(json === JSON.stringify(answer)).toBe(true);
+      expect(Buffer.from(json as Uint8Array).toString() === JSON.stringify(answer)).toBe(true);
     }
+  });
+
+  it("is given as bytes when it is large, which are made in turns, too", async () => {
+    const size = 20 * 1024 * 1024;
+    const atOnce = JSON.stringify({ text: "é".repeat(size / 2) });
+    using turns = countTurns();
+    const json = await writeJson({ text: "é".repeat(size / 2) });
+    expect(json).toBeInstanceOf(Uint8Array);
+    expect(Buffer.from(atOnce).equals(json as Uint8Array)).toBe(true);
+    // 160 pieces are written, and then 160 are encoded.
+    expect(turns.count).toBeGreaterThanOrEqual(300);
   });
 });
