@@ -6,6 +6,7 @@ import { loadUws } from "../../../src/adapters/uws/load.ts";
 import { formatAddress } from "../../../src/adapters/uws/remote-address.ts";
 import { startIngestServer } from "../../../src/adapters/uws/server.ts";
 import { UsageError } from "../../../src/domain/errors.ts";
+import type { IngestPorts } from "../../../src/pipeline/ingest/ports.ts";
 import {
   TOKEN,
   endpointConfig,
@@ -17,6 +18,17 @@ import { until } from "../../support/wait-for.ts";
 
 const post = (body: string, extra = ""): string =>
   `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\n${extra}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+
+/** Makes a lookup of an endpoint that goes on until `end`, and finds it then. */
+function heldLookup() {
+  const value = endpointConfig();
+  let find: (() => void) | null = null;
+  const endpointByToken: IngestPorts["endpointByToken"] = () =>
+    new Promise((resolve) => {
+      find = () => resolve({ kind: "found", value });
+    });
+  return { ports: { endpointByToken }, isAsked: () => find !== null, end: () => find?.() };
+}
 
 describe("requests", () => {
   test("bodies of every size come through byte for byte", async () => {
@@ -394,26 +406,20 @@ describe("clients that vanish", () => {
   });
 
   test("while the endpoint is looked up: the body is read no further, and all is given back", async () => {
-    let found: (() => void) | null = null;
-    const value = endpointConfig();
+    const lookup = heldLookup();
     await using rig = await serverRig({
       options: { maxPayloadBytes: 100_000_000 },
-      ports: {
-        endpointByToken: () =>
-          new Promise((resolve) => {
-            found = () => resolve({ kind: "found", value });
-          }),
-      },
+      ports: lookup.ports,
     });
     const socket = connect(rig.server.port, "127.0.0.1");
     socket.on("error", () => {});
     // More than the system's buffers take.
     socket.write(post("x".repeat(64_000_000)));
-    await until(() => found !== null);
+    await until(lookup.isAsked);
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(socket.writableLength).toBeGreaterThan(0);
     socket.destroy();
-    (found as (() => void) | null)?.();
+    lookup.end();
     await until(() => rig.serverMetrics.open === 0);
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
     expect(rig.log.records).toHaveLength(0);
@@ -423,23 +429,15 @@ describe("clients that vanish", () => {
     ["a whole request counts", post("hello"), 1],
     ["part of one does not, and is given back", post("hello").slice(0, -1), 0],
   ])("cut off by a stop while its endpoint is looked up: %s", async (_what, request, recorded) => {
-    let found: (() => void) | null = null;
-    const value = endpointConfig();
-    await using rig = await serverRig({
-      ports: {
-        endpointByToken: () =>
-          new Promise((resolve) => {
-            found = () => resolve({ kind: "found", value });
-          }),
-      },
-    });
+    const lookup = heldLookup();
+    await using rig = await serverRig({ ports: lookup.ports });
     const socket = connect(rig.server.port, "127.0.0.1");
     socket.on("error", () => {});
     socket.write(request);
-    await until(() => found !== null);
+    await until(lookup.isAsked);
     await rig.server.stop(0);
     expect(rig.serverMetrics.abortedRequests).toBe(1);
-    (found as (() => void) | null)?.();
+    lookup.end();
     await until(() => rig.log.records.length === recorded && rig.ingest.inFlight.requests === 0);
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
     expect(rig.logged.filter(({ level }) => level === "error")).toEqual([]);
