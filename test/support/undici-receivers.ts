@@ -53,6 +53,31 @@ async function listen(server: ReturnType<typeof createTcp>, scheme: string): Pro
   };
 }
 
+interface Apart<Ready> extends AsyncDisposable {
+  /** The script's first message. */
+  readonly ready: Ready;
+}
+
+/** Runs a script in a process of its own until it is disposed. */
+async function runApart<Ready>(script: string, ...args: readonly string[]): Promise<Apart<Ready>> {
+  const child = spawn(process.execPath, ["-e", script, ...args], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const [ready] = (await once(child, "message")) as [Ready];
+  return {
+    ready,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
+
+/** Connects as often as fills a listener's accept queue. */
+function fill(host: string, port: number): Socket[] {
+  return Array.from({ length: FILL }, () => connect({ port, host }).on("error", () => {}));
+}
+
 /** Its accept queue is full while it blocks: the kernel drops another connection's first SYN and accepts the second, a second later. */
 const SLOW_ACCEPTOR = `
   const server = require("node:net").createServer((socket) => {
@@ -67,20 +92,15 @@ const FILL = 4;
 
 /** Starts a receiver on 127.0.0.1 whose next connection takes a second (on Linux). */
 export async function startSlowAcceptor(): Promise<AsyncDisposable & { readonly port: number }> {
-  const child = spawn(process.execPath, ["-e", SLOW_ACCEPTOR], {
-    stdio: ["ignore", "ignore", "inherit", "ipc"],
-  });
-  const [port] = (await once(child, "message")) as [number];
-  const filling = Array.from({ length: FILL }, () =>
-    connect({ port, host: "127.0.0.1" }).on("error", () => {}),
-  );
+  const acceptor = await runApart<number>(SLOW_ACCEPTOR);
+  const port = acceptor.ready;
+  const filling = fill("127.0.0.1", port);
   await Promise.race(filling.map((socket) => once(socket, "connect")));
   return {
     port,
     async [Symbol.asyncDispose]() {
       for (const socket of filling) socket.destroy();
-      child.kill("SIGKILL");
-      await once(child, "exit");
+      await acceptor[Symbol.asyncDispose]();
     },
   };
 }
@@ -101,13 +121,8 @@ export async function startSilentAcceptors(
   hosts: readonly string[],
   port: number,
 ): Promise<AsyncDisposable> {
-  const child = spawn(process.execPath, ["-e", SILENT_ACCEPTORS, String(port), ...hosts], {
-    stdio: ["ignore", "ignore", "inherit", "ipc"],
-  });
-  await once(child, "message");
-  const filling = hosts.flatMap((host) =>
-    Array.from({ length: FILL }, () => connect({ port, host }).on("error", () => {})),
-  );
+  const acceptors = await runApart(SILENT_ACCEPTORS, String(port), ...hosts);
+  const filling = hosts.flatMap((host) => fill(host, port));
   // The queue holds one more than its length.
   await until(
     () => filling.filter((socket) => !socket.connecting).length >= 2 * hosts.length,
@@ -116,8 +131,7 @@ export async function startSilentAcceptors(
   return {
     async [Symbol.asyncDispose]() {
       for (const socket of filling) socket.destroy();
-      child.kill("SIGKILL");
-      await once(child, "exit");
+      await acceptors[Symbol.asyncDispose]();
     },
   };
 }
@@ -134,15 +148,9 @@ const RECEIVER_APART = `
 export async function startReceiverApart(
   answerMs: number,
 ): Promise<AsyncDisposable & { readonly port: number }> {
-  const child = spawn(process.execPath, ["-e", RECEIVER_APART, String(answerMs)], {
-    stdio: ["ignore", "ignore", "inherit", "ipc"],
-  });
-  const [port] = (await once(child, "message")) as [number];
+  const receiver = await runApart<number>(RECEIVER_APART, String(answerMs));
   return {
-    port,
-    async [Symbol.asyncDispose]() {
-      child.kill("SIGKILL");
-      await once(child, "exit");
-    },
+    port: receiver.ready,
+    [Symbol.asyncDispose]: () => receiver[Symbol.asyncDispose](),
   };
 }

@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import type { ClickHouseClient } from "@clickhouse/client";
 import type { Attempt } from "../../domain/attempt.ts";
+import type { EventRecord } from "../../domain/event.ts";
 import {
   isFanout,
   type EventRow,
@@ -146,14 +147,16 @@ function writeEvent(
   writeHeaderText(out, event.headers);
   out.binary(event.body);
   const adding = addTokens(out.startTokens());
-  const end = (): void => {
-    out.endTokens();
-    out.number(event.payloadSizeBytes);
-    out.endRow();
-  };
-  if (adding !== undefined) return adding.then(end);
-  end();
+  if (adding !== undefined) return adding.then(() => endEvent(out, event));
+  endEvent(out, event);
   return undefined;
+}
+
+/** Writes what stands behind the tokens, and them. */
+function endEvent(out: TabSeparatedWriter, event: EventRecord): void {
+  out.endTokens();
+  out.number(event.payloadSizeBytes);
+  out.endRow();
 }
 
 type Columns = Omit<Attempt, "trigger" | "status"> & Record<"trigger" | "status", string>;

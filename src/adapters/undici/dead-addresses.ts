@@ -5,9 +5,9 @@ const REMEMBERED_MS = 60_000;
 const MOST_REMEMBERED = 10_000;
 
 /**
- * Remembers which addresses of receivers with several did not take a connection (RFC 8305, section 4, calls that historical data),
- * so that each new connection does not wait for the same one of them that is down, and a name whose first addresses took all the time
- * of a try is reached by the next one.
+ * Remembers which addresses did not take a connection, as RFC 8305, section 4, lets a client sort by what it knows of addresses: each
+ * new connection would wait for the same one that is down, and a name whose first addresses take all the time of a try would never be
+ * reached.
  */
 export class DeadAddresses {
   readonly #untilMs = new Map<string, number>();

@@ -18,6 +18,7 @@ import { LeafPath } from "./leaf-path.ts";
 export const MAX_LEAVES = 2_000;
 
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i;
+const DECODER = new TextDecoder();
 const BYTE_ORDER_MARK = Buffer.from("\uFEFF");
 
 /**
@@ -43,21 +44,20 @@ export function makeTokenizer(): Tokenizer {
     const { body } = event;
     if (body.length === 0 || !isUtf8(body)) return undefined;
     const ofHeaders = tokens.ends.length;
-    const conclude = (isJson: boolean): void => {
-      if (isJson) return;
-      tokens.keepFirst(ofHeaders);
-      if (FORM.test(event.contentType ?? "")) addFormTokens(tools.decoder.decode(body), tokens);
-    };
     // JSON first, even when it is labelled as a form: curl labels everything so.
     const text = withoutMark(body);
-    if (text.length > PIECE_BYTES) return addInTurns(text, tokens).then(conclude);
-    conclude(new JsonLeaves(text, MAX_LEAVES, tokens, tools).walk(Infinity) === true);
+    if (text.length > PIECE_BYTES)
+      return addInTurns(text, tokens).then((isJson) => {
+        if (!isJson) addFormInstead(event, tokens, ofHeaders);
+      });
+    const isJson = new JsonLeaves(text, MAX_LEAVES, tokens, tools).walk(Infinity);
+    if (isJson !== true) addFormInstead(event, tokens, ofHeaders);
     return undefined;
   };
 }
 
 function makeTools(): LeafTools {
-  return { path: new LeafPath(), decoder: new TextDecoder() };
+  return { path: new LeafPath(), decoder: DECODER };
 }
 
 /** Returns whether the text was JSON; ignore what was added when it was not. */
@@ -81,6 +81,12 @@ function addHeaderToken(tokens: TokenList, name: string, value: string): void {
 function withoutMark(text: Uint8Array): Uint8Array {
   const hasMark = BYTE_ORDER_MARK.every((byte, index) => text[index] === byte);
   return hasMark ? text.subarray(BYTE_ORDER_MARK.length) : text;
+}
+
+/** Adds the pairs of a payload that is a form and not JSON, in place of what came behind the tokens of its headers. */
+function addFormInstead(event: EventRecord, tokens: TokenList, ofHeaders: number): void {
+  tokens.keepFirst(ofHeaders);
+  if (FORM.test(event.contentType ?? "")) addFormTokens(DECODER.decode(event.body), tokens);
 }
 
 /** Adds a form's pairs. One that cannot be asked for (no path, or too long) is left out, but counts as a leaf. */

@@ -8,6 +8,7 @@ import { JsonLeaves } from "../../../src/pipeline/record/json-leaves.ts";
 import { LeafPath } from "../../../src/pipeline/record/leaf-path.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
+import { countTurns } from "../../support/count-turns.ts";
 import { cpuSecondsOf } from "../../support/cpu-seconds.ts";
 
 const tokenize = makeTokenizer();
@@ -205,15 +206,9 @@ describe("leaves", () => {
       [`{"a":[${empties}[]],"b":1}`, [payloadToken("b", "1")]],
       [`{"b":1,"a":[${empties}[]]`, []],
     ] as const) {
-      let turns = 0;
-      const count = (): void => {
-        turns += 1;
-        counting = setImmediate(count);
-      };
-      let counting = setImmediate(count);
+      using turns = countTurns();
       expect(await tokensOf(body)).toEqual(expected);
-      clearImmediate(counting);
-      expect(turns).toBeGreaterThan(20);
+      expect(turns.count).toBeGreaterThan(20);
     }
   });
 
