@@ -1,5 +1,5 @@
-import { link, readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { link, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { answersAlive, removeOtherSigns, showAlive } from "./data-dir-alive.ts";
 import { isAlive, isElsewhere } from "./data-dir-process.ts";
 import type { ProcessIdentity } from "./data-dir-process.ts";
@@ -9,10 +9,17 @@ export interface Claimant extends ProcessIdentity {
 }
 interface Claim extends Claimant {
   readonly released: boolean;
+  /** The `run` directory that it was made in; claims of an earlier version lack it. */
+  readonly madeIn?: string;
 }
 export type ClaimOutcome =
   | { readonly kind: "claimed"; readonly release: () => Promise<void> }
-  | { readonly kind: "held"; readonly pid: number };
+  | {
+      readonly kind: "held";
+      readonly pid: number;
+      /** The data directory that its owner has, if this one is a copy that was made meanwhile; else null. */
+      readonly copyOf: string | null;
+    };
 
 /**
  * Claims the directory. Claims are files `owner-<n>.json`, of which the highest number counts. When its process has ended, the first
@@ -43,7 +50,8 @@ async function claimOnceFree(runDir: string, claimant: Claimant): Promise<ClaimO
     const latest = await latestNumber(runDir);
     const held = latest === 0 ? null : await readClaim(runDir, latest);
     if (held === "gone") continue;
-    if (held !== null && (await isHeld(runDir, held))) return { kind: "held", pid: held.pid };
+    if (held !== null && (await isHeld(runDir, held)))
+      return { kind: "held", pid: held.pid, copyOf: await originalOf(runDir, latest, held) };
     const mine = latest + 1;
     if (!(await tryCreate(runDir, mine, claimant))) continue;
     // Numbers below a newer claim are cleaned up: ours may have been free only because of that.
@@ -62,9 +70,27 @@ async function isHeld(runDir: string, held: Claim): Promise<boolean> {
   return isElsewhere(held) ? answersAlive(runDir, held.token) : isAlive(held);
 }
 
+/** Returns the data directory in which the claim was made, if that is another one and still has it. */
+async function originalOf(runDir: string, number: number, held: Claim): Promise<string | null> {
+  const { madeIn, token } = held;
+  if (madeIn === undefined || (await isSameDirectory(madeIn, runDir))) return null;
+  const there = await readClaim(madeIn, number);
+  return there !== null && there !== "gone" && there.token === token ? dirname(madeIn) : null;
+}
+
+/** Returns true also for one that is gone: it may have been moved. */
+async function isSameDirectory(one: string, other: string): Promise<boolean> {
+  try {
+    const [a, b] = await Promise.all([stat(one), stat(other)]);
+    return a.dev === b.dev && a.ino === b.ino;
+  } catch {
+    return true;
+  }
+}
+
 async function tryCreate(runDir: string, number: number, claimant: Claimant): Promise<boolean> {
   const temporary = join(runDir, `${claimant.token}.tmp`);
-  const content: Claim = { ...claimant, released: false };
+  const content: Claim = { ...claimant, released: false, madeIn: runDir };
   await writeFile(temporary, JSON.stringify(content), { mode: 0o600 });
   try {
     await link(temporary, file(runDir, number));

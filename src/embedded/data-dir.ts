@@ -39,7 +39,8 @@ const COMMAND_FILE = "command";
  * Makes the directory if it is missing (0700) and claims it for this process. If another living process has
  * it, says which: the caller then attaches through the sockets in `runDir`, or refuses. A claim ends with its
  * process, even after `kill -9`.
- * @throws {UsageError} when the directory cannot be made or written, holds what this user may not read, or was made by a newer relay
+ * @throws {UsageError} when the directory cannot be made or written, holds what this user may not read, was made by a newer relay,
+ *   or is a copy of one whose owner runs
  */
 export async function claimDataDir(
   path: string,
@@ -52,6 +53,10 @@ export async function claimDataDir(
   );
   const commandFile = join(runDir, COMMAND_FILE);
   if (outcome.kind === "held") {
+    if (outcome.copyOf !== null)
+      throw new UsageError(
+        `the data directory ${dir} is a copy of ${outcome.copyOf} that was made while the relay with process id ${outcome.pid} ran there, so it may be incomplete: copy it anew while that relay is stopped, or remove ${runDir} to start with the copy as it is`,
+      );
     const ownerIs = (await exists(commandFile)) ? "command" : "relay";
     return { kind: "attached", dir, ownerPid: outcome.pid, ownerIs, runDir };
   }

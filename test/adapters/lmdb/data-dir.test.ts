@@ -1,7 +1,18 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  chown,
+  cp,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -56,6 +67,32 @@ describe("claimDataDir", () => {
     const dir = join(base.path, "log");
     await using _log = await openTestLog(dir);
     expect((await stat(dir)).mode & 0o777).toBe(0o700);
+  });
+
+  it("a copy that was made while its relay ran is told from the original: one was told to stop that relay", async () => {
+    await using base = await temporaryDir();
+    const [original, copy] = [join(base.path, "original"), join(base.path, "copy")];
+    const claimed = await claimDataDir(original);
+    await cp(original, copy, { recursive: true, filter: (path) => !path.endsWith(".alive") });
+    const error = await claimDataDir(copy).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(UsageError);
+    expect((error as Error).message).toContain(`is a copy of ${claimed.dir} `);
+    expect((await claimDataDir(original)).kind).toBe("attached");
+    await rm(join(copy, "run"), { recursive: true });
+    const started = await claimDataDir(copy);
+    expect(started.kind).toBe("owner");
+    for (const one of [started, claimed])
+      if (one.kind === "owner") await one[Symbol.asyncDispose]();
+  });
+
+  it("a directory that was moved while its relay ran is still that relay's", async () => {
+    await using base = await temporaryDir();
+    const [from, to] = [join(base.path, "from"), join(base.path, "to")];
+    const claimed = await claimDataDir(from);
+    await rename(from, to);
+    expect((await claimDataDir(to)).kind).toBe("attached");
+    await rename(to, from);
+    if (claimed.kind === "owner") await claimed[Symbol.asyncDispose]();
   });
 
   it.each(["run/owner-1.json", "log"])(
