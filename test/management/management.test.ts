@@ -587,6 +587,25 @@ describe("destinations", () => {
     expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(true);
   });
 
+  it("never looks older after a change than before it, though the clock was set back", async () => {
+    const { destinations } = harness.management;
+    const { destination } = await makeDestination();
+    const { nowMs } = harness.time;
+    harness.time.nowMs = nowMs - 7_200_000;
+    try {
+      const paused = await destinations.pause(actor, destination.id);
+      expect(paused.updatedAtMs).toBe(destination.updatedAtMs);
+      await destinations.resume(actor, destination.id);
+      const ports = { store: harness.store, now: () => harness.time.nowMs };
+      const gone = { ...destination, triedAtMs: harness.time.nowMs };
+      expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(true);
+      const disabled = await destinations.get(actor, destination.id);
+      expect(disabled.updatedAtMs).toBe(destination.updatedAtMs);
+    } finally {
+      harness.time.nowMs = nowMs;
+    }
+  });
+
   it("is not disabled by a late 410 of a try that began before a change by a clock somewhat ahead", async () => {
     const { destination } = await makeDestination();
     const behindMs = harness.time.nowMs - 5_000;

@@ -114,6 +114,30 @@ describe("a second process on the data directory", () => {
     const settled = expect(pending).rejects.toMatchObject({ code: "log_outcome_unknown" });
     await served[Symbol.asyncDispose]();
     await settled;
+    const answers = { partitions: 4, append: async () => [] };
+    await using _again = await serveLogSocket(answers, socketPath, silentLogger);
+    const hasRoom = () =>
+      attached.append([record("events", 0, "z".repeat(80))]).then(
+        () => true,
+        () => false,
+      );
+    await until(hasRoom, "room again for what was lost");
+  });
+
+  it("has room again for what was answered", async () => {
+    await using dir = await temporaryDir();
+    await using log = await openTestLog(dir.path);
+    const socketPath = join(dir.path, "log.sock");
+    await using _served = await serveLogSocket(log, socketPath, silentLogger);
+    await using attached = await attachLog({
+      socketPath,
+      clock: systemClock,
+      maxPendingBytes: 300,
+    });
+    for (let offset = 0; offset < 10; offset += 1)
+      expect(await attached.append([record("events", 0, "x".repeat(80))])).toEqual([
+        { partition: 0, offset },
+      ]);
   });
 
   it("regression: closed while an owner that froze takes connections and says nothing, it keeps none open", async () => {

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
 import { collect, record } from "../../support/log-consumer.ts";
+import { systemClock } from "../../support/log-fakes.ts";
 import { openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
 import { until } from "../../support/wait-for.ts";
 
@@ -135,4 +136,64 @@ it("held records go once their owner, who reads them on the side, has committed 
   for await (const records of consumer.owned.get(0)!.read("held", 0))
     left.push(...records.map(({ offset }) => offset));
   expect(left).toEqual([7, 8, 9]);
+});
+
+/** Appends ten attempts, each a commit of its own, that a recorder is past but for two; `owner` reads attempts on the side. */
+async function recordAttempts(log: LmdbLog) {
+  const recorder = await collect(log, {
+    group: "recorder",
+    topics: ["attempts"],
+    deadlineMs: 20_000,
+  });
+  const owner = await collect(log, {
+    group: "owner",
+    topics: ["events"],
+    sideTopics: ["attempts"],
+    deadlineMs: 20_000,
+  });
+  for (let commit = 0; commit < 10; commit += 1)
+    await log.append([record("attempts", 0, `${commit}`)]);
+  await recorder.received(10);
+  await recorder.owned.get(0)!.commit([{ topic: "attempts", offset: 8 }]);
+  await until(() => owner.owned.size === 1, "the owner's partition");
+  return owner.owned.get(0)!;
+}
+
+it("what a group reads on the side stays until it has committed past that, too: its next owner would not know what had ended", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
+  const owned = await recordAttempts(log);
+  await owned.commit([{ topic: "attempts", offset: 3 }]);
+  expect(await log.trim()).toBe(3);
+  await owned.commit([{ topic: "attempts", offset: 10 }]);
+  expect(await log.trim()).toBe(5);
+});
+
+it("what a group reads on the side and has not committed yet stays for a day", async () => {
+  await using dir = await temporaryDir();
+  let aheadMs = 0;
+  const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1, clock });
+  await recordAttempts(log);
+  aheadMs = 23 * 3_600_000;
+  expect(await log.trim()).toBe(0);
+  aheadMs = 25 * 3_600_000;
+  expect(await log.trim()).toBe(8);
+});
+
+it("what is gone is no lag of a group that comes later", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
+  const append = () => log.append([record("attempts", 0, "ended")]);
+  for (let commit = 0; commit < 5; commit += 1) await append();
+  await readAll(log);
+  expect(await log.trim()).toBe(5);
+  await append();
+  await using late = await collect(log, {
+    group: "late",
+    topics: ["attempts"],
+    deadlineMs: 20_000,
+  });
+  await late.received(1);
+  expect(await late.consumer.lag()).toEqual(new Map([["attempts", 1]]));
 });

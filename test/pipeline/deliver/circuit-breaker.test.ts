@@ -25,7 +25,7 @@ it("is not kept open by tries that began before it opened, however many of them 
   expect(breaker.state(11_000)).toEqual({ kind: "half_open", probing: false });
 });
 
-it("stays open twice as long after each probe that failed, up to a bound", () => {
+it("stays open twice as long after each probe that failed, up to a bound, and only as long as at first after a success", () => {
   const breaker = opened();
   let nowMs = 11_000;
   for (const pauseMs of [20_000, 40_000, 40_000]) {
@@ -41,6 +41,8 @@ it("stays open twice as long after each probe that failed, up to a bound", () =>
   }
   breaker.onSuccess();
   expect(breaker.state(nowMs)).toEqual({ kind: "closed" });
+  for (const laterMs of [0, 300, 600, 1_000]) breaker.onFailure(nowMs + laterMs, failure);
+  expect(breaker.state(nowMs + 1_000)).toMatchObject({ untilMs: nowMs + 1_000 + OPEN_MS });
 });
 
 it("lets another probe go when one was cut off by us", () => {
@@ -59,4 +61,27 @@ it("lets a probe go at once when the receiver was changed, and its pauses begin 
   breaker.onStart();
   breaker.onFailure(12_500, failure);
   expect(breaker.state(12_500)).toMatchObject({ untilMs: 12_500 + 2 * OPEN_MS });
+});
+
+it("opens after as many failures in a row as were set, and after a quarter as many timeouts", () => {
+  for (const [timedOut, most] of [
+    [false, 20],
+    [true, 5],
+  ] as const) {
+    const breaker = new CircuitBreaker({ ...options, failures: 20 });
+    for (let count = 1; count <= most; count += 1) {
+      expect(breaker.isOpen).toBe(false);
+      breaker.onFailure(count * 1_000, { timedOut, newRunMs: null });
+    }
+    expect(breaker.isOpen).toBe(true);
+  }
+});
+
+it("does not count the failures of another receiver", () => {
+  const breaker = new CircuitBreaker(options);
+  for (const atMs of [0, 600, 1_200]) breaker.onFailure(atMs, failure);
+  breaker.onReceiverChanged(1_300);
+  expect(breaker.failingForMs(1_300)).toBe(0);
+  breaker.onFailure(1_400, failure);
+  expect(breaker.isOpen).toBe(false);
 });

@@ -168,6 +168,26 @@ it("what waits since hung receivers have the places of all that are not proven i
   expect(world.requestsTo("dst_1")).toHaveLength(28);
 });
 
+it.each([
+  [1, 1],
+  [3, 3],
+  [64, 4],
+])(
+  "with %i tries in flight at most, a receiver that has not answered yet gets %i",
+  async (concurrency, most) => {
+    const world = new SimWorld({ delivery: { concurrency } });
+    world.configure("dst_1");
+    world.behave("dst_1", HANG);
+    await world.start();
+    for (let count = 0; count < 10; count += 1) world.ingest();
+    await world.clock.advance(1_000);
+    expect(world.seen).toHaveLength(most);
+    world.configure("dst_1", { receiverUrl: NEW_URL });
+    await world.clock.advance(1_000);
+    expect(inFlightAt(world, world.clock.now())).toBeLessThanOrEqual(most);
+  },
+);
+
 it("what waits at a receiver that works slowly comes within two seconds of its answers: it came up to ten after them, beside an idle lane", async () => {
   const world = new SimWorld({ delivery: { concurrency: 4 } });
   world.configure("dst_1");
