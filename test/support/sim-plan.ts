@@ -109,11 +109,20 @@ const BREAKER = {
 };
 
 export function drawPlan(seed: number): Plan {
-  const plan = drawWithoutGrowth(seed);
+  const plan = withTurns(drawWithoutGrowth(seed), seed);
   const random = seededRandom(seed ^ 0x5bd1e995);
   const moves = plan.actions.some(([action, weight]) => action === "rotate" && weight > 0);
   if (!moves || random() > 0.15) return plan;
   return { ...plan, actions: [...plan.actions, ["grow", 3]] };
+}
+
+/** In every fourth world an event with several destinations is taken in by one or two tasks in each turn of the event loop. */
+function withTurns(plan: Plan, seed: number): Plan {
+  if (seed % 4 !== 0) return plan;
+  return {
+    ...plan,
+    delivery: { ...plan.delivery, mostAtOnce: 1, turnTasks: 1 + ((seed / 4) % 2), turnMs: 0 },
+  };
 }
 
 function drawWithoutGrowth(seed: number): Plan {

@@ -36,10 +36,10 @@ const LEAST_ADDRESS_MS = 250;
 
 /**
  * How long an unused connection stays open if the receiver does not say how long it keeps one (`Keep-Alive: timeout`; if it does, until
- * two seconds before that). Some close theirs after 2 s (gunicorn), and a request that is under way then fails although it was never
- * read. This also ends the connection that undici dials after an aborted try, which carries nothing.
+ * two seconds before that). Some close theirs after 1 or 2 s (gunicorn), and a request that is under way then fails although it was
+ * never read. This also ends the connection that undici dials after an aborted try, which carries nothing.
  */
-const UNTOLD_KEEP_ALIVE_MS = 1_000;
+const UNTOLD_KEEP_ALIVE_MS = 800;
 
 interface Entry {
   readonly pool: Pool;

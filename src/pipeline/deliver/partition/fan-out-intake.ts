@@ -4,6 +4,7 @@ import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../../domain/destination.ts";
 import type { EventRecord } from "../../../domain/event.ts";
 import type { OwnedPartition } from "../../../domain/log.ts";
+import { RingQueue } from "../../../domain/ring-queue.ts";
 import { fanoutKey } from "../../../domain/run-keys.ts";
 import { encodeOutcome } from "../../log/outcome-codec.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
@@ -22,6 +23,8 @@ export interface FanOut {
   /** The task as which it has waited, if it has. */
   readonly delayed: DeliveryTask | null;
   readonly complete: () => void;
+  /** Called if it cannot be carried out: it is left to the next owner. */
+  readonly leave: (error: unknown) => void;
 }
 
 type TakeTask = (task: DeliveryTask, complete: () => void) => void;
@@ -49,6 +52,10 @@ export class FanOutIntake {
   readonly #host: FanOutHost;
   #fanouts: RecoveredPartition["fanouts"] = new Map();
   #tried: RecoveredPartition["tried"] = new Map();
+  /** How many fan-outs are being taken in over several turns, and what came behind them: their plans would take memory, too. */
+  #underway = 0;
+  readonly #behind = new RingQueue<FanOut>();
+  #waiting: (() => void)[] = [];
 
   constructor(host: FanOutHost) {
     this.#host = host;
@@ -64,7 +71,14 @@ export class FanOutIntake {
     this.adopt({ fanouts: new Map(), tried: new Map() });
   }
 
+  /** Returns undefined unless fan-outs are being taken in over several turns; then a promise that resolves once none is. */
+  caughtUp(): Promise<void> | undefined {
+    if (this.#underway === 0) return undefined;
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
   take(fanOut: FanOut): void {
+    if (this.#underway > 0) return this.#behind.push(fanOut);
     const { event, delayed, complete } = fanOut;
     if (!event.signatureValid) return complete();
     const earlierFanout = this.#earlierFanout(event);
@@ -154,7 +168,41 @@ export class FanOutIntake {
     };
     if (isRecorded) oneDone();
     else this.#record(plan, oneDone);
-    for (const task of tasks) take(task, oneDone);
+    const takeOne = (task: DeliveryTask): void => take(task, oneDone);
+    if (tasks.length > this.#host.shared.options.mostAtOnce) this.#takeInTurns(plan, takeOne);
+    else for (const task of tasks) takeOne(task);
+  }
+
+  #takeInTurns({ tasks, fanOut }: PlannedFanOut, takeOne: (task: DeliveryTask) => void): void {
+    const { shared, lanes } = this.#host;
+    const { isOpen } = lanes.ownership;
+    this.#underway += 1;
+    const taken = shared.turns.each(tasks, takeOne, isOpen).catch(fanOut.leave);
+    lanes.pending.track(
+      taken.then(() => {
+        this.#underway -= 1;
+        if (isOpen()) this.#takeBehind();
+        if (this.#underway === 0) this.#wake();
+      }),
+    );
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  #takeBehind(): void {
+    while (this.#underway === 0) {
+      const next = this.#behind.shift();
+      if (next === undefined) return;
+      try {
+        this.take(next);
+      } catch (error) {
+        next.leave(error);
+      }
+    }
   }
 
   #record({ fanOut, outcome }: PlannedFanOut, onDurable: () => void): void {

@@ -6,6 +6,7 @@ import { partitionOf } from "../../../domain/partition.ts";
 import { runKeyOf } from "../../../domain/run-keys.ts";
 import { encodeTask } from "../../log/task-codec.ts";
 import { FanOutIntake } from "./fan-out-intake.ts";
+import type { FanOut } from "./fan-out-intake.ts";
 import type { LiveTries } from "./live-tries.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
 import type { WriteRecords } from "./partition-writer.ts";
@@ -73,6 +74,11 @@ export class PartitionIntake {
     this.#shared.recent.absorb(this.ledger);
   }
 
+  /** Returns a promise, as back-pressure, while events with many destinations are being taken in over several turns. */
+  caughtUp(): Promise<void> | undefined {
+    return this.#fanOuts.caughtUp();
+  }
+
   /** Forgets earlier owners' fan-outs, once no partition that sent records here before can send them again. */
   forgetFanOuts(): void {
     this.#fanOuts.forget();
@@ -95,9 +101,9 @@ export class PartitionIntake {
       this.#lanes.pending.track(this.#takeStray(record, content, taken));
       return;
     }
-    this.#orLeave(record, taken, () => {
+    this.#orLeave(record, taken, (leave) => {
       if (content.kind === "try") this.#admit(content.task, taken.complete);
-      else this.#fanOuts.take({ ...content, complete: taken.complete });
+      else this.#fanOuts.take({ ...content, complete: taken.complete, leave });
     });
   }
 
@@ -111,15 +117,24 @@ export class PartitionIntake {
     await log.learnPartitions();
     const isHomeSoon = partitionOf(record.key, log.partitions) === record.partition;
     if (isHomeSoon || !this.#lanes.ownership.isOpen()) return taken.leave();
-    this.#orLeave(record, taken, () => this.#sendHome(record, content, taken.complete));
+    this.#orLeave(record, taken, (leave) => {
+      this.#sendHome(record, content, { complete: taken.complete, leave });
+    });
   }
 
-  #orLeave({ topic, offset }: LogRecord, { leave }: TakenRecord, route: () => void): void {
-    try {
-      route();
-    } catch (error) {
+  #orLeave(
+    { topic, offset }: LogRecord,
+    taken: TakenRecord,
+    route: (leave: FanOut["leave"]) => void,
+  ): void {
+    const leave = (error: unknown): void => {
       this.#shared.ports.logger.error({ topic, offset, err: error }, "delivery.record_not_routed");
-      leave();
+      taken.leave();
+    };
+    try {
+      route(leave);
+    } catch (error) {
+      leave(error);
     }
   }
 
@@ -179,12 +194,16 @@ export class PartitionIntake {
    * partition may send. What they made of it is known only here, so only the rest goes home, or first to another partition
    * that may know of it.
    */
-  #sendHome(record: LogRecord, content: SourceContent, complete: () => void): void {
+  #sendHome(
+    record: LogRecord,
+    content: SourceContent,
+    { complete, leave }: Pick<FanOut, "complete" | "leave">,
+  ): void {
     const partition = this.#wayHome.next(record);
     const sendTask = (task: DeliveryTask, done: () => void): void =>
       this.#unlessDone(task, done, (left) => this.#forward(left, partition, done));
     if (content.kind === "try") return sendTask(content.task, complete);
-    if (this.#fanOuts.sendHome({ ...content, complete }, sendTask)) return;
+    if (this.#fanOuts.sendHome({ ...content, complete, leave }, sendTask)) return;
     const { topic, key, value } = record;
     this.#lanes.pending.track(
       this.#write([{ topic, key, partition, value }]).then((written) =>

@@ -129,6 +129,8 @@ export class PartitionOwner {
     if (this.#closed) return undefined;
     if (this.#stage !== "open") return this.#opened.then(() => this.take(topic, records));
     for (const record of records) this.#takeOne(topic, record);
+    const caughtUp = topic === "events" ? this.#intake.caughtUp() : undefined;
+    if (caughtUp !== undefined) return caughtUp.then(() => this.take(topic, []));
     if (this.#isFull(MAX_OPEN_RECORDS)) return this.#fewerRecords();
     return this.#budget.room();
   }
