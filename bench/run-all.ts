@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 
 /**
  * Arguments of `tsx`, in the order an event passes through; long benchmarks run in their short form. `bench/cluster.ts` needs
- * Java and Maven for its broker, `bench/ingest/all-roles.ts` and `bench/slow-connections.ts` a build.
+ * Java and Maven for its broker, `bench/ingest/all-roles.ts`, `bench/wide-fan-out.ts` and `bench/slow-connections.ts` a build.
  */
 const BENCHES: readonly (readonly string[])[] = [
   ["verify.ts"],
@@ -15,6 +15,7 @@ const BENCHES: readonly (readonly string[])[] = [
   ["slow-connections.ts"],
   ["cluster.ts"],
   ["delivery.ts"],
+  ["wide-fan-out.ts"],
   ["bad-receivers.ts", "1"],
   ["api.ts"],
   ["events/recording.ts", "--seconds", "20"],

@@ -1,0 +1,108 @@
+// What one webhook to many destinations costs the webhooks of other endpoints, against the built program in its own process with
+// embedded stores: 50 webhooks a second to an endpoint with one destination, alone, and while others go to an endpoint with many.
+//
+//   node scripts/build.js && npx tsx bench/wide-fan-out.ts [destinations, default 1000] [rounds, default 5]
+import { createHmac } from "node:crypto";
+import { loadavg } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { Agent, request } from "undici";
+import { startChild } from "../test/support/child-process.ts";
+import { makeRelayProcess } from "../test/support/relay-process.ts";
+import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
+import { percentile } from "./lib/stats.ts";
+
+const SECRET = "bench";
+const PERIOD_MS = 20;
+const ALONE_MS = 4_000;
+/** Lets everything settle after a round: what is recorded, and connections that are closed. */
+const REST_MS = 2_500;
+/** Webhooks to the endpoint with many destinations, one after the other, in one round and the next. */
+const WEBHOOKS = [1, 5];
+const BODY = JSON.stringify({ ref: "refs/heads/main", filler: "x".repeat(900) });
+const SIGNATURE = createHmac("sha256", SECRET).update(BODY).digest("hex");
+
+if (process.argv[2] === "receiver") process.send?.(await startAnsweringReceivers(1));
+else await runBench(Number(process.argv[2] ?? 1_000), Number(process.argv[3] ?? 5));
+
+async function runBench(destinations: number, rounds: number): Promise<void> {
+  await using receiver = await startChild<number[]>(
+    fileURLToPath(import.meta.url),
+    ["receiver"],
+    ["--import", "tsx"],
+  );
+  await using relay = await makeRelayProcess();
+  await relay.start();
+  const { client, ports } = relay;
+  const agent = new Agent({ connections: 64 });
+  const project = await client.projects.create({ name: "Bench" });
+
+  /** Makes an endpoint with so many destinations; returns its path at the ingest. */
+  async function makeEndpoint(name: string, count: number): Promise<string> {
+    const endpoint = await client.endpoints.create(project.id, {
+      name,
+      provider: "github",
+      secret: SECRET,
+    });
+    for (let index = 0; index < count; index += 1)
+      await client.destinations.create(endpoint.id, {
+        name: `${name} ${index}`,
+        receiver_url: `http://127.0.0.1:${receiver.ready[0]}/${name}/${index}`,
+      });
+    return new URL(endpoint.url).pathname;
+  }
+
+  /** Sends one webhook; returns how long its answer took, ms. */
+  async function send(path: string): Promise<number> {
+    const startedMs = performance.now();
+    const answer = await request(`http://127.0.0.1:${ports.ingest}${path}`, {
+      method: "POST",
+      dispatcher: agent,
+      headers: { "x-hub-signature-256": `sha256=${SIGNATURE}`, "x-github-event": "push" },
+      body: BODY,
+    });
+    await answer.body.dump();
+    if (answer.statusCode !== 200) throw new Error(`a webhook was answered ${answer.statusCode}`);
+    return performance.now() - startedMs;
+  }
+
+  async function countDelivered(): Promise<number> {
+    const answer = await request(`http://127.0.0.1:${ports.ops}/metrics`);
+    const delivered = /^relay_delivery_attempts_total\{status="delivered"\} (\d+)/m.exec(
+      await answer.body.text(),
+    );
+    return Number(delivered?.[1] ?? 0);
+  }
+
+  /** Sends webhooks to an endpoint with one destination until `work` has ended; prints how long their answers took. */
+  async function beside(label: string, work: () => Promise<string>): Promise<void> {
+    const sent: Promise<number>[] = [];
+    const sender = setInterval(() => sent.push(send(narrow)), PERIOD_MS);
+    const done = await work();
+    clearInterval(sender);
+    const tookMs = (await Promise.all(sent)).sort((a, b) => a - b);
+    const [p50, p99] = [0.5, 0.99].map((share) => percentile(tookMs, share).toFixed(0));
+    console.log(
+      `${label}: p50 ${p50} ms, p99 ${p99} ms (${tookMs.length})${done}; load ${loadavg()[0]?.toFixed(1)}`,
+    );
+  }
+
+  const narrow = await makeEndpoint("narrow", 1);
+  const wide = await makeEndpoint("wide", destinations);
+  await beside("alone", async () => {
+    await delay(ALONE_MS);
+    return "";
+  });
+  for (let round = 0; round < rounds; round += 1) {
+    const webhooks = WEBHOOKS[round % WEBHOOKS.length]!;
+    await beside(`beside ${webhooks} to ${destinations}`, async () => {
+      const startedMs = performance.now();
+      const wanted = (await countDelivered()) + webhooks * destinations;
+      for (let count = 0; count < webhooks; count += 1) await send(wide);
+      while ((await countDelivered()) < wanted) await delay(50);
+      return `, delivered in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`;
+    });
+    await delay(REST_MS);
+  }
+  await agent.close();
+}
