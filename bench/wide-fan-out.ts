@@ -2,17 +2,15 @@
 // embedded stores: 50 webhooks a second to an endpoint with one destination, alone, and while others go to an endpoint with many.
 //
 //   node scripts/build.js && npx tsx bench/wide-fan-out.ts [destinations, default 1000] [rounds, default 5]
-import { createHmac } from "node:crypto";
 import { loadavg } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { Agent, request } from "undici";
 import { startChild } from "../test/support/child-process.ts";
+import { createGithubEndpoint, postGithubWebhook } from "../test/support/github-webhook.ts";
 import { makeRelayProcess } from "../test/support/relay-process.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
 import { percentile } from "./lib/stats.ts";
 
-const SECRET = "bench";
 const PERIOD_MS = 20;
 const ALONE_MS = 4_000;
 /** Lets everything settle after a round: what is recorded, and connections that are closed. */
@@ -20,7 +18,6 @@ const REST_MS = 2_500;
 /** Webhooks to the endpoint with many destinations, one after the other, in one round and the next. */
 const WEBHOOKS = [1, 5];
 const BODY = JSON.stringify({ ref: "refs/heads/main", filler: "x".repeat(900) });
-const SIGNATURE = createHmac("sha256", SECRET).update(BODY).digest("hex");
 
 if (process.argv[2] === "receiver") process.send?.(await startAnsweringReceivers(1));
 else await runBench(Number(process.argv[2] ?? 1_000), Number(process.argv[3] ?? 5));
@@ -34,42 +31,30 @@ async function runBench(destinations: number, rounds: number): Promise<void> {
   await using relay = await makeRelayProcess();
   await relay.start();
   const { client, ports } = relay;
-  const agent = new Agent({ connections: 64 });
-  const project = await client.projects.create({ name: "Bench" });
 
-  /** Makes an endpoint with so many destinations; returns its path at the ingest. */
+  /** Makes an endpoint with so many destinations; returns its URL. */
   async function makeEndpoint(name: string, count: number): Promise<string> {
-    const endpoint = await client.endpoints.create(project.id, {
-      name,
-      provider: "github",
-      secret: SECRET,
-    });
+    const endpoint = await createGithubEndpoint(client, name);
     for (let index = 0; index < count; index += 1)
       await client.destinations.create(endpoint.id, {
         name: `${name} ${index}`,
         receiver_url: `http://127.0.0.1:${receiver.ready[0]}/${name}/${index}`,
       });
-    return new URL(endpoint.url).pathname;
+    return endpoint.url;
   }
 
   /** Sends one webhook; returns how long its answer took, ms. */
-  async function send(path: string): Promise<number> {
+  async function send(url: string): Promise<number> {
     const startedMs = performance.now();
-    const answer = await request(`http://127.0.0.1:${ports.ingest}${path}`, {
-      method: "POST",
-      dispatcher: agent,
-      headers: { "x-hub-signature-256": `sha256=${SIGNATURE}`, "x-github-event": "push" },
-      body: BODY,
-    });
-    await answer.body.dump();
-    if (answer.statusCode !== 200) throw new Error(`a webhook was answered ${answer.statusCode}`);
+    const { status } = await postGithubWebhook(url, BODY);
+    if (status !== 200) throw new Error(`a webhook was answered ${status}`);
     return performance.now() - startedMs;
   }
 
   async function countDelivered(): Promise<number> {
-    const answer = await request(`http://127.0.0.1:${ports.ops}/metrics`);
+    const answer = await fetch(`http://127.0.0.1:${ports.ops}/metrics`);
     const delivered = /^relay_delivery_attempts_total\{status="delivered"\} (\d+)/m.exec(
-      await answer.body.text(),
+      await answer.text(),
     );
     return Number(delivered?.[1] ?? 0);
   }
@@ -107,5 +92,4 @@ async function runBench(destinations: number, rounds: number): Promise<void> {
     });
     await delay(REST_MS);
   }
-  await agent.close();
 }

@@ -5,6 +5,7 @@ import { decodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
 import { firstTryOfReplay } from "../../../src/domain/delivery-task.ts";
 import { NOT_DELIVERED_IN_RETENTION } from "../../../src/pipeline/deliver/try/dead-reasons.ts";
 import { decodeTask, encodeTask } from "../../../src/pipeline/log/task-codec.ts";
+import { beforeRouting } from "../../support/before-routing.ts";
 import { answer, FAIL, HANG, OK, QUICK_BREAKER, SimWorld } from "../../support/sim-world.ts";
 
 const HOUR = 3_600_000;
@@ -89,20 +90,15 @@ describe("delivery", () => {
     const world = new SimWorld({ partitions: 1, delivery: { maxPendingBytes: 4 * 1_048_576 } });
     for (const id of ["dst_1", "dst_2"]) world.configure(id, { endpointId: `ep_${id}` });
     await world.start();
-    const { route } = PartitionLanes.prototype;
-    const broken = vi.spyOn(PartitionLanes.prototype, "route").mockImplementation(function one(
-      this: PartitionLanes,
-      task,
-    ) {
-      if (task.destinationId === "dst_1") throw new Error("a bug");
-      return route.call(this, task);
+    const mend = beforeRouting(({ destinationId }) => {
+      if (destinationId === "dst_1") throw new Error("a bug");
     });
     for (let count = 0; count < 20; count += 1)
       world.ingest({ endpointId: "ep_dst_1", body: Buffer.alloc(100 * 1_024) });
     await world.clock.advance(1_000);
     world.ingest({ endpointId: "ep_dst_2" });
     await world.clock.advance(1_000);
-    broken.mockRestore();
+    mend();
     expect(world.requestsTo("dst_2")).toHaveLength(1);
     expect(world.errors).toHaveLength(20);
   });

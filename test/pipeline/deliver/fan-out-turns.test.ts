@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import { TaskTurns } from "../../../src/pipeline/deliver/bounds/task-turns.ts";
 import { PartitionIntake } from "../../../src/pipeline/deliver/partition/partition-intake.ts";
-import { PartitionLanes } from "../../../src/pipeline/deliver/partition/partition-lanes.ts";
+import { beforeRouting } from "../../support/before-routing.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 
 const OPEN = (): boolean => true;
@@ -112,19 +112,14 @@ describe("an event with many destinations", () => {
     const world = makeWideWorld(25);
     await world.start();
     const inEach: number[] = [0];
-    const { route } = PartitionLanes.prototype;
-    const counted = vi.spyOn(PartitionLanes.prototype, "route").mockImplementation(function (
-      this: PartitionLanes,
-      task,
-    ) {
+    const stopCounting = beforeRouting(() => {
       // Whatever is scheduled now comes between this turn and the next.
       if (inEach.at(-1) === 0) world.clock.schedule(0, () => inEach.push(0));
       inEach[inEach.length - 1]! += 1;
-      route.call(this, task);
     });
     world.ingest();
     await world.clock.advance(1_000);
-    counted.mockRestore();
+    stopCounting();
     expect(world.seen).toHaveLength(25);
     expect(inEach.filter((count) => count > 0)).toEqual([
       ...Array.from({ length: 12 }, () => 2),
@@ -136,20 +131,16 @@ describe("an event with many destinations", () => {
     const world = makeWideWorld(25);
     await world.start();
     const taken = vi.spyOn(PartitionIntake.prototype, "take");
-    const { route } = PartitionLanes.prototype;
     const takenAt: number[] = [];
-    const routed = vi.spyOn(PartitionLanes.prototype, "route").mockImplementation(function (
-      this: PartitionLanes,
-      task,
-    ) {
+    const stopLooking = beforeRouting(() => {
       takenAt.push(taken.mock.calls.length);
       // While the first is taken in, others come.
       if (takenAt.length < 11) world.ingest();
-      route.call(this, task);
     });
     world.ingest();
     await world.clock.advance(2_000);
-    for (const spy of [taken, routed]) spy.mockRestore();
+    stopLooking();
+    taken.mockRestore();
     expect(takenAt.slice(0, 25)).toEqual(Array.from({ length: 25 }, () => 1));
     expect(world.seen).toHaveLength(11 * 25);
     expect(world.errors).toEqual([]);
@@ -159,17 +150,12 @@ describe("an event with many destinations", () => {
     const world = makeWideWorld(6);
     const first = await world.start();
     await world.clock.advance(500);
-    const { route } = PartitionLanes.prototype;
-    const broken = vi.spyOn(PartitionLanes.prototype, "route").mockImplementation(function (
-      this: PartitionLanes,
-      task,
-    ) {
+    const mend = beforeRouting((task) => {
       if (task.destinationId === "dst_3" && world.errors.length === 0) throw new Error("a bug");
-      route.call(this, task);
     });
     const events = [world.ingest(), world.ingest()];
     await world.clock.advance(5_000);
-    broken.mockRestore();
+    mend();
     expect(world.errors).toMatchObject([
       { message: "delivery.record_not_routed", fields: { topic: "events", offset: 0 } },
     ]);
