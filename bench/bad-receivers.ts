@@ -4,8 +4,9 @@
  * round by round. Cases are `crowd` (1.), `apart` and `together` (2.); results are written only when all are measured.
  *
  *   1. 2,000 destinations at full speed; then 1,000 of them accept connections and never answer.
- *   2. 42 destinations at a steady rate; then with 8 more: one never answers, one drips a byte a second, one
- *      sends a gigabyte, one redirects, three have bad certificates, one speaks no TLS.
+ *   2. 42 destinations at a steady rate; then with 8 more that behave, which tells what more events cost; then with 8 more
+ *      of which one never answers, one drips a byte a second, one sends a gigabyte, one redirects, three have bad
+ *      certificates and one speaks no TLS.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
@@ -52,10 +53,10 @@ interface SteadyResult {
   readonly grownMegabytes: number;
 }
 
-interface SteadyPair {
-  readonly without: SteadyResult;
-  readonly beside: SteadyResult;
-}
+/** What is beside the 42: nothing, eight that behave, or eight that do not. */
+const COMPANIES = ["none", "good", "bad"] as const;
+type Company = (typeof COMPANIES)[number];
+type SteadyRound = Readonly<Record<Company, SteadyResult>>;
 
 const [, , role, ...args] = process.argv;
 if (role === "good") process.send?.(await startGood());
@@ -66,11 +67,11 @@ else if (role === "bad") {
 } else if (role === "crowd" || role === "apart" || role === "together") {
   keepCollectorAside();
   const receivers = JSON.parse(args[0]!) as Receivers;
-  const withBad = args[1] === "bad";
+  const company = args[1] as Company;
   process.send?.(
     role === "crowd"
-      ? await measureCrowd(receivers, withBad)
-      : await measureSteady(receivers, withBad, role),
+      ? await measureCrowd(receivers, company === "bad")
+      : await measureSteady(receivers, company, role),
   );
   process.exit(0);
 } else await runBench(role === undefined ? 5 : Number(role), args);
@@ -84,28 +85,33 @@ async function runBench(rounds: number, cases: readonly string[]): Promise<void>
   await using good = await startChild<string[]>(self, ["good"]);
   await using bad = await startChild<HostileReceivers>(self, ["bad"]);
   const receivers = JSON.stringify({ ...bad.ready, good: good.ready } satisfies Receivers);
-  const measure = async <Result>(kind: string, withBad: boolean): Promise<Result> =>
-    (await startChild<Result>(self, [kind, receivers, withBad ? "bad" : "good"])).ready;
+  const measure = async <Result>(kind: string, company: Company): Promise<Result> =>
+    (await startChild<Result>(self, [kind, receivers, company])).ready;
   const kept: number[] = [];
-  const steady: Record<Shape, SteadyPair[]> = {
+  const steady: Record<Shape, SteadyRound[]> = {
     apart: [],
     together: [],
   };
   for (let round = 1; round <= rounds; round += 1) {
     if (isAsked("crowd")) {
-      const without = await measure<number>("crowd", false);
-      const beside = await measure<number>("crowd", true);
+      const without = await measure<number>("crowd", "good");
+      const beside = await measure<number>("crowd", "bad");
       kept.push(beside / without);
       console.log(
         `round ${round}: 1,000 of 2,000 hang: the others get ${beside.toFixed(0)}/s, ${without.toFixed(0)}/s when none does (${(beside / without).toFixed(2)}); load ${loadavg()[0]?.toFixed(1)}`,
       );
     }
     for (const shape of SHAPES.filter(isAsked)) {
-      const without = await measure<SteadyResult>(shape, false);
-      const beside = await measure<SteadyResult>(shape, true);
-      steady[shape].push({ without, beside });
+      const measured = {} as Record<Company, SteadyResult>;
+      for (const company of COMPANIES)
+        measured[company] = await measure<SteadyResult>(shape, company);
+      steady[shape].push(measured);
+      const figures = COMPANIES.map((company) => {
+        const { p50Ms, p99Ms, grownMegabytes } = measured[company];
+        return `${company} ${p50Ms.toFixed(1)} and ${p99Ms.toFixed(1)} ms, +${grownMegabytes.toFixed(0)} MB`;
+      });
       console.log(
-        `round ${round}, 42 of 50 ${shape}: p50 ${beside.p50Ms.toFixed(1)} ms, p99 ${beside.p99Ms.toFixed(1)} ms, alone ${without.p50Ms.toFixed(1)} and ${without.p99Ms.toFixed(1)} ms; memory +${beside.grownMegabytes.toFixed(0)} MB, alone +${without.grownMegabytes.toFixed(0)} MB; load ${loadavg()[0]?.toFixed(1)}`,
+        `round ${round}, p50, p99 and memory of 42 ${shape}, beside them ${figures.join("; ")}; load ${loadavg()[0]?.toFixed(1)}`,
       );
     }
   }
@@ -124,13 +130,19 @@ async function runBench(rounds: number, cases: readonly string[]): Promise<void>
   writeFileSync(join(folder, "bad-receivers.json"), `${JSON.stringify(summary, null, 2)}\n`);
 }
 
-function summarizeSteady(pairs: readonly SteadyPair[]) {
+function summarizeSteady(rounds: readonly SteadyRound[]) {
+  const of = (company: Company) => ({
+    p99Ms: spreadOf(rounds.map((round) => round[company].p99Ms)),
+    grownMegabytes: spreadOf(rounds.map((round) => round[company].grownMegabytes)),
+  });
+  const ratioOf = (one: Company, other: Company) =>
+    spreadOf(rounds.map((round) => round[one].p99Ms / round[other].p99Ms));
   return {
-    p99Ratio: spreadOf(pairs.map(({ without, beside }) => beside.p99Ms / without.p99Ms)),
-    p99Ms: spreadOf(pairs.map(({ beside }) => beside.p99Ms)),
-    p99AloneMs: spreadOf(pairs.map(({ without }) => without.p99Ms)),
-    grownMegabytes: spreadOf(pairs.map(({ beside }) => beside.grownMegabytes)),
-    grownAloneMegabytes: spreadOf(pairs.map(({ without }) => without.grownMegabytes)),
+    p99Ratio: ratioOf("bad", "none"),
+    p99RatioOfAsMany: ratioOf("bad", "good"),
+    alone: of("none"),
+    besideGood: of("good"),
+    besideBad: of("bad"),
   };
 }
 
@@ -169,7 +181,7 @@ async function measureCrowd({ good, hanging }: Receivers, withBad: boolean): Pro
 /** Measures the time from the durable event to the durable end of its delivery, for the 42 that behave. */
 async function measureSteady(
   { good, bad, ca }: Receivers,
-  withBad: boolean,
+  company: Company,
   shape: Shape,
 ): Promise<SteadyResult> {
   const ingestedAtMs = new Map<string, number>();
@@ -192,8 +204,9 @@ async function measureSteady(
   };
   for (let index = 0; index < FEW; index += 1)
     configure(`dst_good${index}`, good[index % good.length]!);
-  for (const [index, receiverUrl] of (withBad ? bad : []).entries())
-    configure(`dst_bad${index}`, receiverUrl);
+  const others = { none: [], good: good.slice(FEW, FEW + bad.length), bad };
+  for (const [index, receiverUrl] of others[company].entries())
+    configure(`dst_other${index}`, receiverUrl);
   const feed = async (forMs: number): Promise<void> => {
     const startedMs = performance.now();
     const order = [...endpoints];

@@ -145,7 +145,8 @@ function answer(options: ApiOptions, context: Context<ApiEnv>, error: unknown): 
   if (described.code === "unavailable" && context.req.raw.signal.aborted)
     return new Response(null, { status: CLIENT_GONE });
   if (described.status >= 500)
-    options.logger.error(
+    // What is unavailable, or only busy, is asked for again; a fault of the relay's own needs somebody to look.
+    options.logger[described.status === 500 ? "error" : "warn"](
       { requestId, operation: context.get("notes").operation, code: described.code, err: error },
       "api.failed",
     );

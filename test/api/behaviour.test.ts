@@ -207,6 +207,18 @@ describe("the log", () => {
     );
     expect(line!.fields.err.message).toContain("postgres://");
   });
+
+  it("regression: warns of what is unavailable or busy, with its cause: questions of one tenant to a busy store were hundreds of errors", async () => {
+    using _fault = harness.fault("unavailable");
+    const answer = await send("GET", "/projects");
+    expect(answer.status).toBe(503);
+    const requestId = answer.headers.get("x-request-id")!;
+    const line = harness.logs.find(
+      ({ message, fields }) => message === "api.failed" && fields.requestId === requestId,
+    );
+    expect(line).toMatchObject({ level: "warn", fields: { code: "unavailable" } });
+    expect(line!.fields.err).toBeInstanceOf(Error);
+  });
 });
 
 it("a limit says how long to wait", async () => {

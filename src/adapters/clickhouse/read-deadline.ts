@@ -1,7 +1,7 @@
 import { EventStoreError } from "../../domain/event-store.ts";
 import { TIMERS } from "../../domain/clock.ts";
 import { within } from "../../domain/within.ts";
-import { followSignal } from "./follow-signal.ts";
+import { followSignal } from "../../domain/follow-signal.ts";
 
 /** How long the server's own clear answer to a query over its limit may take beyond that limit. */
 const ANSWER_MS = 2_000;

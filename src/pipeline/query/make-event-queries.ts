@@ -1,4 +1,4 @@
-import type { Clock } from "../../domain/clock.ts";
+import { TIMERS, type Clock } from "../../domain/clock.ts";
 import { RelayError } from "../../domain/errors.ts";
 import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
 import {
@@ -8,8 +8,10 @@ import {
   type EventStoreReader,
   type StoreFilter,
 } from "../../domain/event-store.ts";
+import { followSignal } from "../../domain/follow-signal.ts";
 import { timeOfId } from "../../domain/ids.ts";
 import { tokenOfField } from "../../domain/searchable-leaf.ts";
+import { within } from "../../domain/within.ts";
 import { Arrivals } from "./arrivals.ts";
 import { FanoutArrivals, type FanoutPorts } from "./fanout-arrivals.ts";
 import { numberAttempts } from "./number-attempts.ts";
@@ -27,12 +29,16 @@ const FANOUT_YOUNG_MS = 5_000;
  */
 const LIST_YOUNG_MS = 1_000;
 const LIST_WAIT_MS = 400;
+/** The store limits each statement; a list may need several, one after the other, and a client waits for all of them. */
+const MOST_QUESTION_MS = 15_000;
 
 export interface EventQueryPorts extends Pick<FanoutPorts, "destinationsOf"> {
   readonly store: EventStoreReader;
   readonly clock: Clock;
   /** How long events are shown, however long the store keeps them. */
   readonly retentionMs?: number;
+  /** Longest that a list or facets may take in all. */
+  readonly mostQuestionMs?: number;
 }
 
 /**
@@ -48,6 +54,7 @@ export function makeEventQueries({
   clock,
   destinationsOf,
   retentionMs = Infinity,
+  mostQuestionMs = MOST_QUESTION_MS,
 }: EventQueryPorts): EventQueries {
   const oldestMs = (): number => Math.ceil(clock.now() - retentionMs);
   const toKept = (filter: EventFilter): StoreFilter => {
@@ -90,9 +97,25 @@ export function makeEventQueries({
     }
     return withSummaries;
   };
+  const answerInTime = <T>(
+    filter: EventFilter,
+    signal: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> =>
+    answer(filter, () => {
+      const { follower: ended, unfollow } = followSignal(signal);
+      const late = (): never => {
+        ended.abort();
+        throw new EventStoreError(
+          "query_limit",
+          `The statements of a question took ${mostQuestionMs / 1_000} s`,
+        );
+      };
+      return within(work(ended.signal), mostQuestionMs, late, TIMERS).finally(unfollow);
+    });
   return {
-    list: (orgId, filter, range, withSummary, signal) =>
-      answer(filter, async () => {
+    list: (orgId, filter, range, withSummary, given) =>
+      answerInTime(filter, given, async (signal) => {
         const wanted = toKept(filter);
         const page = store.page(orgId, wanted, range, signal);
         const [{ items: onPage, total }, items, counted] = await Promise.all([
@@ -110,8 +133,8 @@ export function makeEventQueries({
         // A full page is the last one only if a count that began after it says so.
         return { items, total: Math.max(untilHere, await store.count(orgId, wanted, signal)) };
       }),
-    facets: (orgId, filter, signal) =>
-      answer(filter, () => store.facets(orgId, toKept(filter), signal)),
+    facets: (orgId, filter, given) =>
+      answerInTime(filter, given, (signal) => store.facets(orgId, toKept(filter), signal)),
     detail: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key, endAtMs) => {

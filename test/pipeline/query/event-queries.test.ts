@@ -49,6 +49,50 @@ type Ports = Omit<EventQueryPorts, "destinationsOf"> & Partial<EventQueryPorts>;
 const eventQueries = (ports: Ports) =>
   makeEventQueries({ destinationsOf: () => ({ kind: "missing" }), ...ports });
 
+describe("a question of several statements", () => {
+  test("regression: is answered within its time in all, and what still runs is called off: a page and then a count took 22 s", async () => {
+    let calledOff = 0;
+    const waiting = async (signal: AbortSignal | undefined): Promise<never> =>
+      new Promise((_resolve, reject) => {
+        signal?.addEventListener("abort", () => {
+          calledOff += 1;
+          reject(signal.reason as Error);
+        });
+      });
+    const queries = eventQueries({
+      store: makeStore({
+        page: async () => ({ items: [], total: null }),
+        count: async (_orgId, _filter, signal) => waiting(signal),
+        facets: async (_orgId, _filter, signal) => waiting(signal),
+      }),
+      clock: makeJumpingClock(BASE_TIME_MS),
+      mostQuestionMs: 20,
+    });
+    const refusal = { code: "unavailable", message: expect.stringContaining("took too long") };
+    const range = { offset: 0, limit: 10 };
+    await expect(queries.list("org_a", { q: "x" }, range, false)).rejects.toMatchObject(refusal);
+    await expect(queries.facets("org_a", {})).rejects.toMatchObject(refusal);
+    expect(calledOff).toBe(2);
+  });
+
+  test("is called off with the request that asked it", async () => {
+    const request = new AbortController();
+    const queries = eventQueries({
+      store: makeStore({
+        facets: async (_orgId, _filter, signal) => {
+          request.abort(new EventStoreError("store_unavailable", "gone"));
+          signal?.throwIfAborted();
+          throw new Error("it was not called off");
+        },
+      }),
+      clock: makeJumpingClock(BASE_TIME_MS),
+    });
+    await expect(queries.facets("org_a", {}, request.signal)).rejects.toMatchObject({
+      code: "unavailable",
+    });
+  });
+});
+
 describe("reading one event", () => {
   const event = makeEvent(1);
 
