@@ -125,7 +125,8 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
       }
       if (answer.status !== 200) throw new Error(`it answered ${answer.status}`);
       if (!answer.complete) throw new Error(`it is larger than ${maxBytes} bytes`);
-      return answer.bytes.toString("utf8");
+      // Leaves out the byte order mark with which some files begin, and which is no JSON (RFC 8259 section 8.1).
+      return new TextDecoder().decode(answer.bytes);
     },
 
     [Symbol.asyncDispose]: () => pools[Symbol.asyncDispose](),

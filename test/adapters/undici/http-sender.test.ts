@@ -628,6 +628,13 @@ describe("fetchGuarded", () => {
     );
   });
 
+  test("regression: a key set in a file with a byte order mark is read: every token that it verifies was refused", async () => {
+    const receiver = own(await startReceiver((_req, res) => res.end('\uFEFF{"keys":[]}')));
+    const limits = { maxBytes: 1_000, timeoutMs: 20_000 };
+    const text = await newSender().fetchGuarded(`http://127.0.0.1:${receiver.port}/`, limits);
+    expect(JSON.parse(text)).toEqual({ keys: [] });
+  });
+
   test("says why without the URL: its user information and query are secrets, and the reason is answered to senders", async () => {
     const receiver = own(await startReceiver((_req, res) => res.writeHead(500).end()));
     const sender = newSender();
