@@ -47,6 +47,7 @@ const OPEN_RETRY_MS = 500;
 /** Making topics on a cold broker takes time. */
 const MAKE_TOPICS_TIMEOUT_MS = 30_000;
 const HOW_TO_MEND = "end all delivery processes, then start them: topics are made at start";
+const HOW_TO_GROW = "start any process of the relay again: it gives all topics as many partitions";
 const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
 /**
@@ -111,6 +112,7 @@ class KafkaLog implements Log {
   #partitions: number;
   #learning: Promise<void> | null = null;
   #toldLeaderless = "";
+  #small = "";
   #closed = false;
 
   constructor(options: KafkaLogOptions) {
@@ -265,10 +267,19 @@ class KafkaLog implements Log {
   }
 
   async #refreshPartitions(): Promise<void> {
-    const { partitions, leaderless } = await findTopics(this.#admin, this.#topicNames());
+    const { partitions, leaderless, small } = await findTopics(this.#admin, this.#topicNames());
     // Partitions are never taken away; a broker that lags behind may still report fewer.
     this.#partitions = Math.max(this.#partitions, partitions);
     this.#tellOf(leaderless);
+    this.#tellOfSmall(small);
+  }
+
+  /** Only of those that were as small the last time: a process that starts grows one after the other. */
+  #tellOfSmall(topics: readonly string[]): void {
+    const small = topics.join(" ");
+    if (small !== "" && small === this.#small)
+      this.#options.logger.error({ topics, mend: HOW_TO_GROW }, "log.partitions_uneven");
+    this.#small = small;
   }
 
   #tellOf(leaderless: readonly string[]): void {

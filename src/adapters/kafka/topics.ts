@@ -139,6 +139,8 @@ export interface TopicsFound {
   readonly partitions: number;
   /** `topic/partition`, with the brokers' name of the topic. */
   readonly leaderless: readonly string[];
+  /** Names of topics with fewer partitions than another one: they are being grown, or somebody else grew the other. */
+  readonly small: readonly string[];
 }
 
 /** @throws {LogError} `log_unavailable` when a topic has no partition with a leader */
@@ -147,8 +149,12 @@ export async function findTopics(admin: Admin, names: readonly string[]): Promis
   for (const { name, partitions } of topics)
     if (partitions.every(isLeaderless))
       throw new LogError("log_unavailable", `no partition of ${name} has a leader`);
+  const counts = topics.map(({ partitions }) => partitions.length);
   return {
-    partitions: Math.min(...topics.map(({ partitions }) => partitions.length)),
+    partitions: Math.min(...counts),
+    small: topics
+      .filter(({ partitions }) => partitions.length < Math.max(...counts))
+      .map(({ name }) => name),
     leaderless: topics.flatMap((topic) => leaderlessOf(topic)),
   };
 }

@@ -24,6 +24,7 @@ interface TestAdmin extends AsyncDisposable {
   setOfBroker(id: number, settings: Readonly<Record<string, string>>): Promise<void>;
   ofTopic(name: string): Promise<Readonly<Record<string, string>>>;
   deleteTopic(name: string): Promise<void>;
+  growTopic(name: string, partitions: number): Promise<void>;
   /** Deletes the first records of partition 0, as retention does. */
   deleteBefore(offset: number, name: string): Promise<void>;
 }
@@ -53,6 +54,9 @@ async function connectAdmin(brokers: readonly string[]): Promise<TestAdmin> {
       );
     },
     deleteTopic: (name) => admin.deleteTopics({ topics: [name] }),
+    growTopic: async (name, partitions) => {
+      await admin.createPartitions({ topicPartitions: [{ topic: name, count: partitions }] });
+    },
     deleteBefore: async (offset, name) => {
       // Its leader must be known first.
       await admin.fetchTopicOffsets(name);
@@ -377,6 +381,25 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
         topics: [`${topicPrefix}limits`],
         mend: expect.stringContaining("start"),
       });
+    });
+
+    test("a topic that was grown by hand is told of, with what to do, until the others have grown too: the log only said that offsets were missing", async () => {
+      const topicPrefix = freshPrefix();
+      const told: object[] = [];
+      const logger = makeSilentLogger((_, message, fields) => {
+        if (message === "log.partitions_uneven") told.push(fields);
+      });
+      const options = { topicPrefix, partitions: 2, metadataMaxAgeMs: 300, logger };
+      const log = own(await openTestKafkaLog(kafka.brokers, options));
+      await using admin = await connectAdmin(kafka.brokers);
+      await admin.growTopic(`${topicPrefix}events`, 3);
+      await until(() => told.length > 0, "the line", DEADLINE_MS);
+      const others = TOPICS.filter((topic) => topic !== "events");
+      const { topics, mend } = told[0] as { topics: string[]; mend: string };
+      expect(topics.toSorted()).toEqual(others.map((topic) => topicPrefix + topic).toSorted());
+      expect(mend).toContain("start any process");
+      own(await openTestKafkaLog(kafka.brokers, { topicPrefix, partitions: 2 }));
+      await until(() => log.partitions === 3, "as many partitions everywhere", DEADLINE_MS);
     });
 
     test("what is asked of a log that was closed opens no connection that would hold the process", async () => {
