@@ -64,6 +64,8 @@ export interface ConfigCache {
   onGap(listener: () => void): () => void;
 }
 
+type PartOf<T> = (bundle: ConfigBundle) => T | undefined;
+
 const MAX_ENDPOINTS = 50_000;
 const MAX_STORED_BYTES = 128 * 1024 * 1024;
 const MAX_ABSENT_KEYS = 20_000;
@@ -91,6 +93,8 @@ export function makeConfigCache(
   const absent = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
   /** Numbers of the latest changes by endpoint id, destination id and token: an answer to an earlier query is not trusted. */
   const changes = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
+  /** What the last answer held of what was asked, as far as the cache had no room for all of it: it exists all the same. */
+  const notKept = new Map<string, BundleEntry>();
   const listeners = new Set<(changed: ConfigChanged) => void>();
   const gapListeners = new Set<() => void>();
   let lastChange = 0;
@@ -119,14 +123,23 @@ export function makeConfigCache(
   }
 
   function onLoaded(batch: LoadedBatch): void {
-    const found = new Set<string>();
+    const found = new Map<string, BundleEntry>();
     for (const rows of batch.bundles) {
-      const { endpointId, token, destinationIds } = putLoaded(rows, batch);
-      for (const key of keysOf(endpointId, token, destinationIds)) found.add(nameOfKey(key));
+      const entry = putLoaded(rows, batch);
+      for (const key of keysOf(entry.endpointId, entry.token, entry.destinationIds))
+        found.set(nameOfKey(key), entry);
     }
-    for (const key of batch.keys)
-      if (found.has(nameOfKey(key))) absent.delete(nameOfKey(key));
-      else noteAbsent(key, batch);
+    notKept.clear();
+    for (const key of batch.keys) {
+      const name = nameOfKey(key);
+      const entry = found.get(name);
+      if (entry === undefined) noteAbsent(key, batch);
+      else {
+        absent.delete(name);
+        // In the order in which they were asked for, which so is that of their last use.
+        if (entries.find(key) === undefined) notKept.set(name, entry);
+      }
+    }
   }
 
   /** Puts an endpoint into the cache as it was loaded, and tells what differs from what was known of it. */
@@ -179,10 +192,7 @@ export function makeConfigCache(
     }
   }
 
-  function lookup<T>(
-    key: BundleKey,
-    pick: (bundle: ConfigBundle) => T | undefined,
-  ): MaybeLater<Lookup<T>> {
+  function lookup<T>(key: BundleKey, pick: PartOf<T>): MaybeLater<Lookup<T>> {
     const entry = entries.find(key);
     if (entry !== undefined) {
       const ageMs = clock.monotonic() - entry.loadedAtMs;
@@ -210,11 +220,12 @@ export function makeConfigCache(
   async function loadAnew<T>(
     key: BundleKey,
     stale: BundleEntry,
-    pick: (bundle: ConfigBundle) => T | undefined,
+    pick: PartOf<T>,
   ): Promise<Lookup<T>> {
-    const loaded = await loadWithin(STALE_AFTER_MS, { kind: "endpoint", value: stale.endpointId });
+    const asked: BundleKey = { kind: "endpoint", value: stale.endpointId };
+    const loaded = await loadWithin(STALE_AFTER_MS, asked);
     if (loaded === "late") hangsUntilMs = clock.monotonic() + STALE_AFTER_MS;
-    return loaded === true ? after(key, pick) : answerFrom(stale, pick);
+    return loaded === true ? after(key, pick, asked) : answerFrom(stale, pick);
   }
 
   /** Loads the endpoints that are dirty or not cached; returns false as soon as the store cannot be asked. */
@@ -230,9 +241,9 @@ export function makeConfigCache(
     return true;
   }
 
-  /** Answers for a key right after it was loaded. */
-  function after<T>(key: BundleKey, pick: (bundle: ConfigBundle) => T | undefined): Lookup<T> {
-    const entry = entries.find(key);
+  /** Answers for a key right after the store was asked for it or its endpoint. */
+  function after<T>(key: BundleKey, pick: PartOf<T>, asked = key): Lookup<T> {
+    const entry = entries.find(key) ?? notKept.get(nameOfKey(asked));
     return entry === undefined ? MISSING : answerFrom(entry, pick);
   }
 
@@ -282,10 +293,7 @@ export function makeConfigCache(
   };
 }
 
-function answerFrom<T>(
-  entry: BundleEntry,
-  pick: (bundle: ConfigBundle) => T | undefined,
-): Lookup<T> {
+function answerFrom<T>(entry: BundleEntry, pick: PartOf<T>): Lookup<T> {
   if (entry.bundle === null) return UNAVAILABLE;
   const value = pick(entry.bundle);
   return value === undefined ? MISSING : { kind: "found", value };

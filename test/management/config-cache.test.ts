@@ -176,6 +176,64 @@ describe("configuration cache", () => {
     expect(store.asked).toHaveLength(1);
   });
 
+  it.each([true, false])(
+    "hands on what is stored, field by field: whose it is, how it is verified (method chosen explicitly: %s), where it goes",
+    async (methodIsExplicit) => {
+      const settings = { secret: "shh", config: { header: "X-Signature" } };
+      save(
+        endpointRow({
+          orgId: "org_7",
+          provider: "github",
+          verificationMethod: "hmac_sha1",
+          methodIsExplicit,
+          status: "paused",
+          sealed: testBox.seal(settings, "ep_1"),
+        }),
+        [
+          destinationRow({
+            orgId: "org_7",
+            receiverUrl: "https://other.example/",
+            forwardOriginalSignature: true,
+            status: "disabled",
+            retryMaxAttempts: 2,
+            retryBackoff: "fixed",
+            rateLimitMax: 9,
+            rateLimitWindow: "hour",
+          }),
+        ],
+      );
+      expect(await cache.endpoint("ep_1")).toEqual({
+        kind: "found",
+        value: {
+          id: "ep_1",
+          orgId: "org_7",
+          status: "paused",
+          provider: "github",
+          method: "hmac_sha1",
+          methodIsExplicit,
+          ...settings,
+        },
+      });
+      expect(cache.destination("dst_1")).toEqual({
+        kind: "found",
+        value: {
+          id: "dst_1",
+          endpointId: "ep_1",
+          orgId: "org_7",
+          receiverUrl: "https://other.example/",
+          forwardOriginalSignature: true,
+          status: "disabled",
+          retryMaxAttempts: 2,
+          retryBackoff: "fixed",
+          rateLimitMax: 9,
+          rateLimitWindow: "hour",
+          secrets: [{ secret: "whsec_one", signsUntilMs: null }],
+          signatureHeaders: methodIsExplicit ? ["x-signature"] : ["x-signature", "x-hub-signature"],
+        },
+      });
+    },
+  );
+
   it("asks the store once for many simultaneous lookups", async () => {
     for (let index = 0; index < 50; index += 1)
       save(endpointRow({ id: `ep_${index}` }), [
@@ -187,6 +245,16 @@ describe("configuration cache", () => {
       ),
     );
     expect(store.asked).toHaveLength(1);
+  });
+
+  it("answers every one of thousands of simultaneous lookups, with questions of five hundred keys at most", async () => {
+    const ids = Array.from({ length: 1_201 }, (_, index) => `ep_${index}`);
+    for (const id of ids.slice(1)) save(endpointRow({ id }), []);
+    const answers = await Promise.all(ids.map(async (id) => cache.endpoint(id)));
+    expect(answers[0]).toEqual({ kind: "missing" });
+    for (const [index, id] of ids.slice(1).entries())
+      expect(answers[index + 1]).toMatchObject({ kind: "found", value: { id } });
+    expect(store.asked.map(({ endpointIds }) => endpointIds.length)).toEqual([500, 500, 201]);
   });
 
   it("answers with the question that is underway: a burst for an endpoint of thousands of destinations does not wait for a second one", async () => {
@@ -235,6 +303,14 @@ describe("configuration cache", () => {
     expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
   });
 
+  it("remembers that a destination is missing until it is pushed, also where nothing else of its endpoint is known", async () => {
+    expect(await cache.destination("dst_1")).toEqual({ kind: "missing" });
+    expect(cache.destination("dst_1")).toEqual({ kind: "missing" });
+    save();
+    cache.apply({ ...PUSH, destinationId: "dst_1" });
+    expect(await cache.destination("dst_1")).toMatchObject({ kind: "found" });
+  });
+
   it("asks again for what was missing after its time to live: what was made meanwhile may not have been pushed", async () => {
     expect(await cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
     save();
@@ -242,6 +318,26 @@ describe("configuration cache", () => {
     expect(cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
     time.advance(1);
     expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
+  });
+
+  it("counts the age of what is missing from the moment the store was asked, too", async () => {
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (open = resolve));
+    const first = cache.endpointByToken("token-of-ep_1");
+    await settle();
+    time.advance(2_000);
+    open();
+    expect(await first).toEqual({ kind: "missing" });
+    save();
+    time.advance(TTL_MS - 2_000);
+    expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
+  });
+
+  it("finds a destination before anything else of its endpoint was looked up, as a process does that takes over deliveries", async () => {
+    save();
+    expect(await cache.destination("dst_1")).toMatchObject({ kind: "found" });
+    expect(cache.destination("dst_1")).toMatchObject({ kind: "found" });
+    expect(store.asked).toEqual([{ tokens: [], endpointIds: [], destinationIds: ["dst_1"] }]);
   });
 
   it("never serves an entry that is older than its time to live", async () => {
@@ -352,6 +448,67 @@ describe("configuration cache", () => {
     expect(await bounded.endpoint("ep_4")).toMatchObject({ kind: "found" });
   });
 
+  it("holds few endpoints of many destinations", async () => {
+    const bounded = makeConfigCache(
+      {
+        reader: store.reader,
+        box: testBox,
+        clock: time.clock,
+        logger: silentLogger,
+        isOurToken: () => true,
+      },
+      { ttlMs: TTL_MS, maxStoredBytes: 100_000 },
+    );
+    const ids = ["ep_1", "ep_2", "ep_3"];
+    for (const endpointId of ids) {
+      const destinations = Array.from({ length: 100 }, (_, index) =>
+        destinationRow({ id: `dst_${index}_of_${endpointId}`, endpointId }),
+      );
+      save(endpointRow({ id: endpointId }), destinations);
+    }
+    for (const id of ids) await bounded.endpoint(id);
+    expect(bounded.endpoint("ep_3")).toMatchObject({ kind: "found" });
+    expect(bounded.endpoint("ep_2")).toMatchObject({ kind: "found" });
+    expect(bounded.endpoint("ep_1")).toBeInstanceOf(Promise);
+  });
+
+  it("regression: what one answer of the store held is not missing where it is too large to be kept together: webhooks were answered 404, and deliveries ended dead", async () => {
+    const bounded = makeConfigCache(
+      {
+        reader: store.reader,
+        box: testBox,
+        clock: time.clock,
+        logger: silentLogger,
+        isOurToken: () => true,
+      },
+      { ttlMs: TTL_MS, maxStoredBytes: 100_000 },
+    );
+    const config = { public_key: "x".repeat(40_000) };
+    const ids = ["ep_1", "ep_2", "ep_3"];
+    for (const id of ids)
+      save(endpointRow({ id, sealed: testBox.seal({ secret: null, config }, id) }), [
+        destinationRow({ id: `dst_of_${id}`, endpointId: id }),
+      ]);
+    const lookUps: readonly ((id: string) => unknown)[] = [
+      (id) => bounded.endpointByToken(`token-of-${id}`),
+      (id) => bounded.endpoint(id),
+      (id) => bounded.destination(`dst_of_${id}`),
+    ];
+    for (const lookUp of lookUps) {
+      bounded.invalidateAll();
+      const answers = await Promise.all(["ep_none", ...ids].map(async (id) => lookUp(id)));
+      expect(answers).toMatchObject(
+        ["missing", "found", "found", "found"].map((kind) => ({ kind })),
+      );
+      expect(bounded.endpoint("ep_1")).toBeInstanceOf(Promise);
+      await bounded.endpoint("ep_1");
+    }
+    await bounded.endpoint("ep_2");
+    await bounded.endpoint("ep_3");
+    store.bundles.delete("ep_1");
+    expect(await bounded.endpoint("ep_1")).toEqual({ kind: "missing" });
+  });
+
   it("keeps of a key set what is read of its keys: 60 KB of empty objects beside them took twenty times as much", async () => {
     const other = Array.from({ length: 10_000 }, () => ({}));
     const key = { kty: "OKP", crv: "Ed25519", x: "AAAA", kid: "k1" };
@@ -374,9 +531,11 @@ describe("configuration cache", () => {
   it("serves a pushed change at the next lookup", async () => {
     save();
     await cache.endpoint("ep_1");
-    save(endpointRow({ status: "paused", updatedAtMs: 2_000 }));
-    cache.apply(PUSH);
-    expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+    for (const status of ["paused", "active", "disabled"] as const) {
+      save(endpointRow({ status, updatedAtMs: 2_000 }));
+      cache.apply(PUSH);
+      expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status } });
+    }
   });
 
   it("regression: opens only the secrets that are new: a change of one destination opened those of all the thousands beside it", async () => {
@@ -470,6 +629,20 @@ describe("configuration cache", () => {
     expect(store.asked).toHaveLength(asked);
   });
 
+  it("answers at once what waited for the next question when the one ahead of it fails", async () => {
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (open = resolve));
+    const first = cache.endpoint("ep_1");
+    await settle();
+    const second = cache.endpoint("ep_2");
+    store.state.down = true;
+    open();
+    expect(await first).toEqual({ kind: "unavailable" });
+    store.state.gate = new Promise(() => undefined);
+    expect(await second).toEqual({ kind: "unavailable" });
+    expect(store.asked).toHaveLength(1);
+  });
+
   it("comes back to the truth when the store is up again", async () => {
     save();
     await cache.endpoint("ep_1");
@@ -530,8 +703,11 @@ describe("configuration cache", () => {
     save();
     await cache.endpoint("ep_1");
     save(endpointRow({ status: "paused", updatedAtMs: 2_000 }));
+    expect(await cache.endpointByToken("token-of-ep_2")).toEqual({ kind: "missing" });
+    save(endpointRow({ id: "ep_2" }), []);
     cache.invalidateAll();
     expect(await cache.endpoint("ep_1")).toMatchObject({ value: { status: "paused" } });
+    expect(await cache.endpointByToken("token-of-ep_2")).toMatchObject({ kind: "found" });
   });
 
   it("regression: listeners learn what they missed though nobody uses it: a deletion that was not pushed was never heard of", async () => {
@@ -566,7 +742,7 @@ describe("configuration cache", () => {
     expect(gaps).toBe(1);
   });
 
-  it("regression: what was used last is kept longest, also after all was loaded anew: it went first", async () => {
+  it("regression: what was used last is kept longest, also after all was loaded anew: it went first, or as its id was", async () => {
     const small = makeConfigCache(
       {
         reader: store.reader,
@@ -579,13 +755,13 @@ describe("configuration cache", () => {
     );
     for (const id of ["ep_1", "ep_2", "ep_3", "ep_4"])
       save(endpointRow({ id, token: `token-of-${id}` }), []);
-    for (const id of ["ep_1", "ep_2", "ep_3"]) await small.endpoint(id);
+    for (const id of ["ep_2", "ep_3", "ep_1"]) await small.endpoint(id);
     small.invalidateAll();
     expect(await small.reload()).toBe(true);
     await small.endpoint("ep_4");
     store.state.down = true;
-    expect(small.endpoint("ep_3")).toMatchObject({ kind: "found" });
-    expect(await small.endpoint("ep_1")).toEqual({ kind: "unavailable" });
+    for (const id of ["ep_1", "ep_3"]) expect(small.endpoint(id)).toMatchObject({ kind: "found" });
+    expect(await small.endpoint("ep_2")).toEqual({ kind: "unavailable" });
   });
 
   it("tells listeners what was pushed and what a reload brought to light", async () => {
@@ -600,12 +776,38 @@ describe("configuration cache", () => {
     expect(seen).toContainEqual({ endpointId: "ep_1", destinationId: "dst_1" });
     expect(seen).toContainEqual({ endpointId: "ep_1", destinationId: "dst_2" });
     seen.length = 0;
+    const { endpoint, destinations } = store.bundles.get("ep_1")!;
+    save(endpoint, [...destinations, destinationRow({ id: "dst_3" })]);
+    time.advance(TTL_MS);
+    await cache.endpoint("ep_1");
+    expect(seen).toEqual([{ endpointId: "ep_1", destinationId: "dst_3" }]);
+    seen.length = 0;
     cache.apply({ ...PUSH, destinationId: "dst_1" });
     expect(seen).toEqual([{ endpointId: "ep_1", destinationId: "dst_1" }]);
     stop();
     cache.apply(PUSH);
     expect(seen).toHaveLength(1);
   });
+
+  it.each([
+    ["settings", { receiverUrl: "https://other.example/", updatedAtMs: 2_000 }],
+    ["status, within the same millisecond", { status: "paused" }],
+    ["secrets, within the same millisecond", { sealed: testBox.seal([], "dst_1") }],
+  ] as const)(
+    "tells listeners of a destination that differs in nothing but its %s, though nothing was pushed",
+    async (_, fields) => {
+      const row = destinationRow();
+      const endpoint = endpointRow();
+      save(endpoint, [row, destinationRow({ id: "dst_2" })]);
+      await cache.endpoint("ep_1");
+      const seen: unknown[] = [];
+      cache.onChange((changed) => seen.push(changed));
+      save(endpoint, [{ ...row, ...fields }, store.bundles.get("ep_1")!.destinations[1]!]);
+      time.advance(TTL_MS);
+      await cache.endpoint("ep_1");
+      expect(seen).toEqual([{ endpointId: "ep_1", destinationId: "dst_1" }]);
+    },
+  );
 
   it("answers unavailable, not missing, for an endpoint whose secret cannot be opened", async () => {
     save(endpointRow({ sealed: new Uint8Array(60) }));
