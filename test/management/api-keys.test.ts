@@ -216,7 +216,11 @@ describe("API keys", () => {
     expect(await apiKeys.ensureBootstrap("default", KEY)).toBe("created");
     expect(await apiKeys.ensureBootstrap("default", KEY)).toBe("exists");
     const [row] = await apiKeys.list("default");
-    expect(await harness.management.authenticate(KEY)).toMatchObject({ keyId: row?.id });
+    expect(await harness.management.authenticate(KEY)).toEqual({
+      orgId: row?.orgId,
+      keyId: row?.id,
+      scopes: ["read", "write"],
+    });
     await apiKeys.revoke("default", row!.id);
     expect(await apiKeys.ensureBootstrap("default", KEY)).toBe("revoked");
     for (const attempt of [

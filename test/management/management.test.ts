@@ -101,6 +101,28 @@ describe("projects", () => {
     expect(await projects.list(someone, { page: 9, limit: 2 })).toEqual({ items: [], total: 3 });
   });
 
+  it("counts all of its endpoints, and all destinations of an endpoint, on every page", async () => {
+    const { endpoints, destinations } = harness.management;
+    const endpoint = await makeEndpoint();
+    const last = await endpoints.create(actor, endpoint.projectId, {
+      name: "Second",
+      provider: "custom",
+      verificationMethod: "none",
+    });
+    const made = [];
+    for (let index = 0; index < 3; index += 1)
+      made.unshift((await makeDestination({}, endpoint.id)).destination);
+    const page = { page: 1, limit: 1 };
+    expect(await endpoints.list(actor, endpoint.projectId, page)).toEqual({
+      items: [last],
+      total: 2,
+    });
+    expect(await destinations.list(actor, endpoint.id, { ...page, page: 3 })).toEqual({
+      items: [made[2]],
+      total: 3,
+    });
+  });
+
   it("is not deleted while it has endpoints, and frees its slug once it is", async () => {
     const { projects, endpoints } = harness.management;
     const endpoint = await makeEndpoint();
@@ -614,6 +636,16 @@ describe("destinations", () => {
     expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(false);
   });
 
+  it("stays paused at a 410 of a try that was underway, though the clock of its process is ahead", async () => {
+    const { destination } = await makeDestination();
+    await harness.management.destinations.pause(actor, destination.id);
+    const ports = { store: harness.store, now: () => harness.time.nowMs };
+    const gone = { ...destination, triedAtMs: harness.time.nowMs + 1_000 };
+    expect(await disableDestination(ports, gone, "the receiver answered 410")).toBe(false);
+    const { destinations } = harness.management;
+    expect(await destinations.get(actor, destination.id)).toMatchObject({ status: "paused" });
+  });
+
   it("is not disabled by a late 410 of the URL that it had before", async () => {
     const { destination } = await makeDestination();
     const { destinations } = harness.management;
@@ -644,9 +676,10 @@ describe("replays", () => {
   it("enqueue one task per active destination, with what tells of it in the same append", async () => {
     const event = await makeEvent();
     const ids = [];
-    for (let index = 0; index < 3; index += 1)
+    for (let index = 0; index < 4; index += 1)
       ids.push((await makeDestination({}, event.endpointId)).destination.id);
     await harness.management.destinations.pause(actor, ids[1]!);
+    await harness.store.destinations.update(actor.orgId, ids[3]!, { status: "disabled" });
     harness.appended.length = 0;
     const active = [ids[0], ids[2]];
     expect(await harness.management.replays.toAll(actor, event.id)).toEqual({
@@ -721,6 +754,20 @@ describe("replays", () => {
     harness.appended.length = 0;
     await harness.management.replays.toAll(actor, event.id);
     expect(harness.appended.map((records) => records.length)).toEqual([3, 3, 2]);
+  });
+
+  it("append a body that is as large as a part for one destination at a time, each once", async () => {
+    const event = await makeEvent({ body: new Uint8Array(16 * 1024 * 1024) });
+    for (let index = 0; index < 2; index += 1) await makeDestination({}, event.endpointId);
+    harness.appended.length = 0;
+    const { enqueued } = await harness.management.replays.toAll(actor, event.id);
+    const tasks = harness.appended.map((records) =>
+      records.filter(({ topic }) => topic === "tasks").map(({ value }) => decodeTask(value)),
+    );
+    expect(tasks.map((part) => part.map(({ destinationId }) => destinationId))).toEqual(
+      enqueued.map((id) => [id]),
+    );
+    expect(enqueued).toHaveLength(2);
   });
 
   it("of large bodies count every destination: each part is a run of its own, whose fan-out another's does not replace", async () => {

@@ -40,7 +40,9 @@ describe("secret box", () => {
       expect(() => oldBox.open(changed, "ep_1"), `byte ${at}`).toThrow();
     }
     for (const length of [0, 1, 20, 36, sealed.length - 1])
-      expect(() => oldBox.open(sealed.subarray(0, length), "ep_1")).toThrow();
+      expect(() => oldBox.open(sealed.subarray(0, length), "ep_1"), `${length} bytes`).toThrow(
+        expect.objectContaining({ code: "damaged" }),
+      );
   });
 
   it("says that it does not know the key, and refuses keys of another size", () => {
@@ -51,7 +53,13 @@ describe("secret box", () => {
         message: expect.stringContaining("RELAY_ENCRYPTION_KEY"),
       }),
     );
-    expect(() => makeSecretBox({ key: new Uint8Array(16), randomBytes })).toThrow("32 bytes");
+    for (const size of [0, 16, 31, 33, 64]) {
+      const other = new Uint8Array(size);
+      expect(() => makeSecretBox({ key: other, randomBytes })).toThrow("32 bytes");
+      expect(() => makeSecretBox({ key: NEW_KEY, retiredKeys: [other], randomBytes })).toThrow(
+        "32 bytes",
+      );
+    }
   });
 
   it("seals everything anew under a new key, once, and leaves alone what changed meanwhile", async () => {
