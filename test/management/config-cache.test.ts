@@ -1,7 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { BundleKeys, EndpointBundle } from "../../src/domain/config-store.ts";
 import { RelayError } from "../../src/domain/errors.ts";
-import { makeConfigCache, type ConfigCache } from "../../src/management/config-cache.ts";
+import {
+  makeConfigCache,
+  type ConfigCache,
+  type ConfigCacheOptions,
+  type ConfigCachePorts,
+} from "../../src/management/config-cache.ts";
 import { destinationRow, endpointRow, testBox } from "../support/postgres-rows.ts";
 import { makeSilentLogger, silentLogger } from "../support/silent-logger.ts";
 
@@ -64,19 +69,28 @@ let store: ReturnType<typeof makeFakeReader>;
 let time: ReturnType<typeof makeFakeClock>;
 let cache: ConfigCache;
 
-beforeEach(() => {
-  store = makeFakeReader();
-  time = makeFakeClock();
-  cache = makeConfigCache(
+/** Makes a cache over `store` under `time`. */
+function makeCache(
+  ports: Partial<ConfigCachePorts> = {},
+  options: Partial<ConfigCacheOptions> = {},
+): ConfigCache {
+  return makeConfigCache(
     {
       reader: store.reader,
       box: testBox,
       clock: time.clock,
       logger: silentLogger,
       isOurToken: (token) => token.startsWith("token-of-"),
+      ...ports,
     },
-    { ttlMs: TTL_MS },
+    { ttlMs: TTL_MS, ...options },
   );
+}
+
+beforeEach(() => {
+  store = makeFakeReader();
+  time = makeFakeClock();
+  cache = makeCache();
 });
 
 function save(endpoint = endpointRow(), destinations = [destinationRow()]) {
@@ -375,16 +389,9 @@ describe("configuration cache", () => {
 
   it("tells when the store answers again: only that it did not was told", async () => {
     const lines: string[] = [];
-    const telling = makeConfigCache(
-      {
-        reader: store.reader,
-        box: testBox,
-        clock: time.clock,
-        logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
-        isOurToken: () => true,
-      },
-      { ttlMs: TTL_MS },
-    );
+    const telling = makeCache({
+      logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
+    });
     save();
     for (const isDown of [false, true, false, false]) {
       store.state.down = isDown;
@@ -397,16 +404,7 @@ describe("configuration cache", () => {
 
   it("regression: an outage counts from the first question that failed: one that hung for seconds was left out", async () => {
     const told: object[] = [];
-    const telling = makeConfigCache(
-      {
-        reader: store.reader,
-        box: testBox,
-        clock: time.clock,
-        logger: makeSilentLogger((_, __, fields) => told.push(fields)),
-        isOurToken: () => true,
-      },
-      { ttlMs: TTL_MS },
-    );
+    const telling = makeCache({ logger: makeSilentLogger((_, __, fields) => told.push(fields)) });
     save();
     store.state.down = true;
     let answer = (): void => undefined;
@@ -423,16 +421,7 @@ describe("configuration cache", () => {
   });
 
   it("holds few endpoints of large configurations: four thousand took the memory of the process", async () => {
-    const bounded = makeConfigCache(
-      {
-        reader: store.reader,
-        box: testBox,
-        clock: time.clock,
-        logger: silentLogger,
-        isOurToken: () => true,
-      },
-      { ttlMs: TTL_MS, maxStoredBytes: 100_000 },
-    );
+    const bounded = makeCache({}, { maxStoredBytes: 100_000 });
     const config = { public_key: "x".repeat(40_000) };
     for (const id of ["ep_1", "ep_2", "ep_3"])
       save(endpointRow({ id, sealed: testBox.seal({ secret: null, config }, id) }), []);
@@ -449,16 +438,7 @@ describe("configuration cache", () => {
   });
 
   it("holds few endpoints of many destinations", async () => {
-    const bounded = makeConfigCache(
-      {
-        reader: store.reader,
-        box: testBox,
-        clock: time.clock,
-        logger: silentLogger,
-        isOurToken: () => true,
-      },
-      { ttlMs: TTL_MS, maxStoredBytes: 100_000 },
-    );
+    const bounded = makeCache({}, { maxStoredBytes: 100_000 });
     const ids = ["ep_1", "ep_2", "ep_3"];
     for (const endpointId of ids) {
       const destinations = Array.from({ length: 100 }, (_, index) =>
@@ -473,16 +453,7 @@ describe("configuration cache", () => {
   });
 
   it("regression: what one answer of the store held is not missing where it is too large to be kept together: webhooks were answered 404, and deliveries ended dead", async () => {
-    const bounded = makeConfigCache(
-      {
-        reader: store.reader,
-        box: testBox,
-        clock: time.clock,
-        logger: silentLogger,
-        isOurToken: () => true,
-      },
-      { ttlMs: TTL_MS, maxStoredBytes: 100_000 },
-    );
+    const bounded = makeCache({}, { maxStoredBytes: 100_000 });
     const config = { public_key: "x".repeat(40_000) };
     const ids = ["ep_1", "ep_2", "ep_3"];
     for (const id of ids)
@@ -540,22 +511,15 @@ describe("configuration cache", () => {
 
   it("regression: opens only the secrets that are new: a change of one destination opened those of all the thousands beside it", async () => {
     const opened: string[] = [];
-    const counting = makeConfigCache(
-      {
-        reader: store.reader,
-        box: {
-          ...testBox,
-          open(sealed, rowId) {
-            opened.push(rowId);
-            return testBox.open(sealed, rowId);
-          },
+    const counting = makeCache({
+      box: {
+        ...testBox,
+        open(sealed, rowId) {
+          opened.push(rowId);
+          return testBox.open(sealed, rowId);
         },
-        clock: time.clock,
-        logger: silentLogger,
-        isOurToken: () => true,
       },
-      { ttlMs: TTL_MS },
-    );
+    });
     const renewed = testBox.seal([{ secret: "whsec_two", signsUntilMs: null }], "dst_2");
     const second = destinationRow({ id: "dst_2" });
     save(endpointRow(), [destinationRow(), second, destinationRow({ id: "dst_3" })]);
@@ -743,16 +707,7 @@ describe("configuration cache", () => {
   });
 
   it("regression: what was used last is kept longest, also after all was loaded anew: it went first, or as its id was", async () => {
-    const small = makeConfigCache(
-      {
-        reader: store.reader,
-        box: testBox,
-        clock: time.clock,
-        logger: silentLogger,
-        isOurToken: () => true,
-      },
-      { ttlMs: TTL_MS, maxEndpoints: 3 },
-    );
+    const small = makeCache({}, { maxEndpoints: 3 });
     for (const id of ["ep_1", "ep_2", "ep_3", "ep_4"])
       save(endpointRow({ id, token: `token-of-${id}` }), []);
     for (const id of ["ep_2", "ep_3", "ep_1"]) await small.endpoint(id);
