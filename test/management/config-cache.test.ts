@@ -194,6 +194,16 @@ describe("configuration cache", () => {
     "hands on what is stored, field by field: whose it is, how it is verified (method chosen explicitly: %s), where it goes",
     async (methodIsExplicit) => {
       const settings = { secret: "shh", config: { header: "X-Signature" } };
+      const whereTo = {
+        orgId: "org_7",
+        receiverUrl: "https://other.example/",
+        forwardOriginalSignature: true,
+        status: "disabled",
+        retryMaxAttempts: 2,
+        retryBackoff: "fixed",
+        rateLimitMax: 9,
+        rateLimitWindow: "hour",
+      } as const;
       save(
         endpointRow({
           orgId: "org_7",
@@ -203,18 +213,7 @@ describe("configuration cache", () => {
           status: "paused",
           sealed: testBox.seal(settings, "ep_1"),
         }),
-        [
-          destinationRow({
-            orgId: "org_7",
-            receiverUrl: "https://other.example/",
-            forwardOriginalSignature: true,
-            status: "disabled",
-            retryMaxAttempts: 2,
-            retryBackoff: "fixed",
-            rateLimitMax: 9,
-            rateLimitWindow: "hour",
-          }),
-        ],
+        [destinationRow(whereTo)],
       );
       expect(await cache.endpoint("ep_1")).toEqual({
         kind: "found",
@@ -233,14 +232,7 @@ describe("configuration cache", () => {
         value: {
           id: "dst_1",
           endpointId: "ep_1",
-          orgId: "org_7",
-          receiverUrl: "https://other.example/",
-          forwardOriginalSignature: true,
-          status: "disabled",
-          retryMaxAttempts: 2,
-          retryBackoff: "fixed",
-          rateLimitMax: 9,
-          rateLimitWindow: "hour",
+          ...whereTo,
           secrets: [{ secret: "whsec_one", signsUntilMs: null }],
           signatureHeaders: methodIsExplicit ? ["x-signature"] : ["x-signature", "x-hub-signature"],
         },
