@@ -5,10 +5,10 @@ import {
   type EventStoreReader,
   type StoreFilter,
 } from "../../domain/event-store.ts";
+import { followSignal } from "../../domain/follow-signal.ts";
 import type { QueryParameters, QuerySettings } from "./ask.ts";
 import { endOfAsked, lengthOfAsked } from "./asked-time.ts";
 import { eventCondition, type Condition } from "./filter-sql.ts";
-import { followSignal } from "../../domain/follow-signal.ts";
 import { SELECT_MINUTE, SELECT_PAGE } from "./query-sql.ts";
 import { toItem, type ItemJson } from "./rows.ts";
 

@@ -1,7 +1,5 @@
 import { EventStoreError } from "../../domain/event-store.ts";
-import { TIMERS } from "../../domain/clock.ts";
-import { within } from "../../domain/within.ts";
-import { followSignal } from "../../domain/follow-signal.ts";
+import { withinOrCalledOff } from "../../domain/follow-signal.ts";
 
 /** How long the server's own clear answer to a query over its limit may take beyond that limit. */
 const ANSWER_MS = 2_000;
@@ -19,7 +17,6 @@ export async function withReadDeadline<T>(
   signal: AbortSignal | undefined,
   read: (signal: AbortSignal, began: () => void) => Promise<T>,
 ): Promise<T> {
-  const { follower: ended, unfollow } = followSignal(signal);
   const limitMs = maxSeconds * 1_000;
   const untilMs = performance.now() + limitMs + ANSWER_MS;
   let beganAtMs = Infinity;
@@ -30,14 +27,13 @@ export async function withReadDeadline<T>(
   };
   const late = (): never => {
     const wasAsked = performance.now() - beganAtMs >= limitMs;
-    ended.abort();
     if (!wasAsked) throw turnTooLate(maxSeconds);
     throw new EventStoreError(
       "store_unavailable",
       `ClickHouse has not answered ${ANSWER_MS / 1_000} s after a query's limit of ${maxSeconds} s`,
     );
   };
-  return within(read(ended.signal, began), limitMs + ANSWER_MS, late, TIMERS).finally(unfollow);
+  return withinOrCalledOff(signal, limitMs + ANSWER_MS, (ended) => read(ended, began), late);
 }
 
 function turnTooLate(maxSeconds: number): EventStoreError {

@@ -150,11 +150,10 @@ export async function findTopics(admin: Admin, names: readonly string[]): Promis
     if (partitions.every(isLeaderless))
       throw new LogError("log_unavailable", `no partition of ${name} has a leader`);
   const counts = topics.map(({ partitions }) => partitions.length);
+  const most = Math.max(...counts);
   return {
     partitions: Math.min(...counts),
-    small: topics
-      .filter(({ partitions }) => partitions.length < Math.max(...counts))
-      .map(({ name }) => name),
+    small: topics.filter(({ partitions }) => partitions.length < most).map(({ name }) => name),
     leaderless: topics.flatMap((topic) => leaderlessOf(topic)),
   };
 }

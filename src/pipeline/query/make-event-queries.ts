@@ -1,4 +1,4 @@
-import { TIMERS, type Clock } from "../../domain/clock.ts";
+import type { Clock } from "../../domain/clock.ts";
 import { RelayError } from "../../domain/errors.ts";
 import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
 import {
@@ -8,10 +8,9 @@ import {
   type EventStoreReader,
   type StoreFilter,
 } from "../../domain/event-store.ts";
-import { followSignal } from "../../domain/follow-signal.ts";
+import { withinOrCalledOff } from "../../domain/follow-signal.ts";
 import { timeOfId } from "../../domain/ids.ts";
 import { tokenOfField } from "../../domain/searchable-leaf.ts";
-import { within } from "../../domain/within.ts";
 import { Arrivals } from "./arrivals.ts";
 import { FanoutArrivals, type FanoutPorts } from "./fanout-arrivals.ts";
 import { numberAttempts } from "./number-attempts.ts";
@@ -102,17 +101,12 @@ export function makeEventQueries({
     signal: AbortSignal | undefined,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> =>
-    answer(filter, () => {
-      const { follower: ended, unfollow } = followSignal(signal);
-      const late = (): never => {
-        ended.abort();
-        throw new EventStoreError(
-          "query_limit",
-          `The statements of a question took ${mostQuestionMs / 1_000} s`,
-        );
-      };
-      return within(work(ended.signal), mostQuestionMs, late, TIMERS).finally(unfollow);
-    });
+    answer(filter, () =>
+      withinOrCalledOff(signal, mostQuestionMs, work, () => {
+        const seconds = mostQuestionMs / 1_000;
+        throw new EventStoreError("query_limit", `The statements of a question took ${seconds} s`);
+      }),
+    );
   return {
     list: (orgId, filter, range, withSummary, given) =>
       answerInTime(filter, given, async (signal) => {
@@ -134,7 +128,7 @@ export function makeEventQueries({
         return { items, total: Math.max(untilHere, await store.count(orgId, wanted, signal)) };
       }),
     facets: (orgId, filter, given) =>
-      answerInTime(filter, given, (signal) => store.facets(orgId, toKept(filter), signal)),
+      answerInTime(filter, given, async (signal) => store.facets(orgId, toKept(filter), signal)),
     detail: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key, endAtMs) => {
