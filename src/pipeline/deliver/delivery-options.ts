@@ -19,11 +19,11 @@ export interface DeliveryOptions {
   /** Maximum tries in flight to one receiver URL, however many destinations share it: the sender's connections. */
   readonly connectionsPerReceiver: number;
   /**
-   * An event with more destinations than `mostAtOnce` is taken in over several turns of the event loop: `turnTasks` of its tasks in
-   * one, and as many more as `turnMs` is enough for.
+   * An event with more destinations than `mostAtOnce`, or a batch of more than `turnItems` records, is taken in over several turns
+   * of the event loop: `turnItems` tasks or records in one, and as many more as `turnMs` is enough for.
    */
   readonly mostAtOnce: number;
-  readonly turnTasks: number;
+  readonly turnItems: number;
   readonly turnMs: number;
   /**
    * Maximum bytes of records taken in and not complete, whole process; a partition takes at most a quarter. One record counts
@@ -64,7 +64,7 @@ export const DEFAULT_DELIVERY_OPTIONS = {
   maxInFlight: 4_096,
   connectionsPerReceiver: 64,
   mostAtOnce: 64,
-  turnTasks: 16,
+  turnItems: 16,
   turnMs: 5,
   maxPendingBytes: 128 * 1_048_576,
   laneBytes: 16 * 1_048_576,

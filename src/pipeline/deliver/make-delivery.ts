@@ -12,7 +12,7 @@ import type { DeliveryPorts } from "./ports.ts";
 import { Recoveries } from "./recovery/recoveries.ts";
 import { REMEMBERED_RUNS, RunLedger } from "./recovery/run-ledger.ts";
 import { SendGate } from "./bounds/send-gate.ts";
-import { TaskTurns } from "./bounds/task-turns.ts";
+import { IntakeTurns } from "./bounds/intake-turns.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 import { makeSteadyClock } from "./steady-clock.ts";
 
@@ -146,7 +146,7 @@ function makeShared(
       { max: options.maxInFlight, maxPerReceiver: options.connectionsPerReceiver },
       (count) => ports.metrics.inFlight(count),
     ),
-    turns: new TaskTurns(options, ports.clock),
+    turns: new IntakeTurns(options, ports.clock),
     steadyNow: makeSteadyClock(ports.clock),
     recent: new RunLedger(REMEMBERED_RUNS),
     recoveries: new Recoveries(),

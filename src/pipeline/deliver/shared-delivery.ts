@@ -4,7 +4,7 @@ import type { IntakeBudget } from "./bounds/intake-budget.ts";
 import type { Recoveries } from "./recovery/recoveries.ts";
 import type { RunLedger } from "./recovery/run-ledger.ts";
 import type { SendGate } from "./bounds/send-gate.ts";
-import type { TaskTurns } from "./bounds/task-turns.ts";
+import type { IntakeTurns } from "./bounds/intake-turns.ts";
 
 /** What all partitions of a process share. */
 export interface SharedDelivery {
@@ -12,7 +12,7 @@ export interface SharedDelivery {
   readonly options: DeliveryOptions;
   readonly gate: SendGate;
   readonly budget: IntakeBudget;
-  readonly turns: TaskTurns;
+  readonly turns: IntakeTurns;
   /** Returns a time in ms that never goes back and never jumps. */
   readonly steadyNow: () => number;
   /** Runs that went on recently, in any partition: copies of their tasks may come late. */

@@ -124,15 +124,22 @@ export class PartitionOwner {
       if ((await this.#write(part)) === null) return;
   }
 
-  /** Takes in records. The promise, if any, is back-pressure. */
+  /** Takes in records; many (a backlog) in several turns, or webhooks would wait for all. The promise, if any, is back-pressure. */
   take(topic: SourceTopic, records: readonly LogRecord[]): Promise<void> | undefined {
     if (this.#closed) return undefined;
     if (this.#stage !== "open") return this.#opened.then(() => this.take(topic, records));
+    if (records.length > this.#shared.options.turnItems) return this.#takeInTurns(topic, records);
     for (const record of records) this.#takeOne(topic, record);
     const caughtUp = topic === "events" ? this.#intake.caughtUp() : undefined;
     if (caughtUp !== undefined) return caughtUp.then(() => this.take(topic, []));
     if (this.#isFull(MAX_OPEN_RECORDS)) return this.#fewerRecords();
     return this.#budget.room();
+  }
+
+  async #takeInTurns(topic: SourceTopic, records: readonly LogRecord[]): Promise<void> {
+    const takeOne = (record: LogRecord): void => this.#takeOne(topic, record);
+    await this.#shared.turns.each(records, takeOne, () => !this.#closed);
+    await this.take(topic, []);
   }
 
   onDestinationChanged(destinationId: string): void {

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
-import { TaskTurns } from "../../../src/pipeline/deliver/bounds/task-turns.ts";
+import { IntakeTurns } from "../../../src/pipeline/deliver/bounds/intake-turns.ts";
 import { PartitionIntake } from "../../../src/pipeline/deliver/partition/partition-intake.ts";
 import { beforeRouting } from "../../support/before-routing.ts";
 import { SimWorld } from "../../support/sim-world.ts";
@@ -21,7 +21,7 @@ function makeTurns(turnMs = 0) {
       return () => undefined;
     },
   };
-  const turns = new TaskTurns({ turnTasks: 3, turnMs }, clock);
+  const turns = new IntakeTurns({ turnItems: 3, turnMs }, clock);
   const take = ({ destinationId }: DeliveryTask): void => {
     world.taken += destinationId;
   };
@@ -90,7 +90,7 @@ describe("tasks taken in turns", () => {
 
 describe("an event with many destinations", () => {
   function makeWideWorld(destinations: number): SimWorld {
-    const world = new SimWorld({ delivery: { mostAtOnce: 4, turnTasks: 2, turnMs: 0 } });
+    const world = new SimWorld({ delivery: { mostAtOnce: 4, turnItems: 2, turnMs: 0 } });
     for (let index = 0; index < destinations; index += 1) world.configure(`dst_${index}`);
     return world;
   }
@@ -169,5 +169,45 @@ describe("an event with many destinations", () => {
     await world.clock.advance(60_000);
     expect(events.map(({ id }) => sentTo(id))).toEqual([6, 6]);
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(2);
+  });
+});
+
+describe("a batch of many records", () => {
+  it("lets other work be done before all of them are taken in: webhooks waited for a backlog's hundreds", async () => {
+    const world = new SimWorld({ delivery: { turnItems: 3, turnMs: 0 } });
+    world.configure("dst_0");
+    for (let index = 0; index < 8; index += 1) world.ingest();
+    const inEach: number[] = [0];
+    const stopCounting = beforeRouting(() => {
+      // Whatever is scheduled now comes between this turn and the next.
+      if (inEach.at(-1) === 0) world.clock.schedule(0, () => inEach.push(0));
+      inEach[inEach.length - 1]! += 1;
+    });
+    await world.start();
+    await world.clock.advance(2_000);
+    stopCounting();
+    expect(inEach.filter((count) => count > 0)).toEqual([3, 3, 2]);
+    expect(new Set(world.seen.map(({ eventId }) => eventId)).size).toBe(8);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(8);
+  });
+
+  it("is left to the next owner from where it was, when the process stops between two turns", async () => {
+    const world = new SimWorld({ delivery: { turnItems: 3, turnMs: 0 } });
+    world.configure("dst_0");
+    for (let index = 0; index < 8; index += 1) world.ingest();
+    const stops: Promise<void>[] = [];
+    const stopCounting = beforeRouting(() => {
+      if (stops.length === 0) stops.push(Promise.resolve().then(() => world.stop(first)));
+    });
+    const first = await world.start();
+    await world.clock.advance(2_000);
+    stopCounting();
+    await Promise.all(stops);
+    expect(world.seen).toHaveLength(3);
+    await world.start("b");
+    await world.clock.advance(60_000);
+    expect(world.seen).toHaveLength(8);
+    expect(new Set(world.seen.map(({ eventId }) => eventId)).size).toBe(8);
+    expect(world.store.committed("delivery", "events", 0)?.offset).toBe(8);
   });
 });
