@@ -1,6 +1,8 @@
 import type { BundleReader, EndpointBundle } from "../domain/config-store.ts";
 import type { Clock } from "../domain/clock.ts";
+import type { Lookup } from "../domain/destination.ts";
 import type { Logger } from "../domain/logger.ts";
+import type { BundleEntry } from "./bundle-entries.ts";
 import { nameOfKey, type BundleKey } from "./bundle-key.ts";
 
 export interface LoadedBatch {
@@ -14,10 +16,10 @@ export interface LoadedBatch {
 
 export interface BundleLoader {
   /**
-   * Loads a key; resolves to false when the store could not be asked. Equal keys share one query, even one underway,
+   * Loads a key; never rejects. `unavailable`: the store could not be asked. Equal keys share one query, even one underway,
    * unless something has changed since it was sent.
    */
-  load(key: BundleKey): Promise<boolean>;
+  load(key: BundleKey): Promise<Lookup<BundleEntry>>;
   /** Returns true for a while after a failure, during which the store is not queried. */
   isDown(): boolean;
 }
@@ -27,10 +29,12 @@ const MAX_WAITING_KEYS = 20_000;
 /** How long the store is left alone after a failure. */
 const PAUSE_AFTER_FAILURE_MS = 1_000;
 
+const UNAVAILABLE = { kind: "unavailable" } as const;
+
 interface Waiting {
   readonly key: BundleKey;
-  readonly promise: Promise<boolean>;
-  readonly resolve: (loaded: boolean) => void;
+  readonly promise: Promise<Lookup<BundleEntry>>;
+  readonly resolve: (loaded: Lookup<BundleEntry>) => void;
 }
 
 interface Question {
@@ -48,7 +52,8 @@ export function makeBundleLoader(ports: {
   readonly clock: Pick<Clock, "monotonic">;
   readonly logger: Logger;
   readonly lastChange: () => number;
-  readonly onLoaded: (batch: LoadedBatch) => void;
+  /** Takes in what was loaded, and returns the entries of the keys that were found, by their names. */
+  readonly onLoaded: (batch: LoadedBatch) => ReadonlyMap<string, BundleEntry>;
 }): BundleLoader {
   const { clock } = ports;
   const waiting = new Map<string, Waiting>();
@@ -57,7 +62,11 @@ export function makeBundleLoader(ports: {
   let downUntilMs = -Infinity;
   let failedSinceMs: number | null = null;
 
-  async function ask({ entries, askedAtChange }: Question): Promise<boolean> {
+  /** Returns null when the store could not be asked. */
+  async function ask({
+    entries,
+    askedAtChange,
+  }: Question): Promise<ReadonlyMap<string, BundleEntry> | null> {
     const keys = [...entries.values()].map((entry) => entry.key);
     const valuesOf = (kind: BundleKey["kind"]) =>
       keys.filter((key) => key.kind === kind).map((key) => key.value);
@@ -69,13 +78,12 @@ export function makeBundleLoader(ports: {
         destinationIds: valuesOf("destination"),
       });
       tellRestored();
-      ports.onLoaded({ keys, bundles, askedAtMs, askedAtChange });
-      return true;
+      return ports.onLoaded({ keys, bundles, askedAtMs, askedAtChange });
     } catch (error) {
       failedSinceMs ??= askedAtMs;
       downUntilMs = clock.monotonic() + PAUSE_AFTER_FAILURE_MS;
       ports.logger.warn({ keys: keys.length, err: error }, "config.load_failed");
-      return false;
+      return null;
     }
   }
 
@@ -92,9 +100,10 @@ export function makeBundleLoader(ports: {
       const entries = new Map([...waiting].slice(0, MAX_BATCH_KEYS));
       for (const name of entries.keys()) waiting.delete(name);
       underway = { entries, askedAtChange: ports.lastChange() };
-      const loaded = isDown() ? false : await ask(underway);
+      const found = isDown() ? null : await ask(underway);
       underway = null;
-      for (const entry of entries.values()) entry.resolve(loaded);
+      for (const [name, { resolve }] of entries)
+        resolve(found === null ? UNAVAILABLE : lookupOf(found.get(name)));
     }
     asking = false;
   }
@@ -106,15 +115,15 @@ export function makeBundleLoader(ports: {
   return {
     isDown,
     async load(key) {
-      if (isDown()) return false;
+      if (isDown()) return UNAVAILABLE;
       const name = nameOfKey(key);
       const asked =
         underway?.askedAtChange === ports.lastChange() ? underway.entries.get(name) : undefined;
       const known = asked ?? waiting.get(name);
       if (known !== undefined) return known.promise;
-      if (waiting.size >= MAX_WAITING_KEYS) return false;
-      let resolve: (loaded: boolean) => void = () => undefined;
-      const promise = new Promise<boolean>((settle) => {
+      if (waiting.size >= MAX_WAITING_KEYS) return UNAVAILABLE;
+      let resolve: Waiting["resolve"] = () => undefined;
+      const promise = new Promise<Lookup<BundleEntry>>((settle) => {
         resolve = settle;
       });
       waiting.set(name, { key, promise, resolve });
@@ -126,4 +135,8 @@ export function makeBundleLoader(ports: {
       return promise;
     },
   };
+}
+
+function lookupOf(entry: BundleEntry | undefined): Lookup<BundleEntry> {
+  return entry === undefined ? { kind: "missing" } : { kind: "found", value: entry };
 }

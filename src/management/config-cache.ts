@@ -93,8 +93,6 @@ export function makeConfigCache(
   const absent = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
   /** Numbers of the latest changes by endpoint id, destination id and token: an answer to an earlier query is not trusted. */
   const changes = new LRUCache<string, number>({ max: MAX_ABSENT_KEYS });
-  /** What the last answer held of what was asked, as far as the cache had no room for all of it: it exists all the same. */
-  const notKept = new Map<string, BundleEntry>();
   const listeners = new Set<(changed: ConfigChanged) => void>();
   const gapListeners = new Set<() => void>();
   let lastChange = 0;
@@ -122,24 +120,24 @@ export function makeConfigCache(
     }
   }
 
-  function onLoaded(batch: LoadedBatch): void {
+  /** Takes in what the store answered. @returns what it found of what was asked, even where the cache has no room for all of it */
+  function onLoaded(batch: LoadedBatch): ReadonlyMap<string, BundleEntry> {
     const found = new Map<string, BundleEntry>();
     for (const rows of batch.bundles) {
       const entry = putLoaded(rows, batch);
       for (const key of keysOf(entry.endpointId, entry.token, entry.destinationIds))
         found.set(nameOfKey(key), entry);
     }
-    notKept.clear();
     for (const key of batch.keys) {
       const name = nameOfKey(key);
-      const entry = found.get(name);
-      if (entry === undefined) noteAbsent(key, batch);
+      if (!found.has(name)) noteAbsent(key, batch);
       else {
         absent.delete(name);
-        // In the order in which they were asked for, which so is that of their last use.
-        if (entries.find(key) === undefined) notKept.set(name, entry);
+        // Finding them in the order in which they were asked for makes that the order of their last use.
+        entries.find(key);
       }
     }
+    return found;
   }
 
   /** Puts an endpoint into the cache as it was loaded, and tells what differs from what was known of it. */
@@ -207,14 +205,8 @@ export function makeConfigCache(
     if (askedAtMs !== undefined && clock.monotonic() - askedAtMs < ttlMs) return MISSING;
     if (key.kind === "token" && !ports.isOurToken(key.value)) return MISSING;
     if (loader.isDown()) return UNAVAILABLE;
-    return loadWithin(UNKNOWN_AFTER_MS, key).then((loaded) =>
-      loaded === true ? after(key, pick) : UNAVAILABLE,
-    );
-  }
-
-  /** Returns whether the store answered, or "late" after the limit. */
-  function loadWithin(limitMs: number, key: BundleKey): Promise<boolean | "late"> {
-    return within(loader.load(key), limitMs, () => "late" as const, clock);
+    const loading = within(loader.load(key), UNKNOWN_AFTER_MS, () => UNAVAILABLE, clock);
+    return loading.then((loaded) => answerFromLoaded(loaded, key, pick));
   }
 
   async function loadAnew<T>(
@@ -222,10 +214,11 @@ export function makeConfigCache(
     stale: BundleEntry,
     pick: PartOf<T>,
   ): Promise<Lookup<T>> {
-    const asked: BundleKey = { kind: "endpoint", value: stale.endpointId };
-    const loaded = await loadWithin(STALE_AFTER_MS, asked);
+    const loading = loader.load({ kind: "endpoint", value: stale.endpointId });
+    const loaded = await within(loading, STALE_AFTER_MS, () => "late" as const, clock);
     if (loaded === "late") hangsUntilMs = clock.monotonic() + STALE_AFTER_MS;
-    return loaded === true ? after(key, pick, asked) : answerFrom(stale, pick);
+    if (loaded === "late" || loaded.kind === "unavailable") return answerFrom(stale, pick);
+    return answerFromLoaded(loaded, key, pick);
   }
 
   /** Loads the endpoints that are dirty or not cached; returns false as soon as the store cannot be asked. */
@@ -236,15 +229,9 @@ export function makeConfigCache(
         .map((value) => ({ kind: "endpoint", value }) as const)
         .filter((key) => entries.find(key)?.dirty !== false);
       const loaded = await Promise.all(stale.map((key) => loader.load(key)));
-      if (loaded.includes(false)) return false;
+      if (loaded.some(({ kind }) => kind === "unavailable")) return false;
     }
     return true;
-  }
-
-  /** Answers for a key right after the store was asked for it or its endpoint. */
-  function after<T>(key: BundleKey, pick: PartOf<T>, asked = key): Lookup<T> {
-    const entry = entries.find(key) ?? notKept.get(nameOfKey(asked));
-    return entry === undefined ? MISSING : answerFrom(entry, pick);
   }
 
   return {
@@ -297,4 +284,15 @@ function answerFrom<T>(entry: BundleEntry, pick: PartOf<T>): Lookup<T> {
   if (entry.bundle === null) return UNAVAILABLE;
   const value = pick(entry.bundle);
   return value === undefined ? MISSING : { kind: "found", value };
+}
+
+/** Answers for a key from what the store answered for it, or for the endpoint that had it: its token may be another one by now. */
+function answerFromLoaded<T>(
+  loaded: Lookup<BundleEntry>,
+  key: BundleKey,
+  pick: PartOf<T>,
+): Lookup<T> {
+  if (loaded.kind !== "found") return loaded;
+  if (key.kind === "token" && loaded.value.token !== key.value) return MISSING;
+  return answerFrom(loaded.value, pick);
 }

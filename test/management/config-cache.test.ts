@@ -561,6 +561,16 @@ describe("configuration cache", () => {
     expect(await cache.endpointByToken("token-of-ep_1")).toMatchObject({ kind: "found" });
   });
 
+  it("does not find an endpoint by the token that it had before", async () => {
+    save();
+    await cache.endpoint("ep_1");
+    save(endpointRow({ token: "token-of-now" }));
+    cache.apply({ ...PUSH, token: "token-of-now" });
+    expect(await cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
+    expect(cache.endpointByToken("token-of-now")).toMatchObject({ kind: "found" });
+    expect(await cache.endpointByToken("token-of-ep_1")).toEqual({ kind: "missing" });
+  });
+
   it("forgets a deleted endpoint and its destinations", async () => {
     save();
     await cache.endpoint("ep_1");
