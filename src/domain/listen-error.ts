@@ -1,5 +1,8 @@
 import { UsageError } from "./errors.ts";
 
+/** What is said of the one port that several processes may listen on. */
+const SHARING = ", or set RELAY_INGEST_SHARE_PORT=true in every process that is to share it";
+
 /** Where a server was to listen. */
 interface ListenAddress {
   readonly host: string;
@@ -19,7 +22,7 @@ export function explainListenError(
 function messageOf(error: NodeJS.ErrnoException, { host, port, variable }: ListenAddress): string {
   switch (error.code) {
     case "EADDRINUSE":
-      return `port ${port} is in use: set ${variable} to a free port, or stop the process that has it`;
+      return `port ${port} is in use: set ${variable} to a free port, or stop the process that has it${variable === "RELAY_INGEST_PORT" ? SHARING : ""}`;
     case "EACCES":
       return `port ${port} needs more rights (EACCES): set ${variable} to a port above 1023`;
     default:

@@ -10,3 +10,13 @@ it.each([
   const address = { host: "10.0.0.1", port: 80, variable: "RELAY_API_PORT" };
   expect(explainListenError(error, address).message).toContain(message);
 });
+
+it("only the port of the ingest is said to be one that can be shared", () => {
+  const error = Object.assign(new Error("listen failed"), { code: "EADDRINUSE" });
+  const of = (variable: string): string =>
+    explainListenError(error, { host: "0.0.0.0", port: 80, variable }).message;
+  expect(of("RELAY_INGEST_PORT")).toMatch(
+    /, or set RELAY_INGEST_SHARE_PORT=true in every process that is to share it$/,
+  );
+  expect(of("RELAY_API_PORT")).not.toContain("SHARE");
+});
