@@ -32,5 +32,8 @@ export type Lookup<T> =
   | { readonly kind: "missing" }
   | { readonly kind: "unavailable" };
 
+export const MISSING = { kind: "missing" } as const;
+export const UNAVAILABLE = { kind: "unavailable" } as const;
+
 /** A value at once when it is known, a promise when it must be looked up. */
 export type MaybeLater<T> = T | Promise<T>;

@@ -1,7 +1,8 @@
 import { UsageError } from "./errors.ts";
 
-/** What is said of the one port that several processes may listen on. */
-const SHARING = ", or set RELAY_INGEST_SHARE_PORT=true in every process that is to share it";
+/** What to set so that several processes may listen on the port of the ingest. */
+export const SHARE_INGEST_PORT =
+  "RELAY_INGEST_SHARE_PORT=true in every process that is to share it";
 
 /** Where a server was to listen. */
 interface ListenAddress {
@@ -22,7 +23,7 @@ export function explainListenError(
 function messageOf(error: NodeJS.ErrnoException, { host, port, variable }: ListenAddress): string {
   switch (error.code) {
     case "EADDRINUSE":
-      return `port ${port} is in use: set ${variable} to a free port, or stop the process that has it${variable === "RELAY_INGEST_PORT" ? SHARING : ""}`;
+      return `port ${port} is in use: set ${variable} to a free port, or stop the process that has it${variable === "RELAY_INGEST_PORT" ? `, or set ${SHARE_INGEST_PORT}` : ""}`;
     case "EACCES":
       return `port ${port} needs more rights (EACCES): set ${variable} to a port above 1023`;
     default:

@@ -1,6 +1,6 @@
 import type { BundleReader, EndpointBundle } from "../domain/config-store.ts";
 import type { Clock } from "../domain/clock.ts";
-import type { Lookup } from "../domain/destination.ts";
+import { MISSING, UNAVAILABLE, type Lookup } from "../domain/destination.ts";
 import type { Logger } from "../domain/logger.ts";
 import type { BundleEntry } from "./bundle-entries.ts";
 import { nameOfKey, type BundleKey } from "./bundle-key.ts";
@@ -28,8 +28,6 @@ const MAX_BATCH_KEYS = 500;
 const MAX_WAITING_KEYS = 20_000;
 /** How long the store is left alone after a failure. */
 const PAUSE_AFTER_FAILURE_MS = 1_000;
-
-const UNAVAILABLE = { kind: "unavailable" } as const;
 
 interface Waiting {
   readonly key: BundleKey;
@@ -138,5 +136,5 @@ export function makeBundleLoader(ports: {
 }
 
 function lookupOf(entry: BundleEntry | undefined): Lookup<BundleEntry> {
-  return entry === undefined ? { kind: "missing" } : { kind: "found", value: entry };
+  return entry === undefined ? MISSING : { kind: "found", value: entry };
 }

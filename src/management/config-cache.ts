@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../domain/clock.ts";
 import type { BundleReader, ConfigChange, EndpointBundle } from "../domain/config-store.ts";
+import { MISSING, UNAVAILABLE } from "../domain/destination.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../domain/destination.ts";
 import type { EndpointConfig } from "../domain/endpoint.ts";
 import type { Logger } from "../domain/logger.ts";
@@ -79,9 +80,6 @@ const STALE_AFTER_MS = 1_000;
  * and the log needs some of them.
  */
 const UNKNOWN_AFTER_MS = 3_000;
-
-const MISSING = { kind: "missing" } as const;
-const UNAVAILABLE = { kind: "unavailable" } as const;
 
 export function makeConfigCache(
   ports: ConfigCachePorts,

@@ -3,6 +3,7 @@ import { UsageError } from "../../domain/errors.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeHost } from "./exchange.ts";
 import type { Answer } from "../../domain/incoming-request.ts";
+import { SHARE_INGEST_PORT } from "../../domain/listen-error.ts";
 import type { IngestServerOptions } from "./handler.ts";
 import { loadUws } from "./load.ts";
 import type { UwsModule } from "./load.ts";
@@ -178,7 +179,7 @@ function listen(
   return new Promise((resolve, reject) => {
     const done = (socket: us_listen_socket | false): void => {
       if (socket === false) {
-        const message = `cannot listen for webhooks on ${host}:${port}: the port is in use or not allowed; set RELAY_INGEST_PORT or RELAY_INGEST_HOST, or RELAY_INGEST_SHARE_PORT=true in every process that is to share it`;
+        const message = `cannot listen for webhooks on ${host}:${port}: the port is in use or not allowed; set RELAY_INGEST_PORT or RELAY_INGEST_HOST, or ${SHARE_INGEST_PORT}`;
         reject(new UsageError(message));
       } else {
         resolve(socket);

@@ -1,4 +1,4 @@
-import type { Lookup, MaybeLater } from "../../domain/destination.ts";
+import { UNAVAILABLE, type Lookup, type MaybeLater } from "../../domain/destination.ts";
 import type { Logger } from "../../domain/logger.ts";
 
 /** Returns what `lookUp` finds. A failure, thrown or rejected, is logged with the ids in `asked` and becomes `unavailable`. */
@@ -9,7 +9,7 @@ export function guardedLookup<T>(
 ): MaybeLater<Lookup<T>> {
   const onError = (error: unknown): Lookup<T> => {
     logger.error({ ...asked, err: error }, "config.lookup_failed");
-    return { kind: "unavailable" };
+    return UNAVAILABLE;
   };
   try {
     const found = lookUp();

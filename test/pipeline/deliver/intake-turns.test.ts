@@ -35,6 +35,17 @@ function makeTurns(turnMs = 0) {
   return { world, turns, take, next };
 }
 
+/** Counts the tries that are routed in each turn in which any is. */
+function countInTurns(world: SimWorld) {
+  const counts: number[] = [0];
+  const stopCounting = beforeRouting(() => {
+    // Whatever is scheduled now comes between this turn and the next.
+    if (counts.at(-1) === 0) world.clock.schedule(0, () => counts.push(0));
+    counts[counts.length - 1]! += 1;
+  });
+  return { stopCounting, inEach: () => counts.filter((count) => count > 0) };
+}
+
 describe("tasks taken in turns", () => {
   it("are taken in order, a few in each", async () => {
     const { world, turns, take, next } = makeTurns();
@@ -111,20 +122,12 @@ describe("an event with many destinations", () => {
   it("lets other work be done before all of its tries have begun: one to thousands kept everybody waiting", async () => {
     const world = makeWideWorld(25);
     await world.start();
-    const inEach: number[] = [0];
-    const stopCounting = beforeRouting(() => {
-      // Whatever is scheduled now comes between this turn and the next.
-      if (inEach.at(-1) === 0) world.clock.schedule(0, () => inEach.push(0));
-      inEach[inEach.length - 1]! += 1;
-    });
+    const { stopCounting, inEach } = countInTurns(world);
     world.ingest();
     await world.clock.advance(1_000);
     stopCounting();
     expect(world.seen).toHaveLength(25);
-    expect(inEach.filter((count) => count > 0)).toEqual([
-      ...Array.from({ length: 12 }, () => 2),
-      1,
-    ]);
+    expect(inEach()).toEqual([...Array.from({ length: 12 }, () => 2), 1]);
   });
 
   it("keeps what comes behind it in the log, not in memory", async () => {
@@ -173,28 +176,26 @@ describe("an event with many destinations", () => {
 });
 
 describe("a batch of many records", () => {
-  it("lets other work be done before all of them are taken in: webhooks waited for a backlog's hundreds", async () => {
+  function makeWorldWithBacklog(events: number): SimWorld {
     const world = new SimWorld({ delivery: { turnItems: 3, turnMs: 0 } });
     world.configure("dst_0");
-    for (let index = 0; index < 8; index += 1) world.ingest();
-    const inEach: number[] = [0];
-    const stopCounting = beforeRouting(() => {
-      // Whatever is scheduled now comes between this turn and the next.
-      if (inEach.at(-1) === 0) world.clock.schedule(0, () => inEach.push(0));
-      inEach[inEach.length - 1]! += 1;
-    });
+    for (let index = 0; index < events; index += 1) world.ingest();
+    return world;
+  }
+
+  it("lets other work be done before all of them are taken in: webhooks waited for a backlog's hundreds", async () => {
+    const world = makeWorldWithBacklog(8);
+    const { stopCounting, inEach } = countInTurns(world);
     await world.start();
     await world.clock.advance(2_000);
     stopCounting();
-    expect(inEach.filter((count) => count > 0)).toEqual([3, 3, 2]);
+    expect(inEach()).toEqual([3, 3, 2]);
     expect(new Set(world.seen.map(({ eventId }) => eventId)).size).toBe(8);
     expect(world.store.committed("delivery", "events", 0)?.offset).toBe(8);
   });
 
   it("is left to the next owner from where it was, when the process stops between two turns", async () => {
-    const world = new SimWorld({ delivery: { turnItems: 3, turnMs: 0 } });
-    world.configure("dst_0");
-    for (let index = 0; index < 8; index += 1) world.ingest();
+    const world = makeWorldWithBacklog(8);
     const stops: Promise<void>[] = [];
     const stopCounting = beforeRouting(() => {
       if (stops.length === 0) stops.push(Promise.resolve().then(() => world.stop(first)));
