@@ -23,16 +23,21 @@ export function followConfiguration(options: {
   readonly tokens: LateTokens;
   /** File of a key that was made at this start. */
   readonly madeKeyFile: string | null;
+  /** Whether the store is that of another relay, which runs. */
+  readonly isAttached: boolean;
   readonly clock: Clock;
   readonly watchFeed: (listening: () => boolean) => void;
 }): Part {
-  const { store, cache, box, tokens, madeKeyFile, clock, watchFeed } = options;
+  const { store, cache, box, tokens, madeKeyFile, isAttached, clock, watchFeed } = options;
   return {
     name: "configuration",
     start: async () => {
       await store.migrate();
       const { database } = store;
-      await refuseOtherKey(makeSealedRows(database), makeKeyMark(database), box, madeKeyFile);
+      await refuseOtherKey(makeSealedRows(database), makeKeyMark(database), box, {
+        madeFile: madeKeyFile,
+        isAttached,
+      });
       tokens.load(await ensureSetting(database, TOKEN_KEY_SETTING, () => randomBytes(32)));
       const stopped = new AbortController();
       const feed = store.follow({

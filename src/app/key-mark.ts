@@ -32,33 +32,59 @@ function sealMark(box: SecretBox): Uint8Array {
 
 /**
  * Refuses a key that is not the stored secrets': the relay would answer every webhook with 503, and encrypt new secrets under it.
+ * A key that was made just now is the right one while nothing is stored, unless another process runs with the one that was lost.
  * @throws {UsageError} when the stored secrets do not open under this key, or another process has begun with another one
  */
 export async function refuseOtherKey(
   rows: SealedRows,
   mark: KeyMark,
   box: SecretBox,
-  madeFile: string | null = null,
+  {
+    madeFile,
+    isAttached,
+  }: {
+    /** File of a key that was made at this start, or null. */
+    readonly madeFile: string | null;
+    /** Whether the database belongs to a relay that runs. */
+    readonly isAttached: boolean;
+  },
 ): Promise<void> {
+  let isAnyStored = false;
   for (const table of ["endpoints", "destinations"] as const) {
     const [first] = await rows.readAfter(table, "", 1);
-    if (first !== undefined && !box.isCurrent(first.sealed))
-      throw await otherKey(first.id, madeFile);
+    if (first === undefined) continue;
+    isAnyStored = true;
+    if (!box.isCurrent(first.sealed)) throw await otherKey(first.id, madeFile);
   }
-  // Nothing is stored under the key that was lost.
-  if (madeFile !== null) await markKey(mark, box);
-  else if (!box.isCurrent(await mark.ensure(() => sealMark(box))))
-    throw await otherKey("that of the first start", null);
+  if (madeFile !== null && !isAttached) return markKey(mark, box);
+  if (box.isCurrent(await mark.ensure(() => sealMark(box)))) return;
+  throw isAnyStored ? await otherKey("not all of them", madeFile) : await otherMark(madeFile);
 }
 
-async function otherKey(whose: string, madeFile: string | null): Promise<UsageError> {
+async function otherKey(which: string, madeFile: string | null): Promise<UsageError> {
   if (madeFile === null)
     return new UsageError(
-      `the stored secrets are encrypted under another key (${whose}): set RELAY_ENCRYPTION_KEY to that key, or restore encryption.key in the data directory; a change of keys that was interrupted is ended by relay secrets reencrypt`,
+      `the stored secrets are encrypted under another key (${which}): set RELAY_ENCRYPTION_KEY to that key, or restore encryption.key in the data directory; a change of keys that was interrupted is ended by relay secrets reencrypt`,
     );
-  // Left there, it would be taken for the right key: by a backup, and by whoever restores one.
-  await rm(madeFile, { force: true });
+  await removeMade(madeFile);
   return new UsageError(
-    `${madeFile} is missing, and the stored secrets are encrypted (${whose}): restore it, or set RELAY_ENCRYPTION_KEY to the key they were stored with`,
+    `${madeFile} is missing, and the stored secrets are encrypted (${which}): restore it, or set RELAY_ENCRYPTION_KEY to the key they were stored with`,
   );
+}
+
+/** Nothing is stored, but another process may run with the key that is marked. */
+async function otherMark(madeFile: string | null): Promise<UsageError> {
+  if (madeFile === null)
+    return new UsageError(
+      "no secret is stored yet, but the relay was started with another key before: set RELAY_ENCRYPTION_KEY to that key, or restore its encryption.key; to go on with this one, stop every process and run relay secrets reencrypt with RELAY_ENCRYPTION_KEY set to it and --old-key-file naming a file that holds it, too",
+    );
+  await removeMade(madeFile);
+  return new UsageError(
+    `${madeFile} is missing, and the running relay has the key that it held: restore it, or set RELAY_ENCRYPTION_KEY to that key; if it is lost, stop the relay and start it again`,
+  );
+}
+
+/** Left there, it would be taken for the right key: by a backup, and by whoever restores one. */
+async function removeMade(file: string): Promise<void> {
+  await rm(file, { force: true });
 }

@@ -53,6 +53,7 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     box,
     tokens,
     madeKeyFile: madeFile,
+    isAttached: options.dataDir.mode === "attach",
     clock,
     watchFeed,
   });
