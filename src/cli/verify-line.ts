@@ -91,11 +91,12 @@ function parseObject(line: string): Fields {
 }
 
 function refuseUnknown(fields: Fields): void {
-  for (const name of Object.keys(fields))
-    if (!REQUEST_FIELDS.includes(name) && !OTHER_FIELDS.has(name))
-      throw new RequestLineError(
-        `${name}: unknown field, did you mean ${nearestName(name, REQUEST_FIELDS)}?`,
-      );
+  for (const name of Object.keys(fields)) {
+    if (REQUEST_FIELDS.includes(name) || OTHER_FIELDS.has(name)) continue;
+    const meant = nearestName(name, REQUEST_FIELDS);
+    const advice = meant === null ? "see relay verify --help" : `did you mean ${meant}?`;
+    throw new RequestLineError(`${name}: unknown field, ${advice}`);
+  }
 }
 
 function readRequest(fields: Fields, defaults: LineDefaults): VerificationRequest {

@@ -6,6 +6,9 @@ const STORE_VARIABLES = VARIABLE_NAMES.filter((name) =>
   /^(?:DATABASE|CLICKHOUSE|KAFKA)_/.test(name),
 );
 
+/** Letters of a part of a name that say which one is meant. */
+const SHORTEST_PART = 3;
+
 /**
  * Returns the relay's own variables that the environment sets.
  * @throws {UsageError} for a name that is none of them, or almost one
@@ -47,7 +50,10 @@ function isOurs(name: string): boolean {
 function refuseUnknownNames(given: Readonly<Record<string, string>>): void {
   for (const name of Object.keys(given)) {
     if ((VARIABLE_NAMES as readonly string[]).includes(name)) continue;
-    throw new UsageError(`unknown variable ${name}: did you mean ${nearestVariable(name)}?`);
+    const meant = nearestVariable(name);
+    const advice =
+      meant === null ? "unset it (README.md lists the variables)" : `did you mean ${meant}?`;
+    throw new UsageError(`unknown variable ${name}: ${advice}`);
   }
 }
 
@@ -67,16 +73,15 @@ function refuseMistypedStores(env: Readonly<Record<string, string | undefined>>)
 }
 
 /**
- * Returns the nearest variable, preferring one that contains the given name (`RELAY_PORT`). Names are compared without
- * our prefix: not every variable has it, and adding it is the likeliest mistake (`RELAY_LOG_LEVEL`).
+ * Returns the nearest variable, preferring one that contains the given name (`RELAY_PORT`), or null when none is near. Names are
+ * compared without our prefix: not every variable has it, and adding it is the likeliest mistake (`RELAY_LOG_LEVEL`).
  */
-function nearestVariable(name: string): string {
+function nearestVariable(name: string): string | null {
   const stem = withoutPrefix(name);
   const stems = VARIABLE_NAMES.map(withoutPrefix);
-  const holding = stems.filter((known) => known.includes(stem));
-  return (
-    VARIABLE_NAMES[stems.indexOf(nearestName(stem, holding.length > 0 ? holding : stems))] ?? ""
-  );
+  const holding = stem.length < SHORTEST_PART ? [] : stems.filter((known) => known.includes(stem));
+  const nearest = nearestName(stem, holding, Number.POSITIVE_INFINITY) ?? nearestName(stem, stems);
+  return nearest === null ? null : (VARIABLE_NAMES[stems.indexOf(nearest)] ?? null);
 }
 
 function withoutPrefix(name: string): string {

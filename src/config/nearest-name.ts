@@ -1,16 +1,22 @@
 /** The most typing errors that still make a near miss. */
 const MOST_ERRORS = 2;
 
-/** Returns the candidate with the smallest edit distance, for "did you mean …?". */
-export function nearestName(name: string, candidates: readonly string[]): string {
-  let best = candidates[0] ?? "";
+/**
+ * Returns the candidate with the smallest edit distance, for "did you mean …?"; null when none is near: more than a third of
+ * the name's letters would be wrong.
+ */
+export function nearestName(
+  name: string,
+  candidates: readonly string[],
+  mostErrors = name.length / 3,
+): string | null {
+  let best: string | null = null;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     const distance = editDistance(name, candidate);
-    if (distance < bestDistance) {
-      best = candidate;
-      bestDistance = distance;
-    }
+    if (distance > mostErrors || distance >= bestDistance) continue;
+    best = candidate;
+    bestDistance = distance;
   }
   return best;
 }

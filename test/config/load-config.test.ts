@@ -71,6 +71,15 @@ describe("configuration", () => {
       { RELAY_ALLOW_PRIVATE_RECEIVERS: "localhost" },
       "RELAY_ALLOW_PRIVATE_RECEIVERS must be CIDRs such as 127.0.0.0/8,::1/128",
     ],
+    // Regression: whatever was nearest was suggested, however far.
+    ...["RELAY_FOO", "RELAY_A", "RELAY_WORKERS", "RELAY_"].map((name): [object, string] => [
+      { [name]: "1" },
+      `unknown variable ${name}: unset it (README.md lists the variables)`,
+    ]),
+    [
+      { RELAY_ENCRYPT_KEY: "1" },
+      "unknown variable RELAY_ENCRYPT_KEY: did you mean RELAY_ENCRYPTION_KEY?",
+    ],
     [{ RELAY_PORT: "8080" }, "unknown variable RELAY_PORT: did you mean RELAY_API_PORT?"],
     [{ RELAY_LOG_LEVEL: "debug" }, "unknown variable RELAY_LOG_LEVEL: did you mean LOG_LEVEL?"],
     [{ RELAY_KAFKA_SSL: "true" }, "unknown variable RELAY_KAFKA_SSL: did you mean KAFKA_SSL?"],

@@ -234,6 +234,11 @@ describe("relay verify", () => {
       '{"provider":"github","secrett":"x"}',
       /^secrett: unknown field, did you mean secret\?$/,
     ],
+    [
+      "regression: a field that is nothing like any other, for which any was suggested",
+      '{"provider":"github","colour":"red"}',
+      /^colour: unknown field, see relay verify --help$/,
+    ],
     ["an unknown provider", '{"id":1,"provider":"acme"}', /provider/],
     ["an unknown method", '{"verification_method":"md5"}', /verification_method/],
     ["custom without a method", "{}", /verification_method/],
