@@ -3,6 +3,7 @@ import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import type { Log, LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { partitionOf } from "../../domain/partition.ts";
+import { makeConsumerWatch } from "../log/consumer-watch.ts";
 import { Recall } from "./recall.ts";
 import type { DelayedDestinations } from "./recall.ts";
 import { TierForwarder } from "./tier-forwarder.ts";
@@ -90,8 +91,7 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
         },
         onRevoked: release,
         onRecords: (partition, topic, records) => tierOf(partition, topic)?.forward(records),
-        onError: (error) => ports.logger.error({ err: error }, "delay.consumer_failed"),
-        onRestored: (afterMs) => ports.logger.info({ afterMs }, "delay.consumer_restored"),
+        ...makeConsumerWatch("delay", ports),
       });
     },
     lag: () => consumer?.lag() ?? Promise.resolve(new Map()),

@@ -1,5 +1,6 @@
 import { isOwnershipOver } from "../../domain/log.ts";
 import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
+import { makeConsumerWatch } from "../log/consumer-watch.ts";
 import { guardedLookup } from "./guarded-lookup.ts";
 import { IntakeBudget } from "./bounds/intake-budget.ts";
 import { RECOVERY_TOPICS } from "./partition/log-positions.ts";
@@ -81,8 +82,7 @@ export function makeDelivery(
       },
       onRecords: (partition, topic, records) =>
         owners.get(partition)?.take(topic as SourceTopic, records),
-      onError: (error) => ports.logger.error({ err: error }, "delivery.consumer_failed"),
-      onRestored: (afterMs) => ports.logger.info({ afterMs }, "delivery.consumer_restored"),
+      ...makeConsumerWatch("delivery", ports),
     });
     sweepLater();
   }

@@ -8,6 +8,7 @@ import {
 import type { Log, LogConsumer, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { fanoutKey } from "../../domain/run-keys.ts";
+import { makeConsumerWatch } from "../log/consumer-watch.ts";
 import { decodeEvent } from "../log/event-codec.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { makeTokenizer } from "./event-tokens.ts";
@@ -95,8 +96,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
         },
         onRecords: (partition, topic, records) =>
           (topic === "events" ? events : outcomes).push(partition, records),
-        onError: (error) => logger.error({ err: error }, "record.consumer_failed"),
-        onRestored: (afterMs) => logger.info({ afterMs }, "record.consumer_restored"),
+        ...makeConsumerWatch("record", ports),
       });
     },
     lag: async () => (await consumer?.lag()) ?? new Map(),
