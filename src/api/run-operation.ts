@@ -1,5 +1,6 @@
 import { RelayError } from "../domain/errors.ts";
 import type { EventQueries } from "../domain/event-query.ts";
+import { nextTurn } from "../domain/next-turn.ts";
 import { timeOfId } from "../domain/ids.ts";
 import type { IdKind } from "../domain/ids.ts";
 import type { Actor, Management } from "../management/management.ts";
@@ -76,10 +77,14 @@ export async function runOperation(
   const result = await (isWrite ? ports.writeInTurn(actor.orgId, handle) : handle());
   if (result === undefined) return new Response(null, { status: operation.success.status });
   const { data, pagination } = result;
-  const json = await writeJson({
+  const answer = {
     data,
     ...(pagination === undefined ? {} : { pagination }),
     timestamp: formatTimestamp(ports.now()),
+  };
+  const json = await writeJson(answer, async () => {
+    await nextTurn();
+    if (request.signal.aborted) throw new RelayError("unavailable", "The client has gone");
   });
   return jsonResponse(json, operation.success.status);
 }

@@ -10,16 +10,21 @@ const MOST_TEXT_UNITS = 1024 * 1024;
 /**
  * Writes what `JSON.stringify` does; items of a long array, and pieces of a long text, also of one within objects, are written in turns
  * of the event loop. Returns a large answer as its bytes in UTF-8.
+ * @param turn is awaited between the pieces of a text and of a large answer; what it throws ends the work
  */
-export async function writeJson(value: unknown): Promise<string | Uint8Array<ArrayBuffer>> {
+export async function writeJson(
+  value: unknown,
+  turn: () => Promise<void> = nextTurn,
+): Promise<string | Uint8Array<ArrayBuffer>> {
   const pieces: string[] = [];
-  await write(value, pieces);
+  await write(value, pieces, turn);
   const units = pieces.reduce((sum, { length }) => sum + length, 0);
-  return units > MOST_TEXT_UNITS ? encode(pieces) : pieces.join("");
+  return units > MOST_TEXT_UNITS ? encode(pieces, turn) : pieces.join("");
 }
 
-async function write(value: unknown, pieces: string[]): Promise<void> {
-  if (typeof value === "string" && value.length > PIECE_UNITS) return writeText(value, pieces);
+async function write(value: unknown, pieces: string[], turn: () => Promise<void>): Promise<void> {
+  if (typeof value === "string" && value.length > PIECE_UNITS)
+    return writeText(value, pieces, turn);
   if (Array.isArray(value) && value.length > LONG_ITEMS) return writeItems(value, pieces);
   if (value === null || typeof value !== "object" || Array.isArray(value)) {
     pieces.push(JSON.stringify(value));
@@ -29,7 +34,7 @@ async function write(value: unknown, pieces: string[]): Promise<void> {
   for (const [name, member] of Object.entries(value)) {
     if (member === undefined) continue;
     pieces.push(`${before}${JSON.stringify(name)}:`);
-    await write(member, pieces);
+    await write(member, pieces, turn);
     before = ",";
   }
   pieces.push(before === "{" ? "{}" : "}");
@@ -42,10 +47,10 @@ async function writeItems(items: readonly unknown[], pieces: string[]): Promise<
   pieces.push("]");
 }
 
-async function writeText(text: string, pieces: string[]): Promise<void> {
+async function writeText(text: string, pieces: string[], turn: () => Promise<void>): Promise<void> {
   pieces.push('"');
   for (let from = 0; from < text.length;) {
-    if (from > 0) await nextTurn();
+    if (from > 0) await turn();
     let end = from + PIECE_UNITS;
     // A surrogate pair is written as it is, but each half by itself as an escape.
     if (isHighSurrogate(text.charCodeAt(end - 1))) end += 1;
@@ -56,7 +61,10 @@ async function writeText(text: string, pieces: string[]): Promise<void> {
 }
 
 /** No piece ends within a surrogate pair. */
-async function encode(pieces: readonly string[]): Promise<Uint8Array<ArrayBuffer>> {
+async function encode(
+  pieces: readonly string[],
+  turn: () => Promise<void>,
+): Promise<Uint8Array<ArrayBuffer>> {
   const encoded: Buffer<ArrayBuffer>[] = [];
   let units = 0;
   for (const piece of pieces) {
@@ -64,7 +72,7 @@ async function encode(pieces: readonly string[]): Promise<Uint8Array<ArrayBuffer
     units += piece.length;
     if (units < PIECE_UNITS) continue;
     units = 0;
-    await nextTurn();
+    await turn();
   }
   return Buffer.concat(encoded);
 }
