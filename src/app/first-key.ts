@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import type { RelayConfig } from "../config/config.ts";
+import { systemReason, UsageError } from "../domain/errors.ts";
 import { firstKeyFile } from "./first-key-file.ts";
 import { openApiKeys } from "./open-api-keys.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
@@ -14,6 +15,7 @@ export type FirstKey =
 /**
  * Makes sure that the configured key exists or, for an embedded store without one, a first key that is kept in the data
  * directory (0600). A key in that file that the store does not know is replaced; a revoked one is not.
+ * @throws {UsageError} when that file exists but cannot be read, or the configured key is not one
  */
 export async function ensureFirstKey(
   config: RelayConfig,
@@ -27,7 +29,7 @@ export async function ensureFirstKey(
       : { kind: "usable", key: apiKey };
   if (config.databaseUrl !== null) return { kind: "none" };
   const file = firstKeyFile(config.dataDir);
-  const known = (await readFile(file, "utf8").catch(() => "")).trim();
+  const known = (await readOrEmpty(file)).trim();
   const state = known === "" ? "unknown" : await keys.stateOf(known);
   if (state === "usable") return { kind: "usable", key: known };
   if (state === "revoked") return { kind: "revoked", source: file };
@@ -38,4 +40,19 @@ export async function ensureFirstKey(
   await writeFile(whole, `${key}\n`, { mode: 0o600 });
   await rename(whole, file);
   return { kind: "usable", key };
+}
+
+async function readOrEmpty(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    const reason = systemReason(error);
+    if (reason === "ENOENT") return "";
+    throw new UsageError(
+      `${file} cannot be read (${reason}): let this user read it, or move it away`,
+      {
+        cause: error,
+      },
+    );
+  }
 }

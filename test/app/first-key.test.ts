@@ -1,10 +1,11 @@
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { ensureFirstKey } from "../../src/app/first-key.ts";
 import { openConfigStore } from "../../src/app/open-config-store.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
+import { openApiKeys } from "../../src/app/open-api-keys.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { makeSilentLogger } from "../support/silent-logger.ts";
 
@@ -33,6 +34,16 @@ it("two that make sure of the first key at once both have one that works, and it
     }
     const left = await readdir(dataDir);
     expect(left.filter((name) => name.startsWith("first-api-key"))).toEqual(["first-api-key"]);
+
+    // Regression: each start made one more key, with all rights, whose file could not be written either.
+    await rm(join(dataDir, "first-api-key"));
+    await mkdir(join(dataDir, "first-api-key"));
+    const keys = openApiKeys(store);
+    const before = await keys.list(config.bootstrap.org);
+    await expect(ensureFirstKey(config, store)).rejects.toThrow(
+      /first-api-key cannot be read \(EISDIR\): let this user read it/,
+    );
+    expect(await keys.list(config.bootstrap.org)).toHaveLength(before.length);
   } finally {
     await rm(dataDir, { recursive: true, force: true });
   }
