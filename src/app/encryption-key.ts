@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { link, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
+import { syncDirectory } from "../embedded/sync-directory.ts";
 
 export interface EncryptionKey {
   readonly key: Uint8Array;
@@ -44,9 +45,10 @@ async function readOrNull(file: string): Promise<string | null> {
 /** Makes a key and links it into place, so that only one remains when two processes start at once. */
 async function make(file: string): Promise<string | null> {
   const draft = `${file}.${process.pid}`;
-  // Synced before anything is encrypted under it.
+  // Synced before anything is encrypted under it, and its name below.
   await writeFile(draft, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600, flush: true });
   await link(draft, file).catch(() => undefined);
   await rm(draft, { force: true });
+  await syncDirectory(dirname(file));
   return readOrNull(file);
 }

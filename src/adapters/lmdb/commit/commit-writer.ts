@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { dirname } from "node:path";
 import { asBinary } from "lmdb";
 import type { CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
 import { openEnvironment } from "../environment.ts";
@@ -13,6 +14,7 @@ import { RETRY_COMMITS, Segments } from "../segments/segments.ts";
 import type { SegmentSpan } from "../segments/segments.ts";
 import { EARLIER_SEED } from "../segments/segment-commit.ts";
 import type { SegmentCommit } from "../segments/segment-commit.ts";
+import { syncDirectory, syncFile } from "../sync-files.ts";
 
 /** When this much is missing from the index, it is put there: one large transaction instead of many small ones. */
 const DUE_ROWS = 4_096;
@@ -48,6 +50,7 @@ export class CommitWriter implements AsyncDisposable {
     this.#environment = environment;
     this.#segmentsDir = segmentsDir;
     this.#segments = new Segments(segmentsDir, seedOf(environment, segmentsDir));
+    syncWhatIsThere(path);
     for (const { key, value } of environment.places.getRange({}))
       this.#segments.keep(seqOf(key), decodePlace(value));
     this.#applied = Number(environment.groups.get(APPLIED_KEY) ?? 0);
@@ -230,6 +233,17 @@ export class CommitWriter implements AsyncDisposable {
     });
     this.#segments.forget(moved.map(({ place }) => place));
   }
+}
+
+/**
+ * Syncs the index as it was found, before segments that it no longer needs are written anew: a process that was killed may have
+ * written its latest state without having synced it, and a power cut would bring an earlier one back, whose segments are gone. And
+ * syncs the names of the log's files: without them, a power cut would take the log as a whole.
+ */
+function syncWhatIsThere(path: string): void {
+  syncFile(path);
+  const dir = dirname(path);
+  for (const holder of [dir, dirname(dir)]) syncDirectory(holder);
 }
 
 /** Returns the seed, made once. An earlier version began at 0, and its commits may still wait: all of them, if none is in LMDB yet. */

@@ -1,7 +1,6 @@
 import {
   closeSync,
   existsSync,
-  fdatasyncSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -13,6 +12,7 @@ import {
 } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { syncDirectory, syncFile } from "../sync-files.ts";
 
 /** Size of a segment. Its file is written once before use: a sync of new blocks or a new length waits for the file system's journal. */
 export const SEGMENT_BYTES = 8 * 1024 * 1024;
@@ -73,12 +73,7 @@ export async function prepareSegment(dir: string, id: number): Promise<void> {
 
 /** Syncs what was written by a process that was killed before it had done so. */
 export function syncSegment(dir: string, id: number): void {
-  const file = openSync(segmentPath(dir, id), "r");
-  try {
-    fdatasyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  syncFile(segmentPath(dir, id));
 }
 
 /** Returns false for a segment that a crash left half made. */
@@ -94,13 +89,4 @@ export async function removeSegment(dir: string, id: number): Promise<void> {
 
 export function damaged(path: string, what: string): Error {
   return new Error(`${path} ${what}: restore the log's whole directory from a backup`);
-}
-
-function syncDirectory(dir: string): void {
-  const folder = openSync(dir, "r");
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
 }
