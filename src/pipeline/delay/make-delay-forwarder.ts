@@ -91,7 +91,11 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
         },
         onRevoked: release,
         onRecords: (partition, topic, records) => tierOf(partition, topic)?.forward(records),
-        ...makeConsumerWatch("delay", ports),
+        ...makeConsumerWatch({
+          clock: ports.clock,
+          failed: (fields) => ports.logger.error(fields, "delay.consumer_failed"),
+          restored: (fields) => ports.logger.info(fields, "delay.consumer_restored"),
+        }),
       });
     },
     lag: () => consumer?.lag() ?? Promise.resolve(new Map()),

@@ -82,7 +82,11 @@ export function makeDelivery(
       },
       onRecords: (partition, topic, records) =>
         owners.get(partition)?.take(topic as SourceTopic, records),
-      ...makeConsumerWatch("delivery", ports),
+      ...makeConsumerWatch({
+        clock: ports.clock,
+        failed: (fields) => ports.logger.error(fields, "delivery.consumer_failed"),
+        restored: (fields) => ports.logger.info(fields, "delivery.consumer_restored"),
+      }),
     });
     sweepLater();
   }

@@ -1,11 +1,18 @@
 import type { Clock } from "../../domain/clock.ts";
 import type { ConsumerOptions } from "../../domain/log.ts";
-import type { Logger } from "../../domain/logger.ts";
 
 /** A consumer that cannot join its group fails about once a second, for as long as what it lacks is missing. */
 const TELL_EVERY_MS = 60_000;
 /** Most different failures that are told apart; messages may hold offsets. */
 const MOST_REMEMBERED = 20;
+
+export interface ConsumerWatchPorts {
+  readonly clock: Pick<Clock, "monotonic">;
+  /** Logs that the consumer broke, and how often it did so for this reason since the last such line (this time included). */
+  readonly failed: (fields: { readonly err: Error; readonly times: number }) => void;
+  /** Logs that it works again, after how long, and how many failures no line told of. */
+  readonly restored: (fields: { readonly afterMs: number; readonly untold: number }) => void;
+}
 
 interface Failure {
   readonly toldAtMs: number;
@@ -14,30 +21,27 @@ interface Failure {
 }
 
 /**
- * Logs why a consumer broke (`<stage>.consumer_failed`): a failure at once, and the same one again at most once a minute, with how
- * often it occurred (`times`). `<stage>.consumer_restored` says that it works again, and how many failures no line told of; it
- * follows such a line only, so that a consumer that breaks again every second does not fill the log with it either.
+ * Tells why a consumer broke: a failure at once, and the same one again at most once a minute. That it works again is told only after
+ * such a line, so that a consumer that breaks again every second does not fill the log with it either.
  */
-export function makeConsumerWatch(
-  stage: "delivery" | "delay" | "record",
-  ports: { readonly clock: Pick<Clock, "monotonic">; readonly logger: Logger },
-): Required<Pick<ConsumerOptions, "onError" | "onRestored">> {
+export function makeConsumerWatch({
+  clock,
+  failed,
+  restored,
+}: ConsumerWatchPorts): Required<Pick<ConsumerOptions, "onError" | "onRestored">> {
   const failures = new Map<string, Failure>();
   let isTold = false;
 
   return {
     onError(error) {
-      const nowMs = ports.clock.monotonic();
+      const nowMs = clock.monotonic();
       const what = describe(error);
       const known = failures.get(what);
       if (known !== undefined && nowMs - known.toldAtMs < TELL_EVERY_MS) {
         known.untold += 1;
         return;
       }
-      ports.logger.error(
-        { err: error, times: (known?.untold ?? 0) + 1 },
-        `${stage}.consumer_failed`,
-      );
+      failed({ err: error, times: (known?.untold ?? 0) + 1 });
       isTold = true;
       // Last, since the first is what is forgotten.
       failures.delete(what);
@@ -52,7 +56,7 @@ export function makeConsumerWatch(
         untold += failure.untold;
         failure.untold = 0;
       }
-      ports.logger.info({ afterMs, untold }, `${stage}.consumer_restored`);
+      restored({ afterMs, untold });
     },
   };
 }

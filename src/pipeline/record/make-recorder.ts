@@ -96,7 +96,11 @@ export function makeRecorder(ports: RecordPorts): Recorder {
         },
         onRecords: (partition, topic, records) =>
           (topic === "events" ? events : outcomes).push(partition, records),
-        ...makeConsumerWatch("record", ports),
+        ...makeConsumerWatch({
+          clock: ports.clock,
+          failed: (fields) => logger.error(fields, "record.consumer_failed"),
+          restored: (fields) => logger.info(fields, "record.consumer_restored"),
+        }),
       });
     },
     lag: async () => (await consumer?.lag()) ?? new Map(),

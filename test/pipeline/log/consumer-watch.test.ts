@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { LogError } from "../../../src/domain/log.ts";
 import { makeConsumerWatch } from "../../../src/pipeline/log/consumer-watch.ts";
-import { recordingLogger } from "../../support/ingest.ts";
 
 describe("failures of a consumer", () => {
   it("regression: the same one is told at once, then once a minute with how often it occurred: a missing topic filled the log with a line a second", () => {
@@ -11,12 +10,12 @@ describe("failures of a consumer", () => {
       watch.onError(notJoined("This server does not host this topic-partition"));
     }
     expect(lines).toEqual([
-      "delivery.consumer_failed at 0 times 1",
-      "delivery.consumer_failed at 60000 times 60",
-      "delivery.consumer_failed at 120000 times 60",
+      "failed at 0 times 1",
+      "failed at 60000 times 60",
+      "failed at 120000 times 60",
     ]);
     watch.onRestored(150_000);
-    expect(lines.at(-1)).toBe("delivery.consumer_restored at 149000 after 150000 untold 29");
+    expect(lines.at(-1)).toBe("restored at 149000 after 150000 untold 29");
   });
 
   it("are told at once when they differ, if only in their cause, and again after a minute when they are back", () => {
@@ -27,10 +26,10 @@ describe("failures of a consumer", () => {
     clock.nowMs = 60_000;
     watch.onError(notJoined("one"));
     expect(lines).toEqual([
-      "delivery.consumer_failed at 0 times 1",
-      "delivery.consumer_failed at 0 times 1",
-      "delivery.consumer_restored at 0 after 1000 untold 0",
-      "delivery.consumer_failed at 60000 times 1",
+      "failed at 0 times 1",
+      "failed at 0 times 1",
+      "restored at 0 after 1000 untold 0",
+      "failed at 60000 times 1",
     ]);
   });
 
@@ -41,13 +40,10 @@ describe("failures of a consumer", () => {
       watch.onError(new Error("closed"));
       watch.onRestored(500);
     }
-    expect(lines).toEqual([
-      "delivery.consumer_failed at 0 times 1",
-      "delivery.consumer_restored at 0 after 500 untold 0",
-    ]);
+    expect(lines).toEqual(["failed at 0 times 1", "restored at 0 after 500 untold 0"]);
     clock.nowMs = 60_000;
     watch.onError(new Error("closed"));
-    expect(lines.at(-1)).toBe("delivery.consumer_failed at 60000 times 60");
+    expect(lines.at(-1)).toBe("failed at 60000 times 60");
   });
 
   it("are all told when each is another, and only the last twenty kept", () => {
@@ -69,14 +65,11 @@ function notJoined(why: string): Error {
 function makeWatch() {
   const clock = { nowMs: 0, monotonic: () => clock.nowMs };
   const lines: string[] = [];
-  const tell = (fields: object, message: string): void => {
-    const told = fields as { times?: number; afterMs?: number; untold?: number };
-    const rest =
-      told.times === undefined
-        ? `after ${told.afterMs} untold ${told.untold}`
-        : `times ${told.times}`;
-    lines.push(`${message} at ${clock.nowMs} ${rest}`);
-  };
-  const logger = { ...recordingLogger(), info: tell, error: tell };
-  return { watch: makeConsumerWatch("delivery", { clock, logger }), lines, clock };
+  const watch = makeConsumerWatch({
+    clock,
+    failed: ({ times }) => lines.push(`failed at ${clock.nowMs} times ${times}`),
+    restored: ({ afterMs, untold }) =>
+      lines.push(`restored at ${clock.nowMs} after ${afterMs} untold ${untold}`),
+  });
+  return { watch, lines, clock };
 }
