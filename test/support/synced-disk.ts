@@ -2,8 +2,13 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 
+const SECTOR_BYTES = 4_096;
+
+/** Returns whether a sector of a file that was written and not synced has come to the disk all the same. */
+export type ReachedDisk = (path: string) => boolean;
+
 /**
- * Knows what a power cut leaves of the files below `root` when it takes all that was not synced: contents, and the names in each
+ * Knows what a power cut leaves of the files below `root`: their contents when they were last synced, and the names in each
  * directory. Watches the syncs of this process; those of LMDB bypass it, and are told by `synced`.
  */
 export class SyncedDisk implements Disposable {
@@ -12,14 +17,18 @@ export class SyncedDisk implements Disposable {
   readonly #names = new Map<string, ReadonlyMap<string, number>>();
   readonly #paths = new Map<number, string>();
   readonly #restore: () => void;
+  #failing: string | null = null;
 
   constructor(root: string) {
     this.#root = root;
     const { openSync, fsyncSync, fdatasyncSync, promises } = fs;
     const { open } = promises;
     const watched = (sync: (file: number) => void) => (file: number) => {
+      const path = this.#paths.get(file);
+      if (this.#failing !== null && path?.includes(this.#failing) === true)
+        throw Object.assign(new Error("EIO: i/o error"), { code: "EIO" });
       sync(file);
-      this.synced(this.#paths.get(file));
+      this.synced(path);
     };
     Object.assign(fs, {
       openSync: (...args: Parameters<typeof openSync>) => {
@@ -59,7 +68,12 @@ export class SyncedDisk implements Disposable {
       );
   }
 
-  /** Writes what a power cut would leave to the directory `to`. */
+  /** From now on, files of which the path has this part cannot be synced, or all can again. */
+  fail(part: string | null): void {
+    this.#failing = part;
+  }
+
+  /** Writes what a power cut would leave, if it took all that was not synced, to the directory `to`. */
   leave(to: string, from = this.#root): void {
     fs.mkdirSync(to, { recursive: true });
     for (const [name, inode] of this.#names.get(from) ?? []) {
@@ -70,7 +84,33 @@ export class SyncedDisk implements Disposable {
     }
   }
 
+  /** The same where files keep their names, as most file systems do it, and some of what was written has come to the disk. */
+  leaveSome(to: string, reached: ReachedDisk, from = this.#root): void {
+    fs.mkdirSync(to, { recursive: true });
+    for (const entry of fs.readdirSync(from, { withFileTypes: true })) {
+      const path = join(from, entry.name);
+      if (entry.isDirectory()) this.leaveSome(join(to, entry.name), reached, path);
+      if (!entry.isFile()) continue;
+      const synced = this.#contents.get(fs.statSync(path).ino) ?? Buffer.alloc(0);
+      const left = withSectors(synced, fs.readFileSync(path), () => reached(path));
+      fs.writeFileSync(join(to, entry.name), left);
+    }
+  }
+
   [Symbol.dispose](): void {
     this.#restore();
   }
+}
+
+function withSectors(synced: Buffer, written: Buffer, reached: () => boolean): Buffer {
+  const left = Buffer.alloc(Math.max(synced.length, written.length));
+  synced.copy(left);
+  let length = synced.length;
+  for (let from = 0; from < written.length; from += SECTOR_BYTES) {
+    const sector = written.subarray(from, from + SECTOR_BYTES);
+    if (sector.equals(synced.subarray(from, from + SECTOR_BYTES)) || !reached()) continue;
+    sector.copy(left, from);
+    length = Math.max(length, from + sector.length);
+  }
+  return left.subarray(0, length);
 }

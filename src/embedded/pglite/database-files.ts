@@ -1,11 +1,23 @@
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { PGlite } from "@electric-sql/pglite";
+import type { PGlite, PGliteOptions } from "@electric-sql/pglite";
+import type { NodeFS } from "@electric-sql/pglite/nodefs";
 import { UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { exists } from "../exists.ts";
+import { syncDirectory } from "../sync-directory.ts";
+import { syncedFiles, syncedStart, syncTree, type SyncedFiles } from "./synced-files.ts";
 
-type Engine = typeof PGlite;
+/** The engine, and its files on the disk. */
+export interface Engine {
+  readonly PGlite: typeof PGlite;
+  readonly NodeFS: typeof NodeFS;
+  /** Called with the reason when the engine gives up after it was opened, as when its log cannot be written: it must not be used any more. */
+  readonly onPanic: (reason: string) => void;
+}
+
+/** Of lines that the engine logs, those after which its process would end. */
+const PANIC = /\b(?:PANIC|FATAL): +(.*)/;
 
 /** Small log segments: configuration is little data, and a new directory takes 28 MB instead of 40. */
 const INITDB_FLAGS = ["--wal-segsize=1", "--no-sync"];
@@ -40,6 +52,7 @@ export async function openDatabaseFiles(
     : await makeAnew(engine, files, options);
   try {
     await writeFile(mark, "", { flag: "a", mode: 0o600 });
+    await syncDirectory(options.dataDir);
     return database;
   } catch (error) {
     await database.close();
@@ -56,7 +69,8 @@ async function makeAnew(
   await moveAside(data, join(files, "unfinished"), logger);
   const template = templateFile === null ? null : await readOrNull(templateFile);
   const database = await makeDatabase(engine, data, template, logger);
-  await writeFile(join(files, "ready"), "initialised\n");
+  await writeFile(join(files, "ready"), "initialised\n", { flush: true });
+  await syncDirectory(files);
   if (template === null && templateFile !== null) {
     try {
       const dump = await database.dumpDataDir("gzip");
@@ -80,18 +94,53 @@ async function makeDatabase(
 ): Promise<PGlite> {
   if (template !== null)
     try {
-      return await engine.create(data, { loadDataDir: new Blob([new Uint8Array(template)]) });
+      return await create(engine, data, { loadDataDir: new Blob([new Uint8Array(template)]) });
     } catch (error) {
       logger.warn({ err: reasonOf(error) }, "pglite.template_not_used");
       await rm(data, { recursive: true, force: true });
     }
   try {
-    return await engine.create(data, { initDbStartParams: INITDB_FLAGS });
+    return await create(engine, data, { initDbStartParams: INITDB_FLAGS });
   } catch (cause) {
     throw new UsageError(
       `the database in ${data} cannot be made (${reasonOf(cause)}): make room on its disk, or set RELAY_DATA_DIR to another directory`,
       { cause },
     );
+  }
+}
+
+/** Makes a database; returns once all of it is on the disk. */
+async function create(engine: Engine, data: string, options: PGliteOptions): Promise<PGlite> {
+  const files = syncedFiles(engine.NodeFS, data);
+  const database = await open(engine, files, options);
+  await syncTree(dirname(data));
+  files.startSyncing();
+  return database;
+}
+
+/** @throws {Error} that says why the engine gave up, if it did */
+async function open(
+  { PGlite: engine, onPanic }: Engine,
+  { filesystem }: SyncedFiles,
+  options: PGliteOptions = {},
+): Promise<PGlite> {
+  let panic: string | null = null;
+  let isOpen = false;
+  const onStderr = (line: string): boolean => {
+    const reason = PANIC.exec(line)?.[1];
+    if (reason !== undefined) {
+      panic = reason;
+      if (isOpen) onPanic(reason);
+    }
+    return true;
+  };
+  const startParams = syncedStart(engine.defaultStartParams);
+  try {
+    const database = await engine.create({ ...options, fs: filesystem, startParams, onStderr });
+    isOpen = true;
+    return database;
+  } catch (cause) {
+    throw panic === null ? cause : new Error(panic, { cause });
   }
 }
 
@@ -102,7 +151,9 @@ async function openMade(engine: Engine, data: string): Promise<PGlite> {
       `the database in ${data} is missing: restore the data directory from a backup, or set RELAY_DATA_DIR to a new one`,
     );
   try {
-    return await engine.create(data);
+    const files = syncedFiles(engine.NodeFS, data);
+    files.startSyncing();
+    return await open(engine, files);
   } catch (cause) {
     throw new UsageError(
       `the database in ${data} cannot be opened (${reasonOf(cause)}): see that its disk has room, or restore the data directory from a backup`,

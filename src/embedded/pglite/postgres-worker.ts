@@ -18,8 +18,13 @@ const port = parentPort!;
 
 async function serve(data: PostgresThreadData): Promise<AsyncDisposable> {
   const logger = makeLogger();
-  const { PGlite, PGLiteSocketServer } = await loadEngine();
-  const database = await openDatabaseFiles(PGlite, { ...data, logger });
+  const { PGLiteSocketServer, ...engine } = await loadEngine();
+  const onPanic = (reason: string): void => {
+    // By itself it would go on, answer nothing or never return: another thread recovers from the log.
+    logger.error({ reason }, "pglite.panicked");
+    process.exit(1);
+  };
+  const database = await openDatabaseFiles({ ...engine, onPanic }, { ...data, logger });
   const server = new PGLiteSocketServer({
     db: makeSessionGate(database),
     path: data.path,
@@ -47,11 +52,12 @@ async function serve(data: PostgresThreadData): Promise<AsyncDisposable> {
 
 async function loadEngine() {
   try {
-    const [{ PGlite }, { PGLiteSocketServer }] = await Promise.all([
+    const [{ PGlite }, { NodeFS }, { PGLiteSocketServer }] = await Promise.all([
       import("@electric-sql/pglite"),
+      import("@electric-sql/pglite/nodefs"),
       import("@electric-sql/pglite-socket"),
     ]);
-    return { PGlite, PGLiteSocketServer };
+    return { PGlite, NodeFS, PGLiteSocketServer };
   } catch (error) {
     throw notLoaded("PostgreSQL", "DATABASE_URL", error);
   }

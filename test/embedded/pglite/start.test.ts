@@ -324,6 +324,33 @@ describe("embedded PostgreSQL across restarts", () => {
     ]);
   });
 
+  it("regression: is started again when its engine gives up, and keeps what it had answered: nothing was answered until a restart", async () => {
+    await using directory = await temporaryDirectory();
+    const told: string[] = [];
+    const logger = makeSilentLogger((_, message) => told.push(message));
+    await using embedded = await startEmbeddedPostgres({
+      dataDir: directory.path,
+      logger,
+      templateFile: PGLITE_TEMPLATE,
+    });
+    await using database = open(embedded.connection);
+    await database.run("CREATE TABLE numbers (n int PRIMARY KEY)");
+    await database.run("INSERT INTO numbers VALUES (1)");
+    const log = join(directory.path, "postgres", "data", "pg_wal");
+    await rename(log, `${log}.away`);
+    const writing = (async () => {
+      for (;;)
+        await database.run(
+          "INSERT INTO numbers SELECT max(n) + 1 FROM numbers; SELECT pg_switch_wal()",
+        );
+    })();
+    await expect(writing).rejects.toMatchObject({ code: "unavailable" });
+    await rename(`${log}.away`, log);
+    await waitFor("the thread's restart", () => told.includes("pglite.thread_restarted"));
+    expect(told).toContain("pglite.panicked");
+    expect(await database.run("SELECT min(n)::int AS n FROM numbers")).toEqual([{ n: 1 }]);
+  });
+
   it("regression: is made without a template that cannot be used: every first start failed, and asked for room on its disk", async () => {
     await using directory = await temporaryDirectory();
     const templateFile = join(directory.path, "template.tgz");
