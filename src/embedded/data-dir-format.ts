@@ -13,7 +13,7 @@ const FORMAT = 1;
 export async function checkFormat(dir: string): Promise<void> {
   const file = join(dir, "format");
   try {
-    await writeFile(file, `${FORMAT}\n`, { flag: "wx", mode: 0o600 });
+    await writeFile(file, `${FORMAT}\n`, { flag: "wx", mode: 0o600, flush: true });
     return;
   } catch (error) {
     if (systemReason(error) !== "EEXIST") throw error;
