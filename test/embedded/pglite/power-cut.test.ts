@@ -1,9 +1,11 @@
-import { rm } from "node:fs/promises";
+import fsPromises, { rm, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { NodeFS } from "@electric-sql/pglite/nodefs";
 import { expect, it, vi } from "vitest";
 import { openDatabaseFiles } from "../../../src/embedded/pglite/database-files.ts";
+import { syncTree } from "../../../src/embedded/pglite/synced-files.ts";
 import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
 import { seededRandom } from "../../support/sim-clock.ts";
 import { silentLogger } from "../../support/silent-logger.ts";
@@ -69,6 +71,35 @@ it("keeps every write that the embedded PostgreSQL has answered after a power cu
   disk.leaveSome(closed, () => false, dataDir);
   await using reopened = await openFiles(closed);
   expect(await count(reopened), "closed before").toBe(answered);
+});
+
+it("syncs a directory of many files with few of them open at the same time", async () => {
+  await using directory = await temporaryDirectory();
+  const names = Array.from({ length: 100 }, (_, number) => `file-${number}`);
+  for (const name of names) await writeFile(join(directory.path, name), "written");
+  const { open } = fsPromises;
+  let [openNow, mostOpen, closed] = [0, 0, 0];
+  fsPromises.open = async (...args) => {
+    openNow += 1;
+    mostOpen = Math.max(mostOpen, openNow);
+    const file = await open(...args);
+    const close = file.close.bind(file);
+    file.close = async () => {
+      openNow -= 1;
+      closed += 1;
+      return close();
+    };
+    return file;
+  };
+  syncBuiltinESMExports();
+  try {
+    await syncTree(directory.path);
+  } finally {
+    fsPromises.open = open;
+    syncBuiltinESMExports();
+  }
+  expect(closed).toBe(names.length + 1);
+  expect(mostOpen).toBeLessThan(20);
 });
 
 it("tells that the engine gave up when the disk does not take its log, and why it cannot be opened", async () => {
