@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { link, readFile, rm, writeFile } from "node:fs/promises";
+import { link, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { systemReason, UsageError } from "../domain/errors.ts";
+import { UsageError } from "../domain/errors.ts";
 import { syncDirectory } from "../embedded/sync-directory.ts";
+import { readOrNull } from "./read-or-null.ts";
 
 export interface EncryptionKey {
   readonly key: Uint8Array;
@@ -27,19 +28,6 @@ export async function loadEncryptionKey(
       `${file} does not hold a key: restore it, or set RELAY_ENCRYPTION_KEY to the key the secrets were stored with`,
     );
   return { key, madeFile: known === null ? file : null };
-}
-
-/** @throws {UsageError} for a file that exists but cannot be read */
-async function readOrNull(file: string): Promise<string | null> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    const reason = systemReason(error);
-    if (reason === "ENOENT") return null;
-    throw new UsageError(`${file} cannot be read (${reason}): let this user read it`, {
-      cause: error,
-    });
-  }
 }
 
 /** Makes a key and links it into place, so that only one remains when two processes start at once. */

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import type { RelayConfig } from "../config/config.ts";
-import { systemReason, UsageError } from "../domain/errors.ts";
 import { firstKeyFile } from "./first-key-file.ts";
 import { openApiKeys } from "./open-api-keys.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
+import { readOrNull } from "./read-or-null.ts";
 
 export type FirstKey =
   | { readonly kind: "usable"; readonly key: string }
@@ -29,7 +29,8 @@ export async function ensureFirstKey(
       : { kind: "usable", key: apiKey };
   if (config.databaseUrl !== null) return { kind: "none" };
   const file = firstKeyFile(config.dataDir);
-  const known = (await readOrEmpty(file)).trim();
+  const text = await readOrNull(file, "let this user read it, or move it away");
+  const known = text?.trim() ?? "";
   const state = known === "" ? "unknown" : await keys.stateOf(known);
   if (state === "usable") return { kind: "usable", key: known };
   if (state === "revoked") return { kind: "revoked", source: file };
@@ -40,19 +41,4 @@ export async function ensureFirstKey(
   await writeFile(whole, `${key}\n`, { mode: 0o600 });
   await rename(whole, file);
   return { kind: "usable", key };
-}
-
-async function readOrEmpty(file: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    const reason = systemReason(error);
-    if (reason === "ENOENT") return "";
-    throw new UsageError(
-      `${file} cannot be read (${reason}): let this user read it, or move it away`,
-      {
-        cause: error,
-      },
-    );
-  }
 }

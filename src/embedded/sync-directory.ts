@@ -1,10 +1,7 @@
 import { open } from "node:fs/promises";
 import { systemReason } from "../domain/errors.ts";
 
-/**
- * Makes durable which names the directory holds: the sync of a file does not promise that its name is there after a power cut. Some
- * file systems have no such sync, and say EINVAL.
- */
+/** As `syncDirectory` of the embedded log (`adapters/lmdb/sync-files.ts`), which is for its own thread: here others need not wait. */
 export async function syncDirectory(path: string): Promise<void> {
   await using directory = await open(path);
   await directory.sync().catch((error: unknown) => {
