@@ -1,7 +1,7 @@
 import fs from "node:fs";
-import { syncBuiltinESMExports } from "node:module";
 import { SEGMENT_BYTES } from "../../src/adapters/lmdb/segments/segment-files.ts";
 import type { SeededRandom } from "../faults/harness/random.ts";
+import { diskFailure, replaceFiles } from "./replace-files.ts";
 
 const PAGE_BYTES = 4_096;
 
@@ -33,7 +33,7 @@ export class FaultyDisk implements Disposable {
   /** Called before any part of the write during which the power fails is on the disk. */
   onPowerFailure: () => void = () => {};
   readonly #random: SeededRandom;
-  readonly #restore: readonly (() => void)[];
+  readonly #replaced: Disposable;
   #isOff = false;
   #goOn: () => void = () => {};
 
@@ -47,18 +47,18 @@ export class FaultyDisk implements Disposable {
           if (bytes.length > 0) writeSync(file, bytes, 0, bytes.length, at + from);
         }),
       fdatasyncSync: () => {
-        if (this.#isOff || this.writeFault === "not synced") throw failure("EIO");
+        if (this.#isOff || this.writeFault === "not synced") throw diskFailure("EIO");
       },
       fsyncSync: () => {},
       writeSync: (file: number, bytes: Uint8Array, from?: number, length?: number, at?: number) => {
         // Only the blanking of a head passes a position to this function.
-        if (typeof at === "number" && (this.#isOff || !this.canBlank)) throw failure("EIO");
+        if (typeof at === "number" && (this.#isOff || !this.canBlank)) throw diskFailure("EIO");
         return writeSync(file, bytes, from, length, at);
       },
       writeFileSync: (...args: Parameters<typeof writeFileSync>) => {
         if (typeof args[0] !== "number" || this.#canCreateNow()) return writeFileSync(...args);
         writeFileSync(args[0], Buffer.alloc(this.#below(SEGMENT_BYTES)));
-        throw failure("ENOSPC");
+        throw diskFailure("ENOSPC");
       },
     };
     const beside = {
@@ -72,8 +72,7 @@ export class FaultyDisk implements Disposable {
         else if (!this.#isOff) fs.rmSync(...args);
       },
     };
-    this.#restore = [replace(fs, segments), replace(promises, beside)];
-    syncBuiltinESMExports();
+    this.#replaced = replaceFiles(segments, beside);
   }
 
   /** Completes the making and removing of segments beside the commits. */
@@ -99,12 +98,11 @@ export class FaultyDisk implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const restore of this.#restore) restore();
-    syncBuiltinESMExports();
+    this.#replaced[Symbol.dispose]();
   }
 
   #write(bytes: Buffer, put: (bytes: Buffer, from: number) => void): number {
-    if (this.#isOff) throw failure("EIO");
+    if (this.#isOff) throw diskFailure("EIO");
     switch (this.writeFault) {
       case "none":
       case "not synced":
@@ -113,13 +111,13 @@ export class FaultyDisk implements Disposable {
       case "cut short": {
         const written = this.#below(bytes.length);
         put(bytes.subarray(0, written), 0);
-        if (this.#random.next() < 0.5) throw failure("EIO");
+        if (this.#random.next() < 0.5) throw diskFailure("EIO");
         return written;
       }
       case "power fails":
         this.cutPower();
         this.#writePart(bytes, put);
-        throw failure("EIO");
+        throw diskFailure("EIO");
       default:
         return this.writeFault satisfies never;
     }
@@ -146,7 +144,7 @@ export class FaultyDisk implements Disposable {
     return {
       writeFile: async (data) => {
         if (this.#canCreateNow()) fs.writeFileSync(file, data);
-        else throw failure("ENOSPC");
+        else throw diskFailure("ENOSPC");
       },
       datasync: async () => {},
       sync: async () => {},
@@ -169,13 +167,3 @@ const FOLDER: Handle = {
   sync: async () => {},
   [Symbol.asyncDispose]: async () => {},
 };
-
-function failure(code: "EIO" | "ENOSPC"): Error {
-  return Object.assign(new Error(`${code}: the disk was told to fail`), { code });
-}
-
-function replace(target: object, replacements: Readonly<Record<string, unknown>>): () => void {
-  const originals = Object.keys(replacements).map((name) => [name, Reflect.get(target, name)]);
-  Object.assign(target, replacements);
-  return () => Object.assign(target, Object.fromEntries(originals));
-}

@@ -1,6 +1,6 @@
 import fs from "node:fs";
-import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
+import { diskFailure, replaceFiles } from "./replace-files.ts";
 
 const SECTOR_BYTES = 4_096;
 
@@ -16,7 +16,7 @@ export class SyncedDisk implements Disposable {
   readonly #contents = new Map<number, Buffer>();
   readonly #names = new Map<string, ReadonlyMap<string, number>>();
   readonly #paths = new Map<number, string>();
-  readonly #restore: () => void;
+  readonly #replaced: Disposable;
   #failing: string | null = null;
 
   constructor(root: string) {
@@ -26,11 +26,11 @@ export class SyncedDisk implements Disposable {
     const watched = (sync: (file: number) => void) => (file: number) => {
       const path = this.#paths.get(file);
       if (this.#failing !== null && path?.includes(this.#failing) === true)
-        throw Object.assign(new Error("EIO: i/o error"), { code: "EIO" });
+        throw diskFailure("EIO");
       sync(file);
       this.synced(path);
     };
-    Object.assign(fs, {
+    const ofFs = {
       openSync: (...args: Parameters<typeof openSync>) => {
         const file = openSync(...args);
         this.#paths.set(file, String(args[0]));
@@ -38,22 +38,19 @@ export class SyncedDisk implements Disposable {
       },
       fsyncSync: watched(fsyncSync),
       fdatasyncSync: watched(fdatasyncSync),
-    });
-    promises.open = async (...args) => {
-      const handle = await open(...args);
-      const { sync, datasync } = handle;
-      const then = (done: () => Promise<void>) => async () => {
-        await done.call(handle);
-        this.synced(String(args[0]));
-      };
-      return Object.assign(handle, { sync: then(sync), datasync: then(datasync) });
     };
-    syncBuiltinESMExports();
-    this.#restore = () => {
-      Object.assign(fs, { openSync, fsyncSync, fdatasyncSync });
-      promises.open = open;
-      syncBuiltinESMExports();
+    const ofPromises = {
+      open: async (...args: Parameters<typeof open>) => {
+        const handle = await open(...args);
+        const { sync, datasync } = handle;
+        const then = (done: () => Promise<void>) => async () => {
+          await done.call(handle);
+          this.synced(String(args[0]));
+        };
+        return Object.assign(handle, { sync: then(sync), datasync: then(datasync) });
+      },
     };
+    this.#replaced = replaceFiles(ofFs, ofPromises);
   }
 
   /** Notes that the file or directory is durable as it is now. */
@@ -98,7 +95,7 @@ export class SyncedDisk implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#restore();
+    this.#replaced[Symbol.dispose]();
   }
 }
 

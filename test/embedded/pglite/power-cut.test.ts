@@ -1,5 +1,4 @@
 import fsPromises, { rm, writeFile } from "node:fs/promises";
-import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { NodeFS } from "@electric-sql/pglite/nodefs";
@@ -7,6 +6,7 @@ import { expect, it, vi } from "vitest";
 import { openDatabaseFiles } from "../../../src/embedded/pglite/database-files.ts";
 import { syncTree } from "../../../src/embedded/pglite/synced-files.ts";
 import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
+import { replaceFiles } from "../../support/replace-files.ts";
 import { seededRandom } from "../../support/sim-clock.ts";
 import { silentLogger } from "../../support/silent-logger.ts";
 import { SyncedDisk, type ReachedDisk } from "../../support/synced-disk.ts";
@@ -79,7 +79,7 @@ it("syncs a directory of many files with few of them open at the same time", asy
   for (const name of names) await writeFile(join(directory.path, name), "written");
   const { open } = fsPromises;
   let [openNow, mostOpen, closed] = [0, 0, 0];
-  fsPromises.open = async (...args) => {
+  const openAndCount = async (...args: Parameters<typeof open>) => {
     openNow += 1;
     mostOpen = Math.max(mostOpen, openNow);
     const file = await open(...args);
@@ -91,12 +91,11 @@ it("syncs a directory of many files with few of them open at the same time", asy
     };
     return file;
   };
-  syncBuiltinESMExports();
+  const counting = replaceFiles({}, { open: openAndCount });
   try {
     await syncTree(directory.path);
   } finally {
-    fsPromises.open = open;
-    syncBuiltinESMExports();
+    counting[Symbol.dispose]();
   }
   expect(closed).toBe(names.length + 1);
   expect(mostOpen).toBeLessThan(20);
