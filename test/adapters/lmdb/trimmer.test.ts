@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
 import { collect, record } from "../../support/log-consumer.ts";
+import type { Clock } from "../../../src/domain/clock.ts";
 import { systemClock } from "../../support/log-fakes.ts";
 import { openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
 import { until } from "../../support/wait-for.ts";
@@ -58,6 +59,67 @@ it("a trim of much goes in many small steps, and appends go on between them", as
   expect(Math.max(...removed)).toBeLessThanOrEqual(128);
   // Every blob is removed once: none is left in part, none removed twice.
   expect(removed.reduce((sum, blobs) => sum + blobs)).toBe(COMMITS + (rows - total));
+});
+
+/** A clock of which a test says when what was scheduled is due. */
+function heldClock() {
+  const waiting: { readonly delayMs: number; readonly callback: () => void }[] = [];
+  const clock: Clock = {
+    ...systemClock,
+    schedule: (delayMs, callback) => {
+      const one = { delayMs, callback };
+      waiting.push(one);
+      return () => {
+        if (waiting.includes(one)) waiting.splice(waiting.indexOf(one), 1);
+      };
+    },
+  };
+  const due = async (isMeant: (delayMs: number) => boolean): Promise<void> => {
+    await until(() => waiting.some(({ delayMs }) => isMeant(delayMs)), "something scheduled");
+    const [one] = waiting.splice(
+      waiting.findIndex(({ delayMs }) => isMeant(delayMs)),
+      1,
+    );
+    one!.callback();
+  };
+  return { clock, due };
+}
+
+it("a trim at its time rests after each step: appends waited behind a hundred steps, one right after the other", async () => {
+  await using dir = await temporaryDir();
+  let removed = 0;
+  const { clock, due } = heldClock();
+  const intervalMs = 600_000;
+  const log = await openTestLog(dir.path, {
+    partitions: 1,
+    retentionMs: -1,
+    clock,
+    trimIntervalMs: intervalMs,
+    wrapStore: (store) =>
+      withOverrides(store, {
+        commit: async (commit) => {
+          await store.commit(commit);
+          removed += commit.removedBlobs.length;
+        },
+      }),
+  });
+  for (let commit = 0; commit < 300; commit += 1)
+    await log.append([record("attempts", 0, `${commit}`)]);
+  await readAll(log);
+  const isRest = (delayMs: number): boolean => delayMs !== intervalMs;
+  await due((delayMs) => delayMs === intervalMs);
+  await until(() => removed > 0, "a first step");
+  const first = removed;
+  expect(first).toBeLessThanOrEqual(128);
+  await log.append([record("attempts", 0, "meanwhile")]);
+  expect(removed).toBe(first);
+  await due(isRest);
+  await until(() => removed > first, "a second step");
+  const second = removed;
+  expect(second).toBeLessThan(300);
+  // To close the log does not wait for the end of a rest.
+  await log[Symbol.asyncDispose]();
+  expect(removed).toBe(second);
 });
 
 it("a group that comes while much is trimmed keeps what it has not read", async () => {

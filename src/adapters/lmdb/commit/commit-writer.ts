@@ -189,9 +189,10 @@ export class CommitWriter implements AsyncDisposable {
     const { index, places, blobs, refs: refsTable, starts: startsTable } = this.#environment;
     for (const [key, offset] of removedBelow) removeRowsBelow(index, key, offset);
     for (const seq of removedBlobs) {
-      places.removeSync(seqKey(seq));
-      blobs.removeSync(seqKey(seq));
-      refsTable.removeSync(seqKey(seq));
+      const key = seqKey(seq);
+      // A blob is in a segment or in LMDB.
+      if (!places.removeSync(key)) blobs.removeSync(key);
+      refsTable.removeSync(key);
     }
     for (const [seq, left] of refs) {
       const value = Buffer.alloc(2);

@@ -1,3 +1,4 @@
+import { pause } from "../../../domain/clock.ts";
 import type { Clock } from "../../../domain/clock.ts";
 import type { Topic } from "../../../domain/log.ts";
 import type { Logger } from "../../../domain/logger.ts";
@@ -13,6 +14,11 @@ import type { StreamTable } from "./stream-table.ts";
 /** Most blobs removed in one pass, for which appends have to wait. Passes go blob by blob, so that few are left in part. */
 const BLOBS_PER_PASS = 128;
 const ROWS_PER_PASS = 4_096;
+/**
+ * A trim that nobody waits for rests after each pass, this many times as long as the pass took: one pass after the other would
+ * delay every append for seconds, if only by some milliseconds each.
+ */
+const REST = 4;
 const ROWS_PER_LOOKUP = 32;
 /** Fewer regions than this are not worth rewriting. */
 const MIN_COMPACTED_ROWS = 64;
@@ -28,6 +34,7 @@ export interface TrimmerOptions {
   readonly logger: Logger;
   readonly metrics: LmdbLogMetrics;
   readonly retentionMs: number;
+  /** From the end of one trim to the next, which rests between its passes for about as long at most; 0: only when asked for. */
   readonly intervalMs: number;
 }
 
@@ -48,23 +55,27 @@ export class Trimmer implements AsyncDisposable {
   readonly #compactAtRows = new Map<StreamState, number>();
   #cancel: () => void = () => {};
   #running: Promise<number> | null = null;
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: TrimmerOptions) {
     this.#options = options;
     this.#schedule();
   }
 
-  /** @returns regions removed; @throws {LogError} */
+  /** Trims at once. @returns regions removed; @throws {LogError} */
   trim(): Promise<number> {
-    this.#running ??= this.#trimAll().finally(() => {
+    return this.#trim(() => Promise.resolve());
+  }
+
+  #trim(rest: (passMs: number) => Promise<void>): Promise<number> {
+    this.#running ??= this.#trimAll(rest).finally(() => {
       this.#running = null;
     });
     return this.#running;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed = true;
+    this.#closing.abort();
     this.#cancel();
     await this.#running?.catch(() => 0);
   }
@@ -73,26 +84,42 @@ export class Trimmer implements AsyncDisposable {
     const { clock, intervalMs, logger } = this.#options;
     if (intervalMs === 0 || this.#closed) return;
     this.#cancel = clock.schedule(intervalMs, () => {
-      this.trim()
+      this.#trimAtLeisure()
         .catch((error: unknown) => logger.warn({ err: error }, "log.trim_failed"))
         .finally(() => this.#schedule());
     });
   }
 
-  async #trimAll(): Promise<number> {
+  #trimAtLeisure(): Promise<number> {
+    const { clock, intervalMs } = this.#options;
+    const inTimeUntilMs = clock.monotonic() + intervalMs;
+    return this.#trim(async (passMs) => {
+      if (clock.monotonic() < inTimeUntilMs)
+        await pause(clock, passMs * REST, this.#closing.signal);
+    });
+  }
+
+  async #trimAll(rest: (passMs: number) => Promise<void>): Promise<number> {
+    const { clock } = this.#options;
     let trimmed = 0;
     let left = this.#trimmable();
     while (left.length > 0 && !this.#closed) {
+      const startedMs = clock.monotonic();
       const oldest = left.reduce((least, { nextSeq }) => Math.min(least, nextSeq), Infinity);
       const rows: Row[] = [];
       left = left.flatMap((one) => this.#take(one, oldest + BLOBS_PER_PASS, rows));
       if (rows.length > 0) await this.#remove(rows);
       trimmed += rows.length;
+      if (left.length > 0) await rest(clock.monotonic() - startedMs);
     }
     for (const stream of this.#options.streams.all())
       if (stream.topic === "limits" && !this.#closed) await this.#compact(stream);
     if (trimmed > 0) this.#options.metrics.trimmed(trimmed);
     return trimmed;
+  }
+
+  get #closed(): boolean {
+    return this.#closing.signal.aborted;
   }
 
   async #compact(stream: StreamState): Promise<void> {
