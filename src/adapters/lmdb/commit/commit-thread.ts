@@ -71,7 +71,18 @@ export class CommitThread implements AsyncDisposable {
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       this.#waiting.push({ id, worker, resolve, reject });
-      send(worker, { ...request, kind: "commit", id });
+      const { blobs, rows, groups, removedBelow, removedBlobs, refs, starts } = request;
+      send(worker, {
+        kind: "commit",
+        id,
+        blobs,
+        rows,
+        groups,
+        removedBelow,
+        removedBlobs,
+        refs,
+        starts,
+      });
     });
   }
 

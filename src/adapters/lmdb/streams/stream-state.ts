@@ -1,5 +1,6 @@
 import type { Topic } from "../../../domain/log.ts";
 import type { Row, StreamId } from "../layout.ts";
+import { RowRing } from "../row-ring.ts";
 
 /** Rows kept in memory per stream, so that consumers at the tail need no index lookup. */
 const TAIL_ROWS = 256;
@@ -13,43 +14,36 @@ export class StreamState implements StreamId {
   /** Offset of the next record. */
   endOffset = 0;
   readonly #listeners = new Set<() => void>();
-  #tail: Row[] = [];
+  readonly #tail: RowRing;
 
   constructor(topic: Topic, partition: number) {
     this.topic = topic;
     this.partition = partition;
+    this.#tail = new RowRing(this);
   }
 
   /** Begins again with what is on disk. */
   reset(startOffset: number, endOffset: number): void {
     this.startOffset = startOffset;
     this.endOffset = endOffset;
-    this.#tail = [];
+    this.#tail.clear();
   }
 
   appended(row: Row): void {
     this.endOffset = row.next;
+    if (this.#tail.size === TAIL_ROWS) this.#tail.shift();
     this.#tail.push(row);
-    if (this.#tail.length > TAIL_ROWS * 2) this.#tail = this.#tail.slice(-TAIL_ROWS);
   }
 
   /** Forgets rows below `offset`: they were trimmed, or rewritten by a compaction. */
   forgetBelow(offset: number): void {
-    this.#tail = this.#tail.filter((row) => row.base >= offset);
+    this.#tail.dropBelow(offset);
   }
 
   /** Returns the kept rows from `offset` on, at most `limit`; null if the index must be asked. */
   tailFrom(offset: number, limit: number): readonly Row[] | null {
-    const first = this.#tail[0];
-    if (first === undefined || offset < first.base) return null;
-    let low = 0;
-    let high = this.#tail.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#tail[middle]!.next <= offset) low = middle + 1;
-      else high = middle;
-    }
-    return this.#tail.slice(low, low + limit);
+    const first = this.#tail.at(0);
+    return first === undefined || offset < first.base ? null : this.#tail.from(offset, limit);
   }
 
   /** Calls back after every append, until the returned function is called. */
