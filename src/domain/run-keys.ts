@@ -10,9 +10,12 @@ export function fanoutKey(eventId: string, run: string): string {
   return `${eventId}|${run}`;
 }
 
-/** Identifies one run: one cause at one destination. */
+/**
+ * Identifies one run: one cause at one destination. Joined: a template is a rope, which a `Map` would keep with all its parts
+ * ("The collector" in bench/what-was-tried.md).
+ */
 export function runKey(eventId: string, destinationId: string, run: string): string {
-  return `${eventId}|${destinationId}|${run}`;
+  return [eventId, destinationId, run].join("|");
 }
 
 export function runKeyOf({ event, destinationId, run }: OfRun): string {
@@ -20,6 +23,11 @@ export function runKeyOf({ event, destinationId, run }: OfRun): string {
 }
 
 /** Identifies one try, across redeliveries. */
-export function tryKey(task: OfRun & Pick<DeliveryTask, "tryNumber">): string {
-  return `${runKeyOf(task)}|${task.tryNumber}`;
+export function tryKey({
+  event,
+  destinationId,
+  run,
+  tryNumber,
+}: OfRun & Pick<DeliveryTask, "tryNumber">): string {
+  return [event.id, destinationId, run, tryNumber].join("|");
 }

@@ -177,8 +177,21 @@ const NO_TRY = {
 
 function writeOutcome(out: TabSeparatedWriter, row: OutcomeRow): void {
   if (!isFanout(row)) return writeColumns(out, row, null);
-  const { destinationIds, run, atMs } = row;
-  writeColumns(out, { ...row, ...NO_TRY, id: fanoutId(run), attemptedAtMs: atMs }, destinationIds);
+  const { eventId, orgId, endpointId, provider, signatureValid, eventReceivedAtMs, run } = row;
+  // Named one by one: Node 20 takes 30 µs for what is added to a spread object ("The collector" in bench/what-was-tried.md).
+  const columns: Columns = {
+    id: fanoutId(run),
+    eventId,
+    orgId,
+    endpointId,
+    provider,
+    signatureValid,
+    eventReceivedAtMs,
+    run,
+    attemptedAtMs: row.atMs,
+    ...NO_TRY,
+  };
+  writeColumns(out, columns, row.destinationIds);
 }
 
 /** @param details null where they follow from the other columns */

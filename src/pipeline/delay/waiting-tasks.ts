@@ -45,7 +45,9 @@ export function addWaiting(
     const own =
       limitedBy === null ? NOTHING_WAITS : { slowest: limitedBy, limitedUntilMs: dueAtMs };
     const sum = sumOf(found.get(head.destinationId) ?? NOTHING_WAITS, own);
-    found.set(head.destinationId, { ...sum, endpointId: key, lastOffset: offset });
+    const { slowest, limitedUntilMs } = sum;
+    const waiting = { slowest, limitedUntilMs, endpointId: key, lastOffset: offset };
+    found.set(head.destinationId, waiting);
   }
 }
 

@@ -153,8 +153,9 @@ export class FanOutIntake {
     const { planFanout, clock } = this.#host.shared.ports;
     const { event } = fanOut;
     const sentTo = this.#tried.get(fanoutKey(event.id, EVENT_RUN));
-    const plan = planFanout(event, destinations, clock.now(), earlierFanout, sentTo);
-    return { ...plan, fanOut, isRecorded: earlierFanout !== null };
+    const nowMs = clock.now();
+    const { outcome, tasks } = planFanout(event, destinations, nowMs, earlierFanout, sentTo);
+    return { outcome, tasks, fanOut, isRecorded: earlierFanout !== null };
   }
 
   /** Carries out a plan; the fan-out is complete once its record is durable and all of its tasks are complete. */
