@@ -20,6 +20,9 @@ import { syncDirectory, syncFile } from "../sync-files.ts";
 const DUE_ROWS = 4_096;
 const DUE_COMMITS = 1_000;
 const DUE_BYTES = 16 * 1024 * 1024;
+/** Or so many commits, if the last time is a while ago: the next commit waits for a transaction, and a small one takes a third as long. */
+const DUE_COMMITS_AFTER_A_WHILE = 256;
+const A_WHILE_MS = 500;
 /** Most segments that are cleared out after one trim. */
 const MOST_CLEARED_OUT = 4;
 /** Key in `groups` of the number of the latest commit that is in LMDB. */
@@ -43,6 +46,7 @@ export class CommitWriter implements AsyncDisposable {
   #waitingRows = 0;
   #waitingBytes = 0;
   #retryAt = 0;
+  #appliedAtMs = 0;
 
   /** Puts what an earlier process left in the segments into LMDB. @throws {Error} when the files cannot be opened */
   constructor({ path, segmentsDir, mapSizeBytes }: CommitWorkerData) {
@@ -69,8 +73,10 @@ export class CommitWriter implements AsyncDisposable {
 
   /** Puts what waits into LMDB once there is enough. Returns false if nothing was done, or LMDB failed and it goes on waiting. */
   applyIfDue(): boolean {
+    const isWhileAgo = performance.now() - this.#appliedAtMs >= A_WHILE_MS;
+    const dueCommits = isWhileAgo ? DUE_COMMITS_AFTER_A_WHILE : DUE_COMMITS;
     const isDue =
-      this.#waiting.length >= DUE_COMMITS ||
+      this.#waiting.length >= dueCommits ||
       this.#waitingRows >= DUE_ROWS ||
       this.#waitingBytes >= DUE_BYTES;
     return isDue && this.#latest >= this.#retryAt && this.#tryToApply();
@@ -141,6 +147,7 @@ export class CommitWriter implements AsyncDisposable {
     this.#waitingRows = 0;
     this.#waitingBytes = 0;
     this.#retryAt = 0;
+    this.#appliedAtMs = performance.now();
     this.#segments.forget(removed);
   }
 
