@@ -71,6 +71,7 @@ export class CommitThread implements AsyncDisposable {
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       this.#waiting.push({ id, worker, resolve, reject });
+      // Named one by one, as in all that every webhook passes: see src/README.md.
       const { blobs, rows, groups, removedBelow, removedBlobs, refs, starts } = request;
       send(worker, {
         kind: "commit",

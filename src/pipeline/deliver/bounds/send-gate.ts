@@ -1,5 +1,10 @@
 /** How many waiting lanes are checked when a place is given back. */
 const LOOKED_AT = 16;
+/**
+ * Receivers beyond this number are forgotten when no try is in flight there any more. Others stay: a `Map` of which entries come and go
+ * makes new tables all the time ("The collector" in bench/what-was-tried.md).
+ */
+const MOST_IDLE_RECEIVERS = 10_000;
 
 /** A lane as the gate sees it. */
 export interface GateLane {
@@ -28,8 +33,9 @@ export class SendGate {
   /** By receiver URL. */
   readonly #waitingAt = new Map<string, Set<GateLane>>();
   readonly #inFlightAt = new Map<string, number>();
-  readonly #active = new Set<GateLane>();
   #inFlight = 0;
+  /** Lanes that have a try in flight. */
+  #active = 0;
   #unproven = 0;
   readonly #onChange: (inFlight: number) => void;
 
@@ -53,8 +59,8 @@ export class SendGate {
     this.#changeAt(receiverUrl, 1);
     this.#inFlight += 1;
     if (unproven) this.#unproven += 1;
+    if (lane.inFlight === 0) this.#active += 1;
     lane.inFlight += 1;
-    this.#active.add(lane);
     this.#onChange(this.#inFlight);
     return () => this.#leave(lane, receiverUrl, unproven);
   }
@@ -70,7 +76,7 @@ export class SendGate {
     if (this.#inFlight >= this.#max) return false;
     if (this.#inFlight * 2 >= this.#max && lane.inFlight > 0) {
       // A lane that waits for more than it has counts twice: busy lanes, which may all hang at once, leave about half to others.
-      const lanes = this.#active.size + this.#waitingProven.size + this.#waitingUnproven.size;
+      const lanes = this.#active + this.#waitingProven.size + this.#waitingUnproven.size;
       if (lane.inFlight >= Math.floor(this.#max / lanes)) return false;
     }
     if (lane.proven) return true;
@@ -86,7 +92,8 @@ export class SendGate {
 
   #changeAt(receiverUrl: string, change: 1 | -1): void {
     const count = (this.#inFlightAt.get(receiverUrl) ?? 0) + change;
-    if (count === 0) this.#inFlightAt.delete(receiverUrl);
+    if (count === 0 && this.#inFlightAt.size > MOST_IDLE_RECEIVERS)
+      this.#inFlightAt.delete(receiverUrl);
     else this.#inFlightAt.set(receiverUrl, count);
   }
 
@@ -95,7 +102,7 @@ export class SendGate {
     this.#changeAt(receiverUrl, -1);
     if (unproven) this.#unproven -= 1;
     lane.inFlight -= 1;
-    if (lane.inFlight === 0) this.#active.delete(lane);
+    if (lane.inFlight === 0) this.#active -= 1;
     this.#onChange(this.#inFlight);
     this.#wake();
     this.#wakeAt(receiverUrl);
