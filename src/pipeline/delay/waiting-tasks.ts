@@ -44,8 +44,8 @@ export function addWaiting(
     const { limitedBy, dueAtMs } = head;
     const own =
       limitedBy === null ? NOTHING_WAITS : { slowest: limitedBy, limitedUntilMs: dueAtMs };
-    const sum = sumOf(found.get(head.destinationId) ?? NOTHING_WAITS, own);
-    const { slowest, limitedUntilMs } = sum;
+    const known = found.get(head.destinationId) ?? NOTHING_WAITS;
+    const { slowest, limitedUntilMs } = sumOf(known, own);
     const waiting = { slowest, limitedUntilMs, endpointId: key, lastOffset: offset };
     found.set(head.destinationId, waiting);
   }

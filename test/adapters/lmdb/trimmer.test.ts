@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
-import { collect, record } from "../../support/log-consumer.ts";
 import type { Clock } from "../../../src/domain/clock.ts";
+import { collect, record } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
 import { openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
 import { until } from "../../support/wait-for.ts";

@@ -103,7 +103,7 @@ export class PartitionIntake {
     }
     this.#orLeave(record, taken, (leave) => {
       if (content.kind === "try") this.#admit(content.task, taken.complete);
-      else this.#fanOuts.take(fanOutOf(content, taken.complete, leave));
+      else this.#fanOuts.take(asFanOut(content, taken.complete, leave));
     });
   }
 
@@ -203,7 +203,7 @@ export class PartitionIntake {
     const sendTask = (task: DeliveryTask, done: () => void): void =>
       this.#unlessDone(task, done, (left) => this.#forward(left, partition, done));
     if (content.kind === "try") return sendTask(content.task, complete);
-    if (this.#fanOuts.sendHome(fanOutOf(content, complete, leave), sendTask)) return;
+    if (this.#fanOuts.sendHome(asFanOut(content, complete, leave), sendTask)) return;
     const { topic, key, value } = record;
     this.#lanes.pending.track(
       this.#write([{ topic, key, partition, value }]).then((written) =>
@@ -213,7 +213,7 @@ export class PartitionIntake {
   }
 }
 
-function fanOutOf(
+function asFanOut(
   { event, delayed }: Extract<SourceContent, { readonly kind: "fanout" }>,
   complete: FanOut["complete"],
   leave: FanOut["leave"],
