@@ -29,7 +29,7 @@ interface Wanted {
 }
 
 const PAGE_LIMIT = 100;
-const AT_ONCE = 4;
+const AT_ONCE = 32;
 /** How often a busy relay is asked, each time after what its `Retry-After` says. */
 const MOST_TRIES = 10;
 const DEFAULT_RETRY_AFTER_SECONDS = 1;

@@ -94,7 +94,7 @@ export interface StoreSession {
   readonly projects: TenantTable<ProjectRow>;
   readonly endpoints: TenantTable<EndpointRow>;
   readonly destinations: TenantTable<DestinationRow>;
-  audit(entry: AuditEntry): Promise<void>;
+  audit(entries: readonly AuditEntry[]): Promise<void>;
 }
 
 /** @throws {UniqueViolation} and RelayError `unavailable` */

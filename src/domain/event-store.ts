@@ -97,6 +97,14 @@ export interface EventStoreReader {
   count(orgId: string, filter: StoreFilter, signal?: AbortSignal): Promise<number>;
   facets(orgId: string, filter: StoreFilter, signal?: AbortSignal): Promise<FacetCounts>;
   event(orgId: string, key: EventKey): Promise<EventRecord | null>;
+  /**
+   * Returns those that are stored, by their ids, for little more than one of them costs. A large one is not read but by `event`.
+   * @param keys at most a few dozen
+   */
+  smallEvents(
+    orgId: string,
+    keys: readonly EventKey[],
+  ): Promise<ReadonlyMap<string, EventRecord | "large">>;
   /** Returns the ids of the events that are stored. @param keys at most a few hundred */
   existing(orgId: string, keys: readonly EventKey[]): Promise<ReadonlySet<string>>;
   /** Returns the ids of the events that have a stored fan-out. @param keys at most a few hundred */

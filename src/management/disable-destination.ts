@@ -33,14 +33,8 @@ export async function disableDestination(
       status: "disabled",
       updatedAtMs: Math.max(atMs, row.updatedAtMs),
     });
-    await session.audit({
-      orgId,
-      actor: ACTOR,
-      action: "destination.disable",
-      targetId: id,
-      atMs,
-      detail: { why },
-    });
+    const entry = { orgId, actor: ACTOR, action: "destination.disable", targetId: id };
+    await session.audit([{ ...entry, atMs, detail: { why } }]);
     return true;
   });
 }

@@ -1,13 +1,15 @@
+import type { AuditEntry } from "../domain/config-store.ts";
 import { firstTryOfReplay } from "../domain/delivery-task.ts";
 import { RelayError } from "../domain/errors.ts";
 import type { EventRecord } from "../domain/event.ts";
 import { ID_PREFIXES } from "../domain/ids.ts";
 import { LogError, type NewRecord } from "../domain/log.ts";
 import { fanoutOf } from "../domain/outcome.ts";
+import { Rounds } from "../domain/rounds.ts";
 import { inOrder } from "../pipeline/log/in-order.ts";
 import { encodeOutcome } from "../pipeline/log/outcome-codec.ts";
 import { encodeTask } from "../pipeline/log/task-codec.ts";
-import { noteWrite } from "./audit.ts";
+import { auditEntry } from "./audit.ts";
 import type { Actor, Management } from "./management.ts";
 import { found } from "./not-found.ts";
 import type { ManagementPorts } from "./ports.ts";
@@ -29,6 +31,17 @@ export function makeReplays({
   now,
   newId,
 }: ReplayPorts): Management["replays"] {
+  // Replays come many at a time, as those of `relay replay` do, and a transaction for many takes little longer than for one.
+  /** Fails on a store that takes no writes (a standby, a full disk). */
+  const holds = new Rounds<Actor, void>(async (endpointId, actors) => {
+    await store.write((session) => session.endpoints.hold(actors[0]!.orgId, endpointId));
+    return actors.map(() => undefined);
+  });
+  const audits = new Rounds<AuditEntry, void>(async (_orgId, entries) => {
+    await store.audit(entries);
+    return entries.map(() => undefined);
+  });
+
   async function findEvent(actor: Actor, eventId: string): Promise<EventRecord> {
     const event = found(await events.event(actor.orgId, eventId), "event");
     if (!event.bodyStored)
@@ -50,9 +63,8 @@ export function makeReplays({
     event: EventRecord,
     destinationIds: readonly string[],
   ): Promise<void> {
-    // Fails on a store that takes no writes (a standby, a full disk) before anything is enqueued: if only the audit row
-    // failed, the replay would be requested again.
-    await store.write((session) => session.endpoints.hold(actor.orgId, event.endpointId));
+    // Before anything is enqueued: if only the audit row failed, the replay would be requested again.
+    await holds.ask(event.endpointId, actor);
     const atMs = now();
     const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
     for (let from = 0; from < destinationIds.length; from += perAppend) {
@@ -63,7 +75,7 @@ export function makeReplays({
       const steps = stepsOf(event, part, atMs);
       const detail = { destinationIds: part.destinationIds, runs: [part.run] };
       for (const records of inOrder(log, steps)) await append(records);
-      await noteWrite(store, actor, "event.replay", event.id, atMs, detail);
+      await audits.ask(actor.orgId, auditEntry(actor, "event.replay", event.id, atMs, detail));
     }
   }
 

@@ -185,6 +185,7 @@ describe("relay replay", () => {
     const stop = new AbortController();
     let stopAt = "";
     const asked: string[] = [];
+    const [atOnce, all] = [32, 34];
     /** How many answers still say busy, by the last segment of the path: 429 to a client that asks too often, else 503. */
     const busy = new Map([
       ["dst_1", 1],
@@ -197,9 +198,9 @@ describe("relay replay", () => {
       if (path === stopAt) stop.abort();
       const left = busy.get(name) ?? 0;
       busy.set(name, left - 1);
-      const pagination = { page: 1, limit: 100, total: 6, total_pages: 1, has_next: false };
+      const pagination = { page: 1, limit: 100, total: all, total_pages: 1, has_next: false };
       const dead = [{ destination_id: "dst_1", status: "dead" }];
-      const events = [6, 5, 4, 3, 2, 1].map((n) => ({ id: `evt_${n}` }));
+      const events = Array.from({ length: all }, (_, index) => ({ id: `evt_${all - index}` }));
       const data = name === "events" ? events : name === "attempts" ? dead : {};
       const busyStatus = name === "events" ? 429 : 503;
       response.writeHead(left > 0 ? busyStatus : 200, { "retry-after": "0" });
@@ -221,7 +222,7 @@ describe("relay replay", () => {
       return { code, stdout: read(stdout), stderr: read(stderr) };
     };
     try {
-      busy.set("replay", 40);
+      busy.set("replay", 10 * atOnce);
       const gaveUp = await replayed(new AbortController().signal);
       expect(gaveUp).toEqual({
         code: expect.objectContaining({ status: 503, message: "away" }),
@@ -240,9 +241,9 @@ describe("relay replay", () => {
       const interrupted = await replayed(stop.signal);
       expect(interrupted).toEqual({
         code: 1,
-        stdout: "evt_1\nevt_2\nevt_3\nevt_4\n",
+        stdout: Array.from({ length: atOnce }, (_, index) => `evt_${index + 1}\n`).join(""),
         stderr:
-          "dst_1: 4 dead deliveries enqueued again, 0 were delivered or are tried again since\n" +
+          "dst_1: 32 dead deliveries enqueued again, 0 were delivered or are tried again since\n" +
           "relay: interrupted; run it again for the rest once these have ended\n",
       });
     } finally {

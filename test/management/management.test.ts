@@ -937,6 +937,36 @@ describe("replays", () => {
     expect(appends).toBe(0);
   });
 
+  it("that are asked for at the same time share transactions, and each has its audit row: each took two of its own", async () => {
+    let transactions = 0;
+    let inserts = 0;
+    const { management, events, appended } = makeTestManagement({
+      ...postgres.database,
+      transaction: (work) => {
+        transactions += 1;
+        return postgres.database.transaction(work);
+      },
+      run: (text, parameters) => {
+        if (text.includes("INSERT INTO audit_log")) inserts += 1;
+        return postgres.database.run(text, parameters);
+      },
+    });
+    const first = await makeEvent();
+    const { destination } = await makeDestination({}, first.endpointId);
+    const all = Array.from({ length: 20 }, (_, index) =>
+      eventRecord({ ...first, id: `${first.id.slice(0, -2)}${10 + index}` }),
+    );
+    for (const event of all) events.set(event.id, event);
+    await Promise.all(
+      all.map((event) => management.replays.toOne(actor, event.id, destination.id)),
+    );
+    expect(appended).toHaveLength(all.length);
+    expect(transactions).toBeLessThanOrEqual(2);
+    expect(inserts).toBeLessThanOrEqual(2);
+    for (const event of all)
+      expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
+  });
+
   it("say unavailable, and leave no audit row, when the log cannot take them", async () => {
     const broken = makeTestManagement(postgres.database, {
       log: {

@@ -1,7 +1,6 @@
 import type { ClickHouseClient } from "@clickhouse/client";
 import type { Clock } from "../../domain/clock.ts";
-import type { Provider } from "../../domain/enums.ts";
-import type { DeliverySummary, FacetCounts } from "../../domain/event-query.ts";
+import type { DeliverySummary } from "../../domain/event-query.ts";
 import {
   EventStoreError,
   type EventKey,
@@ -14,6 +13,7 @@ import { MOST_CONNECTIONS } from "./connect.ts";
 import { DistinctParts, type Readings } from "./distinct-parts.ts";
 import { FormerFanouts, type FormerFanoutsState } from "./former-fanouts.ts";
 import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
+import { toFacetCounts, type AttemptFacet, type EventFacet } from "./facet-counts.ts";
 import { makePage } from "./page.ts";
 import { SELECT_PARTS, toPart, type Part, type PartJson } from "./parts.ts";
 import {
@@ -36,6 +36,7 @@ import {
 import { withReadDeadline } from "./read-deadline.ts";
 import { ReadShares } from "./read-shares.ts";
 import { toEvent, toOutcomes, type EventJson, type OutcomeJson } from "./rows.ts";
+import { makeSmallEvents } from "./small-events.ts";
 import { isAccessDenied, toStoreError } from "./store-error.ts";
 
 export interface QueryLimits {
@@ -203,12 +204,13 @@ export function makeEventStoreReader(
           counted<AttemptFacet>(FACETS_OF_ATTEMPTS, attemptCondition, asked),
         ]);
       });
-      return toFacets(ofEvents, ofAttempts);
+      return toFacetCounts(ofEvents, ofAttempts);
     },
     async event(orgId, key) {
       const [row] = await lookUp<EventJson>(SELECT_EVENT, keyParameters(orgId, key));
       return row === undefined ? null : toEvent(row, orgId, key);
     },
+    smallEvents: makeSmallEvents(lookUp),
     existing: (orgId, keys) => idsOf(SELECT_EXISTING, orgId, keys),
     fannedOut: async (orgId, keys) => idsOf(fannedOutStatement(await hasFormer(keys)), orgId, keys),
     attempts: async (orgId, key) => (await outcomes(orgId, key)).attempts,
@@ -238,15 +240,6 @@ interface Counted {
   readonly readings: Readings;
   readonly signal: AbortSignal | undefined;
 }
-interface EventFacet {
-  readonly provider: Provider;
-  readonly signature_valid: boolean;
-  readonly count: number;
-}
-interface AttemptFacet {
-  readonly status: FacetCounts["byAttemptStatus"][number]["value"];
-  readonly count: number;
-}
 interface RepeatedJson {
   readonly stored: number;
   readonly parts: number;
@@ -271,29 +264,4 @@ function pageParameters(orgId: string, keys: readonly EventKey[]) {
 
 function toSummary({ delivered, failed, total }: SummaryJson): DeliverySummary {
   return { delivered, failed, pending: total - delivered - failed, total };
-}
-
-function toFacets(events: readonly EventFacet[], attempts: readonly AttemptFacet[]): FacetCounts {
-  const providers = new Map<Provider, number>();
-  const signatures = new Map<boolean, number>();
-  let totalEvents = 0;
-  for (const row of events) {
-    providers.set(row.provider, (providers.get(row.provider) ?? 0) + row.count);
-    signatures.set(row.signature_valid, (signatures.get(row.signature_valid) ?? 0) + row.count);
-    totalEvents += row.count;
-  }
-  return {
-    totalEvents,
-    byProvider: largestFirst(providers),
-    bySignatureValid: largestFirst(signatures),
-    byAttemptStatus: largestFirst(new Map(attempts.map((row) => [row.status, row.count]))),
-  };
-}
-
-/** Puts equal counts in order of their values, so that the same data always reads the same. */
-function largestFirst<T>(counts: ReadonlyMap<T, number>): { value: T; count: number }[] {
-  return [...counts]
-    .map(([value, count]) => ({ value, count }))
-    .filter((entry) => entry.count > 0)
-    .sort((a, b) => b.count - a.count || (String(a.value) < String(b.value) ? -1 : 1));
 }

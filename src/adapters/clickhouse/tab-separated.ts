@@ -223,7 +223,7 @@ export function escapeText(text: string, isQuoted: boolean): string {
 const TEN_DIGITS_FROM_MS = 1e12;
 
 /** Returns seconds with three decimals, since a bare integer would be taken for seconds; a date and time where they have too few digits. */
-function timeText(timeMs: number): string {
+export function timeText(timeMs: number): string {
   const whole = Math.round(timeMs);
   if (whole < TEN_DIGITS_FROM_MS)
     return new Date(whole).toISOString().slice(0, -1).replace("T", " ");

@@ -4,7 +4,7 @@ import { DESTINATIONS, ENDPOINTS, PROJECTS } from "./rows.ts";
 import { makeTenantTable } from "./tenant-table.ts";
 
 const INSERT_AUDIT_SQL = `INSERT INTO audit_log (org_id, actor, action, target_id, at, detail)
-  VALUES ($1, $2, $3, $4, $5, $6)`;
+  SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::jsonb[])`;
 
 /** Makes the management API's view of the store: every row belongs to the organization that asks. */
 export function makeConfigStore(database: Database): ConfigStore {
@@ -19,14 +19,14 @@ function makeSession(run: RunSql): StoreSession {
     projects: makeTenantTable(run, PROJECTS),
     endpoints: makeTenantTable(run, ENDPOINTS),
     destinations: makeTenantTable(run, DESTINATIONS),
-    async audit(entry: AuditEntry) {
+    async audit(entries: readonly AuditEntry[]) {
       await run(INSERT_AUDIT_SQL, [
-        entry.orgId,
-        entry.actor,
-        entry.action,
-        entry.targetId,
-        new Date(entry.atMs),
-        JSON.stringify(entry.detail),
+        entries.map((entry) => entry.orgId),
+        entries.map((entry) => entry.actor),
+        entries.map((entry) => entry.action),
+        entries.map((entry) => entry.targetId),
+        entries.map((entry) => new Date(entry.atMs)),
+        entries.map((entry) => JSON.stringify(entry.detail)),
       ]);
     },
   };

@@ -1,6 +1,7 @@
 import type { Clock } from "../../domain/clock.ts";
 import { RelayError } from "../../domain/errors.ts";
 import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
+import type { EventRecord } from "../../domain/event.ts";
 import {
   EventStoreError,
   isSearch,
@@ -10,6 +11,7 @@ import {
 } from "../../domain/event-store.ts";
 import { withinOrCalledOff } from "../../domain/follow-signal.ts";
 import { timeOfId } from "../../domain/ids.ts";
+import { Rounds } from "../../domain/rounds.ts";
 import { tokenOfField } from "../../domain/searchable-leaf.ts";
 import { Arrivals } from "./arrivals.ts";
 import { FanoutArrivals, type FanoutPorts } from "./fanout-arrivals.ts";
@@ -28,6 +30,8 @@ const FANOUT_YOUNG_MS = 5_000;
  */
 const LIST_YOUNG_MS = 1_000;
 const LIST_WAIT_MS = 400;
+/** Most events that one statement reads. */
+const EVENTS_AT_ONCE = 32;
 /** The store limits each statement; a list may need several, one after the other, and a client waits for all of them. */
 const MOST_QUESTION_MS = 15_000;
 
@@ -61,6 +65,14 @@ export function makeEventQueries({
     return { ...toStoreFilter(filter), ...(fromMs === -Infinity ? {} : { fromMs }) };
   };
   const arrivals = new Arrivals((orgId, keys) => store.existing(orgId, keys), clock);
+  const together = new Rounds<EventKey, EventRecord | "large" | null>(async (orgId, keys) => {
+    if (keys.length === 1) return [await store.event(orgId, keys[0]!)];
+    const parts = Array.from({ length: Math.ceil(keys.length / EVENTS_AT_ONCE) }, (_, part) =>
+      keys.slice(part * EVENTS_AT_ONCE, (part + 1) * EVENTS_AT_ONCE),
+    );
+    const found = await Promise.all(parts.map((part) => store.smallEvents(orgId, part)));
+    return found.flatMap((events, part) => parts[part]!.map(({ id }) => events.get(id) ?? null));
+  });
   const fanouts = new FanoutArrivals({ store, clock, destinationsOf });
   /** Reads at once; only an event that is young and not there yet is waited for and read again. */
   const readOne = async <T>(
@@ -148,7 +160,13 @@ export function makeEventQueries({
           };
         }),
       ),
-    event: (orgId, id) => answer({}, () => readOne(orgId, id, (key) => store.event(orgId, key))),
+    event: (orgId, id) =>
+      answer({}, () =>
+        readOne(orgId, id, async (key) => {
+          const found = await together.ask(orgId, key);
+          return found === "large" ? store.event(orgId, key) : found;
+        }),
+      ),
     attempts: (orgId, id) =>
       answer({}, () =>
         readOne(orgId, id, async (key) => {

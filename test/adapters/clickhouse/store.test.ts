@@ -336,6 +336,26 @@ describe("the event store", () => {
     expect(await reader.event("org_other", event)).toBeNull();
   });
 
+  test("gives several events back in one statement, whenever they came, but for large payloads, and those of others", async () => {
+    const body = Buffer.from([0, 255, 10, 39, 92]);
+    const events = [0, 1, 2].map((day) =>
+      makeEvent(day, { orgId: "org_several", body, receivedAtMs: BASE_TIME_MS + day * 86_400_123 }),
+    );
+    const atLimit = makeEvent(3, { orgId: "org_several", body: Buffer.alloc(65_536, "a") });
+    const large = makeEvent(4, { orgId: "org_several", body: Buffer.alloc(65_537, "a") });
+    const unknown = makeEvent(5, { orgId: "org_several" });
+    const stored = [...events, atLimit, large];
+    const rows = stored.map((event) => ({ event, addTokens: adding() }));
+    for (const token of ["several", "several again"]) await writer.insertEvents(rows, token);
+    const found = await reader.smallEvents("org_several", [...stored, unknown, events[0]!]);
+    const plain = [...found].map(([id, event]) => [
+      id,
+      event === "large" ? event : { ...event, body: Buffer.from(event.body) },
+    ]);
+    expect(plain).toEqual(stored.map((event) => [event.id, event === large ? "large" : event]));
+    expect(await reader.smallEvents("org_other", stored)).toEqual(new Map());
+  });
+
   test("what came of an event are its attempts and all destinations of its fan-outs, each once however often it is stored", async () => {
     const event = makeEvent(1, { orgId: "org_outcomes" });
     const tries = [

@@ -34,6 +34,7 @@ function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
       byAttemptStatus: [],
     }),
     event: async () => null,
+    smallEvents: async () => new Map(),
     existing: async () => new Set(),
     fannedOut: async () => new Set(),
     attempts: async () => [],
@@ -154,8 +155,10 @@ describe("reading one event", () => {
           stored.map(({ id }) => id).filter((id) => keys.some((key) => key.id === id)),
         );
       },
-      event: async (_, { id }) =>
-        asked.length === 0 ? null : (stored.find((one) => one.id === id) ?? null),
+      smallEvents: async (_, keys) => {
+        const wanted = new Set(asked.length === 0 ? [] : keys.map(({ id }) => id));
+        return new Map(stored.filter(({ id }) => wanted.has(id)).map((one) => [one.id, one]));
+      },
     });
     const queries = eventQueries({ store, clock });
     const twice = [...events, ...events];
@@ -163,6 +166,40 @@ describe("reading one event", () => {
     expect(found).toEqual(twice.map((one) => (stored.includes(one) ? one : null)));
     expect(Math.max(...asked)).toBe(100);
     expect(asked.length).toBeLessThanOrEqual((10 * 2_000) / 50);
+  });
+
+  test("those that are read at the same time share statements, but for large ones: each replay took one of its own", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 60_000);
+    const events = Array.from({ length: 70 }, (_, seed) => makeEvent(seed));
+    const [large, missing] = [events[3]!, events[40]!];
+    const asked: string[] = [];
+    const store = makeStore({
+      event: async (orgId, { id }) => {
+        asked.push(`${orgId}: 1`);
+        return events.find((one) => one.id === id)!;
+      },
+      smallEvents: async (orgId, keys) => {
+        asked.push(`${orgId}: ${keys.length}`);
+        const ids = new Set(keys.map(({ id }) => id));
+        return new Map(
+          events
+            .filter((one) => ids.has(one.id) && one !== missing)
+            .map((one) => [one.id, one === large ? "large" : one]),
+        );
+      },
+    });
+    const queries = eventQueries({ store, clock });
+    const reading = events.map(({ id }) => queries.event("org_a", id));
+    const elsewhere = queries.event("org_b", events[0]!.id);
+    expect(await Promise.all(reading)).toEqual(events.map((one) => (one === missing ? null : one)));
+    expect(await elsewhere).toBe(events[0]);
+    expect(asked.toSorted()).toEqual([
+      "org_a: 1",
+      "org_a: 32",
+      "org_a: 32",
+      "org_a: 6",
+      "org_b: 1",
+    ]);
   });
 
   test("a store that fails while some are waited for fails those, and the next ones are waited for again", async () => {
@@ -173,7 +210,7 @@ describe("reading one event", () => {
         if (isDown) throw new EventStoreError("store_unavailable", "down");
         return new Set([event.id]);
       },
-      event: async () => (isDown ? null : event),
+      event: async () => event,
     });
     const queries = eventQueries({ store, clock });
     const both = await Promise.allSettled([1, 2].map(() => queries.event("org_a", event.id)));
