@@ -72,15 +72,24 @@ async function runBench(events: number, rounds: number): Promise<void> {
       const filter = { destination_id: destination.id, attempt_status: "dead", limit: 1 } as const;
       return (await client.events.search(filter)).pagination.total === events;
     });
+    const run = async (...more: string[]): Promise<string> => {
+      const { code, stderr } = await runRelay(
+        ["replay", "--destination", destination.id, ...more],
+        relay.env,
+      );
+      if (code !== 0) throw new Error(stderr);
+      return stderr.trim();
+    };
+    const foundMs = performance.now();
+    await run("--dry-run");
     const [startedMs, usedMs] = [performance.now(), cpuMs()];
-    const { code, stderr } = await runRelay(["replay", "--destination", destination.id], relay.env);
-    if (code !== 0) throw new Error(stderr);
+    const told = await run();
     const seconds = (performance.now() - startedMs) / 1_000;
     await until("deliveries", async () => (await count("delivered")) >= deliveredBefore + events);
     const untilDelivered = (performance.now() - startedMs) / 1_000;
     const each = (cpuMs() - usedMs) / events;
     console.log(
-      `${events} replayed in ${seconds.toFixed(1)} s (${(events / seconds).toFixed(0)}/s), delivered after ${untilDelivered.toFixed(1)} s; CPU of the relay ${each.toFixed(1)} ms each; load ${loadavg()[0]?.toFixed(1)}: ${stderr.trim()}`,
+      `${events} found in ${((startedMs - foundMs) / 1_000).toFixed(1)} s, replayed in ${seconds.toFixed(1)} s (${(events / seconds).toFixed(0)}/s), delivered after ${untilDelivered.toFixed(1)} s; CPU of the relay ${each.toFixed(1)} ms each; load ${loadavg()[0]?.toFixed(1)}: ${told}`,
     );
   }
 }

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 
 /**
  * Arguments of `tsx`, in the order an event passes through; long benchmarks run in their short form. `bench/cluster.ts` needs
- * Java and Maven for its broker, `bench/ingest/all-roles.ts`, `bench/wide-fan-out.ts` and `bench/slow-connections.ts` a build.
+ * Java and Maven for its broker, `bench/ingest/all-roles.ts`, `bench/wide-fan-out.ts`, `bench/replay.ts` and `bench/slow-connections.ts` a build.
  */
 const BENCHES: readonly (readonly string[])[] = [
   ["verify.ts"],
@@ -18,6 +18,7 @@ const BENCHES: readonly (readonly string[])[] = [
   ["wide-fan-out.ts"],
   ["bad-receivers.ts", "1"],
   ["api.ts"],
+  ["replay.ts", "2000", "2"],
   ["events/recording.ts", "--seconds", "20"],
   ["events/main.ts", "--events", "100000"],
   ["events/postgres.ts", "--events", "100000"],
