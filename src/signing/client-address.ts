@@ -1,6 +1,7 @@
 import type { HeaderList } from "../domain/event.ts";
 import { NO_CIDRS, canonicalIp, matchesCidr, parseCidrs } from "../domain/ip.ts";
 import type { CidrList } from "../domain/ip.ts";
+import { trimOptionalSpace } from "../domain/optional-space.ts";
 import { allHeaderValues } from "./request-header.ts";
 
 /**
@@ -22,7 +23,7 @@ export function clientAddressOf(
   if (hops.length > MAX_HOPS) return null;
   let client = peer;
   for (const hop of hops) {
-    const text = hop.trim();
+    const text = trimOptionalSpace(hop);
     if (text === "") continue;
     const address = canonicalIp(withoutPort(text));
     if (address === null) return null;

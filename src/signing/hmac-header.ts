@@ -1,3 +1,4 @@
+import { trimOptionalSpace } from "../domain/optional-space.ts";
 import type { HmacSettings } from "./hmac-settings.ts";
 import { decodeStrict } from "./strict-bytes.ts";
 import { parseUnixTime } from "./timestamp.ts";
@@ -50,7 +51,7 @@ function readKeyValue(value: string, settings: HmacSettings, digestBytes: number
   for (let start = 0; start <= value.length;) {
     const next = value.indexOf(listSeparator, start);
     const end = next < 0 ? value.length : next;
-    const entry = value.slice(start, end).trim();
+    const entry = trimOptionalSpace(value.slice(start, end));
     start = end + listSeparator.length;
     const equals = entry.indexOf("=");
     if (equals <= 0) return MALFORMED;
@@ -96,5 +97,5 @@ function readSignature(
 }
 
 function splitEntries(value: string, separator: string): string[] {
-  return value.split(separator).map((entry) => entry.trim());
+  return value.split(separator).map(trimOptionalSpace);
 }

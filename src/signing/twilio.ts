@@ -1,4 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
+import { trimOptionalSpace } from "../domain/optional-space.ts";
 import type { VerificationRequest, VerificationResult } from "../domain/verification.ts";
 import { equalDigests } from "./constant-time.ts";
 import { missingSecret } from "./key-material.ts";
@@ -105,7 +106,8 @@ function signedUrls(request: VerificationRequest, settings: TwilioSettings): str
 function isFormRequest(request: VerificationRequest): boolean {
   const types = allHeaderValues(request.headers, "content-type");
   const type = types.length === 1 ? (types[0] ?? "") : "";
-  return type.split(";", 1)[0]?.trim().toLowerCase() === "application/x-www-form-urlencoded";
+  const [mediaType = ""] = type.split(";", 1);
+  return trimOptionalSpace(mediaType).toLowerCase() === "application/x-www-form-urlencoded";
 }
 
 /** Finds the URL that was signed. All spellings are compared in full, so that timing does not reveal which one is right. */

@@ -92,6 +92,22 @@ describe("HMAC", () => {
     );
   });
 
+  it("takes blanks and tabs around the entries of a header, and no other space: U+00A0 was cut off as well", () => {
+    const t = Math.floor(makeRequest().nowMs / 1000);
+    const stripe = { provider: "stripe", methodIsExplicit: false, config: {}, body } as const;
+    const list = { config: { header: "X-S", header_format: "list" }, body } as const;
+    const withSpace = (space: string): string[] => [
+      reason({
+        ...stripe,
+        headers: [["Stripe-Signature", `t=${t},${space}v1=${mac(`${t}.{}`)}${space},v0=1`]],
+      }),
+      reason({ ...list, headers: [["X-S", `${space}${mac(body)}${space},other`]] }),
+    ];
+    for (const space of ["", " ", " \t"]) expect(withSpace(space)).toEqual(["ok", "ok"]);
+    for (const space of ["\u00a0", "\ufeff", "\v"])
+      expect(withSpace(space)).toEqual(["no_supported_signature", "malformed_signature_header"]);
+  });
+
   it("refuses two timestamps in one header, which a proxy that joins headers would make", () => {
     const headers: [string, string][] = [
       ["Stripe-Signature", `t=1,v1=${"0".repeat(64)}, t=2,v1=${"0".repeat(64)}`],

@@ -1,4 +1,5 @@
 import type { HeaderList } from "../../../domain/event.ts";
+import { trimOptionalSpace } from "../../../domain/optional-space.ts";
 import { REDACTED } from "../../../domain/redacted.ts";
 
 /** Original headers that are passed on under their own names. */
@@ -64,7 +65,7 @@ function namedByConnection(headers: HeaderList): ReadonlySet<string> {
   const names = new Set<string>();
   for (const [name, value] of headers) {
     if (name.toLowerCase() !== "connection") continue;
-    for (const option of value.split(",")) names.add(option.trim().toLowerCase());
+    for (const option of value.split(",")) names.add(trimOptionalSpace(option).toLowerCase());
   }
   names.delete("content-type");
   return names;
