@@ -1,4 +1,5 @@
 import type { ConfigStore } from "../domain/config-store.ts";
+import { noteWrite } from "./audit.ts";
 
 /** The name under which the service's own actions are audited. */
 const ACTOR = "relay";
@@ -33,8 +34,8 @@ export async function disableDestination(
       status: "disabled",
       updatedAtMs: Math.max(atMs, row.updatedAtMs),
     });
-    const entry = { orgId, actor: ACTOR, action: "destination.disable", targetId: id };
-    await session.audit([{ ...entry, atMs, detail: { why } }]);
+    const actor = { orgId, keyId: ACTOR };
+    await noteWrite(session, actor, "destination.disable", id, atMs, { why });
     return true;
   });
 }

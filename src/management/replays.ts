@@ -32,7 +32,6 @@ export function makeReplays({
   newId,
 }: ReplayPorts): Management["replays"] {
   // Replays come many at a time, as those of `relay replay` do, and a transaction for many takes little longer than for one.
-  /** Fails on a store that takes no writes (a standby, a full disk). */
   const holds = new Rounds<Actor, void>(async (endpointId, actors) => {
     await store.write((session) => session.endpoints.hold(actors[0]!.orgId, endpointId));
     return actors.map(() => undefined);
@@ -63,7 +62,8 @@ export function makeReplays({
     event: EventRecord,
     destinationIds: readonly string[],
   ): Promise<void> {
-    // Before anything is enqueued: if only the audit row failed, the replay would be requested again.
+    // Fails on a store that takes no writes (a standby, a full disk) before anything is enqueued: if only the audit row
+    // failed, the replay would be requested again.
     await holds.ask(event.endpointId, actor);
     const atMs = now();
     const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
