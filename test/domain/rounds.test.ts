@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { nextTurn } from "../../src/domain/next-turn.ts";
 import { Rounds } from "../../src/domain/rounds.ts";
 
 /** Makes rounds whose answers are given by hand, oldest first, as the questions in capitals. */
@@ -16,7 +17,10 @@ function makeRounds() {
 }
 
 /** Lets all of this turn of the event loop pass, and the next. */
-const turns = () => new Promise((resolve) => setTimeout(resolve, 5));
+const turns = async () => {
+  await nextTurn();
+  await nextTurn();
+};
 
 describe("rounds", () => {
   it("answer together what is asked in one turn, and then all that came meanwhile", async () => {
