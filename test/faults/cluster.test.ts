@@ -27,7 +27,7 @@ import {
 } from "../support/cluster.ts";
 import { skipOrFail } from "../support/stores/skip-or-fail.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { isLong } from "./harness/trial.ts";
+import { isLong } from "./harness/is-long.ts";
 
 const started: ClusterStores | Error = await startClusterStores().catch((error: Error) => error);
 

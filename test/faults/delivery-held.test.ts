@@ -5,13 +5,13 @@ import { expect, it } from "vitest";
 import { collectGarbage } from "../support/collect-garbage.ts";
 import { makeDeliveryRig } from "../support/delivery-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { isLong } from "./harness/is-long.ts";
 
-const IS_LONG = process.env["RELAY_TEST_LONG"] === "true";
-const KEPT = IS_LONG ? 70_000 : 2_000;
-const DELETED = IS_LONG ? 30_000 : 1_000;
+const KEPT = isLong ? 70_000 : 2_000;
+const DELETED = isLong ? 30_000 : 1_000;
 /** Memory is printed, not asserted: growth differs too much between equal runs to prove a bound. */
-const BODY_BYTES = IS_LONG ? 4_096 : 65_536;
-const PATIENCE_MS = IS_LONG ? 900_000 : 90_000;
+const BODY_BYTES = isLong ? 4_096 : 65_536;
+const PATIENCE_MS = isLong ? 900_000 : 90_000;
 
 it(
   `${KEPT + DELETED} held tasks through pause, PATCH, resume and delete: each ends once`,

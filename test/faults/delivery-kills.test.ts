@@ -7,15 +7,15 @@ import { createGithubEndpoint, postGithubWebhook } from "../support/github-webho
 import { makeRelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { dumpEvents } from "./harness/dump.ts";
+import { isLong } from "./harness/is-long.ts";
 
-const IS_LONG = process.env["RELAY_TEST_LONG"] === "true";
 const DESTINATIONS = 10;
-const EVENTS = IS_LONG ? 10_000 : 500;
+const EVENTS = isLong ? 10_000 : 500;
 const DELIVERIES = EVENTS * DESTINATIONS;
-const KILLS = IS_LONG ? 10 : 4;
+const KILLS = isLong ? 10 : 4;
 const SENDERS = 16;
 /** One in this many deliveries takes 10 s to be answered. */
-const SLOW_EVERY = IS_LONG ? 500 : 250;
+const SLOW_EVERY = isLong ? 500 : 250;
 const SLOW_MS = 10_000;
 /** Share of earlier deliveries to be durable before a kill's load: one event in 25 may still have one at a slow receiver. */
 const MOST_RECORDED = 0.9;
@@ -150,5 +150,5 @@ it(
     server.closeAllConnections();
     server.close();
   },
-  IS_LONG ? 3_600_000 : 600_000,
+  isLong ? 3_600_000 : 600_000,
 );

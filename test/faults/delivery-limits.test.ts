@@ -3,12 +3,12 @@ import { createGithubEndpoint, postGithubWebhook } from "../support/github-webho
 import { makeRelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { findRateBreaches } from "./harness/check-rate.ts";
+import { isLong } from "./harness/is-long.ts";
 import { startLedgerReceiverProcess } from "./harness/ledger-receiver.ts";
 
-const IS_LONG = process.env["RELAY_TEST_LONG"] === "true";
-const BACKLOG = IS_LONG ? 5_000 : 800;
+const BACKLOG = isLong ? 5_000 : 800;
 /** `SIGTERM` is a graceful restart. */
-const ENDS: readonly NodeJS.Signals[] = IS_LONG
+const ENDS: readonly NodeJS.Signals[] = isLong
   ? Array.from({ length: 13 }, (_, index) => (index % 4 === 3 ? "SIGTERM" : "SIGKILL"))
   : ["SIGKILL", "SIGTERM", "SIGKILL"];
 const LIMITS = [
@@ -61,5 +61,5 @@ it(
       expect(findRateBreaches(requests, { max, windowMs }), name).toEqual([]);
     }
   },
-  IS_LONG ? 1_800_000 : 600_000,
+  isLong ? 1_800_000 : 600_000,
 );

@@ -6,7 +6,8 @@ import { startArena, startArenaStores, type Arena, type ArenaStores } from "./ha
 import { findDuplicates } from "./harness/check-invariants.ts";
 import { endNode, inflict } from "./harness/faults.ts";
 import { makeSeededRandom } from "./harness/random.ts";
-import { chooseSeed, isLong, runTrial } from "./harness/trial.ts";
+import { isLong } from "./harness/is-long.ts";
+import { chooseSeed, runTrial } from "./harness/trial.ts";
 
 const seed = chooseSeed();
 const started: ArenaStores | Error | null = isLong

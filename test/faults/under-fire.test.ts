@@ -26,7 +26,8 @@ import {
 import { makeSeededRandom } from "./harness/random.ts";
 import { readRefusals, waitForWave } from "./harness/outage.ts";
 import { watchMemory } from "./harness/memory.ts";
-import { chooseSeed, isLong, readLag, runTrial, type Trial } from "./harness/trial.ts";
+import { isLong } from "./harness/is-long.ts";
+import { chooseSeed, readLag, runTrial, type Trial } from "./harness/trial.ts";
 
 const seed = chooseSeed();
 const started: ArenaStores | Error = await startArenaStores(makeSeededRandom(seed)).catch(

@@ -247,5 +247,3 @@ export function chooseSeed(): number {
   console.log(`FAULTS_SEED=${seed}`);
   return seed;
 }
-
-export const isLong = process.env["FAULTS_LONG"] === "1";
