@@ -4,13 +4,13 @@
 //
 //   node scripts/build.js && npx tsx bench/api.ts [projects, default 1000] [endpoints each, default 20] [requests/s, default 200] [seconds, default 10]
 import { createHmac } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 import { Agent, request } from "undici";
 import { attachEmbeddedPostgres } from "../src/embedded/pglite/start.ts";
 import { makeRelayProcess, TEST_KEY } from "../test/support/relay-process.ts";
+import { cpuMsOf } from "./lib/relay-figures.ts";
 import { percentile } from "./lib/stats.ts";
 
 const [projects = 1_000, endpointsEach = 20, rate = 200, seconds = 10] = process.argv
@@ -103,14 +103,6 @@ async function fill(): Promise<{
   };
 }
 
-/** Returns the user and system time that the relay has used so far; a tick is 10 ms. */
-function cpuMs(of: "process" | "mainThread"): number {
-  const pid = relay.pid();
-  const file = of === "process" ? `/proc/${pid}/stat` : `/proc/${pid}/task/${pid}/stat`;
-  const fields = readFileSync(file, "utf8").split(") ")[1]?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) * 10;
-}
-
 function printLine(label: string, values: readonly number[]): void {
   const sorted = values.toSorted((a, b) => a - b);
   const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => percentile(sorted, share).toFixed(1));
@@ -159,7 +151,7 @@ type Operation = readonly [name: string, run: (turn: number) => Promise<void>];
 
 async function measure(name: string, operations: readonly Operation[]): Promise<void> {
   const of = (turn: number): Operation => operations[turn % operations.length]!;
-  const before = [cpuMs("process"), cpuMs("mainThread")] as const;
+  const before = [cpuMsOf(relay, "process"), cpuMsOf(relay, "mainThread")] as const;
   const [answers] = await Promise.all([
     atRate(rate, (turn) => of(turn)[1](turn)),
     sendWebhooks(`webhooks beside ${name}`),
@@ -170,7 +162,7 @@ async function measure(name: string, operations: readonly Operation[]): Promise<
     answers.map(({ tookMs }) => tookMs),
   );
   console.log(
-    `  CPU of the relay ${each(cpuMs("process") - before[0])} ms per request, all threads, ${each(cpuMs("mainThread") - before[1])} of it the main one (webhooks included)`,
+    `  CPU of the relay ${each(cpuMsOf(relay, "process") - before[0])} ms per request, all threads, ${each(cpuMsOf(relay, "mainThread") - before[1])} of it the main one (webhooks included)`,
   );
   const labels = new Set(operations.map(([label]) => label));
   for (const label of labels)

@@ -2,18 +2,19 @@
 // stores: webhooks of 1 KB whose deliveries are refused, then the command, until it ends and until all are delivered.
 //
 //   node scripts/build.js && npx tsx bench/replay.ts [events, default 2000] [rounds, default 3]
-import { readFileSync } from "node:fs";
 import { loadavg } from "node:os";
-import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { startChild } from "../test/support/child-process.ts";
 import { createGithubEndpoint, postGithubWebhook } from "../test/support/github-webhook.ts";
 import { makeRelayProcess, runRelay } from "../test/support/relay-process.ts";
 import { freePorts } from "../test/support/stores/free-port.ts";
+import { waitFor } from "../test/support/wait-for.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
+import { countAttempts, cpuMsOf } from "./lib/relay-figures.ts";
 
 const BODY = JSON.stringify({ ref: "refs/heads/main", filler: "x".repeat(900) });
 const AT_ONCE = 16;
+const PATIENCE_MS = 120_000;
 const POLL_MS = 100;
 
 if (process.argv[2] === "receiver") process.send?.(await startAnsweringReceivers(1));
@@ -28,28 +29,11 @@ async function runBench(events: number, rounds: number): Promise<void> {
   const [closed] = await freePorts(1);
   await using relay = await makeRelayProcess();
   await relay.start();
-  const { client, ports } = relay;
+  const { client } = relay;
   const urlOf = (port: number | undefined): string => `http://127.0.0.1:${port}/hook`;
-
-  async function count(status: string): Promise<number> {
-    const answer = await fetch(`http://127.0.0.1:${ports.ops}/metrics`);
-    const line = new RegExp(`^relay_delivery_attempts_total\\{status="${status}"\\} (\\d+)`, "m");
-    return Number(line.exec(await answer.text())?.[1] ?? 0);
-  }
-
-  async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    const endMs = performance.now() + 120_000;
-    while (!(await isSo())) {
-      if (performance.now() > endMs) throw new Error(`waited two minutes for ${what}`);
-      await delay(POLL_MS);
-    }
-  }
-
-  /** Returns the CPU that the relay has used so far, all of its processes' threads but not the embedded ClickHouse; a tick is 10 ms. */
-  function cpuMs(): number {
-    const fields = readFileSync(`/proc/${relay.pid()}/stat`, "utf8").split(") ")[1]!.split(" ");
-    return (Number(fields[11]) + Number(fields[12])) * 10;
-  }
+  const count = (status: string): Promise<number> => countAttempts(relay, status);
+  const until = (what: string, isSo: () => Promise<boolean>): Promise<boolean> =>
+    waitFor(what, isSo, PATIENCE_MS, POLL_MS);
 
   for (let round = 1; round <= rounds; round += 1) {
     const endpoint = await createGithubEndpoint(client, `Replay ${round}`);
@@ -82,12 +66,12 @@ async function runBench(events: number, rounds: number): Promise<void> {
     };
     const foundMs = performance.now();
     await run("--dry-run");
-    const [startedMs, usedMs] = [performance.now(), cpuMs()];
+    const [startedMs, usedMs] = [performance.now(), cpuMsOf(relay)];
     const told = await run();
     const seconds = (performance.now() - startedMs) / 1_000;
     await until("deliveries", async () => (await count("delivered")) >= deliveredBefore + events);
     const untilDelivered = (performance.now() - startedMs) / 1_000;
-    const each = (cpuMs() - usedMs) / events;
+    const each = (cpuMsOf(relay) - usedMs) / events;
     console.log(
       `${events} found in ${((startedMs - foundMs) / 1_000).toFixed(1)} s, replayed in ${seconds.toFixed(1)} s (${(events / seconds).toFixed(0)}/s), delivered after ${untilDelivered.toFixed(1)} s; CPU of the relay ${each.toFixed(1)} ms each; load ${loadavg()[0]?.toFixed(1)}: ${told}`,
     );

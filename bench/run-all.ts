@@ -4,7 +4,8 @@ import { fileURLToPath } from "node:url";
 
 /**
  * Arguments of `tsx`, in the order an event passes through; long benchmarks run in their short form. `bench/cluster.ts` needs
- * Java and Maven for its broker, `bench/ingest/all-roles.ts`, `bench/wide-fan-out.ts`, `bench/replay.ts` and `bench/slow-connections.ts` a build.
+ * Java and Maven for its broker; `bench/ingest/all-roles.ts`, `bench/wide-fan-out.ts`, `bench/replay.ts` and
+ * `bench/slow-connections.ts` need a build.
  */
 const BENCHES: readonly (readonly string[])[] = [
   ["verify.ts"],

@@ -9,6 +9,7 @@ import { startChild } from "../test/support/child-process.ts";
 import { createGithubEndpoint, postGithubWebhook } from "../test/support/github-webhook.ts";
 import { makeRelayProcess } from "../test/support/relay-process.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
+import { countAttempts } from "./lib/relay-figures.ts";
 import { percentile } from "./lib/stats.ts";
 
 const PERIOD_MS = 20;
@@ -30,7 +31,7 @@ async function runBench(destinations: number, rounds: number): Promise<void> {
   );
   await using relay = await makeRelayProcess();
   await relay.start();
-  const { client, ports } = relay;
+  const { client } = relay;
 
   /** Makes an endpoint with so many destinations; returns its URL. */
   async function makeEndpoint(name: string, count: number): Promise<string> {
@@ -51,13 +52,7 @@ async function runBench(destinations: number, rounds: number): Promise<void> {
     return performance.now() - startedMs;
   }
 
-  async function countDelivered(): Promise<number> {
-    const answer = await fetch(`http://127.0.0.1:${ports.ops}/metrics`);
-    const delivered = /^relay_delivery_attempts_total\{status="delivered"\} (\d+)/m.exec(
-      await answer.text(),
-    );
-    return Number(delivered?.[1] ?? 0);
-  }
+  const countDelivered = (): Promise<number> => countAttempts(relay, "delivered");
 
   /** Sends webhooks to an endpoint with one destination until `work` has ended; prints how long their answers took. */
   async function beside(
