@@ -2,6 +2,7 @@ import { openApiKeys } from "../app/open-api-keys.ts";
 import { organizationName } from "../config/value-types.ts";
 import type { Scope } from "../domain/api-key.ts";
 import { UsageError } from "../domain/errors.ts";
+import { shellWord } from "../domain/shell-word.ts";
 import { isKeyName, formatListedKey, type ApiKeys } from "../management/api-keys.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { withConfigStore } from "./with-config-store.ts";
@@ -53,7 +54,7 @@ export async function revokeKey(
     // Text that does not name a key may be a whole one, of another organization, so it is not repeated.
     if (row === null)
       throw new UsageError(
-        `organization "${options.org}" has no ${isKeyName(key) ? `key ${key}` : "such key"}: see relay keys list --org ${options.org}`,
+        `organization "${options.org}" has no ${isKeyName(key) ? `key ${key}` : "such key"}: see relay keys list --org ${shellWord(options.org)}`,
       );
     await keys.revoke(options.org, row.id);
     printLine(io.stdout, `${row.id} is revoked; every node refuses it within 60 s`);

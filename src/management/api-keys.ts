@@ -3,6 +3,7 @@ import { API_KEY_FORM, looksLikeApiKey, publicPartOfKey, type Scope } from "../d
 import { UniqueViolation, type ApiKeyRow, type ApiKeyStore } from "../domain/config-store.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { IdKind } from "../domain/ids.ts";
+import { shellWord } from "../domain/shell-word.ts";
 
 export interface ApiKeyPorts {
   readonly keys: ApiKeyStore;
@@ -74,7 +75,7 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
     const id = await keys.findOrganization(name);
     if (id === null)
       throw new UsageError(
-        `there is no organization "${name}": make it with relay keys create --org ${name}`,
+        `there is no organization "${name}": make it with relay keys create --org ${shellWord(name)}`,
       );
     return id;
   }
@@ -116,7 +117,7 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
       const orgId = await organization(org);
       if (!(await keys.revokeKey(orgId, keyId, now())))
         throw new UsageError(
-          `organization "${org}" has no key ${keyId} that is not revoked: see relay keys list --org ${org}`,
+          `organization "${org}" has no key ${keyId} that is not revoked: see relay keys list --org ${shellWord(org)}`,
         );
     },
     async stateOf(key) {

@@ -66,6 +66,14 @@ describe("relay keys", () => {
       expect(await helpOf(command)).not.toContain("made on first use");
   });
 
+  it("regression: advice for an organization whose name has blanks can be pasted: its name was not quoted", async () => {
+    const listed = await runRelay(["keys", "list", "--org", "Acme Inc."], env);
+    expect(listed.stderr).toContain("make it with relay keys create --org 'Acme Inc.'");
+    expect((await runRelay(["keys", "create", "--org", "Acme Inc."], env)).code).toBe(0);
+    const revoked = await runRelay(["keys", "revoke", "rk_nothere", "--org", "Acme Inc."], env);
+    expect(revoked.stderr).toContain("see relay keys list --org 'Acme Inc.'");
+  });
+
   it("revoke takes a whole key, and never repeats one that is not found: its first thirty characters were printed", async () => {
     const created = await runRelay(["keys", "create", "--org", "acme"], env);
     expect(created.code).toBe(0);

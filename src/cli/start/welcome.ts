@@ -6,6 +6,7 @@ import type { RelayConfig } from "../../config/config.ts";
 import { ROLES } from "../../config/value-types.ts";
 import { INGEST_PATH } from "../../domain/ingest-path.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 import { baseUrlOf } from "../base-url.ts";
 import { printLine, type CommandIo } from "../io.ts";
 
@@ -31,7 +32,7 @@ export async function printWelcome(io: CommandIo, welcome: Welcome): Promise<voi
   if (key.kind === "revoked")
     printLine(
       io.stdout,
-      `API key         the one in ${key.source} is revoked: make another with relay keys create --org ${config.bootstrap.org}`,
+      `API key         the one in ${key.source} is revoked: make another with relay keys create --org ${shellWord(config.bootstrap.org)}`,
     );
   if (api === null || ownKey === null) return;
   // Output is often collected as a log, so a key that the operator gave is not repeated there.
