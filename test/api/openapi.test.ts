@@ -56,6 +56,14 @@ describe("the OpenAPI document", () => {
     expect(tokenOfField(field, "x")).toBe(payloadToken(escapeKey("app.io/name"), "x"));
   });
 
+  it("says that one attempt has both the status and the destination that are asked for", () => {
+    for (const path of ["/events", "/events/facets"]) {
+      const { parameters } = document.paths[path].get;
+      const { schema } = parameters.find(({ name }: { name: string }) => name === "destination_id");
+      expect(schema.description).toContain("together with `attempt_status`, at least one");
+    }
+  });
+
   it("says that verification_config takes settings: openapi-typescript made one that took none", () => {
     for (const name of ["EndpointCreate", "EndpointUpdate"])
       expect(document.components.schemas[name].properties.verification_config).toMatchObject({

@@ -93,7 +93,8 @@ const filters = {
   destination_id: text(1, 256)
     .optional()
     .openapi({
-      description: "Events with at least one delivery attempt to this destination.",
+      description:
+        "Events with at least one delivery attempt to this destination; together with `attempt_status`, at least one that has both.",
       example: exampleId("destination"),
     }),
 };
