@@ -2,6 +2,7 @@ import type { z } from "@hono/zod-openapi";
 import type { Scope } from "../domain/api-key.ts";
 import type { EventQueries } from "../domain/event-query.ts";
 import type { IdKind } from "../domain/ids.ts";
+import type { InTurn } from "../management/in-turn.ts";
 import type { Actor, Management } from "../management/management.ts";
 import type { ApiErrorCode } from "./api-failure.ts";
 import type { PaginationView } from "./schemas/common.ts";
@@ -14,6 +15,8 @@ interface OperationInput<Ids, Query, Body> {
   readonly ids: Ids;
   readonly query: Query;
   readonly body: Body;
+  /** Takes a turn among the writes of the organization for a part of one that `waitsElsewhere`. */
+  readonly inTurn: InTurn;
   /** Aborts when the client has gone, to end operations that only read. */
   readonly signal: AbortSignal;
 }
@@ -47,7 +50,7 @@ export interface Operation<
     readonly schema: Data | null;
     readonly paginated?: true;
   };
-  /** Waits for more than PostgreSQL, and so takes no turn among the writes of its organization. */
+  /** Waits for more than PostgreSQL, and so takes no turn among the writes of its organization, or only with `inTurn`. */
   readonly waitsElsewhere?: true;
   /** Codes that its use case adds to those that every operation can return. */
   readonly errors: readonly ApiErrorCode[];

@@ -68,6 +68,7 @@ export async function runOperation(
       ids,
       query,
       body,
+      inTurn: (work) => ports.writeInTurn(actor.orgId, work),
       // A getter: few handlers need it, and the server makes a whole request and its controller for those that do.
       get signal() {
         return request.signal;

@@ -1,4 +1,4 @@
-import type { DestinationRow } from "../domain/config-store.ts";
+import type { DestinationRow, StoreSession } from "../domain/config-store.ts";
 import type { ResourceStatus } from "../domain/enums.ts";
 import { RelayError } from "../domain/errors.ts";
 import { MAX_RECEIVER_URL, toUri } from "../domain/receiver-url.ts";
@@ -7,6 +7,7 @@ import { makeChangeRow } from "./change-row.ts";
 import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";
 import { refuseHalfRateLimit, rotateSecrets } from "./destination-rules.ts";
+import { atOnce } from "./in-turn.ts";
 import type { Actor, Destination, Management } from "./management.ts";
 import { found } from "./not-found.ts";
 import { mapPage, toOffset } from "./pages.ts";
@@ -65,7 +66,7 @@ export function makeDestinations(
     async get(actor, id) {
       return toDestination(found(await store.destinations.find(actor.orgId, id), "destination"));
     },
-    async create(actor, endpointId, input) {
+    async create(actor, endpointId, input, inTurn = atOnce) {
       found(await store.endpoints.find(actor.orgId, endpointId), "endpoint");
       const limit = {
         rateLimitMax: input.rateLimitMax ?? DEFAULTS.rateLimitMax,
@@ -74,7 +75,7 @@ export function makeDestinations(
       refuseHalfRateLimit(limit);
       const receiverUrl = await checkedReceiver(input.receiverUrl);
       const serviceSecret = makeServiceSecret(randomBytes);
-      return store.write(async (session) => {
+      const write = async (session: StoreSession) => {
         found(await session.endpoints.hold(actor.orgId, endpointId), "endpoint");
         const atMs = now();
         const id = newId("destination", atMs);
@@ -97,21 +98,21 @@ export function makeDestinations(
         await session.destinations.insert(row);
         await noteWrite(session, actor, "destination.create", id, atMs);
         return { destination: toDestination(row), serviceSecret };
-      });
+      };
+      return inTurn(() => store.write(write));
     },
-    async update(actor, id, input) {
+    async update(actor, id, input, inTurn = atOnce) {
       let wanted = input;
       if (input.receiverUrl !== undefined) {
         found(await store.destinations.find(actor.orgId, id), "destination");
         wanted = { ...input, receiverUrl: await checkedReceiver(input.receiverUrl) };
       }
-      return toDestination(
-        await change(actor, id, "destination.update", (row) => {
-          const changes = changesOf(row, wanted);
-          refuseHalfRateLimit({ ...row, ...changes });
-          return changes;
-        }),
-      );
+      const decide = (row: DestinationRow) => {
+        const changes = changesOf(row, wanted);
+        refuseHalfRateLimit({ ...row, ...changes });
+        return changes;
+      };
+      return toDestination(await inTurn(() => change(actor, id, "destination.update", decide)));
     },
     async remove(actor, id) {
       await store.write(async (session) => {

@@ -7,6 +7,7 @@ import { makeChangeRow } from "./change-row.ts";
 import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";
 import { decideVerification } from "./endpoint-rules.ts";
+import { atOnce } from "./in-turn.ts";
 import { ingestUrlOf } from "./ingest-url.ts";
 import type { Actor, Endpoint, EndpointInput, Management } from "./management.ts";
 import { isSameJson } from "./is-same-json.ts";
@@ -66,9 +67,9 @@ export function makeEndpoints(
     async get(actor, id) {
       return toEndpoint(found(await store.endpoints.find(actor.orgId, id), "endpoint"));
     },
-    async create(actor, projectId, input) {
+    async create(actor, projectId, input, inTurn = atOnce) {
       await refuseBadKeySource(input.verificationConfig);
-      return store.write(async (session) => {
+      const write = async (session: StoreSession) => {
         found(await session.projects.hold(actor.orgId, projectId), "project");
         const settings = decideVerification(null, input);
         const atMs = now();
@@ -90,26 +91,26 @@ export function makeEndpoints(
         await session.endpoints.insert(row);
         await noteWrite(session, actor, "endpoint.create", id, atMs);
         return toEndpoint(row);
-      });
+      };
+      return inTurn(() => store.write(write));
     },
-    async update(actor, id, input) {
+    async update(actor, id, input, inTurn = atOnce) {
       await refuseBadKeySource(input.verificationConfig);
-      return toEndpoint(
-        await change(actor, id, "endpoint.update", (row) => {
-          const { name, ...verification } = input;
-          if (Object.values(verification).every((value) => value === undefined))
-            return changesOf(row, { name });
-          const current = settingsOf(box, row);
-          const settings = decideVerification(current, verification);
-          // Sealing equal secrets again would give different bytes.
-          if (isSameJson(settings, current)) return changesOf(row, { name });
-          const { provider, method: verificationMethod, methodIsExplicit } = settings;
-          return {
-            ...changesOf(row, { name, provider, verificationMethod, methodIsExplicit }),
-            sealed: sealEndpoint(box, id, settings),
-          };
-        }),
-      );
+      const decide = (row: EndpointRow) => {
+        const { name, ...verification } = input;
+        if (Object.values(verification).every((value) => value === undefined))
+          return changesOf(row, { name });
+        const current = settingsOf(box, row);
+        const settings = decideVerification(current, verification);
+        // Sealing equal secrets again would give different bytes.
+        if (isSameJson(settings, current)) return changesOf(row, { name });
+        const { provider, method: verificationMethod, methodIsExplicit } = settings;
+        return {
+          ...changesOf(row, { name, provider, verificationMethod, methodIsExplicit }),
+          sealed: sealEndpoint(box, id, settings),
+        };
+      };
+      return toEndpoint(await inTurn(() => change(actor, id, "endpoint.update", decide)));
     },
     async remove(actor, id) {
       await store.write(async (session) => {

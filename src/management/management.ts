@@ -7,6 +7,7 @@ import type {
   RetryBackoff,
   VerificationMethod,
 } from "../domain/enums.ts";
+import type { InTurn } from "./in-turn.ts";
 
 /** The caller, derived from the API key by `authenticate`. Everything below is scoped to `orgId`. */
 export interface Actor {
@@ -102,9 +103,19 @@ export interface Management {
   };
   readonly endpoints: {
     list(actor: Actor, projectId: string, page: Page): Promise<PageOf<Endpoint>>;
-    create(actor: Actor, projectId: string, input: EndpointInput): Promise<Endpoint>;
+    create(
+      actor: Actor,
+      projectId: string,
+      input: EndpointInput,
+      inTurn?: InTurn,
+    ): Promise<Endpoint>;
     get(actor: Actor, id: string): Promise<Endpoint>;
-    update(actor: Actor, id: string, input: Partial<EndpointInput>): Promise<Endpoint>;
+    update(
+      actor: Actor,
+      id: string,
+      input: Partial<EndpointInput>,
+      inTurn?: InTurn,
+    ): Promise<Endpoint>;
     remove(actor: Actor, id: string): Promise<void>;
     pause(actor: Actor, id: string): Promise<Endpoint>;
     resume(actor: Actor, id: string): Promise<Endpoint>;
@@ -121,9 +132,15 @@ export interface Management {
       actor: Actor,
       endpointId: string,
       input: DestinationInput,
+      inTurn?: InTurn,
     ): Promise<{ readonly destination: Destination; readonly serviceSecret: string }>;
     get(actor: Actor, id: string): Promise<Destination>;
-    update(actor: Actor, id: string, input: Partial<DestinationInput>): Promise<Destination>;
+    update(
+      actor: Actor,
+      id: string,
+      input: Partial<DestinationInput>,
+      inTurn?: InTurn,
+    ): Promise<Destination>;
     remove(actor: Actor, id: string): Promise<void>;
     pause(actor: Actor, id: string): Promise<Destination>;
     resume(actor: Actor, id: string): Promise<Destination>;

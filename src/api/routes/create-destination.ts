@@ -21,13 +21,15 @@ export const createDestination = defineOperation({
     description: "The new destination, with its secret.",
     schema: CreatedDestinationSchema,
   },
+  waitsElsewhere: true,
   errors: [],
-  async handle({ actor, management, ids, body }) {
-    const created = await management.destinations.create(actor, ids.endpointId, {
+  async handle({ actor, management, ids, body, inTurn }) {
+    const input = {
       ...toDestinationInput(body),
       name: body.name,
       receiverUrl: body.receiver_url,
-    });
+    };
+    const created = await management.destinations.create(actor, ids.endpointId, input, inTurn);
     return {
       data: {
         ...presentDestination(created.destination),

@@ -17,13 +17,11 @@ export const createEndpoint = defineOperation({
   query: noQuery,
   body: EndpointCreateSchema,
   success: { status: 201, description: "The new endpoint.", schema: EndpointSchema },
+  waitsElsewhere: true,
   errors: [],
-  async handle({ actor, management, ids, body }) {
-    const endpoint = await management.endpoints.create(actor, ids.projectId, {
-      ...toEndpointInput(body),
-      name: body.name,
-      provider: body.provider,
-    });
+  async handle({ actor, management, ids, body, inTurn }) {
+    const input = { ...toEndpointInput(body), name: body.name, provider: body.provider };
+    const endpoint = await management.endpoints.create(actor, ids.projectId, input, inTurn);
     return { data: presentEndpoint(endpoint) };
   },
 });

@@ -17,12 +17,14 @@ export const updateDestination = defineOperation({
   query: noQuery,
   body: DestinationUpdateSchema,
   success: { status: 200, description: "The changed destination.", schema: DestinationSchema },
+  waitsElsewhere: true,
   errors: [],
-  async handle({ actor, management, ids, body }) {
+  async handle({ actor, management, ids, body, inTurn }) {
     const destination = await management.destinations.update(
       actor,
       ids.id,
       toDestinationInput(body),
+      inTurn,
     );
     return { data: presentDestination(destination) };
   },

@@ -17,9 +17,15 @@ export const updateEndpoint = defineOperation({
   query: noQuery,
   body: EndpointUpdateSchema,
   success: { status: 200, description: "The changed endpoint.", schema: EndpointSchema },
+  waitsElsewhere: true,
   errors: [],
-  async handle({ actor, management, ids, body }) {
-    const endpoint = await management.endpoints.update(actor, ids.id, toEndpointInput(body));
+  async handle({ actor, management, ids, body, inTurn }) {
+    const endpoint = await management.endpoints.update(
+      actor,
+      ids.id,
+      toEndpointInput(body),
+      inTurn,
+    );
     return { data: presentEndpoint(endpoint) };
   },
 });
