@@ -51,8 +51,9 @@ export class FaultyDisk implements Disposable {
       },
       fsyncSync: () => {},
       writeSync: (file: number, bytes: Uint8Array, from?: number, length?: number, at?: number) => {
-        // Only the blanking of a head passes a position to this function.
-        if (typeof at === "number" && (this.#isOff || !this.canBlank)) throw diskFailure("EIO");
+        // Besides the blanking of a head, only the room made in LMDB's file passes a position to this function.
+        const isBlanking = typeof at === "number" && bytes.length < PAGE_BYTES;
+        if (isBlanking && (this.#isOff || !this.canBlank)) throw diskFailure("EIO");
         return writeSync(file, bytes, from, length, at);
       },
       writeFileSync: (...args: Parameters<typeof writeFileSync>) => {

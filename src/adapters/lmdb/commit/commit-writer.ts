@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { dirname } from "node:path";
 import { asBinary } from "lmdb";
 import type { CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
+import { FileRoom } from "./file-room.ts";
 import { openEnvironment } from "../environment.ts";
 import type { Environment } from "../environment.ts";
 import { putRows, removeRowsBelow } from "./index-entries.ts";
@@ -37,6 +38,7 @@ const SEED_KEY = "seed";
  */
 export class CommitWriter implements AsyncDisposable {
   readonly #environment: Environment;
+  readonly #room: FileRoom;
   readonly #segments: Segments;
   readonly #segmentsDir: string;
   /** Numbers of the latest commit that is in LMDB, and of the latest one. */
@@ -52,6 +54,7 @@ export class CommitWriter implements AsyncDisposable {
   constructor({ path, segmentsDir, mapSizeBytes }: CommitWorkerData) {
     const environment = openEnvironment(path, mapSizeBytes);
     this.#environment = environment;
+    this.#room = new FileRoom(path, environment.root);
     this.#segmentsDir = segmentsDir;
     this.#segments = new Segments(segmentsDir, seedOf(environment, segmentsDir));
     syncWhatIsThere(path);
@@ -66,6 +69,7 @@ export class CommitWriter implements AsyncDisposable {
   /** Returns once the commit is durable: true if it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
     if (onlyAdds(request) && this.#written(request)) return false;
+    this.#room.make(request.blobs.map(({ bytes }) => bytes.length));
     this.#transact(request);
     if (request.removedBlobs.length > 0) this.#clearOutSparse();
     return true;
@@ -99,11 +103,13 @@ export class CommitWriter implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#waiting.length > 0) this.#tryToApply();
     await this.#segments[Symbol.asyncDispose]();
+    this.#room[Symbol.dispose]();
     await this.#environment.root.close();
   }
 
   #tryToApply(): boolean {
     try {
+      this.#room.make([]);
       this.#transact(null);
       return true;
     } catch {
@@ -232,6 +238,7 @@ export class CommitWriter implements AsyncDisposable {
       const place = decodePlace(value);
       if (place.segment === id) moved.push({ seq: seqOf(key), place });
     }
+    this.#room.make(moved.map(({ place }) => place.lengthBytes));
     using reader = new SegmentReader(this.#segmentsDir);
     root.transactionSync(() => {
       for (const { seq, place } of moved) {
