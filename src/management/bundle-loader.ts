@@ -2,6 +2,8 @@ import type { BundleReader, EndpointBundle } from "../domain/config-store.ts";
 import type { Clock } from "../domain/clock.ts";
 import { MISSING, UNAVAILABLE, type Lookup } from "../domain/destination.ts";
 import type { Logger } from "../domain/logger.ts";
+import { toError } from "../domain/thrown.ts";
+import { makeFailureWatch } from "../pipeline/log/failure-watch.ts";
 import type { BundleEntry } from "./bundle-entries.ts";
 import { nameOfKey, type BundleKey } from "./bundle-key.ts";
 
@@ -59,6 +61,11 @@ export function makeBundleLoader(ports: {
   let asking = false;
   let downUntilMs = -Infinity;
   let failedSinceMs: number | null = null;
+  const watch = makeFailureWatch({
+    clock,
+    failed: (fields) => ports.logger.warn(fields, "config.load_failed"),
+    restored: (fields) => ports.logger.info(fields, "config.load_restored"),
+  });
 
   /** Returns null when the store could not be asked. */
   async function ask({
@@ -80,15 +87,14 @@ export function makeBundleLoader(ports: {
     } catch (error) {
       failedSinceMs ??= askedAtMs;
       downUntilMs = clock.monotonic() + PAUSE_AFTER_FAILURE_MS;
-      ports.logger.warn({ keys: keys.length, err: error }, "config.load_failed");
+      watch.onError(toError(error));
       return null;
     }
   }
 
   function tellRestored(): void {
     if (failedSinceMs === null) return;
-    const afterMs = Math.round(clock.monotonic() - failedSinceMs);
-    ports.logger.info({ afterMs }, "config.load_restored");
+    watch.onRestored(Math.round(clock.monotonic() - failedSinceMs));
     failedSinceMs = null;
   }
 

@@ -394,6 +394,18 @@ describe("configuration cache", () => {
     expect(lines).toEqual(["warn config.load_failed", "info config.load_restored"]);
   });
 
+  it("regression: that the store does not answer is told at once, then once a minute with how often: it was a line a second", async () => {
+    const told: object[] = [];
+    const telling = makeCache({ logger: makeSilentLogger((_, __, fields) => told.push(fields)) });
+    save();
+    store.state.down = true;
+    for (let second = 0; second < 150; second += 1) {
+      await telling.endpoint("ep_1");
+      time.advance(1_000);
+    }
+    expect(told).toMatchObject([{ times: 1 }, { times: 60 }, { times: 60 }]);
+  });
+
   it("regression: an outage counts from the first question that failed: one that hung for seconds was left out", async () => {
     const told: object[] = [];
     const telling = makeCache({ logger: makeSilentLogger((_, __, fields) => told.push(fields)) });
@@ -409,7 +421,7 @@ describe("configuration cache", () => {
     store.state.down = false;
     time.advance(2_000);
     await telling.endpoint("ep_1");
-    expect(told.at(-1)).toEqual({ afterMs: 10_000 });
+    expect(told.at(-1)).toEqual({ afterMs: 10_000, untold: 0 });
   });
 
   it("holds few endpoints of large configurations: four thousand took the memory of the process", async () => {

@@ -3,7 +3,7 @@ import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import type { Log, LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { partitionOf } from "../../domain/partition.ts";
-import { makeConsumerWatch } from "../log/consumer-watch.ts";
+import { makeFailureWatch } from "../log/failure-watch.ts";
 import { Recall } from "./recall.ts";
 import type { DelayedDestinations } from "./recall.ts";
 import { TierForwarder } from "./tier-forwarder.ts";
@@ -91,7 +91,7 @@ export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
         },
         onRevoked: release,
         onRecords: (partition, topic, records) => tierOf(partition, topic)?.forward(records),
-        ...makeConsumerWatch({
+        ...makeFailureWatch({
           clock: ports.clock,
           failed: (fields) => ports.logger.error(fields, "delay.consumer_failed"),
           restored: (fields) => ports.logger.info(fields, "delay.consumer_restored"),

@@ -1,6 +1,6 @@
 import { isOwnershipOver } from "../../domain/log.ts";
 import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
-import { makeConsumerWatch } from "../log/consumer-watch.ts";
+import { makeFailureWatch } from "../log/failure-watch.ts";
 import { guardedLookup } from "./guarded-lookup.ts";
 import { IntakeBudget } from "./bounds/intake-budget.ts";
 import { RECOVERY_TOPICS } from "./partition/log-positions.ts";
@@ -82,7 +82,7 @@ export function makeDelivery(
       },
       onRecords: (partition, topic, records) =>
         owners.get(partition)?.take(topic as SourceTopic, records),
-      ...makeConsumerWatch({
+      ...makeFailureWatch({
         clock: ports.clock,
         failed: (fields) => ports.logger.error(fields, "delivery.consumer_failed"),
         restored: (fields) => ports.logger.info(fields, "delivery.consumer_restored"),

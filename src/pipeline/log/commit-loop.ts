@@ -1,12 +1,14 @@
 import type { Clock } from "../../domain/clock.ts";
 import type { CommitEntry, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { toError } from "../../domain/thrown.ts";
+import { makeFailureWatch } from "./failure-watch.ts";
 
 /** Commits what has changed, at most once per interval. A commit that fails is repeated with the next. */
 export class CommitLoop {
   readonly #partition: OwnedPartition;
   readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #watch: ReturnType<typeof makeFailureWatch>;
   readonly #intervalMs: number;
   readonly #entries: () => readonly CommitEntry[];
   readonly #committed = new Map<Topic, string>();
@@ -23,7 +25,12 @@ export class CommitLoop {
   }) {
     this.#partition = input.partition;
     this.#clock = input.clock;
-    this.#logger = input.logger;
+    const { partition } = input.partition;
+    this.#watch = makeFailureWatch({
+      clock: input.clock,
+      failed: (fields) => input.logger.warn({ partition, ...fields }, "log.commit_failed"),
+      restored: () => undefined,
+    });
     this.#intervalMs = input.intervalMs;
     this.#entries = input.entries;
   }
@@ -62,8 +69,7 @@ export class CommitLoop {
       for (const entry of changed) this.#committed.set(entry.topic, fingerprint(entry));
       return true;
     } catch (error) {
-      const { partition } = this.#partition;
-      this.#logger.warn({ partition, err: error }, "log.commit_failed");
+      this.#watch.onError(toError(error));
       return false;
     }
   }

@@ -2,6 +2,8 @@ import { pause, type Clock } from "../../domain/clock.ts";
 import { EventStoreError } from "../../domain/event-store.ts";
 import type { Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { toError } from "../../domain/thrown.ts";
+import { makeFailureWatch } from "../log/failure-watch.ts";
 import type { Batch } from "./batch-buffer.ts";
 import { insertToken } from "./batch-plan.ts";
 import type { RecordMetrics } from "./record-metrics.ts";
@@ -44,15 +46,24 @@ export async function insertUntilDone<Row>(
   const { topic, clock, logger, metrics } = options;
   const token = insertToken(batch.plan, batch.rows.map(options.idOf));
   let failedSinceMs: number | null = null;
-  for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(delayMs * 2, RETRY_MOST_MS)) {
+  let delayMs = RETRY_FIRST_MS;
+  const watch = makeFailureWatch({
+    clock,
+    failed: ({ err, times }) => {
+      const code = err instanceof EventStoreError ? err.code : "unexpected";
+      const rows = batch.rows.length;
+      logger.warn({ topic, code, err, times, rows, retryInMs: delayMs }, "record.failed");
+    },
+    restored: (fields) => logger.info({ topic, ...fields }, "record.restored"),
+  });
+  for (; ; delayMs = Math.min(delayMs * 2, RETRY_MOST_MS)) {
     if (stopped.aborted) return null;
     const startedAtMs = clock.monotonic();
     try {
       if (batch.rows.length > 0) await options.insert(batch.rows, token, givenUp);
       const endedAtMs = clock.monotonic();
       metrics.recorded(topic, batch.rows.length, (endedAtMs - startedAtMs) / 1_000);
-      if (failedSinceMs !== null)
-        logger.info({ topic, afterMs: Math.round(endedAtMs - failedSinceMs) }, "record.restored");
+      if (failedSinceMs !== null) watch.onRestored(Math.round(endedAtMs - failedSinceMs));
       return { startedAtMs, endedAtMs };
     } catch (error) {
       if (givenUp.aborted) {
@@ -61,11 +72,7 @@ export async function insertUntilDone<Row>(
       }
       failedSinceMs ??= startedAtMs;
       metrics.failed(topic);
-      const code = error instanceof EventStoreError ? error.code : "unexpected";
-      logger.warn(
-        { topic, code, err: error, rows: batch.rows.length, retryInMs: delayMs },
-        "record.failed",
-      );
+      watch.onError(toError(error));
       await pause(clock, delayMs, stopped);
     }
   }

@@ -8,7 +8,7 @@ import {
 import type { Log, LogConsumer, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { fanoutKey } from "../../domain/run-keys.ts";
-import { makeConsumerWatch } from "../log/consumer-watch.ts";
+import { makeFailureWatch } from "../log/failure-watch.ts";
 import { decodeEvent } from "../log/event-codec.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { makeTokenizer } from "./event-tokens.ts";
@@ -96,7 +96,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
         },
         onRecords: (partition, topic, records) =>
           (topic === "events" ? events : outcomes).push(partition, records),
-        ...makeConsumerWatch({
+        ...makeFailureWatch({
           clock: ports.clock,
           failed: (fields) => logger.error(fields, "record.consumer_failed"),
           restored: (fields) => logger.info(fields, "record.consumer_restored"),

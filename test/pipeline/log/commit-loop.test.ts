@@ -91,3 +91,27 @@ it("nothing is committed by itself once it is closed", async () => {
   await clock.advance(1_000);
   expect(offsets()).toEqual([]);
 });
+
+it("regression: a commit that goes on failing is told of once a minute: under a full disk, each partition filled the log with a line a second", async () => {
+  const clock = new SimClock();
+  const told: object[] = [];
+  const partition = {
+    partition: 0,
+    commit: () => Promise.reject(new Error("the disk is full")),
+  } as unknown as OwnedPartition;
+  const loop = new CommitLoop({
+    partition,
+    clock,
+    logger: makeSilentLogger((_level, _message, fields) => told.push(fields)),
+    intervalMs: 1_000,
+    entries: (): readonly CommitEntry[] => [{ topic: "events", offset: 7 }],
+  });
+  loop.touch();
+  await clock.advance(2.5 * 60_000);
+  loop.close();
+  expect(told).toMatchObject([
+    { partition: 0, times: 1 },
+    { partition: 0, times: 60 },
+    { partition: 0, times: 60 },
+  ]);
+});

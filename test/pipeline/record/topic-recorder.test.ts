@@ -29,6 +29,7 @@ function rig({ failAfterMs = 0 } = {}) {
   const inserts: string[][] = [];
   const commits: Commit[] = [];
   const lines: string[] = [];
+  const counts: number[] = [];
   let restoredAfterMs = 0;
   let failures = 0;
   let held = null as Hold | null;
@@ -50,6 +51,7 @@ function rig({ failAfterMs = 0 } = {}) {
     logger: makeSilentLogger((level, message, fields) => {
       lines.push(`${level} ${message}`);
       if ("afterMs" in fields) restoredAfterMs = Number(fields.afterMs);
+      if ("times" in fields) counts.push(Number(fields.times));
     }),
     metrics: { recorded: () => undefined, failed: () => undefined, skipped: () => undefined },
     decode,
@@ -84,6 +86,7 @@ function rig({ failAfterMs = 0 } = {}) {
     inserts,
     commits,
     lines,
+    counts,
     restoredAfterMs: () => restoredAfterMs,
     failInserts: (count: number) => (failures = count),
     own,
@@ -147,7 +150,19 @@ test("tells when rows go into the store again: only that they did not was told",
     await clock.advance(10 * LINGER_MS);
   }
   expect(inserts).toEqual([["a"], ["b"]]);
-  expect(lines).toEqual(["warn record.failed", "warn record.failed", "info record.restored"]);
+  expect(lines).toEqual(["warn record.failed", "info record.restored"]);
+});
+
+test("regression: why rows do not go into the store is told at once, then once a minute with how often: a store that was down for a night filled the log", async () => {
+  const { clock, recorder, lines, counts, failInserts, own } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  failInserts(Number.POSITIVE_INFINITY);
+  void recorder.push(partition, [record(0, "a")]);
+  await clock.advance(10 * 60_000);
+  expect(lines).toHaveLength(10);
+  expect(new Set(lines)).toEqual(new Set(["warn record.failed"]));
+  expect(counts.slice(0, 3)).toEqual([1, 16, 12]);
 });
 
 test("regression: an outage of the store counts from the first insert that failed: one that hung for a minute was left out", async () => {

@@ -1,14 +1,14 @@
 import type { Clock } from "../../domain/clock.ts";
 import type { ConsumerOptions } from "../../domain/log.ts";
 
-/** A consumer that cannot join its group fails about once a second, for as long as what it lacks is missing. */
+/** A consumer that cannot join its group, or a store that is down, fails about once a second for as long as that lasts. */
 const TELL_EVERY_MS = 60_000;
 /** Most different failures that are told apart; messages may hold offsets. */
 const MOST_REMEMBERED = 20;
 
-export interface ConsumerWatchPorts {
+export interface FailureWatchPorts {
   readonly clock: Pick<Clock, "monotonic">;
-  /** Logs that the consumer broke, and how often it did so for this reason since the last such line (this time included). */
+  /** Logs that it failed, and how often it did so for this reason since the last such line (this time included). */
   readonly failed: (fields: { readonly err: Error; readonly times: number }) => void;
   /** Logs that it works again, after how long, and how many failures no line told of. */
   readonly restored: (fields: { readonly afterMs: number; readonly untold: number }) => void;
@@ -21,14 +21,14 @@ interface Failure {
 }
 
 /**
- * Tells why a consumer broke: a failure at once, and the same one again at most once a minute. That it works again is told only after
- * such a line, so that a consumer that breaks again every second does not fill the log with it either.
+ * Tells why a consumer broke or a store does not answer: a failure at once, and the same one again at most once a minute. That it works
+ * again is told only after such a line, so that what fails again every second does not fill the log with it either.
  */
-export function makeConsumerWatch({
+export function makeFailureWatch({
   clock,
   failed,
   restored,
-}: ConsumerWatchPorts): Required<Pick<ConsumerOptions, "onError" | "onRestored">> {
+}: FailureWatchPorts): Required<Pick<ConsumerOptions, "onError" | "onRestored">> {
   const failures = new Map<string, Failure>();
   let isTold = false;
 

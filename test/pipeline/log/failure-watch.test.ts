@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { LogError } from "../../../src/domain/log.ts";
-import { makeConsumerWatch } from "../../../src/pipeline/log/consumer-watch.ts";
+import { makeFailureWatch } from "../../../src/pipeline/log/failure-watch.ts";
 
 describe("failures of a consumer", () => {
   it("regression: the same one is told at once, then once a minute with how often it occurred: a missing topic filled the log with a line a second", () => {
@@ -65,7 +65,7 @@ function notJoined(why: string): Error {
 function makeWatch() {
   const clock = { nowMs: 0, monotonic: () => clock.nowMs };
   const lines: string[] = [];
-  const watch = makeConsumerWatch({
+  const watch = makeFailureWatch({
     clock,
     failed: ({ times }) => lines.push(`failed at ${clock.nowMs} times ${times}`),
     restored: ({ afterMs, untold }) =>
