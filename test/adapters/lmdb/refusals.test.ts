@@ -161,6 +161,28 @@ it("commits nothing before the files were read again, when they hold more than w
   expect((await consumer.received(5)).map(text)).toEqual(["a", "b", "c", "d", "f"]);
 });
 
+it("regression: what a commit of unknown outcome left in the log is handed over once the files were read again: it waited until something was appended after it", async () => {
+  await using dir = await temporaryDir();
+  let losesAnswer = false;
+  const wrapStore = (store: CommitStore): CommitStore =>
+    withOverrides(store, {
+      commit: async (commit) => {
+        await store.commit(commit);
+        if (losesAnswer) throw new LogError("log_outcome_unknown", "the thread died");
+      },
+    });
+  await using log = await openTestLog(dir.path, { wrapStore });
+  await using consumer = await collect(log, { group: "g", topics: ["events"], deadlineMs: 20_000 });
+  await log.append([record("events", 0, "a")]);
+  await consumer.received(1);
+  losesAnswer = true;
+  await expect(log.append([record("events", 0, "b")])).rejects.toMatchObject({
+    code: "log_outcome_unknown",
+  });
+  losesAnswer = false;
+  expect((await consumer.received(2)).map(text)).toEqual(["a", "b"]);
+});
+
 it("a blob that is gone from the files is gone from memory once they are opened again: its number is given to another", async () => {
   await using dir = await temporaryDir();
   const options = { ...storeIn(dir.path), cacheBytes: 1_000_000 };

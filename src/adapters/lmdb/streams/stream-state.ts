@@ -46,7 +46,7 @@ export class StreamState implements StreamId {
     return first === undefined || offset < first.base ? null : this.#tail.from(offset, limit);
   }
 
-  /** Calls back after every append, until the returned function is called. */
+  /** Calls back after every append and reload, until the returned function is called. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -27,12 +27,13 @@ export class StreamTable {
     return stream;
   }
 
-  /** Reads from disk where every stream starts and ends. */
+  /** Reads from disk where every stream starts and ends, and tells its readers: there may be more than was answered. */
   reload(): void {
     for (const stream of this.all()) {
       const startOffset = this.#store.startOffset(stream);
       const endOffset = this.#store.lastRow(stream)?.next ?? startOffset;
       stream.reset(startOffset, endOffset);
+      stream.notify();
     }
   }
 
