@@ -44,3 +44,17 @@ export function openEnvironment(path: string, mapSizeBytes: number): Environment
     }),
   };
 }
+
+/**
+ * Returns whether LMDB refuses everything until the files are reopened, as it does once it could not write its meta page (MDB_PANIC).
+ * A reader is told; to a writer lmdb-js says EINVAL, for it does not look whether the transaction was begun.
+ */
+export function isLockedUp({ root, groups }: Environment): boolean {
+  try {
+    root.resetReadTxn();
+    groups.get("any");
+    return false;
+  } catch {
+    return true;
+  }
+}

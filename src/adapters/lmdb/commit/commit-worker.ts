@@ -8,9 +8,6 @@ import type {
 } from "./commit-protocol.ts";
 import { CommitWriter } from "./commit-writer.ts";
 
-/** "Update of meta page failed or environment had fatal error" (lmdb.h): LMDB then refuses every transaction. */
-const MDB_PANIC = -30_795;
-
 /**
  * The commit thread: every message is one commit, all or nothing, durable when answered.
  * A thread of its own because lmdb-js' asynchronous writes go on past a failed put within a transaction.
@@ -34,8 +31,7 @@ function commit(request: CommitRequest): void {
 
 function errorOf(cause: unknown): CommitError {
   if (!(cause instanceof Error)) return { code: "not_written", message: String(cause) };
-  const isLockedUp = "code" in cause && cause.code === MDB_PANIC;
-  return { code: isLockedUp ? "store_locked_up" : "not_written", message: cause.message };
+  return { code: writer.isLockedUp ? "store_locked_up" : "not_written", message: cause.message };
 }
 
 function tellApplied(id: number): void {

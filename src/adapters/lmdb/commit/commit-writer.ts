@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { asBinary } from "lmdb";
 import type { CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
 import { FileRoom } from "./file-room.ts";
-import { openEnvironment } from "../environment.ts";
+import { isLockedUp, openEnvironment } from "../environment.ts";
 import type { Environment } from "../environment.ts";
 import { putRows, removeRowsBelow } from "./index-entries.ts";
 import { decodePlace, encodePlace, ROW_BYTES, seqKey } from "../layout.ts";
@@ -48,6 +48,7 @@ export class CommitWriter implements AsyncDisposable {
   #waitingRows = 0;
   #waitingBytes = 0;
   #retryAt = 0;
+  #isLockedUp = false;
   #appliedAtMs = 0;
 
   /** Puts what an earlier process left in the segments into LMDB. @throws {Error} when the files cannot be opened */
@@ -66,9 +67,14 @@ export class CommitWriter implements AsyncDisposable {
     if (this.#waiting.length > 0) this.#transact(null);
   }
 
+  /** LMDB refuses everything until the files are reopened, and so does `commit`: nothing would come from the segments into the index. */
+  get isLockedUp(): boolean {
+    return this.#isLockedUp;
+  }
+
   /** Returns once the commit is durable: true if it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
-    if (onlyAdds(request) && this.#written(request)) return false;
+    if (!this.#isLockedUp && onlyAdds(request) && this.#written(request)) return false;
     this.#room.make(request.blobs.map(({ bytes }) => bytes.length));
     this.#transact(request);
     if (request.removedBlobs.length > 0) this.#clearOutSparse();
@@ -139,14 +145,19 @@ export class CommitWriter implements AsyncDisposable {
     const latest = this.#latest + (newest === null ? 0 : 1);
     const removed = this.#placesOf(newest?.removedBlobs ?? []);
     const { root, groups } = this.#environment;
-    root.transactionSync(() => {
-      this.#putWaiting();
-      if (newest !== null) {
-        this.#remove(newest);
-        this.#putWhole(newest);
-      }
-      groups.putSync(APPLIED_KEY, String(latest));
-    });
+    try {
+      root.transactionSync(() => {
+        this.#putWaiting();
+        if (newest !== null) {
+          this.#remove(newest);
+          this.#putWhole(newest);
+        }
+        groups.putSync(APPLIED_KEY, String(latest));
+      });
+    } catch (error) {
+      this.#isLockedUp = isLockedUp(this.#environment);
+      throw error;
+    }
     this.#applied = latest;
     this.#latest = latest;
     this.#waiting = [];
