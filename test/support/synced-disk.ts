@@ -18,6 +18,7 @@ export class SyncedDisk implements Disposable {
   readonly #paths = new Map<number, string>();
   readonly #replaced: Disposable;
   #failing: string | null = null;
+  #losing: string | null = null;
 
   constructor(root: string) {
     this.#root = root;
@@ -28,7 +29,7 @@ export class SyncedDisk implements Disposable {
       if (this.#failing !== null && path?.includes(this.#failing) === true)
         throw diskFailure("EIO");
       sync(file);
-      this.synced(path);
+      if (this.#losing === null || path?.includes(this.#losing) !== true) this.synced(path);
     };
     const ofFs = {
       openSync: (...args: Parameters<typeof openSync>) => {
@@ -68,6 +69,11 @@ export class SyncedDisk implements Disposable {
   /** From now on, files of which the path has this part cannot be synced, or all can again. */
   fail(part: string | null): void {
     this.#failing = part;
+  }
+
+  /** From now on, files of which the path has this part are not synced, as if the process had been killed before it did, or all are again. */
+  lose(part: string | null): void {
+    this.#losing = part;
   }
 
   /** Writes what a power cut would leave, if it took all that was not synced, to the directory `to`. */

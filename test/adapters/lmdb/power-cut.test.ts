@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { CommitRequest } from "../../../src/adapters/lmdb/commit/commit-protocol.ts";
@@ -55,6 +55,20 @@ class PowerCutLog {
     const isInLmdb = this.#writer!.commit(request);
     this.#model.answered(request);
     return isInLmdb;
+  }
+
+  /** Commits as a process does that is killed after it wrote to a segment, before it synced it. */
+  async commitAndKill(sizeBytes: number): Promise<void> {
+    const { path } = storeIn(this.#dir);
+    const asItWas = join(this.#base, "killed.mdb");
+    copyFileSync(path, asItWas);
+    this.#disk.lose(".segment");
+    this.commit(sizeBytes);
+    this.#disk.lose(null);
+    await this.close();
+    rmSync(`${path}-lock`);
+    renameSync(asItWas, path);
+    this.indexSynced();
   }
 
   reuseEmptied(): readonly number[] {
@@ -115,6 +129,32 @@ it("regression: a process killed as it trimmed, then a power cut: what the trim 
     log.open();
     expect(log.reuseEmptied()).toContain(1);
     for (let count = 0; count < 6; count += 1) log.commit(3 * MIB);
+    await log.checkAfterPowerCut();
+  });
+}, 60_000);
+
+it("what a process wrote that was killed before it synced it is synced when it is found: readers had it, and a power cut would leave an index to what is not there", async () => {
+  await withLog(async (log) => {
+    log.open();
+    log.commit(10);
+    log.indexSynced();
+    await log.commitAndKill(3 * MIB);
+    log.open();
+    log.indexSynced();
+    await log.checkAfterPowerCut();
+  });
+}, 60_000);
+
+it("a segment that was made ahead is there after a power cut, with what was answered since", async () => {
+  await withLog(async (log) => {
+    log.open();
+    // More than half of a segment: another is made beside the next commits, and closing waits for it.
+    for (let count = 0; count < 2; count += 1) log.commit(3 * MIB);
+    await log.close();
+    log.indexSynced();
+    log.open();
+    expect(log.reuseEmptied()).toEqual([2]);
+    log.commit(3 * MIB);
     await log.checkAfterPowerCut();
   });
 }, 60_000);
