@@ -259,3 +259,25 @@ it("what is gone is no lag of a group that comes later", async () => {
   await late.received(1);
   expect(await late.consumer.lag()).toEqual(new Map([["attempts", 1]]));
 });
+
+it("what was trimmed in part, and then whole, is forgotten: what is written under its number after a restart would go while half of it is needed", async () => {
+  await using dir = await temporaryDir();
+  const open = () => openTestLog(dir.path, { partitions: 2, retentionMs: -1 });
+  const reading = { group: "g", topics: ["events"] as const, deadlineMs: 20_000 };
+  for (const offset of [0, 1]) {
+    await using log = await open();
+    await using consumer = await collect(log, reading);
+    await log.append([record("events", 0, `0-${offset}`), record("events", 1, `1-${offset}`)]);
+    await consumer.received(2);
+    const commit = (partition: number) =>
+      consumer.owned.get(partition)!.commit([{ topic: "events", offset: offset + 1 }]);
+    await commit(0);
+    expect(await log.trim()).toBe(1);
+    const left: string[] = [];
+    for await (const records of consumer.owned.get(1)!.read("events", 0))
+      left.push(...records.map((one) => Buffer.from(one.value).toString()));
+    expect(left).toEqual([`1-${offset}`]);
+    await commit(1);
+    expect(await log.trim()).toBe(1);
+  }
+});
