@@ -7,6 +7,7 @@ import { CommitRefused } from "../../../src/adapters/lmdb/commit/commit-thread.t
 import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
 import { seqKey } from "../../../src/adapters/lmdb/layout.ts";
 import { packCommit } from "../../../src/adapters/lmdb/commit/pack-commit.ts";
+import { MAX_SEGMENT_COMMIT_BYTES } from "../../../src/adapters/lmdb/segments/segments.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { LogError } from "../../../src/domain/log.ts";
@@ -86,8 +87,53 @@ it("refuses a record over the limit and a partition that is not there, and nothi
   await using log = await openTestLog(dir.path, { maxRecordBytes: 100 });
   const call = [record("events", 0, "fits"), record("events", 0, "x".repeat(101))];
   await expect(log.append(call)).rejects.toMatchObject({ code: "log_record_too_large" });
-  await expect(log.append([record("events", 9, "x")])).rejects.toBeInstanceOf(RangeError);
-  expect(await log.append([record("events", 0, "first")])).toEqual([{ partition: 0, offset: 0 }]);
+  for (const partition of [9, log.partitions, -1, 1.5, Number.NaN])
+    await expect(log.append([record("events", partition, "x")])).rejects.toBeInstanceOf(RangeError);
+  const longKey = log.append([record("events", 0, "x", "k".repeat(65_536))]);
+  await expect(longKey).rejects.toMatchObject({ code: "log_record_too_large" });
+  expect(await log.append([record("events", 0, "first", "k".repeat(65_535))])).toEqual([
+    { partition: 0, offset: 0 },
+  ]);
+});
+
+it("has room again for what could not be written", async () => {
+  await using dir = await temporaryDir();
+  const faults = faultyStore();
+  await using log = await openTestLog(dir.path, { maxPendingBytes: 1_000, wrapStore: faults.wrap });
+  for (const topic of ["events", "tasks"] as const)
+    for (let round = 0; round < 3; round += 1) {
+      faults.failNext();
+      const refused = log.append([record(topic, 0, "x".repeat(400))]);
+      await expect(refused).rejects.toMatchObject({ code: "log_unavailable" });
+    }
+  const appended = (["events", "tasks"] as const).map((topic) =>
+    log.append([record(topic, 0, "x".repeat(400))]),
+  );
+  expect(await Promise.all(appended)).toEqual([
+    [{ partition: 0, offset: 0 }],
+    [{ partition: 0, offset: 0 }],
+  ]);
+});
+
+it("what comes together is committed in parts that a segment takes: others go into the index's file, which never shrinks", async () => {
+  await using dir = await temporaryDir();
+  const sizes: number[] = [];
+  const wrapStore = (store: CommitStore): CommitStore =>
+    withOverrides(store, {
+      commit: (commit) => {
+        sizes.push(commit.packed.blobs.reduce((sum, { bytes }) => sum + bytes.length, 0));
+        return store.commit(commit);
+      },
+    });
+  await using log = await openTestLog(dir.path, { wrapStore });
+  sizes.length = 0;
+  const appended = Array.from({ length: 12 }, (_, n) =>
+    log.append([{ topic: "events", key: "k", partition: 0, value: Buffer.alloc(1_000_000, n) }]),
+  );
+  const positions = await Promise.all(appended);
+  expect(positions.map(([position]) => position!.offset)).toEqual(positions.map((_, n) => n));
+  expect(Math.max(...sizes)).toBeLessThan(MAX_SEGMENT_COMMIT_BYTES);
+  expect(sizes).toHaveLength(4);
 });
 
 it("starts over from what is on disk when the outcome of a commit is not known", async () => {
