@@ -6,6 +6,8 @@ import type {
   FromCommitThread,
   ToCommitThread,
 } from "../../../src/adapters/lmdb/commit/commit-protocol.ts";
+import { blobOf } from "../../support/commit-model.ts";
+import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 /** A scripted stand-in for a thread, since a test cannot choose the moment at which a real one dies. */
 class ScriptedWorker extends EventEmitter {
@@ -25,6 +27,7 @@ class ScriptedWorker extends EventEmitter {
   }
 }
 
+const MIB = 1024 * 1024;
 const COMMIT = {
   blobs: [],
   rows: new Uint8Array(0),
@@ -84,4 +87,17 @@ it("a thread that ends leaves the outcome of what it had unknown, and nothing is
     error: { code: "not_written", message: "no room" },
   });
   await expect(second).rejects.toMatchObject({ code: "log_unavailable", isLockedUp: false });
+});
+
+it("tells what has come into LMDB once 16 MiB wait for it: until then it is kept in memory", async () => {
+  await using dir = await temporaryDir();
+  const applied: number[] = [];
+  const listener = { applied: (id: number) => applied.push(id), emptied: () => {} };
+  await using thread = new CommitThread(storeIn(dir.path), listener);
+  await thread.start();
+  const commit = (seq: number) => thread.commit({ ...COMMIT, blobs: [blobOf(seq, 3 * MIB)] });
+  for (const seq of [1, 2, 3, 4, 5]) expect(await commit(seq)).toBe(seq);
+  expect(applied).toEqual([]);
+  expect(await commit(6)).toBe(6);
+  await vi.waitFor(() => expect(applied).toEqual([6]), { timeout: 15_000 });
 });

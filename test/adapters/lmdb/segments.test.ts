@@ -1,8 +1,10 @@
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   truncateSync,
   writeFileSync,
@@ -14,12 +16,14 @@ import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
 import type { StreamId } from "../../../src/adapters/lmdb/layout.ts";
 import { packCommit } from "../../../src/adapters/lmdb/commit/pack-commit.ts";
 import { SegmentReader } from "../../../src/adapters/lmdb/segments/segment-reader.ts";
-import { Segments } from "../../../src/adapters/lmdb/segments/segments.ts";
+import { RETRY_COMMITS, Segments } from "../../../src/adapters/lmdb/segments/segments.ts";
 import type { WrittenCommit } from "../../../src/adapters/lmdb/segments/read-segment.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { encodeCommit } from "../../../src/adapters/lmdb/segments/segment-commit.ts";
 import type { SegmentCommit } from "../../../src/adapters/lmdb/segments/segment-commit.ts";
+import { makeSeededRandom } from "../../faults/harness/random.ts";
+import { FaultyDisk } from "../../support/faulty-disk.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 // These tests write hundreds of megabytes: on a busy disk, one may take more than the minute that others get.
@@ -144,6 +148,15 @@ it("what was written is read, in order and from any number on; a last commit tha
     { numRuns: 100, endOnFailure: true },
   );
 });
+
+/** Returns what a link leads to; nothing if it is gone. */
+function targetOf(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch {
+    return "";
+  }
+}
 
 const sized = (seq: number, sizeBytes: number): SegmentCommit => ({
   blobs: [{ seq, bytes: Buffer.alloc(sizeBytes, seq) }],
@@ -488,6 +501,43 @@ it.each([4, 0])(
     expect(store.groupEntries()).toContainEqual(["done", "here"]);
     await store[Symbol.asyncDispose]();
     expect(readdirSync(dir.path)).not.toContain("log.wal");
+  },
+);
+
+it("of a segment that finds no room nothing stays on the disk, whether it is made ahead or for a commit", async () => {
+  await using dir = await temporaryDir();
+  using disk = new FaultyDisk(makeSeededRandom(1));
+  const writer = new Segments(dir.path, SEED);
+  disk.canCreate = false;
+  writer.makeReady();
+  expect(writer.append(1, sized(1, 3 * MIB))).toBeNull();
+  expect(readdirSync(dir.path)).toEqual([]);
+  disk.canCreate = true;
+  const first = 1 + RETRY_COMMITS;
+  for (const number of [first, first + 1]) writer.append(number, sized(number, 3 * MIB));
+  disk.canCreate = false;
+  expect(readdirSync(dir.path)).toHaveLength(2);
+  const closed = writer[Symbol.asyncDispose]();
+  await disk.finishBeside();
+  await closed;
+  expect(readdirSync(dir.path)).toHaveLength(1);
+});
+
+it.skipIf(!existsSync("/proc/self/fd"))(
+  "a segment that is full is closed: each would take one of the files that the process may have open",
+  async () => {
+    await using dir = await temporaryDir();
+    await using writer = new Segments(dir.path, SEED);
+    const used = Array.from({ length: 9 }, (_, index) => {
+      const { segment } = writer.append(index + 1, sized(index + 1, 3 * MIB))!;
+      return join(dir.path, `${segment}.segment`);
+    });
+    // Another is made beside the commits, and open meanwhile.
+    const open = readdirSync("/proc/self/fd")
+      .map((file) => targetOf(join("/proc/self/fd", file)))
+      .filter((path) => used.includes(path));
+    expect(new Set(used).size).toBe(5);
+    expect(open).toEqual([used.at(-1)]);
   },
 );
 

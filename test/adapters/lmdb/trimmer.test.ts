@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
+import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import type { Clock } from "../../../src/domain/clock.ts";
-import { collect, record } from "../../support/log-consumer.ts";
+import { collect, record, text } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
 import { openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
 import { until } from "../../support/wait-for.ts";
@@ -260,12 +261,19 @@ it("what is gone is no lag of a group that comes later", async () => {
   expect(await late.consumer.lag()).toEqual(new Map([["attempts", 1]]));
 });
 
-it("what was trimmed in part, and then whole, is forgotten: what is written under its number after a restart would go while half of it is needed", async () => {
+it("what was trimmed in part goes when the rest is trimmed, and is forgotten: what is written under its number after a restart would go while half of it is needed", async () => {
   await using dir = await temporaryDir();
-  const open = () => openTestLog(dir.path, { partitions: 2, retentionMs: -1 });
+  let removed = 0;
+  const wrapStore = (store: CommitStore): CommitStore =>
+    withOverrides(store, {
+      commit: (commit) => {
+        removed += commit.removedBlobs.length;
+        return store.commit(commit);
+      },
+    });
   const reading = { group: "g", topics: ["events"] as const, deadlineMs: 20_000 };
   for (const offset of [0, 1]) {
-    await using log = await open();
+    await using log = await openTestLog(dir.path, { partitions: 2, retentionMs: -1, wrapStore });
     await using consumer = await collect(log, reading);
     await log.append([record("events", 0, `0-${offset}`), record("events", 1, `1-${offset}`)]);
     await consumer.received(2);
@@ -273,11 +281,13 @@ it("what was trimmed in part, and then whole, is forgotten: what is written unde
       consumer.owned.get(partition)!.commit([{ topic: "events", offset: offset + 1 }]);
     await commit(0);
     expect(await log.trim()).toBe(1);
+    expect(removed).toBe(offset);
     const left: string[] = [];
     for await (const records of consumer.owned.get(1)!.read("events", 0))
-      left.push(...records.map((one) => Buffer.from(one.value).toString()));
+      left.push(...records.map(text));
     expect(left).toEqual([`1-${offset}`]);
     await commit(1);
     expect(await log.trim()).toBe(1);
+    expect(removed).toBe(offset + 1);
   }
 });
