@@ -1,8 +1,11 @@
 import { expect, it } from "vitest";
+import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
+import type { Clock } from "../../../src/domain/clock.ts";
 import { nextTurn } from "../../../src/domain/next-turn.ts";
-import type { LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
-import { collect, record } from "../../support/log-consumer.ts";
-import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import type { LogRecord, OwnedPartition, Topic } from "../../../src/domain/log.ts";
+import { collect, record, text } from "../../support/log-consumer.ts";
+import { systemClock } from "../../support/log-fakes.ts";
+import { faultyStore, openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
 import { until } from "../../support/wait-for.ts";
 
 it("an owner that loses its partition before it has begun gets no record, and ends only after it has begun", async () => {
@@ -70,4 +73,180 @@ it("an owner gets no record any more once its ownership has ended, though one wa
   await log.append([record("events", 0, "second")]);
   await consumer[Symbol.asyncDispose]();
   expect(handedOver).toEqual([true]);
+});
+
+/** A clock of which nothing becomes due before a test says so. */
+function heldClock() {
+  const waiting = new Map<() => void, number>();
+  const clock: Clock = {
+    ...systemClock,
+    schedule: (delayMs, callback) => {
+      const due = () => callback();
+      waiting.set(due, delayMs);
+      return () => waiting.delete(due);
+    },
+  };
+  /** Makes due what was scheduled with this delay. */
+  const due = async (wantedMs: number): Promise<void> => {
+    const isWanted = () => [...waiting.values()].includes(wantedMs);
+    await until(isWanted, `something scheduled in ${wantedMs} ms`);
+    for (const [callback, delayMs] of waiting)
+      if (delayMs === wantedMs && waiting.delete(callback)) callback();
+  };
+  return { clock, due, delaysMs: () => [...waiting.values()] };
+}
+
+it("an owner that does not end loses its partition after five seconds all the same: the next one starts, and what it commits then does not count", async () => {
+  await using dir = await temporaryDir();
+  const { clock, due, delaysMs } = heldClock();
+  await using log = await openTestLog(dir.path, { partitions: 1, clock });
+  await log.append([record("events", 0, "unfinished")]);
+  const options = { group: "owners", topics: ["events"] as const, deadlineMs: 20_000 };
+  const stuck = await collect(log, { ...options, onRevoked: () => new Promise(() => {}) });
+  await stuck.received(1);
+  const owned = stuck.owned.get(0)!;
+  const left = stuck[Symbol.asyncDispose]();
+  await due(5_000);
+  await left;
+  expect([owned.owned(), owned.exclusive()]).toEqual([false, false]);
+  await owned.commit([{ topic: "events", offset: 1 }]);
+  const next = await collect(log, options);
+  expect((await next.received(1)).map(text)).toEqual(["unfinished"]);
+  await next[Symbol.asyncDispose]();
+  expect(delaysMs()).toEqual([]);
+});
+
+it("an owner that fails as it ends is told so, and the next one starts", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1 });
+  const options = { group: "owners", topics: ["events"] as const, deadlineMs: 20_000 };
+  const failing = await collect(log, {
+    ...options,
+    onRevoked: () => Promise.reject(new Error("cannot end")),
+  });
+  await until(() => failing.owned.size === 1, "the assignment");
+  await failing[Symbol.asyncDispose]();
+  expect(failing.errors.map(({ message }) => message)).toEqual(["cannot end"]);
+  await using next = await collect(log, options);
+  await log.append([record("events", 0, "next")]);
+  expect(await next.received(1)).toHaveLength(1);
+});
+
+it("a consumer that leaves while another still hands partitions over to it gets none of them", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 2 });
+  const options = { group: "owners", topics: ["events"] as const, deadlineMs: 20_000 };
+  let ends = 0;
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  await using stays = await collect(log, {
+    ...options,
+    onRevoked: () => {
+      ends += 1;
+      return ended;
+    },
+  });
+  await until(() => stays.owned.size === 2, "both partitions");
+  const assigned: number[] = [];
+  const leaves = await collect(log, {
+    ...options,
+    onAssigned: async ({ partition }) => void assigned.push(partition),
+  });
+  await until(() => ends === 1, "one partition is handed over");
+  const left = leaves[Symbol.asyncDispose]();
+  end();
+  await left;
+  await until(() => stays.owned.size === 2, "both partitions again");
+  expect(assigned).toEqual([]);
+});
+
+it("a partition whose consumer failed is assigned again after a second, once, and not when the log is closed before", async () => {
+  await using dir = await temporaryDir();
+  const { clock, due, delaysMs } = heldClock();
+  const log = await openTestLog(dir.path, { partitions: 1, clock });
+  const topics = ["events", "tasks"] as const;
+  await log.append(topics.map((topic) => record(topic, 0, topic)));
+  let assigned = 0;
+  const failing = await collect(log, {
+    group: "owners",
+    topics,
+    deadlineMs: 20_000,
+    onAssigned: async () => void (assigned += 1),
+    // Both topics' records are under way when the first of them fails.
+    onRecords: async () => {
+      await nextTurn();
+      await nextTurn();
+      throw new Error("cannot take them");
+    },
+  });
+  for (const round of [1, 2]) {
+    await failing.received(2 * round);
+    await until(() => delaysMs().length > 0, "a rest");
+    for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+    expect(assigned).toBe(round);
+    expect(failing.errors).toHaveLength(round);
+    expect(delaysMs()).toEqual([1_000]);
+    if (round === 1) await due(1_000);
+  }
+  await log[Symbol.asyncDispose]();
+  expect(delaysMs()).toEqual([]);
+});
+
+/** Makes a group read all attempts of the log's one partition, and commit past them. */
+async function readAttempts(log: LmdbLog): Promise<void> {
+  const topic = "attempts" satisfies Topic;
+  await using reading = await collect(log, { group: "old", topics: [topic], deadlineMs: 20_000 });
+  await until(() => reading.owned.size === 1, "the assignment");
+  const owned = reading.owned.get(0)!;
+  await owned.commit([{ topic, offset: await owned.endOffset(topic) }]);
+}
+
+const NEW = { group: "new", topics: ["attempts"], deadlineMs: 20_000 } as const;
+
+it("a group that could not be written down at first is with its next start: after a restart, what it had not read was trimmed", async () => {
+  await using dir = await temporaryDir();
+  const faults = faultyStore();
+  {
+    await using log = await openTestLog(dir.path, { partitions: 1, wrapStore: faults.wrap });
+    await log.append([record("attempts", 0, "unread")]);
+    await readAttempts(log);
+    faults.failNext();
+    await expect(collect(log, NEW)).rejects.toMatchObject({ code: "log_unavailable" });
+    await (await collect(log, NEW))[Symbol.asyncDispose]();
+  }
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
+  expect(await log.trim()).toBe(0);
+});
+
+it("a commit that could not be written does not count: nothing is trimmed for it, and its records are handed over again", async () => {
+  await using dir = await temporaryDir();
+  const faults = faultyStore();
+  const options = { partitions: 1, retentionMs: -1, wrapStore: faults.wrap };
+  await using log = await openTestLog(dir.path, options);
+  await log.append([record("attempts", 0, "read")]);
+  {
+    await using consumer = await collect(log, NEW);
+    await consumer.received(1);
+    faults.failNext();
+    const commit = consumer.owned.get(0)!.commit([{ topic: "attempts", offset: 1 }]);
+    await expect(commit).rejects.toMatchObject({ code: "log_unavailable" });
+    expect(await consumer.consumer.lag()).toEqual(new Map([["attempts", 1]]));
+    expect(await log.trim()).toBe(0);
+  }
+  await using again = await collect(log, NEW);
+  expect(await again.received(1)).toHaveLength(1);
+});
+
+it("what a group was to read stays when it comes back for other topics: an earlier version may be started again", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
+  await log.append([record("attempts", 0, "unread")]);
+  await readAttempts(log);
+  for (const topics of [["attempts"], ["tasks"]] as const)
+    await (await collect(log, { ...NEW, topics }))[Symbol.asyncDispose]();
+  expect(await log.trim()).toBe(0);
+  await using consumer = await collect(log, NEW);
+  expect((await consumer.received(1)).map(text)).toEqual(["unread"]);
 });

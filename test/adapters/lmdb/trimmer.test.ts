@@ -1,10 +1,13 @@
 import { expect, it } from "vitest";
+import { NO_METRICS } from "../../../src/adapters/lmdb/metrics.ts";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import type { Clock } from "../../../src/domain/clock.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
+import type { Collector } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
-import { openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
+import { faultyStore, openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { until } from "../../support/wait-for.ts";
 
 const PARTITIONS = 8;
@@ -290,4 +293,121 @@ it("what was trimmed in part goes when the rest is trimmed, and is forgotten: wh
     expect(await log.trim()).toBe(1);
     expect(removed).toBe(offset + 1);
   }
+});
+
+it("limits stay even where their reader has committed past them: the latest of every key is needed for ever", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
+  await using consumer = await collect(log, {
+    group: "g",
+    topics: ["events"],
+    sideTopics: ["limits"],
+    deadlineMs: 20_000,
+  });
+  await log.append([record("limits", 0, "latest")]);
+  await until(() => consumer.owned.size === 1, "the assignment");
+  await consumer.owned.get(0)!.commit([{ topic: "limits", offset: 1 }]);
+  expect(await log.trim()).toBe(0);
+  const left: string[] = [];
+  for await (const records of consumer.owned.get(0)!.read("limits", 0))
+    left.push(...records.map(text));
+  expect(left).toEqual(["latest"]);
+});
+
+it("the log is trimmed at each of its times, also after one at which it could not be", async () => {
+  await using dir = await temporaryDir();
+  const { clock, due } = heldClock();
+  const faults = faultyStore();
+  const intervalMs = 600_000;
+  const trimmed: number[] = [];
+  const warned: string[] = [];
+  await using log = await openTestLog(dir.path, {
+    partitions: 1,
+    retentionMs: -1,
+    clock,
+    trimIntervalMs: intervalMs,
+    wrapStore: faults.wrap,
+    logger: makeSilentLogger((level, message) => {
+      if (level === "warn") warned.push(message);
+    }),
+    metrics: { ...NO_METRICS, trimmed: (regions) => void trimmed.push(regions) },
+  });
+  for (const round of [1, 2, 3]) {
+    await log.append([record("attempts", 0, "read")]);
+    await readAll(log);
+    if (round === 2) faults.failNext();
+    await due((delayMs) => delayMs === intervalMs);
+    if (round === 2) await until(() => warned.length > 0, "the failure is told");
+    else await until(() => trimmed.length > 0, "a trim");
+    expect(trimmed.splice(0)).toEqual([[1], [], [2]][round - 1]);
+    expect(warned.splice(0)).toEqual(round === 2 ? ["log.trim_failed"] : []);
+  }
+});
+
+/** Reads all limits of the log's one partition from an offset on, and checks that each holds its offset. */
+async function readLimits(
+  consumer: Collector,
+  fromOffset: number,
+): Promise<[key: string, offset: number][]> {
+  await until(() => consumer.owned.size === 1, "the assignment");
+  const read: [string, number][] = [];
+  for await (const records of consumer.owned.get(0)!.read("limits", fromOffset))
+    for (const one of records) {
+      expect(text(one).trim()).toBe(`${one.offset}`);
+      read.push([one.key, one.offset]);
+    }
+  return read;
+}
+
+const READS_LIMITS = {
+  group: "g",
+  topics: ["events"],
+  sideTopics: ["limits"],
+  deadlineMs: 20_000,
+} as const;
+
+it("what a compaction leaves is in the order of the offsets, and is read from any of them; the rest is removed", async () => {
+  await using dir = await temporaryDir();
+  let removed = 0;
+  await using log = await openTestLog(dir.path, {
+    partitions: 1,
+    retentionMs: -1,
+    wrapStore: (store) =>
+      withOverrides(store, {
+        commit: (commit) => {
+          removed += commit.removedBlobs.length;
+          return store.commit(commit);
+        },
+      }),
+  });
+  // The keys written first are written again last; one of them is never.
+  const keys = Array.from({ length: 70 }, (_, n) => `k${n < 7 ? n : 6 - (n % 6)}`);
+  const latest = new Map(keys.map((key, offset) => [key, offset]));
+  for (const [offset, key] of keys.entries())
+    await log.append([record("limits", 0, `${offset}`, key)]);
+  await log.trim();
+  expect(removed).toBe(keys.length);
+  await using consumer = await collect(log, READS_LIMITS);
+  const left = [...latest].toSorted(([, one], [, other]) => one - other);
+  expect(left[0]).toEqual(["k0", 0]);
+  for (const from of [0, 1, 63, 65, 67, 69, 70])
+    expect(await readLimits(consumer, from)).toEqual(left.filter(([, offset]) => offset >= from));
+});
+
+it("a compaction that leaves much takes a number for each of its blobs: the next commit would overwrite them", async () => {
+  await using dir = await temporaryDir();
+  const offsets = Array.from({ length: 70 }, (_, offset) => offset);
+  {
+    await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
+    for (const offset of offsets) {
+      const sizeBytes = offset < 66 ? 10 : 700_000;
+      await log.append([record("limits", 0, `${offset}`.padEnd(sizeBytes), `k${offset % 4}`)]);
+    }
+    await log.trim();
+    for (const offset of [70, 71]) await log.append([record("limits", 0, `${offset}`, "more")]);
+  }
+  await using log = await openTestLog(dir.path, { partitions: 1 });
+  await using consumer = await collect(log, READS_LIMITS);
+  const read = await readLimits(consumer, 0);
+  expect(read.map(([, offset]) => offset)).toEqual([66, 67, 68, 69, 70, 71]);
 });
