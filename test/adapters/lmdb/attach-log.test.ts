@@ -6,13 +6,15 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { attachLog } from "../../../src/adapters/lmdb/socket/attach-log.ts";
 import { serveLogSocket } from "../../../src/adapters/lmdb/socket/serve-log-socket.ts";
+import { encodeAppend } from "../../../src/adapters/lmdb/socket/socket-frames.ts";
 import type { Clock } from "../../../src/domain/clock.ts";
 import { LogError } from "../../../src/domain/log.ts";
+import type { Position } from "../../../src/domain/log.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
 import { until } from "../../support/wait-for.ts";
-import { silentLogger } from "../../support/silent-logger.ts";
+import { makeSilentLogger, silentLogger } from "../../support/silent-logger.ts";
 
 describe("a second process on the data directory", () => {
   it("appends through the owner's socket, and the owner's consumers get it", async () => {
@@ -138,6 +140,43 @@ describe("a second process on the data directory", () => {
       expect(await attached.append([record("events", 0, "x".repeat(80))])).toEqual([
         { partition: 0, offset },
       ]);
+  });
+
+  it("refuses with log_closed once it was closed", async () => {
+    await using dir = await temporaryDir();
+    await using log = await openTestLog(dir.path);
+    const socketPath = join(dir.path, "log.sock");
+    await using _served = await serveLogSocket(log, socketPath, silentLogger);
+    const attached = await attachLog({ socketPath, clock: systemClock });
+    await attached[Symbol.asyncDispose]();
+    await expect(attached.append([record("events", 0, "late")])).rejects.toMatchObject({
+      code: "log_closed",
+      retryable: false,
+    });
+  });
+
+  it("a process that goes away before its answer does not take the owner down", async () => {
+    await using dir = await temporaryDir();
+    const socketPath = join(dir.path, "log.sock");
+    let answer: ((positions: readonly Position[]) => void) | null = null;
+    const slow = {
+      partitions: 4,
+      append: () =>
+        new Promise<readonly Position[]>((resolve) => {
+          answer = resolve;
+        }),
+    };
+    const lines: string[] = [];
+    const logger = makeSilentLogger((_level, message) => lines.push(message));
+    await using _served = await serveLogSocket(slow, socketPath, logger);
+    const client = connect(socketPath);
+    client.write(encodeAppend(1, [record("events", 0, "mine")]));
+    await until(() => answer !== null, "the append");
+    client.destroy();
+    answer!([{ partition: 0, offset: 0 }]);
+    await until(() => lines.includes("log.socket_broke"), "the broken socket is told");
+    await using next = await attachLog({ socketPath, clock: systemClock });
+    expect(next.partitions).toBe(4);
   });
 
   it("regression: closed while an owner that froze takes connections and says nothing, it keeps none open", async () => {

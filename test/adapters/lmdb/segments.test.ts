@@ -24,7 +24,8 @@ import { encodeCommit } from "../../../src/adapters/lmdb/segments/segment-commit
 import type { SegmentCommit } from "../../../src/adapters/lmdb/segments/segment-commit.ts";
 import { makeSeededRandom } from "../../faults/harness/random.ts";
 import { FaultyDisk } from "../../support/faulty-disk.ts";
-import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
+import { collect, record, text } from "../../support/log-consumer.ts";
+import { openTestLog, storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 // These tests write hundreds of megabytes: on a busy disk, one may take more than the minute that others get.
 vi.setConfig({ testTimeout: 240_000 });
@@ -309,6 +310,20 @@ it("a commit that would leave half of a segment unused is refused, and nothing o
   await using writer = new Segments(dir.path, SEED);
   expect(writer.append(1, sized(1, 5 * MIB))).toBeNull();
   expect(await recover(dir.path, 0)).toEqual([]);
+});
+
+it("a blob that no segment takes keeps its number when the log is opened again: it would be taken for the next one", async () => {
+  await using dir = await temporaryDir();
+  const values = ["small", "large".padEnd(5 * MIB), "next", "last"];
+  for (const value of values) {
+    await using log = await openTestLog(dir.path, { partitions: 1 });
+    await log.append([record("events", 0, value)]);
+  }
+  await using log = await openTestLog(dir.path, { partitions: 1 });
+  await using consumer = await collect(log, { group: "g", topics: ["events"], deadlineMs: 20_000 });
+  expect((await consumer.received(4)).map((one) => text(one) === values[one.offset])).toEqual(
+    values.map(() => true),
+  );
 });
 
 it("files as a crash leaves them, at any moment, hold every commit that was answered", async () => {

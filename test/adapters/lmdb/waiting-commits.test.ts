@@ -59,3 +59,14 @@ it("rows are found before and after they were put into the index, and after the 
   expect(store.rowsFrom({ topic: "events", partition: 8 }, 168, 9)).toHaveLength(2);
   await store[Symbol.asyncDispose]();
 });
+
+it("rows that are in LMDB already while this thread has not been told so are given once", async () => {
+  await using dir = await temporaryDir();
+  await using store = await openStore(storeIn(dir.path));
+  // 4,096 rows are put into the index: with the 82nd commit of 50.
+  let count = 0;
+  while (count < 82) await commitOffset(store, count++);
+  // Nothing that the commit thread tells is heard meanwhile.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+  expectAll(store, count);
+});
