@@ -1,4 +1,5 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { systemReason } from "../../domain/errors.ts";
 
 /** Makes durable what any process has written to the file. */
@@ -14,8 +15,18 @@ export function syncDirectory(path: string): void {
   try {
     withFile(path, fsyncSync);
   } catch (error) {
-    if (systemReason(error) !== "EINVAL") throw error;
+    throwUnlessMissing(error);
   }
+}
+
+/** Does the same as `syncDirectory`, beside what this thread does. */
+export async function syncDirectoryBeside(path: string): Promise<void> {
+  await using directory = await open(path);
+  await directory.sync().catch(throwUnlessMissing);
+}
+
+function throwUnlessMissing(error: unknown): void {
+  if (systemReason(error) !== "EINVAL") throw error;
 }
 
 function withFile(path: string, sync: (file: number) => void): void {

@@ -1,4 +1,4 @@
-import {
+import fs, {
   cpSync,
   existsSync,
   mkdirSync,
@@ -25,6 +25,7 @@ import type { SegmentCommit } from "../../../src/adapters/lmdb/segments/segment-
 import { makeSeededRandom } from "../../faults/harness/random.ts";
 import { FaultyDisk } from "../../support/faulty-disk.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
+import { replaceFiles } from "../../support/replace-files.ts";
 import { openTestLog, storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 // These tests write hundreds of megabytes: on a busy disk, one may take more than the minute that others get.
@@ -518,6 +519,46 @@ it.each([4, 0])(
     expect(readdirSync(dir.path)).not.toContain("log.wal");
   },
 );
+
+/** Makes every sync of a directory fail. */
+function failDirectorySyncs(code: string): Disposable {
+  const fail = (): never => {
+    throw Object.assign(new Error(`${code}: told to fail`), { code });
+  };
+  const isDirectory = (file: number): boolean => fs.fstatSync(file).isDirectory();
+  const { fsyncSync, promises } = fs;
+  const { open } = promises;
+  return replaceFiles(
+    { fsyncSync: (file: number) => (isDirectory(file) ? fail() : fsyncSync(file)) },
+    {
+      open: async (...args: Parameters<typeof open>) => {
+        const handle = await open(...args);
+        return isDirectory(handle.fd)
+          ? Object.assign(handle, { sync: async () => fail() })
+          : handle;
+      },
+    },
+  );
+}
+
+it("regression: on a file system that has no sync of directories, segments that were made ahead are used, too: they were thrown away, and commits went into the index's file instead", async () => {
+  await using dir = await temporaryDir();
+  using _failing = failDirectorySyncs("EINVAL");
+  {
+    await using writer = new Segments(dir.path, SEED);
+    for (const number of [1, 2])
+      expect(writer.append(number, sized(number, 3 * MIB))!.segment).toBe(1);
+  }
+  expect(readdirSync(dir.path)).toEqual(["1.segment", "2.segment"]);
+});
+
+it("a segment of which the name cannot be made durable is not used", async () => {
+  await using dir = await temporaryDir();
+  using _failing = failDirectorySyncs("EIO");
+  await using writer = new Segments(dir.path, SEED);
+  expect(writer.append(1, sized(1, 10))).toBeNull();
+  expect(readdirSync(dir.path)).toEqual([]);
+});
 
 it("of a segment that finds no room nothing stays on the disk, whether it is made ahead or for a commit", async () => {
   await using dir = await temporaryDir();

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { syncDirectory, syncFile } from "../sync-files.ts";
+import { syncDirectory, syncDirectoryBeside, syncFile } from "../sync-files.ts";
 
 /** Size of a segment. Its file is written once before use: a sync of new blocks or a new length waits for the file system's journal. */
 export const SEGMENT_BYTES = 8 * 1024 * 1024;
@@ -63,8 +63,7 @@ export async function prepareSegment(dir: string, id: number): Promise<void> {
       await file.writeFile(zeros);
       await file.datasync();
     }
-    await using folder = await open(dir);
-    await folder.sync();
+    await syncDirectoryBeside(dir);
   } catch (error) {
     await rm(path, { force: true });
     throw error;
