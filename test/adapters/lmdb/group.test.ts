@@ -1,4 +1,8 @@
 import { expect, it } from "vitest";
+import { Pump } from "../../../src/adapters/lmdb/groups/pump.ts";
+import { RunQueue } from "../../../src/adapters/lmdb/run-queue.ts";
+import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
+import { StreamState } from "../../../src/adapters/lmdb/streams/stream-state.ts";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
 import type { Clock } from "../../../src/domain/clock.ts";
 import { nextTurn } from "../../../src/domain/next-turn.ts";
@@ -237,6 +241,49 @@ it("a commit that could not be written does not count: nothing is trimmed for it
   }
   await using again = await collect(log, NEW);
   expect(await again.received(1)).toHaveLength(1);
+});
+
+class CountedStream extends StreamState {
+  listeners = 0;
+
+  override listen(listener: () => void): () => void {
+    this.listeners += 1;
+    const stop = super.listen(listener);
+    return () => {
+      this.listeners -= 1;
+      stop();
+    };
+  }
+}
+
+it("an owner that has ended is not told of appends any more: each that ever was would be, at every append", () => {
+  const stream = new CountedStream("events", 0);
+  const pump = new Pump({
+    stream,
+    store: {} as CommitStore,
+    queue: new RunQueue(systemClock),
+    fromOffset: 0,
+    maxBatchBytes: 1,
+    hand: () => {},
+    failed: () => {},
+  });
+  expect(stream.listeners).toBe(1);
+  pump.stop();
+  expect(stream.listeners).toBe(0);
+});
+
+it("an offset that is none is not committed: the next owner could not begin at it", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path, { partitions: 1 });
+  await using consumer = await collect(log, NEW);
+  await until(() => consumer.owned.size === 1, "the assignment");
+  const owned = consumer.owned.get(0)!;
+  for (const offset of [-1, 0.5, Number.NaN])
+    await expect(owned.commit([{ topic: "attempts", offset }])).rejects.toBeInstanceOf(RangeError);
+  await consumer[Symbol.asyncDispose]();
+  await using again = await collect(log, NEW);
+  await until(() => again.owned.size === 1, "the assignment");
+  expect(again.owned.get(0)!.committed("attempts")).toBeNull();
 });
 
 it("what a group was to read stays when it comes back for other topics: an earlier version may be started again", async () => {
