@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { readdir, stat } from "node:fs/promises";
+import { readdir, stat, writeFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import type { Socket } from "node:net";
 import { join } from "node:path";
@@ -97,6 +97,40 @@ describe("a second process on the data directory", () => {
       return after !== "log_unavailable";
     }, "connected again");
     expect(after).toBe(1);
+  });
+
+  it("tries again and again while the owner is away, however long that is", async () => {
+    await using dir = await temporaryDir();
+    const socketPath = join(dir.path, "log.sock");
+    const answers = { partitions: 4, append: async () => [{ partition: 0, offset: 7 }] };
+    const served = await serveLogSocket(answers, socketPath, silentLogger);
+    let tries = 0;
+    const fastClock: Clock = {
+      ...systemClock,
+      schedule: (delayMs, callback) => {
+        if (delayMs !== 200) return systemClock.schedule(delayMs, callback);
+        tries += 1;
+        return systemClock.schedule(1, callback);
+      },
+    };
+    await using attached = await attachLog({ socketPath, clock: fastClock });
+    await served[Symbol.asyncDispose]();
+    await until(() => tries >= 5, "several tries");
+    await using _again = await serveLogSocket(answers, socketPath, silentLogger);
+    const append = () => attached.append([record("events", 0, "x")]).catch(() => null);
+    await until(async () => (await append())?.[0]?.offset === 7, "connected again");
+  });
+
+  it("listens where a killed owner left its socket", async () => {
+    await using dir = await temporaryDir();
+    await using log = await openTestLog(dir.path);
+    const socketPath = join(dir.path, "log.sock");
+    await writeFile(socketPath, "");
+    await using _served = await serveLogSocket(log, socketPath, silentLogger);
+    await using attached = await attachLog({ socketPath, clock: systemClock });
+    expect(await attached.append([record("events", 0, "x")])).toEqual([
+      { partition: 0, offset: 0 },
+    ]);
   });
 
   it("says that the outcome is unknown when the owner goes away with appends under way", async () => {
