@@ -243,6 +243,23 @@ it("a commit that could not be written does not count: nothing is trimmed for it
   expect(await again.received(1)).toHaveLength(1);
 });
 
+it("a log that is closed lets its owners end first, and what they commit then counts", async () => {
+  await using dir = await temporaryDir();
+  const log = await openTestLog(dir.path, { partitions: 1 });
+  await log.append([record("events", 0, "done at the end")]);
+  const options = { group: "owners", topics: ["events"] as const, deadlineMs: 20_000 };
+  const consumer = await collect(log, {
+    ...options,
+    onRevoked: (partition) => partition.commit([{ topic: "events", offset: 1, metadata: "ended" }]),
+  });
+  await consumer.received(1);
+  await log[Symbol.asyncDispose]();
+  await using again = await openTestLog(dir.path, { partitions: 1 });
+  await using next = await collect(again, options);
+  await until(() => next.owned.size === 1, "the assignment");
+  expect(next.owned.get(0)!.committed("events")).toEqual({ offset: 1, metadata: "ended" });
+});
+
 class CountedStream extends StreamState {
   listeners = 0;
 
