@@ -6,6 +6,7 @@ import type {
   FromCommitThread,
   ToCommitThread,
 } from "../../../src/adapters/lmdb/commit/commit-protocol.ts";
+import { nextTurn } from "../../../src/domain/next-turn.ts";
 import { blobOf } from "../../support/commit-model.ts";
 import { storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
@@ -55,7 +56,7 @@ function openThread() {
   return { thread, busy };
 }
 
-it("the end of a thread that another has replaced is not taken for the end of that one", async () => {
+it("the end of a thread that another has replaced is not taken for the end of that one, nor its last answer for an answer of that one", async () => {
   const { thread, busy } = openThread();
   await thread.start();
   const first = thread.commit(COMMIT);
@@ -67,6 +68,13 @@ it("the end of a thread that another has replaced is not taken for the end of th
   const second = thread.commit(COMMIT);
   const next = await busy(1);
   died.emit("exit", 1);
+  let answered = false;
+  void second.then(() => {
+    answered = true;
+  });
+  died.tell({ kind: "committed", id: 1, error: null });
+  await nextTurn();
+  expect(answered).toBe(false);
   next.tell({ kind: "committed", id: 2, error: null });
   await expect(second).resolves.toBe(2);
 });

@@ -429,6 +429,27 @@ it("refuses to open when a segment that is needed is cut off: it opened, and tho
   );
 });
 
+it("a segment that lacks the last byte of a blob is told to be cut off, as it is opened and as it is read", async () => {
+  await using dir = await temporaryDir();
+  let end = 0;
+  {
+    await using writer = new Segments(dir.path, SEED);
+    end = writer.append(1, sized(1, 1_000))!.endBytes;
+  }
+  const place = { segment: 1, positionBytes: end - 1_000, lengthBytes: 1_000 };
+  const keep = async (): Promise<void> => {
+    await using segments = new Segments(dir.path, SEED);
+    segments.keep(1, place);
+  };
+  const path = join(dir.path, "1.segment");
+  truncateSync(path, end);
+  await keep();
+  truncateSync(path, end - 1);
+  await expect(keep()).rejects.toThrow(`is cut off after ${end - 1} bytes`);
+  using reader = new SegmentReader(dir.path);
+  expect(() => reader.read(place)).toThrow("is shorter than it was");
+});
+
 it.each([0, 1])(
   "refuses to open when a commit is damaged that others follow: they were dropped in silence, all of them (commit %i)",
   async (damagedCommit) => {
@@ -498,6 +519,24 @@ it("bytes in a payload that look like a commit are not taken for one", async () 
   Buffer.concat(encodeCommit(2, sized(9, 10), SEED).parts).copy(bytes, sizeBytes);
   writeFileSync(join(dir.path, "1.segment"), bytes);
   expect(await numbers()).toEqual([1, 2]);
+});
+
+it("nor are they behind a damaged commit of an earlier version, whose checksums have no secret", async () => {
+  await using dir = await temporaryDir();
+  const forged = Buffer.concat(encodeCommit(2, sized(9, 10), 0).parts);
+  const holder: SegmentCommit = {
+    blobs: [{ seq: 1, bytes: forged }],
+    rows: Buffer.alloc(0),
+    groups: [],
+  };
+  const bytes = Buffer.alloc(8 * MIB);
+  Buffer.concat(encodeCommit(1, holder, 0).parts).copy(bytes);
+  const path = join(dir.path, "1.segment");
+  writeFileSync(path, bytes);
+  expect((await recover(dir.path, 0, 0)).map(({ number }) => number)).toEqual([1]);
+  bytes[10]! ^= 1;
+  writeFileSync(path, bytes);
+  expect(await recover(dir.path, 0, 0)).toEqual([]);
 });
 
 it.each([4, 0])(
