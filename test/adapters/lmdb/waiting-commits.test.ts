@@ -1,4 +1,7 @@
 import { expect, it } from "vitest";
+import { putRows } from "../../../src/adapters/lmdb/commit/index-entries.ts";
+import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
+import { encodeRows } from "../../../src/adapters/lmdb/layout.ts";
 import { packCommit } from "../../../src/adapters/lmdb/commit/pack-commit.ts";
 import { openStore } from "../../../src/adapters/lmdb/store.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
@@ -69,4 +72,19 @@ it("rows that are in LMDB already while this thread has not been told so are giv
   // Nothing that the commit thread tells is heard meanwhile.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
   expectAll(store, count);
+});
+
+it("what the files hold counts once they were opened again, not what waited before: offsets would be given a second time", async () => {
+  await using dir = await temporaryDir();
+  const options = storeIn(dir.path);
+  await using store = await openStore(options);
+  await commitOffset(store, 0);
+  const stream = { topic: "events", partition: 7 } as const;
+  const row = store.lastRow(stream)!;
+  // As a commit thread leaves it that died before it answered.
+  const { root, index } = openEnvironment(options.path, options.mapSizeBytes);
+  root.transactionSync(() => putRows(index, [encodeRows([{ ...row, base: 1, next: 2, seq: 2 }])]));
+  await root.close();
+  await store.reopen();
+  expect(store.lastRow(stream)?.next).toBe(2);
 });
