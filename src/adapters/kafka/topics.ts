@@ -3,6 +3,7 @@ import type { Admin, ITopicConfig, ITopicMetadata } from "kafkajs";
 import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { messageOf } from "../../domain/thrown.ts";
 import { checkReplicas, checkSettings, describeTopics } from "./check-topics.ts";
 import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
 import { isNotAuthorized, neededRight } from "./missing-right.ts";
@@ -286,7 +287,11 @@ async function waitForPartitions(
       );
     } catch (error) {
       if (attempt >= READY_TRIES)
-        throw new LogError("log_unavailable", "the topics do not become ready", { cause: error });
+        throw new LogError(
+          "log_unavailable",
+          `the topics do not become ready: ${messageOf(error)} (start again once the brokers have caught up)`,
+          { cause: error },
+        );
       await sleep(READY_RETRY_MS);
     }
   }
