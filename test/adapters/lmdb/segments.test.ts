@@ -636,6 +636,26 @@ it.skipIf(!existsSync("/proc/self/fd"))(
   },
 );
 
+it("regression: a segment that cannot be opened, since too many files are, is used later: each such commit left 8 MB on the disk until a restart", async () => {
+  await using dir = await temporaryDir();
+  await using writer = new Segments(dir.path, SEED);
+  writer.makeReady();
+  {
+    using _full = replaceFiles(
+      {
+        openSync: () => {
+          throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
+        },
+      },
+      {},
+    );
+    for (let times = 0; times < 3; times += 1)
+      expect(() => writer.append(1, sized(1, 10))).toThrow("too many open files");
+  }
+  expect(writer.append(1, sized(1, 10))!.segment).toBe(1);
+  expect(readdirSync(dir.path)).toEqual(["1.segment"]);
+});
+
 it("without room for a segment every commit is a transaction of its own", async () => {
   await using dir = await temporaryDir();
   // Block the making of segments, both when the log is opened and with the first commit.

@@ -205,7 +205,7 @@ export class Segments implements AsyncDisposable {
     if (current !== null && current.endBytes + sizeBytes <= SEGMENT_BYTES) return current;
     const id = this.#next(number);
     if (id === null) return null;
-    const file = openSync(segmentPath(this.#dir, id), "r+");
+    const file = this.#open(id);
     if (current !== null) {
       closeSync(current.file);
       this.#sealed.set(current.id, current);
@@ -218,6 +218,16 @@ export class Segments implements AsyncDisposable {
       ...NOTHING_LIVE,
     };
     return this.#current;
+  }
+
+  /** Opens a segment to be written next. It stays free if the process has too many files open. */
+  #open(id: number): number {
+    try {
+      return openSync(segmentPath(this.#dir, id), "r+");
+    } catch (error) {
+      this.#free.push(id);
+      throw error;
+    }
   }
 
   #next(number: number): number | null {
