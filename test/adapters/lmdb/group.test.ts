@@ -4,9 +4,9 @@ import { RunQueue } from "../../../src/adapters/lmdb/run-queue.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { StreamState } from "../../../src/adapters/lmdb/streams/stream-state.ts";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
-import type { Clock } from "../../../src/domain/clock.ts";
 import { nextTurn } from "../../../src/domain/next-turn.ts";
 import type { LogRecord, OwnedPartition, Topic } from "../../../src/domain/log.ts";
+import { heldClock } from "../../support/held-clock.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
 import { faultyStore, openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
@@ -79,27 +79,6 @@ it("an owner gets no record any more once its ownership has ended, though one wa
   expect(handedOver).toEqual([true]);
 });
 
-/** A clock of which nothing becomes due before a test says so. */
-function heldClock() {
-  const waiting = new Map<() => void, number>();
-  const clock: Clock = {
-    ...systemClock,
-    schedule: (delayMs, callback) => {
-      const due = () => callback();
-      waiting.set(due, delayMs);
-      return () => waiting.delete(due);
-    },
-  };
-  /** Makes due what was scheduled with this delay. */
-  const due = async (wantedMs: number): Promise<void> => {
-    const isWanted = () => [...waiting.values()].includes(wantedMs);
-    await until(isWanted, `something scheduled in ${wantedMs} ms`);
-    for (const [callback, delayMs] of waiting)
-      if (delayMs === wantedMs && waiting.delete(callback)) callback();
-  };
-  return { clock, due, delaysMs: () => [...waiting.values()] };
-}
-
 it("an owner that does not end loses its partition after five seconds all the same: the next one starts, and what it commits then does not count", async () => {
   await using dir = await temporaryDir();
   const { clock, due, delaysMs } = heldClock();
@@ -110,7 +89,7 @@ it("an owner that does not end loses its partition after five seconds all the sa
   await stuck.received(1);
   const owned = stuck.owned.get(0)!;
   const left = stuck[Symbol.asyncDispose]();
-  await due(5_000);
+  await due((delayMs) => delayMs === 5_000);
   await left;
   expect([owned.owned(), owned.exclusive()]).toEqual([false, false]);
   await owned.commit([{ topic: "events", offset: 1 }]);
@@ -192,7 +171,7 @@ it("a partition whose consumer failed is assigned again after a second, once, an
     expect(assigned).toBe(round);
     expect(failing.errors).toHaveLength(round);
     expect(delaysMs()).toEqual([1_000]);
-    if (round === 1) await due(1_000);
+    if (round === 1) await due((delayMs) => delayMs === 1_000);
   }
   await log[Symbol.asyncDispose]();
   expect(delaysMs()).toEqual([]);

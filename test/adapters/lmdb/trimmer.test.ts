@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { NO_METRICS } from "../../../src/adapters/lmdb/metrics.ts";
 import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
-import type { Clock } from "../../../src/domain/clock.ts";
+import { heldClock } from "../../support/held-clock.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import type { Collector } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
@@ -64,30 +64,6 @@ it("a trim of much goes in many small steps, and appends go on between them", as
   // Every blob is removed once: none is left in part, none removed twice.
   expect(removed.reduce((sum, blobs) => sum + blobs)).toBe(COMMITS + (rows - total));
 });
-
-/** A clock of which a test says when what was scheduled is due. */
-function heldClock() {
-  const waiting: { readonly delayMs: number; readonly callback: () => void }[] = [];
-  const clock: Clock = {
-    ...systemClock,
-    schedule: (delayMs, callback) => {
-      const one = { delayMs, callback };
-      waiting.push(one);
-      return () => {
-        if (waiting.includes(one)) waiting.splice(waiting.indexOf(one), 1);
-      };
-    },
-  };
-  const due = async (isMeant: (delayMs: number) => boolean): Promise<void> => {
-    await until(() => waiting.some(({ delayMs }) => isMeant(delayMs)), "something scheduled");
-    const [one] = waiting.splice(
-      waiting.findIndex(({ delayMs }) => isMeant(delayMs)),
-      1,
-    );
-    one!.callback();
-  };
-  return { clock, due };
-}
 
 it("a trim at its time rests after each step: appends waited behind a hundred steps, one right after the other", async () => {
   await using dir = await temporaryDir();
