@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { link, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { UsageError } from "../domain/errors.ts";
-import { syncDirectory } from "../embedded/sync-directory.ts";
+import { syncDirectoryBeside } from "../adapters/lmdb/sync-files.ts";
 import { readOrNull } from "./read-or-null.ts";
 
 export interface EncryptionKey {
@@ -37,6 +37,6 @@ async function make(file: string): Promise<string | null> {
   await writeFile(draft, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600, flush: true });
   await link(draft, file).catch(() => undefined);
   await rm(draft, { force: true });
-  await syncDirectory(dirname(file));
+  await syncDirectoryBeside(dirname(file));
   return readOrNull(file);
 }

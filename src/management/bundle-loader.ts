@@ -1,9 +1,9 @@
 import type { BundleReader, EndpointBundle } from "../domain/config-store.ts";
 import type { Clock } from "../domain/clock.ts";
 import { MISSING, UNAVAILABLE, type Lookup } from "../domain/destination.ts";
+import { makeFailureWatch } from "../domain/failure-watch.ts";
 import type { Logger } from "../domain/logger.ts";
 import { toError } from "../domain/thrown.ts";
-import { makeFailureWatch } from "../pipeline/log/failure-watch.ts";
 import type { BundleEntry } from "./bundle-entries.ts";
 import { nameOfKey, type BundleKey } from "./bundle-key.ts";
 

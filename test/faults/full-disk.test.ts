@@ -7,100 +7,95 @@ import { makeRelayProcess, type RelayProcess } from "../support/relay-process.ts
 import { freshPrefix } from "../support/stores/kafka-harness.ts";
 import { startLocalKafka } from "../support/stores/kafka-local.ts";
 import { skipOrFail } from "../support/stores/skip-or-fail.ts";
-import { mountSmallDisk } from "../support/stores/small-disk.ts";
+import { mountSmallDisk, smallDiskRefusal } from "../support/stores/small-disk.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const refused = await mountSmallDisk(1)
-  .then((disk) => disk[Symbol.asyncDispose]())
-  .catch((error: Error) => error);
+const refused = await smallDiskRefusal();
 
-describe.skipIf(refused instanceof Error && skipOrFail("a small disk", refused))(
-  "a full disk",
-  () => {
-    it("under the embedded log: 503, nothing lost, and 2xx again by itself when there is room", async () => {
-      await using receiver = await startReceiver();
-      await using relay = await makeRelayProcess({ RELAY_RETRY_BASE_MS: "250" });
-      await using disk = await mountSmallDisk(24, join(relay.dataDir, "log"));
-      await relay.start();
-      const load = await makeLoad(relay, receiver);
-      await load.sendUntil("2xx", (status) => status === 200);
-      await load.sendMany(20);
+describe.skipIf(refused !== null && skipOrFail("a small disk", refused))("a full disk", () => {
+  it("under the embedded log: 503, nothing lost, and 2xx again by itself when there is room", async () => {
+    await using receiver = await startReceiver();
+    await using relay = await makeRelayProcess({ RELAY_RETRY_BASE_MS: "250" });
+    await using disk = await mountSmallDisk(24, join(relay.dataDir, "log"));
+    await relay.start();
+    const load = await makeLoad(relay, receiver);
+    await load.sendUntil("2xx", (status) => status === 200);
+    await load.sendMany(20);
+    await disk.fill();
+    await load.sendUntil("503", async (status) => {
       await disk.fill();
-      await load.sendUntil("503", async (status) => {
-        await disk.fill();
-        return status === 503;
-      });
-      await load.sendMany(5);
-      expect(load.statuses()).toEqual(new Set([200, 503]));
-      const pid = relay.pid();
-      await disk.free();
-      await load.sendUntil("2xx again", (status) => status === 200);
-      await load.sendMany(20);
-      await load.expectNothingLost();
-      expect(relay.pid()).toBe(pid);
-      expect(() => process.kill(pid, 0)).not.toThrow();
-      await relay.kill("SIGKILL");
-    }, 600_000);
+      return status === 503;
+    });
+    await load.sendMany(5);
+    expect(load.statuses()).toEqual(new Set([200, 503]));
+    const pid = relay.pid();
+    await disk.free();
+    await load.sendUntil("2xx again", (status) => status === 200);
+    await load.sendMany(20);
+    await load.expectNothingLost();
+    expect(relay.pid()).toBe(pid);
+    expect(() => process.kill(pid, 0)).not.toThrow();
+    await relay.kill("SIGKILL");
+  }, 600_000);
 
-    it("under ClickHouse: accepts and delivers, and lists all of it when there is room", async () => {
-      await using receiver = await startReceiver();
-      await using relay = await makeRelayProcess({ RELAY_RETRY_BASE_MS: "250" });
-      await using disk = await mountSmallDisk(96, join(relay.dataDir, "clickhouse"));
-      await relay.start();
-      const load = await makeLoad(relay, receiver);
-      await load.sendUntil("2xx", (status) => status === 200);
-      await load.expectNothingLost();
+  it("under ClickHouse: accepts and delivers, and lists all of it when there is room", async () => {
+    await using receiver = await startReceiver();
+    await using relay = await makeRelayProcess({ RELAY_RETRY_BASE_MS: "250" });
+    await using disk = await mountSmallDisk(96, join(relay.dataDir, "clickhouse"));
+    await relay.start();
+    const load = await makeLoad(relay, receiver);
+    await load.sendUntil("2xx", (status) => status === 200);
+    await load.expectNothingLost();
+    await disk.fill();
+    for (let round = 1; round <= 5; round += 1) {
+      await load.sendMany(20);
+      await load.expectDelivered();
       await disk.fill();
-      for (let round = 1; round <= 5; round += 1) {
-        await load.sendMany(20);
-        await load.expectDelivered();
-        await disk.fill();
-      }
-      await waitFor(
-        "an insert that failed",
-        () => relay.output().includes('"record.failed"'),
-        60_000,
-      );
-      await disk.free();
-      await load.sendMany(20);
-      expect(load.statuses()).toEqual(new Set([200]));
-      await load.expectNothingLost();
-      await relay.kill("SIGKILL");
-    }, 600_000);
+    }
+    await waitFor(
+      "an insert that failed",
+      () => relay.output().includes('"record.failed"'),
+      60_000,
+    );
+    await disk.free();
+    await load.sendMany(20);
+    expect(load.statuses()).toEqual(new Set([200]));
+    await load.expectNothingLost();
+    await relay.kill("SIGKILL");
+  }, 600_000);
 
-    it("under the broker: 503, nothing lost, and 2xx again when there is room and the broker is back", async () => {
-      await using receiver = await startReceiver();
-      await using disk = await mountSmallDisk(160);
-      await using kafka = await startLocalKafka(1, {}, { dataDirs: [join(disk.path, "data")] });
-      await using relay = await makeRelayProcess({
-        RELAY_RETRY_BASE_MS: "250",
-        RELAY_DELIVERY_TIMEOUT_MS: "4000",
-        RELAY_PARTITIONS: "2",
-        KAFKA_BROKERS: kafka.brokers.join(),
-        RELAY_TOPIC_PREFIX: freshPrefix(),
-        RELAY_ENCRYPTION_KEY: randomBytes(32).toString("base64"),
-      });
-      await relay.start();
-      const load = await makeLoad(relay, receiver);
-      await load.sendUntil("2xx", (status) => status === 200);
-      await load.sendMany(20);
-      await load.sendUntil("503", async (status) => {
-        await disk.fill();
-        return status === 503;
-      });
-      expect(load.statuses()).toEqual(new Set([200, 503]));
-      await disk.free();
-      await load.sendUntil("2xx again", async (status) => {
-        // A broker that cannot write shuts itself down, which may take a while; restart it as its service manager would.
-        if (!kafka.isRunning(1)) await kafka.restart(1);
-        return status === 200;
-      });
-      await load.sendMany(20);
-      await load.expectNothingLost();
-      await relay.kill("SIGKILL");
-    }, 600_000);
-  },
-);
+  it("under the broker: 503, nothing lost, and 2xx again when there is room and the broker is back", async () => {
+    await using receiver = await startReceiver();
+    await using disk = await mountSmallDisk(160);
+    await using kafka = await startLocalKafka(1, {}, { dataDirs: [join(disk.path, "data")] });
+    await using relay = await makeRelayProcess({
+      RELAY_RETRY_BASE_MS: "250",
+      RELAY_DELIVERY_TIMEOUT_MS: "4000",
+      RELAY_PARTITIONS: "2",
+      KAFKA_BROKERS: kafka.brokers.join(),
+      RELAY_TOPIC_PREFIX: freshPrefix(),
+      RELAY_ENCRYPTION_KEY: randomBytes(32).toString("base64"),
+    });
+    await relay.start();
+    const load = await makeLoad(relay, receiver);
+    await load.sendUntil("2xx", (status) => status === 200);
+    await load.sendMany(20);
+    await load.sendUntil("503", async (status) => {
+      await disk.fill();
+      return status === 503;
+    });
+    expect(load.statuses()).toEqual(new Set([200, 503]));
+    await disk.free();
+    await load.sendUntil("2xx again", async (status) => {
+      // A broker that cannot write shuts itself down, which may take a while; restart it as its service manager would.
+      if (!kafka.isRunning(1)) await kafka.restart(1);
+      return status === 200;
+    });
+    await load.sendMany(20);
+    await load.expectNothingLost();
+    await relay.kill("SIGKILL");
+  }, 600_000);
+});
 
 /** A restarted broker takes long on a slow machine. */
 const WITHIN_MS = 150_000;

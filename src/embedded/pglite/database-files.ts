@@ -5,7 +5,7 @@ import type { NodeFS } from "@electric-sql/pglite/nodefs";
 import { UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { exists } from "../exists.ts";
-import { syncDirectory } from "../sync-directory.ts";
+import { syncDirectoryBeside } from "../../adapters/lmdb/sync-files.ts";
 import { syncedFiles, syncedStart, syncTree, type SyncedFiles } from "./synced-files.ts";
 
 /** The engine, and its files on the disk. */
@@ -52,7 +52,7 @@ export async function openDatabaseFiles(
     : await makeAnew(engine, files, options);
   try {
     await writeFile(mark, "", { flag: "a", mode: 0o600 });
-    await syncDirectory(options.dataDir);
+    await syncDirectoryBeside(options.dataDir);
     return database;
   } catch (error) {
     await database.close();
@@ -70,7 +70,7 @@ async function makeAnew(
   const template = templateFile === null ? null : await readOrNull(templateFile);
   const database = await makeDatabase(engine, data, template, logger);
   await writeFile(join(files, "ready"), "initialised\n", { flush: true });
-  await syncDirectory(files);
+  await syncDirectoryBeside(files);
   if (template === null && templateFile !== null) {
     try {
       const dump = await database.dumpDataDir("gzip");

@@ -3,7 +3,7 @@ import { open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Filesystem } from "@electric-sql/pglite/basefs";
 import type { NodeFS } from "@electric-sql/pglite/nodefs";
-import { syncDirectory } from "../sync-directory.ts";
+import { syncDirectoryBeside } from "../../adapters/lmdb/sync-files.ts";
 
 /** What the engine is told so that it syncs: by itself it is started with `-F`, and its `fdatasync` does nothing. */
 const SYNCED = ["-c", "wal_sync_method=fsync"];
@@ -70,7 +70,7 @@ export async function syncTree(directory: string): Promise<void> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   const syncs = entries.map((entry) => {
     const path = join(entry.parentPath, entry.name);
-    return () => (entry.isDirectory() ? syncDirectory(path) : syncFile(path));
+    return () => (entry.isDirectory() ? syncDirectoryBeside(path) : syncFile(path));
   });
   // Each takes the next one from the same iterator.
   const left = syncs.values();
@@ -78,7 +78,7 @@ export async function syncTree(directory: string): Promise<void> {
     for (const sync of left) await sync();
   };
   await Promise.all(Array.from({ length: AT_ONCE }, syncRest));
-  await syncDirectory(directory);
+  await syncDirectoryBeside(directory);
 }
 
 async function syncFile(path: string): Promise<void> {

@@ -1,9 +1,9 @@
 import type { Clock } from "../../domain/clock.ts";
 import { DELAY_TIERS } from "../../domain/delay-tier.ts";
+import { makeFailureWatch } from "../../domain/failure-watch.ts";
 import type { Log, LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { partitionOf } from "../../domain/partition.ts";
-import { makeFailureWatch } from "../log/failure-watch.ts";
 import { Recall } from "./recall.ts";
 import type { DelayedDestinations } from "./recall.ts";
 import { TierForwarder } from "./tier-forwarder.ts";

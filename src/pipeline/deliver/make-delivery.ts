@@ -1,6 +1,6 @@
+import { makeFailureWatch } from "../../domain/failure-watch.ts";
 import { isOwnershipOver } from "../../domain/log.ts";
 import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
-import { makeFailureWatch } from "../log/failure-watch.ts";
 import { guardedLookup } from "./guarded-lookup.ts";
 import { IntakeBudget } from "./bounds/intake-budget.ts";
 import { RECOVERY_TOPICS } from "./partition/log-positions.ts";

@@ -1,14 +1,14 @@
 import type { Clock } from "../../domain/clock.ts";
+import { makeFailureWatch, type FailureWatch } from "../../domain/failure-watch.ts";
 import type { CommitEntry, OwnedPartition, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { toError } from "../../domain/thrown.ts";
-import { makeFailureWatch } from "./failure-watch.ts";
 
 /** Commits what has changed, at most once per interval. A commit that fails is repeated with the next. */
 export class CommitLoop {
   readonly #partition: OwnedPartition;
   readonly #clock: Clock;
-  readonly #watch: ReturnType<typeof makeFailureWatch>;
+  readonly #watch: FailureWatch;
   readonly #intervalMs: number;
   readonly #entries: () => readonly CommitEntry[];
   readonly #committed = new Map<Topic, string>();

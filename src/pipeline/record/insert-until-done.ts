@@ -1,9 +1,9 @@
 import { pause, type Clock } from "../../domain/clock.ts";
 import { EventStoreError } from "../../domain/event-store.ts";
+import { makeFailureWatch } from "../../domain/failure-watch.ts";
 import type { Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { toError } from "../../domain/thrown.ts";
-import { makeFailureWatch } from "../log/failure-watch.ts";
 import type { Batch } from "./batch-buffer.ts";
 import { insertToken } from "./batch-plan.ts";
 import type { RecordMetrics } from "./record-metrics.ts";

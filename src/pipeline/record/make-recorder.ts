@@ -5,10 +5,10 @@ import {
   type EventStoreWriter,
   type OutcomeRow,
 } from "../../domain/event-store.ts";
+import { makeFailureWatch } from "../../domain/failure-watch.ts";
 import type { Log, LogConsumer, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { fanoutKey } from "../../domain/run-keys.ts";
-import { makeFailureWatch } from "../log/failure-watch.ts";
 import { decodeEvent } from "../log/event-codec.ts";
 import { decodeOutcome } from "../log/outcome-codec.ts";
 import { makeTokenizer } from "./event-tokens.ts";

@@ -143,3 +143,23 @@ test.each([
     expect(await start({}, { made, now })).toEqual({ refusal: null, warnings });
   },
 );
+
+test("regression: a start that finds new topics without leaders says which and what to do: only that topics do not become ready", async () => {
+  const options = optionsOf(30);
+  const admin = {
+    ...brokersWith(options, {}),
+    listTopics: async () => [],
+    createTopics: async () => true,
+    fetchTopicMetadata: async () =>
+      ({
+        topics: TOPICS.map((name) => ({
+          name,
+          partitions: [{ partitionId: 0, leader: name === "events" ? -1 : 1, replicas: [1] }],
+        })),
+      }) as never,
+    fetchTopicOffsets: async () => [],
+  };
+  await expect(ensureTopics(admin, options, options.logger)).rejects.toThrow(
+    /events.*has no leader.*start again once the brokers have caught up/,
+  );
+}, 30_000);

@@ -3,13 +3,13 @@ import { Pump } from "../../../src/adapters/lmdb/groups/pump.ts";
 import { RunQueue } from "../../../src/adapters/lmdb/run-queue.ts";
 import type { CommitStore } from "../../../src/adapters/lmdb/store.ts";
 import { StreamState } from "../../../src/adapters/lmdb/streams/stream-state.ts";
-import type { LmdbLog } from "../../../src/adapters/lmdb/open-lmdb-log.ts";
 import { nextTurn } from "../../../src/domain/next-turn.ts";
-import type { LogRecord, OwnedPartition, Topic } from "../../../src/domain/log.ts";
+import type { LogRecord, OwnedPartition } from "../../../src/domain/log.ts";
 import { heldClock } from "../../support/held-clock.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
 import { faultyStore, openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import { readAllAttempts } from "../../support/read-all-attempts.ts";
 import { until } from "../../support/wait-for.ts";
 
 it("an owner that loses its partition before it has begun gets no record, and ends only after it has begun", async () => {
@@ -177,15 +177,6 @@ it("a partition whose consumer failed is assigned again after a second, once, an
   expect(delaysMs()).toEqual([]);
 });
 
-/** Makes a group read all attempts of the log's one partition, and commit past them. */
-async function readAttempts(log: LmdbLog): Promise<void> {
-  const topic = "attempts" satisfies Topic;
-  await using reading = await collect(log, { group: "old", topics: [topic], deadlineMs: 20_000 });
-  await until(() => reading.owned.size === 1, "the assignment");
-  const owned = reading.owned.get(0)!;
-  await owned.commit([{ topic, offset: await owned.endOffset(topic) }]);
-}
-
 const NEW = { group: "new", topics: ["attempts"], deadlineMs: 20_000 } as const;
 
 it("a group that could not be written down at first is with its next start: after a restart, what it had not read was trimmed", async () => {
@@ -194,7 +185,7 @@ it("a group that could not be written down at first is with its next start: afte
   {
     await using log = await openTestLog(dir.path, { partitions: 1, wrapStore: faults.wrap });
     await log.append([record("attempts", 0, "unread")]);
-    await readAttempts(log);
+    await readAllAttempts(log);
     faults.failNext();
     await expect(collect(log, NEW)).rejects.toMatchObject({ code: "log_unavailable" });
     await (await collect(log, NEW))[Symbol.asyncDispose]();
@@ -286,7 +277,7 @@ it("what a group was to read stays when it comes back for other topics: an earli
   await using dir = await temporaryDir();
   await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
   await log.append([record("attempts", 0, "unread")]);
-  await readAttempts(log);
+  await readAllAttempts(log);
   for (const topics of [["attempts"], ["tasks"]] as const)
     await (await collect(log, { ...NEW, topics }))[Symbol.asyncDispose]();
   expect(await log.trim()).toBe(0);

@@ -7,20 +7,12 @@ import { collect, record, text } from "../../support/log-consumer.ts";
 import type { Collector } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
 import { faultyStore, openTestLog, temporaryDir, withOverrides } from "../../support/log-lmdb.ts";
+import { readAllAttempts } from "../../support/read-all-attempts.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { until } from "../../support/wait-for.ts";
 
 const PARTITIONS = 8;
 const COMMITS = 700;
-
-/** Makes a group read and commit all attempts. */
-async function readAll(log: LmdbLog): Promise<void> {
-  const topic = "attempts";
-  await using reading = await collect(log, { group: "old", topics: [topic], deadlineMs: 20_000 });
-  await until(() => reading.owned.size === log.partitions, "all partitions");
-  for (const partition of reading.owned.values())
-    await partition.commit([{ topic, offset: await partition.endOffset(topic) }]);
-}
 
 it("a trim of much goes in many small steps, and appends go on between them", async () => {
   await using dir = await temporaryDir();
@@ -46,7 +38,7 @@ it("a trim of much goes in many small steps, and appends go on between them", as
         .map((partition) => record("attempts", partition, `${commit}`)),
     );
   }
-  await readAll(log);
+  await readAllAttempts(log);
   const ended: string[] = [];
   const trim = log.trim().then((rows) => {
     ended.push("trim");
@@ -85,7 +77,7 @@ it("a trim at its time rests after each step: appends waited behind a hundred st
   });
   for (let commit = 0; commit < 300; commit += 1)
     await log.append([record("attempts", 0, `${commit}`)]);
-  await readAll(log);
+  await readAllAttempts(log);
   const isRest = (delayMs: number): boolean => delayMs !== intervalMs;
   await due((delayMs) => delayMs === intervalMs);
   await until(() => removed > 0, "a first step");
@@ -107,7 +99,7 @@ it("a group that comes while much is trimmed keeps what it has not read", async 
   await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
   for (let commit = 0; commit < COMMITS; commit += 1)
     await log.append([record("attempts", 0, `${commit}`)]);
-  await readAll(log);
+  await readAllAttempts(log);
   const trim = log.trim();
   await using consumer = await collect(log, {
     group: "new",
@@ -228,7 +220,7 @@ it("what is gone is no lag of a group that comes later", async () => {
   await using log = await openTestLog(dir.path, { partitions: 1, retentionMs: -1 });
   const append = () => log.append([record("attempts", 0, "ended")]);
   for (let commit = 0; commit < 5; commit += 1) await append();
-  await readAll(log);
+  await readAllAttempts(log);
   expect(await log.trim()).toBe(5);
   await append();
   await using late = await collect(log, {
@@ -310,7 +302,7 @@ it("the log is trimmed at each of its times, also after one at which it could no
   });
   for (const round of [1, 2, 3]) {
     await log.append([record("attempts", 0, "read")]);
-    await readAll(log);
+    await readAllAttempts(log);
     if (round === 2) faults.failNext();
     await due((delayMs) => delayMs === intervalMs);
     if (round === 2) await until(() => warned.length > 0, "the failure is told");

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { toError } from "../../../src/domain/thrown.ts";
 
 const run = promisify(execFile);
 const BALLAST = "ballast";
@@ -46,4 +47,14 @@ export async function mountSmallDisk(sizeMb: number, at?: string): Promise<Small
       if (at === undefined) await rm(path, { recursive: true, force: true });
     },
   };
+}
+
+/** Returns why none can be mounted here; null if it can. */
+export async function smallDiskRefusal(): Promise<Error | null> {
+  try {
+    await using _disk = await mountSmallDisk(1);
+    return null;
+  } catch (error) {
+    return toError(error);
+  }
 }

@@ -75,7 +75,6 @@ export class CommitWriter implements AsyncDisposable {
   /** Returns once the commit is durable: true if it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
     if (!this.#isLockedUp && onlyAdds(request) && this.#written(request)) return false;
-    this.#room.make(request.blobs.map(({ bytes }) => bytes.length));
     this.#transact(request);
     if (request.removedBlobs.length > 0) this.#clearOutSparse();
     return true;
@@ -115,7 +114,6 @@ export class CommitWriter implements AsyncDisposable {
 
   #tryToApply(): boolean {
     try {
-      this.#room.make([]);
       this.#transact(null);
       return true;
     } catch {
@@ -143,6 +141,7 @@ export class CommitWriter implements AsyncDisposable {
   /** Puts everything that waits and `newest` into LMDB, all or nothing. */
   #transact(newest: CommitRequest | null): void {
     const latest = this.#latest + (newest === null ? 0 : 1);
+    this.#room.make((newest?.blobs ?? []).map(({ bytes }) => bytes.length));
     const removed = this.#placesOf(newest?.removedBlobs ?? []);
     const { root, groups } = this.#environment;
     try {

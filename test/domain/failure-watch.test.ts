@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { LogError } from "../../../src/domain/log.ts";
-import { makeFailureWatch } from "../../../src/pipeline/log/failure-watch.ts";
+import { LogError } from "../../src/domain/log.ts";
+import { makeFailureWatch } from "../../src/domain/failure-watch.ts";
 
 describe("failures of a consumer", () => {
   it("regression: the same one is told at once, then once a minute with how often it occurred: a missing topic filled the log with a line a second", () => {

@@ -1,5 +1,5 @@
-import type { Clock } from "../../domain/clock.ts";
-import type { ConsumerOptions } from "../../domain/log.ts";
+import type { Clock } from "./clock.ts";
+import type { ConsumerOptions } from "./log.ts";
 
 /** A consumer that cannot join its group, or a store that is down, fails about once a second for as long as that lasts. */
 const TELL_EVERY_MS = 60_000;
@@ -14,6 +14,9 @@ export interface FailureWatchPorts {
   readonly restored: (fields: { readonly afterMs: number; readonly untold: number }) => void;
 }
 
+/** Takes what a consumer tells of itself, and the like. */
+export type FailureWatch = Required<Pick<ConsumerOptions, "onError" | "onRestored">>;
+
 interface Failure {
   readonly toldAtMs: number;
   /** How often it has occurred since, without a line. */
@@ -24,11 +27,7 @@ interface Failure {
  * Tells why a consumer broke or a store does not answer: a failure at once, and the same one again at most once a minute. That it works
  * again is told only after such a line, so that what fails again every second does not fill the log with it either.
  */
-export function makeFailureWatch({
-  clock,
-  failed,
-  restored,
-}: FailureWatchPorts): Required<Pick<ConsumerOptions, "onError" | "onRestored">> {
+export function makeFailureWatch({ clock, failed, restored }: FailureWatchPorts): FailureWatch {
   const failures = new Map<string, Failure>();
   let isTold = false;
 
