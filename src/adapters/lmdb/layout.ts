@@ -86,6 +86,10 @@ export function seqKey(seq: number): Buffer {
   return key;
 }
 
+export function seqOf(key: Buffer): number {
+  return key.readUIntBE(0, 6);
+}
+
 export function encodePlace({ segment, positionBytes, lengthBytes }: Place): Buffer {
   const value = Buffer.allocUnsafe(PLACE_BYTES);
   value.writeUInt32BE(segment, 0);

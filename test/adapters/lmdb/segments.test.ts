@@ -231,12 +231,25 @@ it("regression: the segment to be cleared out is told with the span of its blobs
   }
   await using writer = new Segments(dir.path, SEED);
   const blobs = writer.readAfter(0).map(({ places }) => places[0]!);
-  expect(writer.sparsest()).toBeNull();
+  expect(writer.sparsest(40)).toBeNull();
   // The small blobs of each segment stay.
   writer.forget(blobs.filter(([seq]) => seq % 2 === 1).map(([, place]) => place));
-  const sparsest = writer.sparsest()!;
+  const sparsest = writer.sparsest(40)!;
   const seqs = blobs.filter(([, { segment }]) => segment === sparsest.id).map(([seq]) => seq);
   expect(sparsest).toMatchObject({ firstSeq: Math.min(...seqs), lastSeq: Math.max(...seqs) });
+});
+
+it("clears out no segment with commits that the index does not have yet: they would be left behind in it", async () => {
+  await using dir = await temporaryDir();
+  await using writer = new Segments(dir.path, SEED);
+  const written = Array.from({ length: 40 }, (_, index) =>
+    writer.append(index + 1, sized(index + 1, index % 2 === 0 ? MIB / 2 : 3 * MIB)),
+  );
+  writer.forget(
+    written.filter((_, at) => at % 2 === 1).flatMap((one) => one!.places.map(([, place]) => place)),
+  );
+  const spans = [4, 5, 40].map((applied) => writer.sparsest(applied));
+  expect(spans.map((span) => span?.lastSeq ?? null)).toEqual([null, 5, 9]);
 });
 
 it("of a number that was written twice the later one counts: the first was refused", async () => {
@@ -404,6 +417,32 @@ it("a few records that stay do not keep the segments of all that was written bes
   await store[Symbol.asyncDispose]();
   // The fifteen megabytes kept fill a quarter of eight segments: these, the one being written to, and four for later.
   expect(segmentsIn(dir.path).length).toBeLessThanOrEqual(13);
+  const reopened = await openStore(storeIn(dir.path));
+  expectKept(reopened);
+  await reopened[Symbol.asyncDispose]();
+}, 30_000);
+
+it("regression: the segments of all that was written beside a few records that stay are cleared out, though nothing is removed any more: 1.5 GB stayed until the next trim that had something to do", async () => {
+  await using dir = await temporaryDir();
+  const held = { topic: "held", partition: 0 } as const;
+  const expectKept = (opened: CommitStore): void => expectRows(opened, 0, 15, held);
+  const store = await openStore(storeIn(dir.path));
+  for (let kept = 0; kept < 15; kept += 1) {
+    await commitOne(store, kept, MIB, held);
+    for (let beside = 0; beside < 9; beside += 1) await commitOne(store, kept * 9 + beside, MIB);
+  }
+  await store.commit({
+    ...NOTHING,
+    packed: { blobs: [], rows: [] },
+    removedBelow: [[STREAM, 135]],
+    removedBlobs: store.rowsFrom(STREAM, 0, Number.MAX_SAFE_INTEGER).map((row) => row.seq),
+  });
+  const clearedOut = (): void => {
+    expectKept(store);
+    expect(segmentsIn(dir.path).length).toBeLessThanOrEqual(13);
+  };
+  await vi.waitFor(clearedOut, { timeout: 20_000, interval: 100 });
+  await store[Symbol.asyncDispose]();
   const reopened = await openStore(storeIn(dir.path));
   expectKept(reopened);
   await reopened[Symbol.asyncDispose]();

@@ -14,6 +14,9 @@ import { CommitWriter } from "./commit-writer.ts";
  */
 const port = parentPort!;
 const writer = new CommitWriter(workerData as CommitWorkerData);
+/** The rest in front of each segment that is cleared out beside the trims: no commit is made meanwhile, for some milliseconds. */
+const CLEAR_OUT_AFTER_MS = 250;
+let clearingOut: NodeJS.Timeout | null = null;
 
 function commit(request: CommitRequest): void {
   let error: CommitError | null = null;
@@ -27,6 +30,23 @@ function commit(request: CommitRequest): void {
   tell({ kind: "committed", id: request.id, error });
   // After the answer, so that whoever waits for it does not wait for this.
   if (!applied && writer.applyIfDue()) tellApplied(request.id);
+  if (request.removedBlobs.length > 0) clearOutRest();
+}
+
+/** Clears out what a trim has left thinly filled, one segment at a time: for hours no further trim may have anything to remove. */
+function clearOutRest(): void {
+  if (clearingOut !== null || !writer.hasSparse) return;
+  clearingOut = setTimeout(() => {
+    clearingOut = null;
+    if (!writer.clearOutSparsest()) return;
+    tellEmptied();
+    clearOutRest();
+  }, CLEAR_OUT_AFTER_MS);
+}
+
+function close(): void {
+  if (clearingOut !== null) clearTimeout(clearingOut);
+  void writer[Symbol.asyncDispose]().then(() => port.close());
 }
 
 function errorOf(cause: unknown): CommitError {
@@ -53,8 +73,9 @@ function tell(message: FromCommitThread): void {
 port.on("message", (message: ToCommitThread) => {
   if (message.kind === "commit") commit(message);
   else if (message.kind === "reuse") writer.reuse(message.segment);
-  else void writer[Symbol.asyncDispose]().then(() => port.close());
+  else close();
 });
 // A segment that is given back is there before the first commit, so none needs to be made.
 if (tellEmptied() === 0) writer.makeReady();
+clearOutRest();
 tell({ kind: "ready" });

@@ -6,7 +6,7 @@ import { FileRoom } from "./file-room.ts";
 import { isLockedUp, openEnvironment } from "../environment.ts";
 import type { Environment } from "../environment.ts";
 import { putRows, removeRowsBelow } from "./index-entries.ts";
-import { decodePlace, encodePlace, ROW_BYTES, seqKey } from "../layout.ts";
+import { decodePlace, encodePlace, ROW_BYTES, seqKey, seqOf } from "../layout.ts";
 import type { Place } from "../layout.ts";
 import type { WrittenCommit } from "../segments/read-segment.ts";
 import { listSegments } from "../segments/segment-files.ts";
@@ -24,7 +24,7 @@ const DUE_BYTES = 16 * 1024 * 1024;
 /** Or so many commits, if the last time is a while ago: the next commit waits for a transaction, and a small one takes a third as long. */
 const DUE_COMMITS_AFTER_A_WHILE = 256;
 const A_WHILE_MS = 500;
-/** Most segments that are cleared out after one trim. */
+/** Most segments that are cleared out with one trim. */
 const MOST_CLEARED_OUT = 4;
 /** Key in `groups` of the number of the latest commit that is in LMDB. */
 const APPLIED_KEY = "applied";
@@ -76,8 +76,30 @@ export class CommitWriter implements AsyncDisposable {
   commit(request: CommitRequest): boolean {
     if (!this.#isLockedUp && onlyAdds(request) && this.#written(request)) return false;
     this.#transact(request);
-    if (request.removedBlobs.length > 0) this.#clearOutSparse();
+    if (request.removedBlobs.length > 0)
+      for (let left = MOST_CLEARED_OUT; left > 0 && this.clearOutSparsest(); left -= 1);
     return true;
+  }
+
+  /** Whether `clearOutSparsest` has something to do. */
+  get hasSparse(): boolean {
+    return this.#segments.sparsest(this.#applied) !== null;
+  }
+
+  /**
+   * Moves the few records of a segment that stay long (held deliveries, long delays) into LMDB, so that they do not keep all of it
+   * on disk. Returns false if there is no such segment, or it cannot be done now.
+   */
+  clearOutSparsest(): boolean {
+    const segment = this.#segments.sparsest(this.#applied);
+    if (segment === null) return false;
+    try {
+      this.#clearOut(segment);
+      return true;
+    } catch {
+      // The disk is full: they are moved after a later trim.
+      return false;
+    }
   }
 
   /** Puts what waits into LMDB once there is enough. Returns false if nothing was done, or LMDB failed and it goes on waiting. */
@@ -225,20 +247,6 @@ export class CommitWriter implements AsyncDisposable {
     for (const [key, offset] of starts) startsTable.putSync(Buffer.from(key), seqKey(offset));
   }
 
-  /** Moves a few records that stay long (held deliveries, long delays) into LMDB, so that they do not keep whole segments on disk. */
-  #clearOutSparse(): void {
-    for (let cleared = 0; cleared < MOST_CLEARED_OUT; cleared += 1) {
-      const segment = this.#segments.sparsest();
-      if (segment === null) return;
-      try {
-        this.#clearOut(segment);
-      } catch {
-        // The disk is full: they are moved after a later trim.
-        return;
-      }
-    }
-  }
-
   /** Moves a segment's blobs. They are numbered as written, so those of other segments are not looked at, however many there are. */
   #clearOut({ id, firstSeq, lastSeq }: SegmentSpan): void {
     const { root, places } = this.#environment;
@@ -279,10 +287,6 @@ function seedOf({ groups }: Environment, segmentsDir: string): number {
   const seed = isNew ? randomBytes(4).readUInt32BE() : EARLIER_SEED;
   groups.putSync(SEED_KEY, String(seed));
   return seed;
-}
-
-function seqOf(key: Buffer): number {
-  return key.readUIntBE(0, 6);
 }
 
 function onlyAdds({ removedBelow, removedBlobs, refs, starts }: CommitRequest): boolean {

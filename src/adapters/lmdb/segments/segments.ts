@@ -172,15 +172,20 @@ export class Segments implements AsyncDisposable {
     this.#removing.add(removing);
   }
 
-  /** Returns the segment with the least left in it, if three quarters of all full segments are no longer needed. */
-  sparsest(): SegmentSpan | null {
-    const sealed = [...this.#sealed]
-      .filter(([, segment]) => segment.liveBytes > 0)
-      .toSorted((a, b) => a[1].liveBytes - b[1].liveBytes);
+  /**
+   * Returns the segment with the least left in it, if three quarters of all full segments are no longer needed; one of those that
+   * the index has whole, now that it has all commits up to `applied`.
+   */
+  sparsest(applied: number): SegmentSpan | null {
+    const sealed = [...this.#sealed].filter(([, segment]) => segment.liveBytes > 0);
     if (sealed.length < LEAST_SEALED) return null;
     const liveBytes = sealed.reduce((sum, [, segment]) => sum + segment.liveBytes, 0);
     if (liveBytes * 4 >= sealed.length * SEGMENT_BYTES) return null;
-    const [id, { firstSeq, lastSeq }] = sealed[0]!;
+    const [sparsest] = sealed
+      .filter(([, { lastNumber }]) => lastNumber <= applied)
+      .toSorted((a, b) => a[1].liveBytes - b[1].liveBytes);
+    if (sparsest === undefined) return null;
+    const [id, { firstSeq, lastSeq }] = sparsest;
     return { id, firstSeq, lastSeq };
   }
 
