@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { DEFAULT_DELIVERY_OPTIONS } from "../../../src/pipeline/deliver/delivery-options.ts";
 import {
   answer,
   FAIL,
@@ -412,6 +413,19 @@ describe("circuit breaker", () => {
     await failUntilOpen(world, 100);
     world.remove("dst_1");
     await world.clock.advance(60_000);
+    expect(world.openCircuits).toBe(0);
+  });
+
+  it("regression: is forgotten when nothing waits for it and no more comes: it was counted, and alerted somebody, for good", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { retryBackoff: "fixed", retryMaxAttempts: 2 });
+    world.behave("dst_1", FAIL);
+    await world.start();
+    await failUntilOpen(world, 100);
+    await world.clock.until(() => world.ended().size === 100, HOUR, 1_000);
+    await world.clock.advance(60_000);
+    expect(world.openCircuits).toBe(1);
+    await world.clock.advance(2 * DEFAULT_DELIVERY_OPTIONS.breaker.maxOpenMs);
     expect(world.openCircuits).toBe(0);
   });
 

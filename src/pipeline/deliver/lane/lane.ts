@@ -64,10 +64,11 @@ export class Lane implements GateLane {
     return this.queued === 0 && this.inFlight === 0;
   }
 
-  /** Whether it is empty and knows nothing that a new lane would miss. */
+  /** Whether it is empty and knows nothing that a new lane would miss: what its circuit has put off would have come back. */
   get isIdle(): boolean {
     const unusedMs = this.#host.clock.monotonic() - this.#lastUsedMs;
-    if (!this.isEmpty || unusedMs <= IDLE_MS || this.isCircuitOpen) return false;
+    const keptMs = this.isCircuitOpen ? 2 * this.#host.options.breaker.maxOpenMs : IDLE_MS;
+    if (!this.isEmpty || unusedMs <= keptMs) return false;
     // Checked last: it goes through all known starts.
     return unusedMs > this.#rateLimit.memoryMs;
   }
