@@ -1,6 +1,7 @@
 import type { Client, ClientConfig } from "pg";
 import type { Clock } from "../../domain/clock.ts";
 import type { ConfigChange } from "../../domain/config-store.ts";
+import { makeFailureWatch } from "../../domain/failure-watch.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { ClientSockets } from "./client-sockets.ts";
 import { makeClient } from "./make-client.ts";
@@ -42,6 +43,11 @@ export function startConfigFeed(
 ): ConfigFeed {
   const { clock, logger } = options;
   const sockets = new ClientSockets();
+  const watch = makeFailureWatch({
+    clock,
+    failed: (fields) => logger.warn(fields, "config.feed_lost"),
+    restored: (fields) => logger.info(fields, "config.feed_restored"),
+  });
   let client: Client | null = null;
   let cancelTimer: () => void = () => undefined;
   let pauseMs = FIRST_PAUSE_MS;
@@ -83,8 +89,7 @@ export function startConfigFeed(
 
   function tellRestored(): void {
     if (lostSinceMs === null) return;
-    const afterMs = Math.round(clock.monotonic() - lostSinceMs);
-    logger.info({ afterMs }, "config.feed_restored");
+    watch.onRestored(Math.round(clock.monotonic() - lostSinceMs));
     lostSinceMs = null;
   }
 
@@ -106,7 +111,7 @@ export function startConfigFeed(
     lostSinceMs ??= clock.monotonic();
     cancelTimer();
     lost.end().catch(() => undefined);
-    logger.warn({ err: options.explain(error), retryInMs: pauseMs }, "config.feed_lost");
+    watch.onError(options.explain(error));
     cancelTimer = clock.schedule(pauseMs, () => void listen());
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
   }
