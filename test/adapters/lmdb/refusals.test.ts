@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { assignPartitions } from "../../../src/adapters/lmdb/groups/assign-partitions.ts";
 import { CommitRefused } from "../../../src/adapters/lmdb/commit/commit-thread.ts";
 import { openEnvironment } from "../../../src/adapters/lmdb/environment.ts";
@@ -113,6 +113,20 @@ it("has room again for what could not be written", async () => {
     [{ partition: 0, offset: 0 }],
     [{ partition: 0, offset: 0 }],
   ]);
+});
+
+it("regression: records for which there is no memory are refused, and the next are taken: the log took nothing more", async () => {
+  await using dir = await temporaryDir();
+  await using log = await openTestLog(dir.path);
+  using allocating = vi.spyOn(Buffer, "allocUnsafe");
+  allocating.mockImplementationOnce(() => {
+    throw new RangeError("Array buffer allocation failed");
+  });
+  await expect(log.append([record("events", 0, "first")])).rejects.toMatchObject({
+    code: "log_unavailable",
+    message: expect.stringContaining("Array buffer allocation failed"),
+  });
+  expect(await log.append([record("events", 0, "second")])).toEqual([{ partition: 0, offset: 0 }]);
 });
 
 it("what comes together is committed in parts that a segment takes: others go into the index's file, which never shrinks", async () => {

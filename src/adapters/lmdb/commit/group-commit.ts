@@ -1,13 +1,15 @@
 import { LogError } from "../../../domain/log.ts";
-import type { NewRecord, Position, Topic } from "../../../domain/log.ts";
+import type { NewRecord, Position } from "../../../domain/log.ts";
 import type { Clock } from "../../../domain/clock.ts";
 import { partitionOf } from "../../../domain/partition.ts";
 import { CommitRefused } from "./commit-thread.ts";
 import { MAX_SEGMENT_COMMIT_BYTES } from "../segments/segments.ts";
 import { RECORD_HEAD_BYTES } from "../layout.ts";
 import type { LmdbLogMetrics } from "../metrics.ts";
+import { Draft } from "./draft.ts";
+import type { PreparedRecord } from "./draft.ts";
 import { packCommit } from "./pack-commit.ts";
-import type { PackedCommit, PackedRecord } from "./pack-commit.ts";
+import type { PackedCommit } from "./pack-commit.ts";
 import type { CommitStore, StoreCommit } from "../store.ts";
 import { PendingBytes } from "./pending-bytes.ts";
 import type { TakenBytes } from "./pending-bytes.ts";
@@ -31,11 +33,13 @@ interface ChangeJob {
   resolve(): void;
   reject(error: Error): void;
 }
-interface PreparedRecord {
-  readonly topic: Topic;
-  readonly partition: number;
-  readonly keyBytes: Uint8Array;
-  readonly value: Uint8Array;
+
+/** A commit that is durable. */
+interface Written {
+  readonly appended: PackedCommit;
+  /** Of each job's records, in the order of the jobs. */
+  readonly positions: readonly (readonly Position[])[];
+  readonly nextSeq: number;
 }
 
 /** A commit of this size still fits a segment, with its rows and heads; one that does not goes to LMDB, whose file never shrinks. */
@@ -168,20 +172,14 @@ export class GroupCommit implements AsyncDisposable {
       this.#refuse(jobs, failure);
       return;
     }
-    const draft = new Draft(this.#options.streams, this.#options.clock.now());
-    const positions = jobs.map((job) => (job.kind === "append" ? draft.add(job.records) : []));
-    const appended = packCommit(draft.streamRecords(), this.#nextSeq);
-    const sizeBytes = appended.blobs.reduce((sum, blob) => sum + blob.bytes.length, 0);
-    let nextSeq = this.#nextSeq + appended.blobs.length;
+    let written: Written;
     try {
-      const changes = jobs.flatMap((job) =>
-        job.kind === "change" ? [job.make(() => nextSeq++)] : [],
-      );
-      await this.#options.store.commit(joined(appended, changes));
+      written = await this.#write(jobs);
     } catch (cause) {
       await this.#failed(jobs, cause);
       return;
     }
+    const { appended, positions, nextSeq } = written;
     this.#nextSeq = nextSeq;
     const now = this.#options.clock.monotonic();
     for (const row of appended.rows)
@@ -195,8 +193,21 @@ export class GroupCommit implements AsyncDisposable {
       this.#options.metrics.appended(job.records.length, (now - job.enqueuedAtMs) / 1000);
       job.resolve(positions[index]!);
     }
+    const sizeBytes = appended.blobs.reduce((sum, blob) => sum + blob.bytes.length, 0);
     if (sizeBytes > 0) this.#options.metrics.committed(sizeBytes);
     for (const row of appended.rows) this.#options.streams.get(row.topic, row.partition).notify();
+  }
+
+  async #write(jobs: readonly (Append | ChangeJob)[]): Promise<Written> {
+    const draft = new Draft(this.#options.streams, this.#options.clock.now());
+    const positions = jobs.map((job) => (job.kind === "append" ? draft.add(job.records) : []));
+    const appended = packCommit(draft.streamRecords(), this.#nextSeq);
+    let nextSeq = this.#nextSeq + appended.blobs.length;
+    const changes = jobs.flatMap((job) =>
+      job.kind === "change" ? [job.make(() => nextSeq++)] : [],
+    );
+    await this.#options.store.commit(joined(appended, changes));
+    return { appended, positions, nextSeq };
   }
 
   async #failed(jobs: readonly (Append | ChangeJob)[], cause: unknown): Promise<void> {
@@ -251,38 +262,4 @@ function joined(appended: PackedCommit, changes: readonly Change[]): StoreCommit
 
 function sizeOf(record: PreparedRecord): number {
   return RECORD_HEAD_BYTES + record.keyBytes.length + record.value.length;
-}
-
-/** Gives out offsets for one commit. */
-class Draft {
-  readonly #streams: StreamTable;
-  readonly #now: number;
-  readonly #byStream = new Map<
-    string,
-    { topic: Topic; partition: number; base: number; next: number; records: PackedRecord[] }
-  >();
-
-  constructor(streams: StreamTable, now: number) {
-    this.#streams = streams;
-    this.#now = now;
-  }
-
-  add(records: readonly PreparedRecord[]): readonly Position[] {
-    return records.map(({ topic, partition, keyBytes, value }) => {
-      const id = `${topic}/${partition}`;
-      let stream = this.#byStream.get(id);
-      if (stream === undefined) {
-        const base = this.#streams.get(topic, partition).endOffset;
-        stream = { topic, partition, base, next: base, records: [] };
-        this.#byStream.set(id, stream);
-      }
-      const offset = stream.next++;
-      stream.records.push({ offset, keyBytes, value, appendedAtMs: this.#now });
-      return { partition, offset };
-    });
-  }
-
-  streamRecords() {
-    return [...this.#byStream.values()];
-  }
 }
