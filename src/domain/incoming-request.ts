@@ -31,8 +31,8 @@ export type SendAnswer = (answer: Answer) => void;
 export interface Reception {
   /** Asks for room to hold `sizeBytes` more. False: discard the body, the answer comes without it. */
   hold(sizeBytes: number): boolean;
-  /** Hands over the whole body, which the reception may keep. */
-  complete(body: Uint8Array): void;
+  /** Hands over the whole body, which the reception may keep; one that `isLent` is there only until this returns. */
+  complete(body: Uint8Array, isLent?: boolean): void;
   /** Reports that the client went away before the body was complete: nothing is recorded. */
   abandon(): void;
 }

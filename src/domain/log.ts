@@ -87,7 +87,8 @@ export function appendedDespite(error: unknown): LogError["appended"] {
 
 export interface LogProducer {
   /**
-   * Appends all records; resolves once they are durable (fsync, or acks=all), with their positions in the order given.
+   * Appends all records; resolves once they are durable (fsync, or acks=all), with their positions in the order given. Their values
+   * are not looked at any more then, and may be overwritten.
    * Calls made close together share one write. Records of one call and one partition stay in order.
    * When only some of the records fail, the error tells where the others are: see `LogError.appended`.
    * @throws {LogError}

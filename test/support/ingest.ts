@@ -73,7 +73,9 @@ export class FakeLog {
     if (this.#gate !== null) await this.#gate;
     if (this.failWith !== null) throw this.failWith;
     const first = this.records.length;
-    this.records.push(...records);
+    // A log keeps no view of what it was given.
+    for (const record of records)
+      this.records.push({ ...record, value: Buffer.from(record.value) });
     return records.map((_, index) => ({ partition: 0, offset: first + index }));
   };
 
@@ -130,6 +132,7 @@ export function ingestRig(
         return value === undefined ? { kind: "missing" } : { kind: "found", value };
       },
       verify: () => ({ valid: true, reason: "ok", message: null }),
+      isVerifiedAtOnce: () => false,
       append: log.append,
       newEventId: (timeMs) => newId("event", timeMs),
       clock: realClock,

@@ -125,6 +125,11 @@ export class Exchange {
       if (isLast && this.#early !== null && !this.#over) this.#send(this.#early);
       return;
     }
+    if (isLast && this.#parts.length === 0 && this.#reception !== null) {
+      // Most bodies come whole: they are worked on where they lie.
+      if (this.#hold(chunk.byteLength)) this.#reception.complete(new Uint8Array(chunk), true);
+      return;
+    }
     const part = copyOf(chunk);
     if (this.#reception === null) this.#parts.push(part);
     else if (this.#take(part) && isLast) this.#complete();
@@ -174,12 +179,15 @@ export class Exchange {
   }
 
   #take(part: Buffer): boolean {
-    if (this.#reception?.hold(part.length) !== true) {
-      this.#discard();
-      return false;
-    }
+    if (!this.#hold(part.length)) return false;
     this.#parts.push(part);
     return true;
+  }
+
+  #hold(sizeBytes: number): boolean {
+    if (this.#reception?.hold(sizeBytes) === true) return true;
+    this.#discard();
+    return false;
   }
 
   #complete(): void {

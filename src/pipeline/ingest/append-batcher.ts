@@ -10,6 +10,8 @@ export interface AppendPorts {
   readonly defer: (flush: () => void) => void;
   /** Reports one append: how long it took, how many records shared it, and the log's error, null when all are durable. */
   readonly appended: (seconds: number, records: number, failure: Error | null) => void;
+  /** Called with each record that is durable: the log no longer looks at it. */
+  readonly done: (record: NewRecord) => void;
 }
 
 /** One that waits for its record to become durable. */
@@ -51,6 +53,8 @@ export function makeAppendBatcher(
       const found = appendedDespite(failure);
       settleAll((index) => failure === null || (found?.[index] ?? null) !== null);
       for (const waiter of waiting) waiter.release();
+      // After a failure something may still be on its way.
+      if (failure === null) for (const record of batch) ports.done(record);
     }
     // A log that throws instead of rejecting must not end the process.
     (async () => ports.append(batch))().then(

@@ -1,14 +1,16 @@
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
 import type { NewRecord } from "../../domain/log.ts";
-import type { Refusal, RefusalReason } from "../../domain/verification.ts";
+import type { VerificationRequest } from "../../domain/verification.ts";
 import { clientAddressOf } from "../../signing/client-address.ts";
 import type { ByteSlab } from "../../domain/byte-slab.ts";
 import { encodeEvent } from "../log/event-codec.ts";
 import type { Admission, Share } from "./admission.ts";
 import { encodeAnswer } from "./answer.ts";
 import type { Waiter } from "./append-batcher.ts";
-import type { IngestOutcome, RecordedKind, UnavailableCause } from "./outcome.ts";
+import { ACCEPTED, DISABLED, outcomeOf, PAUSED, rejection } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+import type { IngestOutcome, UnavailableCause } from "./outcome.ts";
 import type { IngestOptions, IngestPorts, Verdict } from "./ports.ts";
 import { redactHeaders } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
@@ -29,32 +31,6 @@ export interface WebhookContext {
   readonly formatTime: (timeMs: number) => string;
   readonly redactionOf: (endpoint: EndpointConfig) => RedactionRule;
 }
-
-/** What the request turned out to be, as recorded. */
-interface Finding {
-  readonly kind: RecordedKind;
-  /** Recorded as `EventRecord.reason`, and `error` as `EventRecord.verificationError`. */
-  readonly reason: string;
-  readonly error: string | null;
-}
-
-/** Reasons that refuse the sender and not what was sent: answered 403 instead of 401. */
-const OF_SOURCE: ReadonlySet<RefusalReason> = new Set([
-  "ip_unknown",
-  "ip_not_allowed",
-  "ip_allowlist_empty",
-] as const);
-const ACCEPTED: Finding = { kind: "accepted", reason: "ok", error: null };
-const PAUSED: Finding = {
-  kind: "endpoint_paused",
-  reason: "endpoint_paused",
-  error: "The endpoint is paused: resume it to accept webhooks again",
-};
-const DISABLED: Finding = {
-  kind: "endpoint_disabled",
-  reason: "endpoint_disabled",
-  error: "The endpoint is disabled: resume it to accept webhooks again",
-};
 
 /** One request at a known endpoint, from its admission to its answer. */
 export class IncomingWebhook implements Reception, Waiter {
@@ -104,8 +80,8 @@ export class IncomingWebhook implements Reception, Waiter {
     this.release();
   }
 
-  complete(body: Uint8Array): void {
-    this.#orRefuse(() => this.#decide(body));
+  complete(body: Uint8Array, isLent = false): void {
+    this.#orRefuse(() => this.#decide(body, isLent));
   }
 
   /** Runs a step; an unforeseen error costs only this request. */
@@ -118,15 +94,18 @@ export class IncomingWebhook implements Reception, Waiter {
     }
   }
 
-  #decide(body: Uint8Array): void {
+  #decide(body: Uint8Array, isLent: boolean): void {
     const receivedAtMs = this.#context.receivedAtMs();
     if (this.#endpoint.status !== "active") {
       const finding = this.#endpoint.status === "paused" ? PAUSED : DISABLED;
       this.#record(finding, receivedAtMs, body, body.length);
       return;
     }
-    const verdict = this.#verify(body);
-    if (verdict instanceof Promise) this.#await(verdict, receivedAtMs, body);
+    let request = this.#verification(body);
+    if (isLent && !this.#context.ports.isVerifiedAtOnce(request))
+      request = this.#verification(Buffer.from(body));
+    const verdict = this.#verify(request);
+    if (verdict instanceof Promise) this.#await(verdict, receivedAtMs, request.body);
     else this.#conclude(verdict, receivedAtMs, body);
   }
 
@@ -158,26 +137,30 @@ export class IncomingWebhook implements Reception, Waiter {
     this.#context.admission.leave(this.#endpoint.id, this.#share, this.#heldBytes);
   }
 
-  #verify(body: Uint8Array): Verdict | Promise<Verdict> {
+  #verification(body: Uint8Array): VerificationRequest {
     const { ports, options } = this.#context;
     const endpoint = this.#endpoint;
     const { path, query, method, headers, remoteAddress } = this.#head;
+    return {
+      provider: endpoint.provider,
+      method: endpoint.method,
+      methodIsExplicit: endpoint.methodIsExplicit,
+      secret: endpoint.secret,
+      config: endpoint.config,
+      url: options.publicBaseUrl + path + (query === null ? "" : `?${query}`),
+      httpMethod: method,
+      headers,
+      body,
+      // Not the event's time, which may stand still for a while: timestamps would seem older than they are.
+      nowMs: ports.clock.now(),
+      remoteAddress,
+      trustedProxies: options.trustedProxies,
+    };
+  }
+
+  #verify(request: VerificationRequest): Verdict | Promise<Verdict> {
     try {
-      return ports.verify({
-        provider: endpoint.provider,
-        method: endpoint.method,
-        methodIsExplicit: endpoint.methodIsExplicit,
-        secret: endpoint.secret,
-        config: endpoint.config,
-        url: options.publicBaseUrl + path + (query === null ? "" : `?${query}`),
-        httpMethod: method,
-        headers,
-        body,
-        // Not the event's time, which may stand still for a while: timestamps would seem older than they are.
-        nowMs: ports.clock.now(),
-        remoteAddress,
-        trustedProxies: options.trustedProxies,
-      });
+      return this.#context.ports.verify(request);
     } catch (error) {
       return this.#verifierFailed(error);
     }
@@ -277,20 +260,6 @@ export class IncomingWebhook implements Reception, Waiter {
     metrics.answered(outcome.kind, (clock.monotonic() - this.#startedAt) / 1_000);
     this.#sendAnswer(encodeAnswer(outcome, formatTime(clock.now())));
   }
-}
-
-function rejection({ reason, message }: Refusal): Finding {
-  const kind = OF_SOURCE.has(reason) ? "source_not_allowed" : "verification_failed";
-  return { kind, reason, error: message };
-}
-
-function outcomeOf(finding: Finding, eventId: string, retryAfterSeconds: number): IngestOutcome {
-  const { kind } = finding;
-  if (kind === "accepted") return { kind, eventId };
-  const message = finding.error ?? finding.reason;
-  return kind === "rate_limited"
-    ? { kind, eventId, message, retryAfterSeconds }
-    : { kind, eventId, message };
 }
 
 function contentTypeOf(headers: HeaderList): string | null {

@@ -32,6 +32,8 @@ export interface Ingest {
  * out would show new events in the future.
  */
 const LONGEST_STANDSTILL_MS = 1_000;
+/** Records of up to a quarter of it share a block. */
+const RECORDS_BLOCK_BYTES = 512 * 1_024;
 
 /**
  * Makes the ingest stage, through which a request takes this path:
@@ -48,12 +50,14 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     maxBytes: options.maxBytesInFlight,
   });
   const limiter = makeRateLimiter(options.rateLimitPerSecond);
+  const slab = new ByteSlab({ blockBytes: RECORDS_BLOCK_BYTES });
   const enqueue = makeAppendBatcher(
     {
       append: ports.append,
       clock,
       defer: ports.defer,
       appended: makeAppendWatch(ports),
+      done: ({ value }) => slab.giveBack(value),
     },
     options.deadlineMs,
   );
@@ -64,7 +68,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     ports,
     options,
     admission,
-    slab: new ByteSlab(),
+    slab,
     enqueue,
     formatTime,
     // Event ids carry this time: it stands still until the wall clock has made up for a small step back.

@@ -15,6 +15,8 @@ export interface IngestPorts {
   ) => Lookup<EndpointConfig> | Promise<Lookup<EndpointConfig>>;
   /** Synchronous when the request is verified on the loop. */
   readonly verify: (request: VerificationRequest) => Verdict | Promise<Verdict>;
+  /** Returns whether `verify` will be synchronous. */
+  readonly isVerifiedAtOnce: (request: VerificationRequest) => boolean;
   /** Durable when resolved. @throws {LogError} which tells what is durable all the same */
   readonly append: (records: readonly NewRecord[]) => Promise<readonly Position[]>;
   /** `evt_` + ULID whose time is `timeMs`. */

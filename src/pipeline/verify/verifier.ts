@@ -27,6 +27,8 @@ export interface VerifierOptions {
 
 export interface Verifier extends AsyncDisposable {
   readonly verify: Verify;
+  /** Returns whether `verify` will decide the request synchronously. */
+  readonly isInline: (request: VerificationRequest) => boolean;
 }
 
 /**
@@ -86,10 +88,15 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     return result;
   };
 
-  const verifyPrepared: Verify = (request) =>
-    queues !== null && isForPool(request, inlineMaxBytes)
-      ? verifyPooled(request, isToken(request) ? queues.tokens : queues.bodies)
-      : verifyInline(request);
+  const queueOf = (request: VerificationRequest): PoolQueue | null => {
+    if (queues === null || !isForPool(request, inlineMaxBytes)) return null;
+    return isToken(request) ? queues.tokens : queues.bodies;
+  };
+
+  const verifyPrepared: Verify = (request) => {
+    const queue = queueOf(request);
+    return queue === null ? verifyInline(request) : verifyPooled(request, queue);
+  };
 
   const giveUp = (): "unavailable" => {
     metrics.unavailable("too_late");
@@ -103,6 +110,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
       const verifying = withFetchedKeys(jwksUrl, request, ports, verifyPrepared);
       return within(verifying, FETCHED_KEYS_MS, giveUp, clock);
     },
+    isInline: (request) => jwksUrlOf(request) === null && queueOf(request) === null,
     [Symbol.asyncDispose]: async () => {
       await Promise.all([
         queues?.tokens[Symbol.asyncDispose](),

@@ -31,8 +31,17 @@ function heldLookup() {
 }
 
 describe("requests", () => {
-  test("bodies of every size come through byte for byte", async () => {
-    await using rig = await serverRig();
+  test.each([
+    ["at once", true],
+    ["later", false],
+  ])("bodies of every size come through byte for byte, verified %s", async (_, isAtOnce) => {
+    const verdict = { valid: true, reason: "ok", message: null } as const;
+    await using rig = await serverRig({
+      ports: {
+        isVerifiedAtOnce: () => isAtOnce,
+        verify: () => (isAtOnce ? verdict : Promise.resolve(verdict)),
+      },
+    });
     for (const size of [0, 1, 1_023, 65_536, 600_000, 5_000_000]) {
       const body = randomBytes(size);
       const answer = await fetch(rig.url, { method: "POST", body });

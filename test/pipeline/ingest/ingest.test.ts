@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { timeOfId } from "../../../src/domain/ids.ts";
 import { LogError } from "../../../src/domain/log.ts";
+import type { NewRecord } from "../../../src/domain/log.ts";
 import type { Answer, RequestHead } from "../../../src/domain/incoming-request.ts";
 import type { VerificationResult } from "../../../src/domain/verification.ts";
+import { decodeEvent } from "../../../src/pipeline/log/event-codec.ts";
 import { TOKEN, endpointConfig, ingestRig, realClock } from "../../support/ingest.ts";
 import type { IngestRig } from "../../support/ingest.ts";
 import { until } from "../../support/wait-for.ts";
@@ -429,6 +431,76 @@ describe("when something does not work", () => {
       ports: { endpointByToken: () => Promise.resolve({ kind: "found", value }) },
     });
     expect(statusOf(await send(rig))).toBe(200);
+  });
+
+  test.each([
+    ["at once", true],
+    ["later", false],
+  ])(
+    "a body that is lent is recorded and verified as it came, with a verdict that comes %s",
+    async (_, isAtOnce) => {
+      const seen: string[] = [];
+      const see = (body: Uint8Array): VerificationResult => {
+        seen.push(Buffer.from(body).toString());
+        return ACCEPTED;
+      };
+      const rig = ingestRig({
+        ports: {
+          isVerifiedAtOnce: () => isAtOnce,
+          verify: ({ body }) => (isAtOnce ? see(body) : Promise.resolve().then(() => see(body))),
+        },
+      });
+      const answers: Answer[] = [];
+      const reception = await rig.ingest.handle(headOf(), (answer) => answers.push(answer));
+      const lent = Uint8Array.from(BODY);
+      reception?.hold(lent.length);
+      reception?.complete(lent, true);
+      lent.fill(0);
+      await until(() => answers.length > 0);
+      expect(answers.map(statusOf)).toEqual([200]);
+      const recorded = rig.log.events.map(({ body }) => Buffer.from(body).toString());
+      expect([seen, recorded]).toEqual([[BODY.toString()], [BODY.toString()]]);
+    },
+  );
+
+  test("records stay as they are until the log has confirmed them, and after an append that failed: it may still be on its way", async () => {
+    const given: NewRecord[] = [];
+    let confirm: () => void = () => undefined;
+    const confirmed = new Promise<void>((resolve) => {
+      confirm = resolve;
+    });
+    const rig = ingestRig({
+      ports: {
+        append: async (records) => {
+          const isFirst = given.length === 0;
+          const isSecond = given.length === 1;
+          given.push(...records);
+          if (isFirst) throw new LogError("log_outcome_unknown", "no answer");
+          if (isSecond) await confirmed;
+          return rig.log.append(records);
+        },
+      },
+    });
+    const large = (mark: number): Buffer => Buffer.alloc(100_000, mark);
+    expect(statusOf(await send(rig, {}, large(1)))).toBe(503);
+    const held = send(rig, {}, large(2));
+    await until(() => given.length === 2);
+    // More than the memory that records share holds, several times over.
+    const sendMany = async (mark: number): Promise<void> => {
+      for (let count = 0; count < 40; count += 1) await send(rig, {}, large(mark));
+    };
+    await sendMany(3);
+    confirm();
+    expect(statusOf(await held)).toBe(200);
+    await sendMany(4);
+    const bodyOfFailed = decodeEvent(given[0]!.value).body;
+    expect(large(1).equals(bodyOfFailed)).toBe(true);
+    const marks = Array.from({ length: 81 }, (_, index) => (index < 40 ? 3 : index === 40 ? 2 : 4));
+    expect(rig.log.events.map(({ body }) => body.every((byte) => byte === body[0]))).toEqual(
+      marks.map(() => true),
+    );
+    expect(rig.log.events.map(({ body }) => body[0])).toEqual(marks);
+    expect(new Set(given.map(({ value }) => value.buffer)).size).toBeLessThan(8);
   });
 
   test("a verdict from the pool decides as well; a verifier that is unavailable, throws or rejects is 503", async () => {

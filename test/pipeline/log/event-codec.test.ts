@@ -79,4 +79,54 @@ describe("ByteSlab", () => {
     for (const [index, piece] of pieces.entries())
       expect(piece.every((byte) => byte === index % 256)).toBe(true);
   });
+
+  it("uses a block again once all of its pieces were given back, and none before", () => {
+    let made = 0;
+    const slab = new ByteSlab({
+      blockBytes: 1_000,
+      allocate: (sizeBytes) => {
+        made += 1;
+        return Buffer.alloc(sizeBytes);
+      },
+    });
+    const take = (mark: number, size = 100): Buffer => {
+      const { block, at } = slab.reserve(size);
+      return slab.keep(block, at, at + size).fill(mark);
+    };
+    const kept = take(1);
+    const others = Array.from({ length: 9 }, () => take(2));
+    for (const piece of others) slab.giveBack(piece);
+    for (let round = 0; round < 100; round += 1) {
+      const pieces = Array.from({ length: 10 }, () => take(3));
+      for (const piece of pieces) slab.giveBack(piece);
+    }
+    expect(kept.every((byte) => byte === 1)).toBe(true);
+    // The one with the piece that was kept, and two by turns.
+    expect(made).toBe(3);
+    slab.giveBack(kept);
+    slab.giveBack(take(4, 500));
+    expect(made).toBe(4);
+  });
+
+  it("keeps no more blocks than a few for later", () => {
+    let made = 0;
+    const slab = new ByteSlab({
+      blockBytes: 1_000,
+      allocate: (sizeBytes) => {
+        made += 1;
+        return Buffer.alloc(sizeBytes);
+      },
+    });
+    const burst = (): void => {
+      const pieces = Array.from({ length: 40 }, () => {
+        const { block, at } = slab.reserve(250);
+        return slab.keep(block, at, at + 250);
+      });
+      for (const piece of pieces) slab.giveBack(piece);
+    };
+    burst();
+    expect(made).toBe(10);
+    burst();
+    expect(made).toBe(11);
+  });
 });

@@ -41,6 +41,37 @@ function setUp(limits: object = {}) {
   return { verifier, held, metrics, clock };
 }
 
+describe("which requests are verified inline", () => {
+  const signed = (sizeBytes: number) => makeSignedRequest(sizeBytes);
+  const token = { method: "jwt", config: { algorithms: ["RS256"], public_key: "x" } } as const;
+  it.each([
+    ["a small body", signed(100), true],
+    ["a large body", signed(101), false],
+    [
+      "a bearer token with a large body",
+      makeRequest({ method: "bearer_token", body: Buffer.alloc(101) }),
+      true,
+    ],
+    ["a token", makeRequest(token), false],
+    [
+      "a token whose keys are fetched",
+      makeRequest({
+        method: "jwt",
+        config: { algorithms: ["RS256"], jwks_url: "https://keys.example.com/" },
+      }),
+      false,
+    ],
+  ])("%s", async (_, request, isInline) => {
+    const { verifier, held } = setUp({ inlineMaxBytes: 100 });
+    expect(verifier.isInline(request)).toBe(isInline);
+    const verifying = verifier.verify(request);
+    expect(verifying instanceof Promise).toBe(!isInline);
+    await turn();
+    for (const { release } of held) release();
+    await verifying;
+  });
+});
+
 describe("the queue before the pool", () => {
   it("answers unavailable at once when it is full, by number or by bytes", async () => {
     const few = setUp({ maxQueued: 2 });

@@ -43,7 +43,9 @@ const MOST_VARINT_BYTES = 5;
 export function guardEncoder(): void {
   const prototype = classToGuard("protocol/encoder.js") as Encoder | null;
   if (prototype === null) return;
-  const slab = new ByteSlab((sizeBytes) => Buffer.from(new SharedArrayBuffer(sizeBytes)));
+  const slab = new ByteSlab({
+    allocate: (sizeBytes) => Buffer.from(new SharedArrayBuffer(sizeBytes)),
+  });
   const { constructor: encoder, writeVarLong, writeEncoder } = prototype;
   const { nextPowerOfTwo, sizeOfVarLong } = encoder;
 

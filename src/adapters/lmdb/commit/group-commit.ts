@@ -11,6 +11,7 @@ import type { PreparedRecord } from "./draft.ts";
 import { packCommit } from "./pack-commit.ts";
 import type { PackedCommit } from "./pack-commit.ts";
 import type { CommitStore, StoreCommit } from "../store.ts";
+import { PackingMemory } from "./packing-memory.ts";
 import { PendingBytes } from "./pending-bytes.ts";
 import type { TakenBytes } from "./pending-bytes.ts";
 import type { StreamTable } from "../streams/stream-table.ts";
@@ -65,6 +66,7 @@ export class GroupCommit implements AsyncDisposable {
   readonly #options: GroupCommitOptions;
   #queue: (Append | ChangeJob)[] = [];
   readonly #pending: PendingBytes;
+  readonly #memory = new PackingMemory();
   #nextSeq: number;
   #flushing = false;
   #scheduled = false;
@@ -201,7 +203,10 @@ export class GroupCommit implements AsyncDisposable {
   async #write(jobs: readonly (Append | ChangeJob)[]): Promise<Written> {
     const draft = new Draft(this.#options.streams, this.#options.clock.now());
     const positions = jobs.map((job) => (job.kind === "append" ? draft.add(job.records) : []));
-    const appended = packCommit(draft.streamRecords(), this.#nextSeq);
+    this.#memory.begin();
+    const appended = packCommit(draft.streamRecords(), this.#nextSeq, (sizeBytes) =>
+      this.#memory.take(sizeBytes),
+    );
     let nextSeq = this.#nextSeq + appended.blobs.length;
     const changes = jobs.flatMap((job) =>
       job.kind === "change" ? [job.make(() => nextSeq++)] : [],

@@ -42,13 +42,17 @@ interface Region extends StreamId {
   next: number;
 }
 
-/** Lays the records of one commit out in blobs of about 1 MiB (a bigger record has one to itself). */
-export function packCommit(streams: readonly StreamRecords[], firstSeq: number): PackedCommit {
+/** Lays the records of one commit out in blobs of about 1 MiB (a bigger record has one to itself), in memory from `take`. */
+export function packCommit(
+  streams: readonly StreamRecords[],
+  firstSeq: number,
+  take: (sizeBytes: number) => Buffer = (sizeBytes) => Buffer.allocUnsafe(sizeBytes),
+): PackedCommit {
   const blobs: PackedBlob[] = [];
   const rows: Row[] = [];
   const flush = (regions: readonly Region[]) => {
     const seq = firstSeq + blobs.length;
-    const out = Buffer.allocUnsafe(regions.reduce((sum, region) => sum + region.bytes, 0));
+    const out = take(regions.reduce((sum, region) => sum + region.bytes, 0));
     let at = 0;
     for (const region of regions) {
       const positionBytes = at;
