@@ -3,6 +3,7 @@ import type { Context } from "hono";
 import type { Logger } from "../domain/logger.ts";
 import type { Actor } from "../management/management.ts";
 import { ApiFailure } from "./api-failure.ts";
+import { makeBodyTurns } from "./body-turns.ts";
 import { makeDocsPage } from "./docs-page.ts";
 import { describeError, errorResponse } from "./envelope.ts";
 import { documentOperation, finishDocument } from "./openapi.ts";
@@ -17,7 +18,10 @@ export interface ApiMetrics {
   answered(operation: string, status: number, seconds: number): void;
 }
 
-export interface ApiOptions extends Omit<OperationPorts, "limitRequests" | "writeInTurn"> {
+export interface ApiOptions extends Omit<
+  OperationPorts,
+  "limitRequests" | "writeInTurn" | "bodyTurn"
+> {
   readonly logger: Logger;
   readonly newRequestId: () => string;
   /** Only differences mean anything: they time requests. */
@@ -44,6 +48,7 @@ export function makeApi(options: ApiOptions): Api {
     queries: options.queries,
     limitRequests: options.limitRequests ?? (() => null),
     writeInTurn: makeWriteTurns(),
+    bodyTurn: makeBodyTurns(),
     now: options.now,
   };
   api.use(async (context, next) => observe(options, context, next));

@@ -1,5 +1,6 @@
 import { isRecord } from "../domain/is-record.ts";
 import { ApiFailure, invalid } from "./api-failure.ts";
+import type { BodyTurn } from "./body-turns.ts";
 import { checkJson } from "./check-json.ts";
 
 const MAX_BODY_BYTES = 1_048_576;
@@ -9,7 +10,7 @@ const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i
  * Reads the JSON of a request that needs a body.
  * @throws {ApiFailure} `payload_too_large`, `unsupported_media_type`, `validation_error`
  */
-export async function readJsonBody(request: Request): Promise<unknown> {
+export async function readJsonBody(request: Request, turn: BodyTurn): Promise<unknown> {
   const contentType = request.headers.get("content-type");
   if (contentType !== null && !JSON_TYPE.test(contentType.trim())) throw notJson();
   const encoding = request.headers.get("content-encoding");
@@ -21,6 +22,7 @@ export async function readJsonBody(request: Request): Promise<unknown> {
   const bytes = await readBytes(request);
   if (bytes.length === 0) throw invalid("body", "a JSON object is required.");
   if (contentType === null) throw notJson();
+  await turn(bytes.length);
   const json = parseJson(bytes);
   checkJson(json);
   return json;
@@ -31,9 +33,10 @@ export async function readJsonBody(request: Request): Promise<unknown> {
  * misunderstanding that must not pass silently (`{"destination_id": …}` on a replay to all).
  * @throws {ApiFailure} `payload_too_large`, `validation_error`
  */
-export async function refuseBody(request: Request): Promise<void> {
+export async function refuseBody(request: Request, turn: BodyTurn): Promise<void> {
   const bytes = await readBytes(request);
   if (bytes.length === 0) return;
+  await turn(bytes.length);
   const json = parseJson(bytes);
   if (isRecord(json) && Object.keys(json).length === 0) return;
   throw invalid("body", "this operation takes no body.");

@@ -7,6 +7,7 @@ import type { Actor, Management } from "../management/management.ts";
 import { requireJsonAccepted } from "./accept.ts";
 import { ApiFailure } from "./api-failure.ts";
 import { authenticate, requireScope } from "./auth.ts";
+import type { BodyTurn } from "./body-turns.ts";
 import { formatTimestamp, jsonResponse } from "./envelope.ts";
 import type { AnyOperation } from "./operation.ts";
 import { parseInput } from "./parse-input.ts";
@@ -25,6 +26,7 @@ export interface OperationPorts {
   readonly queries: EventQueries;
   readonly limitRequests: LimitRequests;
   readonly writeInTurn: WriteInTurn;
+  readonly bodyTurn: BodyTurn;
   readonly now: () => number;
 }
 
@@ -57,7 +59,7 @@ export async function runOperation(
     });
   requireJsonAccepted(request.headers.get("accept"));
   const query = parseInput(operation.query, readQuery(rawQueryOf(request.url)), "query");
-  const body = await readBody(operation, request);
+  const body = await readBody(operation, request, ports.bodyTurn);
   const ids = readIds(operation.ids, routed.pathParameter);
   const { management, queries } = ports;
   const handle = async () =>
@@ -90,10 +92,14 @@ export async function runOperation(
   return jsonResponse(json, operation.success.status);
 }
 
-async function readBody(operation: AnyOperation, request: Request): Promise<unknown> {
+async function readBody(
+  operation: AnyOperation,
+  request: Request,
+  turn: BodyTurn,
+): Promise<unknown> {
   if (operation.body !== noBody)
-    return parseInput(operation.body, await readJsonBody(request), "body");
-  if (operation.method !== "get") await refuseBody(request);
+    return parseInput(operation.body, await readJsonBody(request, turn), "body");
+  if (operation.method !== "get") await refuseBody(request, turn);
   return undefined;
 }
 
