@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseDateTime } from "../api/date-time.ts";
@@ -66,6 +67,8 @@ async function replayAll(
   { destination, dryRun = false }: ReplayOptions,
   { endpointId, span }: Wanted,
 ): Promise<void> {
+  // Each of those that wait for a busy relay listens; Node would warn of a leak.
+  setMaxListeners(0, signal);
   const ask = askLists(client, { destination, endpointId }, signal);
   const replayOne = async (eventId: string, told: boolean | undefined): Promise<boolean> => {
     const isDead =

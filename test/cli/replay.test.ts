@@ -183,7 +183,11 @@ describe("relay replay", () => {
 
   it("asks a busy relay again, and tells what is done when it stays busy or is interrupted", async () => {
     const stop = new AbortController();
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on("warning", onWarning);
     let stopAt = "";
+    let retryAfter = "0";
     const asked: string[] = [];
     const [atOnce, all] = [32, 34];
     /** How many answers still say busy, by the last segment of the path: 429 to a client that asks too often, else 503. */
@@ -203,7 +207,7 @@ describe("relay replay", () => {
       const events = Array.from({ length: all }, (_, index) => ({ id: `evt_${all - index}` }));
       const data = name === "events" ? events : name === "attempts" ? dead : {};
       const busyStatus = name === "events" ? 429 : 503;
-      response.writeHead(left > 0 ? busyStatus : 200, { "retry-after": "0" });
+      response.writeHead(left > 0 ? busyStatus : 200, { "retry-after": retryAfter });
       response.end(
         JSON.stringify(
           left > 0 ? { error: { code: "unavailable", message: "away" } } : { data, pagination },
@@ -246,7 +250,15 @@ describe("relay replay", () => {
           "dst_1: 32 dead deliveries enqueued again, 0 were delivered or are tried again since\n" +
           "relay: interrupted; run it again for the rest once these have ended\n",
       });
+
+      busy.set("replay", atOnce);
+      retryAfter = "1";
+      stopAt = "";
+      expect(await replayed(new AbortController().signal)).toMatchObject({ code: 0 });
+      // Regression: Node warned of a memory leak when more than ten waited for the relay.
+      expect(warnings).toEqual([]);
     } finally {
+      process.off("warning", onWarning);
       server.close();
     }
   });
