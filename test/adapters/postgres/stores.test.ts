@@ -228,6 +228,30 @@ describe.each(servers)("configuration store on %s", (name, start) => {
   });
 
   it.skipIf(name === "PGlite")(
+    "regression: takes no write where all is made: no process could start while PostgreSQL was read-only",
+    async () => {
+      const make = () => new Uint8Array([1]);
+      const setting = await ensureSetting(database, "made", make);
+      const [row] = await database.run("SELECT current_database() AS name");
+      const setDefault = (readOnly: "on" | "off") =>
+        database.run(
+          `ALTER DATABASE "${String(row?.["name"])}" SET default_transaction_read_only = ${readOnly}`,
+        );
+      await setDefault("on");
+      await using pool = open(2);
+      try {
+        expect(await migrate(pool)).toEqual([]);
+        expect(await ensureSetting(pool, "made", make)).toEqual(setting);
+        await expect(ensureSetting(pool, "not made", make)).rejects.toMatchObject({
+          code: "unavailable",
+        });
+      } finally {
+        await setDefault("off");
+      }
+    },
+  );
+
+  it.skipIf(name === "PGlite")(
     "writes again after a failover: connections to what is a standby now were kept as long as they were used",
     async () => {
       const [row] = await database.run("SELECT current_database() AS name");
