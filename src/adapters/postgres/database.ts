@@ -183,8 +183,11 @@ function makeStatementNames(): (text: string) => string | undefined {
   };
 }
 
-/** SQLSTATE classes that mean "not now": connection, resources, operator intervention and time limits, read-only standby. */
-const NOT_NOW = /^(08|53|57|25006|28|3D000|40001|40P01|55P03)/;
+/**
+ * SQLSTATE classes that mean "not now": connection, resources, operator intervention and time limits (of a transaction, too), read-only
+ * standby.
+ */
+const NOT_NOW = /^(08|53|57|25006|25P03|25P04|28|3D000|40001|40P01|55P03)/;
 const NETWORK = /^(ECONN|ENOENT|ENOTFOUND|EAI_|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)/;
 const DRIVER = /timeout|terminated|Connection ended|not queryable|Cannot use a pool/i;
 

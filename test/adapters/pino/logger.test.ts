@@ -91,6 +91,7 @@ test.each([
     Object.assign(new Error("the broker does not answer"), { name: "KafkaJSConnectionError" }),
   ],
   ["a wrong password", Object.assign(new Error("authentication failed"), { code: "28P01" })],
+  ["a transaction that was ended", Object.assign(new Error("timeout"), { code: "25P03" })],
   ["a standby", Object.assign(new Error("cannot execute INSERT"), { code: "25006" })],
 ])(
   "regression: %s has no stack: whole stacks filled the terminal every ten seconds while a store was away",

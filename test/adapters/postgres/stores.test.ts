@@ -505,6 +505,29 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       await expect(write).rejects.toMatchObject(unavailable);
     });
 
+    it("when the server ends a transaction in which nothing came for long: that was an internal error", async () => {
+      await using limited = openOne();
+      const pause = new Int32Array(new SharedArrayBuffer(4));
+      /** Holds up the process, so that what the server has sent meanwhile is read only once the next statement is underway. */
+      const write = async () =>
+        limited.transaction(async (run) => {
+          await run("SET LOCAL idle_in_transaction_session_timeout = 1");
+          Atomics.wait(pause, 0, 0, 200);
+          await run("SELECT 1");
+        });
+      // A server that is slow to end it takes the statement.
+      const outcome = async (): Promise<unknown> => {
+        for (;;)
+          try {
+            await write();
+          } catch (error) {
+            return error;
+          }
+      };
+      expect(await outcome()).toMatchObject(unavailable);
+      await limited.run("SELECT 1");
+    });
+
     it("over a read-only connection, and is asked over another one next: it stayed in use", async () => {
       await using demoted = openOne();
       const write = async () =>
