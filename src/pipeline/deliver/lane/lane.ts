@@ -223,7 +223,8 @@ export class Lane implements GateLane {
     this.#rateLimit.configure(config);
     const circuit = this.#health.circuit(this.#host.steadyNow());
     if (circuit.kind === "open") {
-      for (const { task } of this.#takeAll()) this.#refusedByCircuit(task, config);
+      for (const { task } of this.#takeAll())
+        this.#deferrals.putOffForCircuit(task, config, circuit);
       return false;
     }
     if (circuit.kind === "half_open" && circuit.probing) return false;
