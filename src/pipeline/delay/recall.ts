@@ -48,7 +48,7 @@ type LookEntries = Iterable<readonly [partition: number, endpointIds: Iterable<s
 const AFTER_MS = [500, 30_000];
 /** How long after the last assignment to look: partitions may move many times in a row. */
 const AFTER_ASSIGNMENT_MS = 30_000;
-/** The wait after a look that failed or could not learn what it needs; it doubles each time. */
+/** The wait after a look that failed or had to leave something; it doubles each time. */
 const FIRST_AGAIN_MS = 30_000;
 const LAST_AGAIN_MS = 1_800_000;
 /** Changes often come many at a time. */
@@ -181,7 +181,7 @@ export class Recall {
     }
   }
 
-  /** Resolves with false if the configuration of some destinations could not be learnt. */
+  /** Resolves with false if the configuration of some destinations could not be learnt, or ownership was in doubt. */
   async #recallOf(look: Look): Promise<boolean> {
     const surveys = await this.#survey(look);
     let isComplete = true;
@@ -202,7 +202,8 @@ export class Recall {
           ([id, { slowest }]) => gone.has(id) || mayGoSooner(sooner.get(id) ?? SLOWEST, slowest),
         )
         .map(([, { lastOffset }]) => lastOffset);
-      if (offsets.length > 0) await tier.recall({ gone, sooner }, Math.max(...offsets));
+      if (offsets.length === 0) continue;
+      if (!(await tier.recall({ gone, sooner }, Math.max(...offsets)))) isComplete = false;
     }
     return isComplete;
   }

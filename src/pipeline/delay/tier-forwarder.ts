@@ -119,22 +119,21 @@ export class TierForwarder {
 
   /**
    * Lets tasks go on before their time, and moves all others up to `lastOffset` to where they belong: once that is committed,
-   * no later owner finds any of them here again. @throws {LogError}
+   * no later owner finds any of them here again. Resolves with false if ownership was in doubt or over. @throws {LogError}
    */
-  recall(recalled: RecalledTasks, lastOffset: number): Promise<void> {
+  recall(recalled: RecalledTasks, lastOffset: number): Promise<boolean> {
     return this.#inTurn(async () => {
       const batches = this.#partition.read(this.#topic, this.#goneBefore);
       for await (const batch of inLargeBatches(batches, RECALL_BYTES)) {
-        if (this.#closed || !this.#partition.owned()) return;
-        const left = batch.filter(
-          ({ offset }) => offset >= this.#goneBefore && offset <= lastOffset,
-        );
+        if (this.#closed || !this.#partition.owned()) return false;
+        const left = batch.filter(({ offset: at }) => at >= this.#goneBefore && at <= lastOffset);
         if (left.length === 0) break;
         const nowMs = this.#ports.clock.now();
         const moved = left.map((record) => movedOn(record, recalled, nowMs));
-        if (!(await this.#publish(moved, left.at(-1)!.offset + 1, "now"))) return;
+        if (!(await this.#publish(moved, left.at(-1)!.offset + 1, "now"))) return false;
       }
       this.#wake?.();
+      return true;
     });
   }
 

@@ -113,6 +113,20 @@ describe("tasks that wait for a destination that is deleted", () => {
     expect(world.requestsTo("dst_1")).toHaveLength(1);
   });
 
+  it("regression: end within minutes also if ownership was in doubt at the first look of the new owner: they ended when their time came, hours later", async () => {
+    const { world, process, statusesOf } = await waitingWorld();
+    await world.stop(process);
+    world.remove("dst_1");
+    const second = await world.start("second");
+    await world.clock.advance(25_000);
+    second.inDoubtUntilMs = world.clock.now() + 10_000;
+    await world.clock.advance(10_000);
+    expect(statusesOf("dst_1")).toEqual(["failed"]);
+    await world.clock.advance(120_000);
+    expect(statusesOf("dst_1")).toEqual(["failed", "dead"]);
+    expect(statusesOf("dst_2")).toEqual(["failed"]);
+  });
+
   it("are asked for by endpoint when that is deleted, and not when it changes", async () => {
     const clock = new SimClock();
     const recalled: string[] = [];
@@ -126,6 +140,7 @@ describe("tasks that wait for a destination that is deleted", () => {
       },
       recall: async ({ gone }: RecalledTasks, lastOffset: number) => {
         recalled.push(`${[...gone].join(" ")} to ${lastOffset}`);
+        return true;
       },
     } as unknown as TierForwarder;
     const recall = new Recall({
@@ -238,7 +253,10 @@ describe("a look at what waits", () => {
           ]),
         );
       },
-      recall: () => pause(clock, recallMs),
+      recall: async () => {
+        await pause(clock, recallMs);
+        return true;
+      },
     } as unknown as TierForwarder;
     new Recall({
       clock,
