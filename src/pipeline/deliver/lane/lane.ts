@@ -187,7 +187,6 @@ export class Lane implements GateLane {
         this.#lookingUp = false;
         // If nothing starts, whatever prevents it pumps later: pumping here would look the destination up for ever.
         if (this.#apply(lookup) && this.#startWith(lookup)) this.pump();
-        this.#watchForEviction();
       });
       return false;
     }
