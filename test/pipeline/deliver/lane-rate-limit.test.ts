@@ -1,6 +1,7 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
+import type { RateLimitWindow } from "../../../src/domain/enums.ts";
 import { LaneRateLimit } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
 import type { LimitsHost } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
 import type { LimitRecord } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
@@ -108,4 +109,72 @@ it("nothing starts before its reservation is durable: after a crash nobody would
   isDurable = true;
   expect(await ask()).toBe(false);
   expect(await ask()).toBe(true);
+});
+
+describe("a limit that is changed", () => {
+  /** Makes a limit that may start as many tries as it is asked for at a time. */
+  function makeLimit() {
+    const state = { nowMs: Date.UTC(2026, 0, 1) };
+    const host = {
+      clock: { now: () => state.nowMs },
+      options: { deliveryTimeoutMs: 15_000 },
+      steadyNow: () => state.nowMs,
+      limits: { get: () => null, areComplete: true, late: async () => null },
+      assignedSteadyMs: state.nowMs,
+      writeLimit: async () => true,
+    } as unknown as LimitsHost;
+    const limit = new LaneRateLimit("dst_1", host);
+    return {
+      limit,
+      state,
+      configure: (rateLimitMax: number, rateLimitWindow: RateLimitWindow) =>
+        limit.configure({ rateLimitMax, rateLimitWindow } as DestinationConfig),
+      /** Starts tries, each answered at once, until the limit is reached; returns how many. */
+      async start(most = 100): Promise<number> {
+        let started = 0;
+        for (let asked = 0; asked < 2 * most && started < most; asked += 1) {
+          if (limit.waitMs(() => undefined) === 0) {
+            const token = limit.start();
+            token.onSent();
+            token.onAnswered();
+            started += 1;
+          }
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        return started;
+      },
+    };
+  }
+
+  it("in its window only counts what was started under the old one, and no more is let go", async () => {
+    const { state, configure, start } = makeLimit();
+    configure(10, "minute");
+    expect(await start()).toBe(10);
+    configure(10, "hour");
+    state.nowMs += 120_000;
+    expect(await start()).toBe(0);
+    state.nowMs += 3_600_000;
+    expect(await start()).toBe(10);
+  });
+
+  it("many times still counts what was started under the first once that is restored", async () => {
+    const { state, configure, start } = makeLimit();
+    configure(10, "day");
+    expect(await start()).toBe(10);
+    for (const window of ["minute", "second", "minute"] as const) {
+      state.nowMs += 600_000;
+      configure(10, window);
+    }
+    state.nowMs += 600_000;
+    configure(13, "day");
+    expect(await start()).toBe(3);
+  });
+
+  it("per second begins with a used-up window where another owner may have just sent", async () => {
+    const { state, configure, start } = makeLimit();
+    configure(5, "second");
+    expect(await start()).toBe(0);
+    state.nowMs += 1_100;
+    expect(await start()).toBe(5);
+  });
 });
