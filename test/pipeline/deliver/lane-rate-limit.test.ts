@@ -170,6 +170,15 @@ describe("a limit that is changed", () => {
     expect(await start()).toBe(3);
   });
 
+  it("twice counts each start once", async () => {
+    const { configure, start } = makeLimit();
+    configure(10, "minute");
+    expect(await start(4)).toBe(4);
+    configure(11, "minute");
+    configure(10, "minute");
+    expect(await start()).toBe(6);
+  });
+
   it("per second begins with a used-up window where another owner may have just sent", async () => {
     const { state, configure, start } = makeLimit();
     configure(5, "second");
@@ -177,4 +186,20 @@ describe("a limit that is changed", () => {
     state.nowMs += 1_100;
     expect(await start()).toBe(5);
   });
+});
+
+it("what the last owner wrote counts by the wall clock, also after that was set: the steady clock of this process is ahead then", async () => {
+  const wallMs = Date.UTC(2026, 0, 1);
+  const known = { destinationId: "dst_1", starts: [[wallMs - 30_000, 10]], block: null };
+  const host = {
+    clock: { now: () => wallMs },
+    options: { deliveryTimeoutMs: 15_000 },
+    steadyNow: () => wallMs + 3_600_000,
+    limits: { get: () => known, areComplete: true, late: async () => null },
+    assignedSteadyMs: wallMs + 3_600_000,
+    writeLimit: async () => true,
+  } as unknown as LimitsHost;
+  const limit = new LaneRateLimit("dst_1", host);
+  limit.configure({ rateLimitMax: 10, rateLimitWindow: "minute" } as DestinationConfig);
+  expect(limit.waitMs(() => undefined)).toBe(31_000);
 });

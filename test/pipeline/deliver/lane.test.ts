@@ -268,14 +268,15 @@ describe("a lane of which nothing moves puts off for as long as that has been so
     expect(putOff).toEqual([{ reason: "lane_full", forMs: 2_000 }]);
   });
 
-  it("also while more keeps coming", async () => {
+  it("also while more keeps coming, up to the first pause of a circuit", async () => {
     const { gate, clock, state, putOff, offer } = makeLane({ mostAtReceiver: 1 });
     gate.tryEnter({ inFlight: 0, proven: true, pump: () => undefined }, state.config.receiverUrl);
-    for (let second = 0; second < 8; second += 1) {
+    for (let second = 0; second < 20; second += 1) {
       offer();
       await clock.advance(1_000);
     }
-    expect(putOff.at(-1)!.forMs).toBeGreaterThan(5_000);
+    expect(putOff[5]!.forMs).toBeGreaterThan(5_000);
+    expect(putOff.at(-1)!.forMs).toBe(OPEN_MS);
   });
 
   it("also if its queue is empty now and then", async () => {
