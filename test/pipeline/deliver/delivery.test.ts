@@ -346,6 +346,21 @@ describe("delivery", () => {
     expect(rows.get(inTime.id)).toMatchObject({ status: "delivered" });
   });
 
+  it("regression: ends what its limit puts off beyond the retention when that is over: it went round in the tiers for years", async () => {
+    const world = new SimWorld({ delivery: { retentionMs: HOUR } });
+    world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "day" });
+    await world.start();
+    for (let count = 0; count < 4; count += 1) world.ingest();
+    await world.clock.advance(HOUR - 1_000);
+    expect([...world.ended().values()].map(({ status }) => status)).toEqual(["delivered"]);
+    await world.clock.advance(5_000);
+    const ends = [...world.ended().values()].slice(1);
+    expect(ends.map(({ status, responseBody }) => [status, responseBody])).toEqual(
+      Array(3).fill(["dead", NOT_DELIVERED_IN_RETENTION]),
+    );
+    expect(world.seen).toHaveLength(1);
+  });
+
   it("keeps retries of under a second in memory once they are durable", async () => {
     const world = new SimWorld({ delivery: { retryBaseMs: 200 } });
     world.configure("dst_1", { retryBackoff: "fixed" });

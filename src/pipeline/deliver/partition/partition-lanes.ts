@@ -170,7 +170,9 @@ export class PartitionLanes implements LaneHost {
     this.#shared.ports.metrics.deferred(reason);
     const nowMs = this.clock.now();
     if (reason === "rate_limit") {
-      const row = concludeRateLimited(task, config?.receiverUrl ?? "", dueAtMs, nowMs);
+      // Beyond the retention it would come back only to end: a backlog may get slots that are years away.
+      const untilMs = Math.min(dueAtMs, task.runStartedAtMs + this.options.retentionMs + 1);
+      const row = concludeRateLimited(task, config?.receiverUrl ?? "", untilMs, nowMs);
       const limitedBy = config === null ? null : paceOf(config);
       this.pending.track(this.#conclude({ ...task, limitedBy }, row));
       return;
