@@ -203,3 +203,26 @@ it("what the last owner wrote counts by the wall clock, also after that was set:
   limit.configure({ rateLimitMax: 10, rateLimitWindow: "minute" } as DestinationConfig);
   expect(limit.waitMs(() => undefined)).toBe(31_000);
 });
+
+it("the task that replaces one keeps its slot", () => {
+  const nowMs = Date.UTC(2026, 0, 1);
+  const host = {
+    clock: { now: () => nowMs },
+    options: { deliveryTimeoutMs: 15_000 },
+    steadyNow: () => nowMs,
+    limits: { get: () => null, areComplete: true },
+    assignedSteadyMs: nowMs - 60_000,
+  } as unknown as LimitsHost;
+  const limit = new LaneRateLimit("dst_1", host);
+  limit.configure({ rateLimitMax: 1, rateLimitWindow: "minute" } as DestinationConfig);
+  const task = { deferrals: 0, dueAtMs: nowMs } as DeliveryTask;
+  const replacement = { deferrals: 1, dueAtMs: nowMs } as DeliveryTask;
+  expect(limit.plan(task, nowMs, nowMs + MAX_WAIT_MS)).toBe(nowMs);
+  limit.goesOnAs(task, replacement);
+  const other = { deferrals: 0, dueAtMs: nowMs } as DeliveryTask;
+  expect(limit.plan(other, nowMs, nowMs + MAX_WAIT_MS)).toBe(nowMs + 61_000);
+  const dueAtMs = nowMs + 5_000;
+  limit.keep(replacement, dueAtMs);
+  const back = { deferrals: 2, dueAtMs } as DeliveryTask;
+  expect(limit.plan(back, dueAtMs, dueAtMs + MAX_WAIT_MS)).toBe(dueAtMs);
+});

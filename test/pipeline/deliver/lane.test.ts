@@ -3,14 +3,17 @@ import { firstTry } from "../../../src/domain/delivery-task.ts";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
 import type { Reply } from "../../../src/domain/outbound-request.ts";
+import { UNLIMITED } from "../../../src/domain/rate-limit.ts";
 import { IntakeBudget } from "../../../src/pipeline/deliver/bounds/intake-budget.ts";
 import { SendGate } from "../../../src/pipeline/deliver/bounds/send-gate.ts";
 import type { BreakerOptions } from "../../../src/pipeline/deliver/delivery-options.ts";
 import { DEFAULT_DELIVERY_OPTIONS } from "../../../src/pipeline/deliver/delivery-options.ts";
 import { Lane } from "../../../src/pipeline/deliver/lane/lane.ts";
+import { DEADLINE_PASSED } from "../../../src/pipeline/deliver/try/dead-reasons.ts";
 import type { LaneHost } from "../../../src/pipeline/deliver/lane/lane-host.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 
+const HOUR = 3_600_000;
 const OPEN_MS = 10_000;
 /** A circuit that opens at the first failure. */
 const BREAKER = {
@@ -33,6 +36,8 @@ function makeLane({
   const replies: ((reply: Reply) => void)[] = [];
   const started: DeliveryTask[] = [];
   const putOff: { readonly reason: string; readonly forMs: number }[] = [];
+  const limited: DeliveryTask[] = [];
+  const ended: string[] = [];
   const steady = { aheadMs: 0, stepMs: 0 };
   const state = {
     config: world.configure("dst_1"),
@@ -73,9 +78,12 @@ function makeLane({
     },
     putOff: (_task, _config, reason, dueAtMs) =>
       putOff.push({ reason, forMs: dueAtMs - clock.now() }),
-    recordLimited: (task) => task,
+    recordLimited(task) {
+      limited.push(task);
+      return task;
+    },
     hold: () => undefined,
-    endDead: () => undefined,
+    endDead: (_task, _config, reason) => ended.push(reason),
     onCircuit: () => undefined,
     onQueued: (change) => {
       state.queued += change;
@@ -97,7 +105,20 @@ function makeLane({
   function configure(changes: Partial<DestinationConfig>): void {
     state.config = world.configure("dst_1", changes);
   }
-  return { lane, gate, clock, state, steady, started, putOff, offer, reply, configure };
+  return {
+    lane,
+    gate,
+    clock,
+    state,
+    steady,
+    started,
+    putOff,
+    limited,
+    ended,
+    offer,
+    reply,
+    configure,
+  };
 }
 
 describe("what waits in a lane", () => {
@@ -240,6 +261,18 @@ describe("what waits in a lane", () => {
     expect(putOff).toEqual([]);
   });
 
+  it.each([
+    [1, null],
+    [0, UNLIMITED],
+  ])("for its limit is recorded %i times if %j has put it off before", (times, limitedBy) => {
+    const { lane, limited, offer, configure } = makeLane();
+    configure({ rateLimitMax: 1, rateLimitWindow: "second" });
+    offer();
+    offer(1, { limitedBy });
+    expect(lane.queued).toBe(1);
+    expect(limited).toHaveLength(times);
+  });
+
   it("is counted as long as it waits", async () => {
     const { lane, clock, state, offer, configure } = makeLane({ concurrency: 2 });
     configure({ rateLimitMax: 10, rateLimitWindow: "second" });
@@ -329,6 +362,42 @@ describe("the circuit of a lane", () => {
     expect(started).toHaveLength(5);
     await clock.advance(2_000);
     expect(putOff.map(({ reason }) => reason)).toEqual(["circuit_open"]);
+  });
+
+  it("puts off what comes while a probe hangs for as long as it has, at least two seconds", async () => {
+    const { clock, putOff, started, offer, reply } = makeLane({ breaker: BREAKER });
+    offer();
+    await reply(0, answer(500));
+    await clock.advance(OPEN_MS);
+    offer();
+    expect(started).toHaveLength(2);
+    offer();
+    expect(putOff.at(-1)!.forMs).toBe(2_000);
+    await clock.advance(8_000);
+    offer();
+    expect(putOff.at(-1)!.forMs).toBe(8_000);
+  });
+
+  it("ends what has been failing for as long as its whole schedule, at least a minute, and not sooner", async () => {
+    const breaker = { ...BREAKER, openMs: 600_000 };
+    const { clock, ended, putOff, offer, reply, configure } = makeLane({ breaker });
+    configure({ retryBackoff: "fixed", retryMaxAttempts: 0 });
+    offer();
+    await reply(0, answer(500));
+    const of = { runStartedAtMs: clock.now() - HOUR };
+    await clock.advance(59_999);
+    offer(1, of);
+    expect(putOff).toHaveLength(1);
+    await clock.advance(1);
+    offer(1, of);
+    expect(ended).toEqual([DEADLINE_PASSED]);
+    // The schedule of a run begins when it begins.
+    offer(1);
+    expect(putOff).toHaveLength(2);
+    configure({ retryMaxAttempts: 10 });
+    offer(1, of);
+    expect(putOff).toHaveLength(3);
+    expect(ended).toHaveLength(1);
   });
 
   it("opens early for new runs that fail, not for retries of runs that began at different times", async () => {
