@@ -273,6 +273,21 @@ describe("what waits in a lane", () => {
     expect(limited).toHaveLength(times);
   });
 
+  it("is left alone once the lane is closed, also what was not due yet", async () => {
+    const { lane, clock, state, started, putOff, offer, configure } = makeLane();
+    configure({ rateLimitMax: 10, rateLimitWindow: "second" });
+    offer(2, { dueAtMs: clock.now() + 1_500 });
+    expect(state.queued).toBe(2);
+    lane.close();
+    lane.close();
+    await clock.advance(10_000);
+    expect({ started, putOff, queued: state.queued }).toEqual({
+      started: [],
+      putOff: [],
+      queued: 0,
+    });
+  });
+
   it("is counted as long as it waits", async () => {
     const { lane, clock, state, offer, configure } = makeLane({ concurrency: 2 });
     configure({ rateLimitMax: 10, rateLimitWindow: "second" });
