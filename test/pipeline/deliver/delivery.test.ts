@@ -355,8 +355,8 @@ describe("delivery", () => {
     expect([...world.ended().values()].map(({ status }) => status)).toEqual(["delivered"]);
     await world.clock.advance(5_000);
     const ends = [...world.ended().values()].slice(1);
-    expect(ends.map(({ status, responseBody }) => [status, responseBody])).toEqual(
-      Array(3).fill(["dead", NOT_DELIVERED_IN_RETENTION]),
+    expect(ends.map(({ status, responseBody }) => `${status}: ${responseBody}`)).toEqual(
+      Array(3).fill(`dead: ${NOT_DELIVERED_IN_RETENTION}`),
     );
     expect(world.seen).toHaveLength(1);
   });

@@ -24,12 +24,14 @@ const BREAKER = {
   maxOpenMs: OPEN_MS,
 };
 
+const USUAL_BREAKER: BreakerOptions = DEFAULT_DELIVERY_OPTIONS.breaker;
+
 /** Makes a lane by itself; tries stay in flight until they are answered. */
 function makeLane({
   concurrency = 64,
   mostAtReceiver = 64,
   laneBytes = 1_000_000,
-  breaker = DEFAULT_DELIVERY_OPTIONS.breaker as BreakerOptions,
+  breaker = USUAL_BREAKER,
 } = {}) {
   const world = new SimWorld();
   const { clock } = world;
