@@ -227,17 +227,20 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(await store.endpoints.find(orgId, id)).toBeNull();
   });
 
+  /** Says what connections that are made from now on may do. */
+  async function setReadOnly(readOnly: "on" | "off"): Promise<void> {
+    const [row] = await database.run("SELECT current_database() AS name");
+    await database.run(
+      `ALTER DATABASE "${String(row?.["name"])}" SET default_transaction_read_only = ${readOnly}`,
+    );
+  }
+
   it.skipIf(name === "PGlite")(
     "regression: takes no write where all is made: no process could start while PostgreSQL was read-only",
     async () => {
       const make = () => new Uint8Array([1]);
       const setting = await ensureSetting(database, "made", make);
-      const [row] = await database.run("SELECT current_database() AS name");
-      const setDefault = (readOnly: "on" | "off") =>
-        database.run(
-          `ALTER DATABASE "${String(row?.["name"])}" SET default_transaction_read_only = ${readOnly}`,
-        );
-      await setDefault("on");
+      await setReadOnly("on");
       await using pool = open(2);
       try {
         expect(await migrate(pool)).toEqual([]);
@@ -246,7 +249,7 @@ describe.each(servers)("configuration store on %s", (name, start) => {
           code: "unavailable",
         });
       } finally {
-        await setDefault("off");
+        await setReadOnly("off");
       }
     },
   );
@@ -254,12 +257,7 @@ describe.each(servers)("configuration store on %s", (name, start) => {
   it.skipIf(name === "PGlite")(
     "writes again after a failover: connections to what is a standby now were kept as long as they were used",
     async () => {
-      const [row] = await database.run("SELECT current_database() AS name");
-      const setDefault = (readOnly: "on" | "off") =>
-        database.run(
-          `ALTER DATABASE "${String(row?.["name"])}" SET default_transaction_read_only = ${readOnly}`,
-        );
-      await setDefault("on");
+      await setReadOnly("on");
       await using pool = open(2);
       const write = () =>
         pool.transaction((run) =>
@@ -268,7 +266,7 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       try {
         await expect(write()).rejects.toMatchObject({ code: "unavailable" });
       } finally {
-        await setDefault("off");
+        await setReadOnly("off");
       }
       await write();
     },

@@ -11,15 +11,22 @@ const PUT_OFF = 400_000;
 const MEASURED = 2_000;
 const ROUNDS = 5;
 
+/** Makes the host of a limit of which nothing is known, and whose records are durable, unless `changes` say otherwise. */
+function hostOf(now: () => number, changes: object = {}): LimitsHost {
+  return {
+    clock: { now },
+    options: { deliveryTimeoutMs: 15_000 },
+    steadyNow: now,
+    limits: { get: () => null, areComplete: true, late: async () => null },
+    assignedSteadyMs: now(),
+    writeLimit: async () => true,
+    ...changes,
+  } as unknown as LimitsHost;
+}
+
 it("regression: a deferral costs the same when a part of a long backlog has come back: it walked past all that had", () => {
   let nowMs = Date.UTC(2026, 0, 1);
-  const host = {
-    clock: { now: () => nowMs },
-    options: { deliveryTimeoutMs: 15_000 },
-    steadyNow: () => nowMs,
-    limits: { get: () => null, areComplete: true },
-    assignedSteadyMs: nowMs - 60_000,
-  } as unknown as LimitsHost;
+  const host = hostOf(() => nowMs, { assignedSteadyMs: nowMs - 60_000 });
   const limit = new LaneRateLimit("dst_1", host);
   limit.configure({ rateLimitMax: 10, rateLimitWindow: "second" } as DestinationConfig);
   const plan = (deferrals: number, dueAtMs: number): number =>
@@ -53,14 +60,9 @@ it.each([
     const late = new Promise<LimitRecord>((resolve) => {
       learn = resolve;
     });
-    const host = {
-      clock: { now: () => nowMs },
-      options: { deliveryTimeoutMs: 15_000 },
-      steadyNow: () => nowMs,
+    const host = hostOf(() => nowMs, {
       limits: { get: () => null, areComplete: false, late: () => late },
-      assignedSteadyMs: nowMs,
-      writeLimit: async () => true,
-    } as unknown as LimitsHost;
+    });
     const limit = new LaneRateLimit("dst_1", host);
     const configure = (max: number): void =>
       limit.configure({ rateLimitMax: max, rateLimitWindow: "hour" } as DestinationConfig);
@@ -86,17 +88,12 @@ it("nothing starts before its reservation is durable: after a crash nobody would
   const nowMs = Date.UTC(2026, 0, 1);
   let isDurable = false;
   const written: LimitRecord[] = [];
-  const host = {
-    clock: { now: () => nowMs },
-    options: { deliveryTimeoutMs: 15_000 },
-    steadyNow: () => nowMs,
-    limits: { get: () => null, areComplete: true, late: async () => null },
-    assignedSteadyMs: nowMs,
+  const host = hostOf(() => nowMs, {
     writeLimit: async (record: LimitRecord) => {
       written.push(record);
       return isDurable;
     },
-  } as unknown as LimitsHost;
+  });
   const limit = new LaneRateLimit("dst_1", host);
   limit.configure({ rateLimitMax: 100, rateLimitWindow: "hour" } as DestinationConfig);
   const ask = async (): Promise<boolean> => {
@@ -115,15 +112,10 @@ describe("a limit that is changed", () => {
   /** Makes a limit that may start as many tries as it is asked for at a time. */
   function makeLimit() {
     const state = { nowMs: Date.UTC(2026, 0, 1) };
-    const host = {
-      clock: { now: () => state.nowMs },
-      options: { deliveryTimeoutMs: 15_000 },
-      steadyNow: () => state.nowMs,
-      limits: { get: () => null, areComplete: true, late: async () => null },
-      assignedSteadyMs: state.nowMs,
-      writeLimit: async () => true,
-    } as unknown as LimitsHost;
-    const limit = new LaneRateLimit("dst_1", host);
+    const limit = new LaneRateLimit(
+      "dst_1",
+      hostOf(() => state.nowMs),
+    );
     return {
       limit,
       state,
@@ -191,14 +183,11 @@ describe("a limit that is changed", () => {
 it("what the last owner wrote counts by the wall clock, also after that was set: the steady clock of this process is ahead then", async () => {
   const wallMs = Date.UTC(2026, 0, 1);
   const known = { destinationId: "dst_1", starts: [[wallMs - 30_000, 10]], block: null };
-  const host = {
-    clock: { now: () => wallMs },
-    options: { deliveryTimeoutMs: 15_000 },
+  const host = hostOf(() => wallMs, {
     steadyNow: () => wallMs + 3_600_000,
     limits: { get: () => known, areComplete: true, late: async () => null },
     assignedSteadyMs: wallMs + 3_600_000,
-    writeLimit: async () => true,
-  } as unknown as LimitsHost;
+  });
   const limit = new LaneRateLimit("dst_1", host);
   limit.configure({ rateLimitMax: 10, rateLimitWindow: "minute" } as DestinationConfig);
   expect(limit.waitMs(() => undefined)).toBe(31_000);
@@ -206,13 +195,7 @@ it("what the last owner wrote counts by the wall clock, also after that was set:
 
 it("the task that replaces one keeps its slot", () => {
   const nowMs = Date.UTC(2026, 0, 1);
-  const host = {
-    clock: { now: () => nowMs },
-    options: { deliveryTimeoutMs: 15_000 },
-    steadyNow: () => nowMs,
-    limits: { get: () => null, areComplete: true },
-    assignedSteadyMs: nowMs - 60_000,
-  } as unknown as LimitsHost;
+  const host = hostOf(() => nowMs, { assignedSteadyMs: nowMs - 60_000 });
   const limit = new LaneRateLimit("dst_1", host);
   limit.configure({ rateLimitMax: 1, rateLimitWindow: "minute" } as DestinationConfig);
   const task = { deferrals: 0, dueAtMs: nowMs } as DeliveryTask;

@@ -80,53 +80,47 @@ describe("ByteSlab", () => {
       expect(piece.every((byte) => byte === index % 256)).toBe(true);
   });
 
-  it("uses a block again once all of its pieces were given back, and none before", () => {
-    let made = 0;
+  /** Makes a slab that counts the blocks it makes. */
+  function countedSlab() {
+    const counted = { made: 0 };
     const slab = new ByteSlab({
       blockBytes: 1_000,
       allocate: (sizeBytes) => {
-        made += 1;
+        counted.made += 1;
         return Buffer.alloc(sizeBytes);
       },
     });
-    const take = (mark: number, size = 100): Buffer => {
-      const { block, at } = slab.reserve(size);
-      return slab.keep(block, at, at + size).fill(mark);
+    const take = (mark: number, sizeBytes: number): Buffer => {
+      const { block, at } = slab.reserve(sizeBytes);
+      return slab.keep(block, at, at + sizeBytes).fill(mark);
     };
-    const kept = take(1);
-    const others = Array.from({ length: 9 }, () => take(2));
-    for (const piece of others) slab.giveBack(piece);
-    for (let round = 0; round < 100; round += 1) {
-      const pieces = Array.from({ length: 10 }, () => take(3));
+    const burst = (mark: number, count: number, sizeBytes: number): void => {
+      const pieces = Array.from({ length: count }, () => take(mark, sizeBytes));
       for (const piece of pieces) slab.giveBack(piece);
-    }
+    };
+    return { slab, counted, take, burst };
+  }
+
+  it("uses a block again once all of its pieces were given back, and none before", () => {
+    const { slab, counted, take, burst } = countedSlab();
+    const kept = take(1, 100);
+    burst(2, 9, 100);
+    for (let round = 0; round < 100; round += 1) burst(3, 10, 100);
     expect(kept.every((byte) => byte === 1)).toBe(true);
     // The one with the piece that was kept, and two by turns.
-    expect(made).toBe(3);
+    expect(counted.made).toBe(3);
     slab.giveBack(kept);
+    // Larger than a quarter: it has a block to itself.
     slab.giveBack(take(4, 500));
-    expect(made).toBe(4);
+    for (let round = 0; round < 100; round += 1) burst(5, 10, 100);
+    expect(counted.made).toBe(4);
   });
 
   it("keeps no more blocks than a few for later", () => {
-    let made = 0;
-    const slab = new ByteSlab({
-      blockBytes: 1_000,
-      allocate: (sizeBytes) => {
-        made += 1;
-        return Buffer.alloc(sizeBytes);
-      },
-    });
-    const burst = (): void => {
-      const pieces = Array.from({ length: 40 }, () => {
-        const { block, at } = slab.reserve(250);
-        return slab.keep(block, at, at + 250);
-      });
-      for (const piece of pieces) slab.giveBack(piece);
-    };
-    burst();
-    expect(made).toBe(10);
-    burst();
-    expect(made).toBe(11);
+    const { counted, burst } = countedSlab();
+    burst(1, 40, 250);
+    expect(counted.made).toBe(10);
+    burst(2, 40, 250);
+    expect(counted.made).toBe(11);
   });
 });
