@@ -35,7 +35,7 @@ function commit(request: CommitRequest): void {
 
 /** Clears out what a trim has left thinly filled, one segment at a time: for hours no further trim may have anything to remove. */
 function clearOutRest(): void {
-  if (clearingOut !== null || !writer.hasSparse) return;
+  if (clearingOut !== null) return;
   clearingOut = setTimeout(() => {
     clearingOut = null;
     if (!writer.clearOutSparsest()) return;

@@ -81,11 +81,6 @@ export class CommitWriter implements AsyncDisposable {
     return true;
   }
 
-  /** Whether `clearOutSparsest` has something to do. */
-  get hasSparse(): boolean {
-    return this.#segments.sparsest(this.#applied) !== null;
-  }
-
   /**
    * Moves the few records of a segment that stay long (held deliveries, long delays) into LMDB, so that they do not keep all of it
    * on disk. Returns false if there is no such segment, or it cannot be done now.
