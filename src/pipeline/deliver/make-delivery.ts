@@ -2,6 +2,7 @@ import { makeFailureWatch } from "../../domain/failure-watch.ts";
 import { isOwnershipOver } from "../../domain/log.ts";
 import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
 import { guardedLookup } from "./guarded-lookup.ts";
+import { BodyCopies } from "./bounds/body-copies.ts";
 import { IntakeBudget } from "./bounds/intake-budget.ts";
 import { RECOVERY_TOPICS } from "./partition/log-positions.ts";
 import { PartitionOwner } from "./partition/partition-owner.ts";
@@ -150,6 +151,7 @@ function makeShared(
       { max: options.maxInFlight, maxPerReceiver: options.connectionsPerReceiver },
       (count) => ports.metrics.inFlight(count),
     ),
+    copies: new BodyCopies(options.maxPendingBytes),
     turns: new IntakeTurns(options, ports.clock),
     steadyNow: makeSteadyClock(ports.clock),
     recent: new RunLedger(REMEMBERED_RUNS),

@@ -1,5 +1,6 @@
 import type { DeliveryOptions } from "./delivery-options.ts";
 import type { DeliveryPorts } from "./ports.ts";
+import type { BodyCopies } from "./bounds/body-copies.ts";
 import type { IntakeBudget } from "./bounds/intake-budget.ts";
 import type { Recoveries } from "./recovery/recoveries.ts";
 import type { RunLedger } from "./recovery/run-ledger.ts";
@@ -12,6 +13,7 @@ export interface SharedDelivery {
   readonly options: DeliveryOptions;
   readonly gate: SendGate;
   readonly budget: IntakeBudget;
+  readonly copies: BodyCopies;
   readonly turns: IntakeTurns;
   /** Returns a time in ms that never goes back and never jumps. */
   readonly steadyNow: () => number;

@@ -12,12 +12,18 @@ const VERSION = 1;
 export const RECORD_PREFIX_BYTES = 5;
 const packr = new Packr({ useRecords: false, int64AsType: "number" });
 
-export function encodeRecord(head: readonly unknown[], rest: Uint8Array): Buffer {
+/** @param rest in pieces, so that a body is copied once, however many records lie around it */
+export function encodeRecord(head: readonly unknown[], rest: readonly Uint8Array[]): Buffer {
   const packed = packr.pack(head);
-  const out = Buffer.allocUnsafe(RECORD_PREFIX_BYTES + packed.length + rest.length);
+  const restBytes = rest.reduce((sum, piece) => sum + piece.length, 0);
+  const out = Buffer.allocUnsafe(RECORD_PREFIX_BYTES + packed.length + restBytes);
   writeRecordPrefix(out, 0, packed.length);
   out.set(packed, RECORD_PREFIX_BYTES);
-  out.set(rest, RECORD_PREFIX_BYTES + packed.length);
+  let at = RECORD_PREFIX_BYTES + packed.length;
+  for (const piece of rest) {
+    out.set(piece, at);
+    at += piece.length;
+  }
   return out;
 }
 

@@ -24,6 +24,14 @@ type Head = [
   payloadSizeBytes: number,
 ];
 
+/** Encodes an event in two pieces: everything but the body, and the body itself, which is not copied. */
+export function encodeEventInPieces(event: EventRecord): readonly [head: Buffer, body: Uint8Array] {
+  const block = Buffer.allocUnsafe(RECORD_PREFIX_BYTES + maxHeadBytes(event));
+  const end = writeHead(event, block, RECORD_PREFIX_BYTES);
+  writeRecordPrefix(block, 0, end - RECORD_PREFIX_BYTES);
+  return [block.subarray(0, end), event.body];
+}
+
 /** Encodes an event in memory of its own, or in a piece of `slab`. */
 export function encodeEvent(event: EventRecord, slab: ByteSlab | null = null): Buffer {
   const mostBytes = RECORD_PREFIX_BYTES + maxHeadBytes(event) + event.body.length;

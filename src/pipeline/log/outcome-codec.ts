@@ -3,8 +3,6 @@ import type { FollowUp, OutcomeRecord } from "../../domain/outcome.ts";
 import { decodeRecord, encodeRecord, RECORD_PREFIX_BYTES, writeRecordPrefix } from "./codec.ts";
 import { maxTextBytes, MessagePackWriter } from "./message-pack-writer.ts";
 
-const NO_BYTES = new Uint8Array(0);
-
 type AttemptOutcome = Extract<OutcomeRecord, { kind: "attempt" }>;
 type AttemptHead = [
   kind: "attempt",
@@ -38,7 +36,7 @@ const FIXED_ATTEMPT_BYTES = 128;
 export function encodeOutcome(outcome: OutcomeRecord): Buffer {
   return outcome.kind === "attempt"
     ? encodeAttempt(outcome)
-    : encodeRecord([outcome.kind, outcome], NO_BYTES);
+    : encodeRecord([outcome.kind, outcome], []);
 }
 
 /** @throws {Error} on a foreign record */

@@ -1,7 +1,7 @@
 import type { DeliveryTask, Trigger } from "../../domain/delivery-task.ts";
 import type { LimitPace } from "../../domain/rate-limit.ts";
 import { decodeRecord, encodeRecord } from "./codec.ts";
-import { decodeEvent, encodeEvent } from "./event-codec.ts";
+import { decodeEvent, encodeEventInPieces } from "./event-codec.ts";
 
 type Head = [
   destinationId: string,
@@ -31,7 +31,7 @@ export function encodeTask(task: DeliveryTask): Buffer {
     task.limitedBy?.perHour ?? 0,
     task.limitedBy?.windowMs ?? 0,
   ];
-  return encodeRecord(head, encodeEvent(task.event));
+  return encodeRecord(head, encodeEventInPieces(task.event));
 }
 
 /** @throws {Error} on a foreign record */

@@ -51,6 +51,7 @@ class HeldRig {
       lookUp: (destinationId) => this.lookUp(destinationId),
       hasRoom: (destinationId) => this.hasRoom(destinationId),
       write: (records) => this.#write(records),
+      copied: (_task, work) => work(),
       deadRecord: (task) => {
         this.ended.push(task);
         return { topic: "attempts", key: "ep_1", value: Buffer.alloc(0) };

@@ -334,6 +334,7 @@ it("regression: held tasks whose records are gone with the log are left to the s
       writes += 1;
       return [];
     },
+    copied: (_task, work) => work(),
     deadRecord: () => {
       throw new Error("nothing ends");
     },

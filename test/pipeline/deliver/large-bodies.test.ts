@@ -5,6 +5,7 @@ import type { GateLane } from "../../../src/pipeline/deliver/bounds/send-gate.ts
 import { encodeTask } from "../../../src/pipeline/log/task-codec.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { answer, HANG, OK, SimWorld } from "../../support/sim-world.ts";
+import type { Behaviour } from "../../support/sim-world.ts";
 
 /** A 32nd of the default, so that ten megabytes become 320 KiB; a partition has 1 MiB. */
 const BUDGET = { maxPendingBytes: 4 * 1_048_576, laneBytes: 512 * 1_024 };
@@ -18,6 +19,32 @@ function hangingWorld(hung: number, partitions = 1): SimWorld {
     world.behave(`dst_hung_${index}`, HANG);
   }
   return world;
+}
+
+function addDestinations(world: SimWorld, count: number, behaviour: Behaviour): void {
+  for (let index = 0; index < count; index += 1) {
+    world.configure(`dst_${index}`);
+    world.behave(`dst_${index}`, behaviour);
+  }
+}
+
+/**
+ * Lets nothing be written for two seconds after `begin`, and expects that copies of large bodies do not fill more than the budget
+ * meanwhile. Returns how many were made, from then on.
+ */
+async function copiesWithoutLog(world: SimWorld, begin: () => void): Promise<() => number> {
+  let copies = 0;
+  world.onAppend = (records) => {
+    copies += records.filter(({ value }) => value.length > TEN_MB.length).length;
+  };
+  const { faults } = world.store;
+  world.store.faults = { ...faults, appendFate: () => "lost" };
+  begin();
+  await world.clock.advance(2_000);
+  expect(copies).toBeGreaterThan(1);
+  expect(copies * TEN_MB.length).toBeLessThanOrEqual(BUDGET.maxPendingBytes);
+  world.store.faults = faults;
+  return () => copies;
 }
 
 /** Measures how long a small event of each endpoint, one per destination, waits for its request. */
@@ -37,6 +64,29 @@ async function waitsOf(world: SimWorld, endpoints: readonly string[]): Promise<n
 }
 
 describe("large bodies", () => {
+  it("regression: to 300 destinations that are down are copied a few at a time: one webhook of 10 MB took 3.6 GB", async () => {
+    const world = new SimWorld({ delivery: BUDGET });
+    const down: Behaviour = () => ({ afterMs: 5, reply: answer(503) });
+    addDestinations(world, 300, down);
+    await world.start();
+    await world.clock.advance(100);
+    const copies = await copiesWithoutLog(world, () => world.ingest({ body: TEN_MB }));
+    await world.clock.until(() => copies() === 300, 300_000, 100);
+  });
+
+  it("that wait at 300 destinations are copied a few at a time when these are paused", async () => {
+    const world = new SimWorld({ delivery: BUDGET });
+    addDestinations(world, 300, HANG);
+    await world.start();
+    await world.clock.advance(100);
+    for (let count = 0; count < 2; count += 1) world.ingest({ body: TEN_MB });
+    await world.clock.advance(100);
+    await copiesWithoutLog(world, () => {
+      for (const id of [...world.destinations.keys()]) world.configure(id, { status: "paused" });
+    });
+    await world.clock.until(() => world.held === 300, 10_000, 100);
+  });
+
   it("regression: at one receiver that hangs delay nobody else: four of 10 MB kept their partition for the whole timeout", async () => {
     const world = hangingWorld(1);
     await world.start();

@@ -2,8 +2,8 @@ import { LogError } from "../../../domain/log.ts";
 import type { NewRecord, Position } from "../../../domain/log.ts";
 import type { Clock } from "../../../domain/clock.ts";
 import { partitionOf } from "../../../domain/partition.ts";
+import { CommitQueue } from "./commit-queue.ts";
 import { CommitRefused } from "./commit-thread.ts";
-import { MAX_SEGMENT_COMMIT_BYTES } from "../segments/segments.ts";
 import { RECORD_HEAD_BYTES } from "../layout.ts";
 import type { LmdbLogMetrics } from "../metrics.ts";
 import { Draft } from "./draft.ts";
@@ -22,6 +22,7 @@ export type Change = Partial<StoreCommit>;
 interface Append {
   readonly kind: "append";
   readonly records: readonly PreparedRecord[];
+  readonly sizeBytes: number;
   readonly taken: TakenBytes;
   readonly enqueuedAtMs: number;
   resolve(positions: readonly Position[]): void;
@@ -29,6 +30,7 @@ interface Append {
 }
 interface ChangeJob {
   readonly kind: "change";
+  readonly sizeBytes: 0;
   /** Called when its turn comes, so that it sees all commits before it. */
   readonly make: (allocateSeq: () => number) => Change;
   resolve(): void;
@@ -43,8 +45,6 @@ interface Written {
   readonly nextSeq: number;
 }
 
-/** A commit of this size still fits a segment, with its rows and heads; one that does not goes to LMDB, whose file never shrinks. */
-const MOST_GATHERED_BYTES = MAX_SEGMENT_COMMIT_BYTES - 256 * 1024;
 const MAX_KEY_BYTES = 65_535;
 const EMPTY: PackedCommit = { blobs: [], rows: [] };
 
@@ -64,7 +64,7 @@ interface GroupCommitOptions {
  */
 export class GroupCommit implements AsyncDisposable {
   readonly #options: GroupCommitOptions;
-  #queue: (Append | ChangeJob)[] = [];
+  readonly #queue = new CommitQueue<Append | ChangeJob>();
   readonly #pending: PendingBytes;
   readonly #memory = new PackingMemory();
   #nextSeq: number;
@@ -94,9 +94,10 @@ export class GroupCommit implements AsyncDisposable {
     }
     return new Promise((resolve, reject) => {
       const enqueuedAtMs = this.#options.clock.monotonic();
-      this.#queue.push({
+      this.#queue.add({
         kind: "append",
         records: prepared,
+        sizeBytes: wholeBytes,
         taken,
         enqueuedAtMs,
         resolve,
@@ -110,7 +111,7 @@ export class GroupCommit implements AsyncDisposable {
   async change(make: ChangeJob["make"]): Promise<void> {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
     return new Promise((resolve, reject) => {
-      this.#queue.push({ kind: "change", make, resolve, reject });
+      this.#queue.add({ kind: "change", sizeBytes: 0, make, resolve, reject });
       this.#schedule();
     });
   }
@@ -118,7 +119,7 @@ export class GroupCommit implements AsyncDisposable {
   /** Takes nothing more, and waits for what was taken. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    while (this.#flushing || this.#queue.length > 0)
+    while (this.#flushing || this.#queue.size > 0)
       await new Promise<void>((resolve) => {
         this.#idle.push(resolve);
       });
@@ -150,22 +151,9 @@ export class GroupCommit implements AsyncDisposable {
 
   async #flush(): Promise<void> {
     this.#flushing = true;
-    while (this.#queue.length > 0) await this.#commitOnce(this.#take());
+    while (this.#queue.size > 0) await this.#commitOnce(this.#queue.take());
     this.#flushing = false;
     for (const resolve of this.#idle.splice(0)) resolve();
-  }
-
-  #take(): (Append | ChangeJob)[] {
-    let bytes = 0;
-    let count = 0;
-    for (const job of this.#queue) {
-      if (job.kind === "append") bytes += job.taken.sizeBytes;
-      if (count > 0 && bytes > MOST_GATHERED_BYTES) break;
-      count++;
-    }
-    const jobs = this.#queue.slice(0, count);
-    this.#queue = this.#queue.slice(count);
-    return jobs;
   }
 
   async #commitOnce(jobs: readonly (Append | ChangeJob)[]): Promise<void> {

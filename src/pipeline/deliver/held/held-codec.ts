@@ -15,11 +15,11 @@ const TASK = 0;
 const RELEASED = 1;
 
 export function encodeHeldTask(task: DeliveryTask): Buffer {
-  return encodeRecord([TASK], encodeTask(task));
+  return encodeRecord([TASK], [encodeTask(task)]);
 }
 
 export function encodeHeldReleased(destinationId: string, offsets: readonly number[]): Buffer {
-  return encodeRecord([RELEASED, destinationId, offsets], new Uint8Array(0));
+  return encodeRecord([RELEASED, destinationId, offsets], []);
 }
 
 /** @throws {Error} on a foreign record */

@@ -12,6 +12,8 @@ export interface HeldHost extends ReleaseRules {
   mayStart(): boolean;
   /** Resolves with null if the records could not be made durable. */
   write(records: readonly NewRecord[]): Promise<readonly Position[] | null>;
+  /** Runs `work`, which encodes the task and writes it, when there is room for a copy of its body. */
+  copied<T>(task: DeliveryTask, work: () => Promise<T>): Promise<T>;
   /** Returns the record that ends a run without a request. */
   deadRecord(task: DeliveryTask, config: DestinationConfig | null, reason: string): NewRecord;
   onHeld(change: number): void;

@@ -47,9 +47,11 @@ export class HeldTasks {
   async hold(task: DeliveryTask): Promise<DeliveryTask | null> {
     const waiting: DeliveryTask = { ...task, deferrals: task.deferrals + 1 };
     const { partition } = this.#host.partition;
-    const positions = await this.#host.write([
-      { topic: "held", key: task.event.endpointId, partition, value: encodeHeldTask(waiting) },
-    ]);
+    const positions = await this.#host.copied(waiting, () =>
+      this.#host.write([
+        { topic: "held", key: task.event.endpointId, partition, value: encodeHeldTask(waiting) },
+      ]),
+    );
     const offset = positions?.[0]?.offset;
     if (offset === undefined) return null;
     this.index.note(offset, { kind: "task", task: waiting });

@@ -139,14 +139,14 @@ export class PartitionIntake {
   }
 
   #forward(task: DeliveryTask, partition: number, complete: () => void, waitMs = 0): void {
-    const value = encodeTask(task);
-    const topic = topicForDelay(waitMs, value.length);
-    const key = task.event.endpointId;
-    const record: NewRecord = { topic, key, partition, value };
+    const written = this.#shared.copies.run(partition, task.event.body, () => {
+      const value = encodeTask(task);
+      const topic = topicForDelay(waitMs, value.length);
+      const record: NewRecord = { topic, key: task.event.endpointId, partition, value };
+      return this.#write([record], { urgency: "soon" });
+    });
     this.#lanes.pending.track(
-      this.#write([record], { urgency: "soon" }).then((written) =>
-        written === null ? undefined : complete(),
-      ),
+      written.then((positions) => (positions === null ? undefined : complete())),
     );
   }
 

@@ -5,9 +5,7 @@ import type { NewRecord, OwnedPartition } from "../../../domain/log.ts";
 import { followedBy } from "../../../domain/outcome.ts";
 import { paceOf } from "../../../domain/rate-limit.ts";
 import { runKeyOf } from "../../../domain/run-keys.ts";
-import { inOrder } from "../../log/in-order.ts";
 import { concludeDead, concludeRateLimited } from "../try/conclude.ts";
-import type { Conclusion } from "../try/conclude.ts";
 import { DESTINATION_DELETED, NOT_DELIVERED_IN_RETENTION } from "../try/dead-reasons.ts";
 import { HeldTasks } from "../held/held-tasks.ts";
 import type { IntakeBudget } from "../bounds/intake-budget.ts";
@@ -20,6 +18,7 @@ import type { Ownership, WriteRecords } from "./partition-writer.ts";
 import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
 import { PartitionLimits } from "../limits/partition-limits.ts";
 import { PendingWork } from "./pending-work.ts";
+import { TaskEnds } from "./task-ends.ts";
 import { configRetryMs } from "../config-retry.ts";
 import type { DeferralReason } from "../ports.ts";
 import type { DeliveryOptions } from "../delivery-options.ts";
@@ -44,6 +43,7 @@ export class PartitionLanes implements LaneHost {
   readonly #live: LiveTries;
   readonly #write: WriteRecords;
   readonly ownership: Ownership;
+  readonly #ends: TaskEnds;
   readonly #lanes = new LaneSet(this);
   #isOpen = false;
 
@@ -70,6 +70,7 @@ export class PartitionLanes implements LaneHost {
     this.#live = live;
     this.#write = write;
     this.ownership = { partition, clock: this.clock, isOpen: () => this.#isOpen };
+    this.#ends = new TaskEnds(shared, live, write, this.ownership);
     this.held = new HeldTasks({
       clock: shared.ports.clock,
       logger: shared.ports.logger,
@@ -80,6 +81,7 @@ export class PartitionLanes implements LaneHost {
       hasRoom: (destinationId) => this.#lanes.find(destinationId)?.hasRoom() ?? true,
       log: shared.ports.log,
       write,
+      copied: (task, work) => this.#ends.copied(task, work),
       deadRecord: (task, config, reason) =>
         endRecord(
           this.#partition,
@@ -143,10 +145,7 @@ export class PartitionLanes implements LaneHost {
   }
 
   endIfOver(task: DeliveryTask): boolean {
-    if (this.#shared.recent.judge(runKeyOf(task), task).kind !== "superseded") return false;
-    this.#shared.ports.metrics.droppedDuplicate();
-    this.#live.end(task);
-    return true;
+    return this.#ends.endIfOver(task);
   }
 
   makeTry(
@@ -156,7 +155,7 @@ export class PartitionLanes implements LaneHost {
   ): Promise<Reply | null> {
     const { reply, conclusion } = sendTry(this.#shared, task, config, onSent);
     this.pending.track(
-      conclusion.then((end) => (end === null ? undefined : this.#conclude(task, end))),
+      conclusion.then((end) => (end === null ? undefined : this.#ends.conclude(task, end))),
     );
     return reply;
   }
@@ -168,18 +167,17 @@ export class PartitionLanes implements LaneHost {
     dueAtMs: number,
   ): void {
     this.#shared.ports.metrics.deferred(reason);
-    const nowMs = this.clock.now();
     if (reason === "rate_limit") {
       // Beyond the retention it would come back only to end: a backlog may get slots that are years away.
       const untilMs = Math.min(dueAtMs, task.runStartedAtMs + this.options.retentionMs + 1);
-      const row = concludeRateLimited(task, config?.receiverUrl ?? "", untilMs, nowMs);
+      const row = concludeRateLimited(task, config?.receiverUrl ?? "", untilMs, this.clock.now());
       const limitedBy = config === null ? null : paceOf(config);
-      this.pending.track(this.#conclude({ ...task, limitedBy }, row));
+      this.pending.track(this.#ends.conclude({ ...task, limitedBy }, row));
       return;
     }
     const limitedBy = reason === "early" ? task.limitedBy : null;
     const waiting = { ...task, deferrals: task.deferrals + 1, limitedBy, dueAtMs };
-    this.pending.track(this.#moveOn(task, waiting, [taskRecord(this.#partition, waiting, nowMs)]));
+    this.pending.track(this.#ends.goOnAs(task, waiting));
   }
 
   recordLimited(task: DeliveryTask, config: DestinationConfig, dueAtMs: number): DeliveryTask {
@@ -210,7 +208,7 @@ export class PartitionLanes implements LaneHost {
 
   endDead(task: DeliveryTask, config: DestinationConfig | null, reason: string): void {
     const end = concludeDead(task, config?.receiverUrl ?? "", reason, this.clock.now());
-    this.pending.track(this.#conclude(task, end));
+    this.pending.track(this.#ends.conclude(task, end));
   }
 
   onCircuit(change: 1 | -1): void {
@@ -222,7 +220,9 @@ export class PartitionLanes implements LaneHost {
 
   /** Publishes the follow-up of an end that is already durable. Resolves with true once it is durable as well. */
   async publishFollowUp(task: DeliveryTask): Promise<boolean> {
-    const written = await this.#write([taskRecord(this.#partition, task, this.clock.now())]);
+    const written = await this.#ends.copied(task, () =>
+      this.#write([taskRecord(this.#partition, task, this.clock.now())]),
+    );
     if (written !== null) this.#shared.recent.noteWaiting(runKeyOf(task), task);
     return written !== null;
   }
@@ -245,47 +245,5 @@ export class PartitionLanes implements LaneHost {
       default:
         return lookup satisfies never;
     }
-  }
-
-  async #conclude(task: DeliveryTask, end: Conclusion): Promise<void> {
-    const { attempt, followUp, tookMs } = end;
-    // If the run has ended elsewhere, a row saying that it goes on would replace the row of that end.
-    if (followUp !== null && this.endIfOver(task)) return;
-    const records = [endRecord(this.#partition, end)];
-    const next = followUp === null ? null : followedBy(task, followUp);
-    if (next !== null) records.push(taskRecord(this.#partition, next, this.clock.now()));
-    if (!(await this.#moveOn(task, next, records, end))) return;
-    const { metrics, logger } = this.#shared.ports;
-    metrics.attempted(attempt.status, tookMs === null ? null : tookMs / 1000);
-    const { eventId, destinationId, tryNumber, status, httpStatus, latencyMs } = attempt;
-    const line = { eventId, destinationId, tryNumber, status, httpStatus, latencyMs };
-    logger.debug(line, "delivery.attempted");
-  }
-
-  /**
-   * Completes the task once its records are durable: its end, its successor, or both. Resolves with false if they are not.
-   * Nobody waits for the records of a deferral.
-   */
-  async #moveOn(
-    task: DeliveryTask,
-    next: DeliveryTask | null,
-    records: readonly NewRecord[],
-    end: Conclusion | null = null,
-  ): Promise<boolean> {
-    const write = this.#write;
-    const urgency = end === null || end.attempt.status === "rate_limited" ? "soon" : "now";
-    for (const part of inOrder(
-      this.#shared.ports.log,
-      records.map((record) => [record]),
-    )) {
-      const written =
-        next === null ? write(part) : writeOwned(write, this.ownership, part, urgency);
-      if ((await written) === null) return false;
-    }
-    const key = runKeyOf(task);
-    if (end !== null) this.#shared.recent.noteEnd(key, task, end.followUp);
-    if (next !== null) this.#shared.recent.noteWaiting(key, next);
-    this.#live.end(task);
-    return true;
   }
 }
