@@ -1,3 +1,4 @@
+import { UNAVAILABLE, type Lookup } from "../../domain/destination.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
 import type { NewRecord } from "../../domain/log.ts";
@@ -15,8 +16,11 @@ import type { IngestOptions, IngestPorts, Verdict } from "./ports.ts";
 import { redactHeaders } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
 import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
+import { INGEST_PATH } from "../../domain/ingest-path.ts";
 
 const NO_BODY = new Uint8Array(0);
+/** When a body took longer to come, its endpoint is looked up again: over a slow line it takes minutes, and changes are in effect within one. */
+const LOOK_AGAIN_AFTER_MS = 1_000;
 
 /** What all requests of a process share. */
 export interface WebhookContext {
@@ -35,7 +39,7 @@ export interface WebhookContext {
 /** One request at a known endpoint, from its admission to its answer. */
 export class IncomingWebhook implements Reception, Waiter {
   readonly #context: WebhookContext;
-  readonly #endpoint: EndpointConfig;
+  #endpoint: EndpointConfig;
   readonly #head: RequestHead;
   readonly #sendAnswer: SendAnswer;
   readonly #share: Share;
@@ -81,7 +85,32 @@ export class IncomingWebhook implements Reception, Waiter {
   }
 
   complete(body: Uint8Array, isLent = false): void {
-    this.#orRefuse(() => this.#decide(body, isLent));
+    const tookMs = this.#context.ports.clock.monotonic() - this.#startedAt;
+    this.#orRefuse(() => {
+      if (tookMs < LOOK_AGAIN_AFTER_MS) this.#decide(body, isLent);
+      else this.#lookAgain(body, isLent);
+    });
+  }
+
+  #lookAgain(body: Uint8Array, isLent: boolean): void {
+    const token = this.#head.path.slice(INGEST_PATH.length);
+    const lookup = this.#context.ports.endpointByToken(token);
+    if (!(lookup instanceof Promise)) return this.#decideAnew(lookup, body, isLent);
+    const kept = isLent ? Buffer.from(body) : body;
+    void lookup
+      .catch(() => UNAVAILABLE)
+      .then((found) => this.#orRefuse(() => this.#decideAnew(found, kept, false)));
+  }
+
+  #decideAnew(lookup: Lookup<EndpointConfig>, body: Uint8Array, isLent: boolean): void {
+    if (lookup.kind === "missing") {
+      this.#answer({ kind: "not_found" });
+      this.release();
+      return;
+    }
+    // Without the store, what was known of it goes on to serve.
+    if (lookup.kind === "found") this.#endpoint = lookup.value;
+    this.#decide(body, isLent);
   }
 
   /** Runs a step; an unforeseen error costs only this request. */

@@ -39,7 +39,7 @@ const RECORDS_BLOCK_BYTES = 512 * 1_024;
  * Makes the ingest stage, through which a request takes this path:
  *
  *   handle: token → endpoint → method → admission → rate limit → announced size
- *   IncomingWebhook: body → status → signature → event record → batch → durable → answer
+ *   IncomingWebhook: body (→ endpoint again, when it was slow) → status → signature → event record → batch → durable → answer
  *
  * On a configuration hit, and with an inline verifier, no promise is made before the batch.
  */

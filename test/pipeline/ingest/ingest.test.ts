@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { MISSING, UNAVAILABLE } from "../../../src/domain/destination.ts";
 import { timeOfId } from "../../../src/domain/ids.ts";
 import { LogError } from "../../../src/domain/log.ts";
 import type { NewRecord } from "../../../src/domain/log.ts";
 import type { Answer, RequestHead } from "../../../src/domain/incoming-request.ts";
 import type { VerificationResult } from "../../../src/domain/verification.ts";
+import type { IngestPorts } from "../../../src/pipeline/ingest/ports.ts";
 import { decodeEvent } from "../../../src/pipeline/log/event-codec.ts";
 import { TOKEN, endpointConfig, ingestRig, realClock } from "../../support/ingest.ts";
 import type { IngestRig } from "../../support/ingest.ts";
@@ -652,4 +654,94 @@ test("regression: an error in recording a refusal frees its room: each of those 
   expect(answers.map(statusOf)).toEqual([503, 503]);
   expect(rig.metrics.causes).toEqual(["internal", "internal"]);
   expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+});
+
+describe("regression: an endpoint that changes while a body is on its way, for minutes over a slow line: the webhook was judged by what it had been at first", () => {
+  /** Begins a request, changes its endpoint after that time, and then ends the body. */
+  async function change(
+    afterMs: number,
+    ports: Partial<IngestPorts>,
+    alter: (rig: IngestRig) => void,
+  ): Promise<{ readonly rig: IngestRig; readonly answer: Answer | undefined }> {
+    let nowMs = 0;
+    const rig = ingestRig({ ports: { clock: { ...realClock, monotonic: () => nowMs }, ...ports } });
+    const answers: Answer[] = [];
+    const reception = await rig.ingest.handle(headOf(), (answer) => answers.push(answer));
+    nowMs = afterMs;
+    alter(rig);
+    const lent = Uint8Array.from(BODY);
+    reception?.hold(lent.length);
+    reception?.complete(lent, true);
+    lent.fill(0);
+    await until(() => answers.length > 0);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+    return { rig, answer: answers[0] };
+  }
+
+  /** The endpoints of a rig as a port that answers at once, or later. */
+  const lookups = [
+    ["at once", false],
+    ["later", true],
+  ] as const;
+
+  function endpointsOf(isLater: boolean) {
+    const endpoints = new Map([[TOKEN, endpointConfig({ secret: "old" })]]);
+    const endpointByToken: IngestPorts["endpointByToken"] = (token) => {
+      const value = endpoints.get(token);
+      const found = value === undefined ? MISSING : ({ kind: "found", value } as const);
+      return isLater ? Promise.resolve(found) : found;
+    };
+    return { endpoints, endpointByToken };
+  }
+
+  test.each(lookups)(
+    "paused, it answers 409 and records that (looked up %s)",
+    async (_, isLater) => {
+      const { endpoints, endpointByToken } = endpointsOf(isLater);
+      const { rig, answer } = await change(60_000, { endpointByToken }, () =>
+        endpoints.set(TOKEN, endpointConfig({ status: "paused" })),
+      );
+      expect(answer?.status).toBe("409 Conflict");
+      expect(rig.log.events).toMatchObject([{ reason: "endpoint_paused" }]);
+      expect(Buffer.from(rig.log.events[0]?.body ?? [])).toEqual(BODY);
+    },
+  );
+
+  test.each(lookups)("deleted, it is 404 and not recorded (looked up %s)", async (_, isLater) => {
+    const { endpoints, endpointByToken } = endpointsOf(isLater);
+    const { rig, answer } = await change(60_000, { endpointByToken }, () =>
+      endpoints.delete(TOKEN),
+    );
+    expect(answer?.status).toBe("404 Not Found");
+    expect(rig.log.records).toEqual([]);
+    expect(rig.metrics.outcomes).toEqual(["not_found"]);
+  });
+
+  test.each([
+    ["after it was on its way for long, by the new one", 60_000, "new"],
+    ["in time, by the one there was", 500, "old"],
+  ])("with its secret rotated, it is verified %s", async (_, afterMs, expected) => {
+    const { endpoints, endpointByToken } = endpointsOf(false);
+    const secrets: unknown[] = [];
+    const verify: IngestPorts["verify"] = ({ secret }) => {
+      secrets.push(secret);
+      return ACCEPTED;
+    };
+    await change(afterMs, { endpointByToken, verify }, () =>
+      endpoints.set(TOKEN, endpointConfig({ secret: "new" })),
+    );
+    expect(secrets).toEqual([expected]);
+  });
+
+  test.each([
+    ["cannot be asked", () => UNAVAILABLE],
+    ["breaks", () => Promise.reject(new Error("x"))],
+  ])("its webhook is taken as before when the configuration %s", async (_, answerLater) => {
+    let asked = 0;
+    const endpointByToken: IngestPorts["endpointByToken"] = () =>
+      (asked += 1) === 1 ? { kind: "found", value: endpointConfig() } : answerLater();
+    const { rig, answer } = await change(60_000, { endpointByToken }, () => undefined);
+    expect([asked, answer?.status]).toEqual([2, "200 OK"]);
+    expect(Buffer.from(rig.log.events[0]?.body ?? [])).toEqual(BODY);
+  });
 });
