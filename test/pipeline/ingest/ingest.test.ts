@@ -164,12 +164,26 @@ describe("what is answered and what is recorded", () => {
     expect(rig.log.events[1]).toMatchObject({ bodyStored: false, payloadSizeBytes: 1_001 });
   });
 
+  test("a body that is announced with exactly the limit is taken, and so is none at all", async () => {
+    const rig = ingestRig({ options: { maxPayloadBytes: 1_000 } });
+    for (const body of [Buffer.alloc(1_000), Buffer.alloc(0)])
+      expect(statusOf(await send(rig, { declaredBytes: body.length }, body))).toBe(200);
+    expect(rig.log.events).toMatchObject([
+      { bodyStored: true, payloadSizeBytes: 1_000 },
+      { bodyStored: true, payloadSizeBytes: 0 },
+    ]);
+  });
+
   test("over the rate limit: 429 with Retry-After, recorded without body", async () => {
     const rig = ingestRig({ options: { rateLimitPerSecond: 2 } });
     const answers = [await send(rig), await send(rig), await send(rig)];
     expect(answers.map(statusOf)).toEqual([200, 200, 429]);
     expect(answers[2]?.extraHeader).toEqual(["retry-after", "1"]);
-    expect(rig.log.events[2]).toMatchObject({ bodyStored: false, reason: "rate_limited" });
+    expect(rig.log.events[2]).toMatchObject({
+      bodyStored: false,
+      reason: "rate_limited",
+      payloadSizeBytes: BODY.length,
+    });
     expect(answers[2]?.eventId).toBe(rig.log.events[2]?.id);
   });
 
@@ -201,7 +215,9 @@ describe("what is answered and what is recorded", () => {
     for (const method of ["POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS", "post"])
       statuses.push(statusOf(await send(rig, { method })));
     expect(statuses).toEqual([200, 200, 200, 200, 405, 405, 405, 405]);
+    rig.endpoints.set(TOKEN, endpointConfig({ provider: "github", method: "hmac_sha256" }));
     const refused = await send(rig, { method: "GET" });
+    expect(statusOf(refused)).toBe(405);
     expect(refused.extraHeader).toEqual(["allow", "POST, PUT, PATCH, DELETE"]);
     rig.endpoints.set(TOKEN, endpointConfig({ provider: "twilio", method: "twilio_signature" }));
     expect(statusOf(await send(rig, { method: "GET" }))).toBe(200);
@@ -260,10 +276,12 @@ describe("what is answered and what is recorded", () => {
     });
     await send(rig, { headers: [["host", "x"]] });
     await send(rig, { remoteAddress: "198.51.100.1", headers: [["x-forwarded-for", "6.6.6.6"]] });
+    await send(rig, { headers: [["x-forwarded-for", "nobody"]] });
     expect(rig.log.events.map((event) => event.sourceIp)).toEqual([
       "203.0.113.9",
       "192.0.2.7",
       "198.51.100.1",
+      "192.0.2.7",
     ]);
   });
 
@@ -419,6 +437,45 @@ describe("when something does not work", () => {
     expect(rig.ingest.inFlight.bytes).toBe(0);
   });
 
+  test("no deadline is left behind by a request that was answered", async () => {
+    let pending = 0;
+    const schedule = (): (() => void) => {
+      pending += 1;
+      return () => (pending -= 1);
+    };
+    const rig = ingestRig({
+      ports: {
+        clock: { ...realClock, schedule },
+        verify: () => Promise.resolve(ACCEPTED),
+      },
+    });
+    expect(statusOf(await send(rig))).toBe(200);
+    rig.log.failWith = new LogError("log_full", "no");
+    expect(statusOf(await send(rig))).toBe(503);
+    expect(pending).toBe(0);
+  });
+
+  test("how long an append and an answer took is counted in seconds", async () => {
+    let nowMs = 1_000;
+    const counted: number[] = [];
+    const rig = ingestRig({
+      ports: {
+        clock: { ...realClock, monotonic: () => nowMs },
+        append: (records) => {
+          nowMs += 500;
+          return rig.log.append(records);
+        },
+        metrics: {
+          refused: () => undefined,
+          appended: (seconds) => counted.push(seconds),
+          answered: (_outcome, seconds) => counted.push(seconds),
+        },
+      },
+    });
+    await send(rig);
+    expect(counted).toEqual([0.5, 0.5]);
+  });
+
   test("a cold configuration cache without its store is 503, and so is one that breaks", async () => {
     const cold = ingestRig({ ports: { endpointByToken: () => ({ kind: "unavailable" }) } });
     expect(statusOf(await send(cold))).toBe(503);
@@ -520,6 +577,9 @@ describe("when something does not work", () => {
       const rig = ingestRig({ ports: { verify } });
       expect(statusOf(await send(rig))).toBe(503);
       expect(rig.metrics.causes).toEqual(["verification"]);
+      expect(rig.logged.map(({ message }) => message)).toEqual(
+        failures.indexOf(verify) < 2 ? [] : ["verify.failed"],
+      );
       expect(rig.log.records).toHaveLength(0);
       expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
     }

@@ -71,4 +71,30 @@ describe("admission", () => {
     admission.leave("b", b, 250);
     expect(admission.inFlight).toEqual({ requests: 0, bytes: 0 });
   });
+
+  test("an endpoint gets its whole part again and again: what was given back is not counted", () => {
+    const admission = makeAdmission({ maxRequests: 100, maxBytes: 1_000 });
+    for (let round = 0; round < 30; round += 1) {
+      const shares = Array.from({ length: 10 }, () => admission.enter("a"));
+      for (const share of shares) {
+        if (share === null) throw new Error(`no room in round ${round}`);
+        expect(admission.grow(share, 50)).toBe(true);
+      }
+      for (const share of shares) if (share !== null) admission.leave("a", share, 50);
+    }
+    expect(admission.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
+  test("with very many endpoints, one that still has requests in flight keeps its part", () => {
+    const admission = makeAdmission({ maxRequests: 30_000, maxBytes: 1_000 });
+    for (let key = 0; key <= 10_000; key += 1) admission.enter(`k${key}`);
+    const share = admission.enter("a");
+    if (share === null) throw new Error("there is room");
+    expect(admission.grow(share, 400)).toBe(true);
+    admission.enter("a");
+    admission.leave("a", share, 0);
+    const again = admission.enter("a");
+    if (again === null) throw new Error("there is room");
+    expect([admission.grow(again, 201), admission.grow(again, 100)]).toEqual([false, true]);
+  });
 });
