@@ -3,6 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
 import type { VerificationRequest } from "../../../src/domain/verification.ts";
+import { makeJwksInliner } from "../../../src/pipeline/verify/inline-jwks.ts";
 import { makeJwksCache } from "../../../src/pipeline/verify/jwks-cache.ts";
 import type { FetchJwks } from "../../../src/pipeline/verify/jwks-cache.ts";
 import type { JwksEntriesLimits } from "../../../src/pipeline/verify/jwks-entries.ts";
@@ -106,6 +107,62 @@ describe("keys behind a jwks_url", () => {
     expect(server.fetches).toBe(2);
   });
 
+  it("are fetched once for all that wait for a new key at the same time, and not for one who has seen older ones", async () => {
+    const { server, cache, ports } = makeKeyServer([first.jwk]);
+    const seen = await cache.get(URL);
+    server.answer = () => Promise.resolve(JSON.stringify({ keys: [second.jwk] }));
+    const request = await second.request;
+    const results = await Promise.all([1, 2, 3].map(async () => verifyRequest(request, ports)));
+    expect(results).toMatchObject([{ valid: true }, { valid: true }, { valid: true }]);
+    expect(server.fetches).toBe(2);
+    server.nowMs += 10_000;
+    await cache.refresh(URL, (seen as { readonly jwks: object }).jwks);
+    expect(server.fetches).toBe(2);
+  });
+
+  it("are asked for once in ten seconds while their URL cannot be reached, however many webhooks come", async () => {
+    const { server, ports } = makeKeyServer([first.jwk]);
+    server.answer = () => Promise.reject(new Error("connection refused"));
+    const request = await first.request;
+    for (server.nowMs of [0, 1, 5_000, 9_999]) await verifyRequest(request, ports);
+    expect(server.fetches).toBe(1);
+    server.nowMs = 10_000;
+    await verifyRequest(request, ports);
+    expect(server.fetches).toBe(2);
+  });
+
+  it("go into the same configuration again, by which an endpoint has its part of the pool and its imported keys", async () => {
+    const inline = makeJwksInliner();
+    const request = await first.request;
+    const jwks = { keys: [first.jwk] };
+    const { config } = inline(request, jwks);
+    expect(config).toEqual({ algorithms: ["EdDSA"], jwks });
+    expect(inline({ ...request }, jwks).config).toBe(config);
+    const others = { keys: [second.jwk] };
+    expect(inline(request, others).config).toEqual({ algorithms: ["EdDSA"], jwks: others });
+  });
+
+  it.each([
+    ["of the same kind", generateKeyPairSync("ed25519")],
+    ["of another kind", generateKeyPairSync("ec", { namedCurve: "P-256" })],
+  ])(
+    "without a name that are rotated to one %s are fetched again",
+    async (_, { publicKey, privateKey }) => {
+      const { kid: _kid, ...unnamed } = first.jwk as { readonly kid: string };
+      const { server, cache, ports } = makeKeyServer([unnamed]);
+      await cache.get(URL);
+      const alg = publicKey.asymmetricKeyType === "ec" ? "ES256" : "EdDSA";
+      const token = await new SignJWT({}).setProtectedHeader({ alg }).sign(privateKey);
+      const config = { algorithms: [alg], jwks_url: URL };
+      const headers = [["Authorization", `Bearer ${token}`]] as const;
+      const keys = [publicKey.export({ format: "jwk" })];
+      server.answer = () => Promise.resolve(JSON.stringify({ keys }));
+      const request = makeRequest({ method: "jwt", config, headers });
+      expect(await verifyRequest(request, ports)).toMatchObject({ valid: true });
+      expect(server.fetches).toBe(2);
+    },
+  );
+
   it("go on to serve for an hour while their URL cannot be reached", async () => {
     const { server, ports } = makeKeyServer([first.jwk]);
     const request = await first.request;
@@ -148,10 +205,11 @@ describe("keys behind a jwks_url", () => {
     const other = Array.from({ length: 20_000 }, () => ({}));
     const unusable = { kty: "oct", k: "c2VjcmV0", other };
     const { server, cache, ports } = makeKeyServer([]);
-    const keys = [{ ...first.jwk, use: "sig", key_ops: ["verify"], other }, unusable];
+    const jwk = { ...first.jwk, alg: "EdDSA" };
+    const keys = [{ ...jwk, use: "sig", key_ops: ["verify"], other }, unusable];
     server.answer = () => Promise.resolve(JSON.stringify({ keys, other }));
     const kept = await cache.get(URL);
-    expect(kept).toEqual({ ok: true, jwks: { keys: [first.jwk] } });
+    expect(kept).toEqual({ ok: true, jwks: { keys: [jwk] } });
     expect(await verifyRequest(await first.request, ports)).toMatchObject({ valid: true });
     expect(await verifyRequest(await second.request, ports)).toMatchObject({
       reason: "unknown_key_id",
@@ -182,6 +240,21 @@ describe("keys behind a jwks_url", () => {
     expect(await cache.get(URL)).toEqual({ ok: true, jwks: { keys: [first.jwk] } });
     expect(server.fetches).toBe(fetches);
     await cache.get(`${URL}/100`);
+    expect(server.fetches).toBe(fetches + 1);
+  });
+
+  it("take no more room for being fetched again: another customer's would be forgotten for them", async () => {
+    const { server, cache } = makeKeyServer([first.jwk], { maxUrls: 20, maxBytes: 1_000 });
+    await cache.get(`${URL}/other`);
+    for (let count = 0; count < 20; count += 1) {
+      server.nowMs = count * 60_000;
+      const seen = await cache.get(URL);
+      if (seen.ok) await cache.refresh(URL, seen.jwks);
+    }
+    const { fetches } = server;
+    server.answer = () => Promise.reject(new Error("connection refused"));
+    server.nowMs = 30 * 60_000;
+    expect(await cache.get(`${URL}/other`)).toMatchObject({ ok: true });
     expect(server.fetches).toBe(fetches + 1);
   });
 

@@ -1,13 +1,17 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { verifyLine } from "../../../src/cli/verify-line.ts";
-import { makeVerifyPorts } from "../../../src/pipeline/verify/verify-request.ts";
+import type { VerificationRequest, VerificationResult } from "../../../src/domain/verification.ts";
+import { makeBatchVerifier, packBatch } from "../../../src/pipeline/verify/verify-batch.ts";
+import { makeVerifyPorts, verifyNow } from "../../../src/pipeline/verify/verify-request.ts";
+import type { PreparedChecks } from "../../../src/signing/prepared-checks.ts";
 import { PRESETS } from "../../../src/signing/presets.ts";
 import {
   parseServiceSecret,
   signDelivery,
   verifyDelivery,
 } from "../../../src/signing/standard-webhooks.ts";
+import { makeRequest } from "../../support/verify-requests.ts";
 
 interface Vector {
   readonly id: string;
@@ -39,6 +43,41 @@ describe("inbound vectors, through the code of relay verify", () => {
       else expect(answer.message.length).toBeGreaterThan(20);
     });
   }
+});
+
+it("all of them in one batch, as a thread of the pool gets them, each get their own verdict", async () => {
+  const { checks, ...ports } = makeVerifyPorts(null);
+  const requests: VerificationRequest[] = [];
+  const noting: PreparedChecks = (request) => {
+    requests.push(request);
+    return checks(request);
+  };
+  const inbound = file.vectors.filter(({ kind }) => kind === "inbound");
+  const verdicts: unknown[] = [];
+  for (const vector of inbound) {
+    const known = requests.length;
+    const line = await verifyLine(JSON.stringify(vector), { ...ports, checks: noting }, Date.now);
+    // Some are refused before they are checked.
+    if (requests.length > known) verdicts.push(JSON.parse(line));
+  }
+  expect(requests.length).toBeGreaterThan(100);
+  const batch = packBatch(requests, (sizeBytes) => new SharedArrayBuffer(sizeBytes));
+  expect(makeBatchVerifier()(batch)).toMatchObject(
+    verdicts.map((verdict) => {
+      const { valid, reason, message } = verdict as VerificationResult;
+      return { valid, reason, message };
+    }),
+  );
+});
+
+it("a check that throws refuses the request, and does not end the process", () => {
+  const checks: PreparedChecks = () => {
+    throw new Error("broken");
+  };
+  expect(verifyNow(makeRequest(), checks)).toMatchObject({
+    valid: false,
+    reason: "internal_error",
+  });
 });
 
 describe("outbound vectors", () => {

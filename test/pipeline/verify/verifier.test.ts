@@ -10,11 +10,11 @@ import { collectGarbage } from "../../support/collect-garbage.ts";
 import { countMetrics, makeRequest, makeSignedRequest } from "../../support/verify-requests.ts";
 
 /** Makes a pool whose batches end when the test says so. */
-function makeHeldPool() {
+function makeHeldPool(threads: number) {
   const held: { batch: VerifyBatch; release: () => void; fail: () => void }[] = [];
   const verify = makeBatchVerifier();
   const pool: VerifyPool = {
-    threads: 1,
+    threads,
     run: (batch, signal) =>
       new Promise<readonly VerificationResult[]>((resolve, reject) => {
         const fail = (): void => reject(new Error("worker lost"));
@@ -27,8 +27,9 @@ function makeHeldPool() {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-function setUp(limits: object = {}) {
-  const { pool, held } = makeHeldPool();
+function setUp(limits: object = {}, threads = 1) {
+  const { pool, held } = makeHeldPool(threads);
+  const errors: unknown[] = [];
   const metrics = countMetrics();
   const clock = { nowMs: 0 };
   const verifier = makeVerifier({
@@ -37,8 +38,9 @@ function setUp(limits: object = {}) {
     metrics,
     clock: { monotonic: () => clock.nowMs, ...TIMERS },
     limits: { inlineMaxBytes: 0, ...limits },
+    onError: (error) => errors.push(error),
   });
-  return { verifier, held, metrics, clock };
+  return { verifier, held, metrics, clock, errors };
 }
 
 describe("which requests are verified inline", () => {
@@ -178,6 +180,36 @@ describe("the queue before the pool", () => {
     expect(metrics.batches).toEqual([2, 2, 1, 1, 1]);
   });
 
+  it("has its whole room again once requests have left it", async () => {
+    const { verifier, held } = setUp({ maxQueuedBytes: 100 });
+    for (let round = 0; round < 10; round += 1) {
+      const both = [20, 20].map(async (size) => verifier.verify(makeSignedRequest(size)));
+      await turn();
+      held[round]?.release();
+      expect(await Promise.all(both)).toMatchObject([{ valid: true }, { valid: true }]);
+    }
+  });
+
+  it("gives an endpoint its whole part again once its requests have left", async () => {
+    const { verifier, held } = setUp({ maxQueuedBytes: 100 });
+    const config = { header: "X-Signature" };
+    for (let round = 0; round < 10; round += 1) {
+      const verifying = verifier.verify(makeSignedRequest(40, { config }));
+      await turn();
+      held[round]?.release();
+      expect(await verifying).toMatchObject({ valid: true });
+    }
+  });
+
+  it("leaves the other thread its half of what waits", async () => {
+    const { verifier, held, metrics } = setUp({}, 2);
+    const all = Array.from({ length: 10 }, async () => verifier.verify(makeSignedRequest(10)));
+    await turn();
+    expect(metrics.batches[0]).toBe(5);
+    for (const { release } of held) release();
+    await Promise.all(all);
+  });
+
   it("gives up what has waited too long and still answers the rest", async () => {
     const { verifier, held, metrics, clock } = setUp({ waitMs: 1000, maxBatch: 1 });
     const [one, two, late] = [1, 2, 3].map(async () => verifier.verify(makeSignedRequest(10)));
@@ -196,25 +228,37 @@ describe("the queue before the pool", () => {
   });
 
   it("answers a batch whose worker is lost, or loops, with unavailable", async () => {
-    const { verifier, held, metrics } = setUp({ runMs: 50 });
+    const { verifier, held, metrics, errors } = setUp({ runMs: 50 });
     const lost = verifier.verify(makeSignedRequest(10));
     await turn();
     held[0]?.fail();
     expect(await lost).toBe("unavailable");
     expect(await verifier.verify(makeSignedRequest(10))).toBe("unavailable");
     expect(metrics.failures).toEqual(["worker_lost", "worker_lost"]);
+    // A batch that took too long is no error of its own.
+    expect(errors).toMatchObject([{ message: "worker lost" }]);
   });
 
   it("stops with an answer for everybody", async () => {
     const { verifier, held, metrics } = setUp({ maxBatch: 1 });
+    const token = makeRequest({
+      method: "jwt",
+      config: { algorithms: ["RS256"], public_key: "x" },
+    });
     const all = [1, 2, 3].map(async () => verifier.verify(makeSignedRequest(10)));
+    const tokens = [1, 2].map(async () => verifier.verify(token));
     await turn();
-    const stopping = verifier[Symbol.asyncDispose]();
+    expect(held).toHaveLength(3);
+    let isStopped = false;
+    const stopping = verifier[Symbol.asyncDispose]().then(() => (isStopped = true));
+    await turn();
+    expect(isStopped).toBe(false);
     for (const { release } of held) release();
     await stopping;
     expect(await Promise.all(all)).toMatchObject([{ valid: true }, { valid: true }, "unavailable"]);
+    expect(await Promise.all(tokens)).toMatchObject([{ reason: "invalid_config" }, "unavailable"]);
     expect(await verifier.verify(makeSignedRequest(10))).toBe("unavailable");
-    expect(metrics.failures).toEqual(["stopped", "stopped"]);
+    expect(metrics.failures).toEqual(["stopped", "stopped", "stopped"]);
   });
 });
 
@@ -274,6 +318,7 @@ describe("a batch", () => {
     const slab = slabs.take(10);
     slabs.giveBack(slab);
     expect(slabs.take(20)).toBe(slab);
+    expect(slabs.take(20)).not.toBe(slab);
     const large = slabs.take(3 * 1024 * 1024);
     expect(large.byteLength).toBe(4 * 1024 * 1024);
     slabs.giveBack(slab);
