@@ -25,6 +25,12 @@ describe("the reader of peers' addresses", () => {
     const peers: [string, Uint8Array][] = [
       ["32.1.13.184", Uint8Array.of(0x20, 0x01, 0x0d, 0xb8)],
       ["32.1.13.185", Uint8Array.of(0x20, 0x01, 0x0d, 0xb9)],
+      ["9.9.0.255", Uint8Array.of(9, 9, 0, 255)],
+      ["9.9.1.0", Uint8Array.of(9, 9, 1, 0)],
+      ["9.0.255.9", Uint8Array.of(9, 0, 255, 9)],
+      ["9.1.0.9", Uint8Array.of(9, 1, 0, 9)],
+      ["0.255.9.9", Uint8Array.of(0, 255, 9, 9)],
+      ["1.0.9.9", Uint8Array.of(1, 0, 9, 9)],
       ["2001:db8::ffff:c000:201", addressOf(0x20, 0x01, 0x0d, 0xb8)],
       ["2001:db8:1::ffff:c000:201", addressOf(0x20, 0x01, 0x0d, 0xb8, 0, 1)],
       ["192.0.2.1", addressOf()],

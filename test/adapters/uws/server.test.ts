@@ -69,6 +69,15 @@ describe("requests", () => {
     expect(Buffer.compare(body, Buffer.concat(chunks))).toBe(0);
   });
 
+  test("the name of the transfer coding is taken in any case", async () => {
+    await using rig = await serverRig();
+    const answer = await exchangeRaw(rig.server.port, [
+      `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`,
+    ]);
+    expect([answer.status, answer.closed]).toEqual([200, true]);
+    expect(rig.log.events[0]?.payloadSizeBytes).toBe(2);
+  });
+
   test("a streamed body of 60,000 bytes in as many chunks comes through", async () => {
     await using rig = await serverRig();
     const answer = await exchangeRaw(
@@ -80,6 +89,20 @@ describe("requests", () => {
     );
     expect([answer.status, answer.closed]).toEqual([200, true]);
     expect(rig.log.events[0]?.payloadSizeBytes).toBe(60_000);
+  });
+
+  test("a body in very many pieces that are not small comes through", async () => {
+    await using rig = await serverRig();
+    const chunk = `64\r\n${"x".repeat(100)}\r\n`;
+    const answer = await exchangeRaw(
+      rig.server.port,
+      [
+        `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(66_000)}0\r\n\r\n`,
+      ],
+      { deadlineMs: 30_000 },
+    );
+    expect([answer.status, answer.closed]).toEqual([200, true]);
+    expect(rig.log.events[0]?.payloadSizeBytes).toBe(6_600_000);
   });
 
   // A body is thrown away once its answer is decided; here none is given, since on a slow machine it would come first.
@@ -102,6 +125,7 @@ describe("requests", () => {
       expect([answer.status, answer.closed]).toEqual([0, true]);
       expect(rig.log.records).toHaveLength(0);
       expect(rig.serverMetrics.malformedReasons).toEqual(["body in too many pieces"]);
+      expect(rig.serverMetrics.abortedRequests).toBe(0);
       await until(() => rig.ingest.inFlight.requests === 0);
       expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
     },
@@ -225,6 +249,8 @@ describe("requests", () => {
     const answer = await exchangeRaw(rig.server.port, [refused.repeat(500)]);
     expect(answer.closed).toBe(true);
     expect(rig.metrics.outcomes).toEqual(["unavailable"]);
+    expect(rig.log.records).toHaveLength(0);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
   });
 
   test("16 KiB of headers are accepted, in one piece or many", async () => {
@@ -251,6 +277,27 @@ describe("requests", () => {
       expect(rig.log.events.map((event) => event.payloadSizeBytes)).toEqual([0, 4, 0, 4, 0, 4]);
     },
   );
+
+  test("a query that is empty is told from none: it is part of the URL that was signed", async () => {
+    const urls: string[] = [];
+    await using rig = await serverRig({
+      ports: {
+        verify: ({ url }) => {
+          urls.push(url);
+          return { valid: true, reason: "ok", message: null };
+        },
+      },
+    });
+    for (const query of ["", "?", "?a=%20"])
+      await exchangeRaw(
+        rig.server.port,
+        [`POST /in/${TOKEN}${query} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi`],
+        { until: isWholeAnswer },
+      );
+    expect(urls).toEqual(
+      ["", "?", "?a=%20"].map((query) => `https://relay.example/in/${TOKEN}${query}`),
+    );
+  });
 
   test("headers keep order and repetition; two Hosts are refused", async () => {
     await using rig = await serverRig();
@@ -388,6 +435,37 @@ describe("requests", () => {
 });
 
 describe("clients that vanish", () => {
+  test("after their body became too large, and before that is answered: recorded once, and all is given back", async () => {
+    await using rig = await serverRig({ options: { maxPayloadBytes: 1_000 } });
+    rig.log.hold();
+    const socket = connect(rig.server.port, "127.0.0.1");
+    const chunk = `1f4\r\n${"x".repeat(500)}\r\n`;
+    socket.write(
+      `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(3)}`,
+    );
+    await until(() => rig.log.appends.length === 1);
+    socket.destroy();
+    await until(() => rig.serverMetrics.open === 0);
+    rig.log.letGo();
+    await until(() => rig.ingest.inFlight.requests === 0);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+    expect(rig.log.events).toMatchObject([{ reason: "payload_too_large" }]);
+  });
+
+  test("before their answer: a stop does not wait for them", async () => {
+    const rig = await serverRig();
+    rig.log.hold();
+    const socket = connect(rig.server.port, "127.0.0.1");
+    socket.write(post("hello"));
+    await until(() => rig.log.appends.length === 1);
+    socket.destroy();
+    await until(() => rig.serverMetrics.open === 0);
+    const startedMs = performance.now();
+    await rig.server.stop(20_000);
+    expect(performance.now() - startedMs).toBeLessThan(10_000);
+    rig.log.letGo();
+  });
+
   test("before the body is complete: nothing recorded, nothing held", async () => {
     await using rig = await serverRig();
     for (const piece of ["P", "POST /in", post("").slice(0, -2), post("hello").slice(0, -2)]) {
@@ -450,6 +528,22 @@ describe("clients that vanish", () => {
     await until(() => rig.log.records.length === recorded && rig.ingest.inFlight.requests === 0);
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
     expect(rig.logged.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  test("a body that is too large in its first pieces, whose endpoint is looked up, is recorded once", async () => {
+    const lookup = heldLookup();
+    await using rig = await serverRig({ options: { maxPayloadBytes: 1_000 }, ports: lookup.ports });
+    const chunk = `1f4\r\n${"x".repeat(500)}\r\n`;
+    const answering = exchangeRaw(rig.server.port, [
+      `POST /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(5)}0\r\n\r\n`,
+    ]);
+    await until(lookup.isAsked);
+    lookup.end();
+    expect(await answering).toMatchObject({ status: 413, closed: true });
+    expect(rig.log.events).toMatchObject([
+      { reason: "payload_too_large", payloadSizeBytes: 1_500, bodyStored: false },
+    ]);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
   });
 
   test("a large body whose endpoint is looked up arrives whole", async () => {
@@ -532,6 +626,30 @@ describe("the process lives", () => {
     expect([answer.status, answer.closed]).toEqual([200, true]);
     const told = /^keep-alive: timeout=(\d+)\r$/m.exec(answer.text)?.[1];
     expect(answer.afterMs).toBeGreaterThan(Number(told) * 1_000);
+  });
+
+  test.each([
+    "Connection: Close\r\n",
+    "Connection: te, close\r\n",
+    "Connection: close ,te\r\n",
+    "Connection: te, close\r\nConnection: te\r\n",
+  ])(
+    "the connection is closed behind the answer when its sender asks for it: %j",
+    async (asking) => {
+      await using rig = await serverRig();
+      const answer = await exchangeRaw(rig.server.port, [post("hello", asking)], {
+        deadlineMs: 6_000,
+      });
+      expect([answer.status, answer.closed]).toEqual([200, true]);
+    },
+  );
+
+  test("it is closed behind a HEAD as well", async () => {
+    await using rig = await serverRig();
+    const head = `HEAD /in/${TOKEN} HTTP/1.1\r\nHost: x\r\nConnection: te, close\r\n\r\n`;
+    const answer = await exchangeRaw(rig.server.port, [head], { deadlineMs: 6_000 });
+    expect([answer.status, answer.closed]).toEqual([405, true]);
+    expect(answer.text).toMatch(/^connection: close\r$/im);
   });
 
   test("an answer that closes its connection does not say how long that stays", async () => {
