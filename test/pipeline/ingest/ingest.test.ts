@@ -639,6 +639,10 @@ describe("batching and admission", () => {
     expect(rig.log.appends.length).toBeLessThan(5);
     expect(rig.log.records).toHaveLength(50);
     expect(new Set(rig.log.events.map((event) => event.id)).size).toBe(50);
+    const appends = rig.log.appends.length;
+    await send(rig);
+    expect(rig.log.appends.slice(appends)).toEqual([1]);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
   });
 
   test("full of requests: 503 at once, and room again when they are answered", async () => {
@@ -656,6 +660,20 @@ describe("batching and admission", () => {
   test("full of bytes: 503, and nothing stays held", async () => {
     const rig = ingestRig({ options: { maxBytesInFlight: 20 } });
     expect(statusOf(await send(rig, {}, Buffer.alloc(21)))).toBe(503);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
+  test("a body that comes in pieces holds what has come, and gives back all of it", async () => {
+    const rig = ingestRig();
+    const answers: Answer[] = [];
+    const head = headOf({ declaredBytes: 12 });
+    const reception = await rig.ingest.handle(head, (answer) => answers.push(answer));
+    for (const bytes of [3, 6, 9, 12]) {
+      reception?.hold(3);
+      expect(rig.ingest.inFlight).toEqual({ requests: 1, bytes });
+    }
+    reception?.complete(Buffer.alloc(12));
+    await until(() => answers.length > 0);
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
   });
 

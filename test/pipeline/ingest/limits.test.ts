@@ -20,6 +20,11 @@ describe("rate limit", () => {
     expect(count).toBe(19);
   });
 
+  test("one that brings an earlier time is counted like any other", () => {
+    const limiter = makeRateLimiter(4);
+    expect([1_000, 0, 500, 0, 1_000].map((at) => limiter.take("a", at))).toEqual([0, 0, 0, 0, 1]);
+  });
+
   test("off, and below one per second", () => {
     const off = makeRateLimiter(0);
     expect(Array.from({ length: 100 }, () => off.take("a", 0)).every((wait) => wait === 0)).toBe(

@@ -25,6 +25,8 @@ describe("redaction before the log", () => {
     ["none", {}, "Proxy-Authorization", "x"],
     ["bearer_token", { header: "X-Api-Key" }, "x-api-key", "key"],
     ["bearer_token", { header: "X-Api-Key" }, "authorization", "other"],
+    ["bearer_token", {}, "authorization", `Bearer ${TOKEN}.c`],
+    ["hmac_sha256", {}, "authorization", `Bearer ${TOKEN}.c`],
     ["basic_auth", {}, "authorization", "Basic dTpw"],
     ["jwt", {}, "authorization", "Bearer not-a-jwt"],
     ["jwt", {}, "authorization", "Bearer a.b.c d.e.f"],
