@@ -69,6 +69,16 @@ describe("a record that cannot be read", () => {
 });
 
 describe("ByteSlab", () => {
+  it("does not hand out again what was used of a block before a large piece came between", () => {
+    const slab = new ByteSlab({ blockBytes: 1_000 });
+    const pieces = [200, 200, 200, 200, 300, 200].map((size, index) => {
+      const { block, at } = slab.reserve(size);
+      return slab.keep(block, at, at + size).fill(index);
+    });
+    for (const [index, piece] of pieces.entries())
+      expect(piece.every((byte) => byte === index)).toBe(true);
+  });
+
   it("never hands out the same bytes twice, and gives a large piece a block of its own", () => {
     const slab = new ByteSlab();
     const pieces = Array.from({ length: 300 }, (_, index) => {
