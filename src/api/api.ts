@@ -3,6 +3,7 @@ import type { Context } from "hono";
 import type { Logger } from "../domain/logger.ts";
 import type { Actor } from "../management/management.ts";
 import { ApiFailure } from "./api-failure.ts";
+import { makeBodyRoom } from "./body-room.ts";
 import { makeBodyTurns } from "./body-turns.ts";
 import { makeDocsPage } from "./docs-page.ts";
 import { describeError, errorResponse } from "./envelope.ts";
@@ -20,7 +21,7 @@ export interface ApiMetrics {
 
 export interface ApiOptions extends Omit<
   OperationPorts,
-  "limitRequests" | "writeInTurn" | "bodyTurn"
+  "limitRequests" | "writeInTurn" | "bodyTurn" | "bodyRoom"
 > {
   readonly logger: Logger;
   readonly newRequestId: () => string;
@@ -49,6 +50,7 @@ export function makeApi(options: ApiOptions): Api {
     limitRequests: options.limitRequests ?? (() => null),
     writeInTurn: makeWriteTurns(),
     bodyTurn: makeBodyTurns(),
+    bodyRoom: makeBodyRoom(),
     now: options.now,
   };
   api.use(async (context, next) => observe(options, context, next));

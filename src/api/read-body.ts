@@ -1,5 +1,6 @@
 import { isRecord } from "../domain/is-record.ts";
 import { ApiFailure, invalid } from "./api-failure.ts";
+import type { BodyShare } from "./body-room.ts";
 import type { BodyTurn } from "./body-turns.ts";
 import { checkJson } from "./check-json.ts";
 
@@ -8,9 +9,13 @@ const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i
 
 /**
  * Reads the JSON of a request that needs a body.
- * @throws {ApiFailure} `payload_too_large`, `unsupported_media_type`, `validation_error`
+ * @throws {ApiFailure} `payload_too_large`, `unsupported_media_type`, `validation_error`, `rate_limited`
  */
-export async function readJsonBody(request: Request, turn: BodyTurn): Promise<unknown> {
+export async function readJsonBody(
+  request: Request,
+  turn: BodyTurn,
+  share: BodyShare,
+): Promise<unknown> {
   const contentType = request.headers.get("content-type");
   if (contentType !== null && !JSON_TYPE.test(contentType.trim())) throw notJson();
   const encoding = request.headers.get("content-encoding");
@@ -19,7 +24,7 @@ export async function readJsonBody(request: Request, turn: BodyTurn): Promise<un
       "unsupported_media_type",
       "Content-Encoding: send the body without compression.",
     );
-  const bytes = await readBytes(request);
+  const bytes = await readBytes(request, share);
   if (bytes.length === 0) throw invalid("body", "a JSON object is required.");
   if (contentType === null) throw notJson();
   await turn(bytes.length);
@@ -31,10 +36,14 @@ export async function readJsonBody(request: Request, turn: BodyTurn): Promise<un
 /**
  * Reads the body of an operation that takes none: empty, or `{}` as some clients send. Anything else is a
  * misunderstanding that must not pass silently (`{"destination_id": …}` on a replay to all).
- * @throws {ApiFailure} `payload_too_large`, `validation_error`
+ * @throws {ApiFailure} `payload_too_large`, `validation_error`, `rate_limited`
  */
-export async function refuseBody(request: Request, turn: BodyTurn): Promise<void> {
-  const bytes = await readBytes(request);
+export async function refuseBody(
+  request: Request,
+  turn: BodyTurn,
+  share: BodyShare,
+): Promise<void> {
+  const bytes = await readBytes(request, share);
   if (bytes.length === 0) return;
   await turn(bytes.length);
   const json = parseJson(bytes);
@@ -42,7 +51,7 @@ export async function refuseBody(request: Request, turn: BodyTurn): Promise<void
   throw invalid("body", "this operation takes no body.");
 }
 
-async function readBytes(request: Request): Promise<Uint8Array> {
+async function readBytes(request: Request, share: BodyShare): Promise<Uint8Array> {
   // A body whose announced length is too large is refused before its first byte is read.
   if (Number(request.headers.get("content-length") ?? 0) > MAX_BODY_BYTES) throw tooLarge();
   if (request.body === null) return new Uint8Array(0);
@@ -59,6 +68,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
     sizeBytes += value.length;
     // The reader stays locked on purpose: the server drains what the client still sends.
     if (sizeBytes > MAX_BODY_BYTES) throw tooLarge();
+    share.add(value.length);
     chunks.push(value);
   }
 }

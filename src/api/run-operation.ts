@@ -7,6 +7,7 @@ import type { Actor, Management } from "../management/management.ts";
 import { requireJsonAccepted } from "./accept.ts";
 import { ApiFailure } from "./api-failure.ts";
 import { authenticate, requireScope } from "./auth.ts";
+import type { BodyRoom } from "./body-room.ts";
 import type { BodyTurn } from "./body-turns.ts";
 import { formatTimestamp, jsonResponse } from "./envelope.ts";
 import type { AnyOperation } from "./operation.ts";
@@ -27,6 +28,7 @@ export interface OperationPorts {
   readonly limitRequests: LimitRequests;
   readonly writeInTurn: WriteInTurn;
   readonly bodyTurn: BodyTurn;
+  readonly bodyRoom: BodyRoom;
   readonly now: () => number;
 }
 
@@ -59,7 +61,7 @@ export async function runOperation(
     });
   requireJsonAccepted(request.headers.get("accept"));
   const query = parseInput(operation.query, readQuery(rawQueryOf(request.url)), "query");
-  const body = await readBody(operation, request, ports.bodyTurn);
+  const body = await readBody(operation, request, ports, actor.orgId);
   const ids = readIds(operation.ids, routed.pathParameter);
   const { management, queries } = ports;
   const handle = async () =>
@@ -95,11 +97,13 @@ export async function runOperation(
 async function readBody(
   operation: AnyOperation,
   request: Request,
-  turn: BodyTurn,
+  { bodyTurn, bodyRoom }: Pick<OperationPorts, "bodyTurn" | "bodyRoom">,
+  orgId: string,
 ): Promise<unknown> {
+  using share = bodyRoom(orgId);
   if (operation.body !== noBody)
-    return parseInput(operation.body, await readJsonBody(request, turn), "body");
-  if (operation.method !== "get") await refuseBody(request, turn);
+    return parseInput(operation.body, await readJsonBody(request, bodyTurn, share), "body");
+  if (operation.method !== "get") await refuseBody(request, bodyTurn, share);
   return undefined;
 }
 
