@@ -178,6 +178,36 @@ describe("configuration", () => {
     expect(() => loadConfig({ [name]: "something" })).not.toThrow();
   });
 
+  it("names what is set without effect, given the others", () => {
+    const named = ["RELAY_TOPIC_PREFIX", "RELAY_REPLICATION_FACTOR", "RELAY_BOOTSTRAP_ORG"];
+    const env = Object.fromEntries(named.map((name) => [name, "1"]));
+    const stores = { DATABASE_URL: "postgresql://db/relay", RELAY_ENCRYPTION_KEY: KEY };
+    const key = { RELAY_BOOTSTRAP_API_KEY: "rk_abcdefgh_0123456789abcdef0123" };
+    expect(loadConfig({}).unused).toEqual([]);
+    expect(loadConfig(env).unused).toEqual(named.slice(0, 2));
+    expect(loadConfig({ ...env, KAFKA_BROKERS: "k:9092" }).unused).toEqual([]);
+    expect(loadConfig({ ...env, ...stores }).unused).toEqual(named);
+    expect(loadConfig({ ...env, ...stores, ...key }).unused).toEqual(named.slice(0, 2));
+  });
+
+  it("takes the bounds of a number, a role that is named twice as one, and a base URL with slashes at its end", () => {
+    const config = loadConfig({
+      RELAY_MAX_PAYLOAD_BYTES: "104857600",
+      RELAY_CONFIG_TTL_MS: "55000",
+      RELAY_INGEST_RATE_LIMIT: "0",
+      RELAY_ROLES: "api, ingest,api",
+      RELAY_PUBLIC_INGEST_URL: "https://hooks.example.com/relay//",
+    });
+    expect(config).toMatchObject({
+      maxPayloadBytes: 104_857_600,
+      configTtlMs: 55_000,
+      ingestRateLimit: 0,
+      roles: ["api", "ingest"],
+      publicIngestUrl: "https://hooks.example.com/relay",
+    });
+    expect(refusal({ RELAY_MAX_PAYLOAD_BYTES: "104857601" })).toContain("1 to 104857600");
+  });
+
   it("refuses to share port 0, of which each process would get another: URLs had the port 0", () => {
     const shared = { RELAY_INGEST_SHARE_PORT: "true", RELAY_INGEST_PORT: "0" };
     expect(refusal(shared)).toBe(

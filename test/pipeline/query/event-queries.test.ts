@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { EventFilter } from "../../../src/domain/event-query.ts";
 import { EventStoreError, type EventStoreReader } from "../../../src/domain/event-store.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
+import { nextTurn } from "../../../src/domain/next-turn.ts";
 import {
   makeEventQueries,
   type EventQueryPorts,
@@ -221,6 +222,28 @@ describe("reading one event", () => {
     const reading = queries.event("org_a", event.id);
     isDown = false;
     expect(await reading).toBe(event);
+  });
+
+  test("waits for the next one after it has given one up, and for one that is read while the store is being asked", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 100);
+    const other = makeEvent(2);
+    const isThere = () => clock.now() >= BASE_TIME_MS + 3_500;
+    let meanwhile: Promise<EventRecord | null> | undefined;
+    const store = makeStore({
+      existing: async (_orgId, keys) => {
+        if (clock.now() >= BASE_TIME_MS + 2_500) meanwhile ??= queries.event("org_a", other.id);
+        await nextTurn();
+        return new Set(isThere() ? keys.map(({ id }) => id) : []);
+      },
+      event: async (_orgId, { id }) =>
+        isThere() ? ([event, other].find((one) => one.id === id) ?? null) : null,
+      smallEvents: async () =>
+        new Map(isThere() ? [event, other].map((one) => [one.id, one] as const) : []),
+    });
+    const queries = eventQueries({ store, clock });
+    expect(await queries.event("org_a", event.id)).toBeNull();
+    expect(await queries.event("org_a", event.id)).toBe(event);
+    await expect(meanwhile).resolves.toBe(other);
   });
 
   test("gives a young one up after two seconds, and an old or malformed id at once", async () => {
