@@ -43,11 +43,16 @@ describe("writes of one organization", () => {
     expect(await other).toBe("b");
     await settle();
     expect(begun.slice(5)).toEqual(["a4", "a5"]);
+    const late = write("org_a", "late");
+    await settle();
+    expect(begun).not.toContain("late");
     for (let index = 2; index < 50; index += 1) {
       ends.get(`a${index}`)?.();
       await settle();
     }
     expect(await Promise.all(written.slice(1))).toHaveLength(49);
+    ends.get("late")?.();
+    expect(await late).toBe("late");
   });
 
   it("are refused where too many wait, or one has waited for too long", async () => {
