@@ -1,4 +1,4 @@
-import { invalid } from "./api-failure.ts";
+import { invalid, nameOfField } from "./api-failure.ts";
 
 /**
  * Reads query parameters by name (application/x-www-form-urlencoded: `+` is a space). Each may occur once; broken
@@ -11,8 +11,8 @@ export function readQuery(rawQuery: string): Record<string, string> {
     if (pair === "") continue;
     const at = pair.indexOf("=");
     const name = decode(at < 0 ? pair : pair.slice(0, at), "query");
-    const value = decode(at < 0 ? "" : pair.slice(at + 1), name);
-    if (parameters.has(name)) throw invalid(name, "given more than once.");
+    const value = decode(at < 0 ? "" : pair.slice(at + 1), nameOfField([name], "query"));
+    if (parameters.has(name)) throw invalid(nameOfField([name], "query"), "given more than once.");
     if (name === "__proto__") throw invalid(name, "unknown query parameter.");
     parameters.set(name, value);
   }
