@@ -45,9 +45,13 @@ it("stopping lets a request in flight end, and closes its kept-alive connection"
   await arrival;
   const stopped = server[Symbol.asyncDispose]();
   await expect(fetch(`http://127.0.0.1:${server.port}/`)).rejects.toThrow();
+  // What is still open after the time for requests in flight.
+  const cutOff = vi.spyOn(Server.prototype, "closeAllConnections");
   release();
   expect(await (await answer).text()).toBe("late");
   await stopped;
+  expect(cutOff).not.toHaveBeenCalled();
+  cutOff.mockRestore();
 });
 
 it("stopping closes idle connections at once, and twice is once", async () => {
@@ -235,6 +239,24 @@ it("what is no HTTP behind a request does not break into its answer, and is answ
   body?.enqueue(Buffer.from("more"));
   body?.close();
   expect(await answered).toMatch(/^HTTP\/1\.1 200[^]*halfmoreHTTP\/1\.1 400[^]*validation_error/);
+});
+
+it("a body that is no HTTP does not break into the answer that was begun before it came", async () => {
+  const half = new ReadableStream({
+    start(controller) {
+      controller.enqueue(Buffer.from("half"));
+    },
+  });
+  await using server = await startApiServer({
+    app: app(() => new Response(half, { headers: { "content-length": "500" } })),
+    ...local,
+  });
+  const socket = connect(server.port, "127.0.0.1");
+  const answered = readToClose(socket);
+  socket.write("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  await once(socket, "data");
+  socket.write("no chunk\r\n");
+  expect(await answered).toMatch(/^HTTP\/1\.1 200[^]*half$/);
 });
 
 it("requests that came whole are answered before what is no HTTP: what they had done was told as 400", async () => {
