@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkJson } from "../../src/api/check-json.ts";
 import { makeTestClient, startFakeHarness } from "../support/api-harness.ts";
@@ -192,6 +194,25 @@ describe("a body", () => {
       }
   });
 
+  it("that is announced as larger than 1 MiB is 413 before any of it comes", async () => {
+    const socket = connect(Number(new URL(harness.baseUrl).port), "127.0.0.1");
+    socket.write(
+      `POST /projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${world.key}\r\nContent-Type: application/json\r\nContent-Length: 1048577\r\n\r\n`,
+    );
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 413 /);
+    socket.destroy();
+  });
+
+  it("tells a field that is missing from one of the wrong type", async () => {
+    const path = `/projects/${world.projectId}/endpoints`;
+    const messages = async (body: string) => (await post(path, body)).json.error.message;
+    expect(await messages('{"provider":"custom"}')).toBe("name: is required.");
+    expect(await messages('{"name":"x"}')).toBe("provider: is required.");
+    expect(await messages('{"name":[],"provider":"custom"}')).toBe("name: must be a string.");
+    expect(await messages('{"name":"x","provider":null}')).toMatch(/^provider: must be one of /);
+  });
+
   const types: [type: string | null, status: number][] = [
     ["application/json; charset=utf-8", 201],
     ["Application/JSON;charset=UTF-8", 201],
@@ -225,7 +246,7 @@ describe("a body", () => {
   it("of {} is no body: clients send it with a POST that takes none", async () => {
     expect((await post(`/endpoints/${world.endpointId}/resume`, "{}")).status).toBe(200);
     expect((await post(`/endpoints/${world.endpointId}/resume`, "", {})).status).toBe(200);
-    for (const body of ["[1]", "[]", "null"])
+    for (const body of ["[1]", "[]", "null", '{"status":"active"}', '{"status":'])
       expect((await post(`/endpoints/${world.endpointId}/resume`, body)).status, body).toBe(400);
   });
 });
@@ -336,6 +357,12 @@ describe("a query", () => {
     });
   });
 
+  it("has + for a space, however many", async () => {
+    const path = "/events?q=a+b+c%2Bd";
+    expect((await world.client.send({ method: "GET", path, key: world.key })).status).toBe(200);
+    expect(harness.fake.lastFilter).toEqual({ q: "a b c+d" });
+  });
+
   it("counts characters in q: 256 emoji pass", async () => {
     const path = `/events?q=${encodeURIComponent("🎉".repeat(256))}`;
     expect((await world.client.send({ method: "GET", path, key: world.key })).status).toBe(200);
@@ -380,6 +407,7 @@ describe("a path, a method or a header", () => {
     ["GET", "/endpoints/x/test", 405, "POST, OPTIONS"],
     ["HEAD", "/endpoints/x/test", 405, "POST, OPTIONS"],
     ["POST", "/openapi.json", 405, "GET, HEAD, OPTIONS"],
+    ["POST", "/docs", 405, "GET, HEAD, OPTIONS"],
     ["TRACE", "/projects", 405, "GET, HEAD, POST, OPTIONS"],
     ["PROPFIND", "/projects", 405, "GET, HEAD, POST, OPTIONS"],
     ["OPTIONS", "/projects/x", 204, "GET, HEAD, PATCH, DELETE, OPTIONS"],
@@ -399,6 +427,14 @@ describe("a path, a method or a header", () => {
       if (method === "HEAD" || status === 204) expect(answer.text).toBe("");
       else expect(JSON.parse(answer.text).error.code).toBeTypeOf("string");
     });
+
+  it("is answered so that no cache keeps it and no browser guesses its type: answers hold secrets", async () => {
+    for (const target of ["/projects", "/nowhere", "/docs"]) {
+      const { headers } = await sendRaw(harness.baseUrl, { method: "GET", target });
+      expect(headers["cache-control"]).toBe("no-store");
+      expect(headers["x-content-type-options"]).toBe("nosniff");
+    }
+  });
 
   it("HEAD answers like GET, without the body", async () => {
     const head = { method: "HEAD", key: world.key };
@@ -457,6 +493,9 @@ describe("a path, a method or a header", () => {
     ["text/html", 406],
     ["application/json;q=0", 406],
     ["*/*, application/json;q=0", 406],
+    ["application/json, */*;q=0", 200],
+    ["application/json;q=0, */*", 406],
+    ["application/json;version=1, application/json;q=0", 200],
     ["application/xml, text/*;q=0.5", 406],
   ];
   for (const [accept, status] of accepts)
