@@ -292,4 +292,30 @@ describe("a client that hangs up", () => {
       expect(own.logs).toMatchObject([{ message: "api.answered", fields: { status: 499 } }]);
     },
   );
+
+  it("hides no fault of the service that came of its request", async () => {
+    let asked = false;
+    let fail: (fault: Error) => void = () => {};
+    const facets = () => {
+      asked = true;
+      return new Promise<never>((_, reject) => (fail = reject));
+    };
+    const { management, queries } = harness.fake;
+    await using own = await startFakeHarness({ management, queries: { ...queries, facets } });
+    const gone = new AbortController();
+    const request = fetch(`${own.baseUrl}/events/facets`, {
+      headers: { authorization: `Bearer ${world.key}` },
+      signal: gone.signal,
+    }).catch(() => null);
+    await waitFor("the question", () => asked);
+    gone.abort();
+    await request;
+    // The server has heard of it once this is answered.
+    await fetch(`${own.baseUrl}/openapi.json`);
+    fail(new Error("a fault"));
+    await waitFor("its line", () => own.logs.some(({ fields }) => fields.status === 500));
+    expect(own.logs).toContainEqual(
+      expect.objectContaining({ message: "api.failed", level: "error" }),
+    );
+  });
 });

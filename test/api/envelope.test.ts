@@ -40,6 +40,12 @@ describe("an error", () => {
     expect(describeError(new LogError("log_record_too_large", "x"), "r").status).toBe(500);
   });
 
+  it("says when to come again where that helps", () => {
+    for (const code of ["unavailable", "ingest_unreachable", "rate_limited"] as const)
+      expect(describeError(new RelayError(code, "x"), "r").headers).toEqual({ "retry-after": "5" });
+    expect(describeError(new RelayError("slug_taken", "x"), "r").headers).toEqual({});
+  });
+
   it("of validation names its field exactly once", () => {
     const plain = new RelayError("validation_error", "must be https", { field: "receiver_url" });
     expect(describeError(plain, "r").message).toBe("receiver_url: must be https");
