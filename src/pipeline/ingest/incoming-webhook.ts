@@ -1,4 +1,5 @@
-import { UNAVAILABLE, type Lookup } from "../../domain/destination.ts";
+import { UNAVAILABLE } from "../../domain/destination.ts";
+import type { Lookup } from "../../domain/destination.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { HeaderList } from "../../domain/event.ts";
 import type { NewRecord } from "../../domain/log.ts";

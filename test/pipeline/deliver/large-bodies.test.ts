@@ -82,7 +82,7 @@ describe("large bodies", () => {
     for (let count = 0; count < 2; count += 1) world.ingest({ body: TEN_MB });
     await world.clock.advance(100);
     await copiesWithoutLog(world, () => {
-      for (const id of [...world.destinations.keys()]) world.configure(id, { status: "paused" });
+      for (const id of world.destinations.keys()) world.configure(id, { status: "paused" });
     });
     await world.clock.until(() => world.held === 300, 10_000, 100);
   });
