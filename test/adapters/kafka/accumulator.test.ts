@@ -53,6 +53,26 @@ function makeTarget(options: Partial<AccumulatorOptions> = {}) {
 }
 
 describe("accumulator", () => {
+  test("regression: a webhook does not wait for large records: those of many hung receivers had all places in flight, and all that came after waited", async () => {
+    const { accumulator, batches } = makeTarget({ maxQueuedBytes: 500_000 });
+    const large = ["A", "B", "C"].map((name) => accumulator.append([rec(name.repeat(20_000))]));
+    await until(() => batches.length === 1, "one large record is sent");
+    const small = accumulator.append([rec("a")]);
+    await until(() => batches.length === 2, "the small one is sent beside it");
+    expect(batches[1]!.records.map(({ value }) => value.length)).toEqual([1]);
+    batches[1]!.succeed();
+    expect(await small).toHaveLength(1);
+    for (const [index, sent] of [
+      [0, 3],
+      [2, 4],
+    ] as const) {
+      batches[index]!.succeed();
+      await until(() => batches.length === sent, "the next large one is sent alone");
+    }
+    batches.at(-1)!.succeed();
+    expect(await Promise.all(large)).toHaveLength(3);
+  });
+
   test("appends of one turn of the loop share a batch, and each gets its own positions", async () => {
     const { accumulator, batches } = makeTarget();
     const appends = [[rec("a"), rec("b")], [rec("c", 1)], [rec("d")]].map((r) =>

@@ -1,3 +1,4 @@
+import { BatchQueue } from "../../../domain/batch-queue.ts";
 import { countedBytes } from "../../../domain/counted-bytes.ts";
 import { LogError, type Position, type Topic } from "../../../domain/log.ts";
 
@@ -49,7 +50,7 @@ const RECORD_OVERHEAD_BYTES = 64;
  */
 export class Accumulator {
   readonly #options: AccumulatorOptions;
-  #waiting: Call[] = [];
+  readonly #waiting: BatchQueue<Call>;
   readonly #inFlight = new Set<readonly Call[]>();
   #waitingBytes = 0;
   #waitingRecords = 0;
@@ -61,6 +62,8 @@ export class Accumulator {
 
   constructor(options: AccumulatorOptions) {
     this.#options = options;
+    const { maxBatchBytes, maxBatchRecords } = options;
+    this.#waiting = new BatchQueue({ maxBytes: maxBatchBytes, maxRecords: maxBatchRecords });
   }
 
   get queuedBytes(): number {
@@ -77,7 +80,7 @@ export class Accumulator {
         new LogError("log_full", `${this.queuedBytes} bytes already wait for the log`),
       );
     return new Promise((resolve, reject) => {
-      this.#waiting.push({
+      this.#waiting.add({
         records,
         sizeBytes,
         queuedAtMs: this.#options.monotonic(),
@@ -95,22 +98,21 @@ export class Accumulator {
 
   /** Resolves when nothing waits and nothing is in flight. */
   async drained(): Promise<void> {
-    if (this.#waiting.length === 0 && this.#inFlight.size === 0) return;
+    if (this.#waiting.size === 0 && this.#inFlight.size === 0) return;
     await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   /** Rejects what has not been settled. */
   close(): void {
-    const calls = [...this.#waiting, ...[...this.#inFlight].flat()];
+    const calls = [...this.#waiting.takeWhile(() => true), ...[...this.#inFlight].flat()];
     for (const call of calls) this.#fail(call, new LogError("log_closed", "the log is closed"));
-    this.#waiting = [];
     this.#waitingBytes = 0;
     this.#waitingRecords = 0;
     this.#settleIdle();
   }
 
   #schedule(): void {
-    if (this.#waiting.length === 0 || this.#inFlight.size >= this.#options.maxInFlight) return;
+    if (this.#waiting.size === 0 || this.#inFlight.size >= this.#options.maxInFlight) return;
     const isFull =
       this.#waitingBytes >= this.#options.maxBatchBytes ||
       this.#waitingRecords >= this.#options.maxBatchRecords;
@@ -167,35 +169,27 @@ export class Accumulator {
     }
   }
 
-  /** Takes the oldest calls that fit one batch; at least one. */
-  #take(): Call[] {
-    let count = 0;
-    let sizeBytes = 0;
-    let records = 0;
-    for (const call of this.#waiting) {
-      const wouldOverflow =
-        sizeBytes + call.sizeBytes > this.#options.maxBatchBytes ||
-        records + call.records.length > this.#options.maxBatchRecords;
-      if (count > 0 && wouldOverflow) break;
-      count += 1;
-      sizeBytes += call.sizeBytes;
-      records += call.records.length;
+  /** Takes the calls of one batch. Those that fill one of their own leave a place in flight to others. */
+  #take(): readonly Call[] {
+    const large = [...this.#inFlight].filter(([first]) => this.#waiting.isLarge(first!)).length;
+    const mayBeLarge = large < Math.max(1, this.#options.maxInFlight - 1);
+    return this.#noLongerWaiting(this.#waiting.take({ mayBeLarge }));
+  }
+
+  #noLongerWaiting(calls: readonly Call[]): readonly Call[] {
+    for (const { sizeBytes, records } of calls) {
+      this.#waitingBytes -= sizeBytes;
+      this.#waitingRecords -= records.length;
     }
-    this.#waitingBytes -= sizeBytes;
-    this.#waitingRecords -= records;
-    return this.#waiting.splice(0, count);
+    return calls;
   }
 
   /** Rejects calls at their deadlines. They are queued in that order, so the expired ones stand in front. */
   #sweep(): void {
     const expiredBeforeMs = this.#options.monotonic() - this.#options.appendTimeoutMs;
-    const firstLive = this.#waiting.findIndex((call) => call.queuedAtMs > expiredBeforeMs);
-    const expired = this.#waiting.splice(0, firstLive === -1 ? this.#waiting.length : firstLive);
-    for (const call of expired) {
-      this.#waitingBytes -= call.sizeBytes;
-      this.#waitingRecords -= call.records.length;
+    const expired = this.#waiting.takeWhile(({ queuedAtMs }) => queuedAtMs <= expiredBeforeMs);
+    for (const call of this.#noLongerWaiting(expired))
       this.#fail(call, new LogError("log_unavailable", "the log does not answer; not written"));
-    }
     for (const calls of this.#inFlight) {
       for (const call of calls) {
         if (call.queuedAtMs > expiredBeforeMs || call.settled) continue;
@@ -213,7 +207,7 @@ export class Accumulator {
   }
 
   #settleIdle(): void {
-    if (this.#waiting.length > 0 || this.#inFlight.size > 0) return;
+    if (this.#waiting.size > 0 || this.#inFlight.size > 0) return;
     if (this.#sweeper !== null) clearInterval(this.#sweeper);
     this.#sweeper = null;
     for (const resolve of this.#idle.splice(0)) resolve();

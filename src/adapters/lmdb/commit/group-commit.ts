@@ -1,10 +1,11 @@
+import { BatchQueue } from "../../../domain/batch-queue.ts";
 import { LogError } from "../../../domain/log.ts";
 import type { NewRecord, Position } from "../../../domain/log.ts";
 import type { Clock } from "../../../domain/clock.ts";
 import { partitionOf } from "../../../domain/partition.ts";
-import { CommitQueue } from "./commit-queue.ts";
 import { CommitRefused } from "./commit-thread.ts";
 import { RECORD_HEAD_BYTES } from "../layout.ts";
+import { MAX_SEGMENT_COMMIT_BYTES } from "../segments/segments.ts";
 import type { LmdbLogMetrics } from "../metrics.ts";
 import { Draft } from "./draft.ts";
 import type { PreparedRecord } from "./draft.ts";
@@ -31,6 +32,7 @@ interface Append {
 interface ChangeJob {
   readonly kind: "change";
   readonly sizeBytes: 0;
+  readonly records: readonly [];
   /** Called when its turn comes, so that it sees all commits before it. */
   readonly make: (allocateSeq: () => number) => Change;
   resolve(): void;
@@ -45,6 +47,8 @@ interface Written {
   readonly nextSeq: number;
 }
 
+/** A commit of this size still fits a segment, with its rows and heads; one that does not goes to LMDB, whose file never shrinks. */
+const MOST_GATHERED_BYTES = MAX_SEGMENT_COMMIT_BYTES - 256 * 1024;
 const MAX_KEY_BYTES = 65_535;
 const EMPTY: PackedCommit = { blobs: [], rows: [] };
 
@@ -64,7 +68,10 @@ interface GroupCommitOptions {
  */
 export class GroupCommit implements AsyncDisposable {
   readonly #options: GroupCommitOptions;
-  readonly #queue = new CommitQueue<Append | ChangeJob>();
+  readonly #queue = new BatchQueue<Append | ChangeJob>({
+    maxBytes: MOST_GATHERED_BYTES,
+    maxRecords: Number.POSITIVE_INFINITY,
+  });
   readonly #pending: PendingBytes;
   readonly #memory = new PackingMemory();
   #nextSeq: number;
@@ -111,7 +118,7 @@ export class GroupCommit implements AsyncDisposable {
   async change(make: ChangeJob["make"]): Promise<void> {
     if (this.#closed) throw new LogError("log_closed", "the log is closed");
     return new Promise((resolve, reject) => {
-      this.#queue.add({ kind: "change", sizeBytes: 0, make, resolve, reject });
+      this.#queue.add({ kind: "change", sizeBytes: 0, records: [], make, resolve, reject });
       this.#schedule();
     });
   }
