@@ -1,9 +1,7 @@
 import { RingQueue } from "../../../domain/ring-queue.ts";
 
-/** A body up to this size is small: its copy does not wait for those of large ones. */
+/** A body up to this size is small: its copy does not wait for those of large ones, but has as much room of its own. */
 const SMALL_BODY_BYTES = 64 * 1_024;
-/** The share of the budget for copies of small bodies; those of large ones have all of it besides. */
-const SMALL_SHARE = 1 / 4;
 /** What a copy takes beside its body. */
 const HEAD_BYTES = 1_024;
 
@@ -24,7 +22,7 @@ export class BodyCopies {
 
   /** @param budgetBytes the process's budget of records taken in */
   constructor(budgetBytes: number) {
-    this.#small = new CopyRoom(budgetBytes * SMALL_SHARE);
+    this.#small = new CopyRoom(budgetBytes);
     this.#large = new CopyRoom(budgetBytes);
   }
 
