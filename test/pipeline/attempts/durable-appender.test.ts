@@ -77,6 +77,35 @@ it("goes on trying while the log is away", async () => {
   expect(await written).toHaveLength(1);
 });
 
+it("tries every two seconds at least, however long the log was away: tries would end hours after it is back", async () => {
+  let isAway = true;
+  const { clock, appender } = makeAppender(() => {
+    if (isAway) throw new LogError("log_unavailable", "away");
+  });
+  let isWritten = false;
+  void appender.append([record("a")], () => true).then(() => (isWritten = true));
+  await clock.advance(10 * 60_000);
+  isAway = false;
+  await clock.advance(2_000);
+  expect(isWritten).toBe(true);
+});
+
+it("512 calls, or four megabytes, wait for no more, and those after them do: larger calls would hold up what comes behind", async () => {
+  const { clock, calls, appender } = makeAppender(() => undefined);
+  const large = { ...record("large"), value: Buffer.alloc(1_048_576) };
+  for (const batch of [
+    Array.from({ length: 512 }, () => record("small")),
+    Array.from({ length: 4 }, () => large),
+  ]) {
+    calls.length = 0;
+    for (const one of batch) void appender.append([one], () => true);
+    void appender.append([record("after")], () => true);
+    expect(calls.map((keys) => keys.length)).toEqual([batch.length]);
+    await clock.advance(3);
+    expect(calls.at(-1)).toEqual(["after"]);
+  }
+});
+
 it("regression: repeats only what is missing: one partition that took nothing held back the ends of all others", async () => {
   let refuses = true;
   const { clock, calls, appender } = makeAppender((keys) => {

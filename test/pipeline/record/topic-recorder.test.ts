@@ -200,6 +200,67 @@ test("above 64 MiB a partition waits, until an insert has made room", async () =
   await waited;
 });
 
+test("a batch ends at 50,000 rows, and at 32 MiB: a backlog would be one insert, written and sent anew with each failure", async () => {
+  for (const [records, sizes] of [
+    [Array.from({ length: 60_000 }, (_, offset) => record(offset, "row")), [50_000, 10_000]],
+    [[0, 1, 2].map((offset) => record(offset, " ".repeat(22 * MIB))), [2, 1]],
+  ] as const) {
+    const { clock, recorder, inserts, own } = rig();
+    const partition = own(0);
+    recorder.assigned(partition);
+    void recorder.push(partition, records);
+    await clock.advance(3 * LINGER_MS);
+    expect(inserts.map((rows) => rows.length)).toEqual(sizes);
+  }
+});
+
+test("a batch that follows at once is announced with the commit of the one before: after a crash it could not be repeated exactly", async () => {
+  const { clock, recorder, inserts, commits, own, holdInserts } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  const insertIsThrough = holdInserts();
+  void recorder.push(
+    partition,
+    Array.from({ length: 60_000 }, (_, offset) => record(offset, "row")),
+  );
+  await clock.advance(0);
+  expect(commits).toEqual([{ offset: 0, metadata: "0 0 50000" }]);
+  void recorder.push(partition, [record(60_000, "row")]);
+  insertIsThrough();
+  await clock.advance(0);
+  expect(inserts.map((rows) => rows.length)).toEqual([50_000, 10_001]);
+  expect(commits[1]).toEqual({ offset: 50_000, metadata: "0 50000 60001" });
+});
+
+test("what waits of a partition that is lost is left to its next owner, and what waits of others is not", async () => {
+  const { clock, recorder, inserts, own } = rig();
+  const [lost, kept] = [own(0), own(1)];
+  recorder.assigned(lost);
+  recorder.assigned(kept);
+  void recorder.push(lost, [record(0, "lost")]);
+  void recorder.push(kept, [record(0, "kept", 1)]);
+  await recorder.revoked(lost);
+  await clock.advance(LINGER_MS);
+  expect(inserts).toEqual([["kept"]]);
+});
+
+test("a stop lets partitions go on that wait for room, and has none wait any more: the log's consumer would never end", async () => {
+  const { clock, recorder, own, failInserts } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  failInserts(Number.POSITIVE_INFINITY);
+  let goesOn = false;
+  const large = record(0, " ".repeat(65 * MIB));
+  const waited = Promise.resolve(recorder.push(partition, [large])).then(() => (goesOn = true));
+  await clock.advance(0);
+  expect(goesOn).toBe(false);
+  const stopped = recorder[Symbol.asyncDispose]();
+  await clock.advance(0);
+  expect(goesOn).toBe(true);
+  expect(recorder.push(partition, [record(1, "a")])).toBeUndefined();
+  await Promise.all([waited, stopped]);
+});
+
 test("a partition is let go of only after the insert that holds its rows, and the commit behind it", async () => {
   const { clock, recorder, commits, own, holdInserts } = rig();
   const [busy, idle] = [own(0), own(1)];
@@ -237,18 +298,22 @@ test("a stop commits the insert under way, and leaves what came meanwhile to the
   expect(commits.at(-1)).toEqual({ offset: 1, metadata: "" });
 });
 
-test("a stop waits for no more records, and announces nothing that it does not insert", async () => {
-  const { clock, recorder, inserts, commits, own } = rig();
-  const partition = own(0);
-  recorder.assigned(partition);
-  void recorder.push(partition, [record(0, "a")]);
-  let isOver = false;
-  void recorder[Symbol.asyncDispose]().then(() => (isOver = true));
-  await clock.advance(0);
-  expect(isOver).toBe(true);
-  expect(inserts).toEqual([]);
-  expect(commits).toEqual([]);
-});
+test.each([0, 50])(
+  "a stop waits for no more records, and announces nothing that it does not insert (after %d ms)",
+  async (waitedMs) => {
+    const { clock, recorder, inserts, commits, own } = rig();
+    const partition = own(0);
+    recorder.assigned(partition);
+    void recorder.push(partition, [record(0, "a")]);
+    await clock.advance(waitedMs);
+    let isOver = false;
+    void recorder[Symbol.asyncDispose]().then(() => (isOver = true));
+    await clock.advance(0);
+    expect(isOver).toBe(true);
+    expect(inserts).toEqual([]);
+    expect(commits).toEqual([]);
+  },
+);
 
 test("a stop does not wait for a store that is away", async () => {
   const { clock, recorder, commits, own, failInserts } = rig();
