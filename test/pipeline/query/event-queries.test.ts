@@ -206,12 +206,14 @@ describe("reading one event", () => {
   test("a store that fails while some are waited for fails those, and the next ones are waited for again", async () => {
     const clock = makeJumpingClock(BASE_TIME_MS + 100);
     let isDown = true;
+    let hasArrived = false;
     const store = makeStore({
       existing: async () => {
         if (isDown) throw new EventStoreError("store_unavailable", "down");
+        hasArrived = true;
         return new Set([event.id]);
       },
-      event: async () => event,
+      event: async () => (hasArrived ? event : null),
     });
     const queries = eventQueries({ store, clock });
     const both = await Promise.allSettled([1, 2].map(() => queries.event("org_a", event.id)));
@@ -219,9 +221,31 @@ describe("reading one event", () => {
       { status: "rejected", reason: { code: "unavailable" } },
       { status: "rejected", reason: { code: "unavailable" } },
     ]);
-    const reading = queries.event("org_a", event.id);
     isDown = false;
-    expect(await reading).toBe(event);
+    expect(await queries.event("org_a", event.id)).toBe(event);
+  });
+
+  test("one that comes while others are asked for is asked for after them", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 100);
+    const later = makeEvent(2);
+    const asked: string[][] = [];
+    let arrived: ReadonlySet<string> = new Set();
+    let second: Promise<EventRecord | null> | null = null;
+    const store = makeStore({
+      existing: async (_, keys) => {
+        asked.push(keys.map(({ id }) => id));
+        second ??= queries.event("org_a", later.id);
+        await nextTurn();
+        arrived = new Set(asked.flat());
+        return arrived;
+      },
+      event: async (_, { id }) =>
+        [event, later].find((one) => one.id === id && arrived.has(id)) ?? null,
+    });
+    const queries = eventQueries({ store, clock });
+    expect(await queries.event("org_a", event.id)).toBe(event);
+    expect(await second).toBe(later);
+    expect(asked).toEqual([[event.id], [later.id]]);
   });
 
   test("waits for the next one after it has given one up, and for one that is read while the store is being asked", async () => {
