@@ -38,6 +38,7 @@ import { ReadShares } from "./read-shares.ts";
 import { toEvent, toOutcomes, type EventJson, type OutcomeJson } from "./rows.ts";
 import { makeSmallEvents } from "./small-events.ts";
 import { isAccessDenied, toStoreError } from "./store-error.ts";
+import { timeText } from "./tab-separated.ts";
 
 export interface QueryLimits {
   /** Longest a query may run; beyond it the answer is an error, never a partial result. */
@@ -253,12 +254,10 @@ interface SummaryJson {
 }
 
 function pageParameters(orgId: string, keys: readonly EventKey[]) {
-  const times = keys.map((key) => key.receivedAtMs);
   return {
     org_id: orgId,
-    ids: keys.map((key) => key.id),
-    from_ms: Math.min(...times),
-    to_ms: Math.max(...times),
+    ids: keys.map(({ id }) => id),
+    times: keys.map(({ receivedAtMs }) => timeText(receivedAtMs)),
   };
 }
 

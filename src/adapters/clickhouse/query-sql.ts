@@ -130,7 +130,7 @@ export const SELECT_EVENT = `
 
 export const SELECT_EXISTING = `
   SELECT DISTINCT id FROM events
-  WHERE org_id = {org_id:String} AND received_at BETWEEN ${timeOf("from_ms")} AND ${timeOf("to_ms")} AND id IN {ids:Array(String)}`;
+  WHERE org_id = {org_id:String} AND received_at IN {times:Array(DateTime64(3, 'UTC'))} AND id IN {ids:Array(String)}`;
 
 /** What `SELECT_EVENT` and the statements for outcomes bind. */
 export function keyParameters(orgId: string, key: EventKey) {
@@ -181,10 +181,12 @@ export const SELECT_FORMER_FANOUTS = `
   ) AS upgradedMs
   FROM fanouts`;
 
-/** Limits to the events of one page: finding the latest attempt per destination costs too much over all of them. */
-const OF_PAGE = `org_id = {org_id:String} AND event_id IN {ids:Array(String)}
-    AND event_received_at >= ${timeOf("from_ms")}
-    AND event_received_at <= ${timeOf("to_ms")}`;
+/**
+ * Limits to the events of one page: finding the latest attempt per destination costs too much over all of them. Each time is given, not
+ * the first and the last: a search may find one event today and the next a month ago, and all attempts in between would be read.
+ */
+const OF_PAGE = `org_id = {org_id:String} AND event_received_at IN {times:Array(DateTime64(3, 'UTC'))}
+    AND event_id IN {ids:Array(String)}`;
 
 export function fannedOutStatement(withFormer: boolean): string {
   const former = `UNION DISTINCT SELECT event_id AS id FROM fanouts WHERE ${OF_PAGE}`;
