@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { guardBroker } from "../../../src/adapters/kafka/guards/broker-guard.ts";
 
 interface Asked {
@@ -80,11 +80,21 @@ test.each([0, 7, 10, 18, 19, 20, 29, 32, 44])(
   },
 );
 
-test.each([
+describe.each([
   ["LEADER_NOT_AVAILABLE", 5],
   ["NOT_LEADER_FOR_PARTITION", 6],
   ["KAFKA_STORAGE_ERROR", 56],
-])("what the client itself mends by asking again is left to it: %s", async (type, errorCode) => {
-  const answered = aBroker(produced(0, errorCode), 7).produce({ topicData: [] });
-  await expect(answered).rejects.toMatchObject({ type });
+])("what the client itself mends by asking again (%s)", (type, errorCode) => {
+  test("is left to it where that is said of all partitions", async () => {
+    const answered = aBroker(produced(errorCode, errorCode), 7).produce({ topicData: [] });
+    await expect(answered).rejects.toMatchObject({ type });
+  });
+
+  test.each([0, 10])(
+    "regression: is told of beside error code %d of another partition: the client sent all of it again, and what was taken was written twice",
+    async (other) => {
+      const told = produced(other, errorCode);
+      expect(await aBroker(told, 7).produce({ topicData: [] })).toBe(told);
+    },
+  );
 });

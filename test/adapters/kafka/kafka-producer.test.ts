@@ -69,6 +69,37 @@ test("regression: what the client left out of its requests is sent again, and no
   expect(partitionsAsked()).toEqual([[0, 1, 0, 2], [1]]);
 });
 
+/** Takes the records of these partitions, beside one that has another leader by now. */
+function moved(partition: number, baseOffsets: Readonly<Record<number, number>>): Send {
+  const another = { topicName: "p.events", partition, errorCode: 6, baseOffset: "-1" };
+  return async (batch) => [...(await taken(baseOffsets)(batch)), another];
+}
+
+test("regression: while leaders move one after the other, only what was not taken is sent again: what their neighbours had taken was written twice", async () => {
+  const { producer, partitionsAsked } = aProducer(
+    moved(1, { 0: 10 }),
+    moved(1, { 2: 30 }),
+    taken({ 1: 20 }),
+  );
+  await using _ = producer;
+  expect(await producer.append(RECORDS)).toMatchObject([
+    { offset: 10 },
+    { offset: 20 },
+    { offset: 11 },
+    { offset: 30 },
+  ]);
+  expect(partitionsAsked()).toEqual([[0, 1, 0, 2], [1, 2], [1]]);
+});
+
+test("what no leader takes is not sent again without end", async () => {
+  const { producer, partitionsAsked } = aProducer(moved(1, { 0: 10, 2: 30 }), moved(1, {}));
+  await using _ = producer;
+  await expect(producer.append(RECORDS)).rejects.toMatchObject({
+    appended: [{ offset: 10 }, null, { offset: 11 }, { offset: 30 }],
+  });
+  expect(partitionsAsked()).toEqual([[0, 1, 0, 2], [1]]);
+});
+
 /** Marks the whole batch as handed over first, as if it went out in a request whose answer was lost. */
 function handedOver(send: Send): Send {
   return (batch) => {

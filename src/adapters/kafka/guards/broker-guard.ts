@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { classToGuard } from "./guard-class.ts";
 import { KafkaJSConnectionError } from "../kafkajs.ts";
 import { markHandedOver } from "../produce/handed-over.ts";
-import { isAnswerForEach, type ProduceAnswer } from "../produce/produce-answers.ts";
+import { isNoAnswer, type ProduceAnswer } from "../produce/produce-answers.ts";
 import {
   encodedInOnePass,
   ProduceBlocks,
@@ -60,7 +60,8 @@ const ANSWER_WITHIN_MS = 3_000;
  * - `metadata` gives -1 as the leader where there is none, or leaves such a partition out where no topic is named. kafkajs
  *   fails for all partitions when one has no leader.
  * - `produce` hands out the answer for each partition, and encodes in one pass. kafkajs fails the whole batch, and sends it
- *   again, when one partition takes nothing (too few replicas, no right to write).
+ *   again, when one partition takes nothing (too few replicas, no right to write, another leader). It still does when none is
+ *   answered for.
  *
  * Safe to call again.
  */
@@ -110,7 +111,7 @@ export function guardBroker(): void {
     };
     const change = (protocol: ProtocolRequest<ProduceAnswer>, asked: object) => ({
       request: encodedInOnePass(protocol.request, asked as ProduceRequest, takeBlock),
-      response: answerForEach(protocol.response),
+      response: answersHandedOut(protocol.response),
     });
     markHandedOver(request as ProduceRequest);
     const answer = await produce.call(withProtocol(this, change), request);
@@ -136,9 +137,8 @@ function withProtocol<Answer>(
   return Object.assign(Object.create(broker) as Broker, { lookupRequest });
 }
 
-function answerForEach(response: Response<ProduceAnswer>): Response<ProduceAnswer> {
-  const parse = async (data: ProduceAnswer) =>
-    isAnswerForEach(data) ? data : response.parse(data);
+function answersHandedOut(response: Response<ProduceAnswer>): Response<ProduceAnswer> {
+  const parse = async (data: ProduceAnswer) => (isNoAnswer(data) ? response.parse(data) : data);
   return { ...response, parse };
 }
 

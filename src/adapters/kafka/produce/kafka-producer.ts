@@ -13,7 +13,7 @@ import {
   type KafkaLogOptions,
 } from "../kafka-options.ts";
 import { wasHandedOver } from "./handed-over.ts";
-import { refusalOf, type PartitionAnswer } from "./produce-answers.ts";
+import { isFinal, refusalOf, type PartitionAnswer } from "./produce-answers.ts";
 import { slotOf } from "../slot-of.ts";
 
 const ALL_REPLICAS = -1;
@@ -152,15 +152,22 @@ export class KafkaProducer implements AsyncDisposable {
     const { answers, handedOver } = outcome;
     let failure: unknown = null;
     try {
-      await this.#produce(records, slots, outcome);
-      // A partition that has moved to a leader which had already answered is in none of the client's own retries.
-      const left = [...records.keys()].filter((index) => !answers.has(slots[index]!));
-      if (left.length > 0)
+      let left = [...records.keys()];
+      // A partition that has moved is in none of the client's own retries if its old or its new leader has answered for others. So
+      // what is left is sent again, as long as that helps.
+      for (
+        let before = Infinity, tries = 0;
+        left.length > 0 && (tries < 2 || left.length < before);
+        tries += 1
+      ) {
+        before = left.length;
         await this.#produce(
           left.map((index) => records[index]!),
           left.map((index) => slots[index]!),
           outcome,
         );
+        left = left.filter((index) => !answers.has(slots[index]!));
+      }
     } catch (error) {
       failure = error;
     }
@@ -208,7 +215,7 @@ export class KafkaProducer implements AsyncDisposable {
       for (const { topicName: name, ...answer } of results as readonly NamedAnswer[]) {
         const slot = slotOf(name, answer.partition);
         // If they were sent again to a new leader that refuses them, the last one has them all the same.
-        if (typeof answers.get(slot) === "number") continue;
+        if (!isFinal(answer) || typeof answers.get(slot) === "number") continue;
         answers.set(
           slot,
           answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),

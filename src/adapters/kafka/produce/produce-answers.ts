@@ -20,16 +20,19 @@ const { createErrorFromCode } = loadInternal("protocol/error.js") as {
 const MAYBE_WRITTEN: ReadonlySet<number> = new Set([7, 20]);
 /**
  * What a broker says of the partition, the topic or its records alone: those above, and MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE,
- * NOT_ENOUGH_REPLICAS, TOPIC_AUTHORIZATION_FAILED, INVALID_TIMESTAMP, POLICY_VIOLATION. After anything else (another leader, a broker
- * that shuts down) the client itself tries again.
+ * NOT_ENOUGH_REPLICAS, TOPIC_AUTHORIZATION_FAILED, INVALID_TIMESTAMP, POLICY_VIOLATION. What comes back with anything else (another
+ * leader, a broker that shuts down) is to be sent again.
  */
 const REFUSALS: ReadonlySet<number> = new Set([...MAYBE_WRITTEN, 10, 18, 19, 29, 32, 44]);
 
-/** Returns whether it holds nothing but records taken and such refusals. */
-export function isAnswerForEach({ topics }: ProduceAnswer): boolean {
-  return topics.every(({ partitions }) =>
-    partitions.every(({ errorCode }) => errorCode === 0 || REFUSALS.has(errorCode)),
-  );
+/** Returns whether the records for this partition were taken or refused, so that they are not to be sent again. */
+export function isFinal({ errorCode }: PartitionAnswer): boolean {
+  return errorCode === 0 || REFUSALS.has(errorCode);
+}
+
+/** Returns whether nothing in it is final: all that was sent is to be sent again. */
+export function isNoAnswer({ topics }: ProduceAnswer): boolean {
+  return !topics.some(({ partitions }) => partitions.some(isFinal));
 }
 
 /** Returns why the records for this partition are not there, or not known to be. */
