@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { makeSupervisor, type Part } from "../../src/app/supervisor.ts";
 import type { Clock } from "../../src/domain/clock.ts";
+import { UsageError } from "../../src/domain/errors.ts";
 import { makeSilentLogger } from "../support/silent-logger.ts";
 
 function makeManualClock(): Clock & { advance(ms: number): Promise<void> } {
@@ -216,6 +217,38 @@ describe("the supervisor", () => {
     await clock.advance(400);
     expect(lines.at(-1)).toBe("part.restarted");
     expect(supervisor.status()[0]).toMatchObject({ state: "running", restarts: 2 });
+  });
+
+  it("ends the start for what has to be changed outside, also of a part that may be tried again", async () => {
+    const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
+    const part: Part = {
+      name: "schema",
+      start: () => Promise.reject(new UsageError("made by a newer version")),
+    };
+    await expect(supervisor.add(part, { tolerant: true })).rejects.toThrow("a newer version");
+    expect(supervisor.status()).toEqual([]);
+  });
+
+  it("leaves a part alone that runs again when the one before it tells late that it broke", async () => {
+    const journal: string[] = [];
+    const clock = makeManualClock();
+    const supervisor = makeSupervisor({ clock, logger: makeSilentLogger() });
+    const tellers: ((error: Error) => void)[] = [];
+    await supervisor.add({
+      name: "log",
+      start: async (failed) => {
+        tellers.push(failed);
+        journal.push("start");
+        return { [Symbol.asyncDispose]: async () => void journal.push("stop") };
+      },
+    });
+    tellers[0]!(new Error("gone"));
+    await clock.advance(200);
+    tellers[0]!(new Error("gone, told late"));
+    await clock.advance(60_000);
+    expect(journal).toEqual(["start", "stop", "start"]);
+    expect(supervisor.status()).toMatchObject([{ state: "running", lastError: "gone" }]);
+    await supervisor[Symbol.asyncDispose]();
   });
 
   it("throws what the first start throws", async () => {

@@ -206,11 +206,42 @@ describe("accumulator", () => {
     expect((await results).map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
   });
 
-  test("closing rejects what waits with log_closed", async () => {
-    const { accumulator } = makeTarget();
-    const append = accumulator.append([rec("a")]);
+  test("closing rejects what waits, and what is in flight, with log_closed", async () => {
+    const { accumulator, batches } = makeTarget({ maxInFlight: 1 });
+    const appends = [accumulator.append([rec("a")])];
+    await until(() => batches.length === 1, "the first is sent");
+    appends.push(accumulator.append([rec("b")]));
     accumulator.close();
-    await expect(append).rejects.toMatchObject({ code: "log_closed", retryable: false });
+    for (const append of appends)
+      await expect(append).rejects.toMatchObject({ code: "log_closed", retryable: false });
+  });
+
+  test("while others are in flight, each later batch leaves after its linger", async () => {
+    const { accumulator, batches } = makeTarget({ maxInFlight: 3 });
+    const appends: Promise<unknown>[] = [];
+    for (const count of [1, 2, 3]) {
+      appends.push(accumulator.append([rec("a")]));
+      await until(() => batches.length === count, `${count} batches are in flight`);
+    }
+    for (const { succeed } of batches) succeed();
+    await Promise.all(appends);
+  });
+
+  test("a batch stays within its bytes; a call that is larger goes alone", async () => {
+    const { accumulator, batches } = makeTarget({ maxBatchBytes: 1_000, maxInFlight: 9 });
+    const sizes = [400, 400, 400, 2_000, 400];
+    const appends = sizes.map((size) => accumulator.append([rec("a".repeat(size))]));
+    const sent = () => batches.flatMap(({ records }) => records);
+    await until(() => sent().length === sizes.length, "all are sent");
+    for (const { succeed } of batches) succeed();
+    await Promise.all(appends);
+    expect(sent().map(({ value }) => value.byteLength)).toEqual(sizes);
+    for (const { records } of batches)
+      expect(
+        records.length === 1 ||
+          records.reduce((sum, { value }) => sum + value.byteLength, 0) <= 1_000,
+      ).toBe(true);
+    expect(batches.length).toBeLessThan(sizes.length);
   });
 
   test("large calls are cut into parts that fit, in order", () => {

@@ -33,6 +33,7 @@ async function joinedCoordinator() {
     heartbeat: async (): Promise<void> => undefined,
     leave: async (): Promise<void> => undefined,
     commit: async (): Promise<void> => undefined,
+    committed: [] as readonly { readonly partition: number; readonly offset: string }[],
   };
   const heartbeatsAt: string[] = [];
   const makeCoordinator = (name: string) => ({
@@ -50,6 +51,7 @@ async function joinedCoordinator() {
       steps.push("leave");
       return brokers.leave();
     },
+    offsetFetch: async () => ({ responses: [{ topic: "t", partitions: brokers.committed }] }),
     offsetCommit: (request: CommitRequest) => {
       commits.push(request);
       return brokers.commit();
@@ -193,6 +195,32 @@ const commitOf = (partition: number, offset: number, topic = "t") => ({
   partition,
   offset,
   metadata: "",
+});
+
+test("what was committed is told with its metadata, also at the very beginning; where nothing was, nothing is", async () => {
+  const { session, brokers } = await joinedCoordinator();
+  brokers.committed = [
+    { partition: 0, offset: "0" },
+    { partition: 1, offset: "-1" },
+  ].map((entry) => ({ ...entry, metadata: "owner" }));
+  const committed = await session.committed([{ topic: "t", partitions: [0, 1, 2] }]);
+  expect([0, 1, 2].map((partition) => committed("t", partition))).toEqual([
+    { offset: 0, metadata: "owner" },
+    null,
+    null,
+  ]);
+});
+
+test("heartbeats go to where the group was joined last, also after its coordinator had moved and came back", async () => {
+  const { group, brokers, move, heartbeatsAt } = await joinedCoordinator();
+  brokers.heartbeat = async () => {
+    if (heartbeatsAt.length === 1) throw protocolError("NOT_COORDINATOR_FOR_GROUP");
+  };
+  move();
+  await group.heartbeat(NEW);
+  await group.joinGroup(NEW);
+  await group.heartbeat(NEW);
+  expect(heartbeatsAt).toEqual(["first", "second", "first"]);
 });
 
 test("commits made while another is on its way share a request, in which the last of each partition counts", async () => {

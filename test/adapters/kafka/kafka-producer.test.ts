@@ -13,7 +13,10 @@ function aProducer(...sends: Send[]) {
   return aProducerWith({}, ...sends);
 }
 
-function aProducerWith(options: Partial<KafkaLogOptions>, ...sends: Send[]) {
+function aProducerWith(
+  { isConnected = true, ...options }: Partial<KafkaLogOptions> & { readonly isConnected?: boolean },
+  ...sends: Send[]
+) {
   const asked: ProducerBatch[] = [];
   const client = {
     sendBatch: (batch: ProducerBatch) => {
@@ -24,7 +27,7 @@ function aProducerWith(options: Partial<KafkaLogOptions>, ...sends: Send[]) {
     disconnect: async () => {},
   };
   const wire = new WireWatch();
-  wire.connected();
+  if (isConnected) wire.connected();
   const producer = new KafkaProducer(
     { producer: () => client } as unknown as Kafka,
     wire,
@@ -103,14 +106,52 @@ test("what no leader takes is not sent again without end", async () => {
 /** Marks the whole batch as handed over first, as if it went out in a request whose answer was lost. */
 function handedOver(send: Send): Send {
   return (batch) => {
-    const partitions = (batch.topicMessages ?? []).flatMap(({ messages }) =>
-      messages.map((message) => ({ messages: [message] })),
-    );
+    const messages = (batch.topicMessages ?? []).flatMap((topic) => topic.messages);
+    const partitions = [0, 1, 2].map((number) => ({
+      messages: messages.filter(({ partition }) => partition === number),
+    }));
     markHandedOver({ topicData: [{ partitions }] });
     return send(batch);
   };
 }
 const gone: Send = () => Promise.reject(new Error("gone"));
+
+test.each([
+  [true, "log_outcome_unknown"],
+  [false, "log_unavailable"],
+])(
+  "of a request that got no answer: with a connection open (%s), its records are %s",
+  async (isConnected, code) => {
+    const { producer } = aProducerWith({ isConnected }, handedOver(gone));
+    await using _ = producer;
+    const records = RECORDS.filter(({ partition }) => partition === 0);
+    await expect(producer.append(records)).rejects.toMatchObject({ code, appended: [null, null] });
+  },
+);
+
+test("a producer that ends waits for what is in flight", async () => {
+  let answer = (): void => undefined;
+  const asked = new Promise<void>((resolve) => (answer = resolve));
+  const { producer } = aProducer(async (batch) => {
+    await asked;
+    return taken({ 0: 10 })(batch);
+  });
+  const append = producer.append(RECORDS.slice(0, 1));
+  const ended = producer[Symbol.asyncDispose]();
+  answer();
+  expect(await append).toEqual([{ partition: 0, offset: 10 }]);
+  await ended;
+});
+
+test("a record of the largest size is taken, also after a larger one was refused", async () => {
+  const { producer } = aProducer(taken({ 0: 10 }));
+  await using _ = producer;
+  const sized = (bytes: number) => [{ ...RECORDS[0]!, value: Buffer.alloc(bytes) }];
+  await expect(producer.append(sized(1_001))).rejects.toMatchObject({
+    code: "log_record_too_large",
+  });
+  expect(await producer.append(sized(1_000))).toEqual([{ partition: 0, offset: 10 }]);
+});
 
 test.each<[string, Send, Pick<LogError, "code" | "message">]>([
   [

@@ -37,7 +37,7 @@ it("regression: positions that cannot be told are logged and asked for again: ev
 /** A loop over one topic's position, whose commits end when the test says so. */
 function aLoop() {
   const clock = new SimClock();
-  const position = { offset: 1 };
+  const position: { offset: number; metadata?: string } = { offset: 1 };
   const commits: { readonly offset: number | undefined; readonly end: () => void }[] = [];
   const partition = {
     partition: 0,
@@ -49,7 +49,7 @@ function aLoop() {
     clock,
     logger: makeSilentLogger(),
     intervalMs: 100,
-    entries: (): readonly CommitEntry[] => [{ topic: "events", offset: position.offset }],
+    entries: (): readonly CommitEntry[] => [{ topic: "events", ...position }],
   });
   return { loop, clock, position, commits, offsets: () => commits.map(({ offset }) => offset) };
 }
@@ -81,6 +81,18 @@ it("what is committed already is not committed again, and what changes later is,
     await clock.advance(0);
   }
   expect(offsets()).toEqual([1, 2]);
+});
+
+it("an offset is committed again when its metadata has changed: the next owner reads on from what it says", async () => {
+  const { loop, clock, position, commits, offsets } = aLoop();
+  for (const metadata of ["floor 1", "floor 1", "floor 2"]) {
+    position.metadata = metadata;
+    loop.touch();
+    await clock.advance(100);
+    for (const { end } of commits) end();
+    await clock.advance(0);
+  }
+  expect(offsets()).toEqual([1, 1]);
 });
 
 it("nothing is committed by itself once it is closed", async () => {
