@@ -49,6 +49,12 @@ function deadAt(...timesMs: readonly number[]): Dead[] {
 
 const ALL: TimeSpan = { fromMs: 0, untilMs: NOON_MS };
 
+test("one that died long before all others is found", async () => {
+  const burst = Array.from({ length: 1_200 }, (_, n) => NOON_MS - 1 - n * 5_003);
+  const dead = deadAt(1_000, ...burst);
+  expect(await idsFound(searchOf(dead).search, ALL)).toEqual(dead.map(({ id }) => id));
+});
+
 test("regression: of 20,000 dead events each is looked for some times, not once with every page", async () => {
   const spread = Array.from({ length: 17_000 }, (_, n) => NOON_MS - 1 - n * 5_003);
   const burst = Array.from({ length: 3_000 }, () => NOON_MS - 40_000_000);

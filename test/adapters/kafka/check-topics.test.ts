@@ -90,12 +90,22 @@ test.each<[string, Changes, string]>([
     `topic held has retention.ms=${3 * DAY_MS}: set it to ${37 * DAY_MS}`,
   ],
   [
+    "work compressed as the relay cannot read it",
+    { events: { "compression.type": "zstd" } },
+    "topic events has compression.type=zstd: set it to producer",
+  ],
+  [
+    "not every key of the limits",
+    { limits: { "cleanup.policy": "delete" } },
+    "topic limits has cleanup.policy=delete: set it to compact",
+  ],
+  [
     "so many bytes of held tasks",
     { held: { "retention.bytes": "1000000" } },
     "topic held has retention.bytes=1000000: set it to -1",
   ],
 ])(
-  "regression: brokers that keep %s are refused at the start, with what to set: the deliveries that waited there were lost without a word",
+  "regression: brokers that keep %s are refused at the start, with what to set: what waited there was lost without a word",
   async (_, changes, refusal) => {
     expect(await start(changes)).toMatchObject({ refusal });
   },
@@ -129,6 +139,10 @@ test.each<[string, Changes]>([
   [
     "whose brokers keep their settings to themselves",
     { "delay-4h": { "retention.ms": null, "retention.bytes": "" }, held: { "retention.ms": "" } },
+  ],
+  [
+    "that are compressed as the relay can read it, in smaller segments",
+    { events: { "compression.type": "gzip" }, limits: { "segment.bytes": "1048576" } },
   ],
 ])("topics %s pass", async (_, changes) => {
   expect(await start(changes)).toEqual({ refusal: null, warnings: [] });

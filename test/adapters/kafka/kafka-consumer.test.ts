@@ -153,6 +153,10 @@ test("regression: an assignment that replaces another ends its owners, and waits
   commitUntil(new Promise((resolve) => (release = resolve)));
   join();
   expect(revoked).toEqual(assigned);
+  join();
+  // Long enough for an owner that did not wait.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(steps).toEqual(["assigned"]);
   release();
   await waitFor("the next owner", () => assigned.length === 2, DEADLINE_MS, 1);
   expect(steps).toEqual(["assigned", "revoked", "assigned"]);
