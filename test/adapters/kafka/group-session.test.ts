@@ -33,7 +33,11 @@ async function joinedCoordinator() {
     heartbeat: async (): Promise<void> => undefined,
     leave: async (): Promise<void> => undefined,
     commit: async (): Promise<void> => undefined,
-    committed: [] as readonly { readonly partition: number; readonly offset: string }[],
+    committed: [] as readonly {
+      readonly partition: number;
+      readonly offset: string;
+      readonly metadata: string;
+    }[],
   };
   const heartbeatsAt: string[] = [];
   const makeCoordinator = (name: string) => ({
@@ -199,10 +203,11 @@ const commitOf = (partition: number, offset: number, topic = "t") => ({
 
 test("what was committed is told with its metadata, also at the very beginning; where nothing was, nothing is", async () => {
   const { session, brokers } = await joinedCoordinator();
+  const metadata = "owner";
   brokers.committed = [
-    { partition: 0, offset: "0" },
-    { partition: 1, offset: "-1" },
-  ].map((entry) => ({ ...entry, metadata: "owner" }));
+    { partition: 0, offset: "0", metadata },
+    { partition: 1, offset: "-1", metadata },
+  ];
   const committed = await session.committed([{ topic: "t", partitions: [0, 1, 2] }]);
   expect([0, 1, 2].map((partition) => committed("t", partition))).toEqual([
     { offset: 0, metadata: "owner" },
