@@ -152,21 +152,19 @@ export class KafkaProducer implements AsyncDisposable {
     const { answers, handedOver } = outcome;
     let failure: unknown = null;
     try {
-      let left = [...records.keys()];
       // A partition that has moved is in none of the client's own retries if its old or its new leader has answered for others. So
       // what is left is sent again, as long as that helps.
-      for (
-        let before = Infinity, tries = 0;
-        left.length > 0 && (tries < 2 || left.length < before);
-        tries += 1
-      ) {
-        before = left.length;
+      let left = [...records.keys()];
+      let hasHelped = true;
+      for (let tries = 0; left.length > 0 && (hasHelped || tries < 2); tries += 1) {
         await this.#produce(
           left.map((index) => records[index]!),
           left.map((index) => slots[index]!),
           outcome,
         );
-        left = left.filter((index) => !answers.has(slots[index]!));
+        const unanswered = left.filter((index) => !answers.has(slots[index]!));
+        hasHelped = unanswered.length < left.length;
+        left = unanswered;
       }
     } catch (error) {
       failure = error;
