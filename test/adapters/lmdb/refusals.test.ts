@@ -66,20 +66,6 @@ it("regression: what deliveries append leaves half of the room to webhooks: retr
   await append("delay-1s", 5_000);
 });
 
-it("regression: large appends of deliveries leave room for small ones: somebody's bodies of megabytes had the ends of all other tries refused", async () => {
-  await using dir = await temporaryDir();
-  const faults = faultyStore();
-  await using log = await openTestLog(dir.path, { maxPendingBytes: 8_000, wrapStore: faults.wrap });
-  faults.hold();
-  const append = (topic: Topic, sizeBytes: number) =>
-    log.append([record(topic, 0, "x".repeat(sizeBytes))]);
-  const large = Array.from({ length: 3 }, () => append("delay-1s", 1_000));
-  await expect(append("delay-1s", 900)).rejects.toMatchObject({ code: "log_full" });
-  const small = Array.from({ length: 5 }, () => append("attempts", 50));
-  faults.release();
-  await Promise.all([...large, ...small]);
-});
-
 it("regression: takes one that is larger than the bound beside others, and others beside it: it was taken only when nothing was under way", async () => {
   await using dir = await temporaryDir();
   const faults = faultyStore();

@@ -3,10 +3,6 @@ import type { Topic } from "../../../domain/log.ts";
 
 /** Deliveries leave room for webhooks: what a delivery writes is tried again by its writer, while a webhook is refused. */
 const SHARE_OF_DELIVERIES = 1 / 2;
-/** Of these, large appends leave room for small ones: somebody's bodies of megabytes would have the ends of all other tries refused. */
-const SHARE_OF_LARGE = 7 / 8;
-/** The largest append that counts as small, as a share of what deliveries may fill. */
-const SMALL_SHARE = 1 / 32;
 
 /** Bytes of one append, until `giveBack`. */
 export interface TakenBytes {
@@ -28,10 +24,9 @@ export class PendingBytes {
   take(topic: Topic, wholeBytes: number): TakenBytes | null {
     const isWebhooks = topic === "events";
     const ownMost = isWebhooks ? this.#mostBytes : this.#mostBytes * SHARE_OF_DELIVERIES;
+    const ownBytes = isWebhooks ? this.#bytes : this.#bytesOfDeliveries;
     const sizeBytes = countedBytes(wholeBytes, ownMost);
-    if (this.#bytes + sizeBytes > this.#mostBytes) return null;
-    if (!isWebhooks && this.#bytesOfDeliveries + sizeBytes > mostFor(sizeBytes, ownMost))
-      return null;
+    if (ownBytes + sizeBytes > ownMost || this.#bytes + sizeBytes > this.#mostBytes) return null;
     this.#add(sizeBytes, isWebhooks);
     return { sizeBytes, isWebhooks };
   }
@@ -44,9 +39,4 @@ export class PendingBytes {
     this.#bytes += sizeBytes;
     if (!isWebhooks) this.#bytesOfDeliveries += sizeBytes;
   }
-}
-
-/** Returns how many bytes of deliveries may be under way with an append of this size. */
-function mostFor(sizeBytes: number, ownMost: number): number {
-  return sizeBytes > ownMost * SMALL_SHARE ? ownMost * SHARE_OF_LARGE : ownMost;
 }
