@@ -84,7 +84,7 @@ export async function runTrial(arena: Arena, options: TrialOptions): Promise<Tri
     await sender.stop();
     // The attempts, if any, show what became of missing deliveries.
     const dump = await dumpAll(arena, startedMs, []).catch(() => NO_DUMP);
-    await keep(name, seed, ledgersNow(dump), [], arena);
+    await keep(name, seed, ledgersNow(dump), [], arena, String(error));
     throw error;
   } finally {
     clearInterval(progress);
@@ -218,6 +218,7 @@ async function keep(
   ledgers: Ledgers,
   violations: readonly Violation[],
   arena: Arena,
+  ...reasons: readonly string[]
 ): Promise<void> {
   const dir = join(process.env["FAULTS_KEEP"] ?? tmpdir(), `relay-faults-${name}-${seed}`);
   await mkdir(dir, { recursive: true });
@@ -233,11 +234,8 @@ async function keep(
   for (const [node, relay] of arena.cluster.nodes)
     await writeFile(join(dir, `${node}.log`), relay.output());
   const kinds = violations.slice(0, 5).map(({ invariant, what }) => `${invariant}: ${what}`);
-  console.error(
-    [`FAILED with seed ${seed} (FAULTS_SEED=${seed} repeats it); ledgers in ${dir}`, ...kinds].join(
-      "\n  ",
-    ),
-  );
+  const line = `FAILED with seed ${seed} (FAULTS_SEED=${seed} repeats it); ledgers in ${dir}`;
+  console.error([line, ...reasons, ...kinds].join("\n  "));
 }
 
 /** Returns the seed of this run: FAULTS_SEED, else a new one, which it prints. */
