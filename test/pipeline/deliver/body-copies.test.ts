@@ -47,10 +47,10 @@ describe("copies of bodies", () => {
   it("of small bodies do not wait for those of large ones, and have a room of their own", async () => {
     const copies = new Copies();
     for (const name of ["A", "B"]) void copies.make(name, 4 * MB);
-    for (let at = 0; at < 70; at += 1) void copies.make(`a${at}`, 63 * 1_024);
-    expect(copies.begun).toEqual(["A", ...Array.from({ length: 64 }, (_, at) => `a${at}`)]);
+    for (let at = 0; at < 1_030; at += 1) void copies.make(`a${at}`, 63 * 1_024);
+    expect(copies.begun).toEqual(["A", ...Array.from({ length: 1_024 }, (_, at) => `a${at}`)]);
     await copies.end("a3");
-    expect(copies.begun.slice(65)).toEqual(["a64"]);
+    expect(copies.begun.slice(1_025)).toEqual(["a1024"]);
   });
 
   it("of partitions take turns, each in its own order", async () => {

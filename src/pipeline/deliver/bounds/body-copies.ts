@@ -1,7 +1,9 @@
 import { RingQueue } from "../../../domain/ring-queue.ts";
 
-/** A body up to this size is small: its copy does not wait for those of large ones, but has as much room of its own. */
+/** A body up to this size is small: its copy does not wait for those of large ones. */
 const SMALL_BODY_BYTES = 64 * 1_024;
+/** The room for copies of small bodies: tens of thousands of usual webhooks. Those of large bodies have the budget. */
+const SMALL_ROOM_BYTES = 64 * 1_048_576;
 /** What a copy takes beside its body. */
 const HEAD_BYTES = 1_024;
 
@@ -13,8 +15,7 @@ interface Waiting {
 /**
  * Bounds the copies of bodies on their way to the log. The destinations of an event share its body in memory, but each task
  * that waits for its next try is a record with a copy of its own, and when all of a thousand receivers are down, all are made at
- * once. Copies for which there is no room are made later; partitions take turns. Where each event has one destination, none ever
- * waits: the bodies that are taken in fit the same budget.
+ * once. Copies for which there is no room are made later; partitions take turns.
  */
 export class BodyCopies {
   readonly #small: CopyRoom;
@@ -22,7 +23,7 @@ export class BodyCopies {
 
   /** @param budgetBytes the process's budget of records taken in */
   constructor(budgetBytes: number) {
-    this.#small = new CopyRoom(budgetBytes);
+    this.#small = new CopyRoom(SMALL_ROOM_BYTES);
     this.#large = new CopyRoom(budgetBytes);
   }
 
