@@ -17,7 +17,7 @@ import type { IngestOptions, IngestPorts, Verdict } from "./ports.ts";
 import { redactHeaders } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
 import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
-import { INGEST_PATH } from "../../domain/ingest-path.ts";
+import { tokenIn } from "../../domain/ingest-path.ts";
 
 const NO_BODY = new Uint8Array(0);
 /** When a body took longer to come, its endpoint is looked up again: over a slow line it takes minutes, and changes are in effect within one. */
@@ -94,8 +94,7 @@ export class IncomingWebhook implements Reception, Waiter {
   }
 
   #lookAgain(body: Uint8Array, isLent: boolean): void {
-    const token = this.#head.path.slice(INGEST_PATH.length);
-    const lookup = this.#context.ports.endpointByToken(token);
+    const lookup = this.#context.ports.endpointByToken(tokenIn(this.#head.path));
     if (!(lookup instanceof Promise)) return this.#decideAnew(lookup, body, isLent);
     const kept = isLent ? Buffer.from(body) : body;
     void lookup

@@ -15,7 +15,7 @@ import type { WebhookContext } from "./incoming-webhook.ts";
 import { makeRedactionRule } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
 import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
-import { INGEST_PATH } from "../../domain/ingest-path.ts";
+import { tokenIn } from "../../domain/ingest-path.ts";
 
 export interface Ingest {
   /**
@@ -131,7 +131,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     inFlight: admission.inFlight,
     handle(head, sendAnswer) {
       const startedAt = clock.monotonic();
-      const token = head.path.startsWith(INGEST_PATH) ? head.path.slice(INGEST_PATH.length) : "";
+      const token = tokenIn(head.path);
       if (token === "" || token.includes("/"))
         return end(sendAnswer, { kind: "not_found" }, startedAt);
       const lookup = ports.endpointByToken(token);

@@ -12,7 +12,7 @@ const VERSION = 1;
 export const RECORD_PREFIX_BYTES = 5;
 const packr = new Packr({ useRecords: false, int64AsType: "number" });
 
-/** @param rest in pieces, so that a body is copied once, however many records lie around it */
+/** @param rest in pieces, so that a body need not be joined with what lies around it first */
 export function encodeRecord(head: readonly unknown[], rest: readonly Uint8Array[]): Buffer {
   const packed = packr.pack(head);
   const restBytes = rest.reduce((sum, piece) => sum + piece.length, 0);
