@@ -31,11 +31,7 @@ export function makeReplays({
   now,
   newId,
 }: ReplayPorts): Management["replays"] {
-  // Replays come many at a time, as those of `relay replay` do, and a transaction for many takes little longer than for one.
-  const holds = new Rounds<Actor, void>(async (endpointId, actors) => {
-    await store.write((session) => session.endpoints.hold(actors[0]!.orgId, endpointId));
-    return actors.map(() => undefined);
-  });
+  // Replays come many at a time, as those of `relay replay` do, and a statement for many takes little longer than for one.
   const audits = new Rounds<AuditEntry, void>(async (_orgId, entries) => {
     await store.audit(entries);
     return entries.map(() => undefined);
@@ -53,30 +49,44 @@ export function makeReplays({
 
   /**
    * Enqueues one run of the event at these destinations, or several when the tasks are too large for one append: the
-   * tasks of an append and the fan-out that reports them become durable together, and a run has one fan-out. Each part
-   * is audited once the log has it, outside any transaction: a slow or unreachable log would keep connections, and the
-   * embedded store with its one session, from everybody else.
+   * tasks of an append and the fan-out that reports them become durable together, and a run has one fan-out.
+   *
+   * The audit row comes first, so that nothing is replayed without one, and a store that takes no writes (a standby, a full
+   * disk) refuses the request before anything is enqueued; what the log then does not take has a second row. No transaction
+   * is open while the log takes the tasks: a slow or unreachable one would keep connections, and the embedded store with its
+   * one session, from everybody else.
    */
   async function enqueue(
     actor: Actor,
     event: EventRecord,
     destinationIds: readonly string[],
   ): Promise<void> {
-    // Fails on a store that takes no writes (a standby, a full disk) before anything is enqueued: if only the audit row
-    // failed, the replay would be requested again.
-    await holds.ask(event.endpointId, actor);
     const atMs = now();
-    const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
-    for (let from = 0; from < destinationIds.length; from += perAppend) {
-      const part: Part = {
-        run: newId("event", atMs).slice(ID_PREFIXES.event.length),
-        destinationIds: destinationIds.slice(from, from + perAppend),
-      };
-      const steps = stepsOf(event, part, atMs);
-      const detail = { destinationIds: part.destinationIds, runs: [part.run] };
-      for (const records of inOrder(log, steps)) await append(records);
-      await audits.ask(actor.orgId, auditEntry(actor, "event.replay", event.id, atMs, detail));
-    }
+    const parts = partsOf(event, destinationIds, () =>
+      newId("event", atMs).slice(ID_PREFIXES.event.length),
+    );
+    await audit(actor, "event.replay", event, parts);
+    for (const [index, part] of parts.entries())
+      try {
+        for (const records of inOrder(log, stepsOf(event, part, atMs))) await append(records);
+      } catch (error) {
+        // Without it the first row still tells what may have been enqueued.
+        await audit(actor, "event.replay_failed", event, parts.slice(index)).catch(() => undefined);
+        throw error;
+      }
+  }
+
+  function audit(
+    actor: Actor,
+    action: "event.replay" | "event.replay_failed",
+    event: EventRecord,
+    parts: readonly Part[],
+  ): Promise<void> {
+    const detail = {
+      destinationIds: parts.flatMap((part) => part.destinationIds),
+      runs: parts.map(({ run }) => run),
+    };
+    return audits.ask(actor.orgId, auditEntry(actor, action, event.id, now(), detail));
   }
 
   async function append(records: readonly NewRecord[]): Promise<void> {
@@ -107,6 +117,22 @@ export function makeReplays({
       return { eventId, destinationId };
     },
   };
+}
+
+/** Divides the destinations so that the tasks of each part, which carry the event's body, fit into one append. */
+function partsOf(
+  event: EventRecord,
+  destinationIds: readonly string[],
+  newRun: () => string,
+): readonly Part[] {
+  const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
+  const parts: Part[] = [];
+  for (let from = 0; from < destinationIds.length; from += perAppend)
+    parts.push({
+      run: newRun(),
+      destinationIds: destinationIds.slice(from, from + perAppend),
+    });
+  return parts;
 }
 
 /**

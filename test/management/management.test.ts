@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Database } from "../../src/adapters/postgres/database.ts";
+import { RelayError } from "../../src/domain/errors.ts";
 import { LogError } from "../../src/domain/log.ts";
 import type { NewRecord } from "../../src/domain/log.ts";
 import type { Actor, Endpoint } from "../../src/management/management.ts";
@@ -844,7 +845,7 @@ describe("replays", () => {
     expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
   });
 
-  it("of large bodies audit what they enqueued before the log was full", async () => {
+  it("of large bodies audit what they ask for, and then what a full log did not take", async () => {
     let appends = 0;
     const { management, events } = makeTestManagement(postgres.database, {
       log: {
@@ -865,13 +866,18 @@ describe("replays", () => {
       code: "unavailable",
     });
     const rows = await postgres.database.run(
-      "SELECT detail FROM audit_log WHERE target_id = $1 AND action = 'event.replay' ORDER BY id",
+      "SELECT action, detail FROM audit_log WHERE target_id = $1 ORDER BY id",
       [event.id],
     );
-    const audited = rows.map(
-      ({ detail }) => (detail as { destinationIds: string[] }).destinationIds,
-    );
-    expect(audited).toEqual([ids.slice(0, 2), ids.slice(2, 4)]);
+    const [asked, failed] = rows.map(({ action, detail }) => ({
+      action,
+      ...(detail as { destinationIds: string[]; runs: string[] }),
+    }));
+    expect(rows).toHaveLength(2);
+    expect(asked).toMatchObject({ action: "event.replay", destinationIds: ids });
+    expect(asked!.runs).toHaveLength(3);
+    expect(failed).toMatchObject({ action: "event.replay_failed", destinationIds: ids.slice(4) });
+    expect(failed!.runs).toEqual(asked!.runs.slice(2));
   });
 
   it("regression: on a log that may write a part of a call the tasks come before their fan-out: what that told of alone was pending for ever", async () => {
@@ -937,15 +943,69 @@ describe("replays", () => {
     expect(appends).toBe(0);
   });
 
-  it("that are asked for at the same time share transactions, and each has its audit row: each took two of its own", async () => {
-    let transactions = 0;
+  it("regression: are audited before the log has them: what it took was answered 503 without a row where the store failed after it, and delivered once more when it was asked for again", async () => {
+    let isDown = false;
+    const appended: NewRecord[] = [];
+    const { management, events } = makeTestManagement(
+      {
+        ...postgres.database,
+        run: async (text, parameters) => {
+          if (isDown) throw new RelayError("unavailable", "away");
+          return postgres.database.run(text, parameters);
+        },
+      },
+      {
+        log: {
+          writesWhole: true,
+          async append(records) {
+            isDown = true;
+            appended.push(...records);
+            return records.map((_, offset) => ({ partition: 0, offset }));
+          },
+        },
+      },
+    );
+    const event = await makeEvent();
+    const { destination } = await makeDestination({}, event.endpointId);
+    events.set(event.id, event);
+    await management.replays.toOne(actor, event.id, destination.id);
+    expect(appended).toHaveLength(2);
+    expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
+  });
+
+  it("answer what the log said where the store is away as well", async () => {
+    let isDown = false;
+    const { management, events } = makeTestManagement(
+      {
+        ...postgres.database,
+        run: async (text, parameters) => {
+          if (isDown) throw new RelayError("unavailable", "the store is away");
+          return postgres.database.run(text, parameters);
+        },
+      },
+      {
+        log: {
+          writesWhole: true,
+          async append() {
+            isDown = true;
+            throw new LogError("log_full", "full");
+          },
+        },
+      },
+    );
+    const event = await makeEvent();
+    await makeDestination({}, event.endpointId);
+    events.set(event.id, event);
+    await expect(management.replays.toAll(actor, event.id)).rejects.toMatchObject({
+      message: "The log cannot take the replay now; try again.",
+    });
+    expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
+  });
+
+  it("that are asked for at the same time share statements, and each has its audit row: each took two transactions of its own", async () => {
     let inserts = 0;
     const { management, events, appended } = makeTestManagement({
       ...postgres.database,
-      transaction: (work) => {
-        transactions += 1;
-        return postgres.database.transaction(work);
-      },
       run: (text, parameters) => {
         if (text.includes("INSERT INTO audit_log")) inserts += 1;
         return postgres.database.run(text, parameters);
@@ -961,13 +1021,12 @@ describe("replays", () => {
       all.map((event) => management.replays.toOne(actor, event.id, destination.id)),
     );
     expect(appended).toHaveLength(all.length);
-    expect(transactions).toBeLessThanOrEqual(all.length / 2);
     expect(inserts).toBeLessThanOrEqual(all.length / 2);
     for (const event of all)
       expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
   });
 
-  it("say unavailable, and leave no audit row, when the log cannot take them", async () => {
+  it("say unavailable when the log cannot take them, and the audit says that they failed", async () => {
     const broken = makeTestManagement(postgres.database, {
       log: {
         writesWhole: true,
@@ -982,7 +1041,10 @@ describe("replays", () => {
     await expect(broken.management.replays.toAll(actor, event.id)).rejects.toMatchObject({
       code: "unavailable",
     });
-    expect(await auditOf(event.id)).toEqual([]);
+    expect(await auditOf(event.id)).toEqual([
+      `${actor.keyId} event.replay`,
+      `${actor.keyId} event.replay_failed`,
+    ]);
   });
 });
 
