@@ -32,18 +32,23 @@ export function checkReplicas(
   );
 }
 
+/** A topic as it is, and what it must be. */
+export interface TopicSpec {
+  readonly name: string;
+  /** Of the partition that has the fewest. */
+  readonly replicas: number;
+  readonly settings: Readonly<Record<string, string>>;
+  /** How long records may have to wait there even if all goes well. */
+  readonly leastRetentionMs: number;
+}
+
 /**
  * Compares the topics' settings with what they must be.
  * @throws {LogError} `log_unavailable`, saying what to change, if records would be lost or refused; other differences are only logged
  */
 export async function checkSettings(
   admin: Admin,
-  specs: readonly {
-    readonly name: string;
-    readonly settings: Readonly<Record<string, string>>;
-    /** How long records may have to wait there even if all goes well. */
-    readonly leastRetentionMs: number;
-  }[],
+  specs: readonly TopicSpec[],
   logger: Logger,
 ): Promise<void> {
   const resources = await describeTopics(
@@ -51,13 +56,15 @@ export async function checkSettings(
     specs.map(({ name, settings }) => ({ name, keys: Object.keys(settings) })),
   );
   const fatal: FatalSetting[] = [];
-  for (const { name, settings, leastRetentionMs } of specs) {
+  for (const spec of specs) {
+    const { name, settings } = spec;
     const entries =
       resources.find((resource) => resource.resourceName === name)?.configEntries ?? [];
     for (const [key, wanted] of Object.entries(settings)) {
       const actual = entries.find((entry) => entry.configName === key)?.configValue;
-      if (isUntold(actual) || actual === wanted || isMoreGenerous(key, actual, wanted)) continue;
-      if (isFatal(key, actual, leastRetentionMs)) fatal.push({ name, key, actual, wanted });
+      if (isUntold(actual) || actual === wanted) continue;
+      if (isMoreGenerous(key, actual, wanted) && !isBeyondReplicas(key, actual, spec)) continue;
+      if (isFatal(key, actual, spec)) fatal.push({ name, key, actual, wanted });
       else logger.warn({ topic: name, setting: key, actual, wanted }, "log.topic_setting_differs");
     }
   }
@@ -87,12 +94,19 @@ function isUntold(value: string | null | undefined): value is null | undefined |
   return value === undefined || value === null || value === "";
 }
 
-function isFatal(key: string, actual: string, leastRetentionMs: number): boolean {
+/** More replicas are asked to confirm a record than there are: none is ever taken. */
+function isBeyondReplicas(key: string, actual: string, { replicas }: TopicSpec): boolean {
+  return key === "min.insync.replicas" && Number(actual) > replicas;
+}
+
+function isFatal(key: string, actual: string, spec: TopicSpec): boolean {
   switch (key) {
+    case "min.insync.replicas":
+      return isBeyondReplicas(key, actual, spec);
     case "retention.ms":
-      return Number(actual) < leastRetentionMs;
+      return Number(actual) < spec.leastRetentionMs;
     case "retention.bytes":
-      return leastRetentionMs > 0;
+      return spec.leastRetentionMs > 0;
     default:
       return FATAL_SETTINGS.has(key);
   }

@@ -127,8 +127,9 @@ export async function ensureTopics(
   const checked = specs
     .filter(({ name }) => existing.has(name))
     .map(({ name, settingsOf, leastRetentionMs }) => {
-      const replicas = Math.min(replicationFactor, found.get(name)?.replicas ?? replicationFactor);
-      return { name, replicas, settings: settingsOf(replicas), leastRetentionMs };
+      const replicas = found.get(name)?.replicas ?? replicationFactor;
+      const settings = settingsOf(Math.min(replicationFactor, replicas));
+      return { name, replicas, settings, leastRetentionMs };
     });
   if (checked.length === 0) return;
   checkReplicas(checked, replicationFactor, logger);

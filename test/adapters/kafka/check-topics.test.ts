@@ -22,7 +22,7 @@ const optionsOf = (retentionDays: number): KafkaLogOptions => ({
 });
 
 /** Brokers that have all topics as a relay with this retention made them, but for what was changed since. */
-function brokersWith(madeFor: KafkaLogOptions, changes: Changes): Admin {
+function brokersWith(madeFor: KafkaLogOptions, changes: Changes, replicas = [1]): Admin {
   const admin: Partial<Admin> = {
     listTopics: async () => [...TOPICS],
     describeCluster: async () => ({ brokers: [{}], controller: 1, clusterId: "c" }) as never,
@@ -30,7 +30,7 @@ function brokersWith(madeFor: KafkaLogOptions, changes: Changes): Admin {
       ({
         topics: TOPICS.map((name) => ({
           name,
-          partitions: [{ partitionId: 0, leader: 1, replicas: [1] }],
+          partitions: [{ partitionId: 0, leader: 1, replicas }],
         })),
       }) as never,
     describeConfigs: async () =>
@@ -110,6 +110,18 @@ test.each<[string, Changes, string]>([
     expect(await start(changes)).toMatchObject({ refusal });
   },
 );
+
+test("regression: a topic that wants more replicas in sync than it has is refused at the start: no append to it was ever taken, and nothing said why", async () => {
+  const changes = { events: { "min.insync.replicas": "2" } };
+  const refusal = "topic events has min.insync.replicas=2: set it to 1";
+  expect(await start(changes)).toMatchObject({ refusal });
+});
+
+test("a topic with more replicas than the relay asks for may want more of them in sync", async () => {
+  const options = optionsOf(30);
+  const brokers = brokersWith(options, { events: { "min.insync.replicas": "2" } }, [1, 2]);
+  await expect(ensureTopics(brokers, options, makeSilentLogger())).resolves.toBeUndefined();
+});
 
 test.each<[string, Changes, string]>([
   [
