@@ -29,6 +29,12 @@ const BYTES_PER_TURN = 128 * 1024;
  * time it is sent.
  */
 const MOST_BYTES = 96 * 1024 * 1024;
+/**
+ * An insert also ends before rows of more days than this, since each day is a part of the table: servers refuse more by default
+ * (`max_partitions_per_insert_block`). Outcomes lie on the days of their events, and a replay may be of years.
+ */
+const MOST_DAYS = 100;
+const DAY_MS = 86_400_000;
 
 /**
  * Batches are stored before the insert returns, in one block, on every shard: no server-side buffering. The coarse text filters,
@@ -43,7 +49,6 @@ const INSERT_SETTINGS = {
   input_format_null_as_default: 1,
   input_format_defaults_for_omitted_fields: 1,
   max_insert_block_size: "1000000",
-  max_partitions_per_insert_block: "1000",
   exclude_materialize_skip_indexes_on_insert: COARSE_TEXT_FILTER.name,
 } as const;
 
@@ -76,16 +81,17 @@ export function makeEventStoreWriter(
     }
   };
   const insert = async <T>(
-    query: string,
-    rows: readonly T[],
-    write: WriteRow<T>,
+    { query, write, dayOf }: RowKind<T>,
+    batch: readonly T[],
     token: string,
     signal?: AbortSignal,
   ): Promise<void> => {
+    const rows = inFewInserts(batch, dayOf);
     let from = 0;
     while (from < rows.length) {
       const out = new TabSeparatedWriter(pool);
-      const end = await encodeRows(out, rows, from, write, mostBytes);
+      const to = endOfDays(rows, from, dayOf);
+      const end = await encodeRows(out, rows, { from, to }, write, mostBytes);
       await send(query, out.pieces(), from === 0 ? token : `${token}+${from}`, signal);
       // Not after a failure: the request may still be reading from them.
       out.giveBack();
@@ -93,29 +99,62 @@ export function makeEventStoreWriter(
     }
   };
   return {
-    insertEvents: (rows, token, signal) => insert(INSERT_EVENTS, rows, writeEvent, token, signal),
-    insertOutcomes: (rows, token, signal) =>
-      insert(INSERT_OUTCOMES, rows, writeOutcome, token, signal),
+    insertEvents: (rows, token, signal) => insert(EVENTS, rows, token, signal),
+    insertOutcomes: (rows, token, signal) => insert(OUTCOMES, rows, token, signal),
   };
+}
+
+interface RowKind<T> {
+  readonly query: string;
+  readonly write: WriteRow<T>;
+  /** Returns the day that the row is stored in, as a number. */
+  readonly dayOf: (row: T) => number;
+}
+
+const EVENTS: RowKind<EventRow> = {
+  query: INSERT_EVENTS,
+  write: writeEvent,
+  dayOf: ({ event }) => Math.floor(event.receivedAtMs / DAY_MS),
+};
+const OUTCOMES: RowKind<OutcomeRow> = {
+  query: INSERT_OUTCOMES,
+  write: writeOutcome,
+  dayOf: ({ eventReceivedAtMs }) => Math.floor(eventReceivedAtMs / DAY_MS),
+};
+
+/** Returns rows of many days day by day, always in the same order for the same batch; else as they are. */
+function inFewInserts<T>(rows: readonly T[], dayOf: (row: T) => number): readonly T[] {
+  if (endOfDays(rows, 0, dayOf) === rows.length) return rows;
+  return rows.toSorted((one, other) => dayOf(one) - dayOf(other));
+}
+
+/** Returns the index after the last row from `from` on with which the rows are of few enough days for one insert. */
+function endOfDays<T>(rows: readonly T[], from: number, dayOf: (row: T) => number): number {
+  const days = new Set<number>();
+  for (let index = from; index < rows.length; index += 1) {
+    days.add(dayOf(rows[index]!));
+    if (days.size > MOST_DAYS) return index;
+  }
+  return rows.length;
 }
 
 /** Writes a row; a large one in turns of the event loop, until what is returned resolves. */
 type WriteRow<T> = (out: TabSeparatedWriter, row: T) => Promise<void> | void;
 
 /**
- * Writes rows from `from` on and returns the index after the last one, always the same for the same batch.
+ * Writes rows from `from` on, before `to`, and returns the index after the last one, always the same for the same batch.
  * Lets other work run in between: a full batch would block the event loop for tens of milliseconds.
  */
 async function encodeRows<T>(
   out: TabSeparatedWriter,
   rows: readonly T[],
-  from: number,
+  { from, to }: { readonly from: number; readonly to: number },
   write: WriteRow<T>,
   mostBytes: number,
 ): Promise<number> {
   let restAtBytes = BYTES_PER_TURN;
   let end = from;
-  while (end < rows.length && out.sizeBytes < mostBytes) {
+  while (end < to && out.sizeBytes < mostBytes) {
     const writing = write(out, rows[end]!);
     if (writing instanceof Promise) await writing;
     end += 1;

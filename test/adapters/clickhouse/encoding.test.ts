@@ -5,7 +5,7 @@ import { fromHeaderText, writeHeaderText } from "../../../src/adapters/clickhous
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { PIECE_BYTES, PiecePool } from "../../../src/adapters/clickhouse/piece-pool.ts";
 import { TabSeparatedWriter } from "../../../src/adapters/clickhouse/tab-separated.ts";
-import { adding, makeEvent } from "../../support/clickhouse-events.ts";
+import { adding, makeAttempt, makeEvent } from "../../support/clickhouse-events.ts";
 
 test("headers come back as they were, in their order, whatever their values hold", () => {
   const name = fc.stringMatching(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,8}$/);
@@ -128,6 +128,44 @@ test("memory of an insert that failed is not written again: its request may stil
   expect([...kept!].some((memory) => lost!.has(memory))).toBe(false);
   expect([...next!].every((memory) => kept!.has(memory))).toBe(true);
   expect(next!.size).toBeGreaterThan(3);
+});
+
+test("regression: outcomes of years of events go into inserts of a hundred days each, the same ones when they are repeated: more than a thousand days were refused for ever", async () => {
+  const days = 1_201;
+  const lastMs = Date.UTC(2026, 0, 2) - 1;
+  const rows = Array.from({ length: days * 2 }, (_, index) =>
+    makeAttempt(makeEvent(index, { receivedAtMs: lastMs - (index % days) * 86_400_000 }), {
+      tryNumber: index,
+    }),
+  );
+  const insert = async () => {
+    const inserts: { token: string; days: number; rows: string[] }[] = [];
+    const exec = async ({
+      values,
+      clickhouse_settings: settings,
+    }: {
+      readonly values: AsyncIterable<Buffer>;
+      readonly clickhouse_settings: Readonly<Record<string, string>>;
+    }) => {
+      const pieces: Buffer[] = [];
+      for await (const piece of values) pieces.push(piece);
+      const lines = Buffer.concat(pieces).toString().trimEnd().split("\n");
+      const seconds = lines.map((line) => Number(line.split("\t")[1]));
+      inserts.push({
+        token: settings["insert_deduplication_token"]!,
+        days: new Set(seconds.map((at) => Math.floor(at / 86_400))).size,
+        rows: lines,
+      });
+      return { stream: [] };
+    };
+    await makeEventStoreWriter({ exec } as unknown as ClickHouseClient).insertOutcomes(rows, "t");
+    return inserts;
+  };
+  const inserts = await insert();
+  expect(inserts.map((one) => one.days)).toEqual([...Array<number>(12).fill(100), 1]);
+  expect(new Set(inserts.map(({ token }) => token)).size).toBe(inserts.length);
+  expect(new Set(inserts.flatMap((one) => one.rows)).size).toBe(rows.length);
+  expect(await insert()).toEqual(inserts);
 });
 
 const LETTERS: Record<string, string> = { t: "\t", n: "\n", r: "\r", "\\": "\\" };

@@ -125,3 +125,17 @@ test("an older body is cut between characters, and none of up to 256 is; former 
   expect(found.bodies.slice(0, older.length)).toEqual(["", "ok", short, short + mark]);
   expect(found.deliverySummary).toEqual({ delivered: 10, failed: 0, pending: 2, total: 12 });
 });
+
+test("outcomes of events of more days than a server takes in one insert are all stored", async () => {
+  const events = Array.from({ length: 120 }, (_, day) =>
+    makeEvent(70_000 + day, { receivedAtMs: FORMER.receivedAtMs - day * 86_400_000 }),
+  );
+  const attempts = events.map((event) => makeAttempt(event, { responseBody: "of long ago" }));
+  await makeEventStoreWriter(clickhouse.client).insertOutcomes(attempts, "of 120 days");
+  const answer = await clickhouse.client.query({
+    query: "SELECT id FROM attempts WHERE response_body = 'of long ago'",
+    format: "JSONEachRow",
+  });
+  const stored = (await answer.json<{ id: string }>()).map(({ id }) => id);
+  expect(stored.toSorted()).toEqual(attempts.map(({ id }) => id).toSorted());
+});
