@@ -26,6 +26,8 @@ interface Pools {
 
 /** Run after a statement that failed, which stays in `system.processes`, with what it holds, until its session runs the next one. */
 const FORGET_FAILED = "SELECT 1";
+/** Stands for a setting that the session may or may not have; no statement asks for it. */
+const UNKNOWN = "\0unknown";
 const NO_BYTES = new Uint8Array(0);
 
 /**
@@ -95,16 +97,15 @@ async function prepare(engine: Engine, pooled: PooledSession, statement: Stateme
   for (const name of pooled.settings.keys()) if (!statement.settings.has(name)) resets.push(name);
   for (const [name, value] of statement.settings)
     if (pooled.settings.get(name) !== value) changes.push(`${name} = ${sqlLiteral(value)}`);
-  if (resets.length > 0) {
-    for (const name of resets) pooled.settings.delete(name);
+  if (resets.length === 0 && changes.length === 0) return;
+  // A refused SET may have been applied in part: the settings are then unknown, so each is set again next time.
+  for (const name of [...resets, ...statement.settings.keys()]) pooled.settings.set(name, UNKNOWN);
+  if (resets.length > 0)
     await engine.query(
       pooled.session,
       `SET ${resets.map((name) => `${name} = DEFAULT`).join(", ")}`,
     );
-  }
-  if (changes.length === 0) return;
-  // A refused SET may have been applied in part: the settings are then unknown, so each is set again next time.
-  for (const name of statement.settings.keys()) pooled.settings.set(name, "\0unknown");
-  await engine.query(pooled.session, `SET ${changes.join(", ")}`);
+  for (const name of resets) pooled.settings.delete(name);
+  if (changes.length > 0) await engine.query(pooled.session, `SET ${changes.join(", ")}`);
   for (const [name, value] of statement.settings) pooled.settings.set(name, value);
 }
