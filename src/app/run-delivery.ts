@@ -70,8 +70,8 @@ async function runRecorder(core: Core): Promise<void> {
   await supervisor.add(
     {
       name: "recorder",
-      start: async () => {
-        const recorder = makeRecorder({ log, store, clock, logger, metrics });
+      start: async (failed) => {
+        const recorder = makeRecorder({ failed, log, store, clock, logger, metrics });
         await recorder.start();
         core.watchLag("recorder", () => recorder.lag());
         return recorder;

@@ -24,6 +24,8 @@ const OUTCOMES_SPACING_MS = 300;
 const HAND_OVER_BYTES = 256 * 1024;
 
 export interface RecordPorts {
+  /** Called when it must be made anew. */
+  readonly failed: (error: Error) => void;
   readonly log: Pick<Log, "consume">;
   readonly store: EventStoreWriter;
   readonly clock: Clock;
@@ -43,7 +45,7 @@ export interface Recorder extends AsyncDisposable {
  * same batch is repeated, and the log holds the rest.
  */
 export function makeRecorder(ports: RecordPorts): Recorder {
-  const { log, store, clock, logger, metrics } = ports;
+  const { failed, log, store, clock, logger, metrics } = ports;
   const tokenize = makeTokenizer();
   const events = new TopicRecorder<EventRow>({
     topic: "events",
@@ -56,6 +58,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     },
     idOf: ({ event }) => event.id,
     mostSpacingMs: EVENTS_SPACING_MS,
+    failed,
     insert: (rows, token, signal) => store.insertEvents(rows, token, signal),
   });
   const outcomes = new TopicRecorder<OutcomeRow>({
@@ -78,6 +81,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     },
     idOf: (row) => (isFanout(row) ? fanoutKey(row.eventId, row.run) : row.id),
     mostSpacingMs: OUTCOMES_SPACING_MS,
+    failed,
     insert: (rows, token, signal) => store.insertOutcomes(rows, token, signal),
   });
   const recorders = [events, outcomes];

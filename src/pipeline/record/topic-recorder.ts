@@ -1,6 +1,7 @@
 import { pause } from "../../domain/clock.ts";
 import type { LogRecord, OwnedPartition } from "../../domain/log.ts";
 import { BatchBuffer, type Batch, type Entry } from "./batch-buffer.ts";
+import { toError } from "../../domain/thrown.ts";
 import { decodePlan, encodePlan } from "./batch-plan.ts";
 import { insertUntilDone, type InsertOptions, type InsertTimes } from "./insert-until-done.ts";
 
@@ -32,6 +33,8 @@ export interface TopicRecorderOptions<Row> extends InsertOptions<Row> {
   readonly decode: (record: LogRecord) => Row | null;
   /** Longest time between inserts of few rows, ms; 300 at least. */
   readonly mostSpacingMs: number;
+  /** Called when the recorder has stopped by a fault of its own: another one must begin at what is committed. */
+  readonly failed: (error: Error) => void;
 }
 
 /** One topic's path into the store: collect, announce, insert, commit; one insert at a time. */
@@ -109,14 +112,20 @@ export class TopicRecorder<Row> implements AsyncDisposable {
       if (this.#isFull) this.#lingering?.abort();
       return;
     }
-    const { topic, logger } = this.#options;
     this.#running = this.#run()
-      .catch((error: unknown) => logger.error({ topic, err: error }, "record.topic_failed"))
+      .catch((error: unknown) => this.#fail(toError(error)))
       .finally(() => {
         this.#running = null;
         this.#settle();
         if (this.#buffer.rows > 0) this.#kick();
       });
+  }
+
+  /** Commits nothing more: what was taken for an insert would be passed over. */
+  #fail(error: Error): void {
+    this.#stopped.abort();
+    this.#resumeWaiting();
+    this.#options.failed(error);
   }
 
   /**

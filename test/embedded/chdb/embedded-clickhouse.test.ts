@@ -238,7 +238,8 @@ test(
       skipped: () => undefined,
     };
     const store = makeEventStoreWriter(client);
-    const recorder = makeRecorder({ log, store, clock: realClock, logger, metrics });
+    const failed = (error: Error): void => expect.fail(error.message);
+    const recorder = makeRecorder({ failed, log, store, clock: realClock, logger, metrics });
     await recorder.start();
     let seed = 0;
     for (let kill = 0; kill < 4; kill += 1) {

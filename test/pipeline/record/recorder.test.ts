@@ -39,7 +39,8 @@ function record(
 ): Recorder {
   const ignore = (): void => undefined;
   const metrics = { recorded: ignore, failed: ignore, skipped: ignore, ...seen };
-  return makeRecorder({ log, store, clock, logger: makeSilentLogger(), metrics });
+  const failed = (error: Error): void => expect.fail(error.message);
+  return makeRecorder({ failed, log, store, clock, logger: makeSilentLogger(), metrics });
 }
 
 function fill(log: MemoryLog, count: number, over: Partial<EventRecord>): void {

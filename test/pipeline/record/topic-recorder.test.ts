@@ -12,6 +12,8 @@ const MIB = 1_048_576;
 /** Longer than any record waits for others. */
 const LINGER_MS = 1_000;
 const FIRST_RETRY_MS = 250;
+/** A row at which the recorder itself fails. */
+const FAULTY = "faulty";
 
 interface Commit {
   readonly offset: number;
@@ -30,6 +32,7 @@ function rig({ failAfterMs = 0 } = {}) {
   const commits: Commit[] = [];
   const lines: string[] = [];
   const counts: number[] = [];
+  const faults: string[] = [];
   let restoredAfterMs = 0;
   let failures = 0;
   let held = null as Hold | null;
@@ -55,8 +58,12 @@ function rig({ failAfterMs = 0 } = {}) {
     }),
     metrics: { recorded: () => undefined, failed: () => undefined, skipped: () => undefined },
     decode,
-    idOf: (row) => row,
+    idOf: (row) => {
+      if (row === FAULTY) throw new Error("a fault of its own");
+      return row;
+    },
     mostSpacingMs: 900,
+    failed: ({ message }) => faults.push(message),
     insert: async (rows) => {
       failures -= 1;
       if (failures >= 0) {
@@ -87,6 +94,7 @@ function rig({ failAfterMs = 0 } = {}) {
     commits,
     lines,
     counts,
+    faults,
     restoredAfterMs: () => restoredAfterMs,
     failInserts: (count: number) => (failures = count),
     own,
@@ -121,6 +129,21 @@ test("a batch is inserted only once it is announced durably: after a crash it co
   release();
   await clock.advance(0);
   expect(inserts).toEqual([["a"]]);
+});
+
+test("regression: a recorder that fails by itself stops and says so: it went on behind the rows that it had taken, which were never stored", async () => {
+  const { clock, recorder, inserts, commits, faults, own } = rig();
+  const partition = own(0);
+  recorder.assigned(partition);
+  void recorder.push(partition, [record(0, "a"), record(1, FAULTY)]);
+  await clock.advance(LINGER_MS);
+  expect(faults).toEqual(["a fault of its own"]);
+  const room = recorder.push(partition, [record(2, "b".repeat(65 * MIB))]);
+  await clock.advance(10 * LINGER_MS);
+  expect(room).toBeUndefined();
+  expect(inserts).toEqual([]);
+  expect(commits.map(({ offset }) => offset)).toEqual([0]);
+  await recorder[Symbol.asyncDispose]();
 });
 
 test("what comes just when the recorder falls idle is inserted without another push", async () => {
