@@ -107,6 +107,14 @@ describe("configuration", () => {
       "CLICKHOUSE_URL must be http(s)://user:password@host:8123/database, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F, % is %25), without query",
     ],
     [
+      { KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "plain", KAFKA_SASL_USERNAME: "u" },
+      "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD",
+    ],
+    [
+      { KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "plain", KAFKA_SASL_PASSWORD: "p" },
+      "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD",
+    ],
+    [
       { KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "plain" },
       "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD",
     ],
