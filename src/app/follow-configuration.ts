@@ -33,6 +33,7 @@ export function followConfiguration(options: {
     name: "configuration",
     start: async () => {
       await store.migrate();
+      await store.checkConnections();
       const { database } = store;
       await refuseOtherKey(makeSealedRows(database), makeKeyMark(database), box, {
         madeFile: madeKeyFile,

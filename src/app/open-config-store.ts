@@ -5,6 +5,7 @@ import {
   type ConfigFeedHandlers,
 } from "../adapters/postgres/config-feed.ts";
 import { migrate } from "../adapters/postgres/migrate.ts";
+import { warnOfPooler } from "../adapters/postgres/warn-of-pooler.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/logger.ts";
 import {
@@ -25,6 +26,8 @@ export interface OpenConfigStore extends AsyncDisposable {
    */
   readonly lookups: Database;
   readonly migrate: () => Promise<readonly string[]>;
+  /** Warns of what lies between this process and PostgreSQL, if it cannot work well. */
+  readonly checkConnections: () => Promise<void>;
   readonly follow: (handlers: ConfigFeedHandlers) => ConfigFeed;
 }
 
@@ -56,6 +59,10 @@ export async function openConfigStore(options: ConfigStoreOptions): Promise<Open
     database,
     lookups,
     migrate: () => migrate(database),
+    // All connections to the embedded engine are one session, which hears what it listens for.
+    checkConnections: async () => {
+      if (options.databaseUrl !== null) await warnOfPooler(database, lookups, logger);
+    },
     follow: (handlers) => startConfigFeed({ connection, clock, logger, explain, ...handlers }),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([database[Symbol.asyncDispose](), lookups[Symbol.asyncDispose]()]);

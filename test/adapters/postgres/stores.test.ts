@@ -9,6 +9,7 @@ import { makeApiKeyStore } from "../../../src/adapters/postgres/key-store.ts";
 import { migrate } from "../../../src/adapters/postgres/migrate.ts";
 import { makeSealedRows } from "../../../src/adapters/postgres/sealed-rows.ts";
 import { ensureSetting } from "../../../src/adapters/postgres/settings.ts";
+import { warnOfPooler } from "../../../src/adapters/postgres/warn-of-pooler.ts";
 import type { ConfigChange } from "../../../src/domain/config-store.ts";
 import { startEmbeddedPostgres } from "../../../src/embedded/pglite/start.ts";
 import { reencryptAll } from "../../../src/management/reencrypt.ts";
@@ -145,6 +146,16 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     await store.endpoints.insert(endpoint);
     return { store, project, endpoint };
   }
+
+  it("regression: connections that share one session, as behind a pooler in transaction mode, are warned of: nothing said why changes were not pushed", async () => {
+    await using one = open();
+    await using other = open();
+    const warnings: string[] = [];
+    const logger = makeSilentLogger((level, message) => warnings.push(`${level} ${message}`));
+    await warnOfPooler(one, other, logger);
+    const areShared = name === "PGlite";
+    expect(warnings).toEqual(areShared ? ["warn postgres.pooler_not_in_session_mode"] : []);
+  });
 
   it("is migrated once, however many processes begin at the same time", async () => {
     const databases = [open(1), open(1), open(1)];
