@@ -219,13 +219,16 @@ export function escapeText(text: string, isQuoted: boolean): string {
   return isQuoted ? escaped.replaceAll("'", "\\'") : escaped;
 }
 
-/** Before this (September 2001), seconds have fewer than ten digits, which ClickHouse does not take for a time. */
+/** Before this (September 2001), seconds have fewer than ten digits, and from 2286 on more, which ClickHouse does not take for a time. */
 const TEN_DIGITS_FROM_MS = 1e12;
+const TEN_DIGITS_UNTIL_MS = 1e13;
+/** The last moment that a DateTime64 holds; an id may name later ones, which no event has. */
+const LATEST_MS = Date.UTC(2299, 11, 31, 23, 59, 59, 999);
 
-/** Returns seconds with three decimals, since a bare integer would be taken for seconds; a date and time where they have too few digits. */
+/** Returns seconds with three decimals, since a bare integer would be taken for seconds; a date and time where they have not ten digits. */
 export function timeText(timeMs: number): string {
-  const whole = Math.round(timeMs);
-  if (whole < TEN_DIGITS_FROM_MS)
+  const whole = Math.min(Math.round(timeMs), LATEST_MS);
+  if (whole < TEN_DIGITS_FROM_MS || whole >= TEN_DIGITS_UNTIL_MS)
     return new Date(whole).toISOString().slice(0, -1).replace("T", " ");
   return `${Math.floor(whole / 1_000)}.${String(whole % 1_000).padStart(3, "0")}`;
 }

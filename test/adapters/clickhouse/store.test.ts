@@ -462,7 +462,7 @@ describe("the event store", () => {
   });
 
   test("takes any time that a clock may show: one of before September 2001 was refused for ever, with all that came after it", async () => {
-    const times = [0, 1, 44_582_400_000, 999_999_999_999, 1e12, 1_000_000_000_001];
+    const times = [0, 1, 44_582_400_000, 999_999_999_999, 1e12, 1_000_000_000_001, 1e13 - 1, 1e13];
     for (const [index, timeMs] of times.entries()) {
       const event = makeEvent(index, { orgId: "org_clock", receivedAtMs: timeMs });
       await writer.insertEvents([{ event, addTokens: adding() }], `clock${index}`);
@@ -479,6 +479,21 @@ describe("the event store", () => {
     const found = await reader.attempts("org_clock", young);
     expect(found.map(({ attemptedAtMs }) => attemptedAtMs)).toEqual(times);
     expect(found.map(({ nextRetryAtMs }) => nextRetryAtMs)).toEqual(times);
+  });
+
+  test("an id of a time that no clock shows is of no event, and keeps none from being found that is asked for with it: it was an error of the API", async () => {
+    const event = makeEvent(1, { orgId: "org_far_ahead" });
+    await writer.insertEvents([{ event, addTokens: adding() }], "far ahead");
+    await writer.insertOutcomes([makeFanout(event)], "far ahead");
+    for (const receivedAtMs of [Date.UTC(2287, 0), Date.UTC(2300, 0), 2 ** 48 - 1]) {
+      const unknown = makeEvent(2, { receivedAtMs });
+      const both = [unknown, event];
+      expect(await reader.event(event.orgId, unknown)).toBeNull();
+      expect(await reader.existing(event.orgId, both)).toEqual(new Set([event.id]));
+      expect(await reader.fannedOut(event.orgId, both)).toEqual(new Set([event.id]));
+      expect([...(await reader.summaries(event.orgId, both)).keys()]).toEqual([event.id]);
+      expect([...(await reader.smallEvents(event.orgId, both)).keys()]).toEqual([event.id]);
+    }
   });
 
   test("a search finds all texts of payloads that are no UTF-8, and the headers behind them: the index lacked what follows a byte beyond ASCII", async () => {
