@@ -2,23 +2,45 @@ import { ClickHouseError } from "@clickhouse/client";
 import { EventStoreError } from "../../domain/event-store.ts";
 import { messageOf } from "../../domain/thrown.ts";
 
-/** TIMEOUT_EXCEEDED, TOO_MANY_ROWS, TOO_MANY_BYTES, MEMORY_LIMIT_EXCEEDED, TOO_SLOW, SET_SIZE_LIMIT, QUERY_WAS_CANCELLED */
-const LIMITS = new Set(["159", "158", "307", "241", "160", "191", "394"]);
-/** TOO_MANY_SIMULTANEOUS_QUERIES, TOO_MANY_PARTS, NOT_ENOUGH_SPACE, KEEPER_EXCEPTION, NETWORK_ERROR, TABLE_IS_READ_ONLY, … */
-const PASSING = new Set([
-  "202",
-  "252",
-  "243",
-  "999",
-  "210",
-  "209",
-  "242",
-  "319",
-  "203",
-  "236",
-  "425",
-  "1002",
-]);
+/** What a statement was stopped for; by ClickHouse's number and name. */
+const LIMITS = codesOf({
+  TIMEOUT_EXCEEDED: 159,
+  TOO_MANY_ROWS: 158,
+  TOO_MANY_BYTES: 307,
+  TOO_MANY_ROWS_OR_BYTES: 396,
+  MEMORY_LIMIT_EXCEEDED: 241,
+  TOO_SLOW: 160,
+  SET_SIZE_LIMIT_EXCEEDED: 191,
+  QUERY_WAS_CANCELLED: 394,
+});
+/** What has nothing to do with the statement: the server has too much to do, lacks something, or has lost others of its cluster. */
+const PASSING = codesOf({
+  TOO_MANY_SIMULTANEOUS_QUERIES: 202,
+  TOO_MANY_PARTS: 252,
+  SERVER_OVERLOADED: 745,
+  CANNOT_SCHEDULE_TASK: 439,
+  CANNOT_ALLOCATE_MEMORY: 173,
+  QUOTA_EXCEEDED: 201,
+  TCP_CONNECTION_LIMIT_REACHED: 749,
+  HTTP_CONNECTION_LIMIT_REACHED: 762,
+  NO_FREE_CONNECTION: 203,
+  NOT_ENOUGH_SPACE: 243,
+  CANNOT_READ_FROM_FILE_DESCRIPTOR: 74,
+  CANNOT_WRITE_TO_FILE_DESCRIPTOR: 75,
+  CANNOT_OPEN_FILE: 76,
+  KEEPER_EXCEPTION: 999,
+  NO_ZOOKEEPER: 225,
+  TABLE_IS_READ_ONLY: 242,
+  ALL_REPLICAS_ARE_STALE: 369,
+  NETWORK_ERROR: 210,
+  SOCKET_TIMEOUT: 209,
+  UNKNOWN_STATUS_OF_INSERT: 319,
+  ABORTED: 236,
+  SYSTEM_ERROR: 425,
+  POCO_EXCEPTION: 1000,
+  STD_EXCEPTION: 1001,
+  UNKNOWN_EXCEPTION: 1002,
+});
 
 const ACCESS_DENIED = "497";
 /**
@@ -64,4 +86,8 @@ export function toInsertError(error: unknown): EventStoreError {
     "store_refused",
     `ClickHouse refused the insert (${error.type ?? "unknown"}, code ${error.code}); what it says may quote rows and is left out`,
   );
+}
+
+function codesOf(codes: Readonly<Record<string, number>>): ReadonlySet<string> {
+  return new Set(Object.values(codes).map(String));
 }

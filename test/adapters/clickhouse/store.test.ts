@@ -664,6 +664,8 @@ describe("the event store", () => {
     };
     const long = "SELECT count() FROM numbers(100000000000) WHERE sipHash64(number) = 1";
     expect(await failure(long)).toBe("query_limit");
+    const many = "SELECT number FROM numbers(9) SETTINGS max_result_rows = 1, max_block_size = 1";
+    expect(await failure(many)).toBe("query_limit");
     expect(await failure("SELECT nothing")).toBe("store_refused");
     expect(await failure(long, "http://relay:x@127.0.0.1:1/relay")).toBe("store_unavailable");
     const rotated = new URL(clickhouse.url);
@@ -678,6 +680,11 @@ describe("the event store", () => {
     "UNKNOWN_TABLE 60",
     "UNKNOWN_DATABASE 81",
     "TOO_MANY_PARTS 252",
+    "SERVER_OVERLOADED 745",
+    "CANNOT_SCHEDULE_TASK 439",
+    "QUOTA_EXCEEDED 201",
+    "NO_ZOOKEEPER 225",
+    "CANNOT_OPEN_FILE 76",
   ])(
     "a store that answers %s is one that cannot be used: it was an error of the API, or of a store that does not answer",
     (name) => {
