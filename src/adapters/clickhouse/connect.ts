@@ -1,7 +1,7 @@
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 
 /** For inserts and migrations, which may take long; reads end sooner (read-deadline.ts). */
-const REQUEST_TIMEOUT_MS = 60_000;
+export const REQUEST_TIMEOUT_MS = 60_000;
 
 /** Requests beyond this many wait for a free connection. */
 export const MOST_CONNECTIONS = 16;

@@ -1,14 +1,17 @@
 import { Readable } from "node:stream";
-import type { ClickHouseClient } from "@clickhouse/client";
+import { parseError, type ClickHouseClient } from "@clickhouse/client";
 import type { Attempt } from "../../domain/attempt.ts";
 import type { EventRecord } from "../../domain/event.ts";
 import {
+  EventStoreError,
   isFanout,
   type EventRow,
   type EventStoreWriter,
   type OutcomeRow,
 } from "../../domain/event-store.ts";
+import { withinOrCalledOff } from "../../domain/follow-signal.ts";
 import { nextTurn } from "../../domain/next-turn.ts";
+import { REQUEST_TIMEOUT_MS } from "./connect.ts";
 import { writeHeaderText } from "./header-text.ts";
 import { COARSE_TEXT_FILTER, fanoutId, FANOUT_STATUS } from "./schema.ts";
 import { PiecePool } from "./piece-pool.ts";
@@ -75,7 +78,7 @@ export function makeEventStoreWriter(
         ...(signal === undefined ? {} : { abort_signal: signal }),
         clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
       });
-      for await (const _ of answer.stream) continue;
+      await drain(answer.stream, signal);
     } catch (error) {
       throw toInsertError(error);
     }
@@ -102,6 +105,27 @@ export function makeEventStoreWriter(
     insertEvents: (rows, token, signal) => insert(EVENTS, rows, token, signal),
     insertOutcomes: (rows, token, signal) => insert(OUTCOMES, rows, token, signal),
   };
+}
+
+/**
+ * Reads an answer to its end: once its headers are there, the driver neither limits its time nor ends it with the signal. It is empty,
+ * unless the server had already said that all is well when something went wrong.
+ */
+function drain(answer: Readable, signal: AbortSignal | undefined): Promise<void> {
+  const read = async (ended: AbortSignal): Promise<void> => {
+    ended.addEventListener("abort", () => answer.destroy());
+    let text = "";
+    for await (const piece of answer) text += String(piece);
+    ended.throwIfAborted();
+    if (text !== "") throw parseError(text);
+  };
+  return withinOrCalledOff(signal, REQUEST_TIMEOUT_MS, read, () => {
+    const seconds = REQUEST_TIMEOUT_MS / 1_000;
+    throw new EventStoreError(
+      "store_unavailable",
+      `ClickHouse has begun to answer an insert, and not ended within ${seconds} s`,
+    );
+  });
 }
 
 interface RowKind<T> {

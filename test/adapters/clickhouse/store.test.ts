@@ -1,9 +1,10 @@
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { PassThrough, Readable } from "node:stream";
 import { inspect } from "node:util";
 import { ClickHouseError, type ClickHouseClient, type QueryParams } from "@clickhouse/client";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Ask } from "../../../src/adapters/clickhouse/ask.ts";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import { createTable } from "../../../src/adapters/clickhouse/ddl.ts";
@@ -797,6 +798,40 @@ describe("a server in trouble", () => {
       });
     },
   );
+
+  const oneRow = [{ event: makeEvent(1), addTokens: adding() }];
+  const answering = (stream: Readable) =>
+    makeEventStoreWriter({ exec: async () => ({ stream }) } as unknown as ClickHouseClient);
+
+  test("an insert whose answer begins and does not end is given up after a minute, and by its signal: nothing was recorded any more", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      const [late, stopped] = [new PassThrough(), new PassThrough()];
+      const stop = new AbortController();
+      const inserts = Promise.allSettled([
+        answering(late).insertEvents(oneRow, "late"),
+        answering(stopped).insertEvents(oneRow, "stopped", stop.signal),
+      ]);
+      await vi.advanceTimersByTimeAsync(59_000);
+      expect([late.destroyed, stopped.destroyed]).toEqual([false, false]);
+      stop.abort();
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(await inserts).toMatchObject([
+        { reason: { code: "store_unavailable", message: expect.stringContaining("60 s") } },
+        { reason: { code: "store_unavailable" } },
+      ]);
+      expect([late.destroyed, stopped.destroyed]).toEqual([true, true]);
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test("an insert that fails after the server has said that all is well has failed: its rows were taken for stored", async () => {
+    const told = "Code: 241. DB::Exception: Memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)";
+    const insert = answering(Readable.from([Buffer.from(told)])).insertEvents(oneRow, "told");
+    await expect(insert).rejects.toMatchObject({ code: "query_limit" });
+  });
 
   test("an insert that was given up is not kept", async () => {
     await withServer(nothing, async (client, requested) => {
