@@ -106,8 +106,11 @@ export class PartsModel {
 
   areDistinct(names: readonly string[], fromMs: number): boolean {
     const parts = this.#of(names);
-    const rows = parts.flatMap((part) => part.rows.filter(({ timeMs }) => timeMs >= fromMs));
-    return parts.length === names.length && lastOfEach(rows).length === rows.length;
+    const late = parts
+      .map((part) => part.rows.filter(({ timeMs }) => timeMs >= fromMs))
+      .filter((rows) => rows.length > 0);
+    const rows = late.flat();
+    return late.length === names.length && lastOfEach(rows).length === rows.length;
   }
 
   #inOrder(): readonly ModelPart[] {

@@ -1,7 +1,11 @@
+import type { ClickHouseClient, QueryParams } from "@clickhouse/client";
 import { expect, test } from "vitest";
 import { DistinctParts } from "../../../src/adapters/clickhouse/distinct-parts.ts";
-import type { Part } from "../../../src/adapters/clickhouse/parts.ts";
+import { toPart, type Part } from "../../../src/adapters/clickhouse/parts.ts";
+import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import type { Reading } from "../../../src/adapters/clickhouse/reading.ts";
+import { nextTurn } from "../../../src/domain/next-turn.ts";
+import { BASE_TIME_MS } from "../../support/clickhouse-events.ts";
 import { DAY_MS, PartsModel, type ModelRow } from "../../support/parts-model.ts";
 import { seededRandom } from "../../support/sim-clock.ts";
 
@@ -72,6 +76,17 @@ test("of what came since only its own times are looked through, and parts that r
   });
   expect(checks).toEqual([1_000, 400_000]);
   expect(await askLater()).toMatchObject({ isComplete: true });
+});
+
+test("a part that ends in the second before what came is not looked through again: it would be missed there", async () => {
+  const { model, ask, askLater, checks } = rig();
+  model.insert([row("a", 1_900)]);
+  model.insert([row("b", 2_000)]);
+  await ask();
+  model.insert([row("c", 2_100)]);
+  await ask();
+  expect(await askLater()).toMatchObject({ isComplete: true });
+  expect(checks).toEqual([1_000, 2_000]);
 });
 
 test("the last minute of a day that is written to is read without knowledge, so what comes and is merged there disturbs no question", async () => {
@@ -159,6 +174,21 @@ test("a day that began after the parts were listed is counted", async () => {
   expect(counted).toBe(model.truth());
 });
 
+test("a row that comes again while it is counted counts once, also in a day that is known while another one is not", async () => {
+  const { model, parts, ask } = rig({ refused: true });
+  const again = [row("a", 1_000)];
+  model.insert(again);
+  model.insert(again);
+  model.merge("day0", 0, 2);
+  model.insert([row("b", DAY_MS)]);
+  expect(await ask()).toMatchObject({ distinct: ["day0_1_2_1"], isComplete: false });
+  const among = async (): Promise<void> => {
+    if (model.rows().length === 2) model.insert(again);
+  };
+  const counted = await parts.ask((readings) => model.count(readings.get("events"), among));
+  expect(counted).toBe(model.truth());
+});
+
 test("a check that failed is made again after a rest that grows with the time it takes", async () => {
   const made = rig({ takesMs: 100, refused: true });
   made.model.insert([row("a", 1_000)]);
@@ -215,12 +245,75 @@ test("a server that has started anew may give its numbers once more: nothing of 
   expect(await ask()).toMatchObject({ distinct: [], isComplete: false });
 });
 
+test("a table that was made anew numbers its parts once more: nothing of the former one is known of them", async () => {
+  const model = new PartsModel("events");
+  let storedIn = "former";
+  const parts = new DistinctParts({
+    list: async () => model.list().map((part) => Object.assign({}, part, { storedIn })),
+    areDistinct: async (_table, names, fromMs) => model.areDistinct(names, fromMs),
+    monotonic: () => 0,
+  });
+  const ask = async () => {
+    const reading = await parts.ask(async (readings) => readings.get("events"));
+    await parts.checked();
+    return reading;
+  };
+  model.insert([row("a", 1_000)]);
+  model.insert([row("b", 2_000)]);
+  await ask();
+  expect(await ask()).toMatchObject({ isComplete: true });
+  storedIn = "new";
+  expect(await ask()).toMatchObject({ distinct: [], isComplete: false });
+});
+
+test("parts of which some were merged away while they were looked through are not taken for distinct", async () => {
+  const listed = [1, 2].map((block) => ({
+    table: "events",
+    day: "20261120",
+    name: `20261120_${block}_${block}_0`,
+    last_block: block,
+    is_collapsed: 0,
+    first_s: 1_795_000_000,
+    last_s: 1_795_000_000,
+    stored_in: "store",
+    started_s: 1,
+  }));
+  let found = 1;
+  const counts: string[] = [];
+  const answers = async ({ query }: QueryParams): Promise<object[]> => {
+    if (query.includes("system.parts")) return listed;
+    if (query.includes("uniqExact(_part)")) return [{ stored: 2, parts: found, different: 2 }];
+    counts.push(query);
+    return [{ count: 2 }];
+  };
+  const client = {
+    query: async (asked: QueryParams) => ({ json: () => answers(asked), close: () => undefined }),
+  } as unknown as ClickHouseClient;
+  let nowMs = BASE_TIME_MS;
+  const clock = { now: () => nowMs, monotonic: () => nowMs };
+  const reader = makeEventStoreReader(client, {}, clock);
+  const ask = async (): Promise<string> => {
+    nowMs += 60_000;
+    await reader.count("org_a", { terms: [] });
+    for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+    return counts.at(-1)!;
+  };
+  await ask();
+  expect(await ask()).toContain("FINAL");
+  found = 2;
+  await ask();
+  expect(await ask()).not.toContain("FINAL");
+});
+
 test("a server that does not tell the times of its parts is read without splitting them", async () => {
   const { model, ask } = rig();
   model.insert([row("a", 1_000)]);
   await ask();
   model.insert([row("a", 1_000), row("b", 0)]);
   expect(await ask()).toMatchObject({ distinct: [], early: [], isComplete: false });
+  const listed = { table: "events", day: "day0", name: "day0_1_1_0", last_block: 1 } as const;
+  const untold = { is_collapsed: 0, first_s: 0, last_s: 0, stored_in: "store", started_s: 1 };
+  expect(toPart({ ...listed, ...untold })).toMatchObject({ fromMs: 0, untilMs: Infinity });
 });
 
 /** Makes random steps: inserts, rows that come again with another value, merges, lost days and restarts. */

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Ask } from "../../../src/adapters/clickhouse/ask.ts";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import { createTable } from "../../../src/adapters/clickhouse/ddl.ts";
-import { eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
+import { attemptCondition, eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse, schemaStatements } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makePage, type PagePorts } from "../../../src/adapters/clickhouse/page.ts";
@@ -568,6 +568,59 @@ describe("the event store", () => {
     expect(sql).not.toContain(`${INDEXED_TEXT} LIKE {indexed1:String}`);
     const page = await reader.page(orgId, { terms: ["needle", "dle"] }, { offset: 0, limit: 10 });
     expect(page.items.map(({ id }) => id)).toEqual([event.id]);
+  });
+
+  test("a search takes wildcards for the characters that they are, in short terms and in those that the indexes know", async () => {
+    const orgId = "org_wildcards";
+    const texts = ["a_c", "abc", "50%", "5099", "long_word%", "longXword%", "long_wordy"];
+    for (const [seed, text] of texts.entries()) {
+      const event = makeEvent(seed, { orgId, body: Buffer.from(text) });
+      await writer.insertEvents([{ event, addTokens: adding() }], `wildcards ${seed}`);
+    }
+    for (const term of ["a_c", "50%", "%", "_", "long_word", "ord%", "longxword%"])
+      expect([term, await reader.count(orgId, { terms: [term] })]).toEqual([
+        term,
+        texts.filter((text) => text.toLowerCase().includes(term)).length,
+      ]);
+  });
+
+  test("an event is found by the status of an attempt as it was recorded last: a repeated try may have ended otherwise", async () => {
+    const event = makeEvent(1, { orgId: "org_again" });
+    await writer.insertEvents([{ event, addTokens: adding() }], "again");
+    const first = makeAttempt(event, { status: "failed" });
+    await writer.insertOutcomes([first], "failed");
+    await writer.insertOutcomes([{ ...first, status: "delivered" }], "delivered");
+    for (const [attemptStatus, count] of [
+      ["failed", 0],
+      ["delivered", 1],
+    ] as const) {
+      const filter: StoreFilter = { terms: [], attemptStatus };
+      expect(await reader.count(event.orgId, filter)).toBe(count);
+      const page = await reader.page(event.orgId, filter, { offset: 0, limit: 5 });
+      expect(page.items).toHaveLength(count);
+      const facets = await reader.facets(event.orgId, filter);
+      expect(facets.byAttemptStatus).toEqual(count === 0 ? [] : [{ value: "delivered", count: 1 }]);
+    }
+  });
+
+  test("every statement that a filter makes is limited to the organization, within the others as well", () => {
+    const every: StoreFilter = {
+      terms: ["word"],
+      token: "leaf",
+      attemptStatus: "dead",
+      destinationId: "dst_1",
+    };
+    const selects = (filter: StoreFilter) =>
+      [eventCondition, attemptCondition].map((toCondition) => {
+        const { sql, parameters } = toCondition("org_a", filter);
+        expect(parameters).toMatchObject({ org_id: "org_a" });
+        const tables = 1 + sql.split("SELECT").length - 1;
+        expect(sql.split(/(?:^|WHERE )org_id = \{org_id:String\} ?/)).toHaveLength(1 + tables);
+        return tables;
+      });
+    expect(selects(every)).toEqual([2, 3]);
+    expect(selects({ ...every, terms: [], token: undefined })).toEqual([2, 2]);
+    expect(selects(everything)).toEqual([1, 1]);
   });
 
   test("sums up deliveries: the latest try of a destination decides, a deferral does not", async () => {
