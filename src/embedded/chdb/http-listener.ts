@@ -7,6 +7,8 @@ import { messageOf } from "../../domain/thrown.ts";
 
 /** Inserts of one batch are far smaller; this only keeps a stray client from filling the memory. */
 const MAX_BODY_BYTES = 512 * 1024 * 1024;
+/** As much as ClickHouse takes: parameters stand in the URL, such as the names of hundreds of parts. */
+const MAX_HEADER_BYTES = 1024 * 1024;
 /** The engine forgets a cancellation that comes while it plans the query, so it is repeated until the query has ended. */
 const CANCEL_AGAIN_MS = 200;
 
@@ -23,7 +25,7 @@ export function makeHttpListener(
   const expected = Buffer.from(
     `Basic ${Buffer.from(`${credentials.user}:${credentials.password}`).toString("base64")}`,
   );
-  const server = createServer((request, response) => {
+  const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) => {
     answer(runner, expected, request, response).catch((error: unknown) => {
       sendError(response, error);
     });

@@ -129,6 +129,24 @@ test("speaks what the driver needs: parameters, settings for one query only, err
   await client.close();
 });
 
+test("takes parameters as long as ClickHouse does: the names of three hundred parts of a large store were too long", async () => {
+  await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+  const client = connectClickHouse(embedded.url);
+  const names = Array.from(
+    { length: 300 },
+    (_, day) => `${20_260_101 + day}_${"1234567890_".repeat(3)}`,
+  );
+  const endpoint = "\u{1f642}".repeat(256);
+  const answer = await client.query({
+    query:
+      "SELECT length({names:Array(String)}) AS names, lengthUTF8({endpoint:String}) AS endpoint",
+    query_params: { names, endpoint },
+    format: "JSONEachRow",
+  });
+  expect(await answer.json()).toEqual([{ names: 300, endpoint: 256 }]);
+  await client.close();
+});
+
 test("ends reads whose clients have hung up, whenever that was", async () => {
   await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
   const client = connectClickHouse(embedded.url);
