@@ -1,4 +1,8 @@
+import type { ClickHouseClient, QueryParams } from "@clickhouse/client";
 import { expect, test, vi } from "vitest";
+import type { Ask } from "../../../src/adapters/clickhouse/ask.ts";
+import { longOutcomesStatement } from "../../../src/adapters/clickhouse/query-sql.ts";
+import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import { withReadDeadline } from "../../../src/adapters/clickhouse/read-deadline.ts";
 import { collectGarbage } from "../../support/collect-garbage.ts";
 
@@ -51,5 +55,56 @@ test("regression: a read whose turn comes with little time left is refused: it w
     expect(asked).toEqual(["after 7900 ms"]);
   } finally {
     vi.useRealTimers();
+  }
+});
+
+test("every statement is limited in the server as well, gives no part of an answer, writes nothing, and names its organization", async () => {
+  const asked: { readonly query: string; readonly settings: Readonly<Record<string, unknown>> }[] =
+    [];
+  const client = {
+    query: async ({ query, clickhouse_settings: settings = {} }: QueryParams) => {
+      asked.push({ query, settings });
+      return { json: async () => [], close: () => undefined };
+    },
+  } as unknown as ClickHouseClient;
+  const lookUp: Ask = async (query, _parameters, settings) => {
+    asked.push({ query, settings });
+    return query.includes("upgradedMs") ? ([{ newestMs: 1, upgradedMs: 0 }] as never[]) : [];
+  };
+  const limits = { maxSeconds: 7, maxMemoryBytes: 123 };
+  const reader = makeEventStoreReader(client, limits, undefined, lookUp);
+  const key = { id: "evt_1", receivedAtMs: 1 };
+  const filters = [
+    { terms: [] },
+    { terms: ["word"], attemptStatus: "dead", token: "leaf" },
+  ] as const;
+  for (const filter of filters) {
+    await reader.page("org_a", filter, { offset: 0, limit: 10 });
+    await reader.page("org_a", filter, { offset: 100_000, limit: 10 });
+    await reader.count("org_a", filter);
+    await reader.facets("org_a", filter);
+  }
+  await reader.event("org_a", key);
+  await reader.outcomes("org_a", key);
+  for (const ask of [reader.smallEvents, reader.existing, reader.fannedOut, reader.summaries])
+    await ask("org_a", [key]);
+  const isOfServer = (query: string): boolean => /system\.parts|upgradedMs/.test(query);
+  for (const { query, settings } of asked) {
+    expect(settings).toMatchObject({
+      readonly: "2",
+      max_memory_usage: 123,
+      result_overflow_mode: "throw",
+      timeout_overflow_mode: "throw",
+      distributed_product_mode: "local",
+      cancel_http_readonly_queries_on_client_close: 1,
+    });
+    expect([7, 0.2]).toContain(settings["max_execution_time"]);
+  }
+  const queries = asked.map(({ query }) => query).filter((query) => !isOfServer(query));
+  expect(queries.length).toBeGreaterThan(15);
+  for (const query of [...queries, longOutcomesStatement(true)]) {
+    const tables = query.match(/\b(?:FROM|IN) (?:events|attempts|fanouts)\b/g) ?? [];
+    const organizations = query.match(/\borg_id = \{org_id:String\}/g) ?? [];
+    expect([query, organizations.length]).toEqual([query, tables.length]);
   }
 });

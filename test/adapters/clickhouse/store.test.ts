@@ -392,7 +392,8 @@ describe("the event store", () => {
 
   test("fan-outs that an earlier version wrote into a table of their own count with those among the attempts", async () => {
     const orgId = "org_former";
-    const [both, former, later] = [1, 2, 3].map((seed) => makeEvent(seed, { orgId }));
+    // A page may hold events of before and after the change, however far apart.
+    const [both, former, later] = [1, 2, 3_600_000].map((seed) => makeEvent(seed, { orgId }));
     const former1 = { org_id: orgId, event_received_at: both!.receivedAtMs, event_id: both!.id };
     const former2 = {
       org_id: orgId,
