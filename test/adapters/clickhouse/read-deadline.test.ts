@@ -89,7 +89,7 @@ test("every statement is limited in the server as well, gives no part of an answ
   for (const ask of [reader.smallEvents, reader.existing, reader.fannedOut, reader.summaries])
     await ask("org_a", [key]);
   const isOfServer = (query: string): boolean => /system\.parts|upgradedMs/.test(query);
-  for (const { query, settings } of asked) {
+  for (const { settings } of asked) {
     expect(settings).toMatchObject({
       readonly: "2",
       max_memory_usage: 123,

@@ -591,6 +591,12 @@ describe("the event store", () => {
     const first = makeAttempt(event, { status: "failed" });
     await writer.insertOutcomes([first], "failed");
     await writer.insertOutcomes([{ ...first, status: "delivered" }], "delivered");
+    expect((await reader.summaries(event.orgId, [event])).get(event.id)).toEqual({
+      delivered: 1,
+      failed: 0,
+      pending: 0,
+      total: 1,
+    });
     for (const [attemptStatus, count] of [
       ["failed", 0],
       ["delivered", 1],
@@ -702,6 +708,23 @@ describe("the event store", () => {
       ["event", 2, "rate_limited"],
       ["event", 2, "delivered"],
     ]);
+    const summaries = await reader.summaries(event.orgId, [event]);
+    expect(summaries.get(event.id)).toEqual({ delivered: 1, failed: 0, pending: 0, total: 1 });
+  });
+
+  test("only tries tell which run is the latest, not when the event was fanned out: the clock may have been set back after it", async () => {
+    const event = makeEvent(11, { orgId: "org_set_back" });
+    const afterMs = (ms: number) => ({ attemptedAtMs: event.receivedAtMs + ms });
+    await writer.insertOutcomes(
+      [
+        makeFanout(event, { atMs: event.receivedAtMs + 7_200_000 }),
+        makeAttempt(event, { status: "dead", ...afterMs(1_000) }),
+        makeAttempt(event, { run: "01REPLAY", status: "delivered", ...afterMs(5_000) }),
+      ],
+      "a clock set back after the fan-out",
+    );
+    const attempts = await reader.attempts(event.orgId, event);
+    expect(attempts.map(({ status }) => status)).toEqual(["dead", "delivered"]);
     const summaries = await reader.summaries(event.orgId, [event]);
     expect(summaries.get(event.id)).toEqual({ delivered: 1, failed: 0, pending: 0, total: 1 });
   });

@@ -8,7 +8,7 @@ import {
   type EventQueryPorts,
 } from "../../../src/pipeline/query/make-event-queries.ts";
 import { searchTerms } from "../../../src/pipeline/query/search-terms.ts";
-import { BASE_TIME_MS, makeEvent } from "../../support/clickhouse-events.ts";
+import { BASE_TIME_MS, makeAttempt, makeEvent } from "../../support/clickhouse-events.ts";
 
 /** Makes a clock that jumps to the next callback at once. */
 function makeJumpingClock(startMs: number) {
@@ -268,6 +268,18 @@ describe("reading one event", () => {
     expect(await queries.event("org_a", event.id)).toBeNull();
     expect(await queries.event("org_a", event.id)).toBe(event);
     await expect(meanwhile).resolves.toBe(other);
+  });
+
+  test("one that is not stored has no attempts either, though they may have come before it", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 60_000);
+    const attempt = makeAttempt(event);
+    const store = makeStore({
+      attempts: async () => [attempt],
+      outcomes: async () => ({ attempts: [attempt], destinationIds: [attempt.destinationId] }),
+    });
+    const queries = eventQueries({ store, clock });
+    expect(await queries.attempts("org_a", event.id)).toBeNull();
+    expect(await queries.detail("org_a", event.id)).toBeNull();
   });
 
   test("gives a young one up after two seconds, and an old or malformed id at once", async () => {
