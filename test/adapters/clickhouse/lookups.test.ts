@@ -115,6 +115,17 @@ describe("against a server of the test", () => {
     });
   });
 
+  test("an answer of a proxy that cannot reach the server is an error, not no rows", async () => {
+    const answer = (response: ServerResponse): void => {
+      response.writeHead(502);
+      response.end();
+    };
+    await withServer(answer, async (lookups) => {
+      const error: unknown = await lookups.ask("SELECT 1", {}, {}, never()).catch(toStoreError);
+      expect(error).toMatchObject({ code: "store_unavailable" });
+    });
+  });
+
   test("an answer that breaks off is an error, not fewer rows", async () => {
     const answer = (response: ServerResponse): void => {
       response.write('{"n":1}\n', () => response.destroy());

@@ -3,7 +3,12 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { PassThrough, Readable } from "node:stream";
 import { inspect } from "node:util";
-import { ClickHouseError, type ClickHouseClient, type QueryParams } from "@clickhouse/client";
+import {
+  ClickHouseError,
+  type ClickHouseClient,
+  type ExecParams,
+  type QueryParams,
+} from "@clickhouse/client";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Ask } from "../../../src/adapters/clickhouse/ask.ts";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
@@ -294,14 +299,16 @@ describe("migrations", () => {
     expect(new Set(hashes.map((row) => row.hash)).size).toBe(40);
   });
 
-  test("another retention is taken over by the tables that are there", async () => {
-    await migrateClickHouse(clickhouse.client, { retentionDays: 4_000 });
-    const answer = await clickhouse.client.query({
-      query:
-        "SELECT count() AS n FROM system.tables WHERE engine_full LIKE '%toIntervalDay(4000)%'",
-      format: "JSONEachRow",
-    });
-    expect(await answer.json()).toEqual([{ n: 3 }]);
+  test("another retention is taken over by the tables that are there, also one that the former begins with", async () => {
+    for (const retentionDays of [4_000, 400, 4_000]) {
+      await migrateClickHouse(clickhouse.client, { retentionDays });
+      const answer = await clickhouse.client.query({
+        query: `SELECT count() AS n FROM system.tables
+          WHERE database = currentDatabase() AND engine_full LIKE '%toIntervalDay(${retentionDays})%'`,
+        format: "JSONEachRow",
+      });
+      expect(await answer.json()).toEqual([{ n: 3 }]);
+    }
   });
 
   test("a database that a newer relay has migrated is refused", async () => {
@@ -591,12 +598,6 @@ describe("the event store", () => {
     const first = makeAttempt(event, { status: "failed" });
     await writer.insertOutcomes([first], "failed");
     await writer.insertOutcomes([{ ...first, status: "delivered" }], "delivered");
-    expect((await reader.summaries(event.orgId, [event])).get(event.id)).toEqual({
-      delivered: 1,
-      failed: 0,
-      pending: 0,
-      total: 1,
-    });
     for (const [attemptStatus, count] of [
       ["failed", 0],
       ["delivered", 1],
@@ -608,6 +609,10 @@ describe("the event store", () => {
       const facets = await reader.facets(event.orgId, filter);
       expect(facets.byAttemptStatus).toEqual(count === 0 ? [] : [{ value: "delivered", count: 1 }]);
     }
+    const sum = async () => (await reader.summaries(event.orgId, [event])).get(event.id);
+    expect(await sum()).toEqual({ delivered: 1, failed: 0, pending: 0, total: 1 });
+    await writer.insertOutcomes([{ ...first, status: "dead" }], "dead");
+    expect(await sum()).toEqual({ delivered: 0, failed: 1, pending: 0, total: 1 });
   });
 
   test("every statement that a filter makes is limited to the organization, within the others as well", () => {
@@ -902,6 +907,25 @@ describe("a server in trouble", () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  test("an insert that was given up before it began, or between two of its pieces, is sent no further", async () => {
+    const stop = new AbortController();
+    const sent: unknown[] = [];
+    const exec = async ({ clickhouse_settings: settings }: ExecParams) => {
+      sent.push(settings);
+      stop.abort();
+      return { stream: Readable.from([]) };
+    };
+    const inPieces = makeEventStoreWriter({ exec } as unknown as ClickHouseClient, 1);
+    const rows = [...oneRow, ...oneRow];
+    for (let round = 0; round < 2; round += 1)
+      await expect(inPieces.insertEvents(rows, "pieces", stop.signal)).rejects.toMatchObject({
+        code: "store_unavailable",
+      });
+    // Stored before it is answered, and once for its token, whatever the server does by default.
+    const settings = { async_insert: 0, insert_deduplicate: 1 };
+    expect(sent).toMatchObject([{ ...settings, insert_deduplication_token: "pieces" }]);
   });
 
   test("an insert that fails after the server has said that all is well has failed: its rows were taken for stored", async () => {
