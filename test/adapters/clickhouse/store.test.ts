@@ -663,6 +663,9 @@ describe("the event store", () => {
     });
     const fannedOut = await reader.fannedOut("org_sum", [event, never, nobody]);
     expect(fannedOut).toEqual(new Set([event.id, nobody.id]));
+    const tried = makeEvent(10, { orgId: "org_sum" });
+    await writer.insertOutcomes([makeAttempt(tried)], "before its fan-out");
+    expect(await reader.fannedOut("org_sum", [tried])).toEqual(new Set());
     expect(await reader.fannedOut("org_a", [event])).toEqual(new Set());
     expect(await reader.fannedOut("org_sum", [])).toEqual(new Set());
   });
