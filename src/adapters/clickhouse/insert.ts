@@ -1,29 +1,14 @@
 import { Readable } from "node:stream";
 import { parseError, type ClickHouseClient } from "@clickhouse/client";
-import type { Attempt } from "../../domain/attempt.ts";
-import type { EventRecord } from "../../domain/event.ts";
-import {
-  EventStoreError,
-  isFanout,
-  type EventRow,
-  type EventStoreWriter,
-  type OutcomeRow,
-} from "../../domain/event-store.ts";
+import { EventStoreError, type EventStoreWriter } from "../../domain/event-store.ts";
 import { withinOrCalledOff } from "../../domain/follow-signal.ts";
 import { nextTurn } from "../../domain/next-turn.ts";
 import { REQUEST_TIMEOUT_MS } from "./connect.ts";
-import { writeHeaderText } from "./header-text.ts";
-import { COARSE_TEXT_FILTER, fanoutId, FANOUT_STATUS } from "./schema.ts";
 import { PiecePool } from "./piece-pool.ts";
-import { TabSeparatedWriter } from "./tab-separated.ts";
+import { EVENTS, OUTCOMES, type RowKind, type WriteRow } from "./row-kinds.ts";
+import { COARSE_TEXT_FILTER } from "./schema.ts";
 import { toInsertError } from "./store-error.ts";
-
-const INSERT_EVENTS = `INSERT INTO events (org_id, received_at, id, endpoint_id, provider, signature_valid,
-  verification_error, reason, method, path, query, content_type, source_ip, body_stored, headers, payload,
-  tokens, payload_size) FORMAT TabSeparated`;
-const INSERT_OUTCOMES = `INSERT INTO attempts (org_id, event_received_at, event_id, id, destination_id, endpoint_id,
-  provider, signature_valid, run, cause, try_number, deferral, attempted_at, receiver_url, http_status, response_body,
-  latency_ms, status, details, next_retry_at) FORMAT TabSeparated`;
+import { TabSeparatedWriter } from "./tab-separated.ts";
 
 const BYTES_PER_TURN = 128 * 1024;
 /**
@@ -32,12 +17,13 @@ const BYTES_PER_TURN = 128 * 1024;
  * time it is sent.
  */
 const MOST_BYTES = 96 * 1024 * 1024;
+/** An insert for which the store has too little memory, or that it stops for another limit, is half as large the next time; no less than this. */
+const LEAST_BYTES = 1024 * 1024;
 /**
  * An insert also ends before rows of more days than this, since each day is a part of the table: servers refuse more by default
  * (`max_partitions_per_insert_block`). Outcomes lie on the days of their events, and a replay may be of years.
  */
 const MOST_DAYS = 100;
-const DAY_MS = 86_400_000;
 
 /**
  * Batches are stored before the insert returns, in one block, on every shard: no server-side buffering. The coarse text filters,
@@ -64,6 +50,7 @@ export function makeEventStoreWriter(
   mostBytes = MOST_BYTES,
 ): EventStoreWriter {
   const pool = new PiecePool();
+  let limitBytes = mostBytes;
   const send = async (
     query: string,
     data: readonly Buffer[],
@@ -80,7 +67,10 @@ export function makeEventStoreWriter(
       });
       await drain(answer.stream, signal);
     } catch (error) {
-      throw toInsertError(error);
+      const failure = toInsertError(error);
+      if (failure.code === "query_limit")
+        limitBytes = Math.max(Math.min(LEAST_BYTES, mostBytes), limitBytes / 2);
+      throw failure;
     }
   };
   const insert = async <T>(
@@ -94,12 +84,15 @@ export function makeEventStoreWriter(
     while (from < rows.length) {
       const out = new TabSeparatedWriter(pool);
       const to = endOfDays(rows, from, dayOf);
-      const end = await encodeRows(out, rows, { from, to }, write, mostBytes);
-      await send(query, out.pieces(), from === 0 ? token : `${token}+${from}`, signal);
+      const end = await encodeRows(out, rows, { from, to }, write, limitBytes);
+      // One that is repeated with other rows must not be taken for the same.
+      const isWhole = end - from === rows.length;
+      await send(query, out.pieces(), isWhole ? token : `${token}+${from}-${end}`, signal);
       // Not after a failure: the request may still be reading from them.
       out.giveBack();
       from = end;
     }
+    limitBytes = Math.min(mostBytes, limitBytes * 2);
   };
   return {
     insertEvents: (rows, token, signal) => insert(EVENTS, rows, token, signal),
@@ -128,24 +121,6 @@ function drain(answer: Readable, signal: AbortSignal | undefined): Promise<void>
   });
 }
 
-interface RowKind<T> {
-  readonly query: string;
-  readonly write: WriteRow<T>;
-  /** Returns the day that the row is stored in, as a number. */
-  readonly dayOf: (row: T) => number;
-}
-
-const EVENTS: RowKind<EventRow> = {
-  query: INSERT_EVENTS,
-  write: writeEvent,
-  dayOf: ({ event }) => Math.floor(event.receivedAtMs / DAY_MS),
-};
-const OUTCOMES: RowKind<OutcomeRow> = {
-  query: INSERT_OUTCOMES,
-  write: writeOutcome,
-  dayOf: ({ eventReceivedAtMs }) => Math.floor(eventReceivedAtMs / DAY_MS),
-};
-
 /** Returns rows of many days day by day, always in the same order for the same batch; else as they are. */
 function inFewInserts<T>(rows: readonly T[], dayOf: (row: T) => number): readonly T[] {
   if (endOfDays(rows, 0, dayOf) === rows.length) return rows;
@@ -162,11 +137,8 @@ function endOfDays<T>(rows: readonly T[], from: number, dayOf: (row: T) => numbe
   return rows.length;
 }
 
-/** Writes a row; a large one in turns of the event loop, until what is returned resolves. */
-type WriteRow<T> = (out: TabSeparatedWriter, row: T) => Promise<void> | void;
-
 /**
- * Writes rows from `from` on, before `to`, and returns the index after the last one, always the same for the same batch.
+ * Writes rows from `from` on, before `to`, and returns the index after the last one, the same for the same batch and bound.
  * Lets other work run in between: a full batch would block the event loop for tens of milliseconds.
  */
 async function encodeRows<T>(
@@ -187,102 +159,4 @@ async function encodeRows<T>(
     await nextTurn();
   }
   return end;
-}
-
-function writeEvent(
-  out: TabSeparatedWriter,
-  { event, addTokens }: EventRow,
-): Promise<void> | undefined {
-  out.string(event.orgId);
-  out.time(event.receivedAtMs);
-  out.string(event.id);
-  out.string(event.endpointId);
-  out.string(event.provider);
-  out.bool(event.signatureValid);
-  out.nullableString(event.verificationError);
-  out.string(event.reason);
-  out.string(event.method);
-  out.string(event.path);
-  out.string(event.query);
-  out.nullableString(event.contentType);
-  out.string(event.sourceIp);
-  out.bool(event.bodyStored);
-  writeHeaderText(out, event.headers);
-  out.binary(event.body);
-  const adding = addTokens(out.startTokens());
-  if (adding !== undefined) return adding.then(() => endEvent(out, event));
-  endEvent(out, event);
-  return undefined;
-}
-
-/** Writes what stands behind the tokens, and them. */
-function endEvent(out: TabSeparatedWriter, event: EventRecord): void {
-  out.endTokens();
-  out.number(event.payloadSizeBytes);
-  out.endRow();
-}
-
-type Columns = Omit<Attempt, "trigger" | "status"> & Record<"trigger" | "status", string>;
-
-/** What a fan-out puts into the columns of a try. */
-const NO_TRY = {
-  destinationId: "",
-  trigger: "",
-  tryNumber: 0,
-  deferral: 0,
-  receiverUrl: "",
-  httpStatus: 0,
-  responseBody: "",
-  latencyMs: 0,
-  status: FANOUT_STATUS,
-  nextRetryAtMs: null,
-} as const satisfies Partial<Columns>;
-
-function writeOutcome(out: TabSeparatedWriter, row: OutcomeRow): void {
-  if (!isFanout(row)) return writeColumns(out, row, null);
-  const { eventId, orgId, endpointId, provider, signatureValid, eventReceivedAtMs, run } = row;
-  // Named one by one: Node 20 takes 30 µs for what is added to a spread object ("The collector" in bench/what-was-tried.md).
-  const columns: Columns = {
-    id: fanoutId(run),
-    eventId,
-    orgId,
-    endpointId,
-    provider,
-    signatureValid,
-    eventReceivedAtMs,
-    run,
-    attemptedAtMs: row.atMs,
-    ...NO_TRY,
-  };
-  writeColumns(out, columns, row.destinationIds);
-}
-
-/** @param details null where they follow from the other columns */
-function writeColumns(
-  out: TabSeparatedWriter,
-  row: Columns,
-  details: readonly string[] | null,
-): void {
-  out.string(row.orgId);
-  out.time(row.eventReceivedAtMs);
-  out.string(row.eventId);
-  out.string(row.id);
-  out.string(row.destinationId);
-  out.string(row.endpointId);
-  out.string(row.provider);
-  out.bool(row.signatureValid);
-  out.string(row.run);
-  out.string(row.trigger);
-  out.number(row.tryNumber);
-  out.number(row.deferral);
-  out.time(row.attemptedAtMs);
-  out.string(row.receiverUrl);
-  out.number(row.httpStatus);
-  out.string(row.responseBody);
-  out.number(Math.min(0xffff_ffff, Math.max(0, Math.round(row.latencyMs))));
-  out.string(row.status);
-  if (details === null) out.byDefault();
-  else out.strings(details);
-  out.nullableTime(row.nextRetryAtMs);
-  out.endRow();
 }

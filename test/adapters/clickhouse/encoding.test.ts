@@ -1,4 +1,4 @@
-import type { ClickHouseClient } from "@clickhouse/client";
+import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { fromHeaderText, writeHeaderText } from "../../../src/adapters/clickhouse/header-text.ts";
@@ -167,6 +167,63 @@ test("regression: outcomes of years of events go into inserts of a hundred days 
   expect(new Set(inserts.map(({ token }) => token)).size).toBe(inserts.length);
   expect(new Set(inserts.flatMap((one) => one.rows)).size).toBe(rows.length);
   expect(await insert()).toEqual(inserts);
+});
+
+test("regression: what is too much for the store at once is sent in smaller inserts: a batch for which it had too little memory was repeated for ever", async () => {
+  const STORE_TAKES_BYTES = 3 * 1024 * 1024;
+  const taken = new Map<string, string>();
+  let refused = 0;
+  const exec = async ({
+    values,
+    clickhouse_settings: settings,
+  }: {
+    readonly values: AsyncIterable<Buffer>;
+    readonly clickhouse_settings: Readonly<Record<string, string>>;
+  }) => {
+    const pieces: Buffer[] = [];
+    for await (const piece of values) pieces.push(piece);
+    const rows = Buffer.concat(pieces).toString();
+    if (rows.length > STORE_TAKES_BYTES) {
+      refused += 1;
+      throw new ClickHouseError({
+        message: "too much",
+        code: "241",
+        type: "MEMORY_LIMIT_EXCEEDED",
+      });
+    }
+    // A store drops an insert whose token it knows, whatever is in it.
+    const token = settings["insert_deduplication_token"]!;
+    if (!taken.has(token)) taken.set(token, rows);
+    return { stream: [] };
+  };
+  const writer = makeEventStoreWriter({ exec } as unknown as ClickHouseClient);
+  const body = Buffer.alloc(256 * 1024, "a");
+  const rows = Array.from({ length: 80 }, (_, seed) => ({
+    event: makeEvent(seed, { body }),
+    addTokens: adding("a"),
+  }));
+  const insert = async (token: string): Promise<number> => {
+    for (let tries = 1; ; tries += 1)
+      try {
+        await writer.insertEvents(rows, token);
+        return tries;
+      } catch (error) {
+        expect(error).toMatchObject({ code: "query_limit" });
+        expect(tries).toBeLessThan(10);
+      }
+  };
+  const idsTaken = () =>
+    new Set(
+      [...taken.values()].flatMap((text) =>
+        text.split("\n").flatMap((line) => line.split("\t")[2] ?? []),
+      ),
+    );
+  expect(await insert("first")).toBeGreaterThan(3);
+  expect(idsTaken()).toEqual(new Set(rows.map(({ event }) => event.id)));
+  taken.clear();
+  expect(await insert("second")).toBeLessThan(5);
+  expect(idsTaken().size).toBe(rows.length);
+  expect(refused).toBeLessThan(12);
 });
 
 const LETTERS: Record<string, string> = { t: "\t", n: "\n", r: "\r", "\\": "\\" };
