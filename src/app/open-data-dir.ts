@@ -40,13 +40,26 @@ export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
 }
 
 function refuseSmallFiles(): void {
-  const report = process.report.getReport() as {
-    // In bytes, whatever its name says.
-    readonly userLimits?: { readonly file_size_blocks?: { readonly soft: number | "unlimited" } };
-  };
-  const most = report.userLimits?.file_size_blocks?.soft;
+  const most = readReport().userLimits?.file_size_blocks?.soft;
   if (typeof most === "number" && most < SMALLEST_FILE_BYTES)
     throw new UsageError(
       `this process may write files of ${most} bytes only, and embedded stores have larger ones: raise the limit (ulimit -f), or set DATABASE_URL, KAFKA_BROKERS and CLICKHOUSE_URL`,
     );
+}
+
+interface Report {
+  // In bytes, whatever its name says.
+  readonly userLimits?: { readonly file_size_blocks?: { readonly soft: number | "unlimited" } };
+}
+
+/** Reads the report without networks: with them, Node asks for the name of every address listened on, and waits for DNS. */
+function readReport(): Report {
+  const report: typeof process.report & { excludeNetwork?: boolean } = process.report;
+  const { excludeNetwork = false } = report;
+  report.excludeNetwork = true;
+  try {
+    return report.getReport();
+  } finally {
+    report.excludeNetwork = excludeNetwork;
+  }
 }
