@@ -38,7 +38,7 @@ const DEFAULT_RETRY_AFTER_SECONDS = 1;
 /**
  * `relay replay`: enqueues again, oldest first, what ended `dead` at one destination and was not delivered by a later
  * replay. Prints the id of each such event, and at the end how many there were. Returns 1 when interrupted.
- * @throws {UsageError} for an invalid time, and when there is no API key
+ * @throws {UsageError} for an invalid time or a span of none, and when there is no API key
  * @throws {ApiError} when the management API refuses
  */
 export async function replay(io: CommandIo, options: ReplayOptions): Promise<number> {
@@ -209,12 +209,12 @@ function toQuery({ fromMs, untilMs }: TimeSpan) {
   return { from: new Date(fromMs).toISOString(), to: new Date(untilMs).toISOString() };
 }
 
-/** Returns the time that the options name. Events from now on are left out. */
+/** Returns the time that the options name. Events from now on are left out. @throws {UsageError} when none is left */
 function askedSpan({ from, to }: ReplayOptions): TimeSpan {
-  return {
-    fromMs: readTime("from", from) ?? 0,
-    untilMs: readTime("to", to) ?? Date.now(),
-  };
+  const fromMs = readTime("from", from) ?? 0;
+  const untilMs = readTime("to", to) ?? Date.now();
+  if (fromMs < untilMs) return { fromMs, untilMs };
+  throw new UsageError("--from must be earlier than --to (default: now)");
 }
 
 /** Asks again while the relay is busy or one of its stores is down. @throws {ApiError} the last answer */

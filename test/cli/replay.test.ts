@@ -119,13 +119,14 @@ describe("relay replay", () => {
     );
   }, 60_000);
 
-  it("says in one line what is wrong: an unknown destination, a wrong key or time, no key, nobody there", async () => {
+  it("says in one line what is wrong: an unknown destination, a wrong key or time, no key, nobody there; of times the wrong way round it said that nothing had died", async () => {
     const dir = await mkdtemp(join(tmpdir(), "relay-replay-"));
     const keyFile = join(dir, "key");
     await writeFile(keyFile, "rk_unknown0_0123456789abcdefghijklmnop\n");
     const twoLines = join(dir, "two-lines");
     await writeFile(twoLines, "rk_twolines_0123456789abcdefghijklmnop\nkey_1 for organization\n");
     const [port = 0] = await freePorts(1);
+    const times = ["2026-11-23T09:00:00Z", "2026-11-24T09:00:00Z"] as const;
     try {
       for (const { args, env = relay.env, code, says } of [
         { args: ["--destination", "dst_01HZZZZZZZZZZZZZZZZZZZZZZZ"], code: 1, says: /^relay: .+$/ },
@@ -144,6 +145,16 @@ describe("relay replay", () => {
           args: ["--destination", destination, "--to", "2026-02-30T00:00:00Z"],
           code: 2,
           says: /^relay: --to must be a time with its zone, such as/,
+        },
+        {
+          args: ["--destination", destination, "--from", times[1], "--to", times[0]],
+          code: 2,
+          says: /^relay: --from must be earlier than --to \(default: now\)$/,
+        },
+        {
+          args: ["--destination", destination, "--from", "9999-01-01T00:00:00Z"],
+          code: 2,
+          says: /^relay: --from must be earlier than --to \(default: now\)$/,
         },
         {
           args: ["--destination", destination],
