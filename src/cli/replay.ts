@@ -38,10 +38,12 @@ const DEFAULT_RETRY_AFTER_SECONDS = 1;
 /**
  * `relay replay`: enqueues again, oldest first, what ended `dead` at one destination and was not delivered by a later
  * replay. Prints the id of each such event, and at the end how many there were. Returns 1 when interrupted.
- * @throws {UsageError} for an invalid time or a span of none, and when there is no API key
+ * @throws {UsageError} for an empty id, an invalid time or a span of none, and when there is no API key
  * @throws {ApiError} when the management API refuses
  */
 export async function replay(io: CommandIo, options: ReplayOptions): Promise<number> {
+  if (options.destination === "")
+    throw new UsageError("--destination must be the id of a destination (dst_…), and is empty");
   const span = askedSpan(options);
   const client = await openClient(io, options);
   try {

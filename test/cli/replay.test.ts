@@ -178,6 +178,8 @@ describe("relay replay", () => {
           says: /does not answer: is it running\?/,
         },
         { args: [], code: 2, says: /--destination/ },
+        // As from a variable of the shell that is not set: it said that there is no such path.
+        { args: ["--destination", ""], code: 2, says: /^relay: --destination must be the id of/ },
       ] as const) {
         const ended = await runRelay(["replay", ...args], env);
         expect({ args, code: ended.code, stdout: ended.stdout }).toEqual({
