@@ -7,6 +7,11 @@ import { record } from "../../support/log-consumer.ts";
 import { openTestLog, storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 const PAGE_BYTES = 4_096;
+/** Where the two meta pages are, and in each what lmdb.h calls `mm_psize`, `mm_dbs[].md_root` and `mm_last_pg`. */
+const METAS = [0, PAGE_BYTES];
+const PAGE_SIZE = 24 + 24;
+const ROOTS = [24 + 64, 24 + 112];
+const LAST_PAGE = 24 + 120;
 
 async function withRecords(dir: string): Promise<void> {
   await using log = await openTestLog(dir);
@@ -42,13 +47,35 @@ it("takes one that has just been made, and one that ends a few pages before what
   await checkLogFile(path, segmentsDir);
   await (await openTestLog(dir.path))[Symbol.asyncDispose]();
   await checkLogFile(path, segmentsDir);
-  // Pages that the newest of the two meta pages counts, but that were never written.
-  const head = await readFile(path);
-  const counted = (meta: number) => head.readBigUInt64LE(meta + 24 + 120);
-  for (const meta of [0, PAGE_BYTES]) head.writeBigUInt64LE(counted(meta) + 20n, meta + 24 + 120);
+  // Pages that the two meta pages count, but that were never written.
+  const head = (await readFile(path)).subarray(0, 100 * PAGE_BYTES);
+  const withUnwritten = async (pages: number): Promise<void> => {
+    const last = BigInt(head.length / PAGE_BYTES + pages - 1);
+    for (const meta of METAS) head.writeBigUInt64LE(last, meta + LAST_PAGE);
+    await writeFile(path, head);
+    await checkLogFile(path, segmentsDir);
+  };
+  await withUnwritten(64);
+  expect((await stat(path)).size).toBe(head.length);
+  await expect(withUnwritten(65)).rejects.toThrow("is cut short");
+});
+
+it("takes one that a killed process had just begun, and refuses one of pages that are none", async () => {
+  await using dir = await temporaryDir();
+  await (await openTestLog(dir.path))[Symbol.asyncDispose]();
+  const { path, segmentsDir } = storeIn(dir.path);
+  const head = (await readFile(path)).subarray(0, 2 * PAGE_BYTES);
+  // As LMDB leaves it before the first transaction: a tree without pages has the largest number as its root.
+  for (const meta of METAS) {
+    for (const root of ROOTS) head.writeBigUInt64LE(2n ** 64n - 1n, meta + root);
+    head.writeBigUInt64LE(1n, meta + LAST_PAGE);
+  }
   await writeFile(path, head);
   await checkLogFile(path, segmentsDir);
-  expect((await stat(path)).size).toBe(head.length);
+  head.writeUInt32LE(2 ** 31, PAGE_SIZE);
+  await writeFile(path, head);
+  await truncate(path, 2 ** 33);
+  await expect(checkLogFile(path, segmentsDir)).rejects.toThrow("is cut short");
 });
 
 it("refuses what is no log, and one that is missing beside its segments", async () => {

@@ -99,6 +99,23 @@ it("an owner that does not end loses its partition after five seconds all the sa
   expect(delaysMs()).toEqual([]);
 });
 
+it("partitions whose owners do not end are waited for together: five seconds for each would be four minutes", async () => {
+  await using dir = await temporaryDir();
+  const { clock, due, delaysMs } = heldClock();
+  await using log = await openTestLog(dir.path, { partitions: 2, clock });
+  const stuck = await collect(log, {
+    group: "owners",
+    topics: ["events"],
+    deadlineMs: 20_000,
+    onRevoked: () => new Promise(() => {}),
+  });
+  await until(() => stuck.owned.size === 2, "both partitions");
+  const left = stuck[Symbol.asyncDispose]();
+  await until(() => delaysMs().length === 2, "both are waited for");
+  for (let owner = 0; owner < 2; owner += 1) await due((delayMs) => delayMs === 5_000);
+  await left;
+});
+
 it("an owner that fails as it ends is told so, and the next one starts", async () => {
   await using dir = await temporaryDir();
   await using log = await openTestLog(dir.path, { partitions: 1 });
@@ -175,6 +192,77 @@ it("a partition whose consumer failed is assigned again after a second, once, an
   }
   await log[Symbol.asyncDispose]();
   expect(delaysMs()).toEqual([]);
+});
+
+it("an owner that cannot begin gets no record, is told so, and begins again a second later", async () => {
+  await using dir = await temporaryDir();
+  const { clock, due } = heldClock();
+  await using log = await openTestLog(dir.path, { partitions: 1, clock });
+  await log.append([record("events", 0, "waits")]);
+  let begun = 0;
+  await using consumer = await collect(log, {
+    group: "owners",
+    topics: ["events"],
+    deadlineMs: 20_000,
+    onAssigned: async () => {
+      begun += 1;
+      if (begun === 1) throw new Error("cannot begin");
+    },
+  });
+  await until(() => consumer.errors.length === 1, "the failure");
+  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+  expect(consumer.records).toEqual([]);
+  await due((delayMs) => delayMs === 1_000);
+  expect((await consumer.received(1)).map(text)).toEqual(["waits"]);
+  expect(consumer.errors.map(({ message }) => message)).toEqual(["cannot begin"]);
+});
+
+it("an owner that failed with one topic gets nothing of the others either until it has begun anew", async () => {
+  await using dir = await temporaryDir();
+  const { clock, due } = heldClock();
+  await using log = await openTestLog(dir.path, { partitions: 1, clock });
+  let fails = true;
+  await using consumer = await collect(log, {
+    group: "owners",
+    topics: ["events", "tasks"],
+    deadlineMs: 20_000,
+    onRecords: () => {
+      if (fails) throw new Error("cannot take them");
+    },
+  });
+  await log.append([record("events", 0, "event")]);
+  await until(() => consumer.errors.length === 1, "the failure");
+  expect(consumer.owned.get(0)!.owned()).toBe(false);
+  await log.append([record("tasks", 0, "task")]);
+  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+  expect(consumer.records.map(text)).toEqual(["event"]);
+  fails = false;
+  await due((delayMs) => delayMs === 1_000);
+  await consumer.received(3);
+  expect(consumer.records.slice(1).map(text).toSorted()).toEqual(["event", "task"]);
+});
+
+it("an owner that failed and then left ends once, not again when its rest is over", async () => {
+  await using dir = await temporaryDir();
+  const { clock, due } = heldClock();
+  await using log = await openTestLog(dir.path, { partitions: 1, clock });
+  await log.append([record("events", 0, "event")]);
+  let ends = 0;
+  const options = { group: "owners", topics: ["events"] as const, deadlineMs: 20_000 };
+  const failing = await collect(log, {
+    ...options,
+    onRecords: () => Promise.reject(new Error("cannot take them")),
+    onRevoked: async () => void (ends += 1),
+  });
+  await until(() => failing.errors.length === 1, "the failure");
+  await failing[Symbol.asyncDispose]();
+  expect(ends).toBe(1);
+  await using next = await collect(log, options);
+  await next.received(1);
+  await due((delayMs) => delayMs === 1_000);
+  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+  expect(ends).toBe(1);
+  expect(next.owned.get(0)!.owned()).toBe(true);
 });
 
 const NEW = { group: "new", topics: ["attempts"], deadlineMs: 20_000 } as const;

@@ -293,6 +293,12 @@ it("splits partitions evenly and moves no more than it must", () => {
         const counts = after.map((m) => [...next.values()].filter((owner) => owner === m).length);
         expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
         expect(assignPartitions(partitions, after, next)).toEqual(next);
+        const quota = Math.floor(partitions / after.length);
+        for (const member of after) {
+          const had = [...current.keys()].filter((partition) => current.get(partition) === member);
+          const kept = had.filter((partition) => next.get(partition) === member);
+          expect(kept.length).toBeGreaterThanOrEqual(Math.min(had.length, quota));
+        }
       },
     ),
   );

@@ -92,3 +92,23 @@ it("rows come back as they were, in order, however many have come and gone", () 
     { numRuns: 300 },
   );
 });
+
+it("all rows are kept when it grows, wherever in it the oldest one stands", () => {
+  for (let gone = 0; gone <= 16; gone += 1) {
+    const ring = new RowRing(STREAM);
+    const rows = Array.from({ length: 60 }, (_, base) => ({
+      ...STREAM,
+      base,
+      next: base + 1,
+      seq: base,
+      positionBytes: base,
+      lengthBytes: 1,
+      regionsInBlob: 1,
+      lastAppendedAtMs: base,
+    }));
+    for (const row of rows.slice(0, 16)) ring.push(row);
+    for (let count = 0; count < gone; count += 1) ring.shift();
+    for (const row of rows.slice(16)) ring.push(row);
+    expect(ring.from(0)).toEqual(rows.slice(gone));
+  }
+});

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { syncDirectory, syncDirectoryBeside } from "../../../src/adapters/lmdb/sync-files.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
@@ -23,6 +24,13 @@ function runChild(name: string, dir: string, ...args: readonly string[]) {
   });
   return JSON.parse(output.toString());
 }
+
+it("a directory whose names cannot be made durable is no success", async () => {
+  await using dir = await temporaryDir();
+  const gone = join(dir.path, "gone");
+  expect(() => syncDirectory(gone)).toThrow("ENOENT");
+  await expect(syncDirectoryBeside(gone)).rejects.toThrow("ENOENT");
+});
 
 describe("the real sync", () => {
   it.skipIf(isSkipped)(
