@@ -11,6 +11,7 @@ import {
   rename,
   rm,
   stat,
+  symlink,
   writeFile,
 } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,10 +22,12 @@ import { claim } from "../../../src/embedded/data-dir-claim.ts";
 import {
   currentProcess,
   isAlive,
+  startTime,
   startTimeFromPs,
 } from "../../../src/embedded/data-dir-process.ts";
 import { claimDataDir } from "../../../src/embedded/data-dir.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import { until } from "../../support/wait-for.ts";
 
 const childPath = fileURLToPath(new URL("../../support/log-claim-child.ts", import.meta.url));
 
@@ -95,13 +98,13 @@ describe("claimDataDir", () => {
     if (claimed.kind === "owner") await claimed[Symbol.asyncDispose]();
   });
 
-  it.each(["run/owner-1.json", "log"])(
+  it.each(["run/owner-1.json", "log", "postgres", "clickhouse"])(
     "%s of another user is told in one line with what to do: a command that ran as root once left a stack",
     async (name) => {
       await using dir = await temporaryDir();
       await mkdir(join(dir.path, "run"));
-      if (name === "log") await mkdir(join(dir.path, name));
-      else await writeFile(join(dir.path, name), "{}");
+      if (name.endsWith(".json")) await writeFile(join(dir.path, name), "{}");
+      else await mkdir(join(dir.path, name));
       const error = await withoutAccess(dir.path, name, () =>
         claimDataDir(dir.path).catch((thrown: unknown) => thrown),
       );
@@ -110,13 +113,54 @@ describe("claimDataDir", () => {
     },
   );
 
-  it("attaches while the owner lives, and may own after the owner released it", async () => {
+  it("what the system says of anything else reaches the caller: a full disk is no file of another user", async () => {
     await using dir = await temporaryDir();
+    await mkdir(join(dir.path, "format"));
+    await expect(claimDataDir(dir.path)).rejects.toMatchObject({ code: "EISDIR" });
+  });
+
+  it("attaches while the owner lives, and may own after the owner released it; nobody leaves a sign of life", async () => {
+    await using dir = await temporaryDir();
+    const signs = async () =>
+      (await readdir(join(dir.path, "run"))).filter((name) => name.endsWith(".alive"));
     const first = await claimDataDir(dir.path);
     const second = await claimDataDir(dir.path);
     expect(second).toMatchObject({ kind: "attached", ownerPid: process.pid });
+    expect(await signs()).toHaveLength(1);
     if (first.kind === "owner") await first[Symbol.asyncDispose]();
+    expect(await signs()).toEqual([]);
     expect((await claimDataDir(dir.path)).kind).toBe("owner");
+  });
+
+  it("tells a relay from a command that had the directory before, and the other way round", async () => {
+    await using dir = await temporaryDir();
+    for (const as of ["command", "relay", "command"] as const) {
+      const owner = await claimDataDir(dir.path, as);
+      expect(await claimDataDir(dir.path)).toMatchObject({ kind: "attached", ownerIs: as });
+      if (owner.kind === "owner") await owner[Symbol.asyncDispose]();
+    }
+  });
+
+  it("takes the run directory of a restored backup from others, who could connect to the database in it", async () => {
+    await using dir = await temporaryDir();
+    await mkdir(join(dir.path, "run"));
+    await chmod(join(dir.path, "run"), 0o755);
+    const { runDir } = await claimDataDir(dir.path);
+    expect((await stat(runDir)).mode & 0o777).toBe(0o700);
+  });
+
+  it.each([
+    ["that an earlier version made", { pidNamespace: undefined }],
+    ["that was made in the same directory by another path", {}],
+  ])("a claim %s is its owner's while that lives", async (_which, lacks) => {
+    await using base = await temporaryDir();
+    const [dir, alias] = [join(base.path, "data"), join(base.path, "alias")];
+    await mkdir(join(dir, "run"), { recursive: true });
+    await symlink(dir, alias);
+    const held = { ...currentProcess(), ...lacks, token: "held", released: false };
+    const madeIn = join(alias, "run");
+    await writeFile(join(dir, "run/owner-3.json"), JSON.stringify({ ...held, madeIn }));
+    expect(await claimDataDir(dir)).toMatchObject({ kind: "attached", ownerPid: process.pid });
   });
 
   it("survives kill -9 of the owner, and lets exactly one of many take over", async () => {
@@ -144,6 +188,29 @@ describe("claimDataDir", () => {
     await claim(dir.path, { ...self, startedAt: "earlier", token: "old" });
     expect((await claim(dir.path, { ...self, token: "new" })).kind).toBe("claimed");
   });
+
+  it.skipIf(process.platform !== "linux")(
+    "knows a process whatever it is called, and takes a zombie for ended: nobody may be there to reap a killed relay",
+    async () => {
+      const { title } = process;
+      const startedAt = startTime(process.pid);
+      process.title = "a) b 1 2";
+      try {
+        expect(startTime(process.pid)).toBe(startedAt);
+      } finally {
+        process.title = title;
+      }
+      // The shell becomes `sleep`, which reaps nothing.
+      const parent = spawn("sh", ["-c", "true & echo $!; exec sleep 20"], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      const pid = Number(String((await once(parent.stdout, "data"))[0]));
+      await until(() => startTime(pid) === "ended", "a zombie");
+      expect(isAlive({ ...currentProcess(), pid })).toBe(false);
+      parent.kill();
+      await once(parent, "exit");
+    },
+  );
 
   it("knows a process by the start time that ps tells, whatever the time zone: a command in another one took a living owner for dead", () => {
     const zone = process.env["TZ"];
@@ -191,6 +258,9 @@ describe("claimDataDir", () => {
     await rm(format);
     await claimDataDir(dir.path);
     expect(await readFile(format, "utf8")).toBe("1\n");
+    // A power cut took what was written.
+    await writeFile(format, "");
+    await claimDataDir(dir.path);
     await writeFile(format, "2\n");
     const refused = claimDataDir(dir.path);
     await expect(refused).rejects.toBeInstanceOf(UsageError);
