@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { loadEncryptionKey } from "../../src/app/encryption-key.ts";
@@ -16,6 +16,15 @@ it("a key that was made is there after a power cut, before anything is encrypted
   const left = join(dir.path, "left");
   disk.leave(left);
   expect(readdirSync(left)).toEqual(["encryption.key"]);
+  expect(statSync(madeFile!).mode & 0o777).toBe(0o600);
+});
+
+it("a key that is configured is used, and none is made beside it", async () => {
+  await using dir = await temporaryDir();
+  const key = Buffer.alloc(32, 7);
+  const loaded = await loadEncryptionKey(key.toString("base64"), dir.path);
+  expect(loaded).toEqual({ key, madeFile: null });
+  expect(readdirSync(dir.path)).toEqual([]);
 });
 
 it.each(["", "\0".repeat(45)])(

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -32,6 +32,16 @@ it("two that make sure of the first key at once both have one that works, and it
       const kept = await readFile(join(dataDir, "first-api-key"), "utf8");
       expect(keys).toContain(kept.trim());
     }
+    const file = join(dataDir, "first-api-key");
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+
+    // As after a database was restored from before that key.
+    await writeFile(file, "rk_unknown0_0123456789abcdefghijklmnop\n");
+    const replaced = await ensureFirstKey(config, store);
+    expect(replaced).toEqual({ kind: "usable", key: (await readFile(file, "utf8")).trim() });
+    expect(replaced).not.toMatchObject({ key: expect.stringContaining("unknown0") });
+    expect(await ensureFirstKey(config, store)).toEqual(replaced);
+
     const left = await readdir(dataDir);
     expect(left.filter((name) => name.startsWith("first-api-key"))).toEqual(["first-api-key"]);
 

@@ -43,6 +43,21 @@ describe("the key of all secrets", () => {
     await refuseOtherKey(rowsOf([]), mark, first, ALONE);
   });
 
+  it.each(["endpoints", "destinations"] as const)(
+    "that was made since its file was gone is refused and removed where %s have secrets: a new relay could read none of them",
+    async (table) => {
+      const mark = makeMark();
+      await refuseOtherKey(rowsOf([]), mark, first, ALONE);
+      const rows = rowsOf([first.seal("whsec", "row_1")], table);
+      const started = refuseOtherKey(rows, mark, other, { madeFile, isAttached: false });
+      await expect(started).rejects.toThrow(
+        /is missing, and the stored secrets are encrypted \(row_1\): restore it/,
+      );
+      expect(existsSync(madeFile)).toBe(false);
+      await refuseOtherKey(rows, mark, first, ALONE);
+    },
+  );
+
   it("is the one that a process made for both when it starts at the same time as its relay", async () => {
     const mark = makeMark();
     await refuseOtherKey(rowsOf([]), mark, first, { madeFile, isAttached: true });
@@ -53,11 +68,11 @@ describe("the key of all secrets", () => {
   it("is another than the mark's after a change that was interrupted, though the first secrets open", async () => {
     const mark = makeMark();
     await refuseOtherKey(rowsOf([]), mark, first, ALONE);
-    const rows = rowsOf([other.seal("whsec", "ep_1"), first.seal("whsec", "ep_2")]);
+    const rows = rowsOf([other.seal("whsec", "row_1"), first.seal("whsec", "row_2")]);
     await expect(refuseOtherKey(rows, mark, other, ALONE)).rejects.toThrow(
       /^the stored secrets are encrypted under another key \(not all of them\): .*relay secrets reencrypt/,
     );
-    await expect(refuseOtherKey(rows, mark, first, ALONE)).rejects.toThrow(/another key \(ep_1\)/);
+    await expect(refuseOtherKey(rows, mark, first, ALONE)).rejects.toThrow(/another key \(row_1\)/);
   });
 });
 
@@ -73,11 +88,11 @@ function makeMark(): KeyMark {
   };
 }
 
-function rowsOf(sealed: readonly Uint8Array[]): SealedRows {
-  const endpoints = sealed.map((one, index) => ({ id: `ep_${index + 1}`, sealed: one }));
+function rowsOf(sealed: readonly Uint8Array[], of = "endpoints"): SealedRows {
+  const rows = sealed.map((one, index) => ({ id: `row_${index + 1}`, sealed: one }));
   return {
     readAfter: async (table, afterId, limit) =>
-      table === "endpoints" ? endpoints.filter(({ id }) => id > afterId).slice(0, limit) : [],
+      table === of ? rows.filter(({ id }) => id > afterId).slice(0, limit) : [],
     replace: async () => false,
   };
 }

@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { openConfigStore } from "../../src/app/open-config-store.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
@@ -30,6 +31,21 @@ test.each(["sslrootcert", "sslcert", "sslkey"])(
     );
   },
 );
+
+test("of a parameter that the URL has twice, the last counts, as for the driver", async () => {
+  const readable = encodeURIComponent(fileURLToPath(import.meta.url));
+  await using store = await openConfigStore({
+    databaseUrl: `postgresql://127.0.0.1:1/db?sslrootcert=/no/such.pem&sslrootcert=${readable}`,
+    dataDir: "/no/such/directory",
+    embeddedMode: "serve",
+    templateFile: null,
+    clock: makeSystemClock(),
+    logger: makeSilentLogger(),
+  });
+  await expect(store.database.run("SELECT 1")).rejects.toMatchObject({
+    cause: { code: "ECONNREFUSED" },
+  });
+});
 
 test("regression: a lost feed names the PostgreSQL that it lost, without its password: it said `timeout expired`", async () => {
   const told: unknown[] = [];

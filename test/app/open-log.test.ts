@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -49,6 +49,14 @@ test("regression: a log whose socket cannot be served is closed again: its commi
   const before = commitThreads();
   await expect(openWith({})).rejects.toMatchObject({ code: "ERR_FS_EISDIR" });
   expect(commitThreads()).toBe(before);
+});
+
+test("a log that is closed takes its socket away: who came later would have found one that nobody answers", async () => {
+  await using _claim = (await claimDataDir(dataDir)) as AsyncDisposable;
+  const log = await openWith({});
+  expect(await readdir(join(dataDir, "run"))).toContain("log.sock");
+  await log[Symbol.asyncDispose]();
+  expect(await readdir(join(dataDir, "run"))).not.toContain("log.sock");
 });
 
 test("a log on Kafka counts what is lost in the registry", async () => {

@@ -14,7 +14,7 @@ describe("the operations server", () => {
     await using server = await startOpsServer({ host: "127.0.0.1", port: 0, ...PORTS });
     const get = (path: string) => fetch(`http://127.0.0.1:${server.port}${path}`);
     expect(await (await get("/metrics")).text()).toBe("relay_up 1\n");
-    expect((await get("/healthz")).status).toBe(200);
+    expect((await get("/healthz?probe=1")).status).toBe(200);
     const ready = await get("/readyz");
     expect(ready.status).toBe(503);
     expect(await ready.json()).toEqual({
@@ -33,6 +33,21 @@ describe("the operations server", () => {
     });
     expect((await fetch(`http://127.0.0.1:${server.port}/metrics`)).status).toBe(500);
     expect((await fetch(`http://127.0.0.1:${server.port}/healthz`)).status).toBe(200);
+  });
+
+  it("ends though a reading never does: whoever scrapes would hold up the end of the relay", async () => {
+    let isAsked = (): void => {};
+    const asked = new Promise<void>((resolve) => (isAsked = resolve));
+    const metrics = (): Promise<never> => {
+      isAsked();
+      return new Promise(() => {});
+    };
+    const server = await startOpsServer({ host: "127.0.0.1", port: 0, ...PORTS, metrics });
+    const scraped = fetch(`http://127.0.0.1:${server.port}/metrics`);
+    const isCut = expect(scraped).rejects.toThrow("fetch failed");
+    await asked;
+    await server[Symbol.asyncDispose]();
+    await isCut;
   });
 
   it("holds a bounded number of connections, and closes those that ask for nothing: they took every file descriptor of the process", async () => {

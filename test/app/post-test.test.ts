@@ -48,6 +48,26 @@ it("a token beyond ASCII goes out as UTF-8, which ingest reads: the test of such
   }
 });
 
+it("follows no redirect: the webhook with its signature would go where another site says", async () => {
+  const asked: string[] = [];
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", (data) => {
+      asked.push(data.toString("latin1").split("\r\n", 1)[0]!);
+      socket.end("HTTP/1.1 307 There\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n");
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/in/token`;
+    const answer = await postTest({ url, method: "POST", headers: [], body: Buffer.from("{}") });
+    expect(answer).toMatchObject({ kind: "answered", status: 307 });
+    expect(asked).toEqual(["POST /in/token HTTP/1.1"]);
+  } finally {
+    server.close();
+  }
+});
+
 it("reads no more than the beginning of an answer: a website that floods was read into memory until the time was up", async () => {
   let closed = false;
   const server = createServer((socket) => {

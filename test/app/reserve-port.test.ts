@@ -1,10 +1,13 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
+import { networkInterfaces } from "node:os";
 import { Worker } from "node:worker_threads";
 import { expect, it } from "vitest";
 import { reservePort } from "../../src/app/reserve-port.ts";
 
-it.each(["127.0.0.1", "0.0.0.0", "localhost"])(
+const hasIPv6 = networkInterfaces()["lo"]?.some(({ address }) => address === "::1") === true;
+
+it.each(["127.0.0.1", "0.0.0.0", "localhost", ...(hasIPv6 ? ["::1"] : [])])(
   "on %s a port that somebody listens on is in use, one that nobody does is free",
   async (host) => {
     const server = createServer().listen(0, host);
@@ -52,6 +55,7 @@ const CLIENT = `
 
 it("regression: takes no connection of clients that wait for the relay: they were reset, 502 behind a proxy", async () => {
   const port = await reservePort("127.0.0.1");
+  expect(port).toBeGreaterThan(0);
   const client = new Worker(CLIENT, { eval: true, workerData: port });
   const told: string[] = [];
   client.on("message", (message: string) => told.push(message));

@@ -279,6 +279,127 @@ describe("the supervisor", () => {
     expect(supervisor.stopping()).toBeNull();
   });
 
+  it("a part that breaks soon after each restart is restarted ever later, however long the process has run", async () => {
+    const clock = makeManualClock();
+    await using supervisor = makeSupervisor({ clock, logger: makeSilentLogger() });
+    const starts: number[] = [];
+    let breakPart: (error: Error) => void = () => {};
+    await supervisor.add({
+      name: "store",
+      start: async (failed) => {
+        starts.push(clock.monotonic());
+        breakPart = failed;
+        return { [Symbol.asyncDispose]: async () => {} };
+      },
+    });
+    await clock.advance(100_000);
+    for (let round = 0; round < 4; round += 1) {
+      const before = starts.length;
+      breakPart(new Error("its engine died"));
+      while (starts.length === before) await clock.advance(100);
+    }
+    const waits = starts.slice(1).map((atMs, index) => atMs - Math.max(100_000, starts[index]!));
+    expect(waits).toEqual([200, 400, 800, 1_600]);
+  });
+
+  /** A supervisor of a store and a server on it, which is slow to stop, and to start once `startsSlowly` is set. */
+  async function makeSlowServer() {
+    const journal: string[] = [];
+    const lines: string[] = [];
+    const clock = makeManualClock();
+    const logger = makeSilentLogger((_level, message) => lines.push(message));
+    const supervisor = makeSupervisor({ clock, logger });
+    const server = { startsSlowly: false, stopped: () => {}, started: (_error?: Error) => {} };
+    let breakPart: (error: Error) => void = () => {};
+    await supervisor.add(makePart("store", journal));
+    await supervisor.add({
+      name: "server",
+      start: async (failed) => {
+        journal.push("start server");
+        if (server.startsSlowly)
+          await new Promise<void>(
+            (resolve, reject) => (server.started = (error) => (error ? reject(error) : resolve())),
+          );
+        breakPart = failed;
+        return {
+          [Symbol.asyncDispose]: async () => {
+            await new Promise<void>((resolve) => (server.stopped = resolve));
+            journal.push("stop server");
+          },
+        };
+      },
+    });
+    journal.length = 0;
+    return {
+      supervisor,
+      clock,
+      journal,
+      lines,
+      server,
+      break: () => breakPart(new Error("broke")),
+    };
+  }
+
+  it("restarts a part only once the broken one has stopped, however long that takes: two would have the same files", async () => {
+    const { supervisor, clock, journal, server, ...part } = await makeSlowServer();
+    part.break();
+    await clock.advance(5_000);
+    expect(journal).toEqual([]);
+    server.stopped();
+    await clock.advance(0);
+    expect(journal).toEqual(["stop server", "start server"]);
+    const stopped = supervisor[Symbol.asyncDispose]();
+    await clock.advance(0);
+    server.stopped();
+    await stopped;
+  });
+
+  it("told to stop while a broken part stops, waits for it before it stops the next, and starts nothing again", async () => {
+    const { supervisor, clock, journal, server, ...part } = await makeSlowServer();
+    part.break();
+    await clock.advance(5_000);
+    const stopped = supervisor[Symbol.asyncDispose]();
+    await clock.advance(0);
+    expect(supervisor.stopping()).toBe("server");
+    expect(journal).toEqual([]);
+    server.stopped();
+    await stopped;
+    expect(journal).toEqual(["stop server", "stop store"]);
+  });
+
+  it("told to stop during a restart that then fails, says nothing more and tries no more", async () => {
+    const { supervisor, clock, journal, lines, server, ...part } = await makeSlowServer();
+    server.startsSlowly = true;
+    part.break();
+    await clock.advance(0);
+    server.stopped();
+    await clock.advance(200);
+    const stopped = supervisor[Symbol.asyncDispose]();
+    await clock.advance(0);
+    server.started(new Error("cannot start"));
+    await stopped;
+    await clock.advance(60_000);
+    expect(journal).toEqual(["stop server", "start server", "stop store"]);
+    expect(lines).toEqual(["part.failed"]);
+  });
+
+  it("stops the others though one cannot be stopped", async () => {
+    const journal: string[] = [];
+    const lines: string[] = [];
+    const logger = makeSilentLogger((_level, message) => lines.push(message));
+    const supervisor = makeSupervisor({ clock: makeManualClock(), logger });
+    await supervisor.add(makePart("store", journal));
+    await supervisor.add({
+      name: "server",
+      start: async () => ({
+        [Symbol.asyncDispose]: () => Promise.reject(new Error("cannot stop")),
+      }),
+    });
+    await supervisor[Symbol.asyncDispose]();
+    expect(journal).toEqual(["start store", "stop store"]);
+    expect(lines).toEqual(["part.stop_failed"]);
+  });
+
   it("does not restart after it was stopped", async () => {
     const journal: string[] = [];
     const clock = makeManualClock();

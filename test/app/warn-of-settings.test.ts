@@ -33,7 +33,10 @@ it("warns of an ingest that does not listen where the URLs of its endpoints say:
   expect(warningsOf({ RELAY_INGEST_HOST: "10.0.0.7" })).toEqual(warning);
   const publicUrl = { RELAY_PUBLIC_INGEST_URL: "https://hooks.example" };
   expect(warningsOf({ RELAY_INGEST_HOST: "10.0.0.7", ...publicUrl })).toEqual([]);
-  expect(warningsOf({ RELAY_INGEST_HOST: "::1" })).toEqual([]);
+  for (const host of ["::1", "LocalHost"])
+    expect(warningsOf({ RELAY_INGEST_HOST: host })).toEqual([]);
+  const elsewhere = { RELAY_ROLES: "api,delivery", RELAY_INGEST_HOST: "10.0.0.7" };
+  expect(warningsOf(elsewhere)).toEqual([]);
 });
 
 it("names settings that do nothing: three replicas were asked for of an embedded log, without a word", () => {
