@@ -3,9 +3,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
+import type { Attempt } from "../../src/client/types.ts";
 import type { DeadEvent } from "../../src/cli/find-dead-events.ts";
 import { replay } from "../../src/cli/replay.ts";
-import { tellByLists, type ListQuestions } from "../../src/cli/still-dead.ts";
+import { isDeadAt, tellByLists, type ListQuestions } from "../../src/cli/still-dead.ts";
 
 const DEAD = { delivered: 0, failed: 1, pending: 0, total: 1 };
 const DEAD_AT_ONE = { delivered: 1, failed: 1, pending: 0, total: 2 };
@@ -79,6 +80,26 @@ test("the store is not made to list what was delivered among many events for a f
   const few = answersOf({});
   expect((await tellByLists(diedWith(DEAD, DEAD, DEAD), few.questions)).size).toBe(0);
   expect(few.asked).toEqual([]);
+});
+
+test.each([
+  [true, "its only try died", "dead 1"],
+  [true, "a try that its rate limit had put off died", "rate_limited 1, failed 1, dead 2"],
+  [true, "a replay died, too", "dead 1, dead 2"],
+  [false, "it was delivered by a replay", "dead 1, delivered 2"],
+  [false, "the try of a replay is put off", "dead 1, rate_limited 2"],
+  [false, "a replay is tried again", "dead 1, failed 2"],
+])("dead is %s where %s", (isDead, _where, rows) => {
+  const attempts = rows.split(", ").flatMap((row) => {
+    const [status, number] = row.split(" ");
+    const attempt = { status, attempt_number: Number(number) };
+    const elsewhere = { status: isDead ? "delivered" : "dead", attempt_number: 1 };
+    return [
+      { destination_id: "dst_1", ...attempt },
+      { destination_id: "dst_2", ...elsewhere },
+    ] as Attempt[];
+  });
+  expect(isDeadAt("dst_1", attempts)).toBe(isDead);
 });
 
 test("regression: of 600 dead deliveries each was asked for its attempts singly, now none is", async () => {
