@@ -2,6 +2,7 @@ import { createHash, generateKeyPairSync } from "node:crypto";
 import { SignJWT, UnsecuredJWT, exportJWK, exportSPKI } from "jose";
 import { describe, expect, it } from "vitest";
 import type { VerificationRequest } from "../../src/domain/verification.ts";
+import { trimJwks } from "../../src/signing/jwt-keys.ts";
 import { makePreparedChecks } from "../../src/signing/prepared-checks.ts";
 import { NOW_MS, makeRequest } from "../support/verify-requests.ts";
 
@@ -96,6 +97,14 @@ describe("a key of a JWK set", () => {
   });
 });
 
+it("of a key set only what can verify is kept: without its purpose a key for encryption would be taken for one", () => {
+  const jwk = ed.publicKey.export({ format: "jwk" });
+  const unfit = [{ ...jwk, use: "enc" }, { ...jwk, key_ops: ["encrypt"] }, 1];
+  expect(trimJwks({ keys: [{ ...jwk, kid: "a", use: "sig", more: [] }, ...unfit] })).toEqual({
+    keys: [{ ...jwk, kid: "a" }],
+  });
+});
+
 describe("a token without a key id", () => {
   const publicJwk = curves.ES256.publicKey.export({ format: "jwk" });
   const keysOf = (count: number) =>
@@ -158,6 +167,7 @@ describe("a token", () => {
     ["has an exp that is a text", { exp: "soon" }, {}, "malformed_token"],
     ["is too old", { iat: NOW - 400 }, { max_age_seconds: 300 }, "token_too_old"],
     ["is just young enough", { iat: NOW - 360 }, { max_age_seconds: 300 }, "ok"],
+    ["is of a clock ahead, within the skew", { iat: NOW + 60 }, { max_age_seconds: 300 }, "ok"],
     ["comes from the future", { iat: NOW + 61 }, { max_age_seconds: 300 }, "token_not_yet_valid"],
     ["hides its age", {}, { max_age_seconds: 300 }, "missing_iat"],
     ["has no issuer", {}, { issuer: "a" }, "issuer_mismatch"],

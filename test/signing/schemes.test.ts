@@ -189,6 +189,18 @@ describe("HMAC", () => {
       ["X-S", mac(Buffer.concat([Buffer.from(`${time}.`), bytes]))],
     ];
     expect(reason({ config, body: text, headers: sign(text, at) })).toBe("ok");
+    // Brackets within texts nest nothing, and 255 lists in the body's object do.
+    const quoted = Buffer.from(JSON.stringify({ text: `"${"[".repeat(300)}`, meta: { at } }));
+    expect(reason({ config, body: quoted, headers: sign(quoted, at) })).toBe("ok");
+    const nested = (depth: number): Buffer =>
+      Buffer.from(`{"a":${"[".repeat(depth)}${"]".repeat(depth)},"meta":{"at":${at}}}`);
+    for (const [depth, outcome] of [
+      [255, "ok"],
+      [256, "malformed_timestamp"],
+    ] as const)
+      expect(reason({ config, body: nested(depth), headers: sign(nested(depth), at) })).toBe(
+        outcome,
+      );
     const deep = Buffer.from("[".repeat(1000));
     expect(reason({ config, body: deep, headers: sign(deep, "") })).toBe("malformed_timestamp");
     const large = Buffer.from(JSON.stringify({ meta: { at }, text: "x".repeat(1024 * 1024) }));

@@ -1,8 +1,9 @@
-import { generateKeyPairSync } from "node:crypto";
+import { createPublicKey, generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { VERIFICATION_METHODS } from "../../src/domain/enums.ts";
 import type { VerificationMethod } from "../../src/domain/enums.ts";
 import { SCHEMES } from "../../src/signing/registry.ts";
+import { importPem } from "../../src/signing/jwt-keys.ts";
 import { validateVerificationConfig } from "../../src/signing/verification-config.ts";
 import { cpuSecondsOf } from "../support/cpu-seconds.ts";
 
@@ -260,6 +261,23 @@ describe("a configuration that is written", () => {
     expect(verdictOf(jwk(3072, "03ffffffff"))).toBe("vc.jwks");
     expect(verdictOf(jwk(3072, "7f".repeat(380)))).toBe("vc.jwks");
     expect(verdictOf(jwk(8200, "010001"))).toBe("vc.jwks");
+    const keys = (count: number) => ({ keys: Array.from({ length: count }, () => publicJwk) });
+    for (const [count, verdict] of [
+      [100, "ok"],
+      [101, "vc.jwks"],
+    ] as const)
+      expect(validate("jwt", { algorithms: ["EdDSA"], jwks: keys(count) })).toBe(verdict);
+  });
+
+  it("with a public key that is longer than any real one is refused by its length, before its numbers are read: one held the process for eighty seconds", () => {
+    const e = Buffer.alloc(3_000, 0x7f).toString("base64url");
+    const n = Buffer.alloc(256, 0xff).toString("base64url");
+    const long = createPublicKey({ key: { kty: "RSA", n, e }, format: "jwk" });
+    const imported = importPem(String(long.export({ type: "spki", format: "pem" })));
+    expect(imported).toEqual({
+      ok: false,
+      message: expect.stringMatching(/^has 3\d\d\d bytes: at most 2048 are taken$/),
+    });
   });
 
   it.each<[VerificationMethod, unknown]>([
