@@ -43,6 +43,11 @@ describe("bad input to the program", () => {
       {},
       "--scope must be read, write or read,write",
     ],
+    [
+      ["keys", "create", "--org", "x", "--scope", "read,admin"],
+      {},
+      "--scope must be read, write or read,write",
+    ],
   ])("relay %j with %j: one line that says what to do, exit 2", async (args, env, message) => {
     const { code, stderr } = await runRelay(args, {
       RELAY_DATA_DIR: dataDir,
