@@ -94,27 +94,34 @@ function endsBatch(type: number | undefined): boolean {
 
 /** Returns ErrorResponse and ReadyForQuery (PostgreSQL documentation, "Message Formats"). */
 function internalError(error: unknown): Buffer {
-  const text = messageOf(error).replaceAll("\0", " ");
-  const fields = Buffer.from(`SERROR\0VERROR\0CXX000\0M${text}\0\0`);
+  const response = errorResponse("ERROR", "XX000", messageOf(error).replaceAll("\0", " "));
+  return Buffer.concat([response, Buffer.from([0x5a, 0, 0, 0, 5, 0x49])]);
+}
+
+function errorResponse(severity: "ERROR" | "FATAL", sqlState: string, text: string): Buffer {
+  const fields = Buffer.from(`S${severity}\0V${severity}\0C${sqlState}\0M${text}\0\0`);
   const head = Buffer.alloc(5);
   head.write("E");
   head.writeInt32BE(fields.length + 4, 1);
-  return Buffer.concat([head, fields, Buffer.from([0x5a, 0, 0, 0, 5, 0x49])]);
+  return Buffer.concat([head, fields]);
 }
 
-/** No more are connected at a time, so an older entry belongs to a connection that is gone. */
+/** Of so many, most belong to connections that are gone. */
 const MOST_LISTENING = 64;
+/** admin_shutdown: whoever is told this connects anew. */
+const CONNECT_ANEW = errorResponse("FATAL", "57P01", "listen again on another connection");
 
 /**
  * Keeps the ways to connections that have sent LISTEN. Which channel does not matter: all connections are one session, and
- * each takes what it knows. A way whose connection is gone writes nothing.
+ * each takes what it knows. A way whose connection is gone writes nothing, and nothing tells which those are: when there are too many,
+ * all are given up, and those still connected listen again.
  */
 function makeListeningConnections() {
   const ways: ((data: Uint8Array) => void)[] = [];
   return {
     add(way: (data: Uint8Array) => void): void {
+      if (ways.length === MOST_LISTENING) for (const old of ways.splice(0)) old(CONNECT_ANEW);
       ways.push(way);
-      if (ways.length > MOST_LISTENING) ways.shift();
     },
     send(frames: Buffer): void {
       for (const way of ways) way(frames);

@@ -19,13 +19,17 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { startConfigFeed } from "../../../src/adapters/postgres/config-feed.ts";
 import { openDatabase, type Database } from "../../../src/adapters/postgres/database.ts";
+import type { ConfigChange } from "../../../src/domain/config-store.ts";
+import { toError } from "../../../src/domain/thrown.ts";
 import {
   attachEmbeddedPostgres,
   startEmbeddedPostgres,
   type EmbeddedConnection,
 } from "../../../src/embedded/pglite/start.ts";
 import { makeSocketDirectory, socketPath } from "../../../src/embedded/pglite/socket-directory.ts";
+import { realClock } from "../../support/clickhouse.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
 import { makeSilentLogger, silentLogger } from "../../support/silent-logger.ts";
@@ -166,6 +170,32 @@ describe("embedded PostgreSQL shared by several connections", () => {
     await waitFor("all of them", () => heard.length >= wanted.length);
     expect(heard.toSorted()).toEqual(wanted.toSorted());
     await Promise.all([first, second, deaf].map(async (client) => client?.end()));
+  });
+
+  it("regression: goes on telling the feed of changes, however many others have begun to listen and gone since: after 64 restarts of a process that attaches, the owner heard of none", async () => {
+    const changes: ConfigChange[] = [];
+    await using feed = startConfigFeed({
+      connection: embedded.connection,
+      clock: realClock,
+      logger: silentLogger,
+      explain: toError,
+      onChange: (change) => changes.push(change),
+      onGap: () => undefined,
+    });
+    await waitFor("the feed to listen", () => feed.listening());
+    for (let others = 0; others < 64; others += 1) {
+      const { listener } = await listen("relay_config");
+      await listener.end();
+    }
+    await expect
+      .poll(
+        async () => {
+          await database.run("SELECT pg_notify('relay_config', $1)", ["ep_1 token dst_1"]);
+          return changes;
+        },
+        { timeout: 30_000 },
+      )
+      .toContainEqual({ endpointId: "ep_1", token: "token", destinationId: "dst_1" });
   });
 
   it("keeps an error with the connection that caused it", async () => {
