@@ -280,6 +280,30 @@ describe("configuration cache", () => {
     expect(store.asked).toHaveLength(1);
   });
 
+  it("asks one question at a time, also after a turn in which several were looked up", async () => {
+    const ids = ["ep_1", "ep_2", "ep_3"];
+    for (const id of ids) save(endpointRow({ id }), []);
+    let open: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (open = resolve));
+    const first = [cache.endpoint("ep_1"), cache.endpoint("ep_2")];
+    await settle();
+    const last = cache.endpoint("ep_3");
+    await settle();
+    expect(store.asked.map(({ endpointIds }) => endpointIds)).toEqual([["ep_1", "ep_2"]]);
+    open();
+    for (const lookup of [...first, last]) expect(await lookup).toMatchObject({ kind: "found" });
+    expect(store.asked).toHaveLength(2);
+  });
+
+  it("lets no more than twenty thousand keys wait for a store that hangs", async () => {
+    store.state.gate = new Promise(() => undefined);
+    void cache.endpoint("ep_first");
+    await settle();
+    for (let waiting = 0; waiting < 20_000; waiting += 1) void cache.endpoint(`ep_${waiting}`);
+    const answer = await Promise.race([cache.endpoint("ep_more"), settle()]);
+    expect(answer).toEqual({ kind: "unavailable" });
+  });
+
   it("does not answer with a question that was asked before a change", async () => {
     save();
     await cache.endpointByToken("token-of-ep_1");
@@ -424,6 +448,42 @@ describe("configuration cache", () => {
     expect(told.at(-1)).toEqual({ afterMs: 10_000, untold: 0 });
   });
 
+  it("tells of each outage how long it was, however many questions failed meanwhile", async () => {
+    const told: unknown[] = [];
+    const telling = makeCache({
+      logger: makeSilentLogger((_, message, { afterMs }: { afterMs?: number }) => {
+        if (message === "config.load_restored") told.push(afterMs);
+      }),
+    });
+    save();
+    for (const isDown of [true, true, false, true, false]) {
+      store.state.down = isDown;
+      telling.invalidateAll();
+      await telling.endpoint("ep_1");
+      time.advance(30_000);
+    }
+    expect(told).toEqual([60_000, 30_000]);
+  });
+
+  it("leaves the store alone for a second once it has failed, also where that took long", async () => {
+    save();
+    let fail: () => void = () => undefined;
+    store.state.gate = new Promise((resolve) => (fail = resolve));
+    store.state.down = true;
+    const first = cache.endpoint("ep_1");
+    await settle();
+    time.advance(8_000);
+    fail();
+    expect(await first).toEqual({ kind: "unavailable" });
+    await settle();
+    store.state.down = false;
+    time.advance(999);
+    expect(await cache.endpoint("ep_1")).toEqual({ kind: "unavailable" });
+    time.advance(1);
+    expect(await cache.endpoint("ep_1")).toMatchObject({ kind: "found" });
+    expect(store.asked).toHaveLength(2);
+  });
+
   it("holds few endpoints of large configurations: four thousand took the memory of the process", async () => {
     const bounded = makeCache({}, { maxStoredBytes: 100_000 });
     const config = { public_key: "x".repeat(40_000) };
@@ -439,6 +499,8 @@ describe("configuration cache", () => {
       [],
     );
     expect(await bounded.endpoint("ep_4")).toMatchObject({ kind: "found" });
+    // One that is larger than the limit is kept alone.
+    expect(bounded.endpoint("ep_4")).toMatchObject({ kind: "found" });
   });
 
   it("holds few endpoints of many destinations", async () => {
