@@ -527,6 +527,21 @@ describe("destinations", () => {
     ).rejects.toMatchObject({ field: "receiver_url" });
   });
 
+  it("is not made where its endpoint is deleted while its receiver is looked up", async () => {
+    const { id: endpointId } = await makeEndpoint();
+    const { management } = makeTestManagement(postgres.database, {
+      checkReceiver: async () => {
+        await harness.management.endpoints.remove(actor, endpointId);
+        return { ok: true };
+      },
+    });
+    const input = { name: "Receiver", receiverUrl: "https://receiver.example" };
+    await expect(management.destinations.create(actor, endpointId, input)).rejects.toMatchObject({
+      message: "Endpoint not found",
+    });
+    expect(await harness.store.destinations.children(actor.orgId, endpointId)).toEqual([]);
+  });
+
   it("answers the URI that is dialled: what no URI may hold was answered as it was typed", async () => {
     const receiverUrl = "https://receiver.example/é?tags[]=a";
     const uri = "https://receiver.example/%C3%A9?tags%5B%5D=a";
@@ -1048,6 +1063,72 @@ describe("replays", () => {
   });
 });
 
+describe("the audit", () => {
+  it("has a row of each write, by the key that made it", async () => {
+    const { projects, endpoints, destinations } = harness.management;
+    harness.answer.value = { kind: "answered", status: 200, eventId: "evt_9", body: "{}" };
+    const project = await makeProject();
+    const endpoint = await endpoints.create(actor, project.id, {
+      name: "Hooks",
+      provider: "custom",
+      verificationMethod: "bearer_token",
+      secret: "s",
+    });
+    const { destination } = await makeDestination({}, endpoint.id);
+    await projects.update(actor, project.id, { name: "renamed" });
+    await endpoints.update(actor, endpoint.id, { name: "renamed" });
+    await endpoints.rotateSecret(actor, endpoint.id);
+    await endpoints.sendTest(actor, endpoint.id);
+    await destinations.update(actor, destination.id, { name: "renamed" });
+    await destinations.rotateSecret(actor, destination.id);
+    for (const [resources, { id }] of [
+      [endpoints, endpoint],
+      [destinations, destination],
+    ] as const) {
+      await resources.pause(actor, id);
+      await resources.resume(actor, id);
+    }
+    await destinations.remove(actor, destination.id);
+    await endpoints.remove(actor, endpoint.id);
+    await projects.remove(actor, project.id);
+    const rowsOf = (kind: string, ...actions: readonly string[]) =>
+      actions.map((action) => `${actor.keyId} ${kind}.${action}`);
+    expect(await auditOf(project.id)).toEqual(rowsOf("project", "create", "update", "delete"));
+    const ofEndpoint = ["create", "update", "rotate_secret", "test", "pause", "resume", "delete"];
+    expect(await auditOf(endpoint.id)).toEqual(rowsOf("endpoint", ...ofEndpoint));
+    const ofDestination = ["create", "update", "rotate_secret", "pause", "resume", "delete"];
+    expect(await auditOf(destination.id)).toEqual(rowsOf("destination", ...ofDestination));
+  });
+
+  it("is written with what it tells of, or neither is", async () => {
+    const { management } = makeTestManagement({
+      ...postgres.database,
+      transaction: (work) =>
+        postgres.database.transaction((run) =>
+          work(async (text, parameters) => {
+            if (text.includes("INSERT INTO audit_log")) throw new Error("no audit");
+            return run(text, parameters);
+          }),
+        ),
+    });
+    const { destination } = await makeDestination();
+    const { id, endpointId } = destination;
+    const endpoint = await harness.management.endpoints.get(actor, endpointId);
+    const project = await harness.management.projects.get(actor, endpoint.projectId);
+    for (const write of [
+      () => management.projects.update(actor, project.id, { name: "changed" }),
+      () => management.endpoints.update(actor, endpointId, { name: "changed" }),
+      () => management.endpoints.remove(actor, endpointId),
+      () => management.destinations.pause(actor, id),
+      () => management.destinations.remove(actor, id),
+    ])
+      await expect(write()).rejects.toThrow("no audit");
+    expect(await harness.management.projects.get(actor, project.id)).toEqual(project);
+    expect(await harness.management.endpoints.get(actor, endpointId)).toEqual(endpoint);
+    expect(await harness.management.destinations.get(actor, id)).toEqual(destination);
+  });
+});
+
 describe("tenant isolation", () => {
   it("answers every use case on another organization's id as for an unknown one", async () => {
     const { management: m } = harness;
@@ -1057,7 +1138,8 @@ describe("tenant isolation", () => {
     const event = eventRecord({ id: "evt_iso", orgId: actor.orgId, endpointId });
     harness.events.set(event.id, event);
     const input = { name: "n", provider: "custom", verificationMethod: "none" } as const;
-    const target = { name: "n", receiverUrl: "https://r.example" };
+    // Refused, but only where there is something to write it to: nobody else's is looked up.
+    const target = { name: "n", receiverUrl: "http://r.example" };
     const calls: Record<
       string,
       (project: string, ep: string, dst: string, evt: string) => Promise<unknown>
