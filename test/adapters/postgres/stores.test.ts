@@ -303,6 +303,37 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
   });
 
+  it.runIf(name === "PostgreSQL").each(["lock", "hold"] as const)(
+    "lets nobody lock a row that another write took by %s before that has ended",
+    async (first) => {
+      const { store, project } = await makeParents();
+      const steps: string[] = [];
+      let take: () => void = () => undefined;
+      const taken = new Promise<void>((resolve) => (take = resolve));
+      let letGo: () => void = () => undefined;
+      const mayEnd = new Promise<void>((resolve) => (letGo = resolve));
+      const one = store.write(async (session) => {
+        await session.projects[first](orgId, project.id);
+        take();
+        await mayEnd;
+        steps.push("ended");
+      });
+      await taken;
+      const other = store.write(async (session) => {
+        await session.projects.lock(orgId, project.id);
+        steps.push("locked");
+      });
+      const waitsSql =
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+      await expect
+        .poll(async () => steps.length + (await database.run(waitsSql)).length, { timeout: 20_000 })
+        .toBe(1);
+      letGo();
+      await Promise.all([one, other]);
+      expect(steps).toEqual(["ended", "locked"]);
+    },
+  );
+
   it.runIf(name === "PostgreSQL")(
     "does both of two writes that wait for each other: two PATCHes that took each other's slug answered 503 to one",
     async () => {
@@ -355,6 +386,27 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       expect(bundles[0]?.destinations.map(({ id }) => id)).toEqual([kept.id]);
     }
     expect(await reader.bundles(keysOf({ tokens: ["unknown"] }))).toEqual([]);
+  });
+
+  it("reads several endpoints at once, each with its own destinations, oldest first, or with none", async () => {
+    const wanted = [];
+    for (const count of [2, 0, 3]) {
+      const { store, endpoint } = await makeParents();
+      const destinations = Array.from({ length: count }, (_, index) =>
+        destinationRow({
+          id: `dst_${newId()}`,
+          orgId,
+          endpointId: endpoint.id,
+          createdAtMs: index,
+        }),
+      );
+      for (const row of destinations.toReversed()) await store.destinations.insert(row);
+      wanted.push({ endpoint, destinations });
+    }
+    const endpointIds = wanted.map(({ endpoint }) => endpoint.id);
+    const bundles = await makeBundleReader(database).bundles(keysOf({ endpointIds }));
+    expect(bundles).toHaveLength(3);
+    expect(bundles).toEqual(expect.arrayContaining(wanted));
   });
 
   it("regression: reads an endpoint's settings once, however many destinations it has: an answer held them for each", async () => {
@@ -418,6 +470,11 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(await keys.revokeKey(orgId, row.id, 6_000)).toBe(true);
     expect(await keys.revokeKey(orgId, row.id, 7_000)).toBe(false);
     expect(await keys.listKeys(orgId)).toContainEqual({ ...row, revokedAtMs: 6_000 });
+    const other = await keys.ensureOrganization("two", "org_two", 1_000);
+    const older = { ...row, id: `key_${newId()}`, orgId: other };
+    const newer = { ...row, id: `key_${newId()}`, orgId: other, createdAtMs: 5_001 };
+    for (const one of [older, newer]) await keys.insertKey(one, randomBytes(32));
+    expect(await keys.listKeys(other)).toEqual([newer, older]);
   });
 
   it("seals every row anew under another key, deleted ones too", async () => {
