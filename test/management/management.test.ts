@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Database } from "../../src/adapters/postgres/database.ts";
 import { RelayError } from "../../src/domain/errors.ts";
@@ -86,6 +87,7 @@ describe("projects", () => {
     });
     expect(await projects.create(other, { name: "Taken" })).toMatchObject({ slug: "taken" });
     expect(await projects.update(actor, second.id, { slug: "free" })).toEqual(second);
+    expect(await auditOf(second.id)).toEqual([`${actor.keyId} project.create`]);
   });
 
   it("lists newest first, with a total for a page past the end", async () => {
@@ -309,7 +311,11 @@ describe("endpoints", () => {
     const longer = { ...given.verificationConfig, encoding: "base64" };
     await endpoints.update(actor, endpoint.id, { verificationConfig: longer });
     await endpoints.update(actor, endpoint.id, { secret: "t" });
-    expect(await auditOf(endpoint.id)).toHaveLength(3);
+    await endpoints.update(actor, endpoint.id, given);
+    expect(await auditOf(endpoint.id)).toHaveLength(4);
+    const row = await harness.store.endpoints.find(actor.orgId, endpoint.id);
+    const { secret, verificationConfig: config } = given;
+    expect(openEndpoint(testBox, row!)).toEqual({ secret, config });
   });
 
   it("pauses and resumes, each as often as one likes, and resume brings disabled back", async () => {
@@ -382,6 +388,34 @@ describe("test webhooks", () => {
     const request = harness.posted.at(-1);
     expect(request).toMatchObject({ url, method: "POST" });
     expect(request?.headers.map(([name]) => name)).toContain("X-Signature");
+  });
+
+  it("sign the public path, whatever path they are posted to", async () => {
+    const endpoint = await makeEndpoint({
+      ...hmac,
+      verificationConfig: { ...HMAC_CONFIG, signed_payload: "{path}.{body}" },
+    });
+    const { management, posted } = makeTestManagement(
+      postgres.database,
+      {},
+      { publicIngestUrl: "https://example.com/hooks" },
+    );
+    await management.endpoints.sendTest(actor, endpoint.id);
+    const { url, headers, body } = posted[0]!;
+    const signed = createHmac("sha256", "s")
+      .update(`/hooks${new URL(url).pathname}.`)
+      .update(body);
+    expect(headers).toContainEqual(["X-Signature", signed.digest("hex")]);
+  });
+
+  it("are posted to a disabled endpoint, whose ingest says what it is", async () => {
+    const endpoint = await makeEndpoint(hmac);
+    await harness.store.endpoints.update(actor.orgId, endpoint.id, { status: "disabled" });
+    const message = "the endpoint is disabled";
+    const body = JSON.stringify({ error: { code: "endpoint_disabled", message } });
+    harness.answer.value = { kind: "answered", status: 403, eventId: "evt_9", body };
+    const answer = await harness.management.endpoints.sendTest(actor, endpoint.id);
+    expect(answer).toMatchObject({ accepted: false, status: 403, error: message });
   });
 
   it("report a refusal in the ingest service's own words", async () => {
@@ -492,6 +526,21 @@ describe("destinations", () => {
     expect(await harness.management.destinations.get(actor, destination.id)).toEqual(destination);
   });
 
+  it("is made as it was asked for, also with what is 0", async () => {
+    const asked = {
+      name: "Ledger",
+      receiverUrl: "https://receiver.example/ledger",
+      forwardOriginalSignature: true,
+      retryMaxAttempts: 0,
+      retryBackoff: "linear",
+      rateLimitMax: 1,
+      rateLimitWindow: "day",
+    } as const;
+    const { destination } = await makeDestination(asked);
+    expect(destination).toMatchObject(asked);
+    expect(await harness.management.destinations.get(actor, destination.id)).toEqual(destination);
+  });
+
   it("refuses half a rate limit, on create and on update", async () => {
     await expect(makeDestination({ rateLimitMax: 5 })).rejects.toMatchObject({
       field: "rate_limit_window",
@@ -580,6 +629,7 @@ describe("destinations", () => {
     const made = [serviceSecret];
     for (let round = 0; round < 4; round += 1)
       made.unshift((await destinations.rotateSecret(actor, destination.id)).serviceSecret);
+    expect(new Set(made).size).toBe(made.length);
     expect((await secretsOf()).map(({ secret }) => secret)).toEqual(made.slice(0, 3));
     expect((await secretsOf()).map(({ signsUntilMs }) => signsUntilMs === null)).toEqual([
       true,

@@ -9,11 +9,20 @@ import { makeApiKeys } from "../../src/management/api-keys.ts";
 import { makeIngestTokens } from "../../src/management/ingest-token.ts";
 import { makeManagement } from "../../src/management/make-management.ts";
 import type { Actor } from "../../src/management/management.ts";
-import type { ManagementPorts, TestAnswer, TestRequest } from "../../src/management/ports.ts";
+import type {
+  ManagementOptions,
+  ManagementPorts,
+  TestAnswer,
+  TestRequest,
+} from "../../src/management/ports.ts";
 import { testBox } from "./postgres-rows.ts";
 
 /** Makes the use cases over a real store, with everything else in memory. `time.nowMs` advances by one on each reading. */
-export function makeTestManagement(database: Database, overrides: Partial<ManagementPorts> = {}) {
+export function makeTestManagement(
+  database: Database,
+  overrides: Partial<ManagementPorts> = {},
+  options: Partial<ManagementOptions> = {},
+) {
   const time = { nowMs: Date.UTC(2026, 0, 1) };
   const now = () => (time.nowMs += 1);
   const newId = makeIdGenerator();
@@ -65,6 +74,7 @@ export function makeTestManagement(database: Database, overrides: Partial<Manage
     publicIngestUrl: "https://in.example.com",
     testIngestUrl: "http://ingest.internal:8081",
     rotationOverlapMs: 86_400_000,
+    ...options,
   });
   const apiKeys = makeApiKeys({ keys, now, randomBytes, newId });
 

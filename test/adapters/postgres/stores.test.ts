@@ -365,6 +365,16 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     },
   );
 
+  it("gives up a write that is in others' way however often it is begun", async () => {
+    let tries = 0;
+    const write = database.transaction(async () => {
+      tries += 1;
+      throw Object.assign(new Error("deadlock detected"), { code: "40P01" });
+    });
+    await expect(write).rejects.toMatchObject({ code: "unavailable" });
+    expect(tries).toBe(4);
+  });
+
   it("reads endpoints with their destinations by any of their names", async () => {
     const { store, endpoint } = await makeParents();
     const kept = destinationRow({ id: `dst_${newId()}`, orgId, endpointId: endpoint.id });
@@ -501,6 +511,19 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       ),
     );
     expect(new Set(values.map((value) => Buffer.from(value).toString("hex"))).size).toBe(1);
+    let isFirst = true;
+    const asked: Database = {
+      ...database,
+      /** Looks before another process has made it, and writes after. */
+      async run(text, parameters) {
+        const rows = await database.run(text, parameters);
+        const answer = isFirst ? [] : rows;
+        isFirst = false;
+        return answer;
+      },
+    };
+    expect(await ensureSetting(asked, "shared", () => new Uint8Array([4]))).toEqual(values[0]);
+    expect(await ensureSetting(database, "shared", () => new Uint8Array([5]))).toEqual(values[0]);
   });
 
   it.runIf(name === "PostgreSQL")(
@@ -561,6 +584,26 @@ describe.each(servers)("configuration store on %s", (name, start) => {
       expect(queries.mock.calls.flat()).not.toContain("ROLLBACK");
       queries.mockRestore();
       await slow.run("SELECT 1");
+    });
+
+    it("in time, and is asked over another connection next", async () => {
+      await using slow = openOne({ query_timeout: 1_000 });
+      await expect(slow.run("SELECT pg_sleep(10)")).rejects.toMatchObject(unavailable);
+      expect(await slow.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+    });
+
+    it("over an idle connection that it has cut, which is told, and replaced", async () => {
+      const lines: string[] = [];
+      await using idle = openDatabase({
+        connection: server.connection,
+        maxConnections: 1,
+        logger: makeSilentLogger((level, message) => lines.push(`${level} ${message}`)),
+      });
+      const [row] = await idle.run("SELECT pg_backend_pid() AS pid");
+      await database.run("SELECT pg_terminate_backend($1)", [row?.["pid"]]);
+      await until(() => lines.length > 0, "the lost connection");
+      expect(lines).toEqual(["warn postgres.connection_lost"]);
+      expect(await idle.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
     });
 
     it("when its own time limit ends a statement: that was an internal error", async () => {
