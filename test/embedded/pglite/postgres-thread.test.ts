@@ -1,7 +1,7 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { startConfigFeed } from "../../../src/adapters/postgres/config-feed.ts";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
 import { makeSystemClock } from "../../../src/app/system-clock.ts";
@@ -83,4 +83,20 @@ it("is not started again once it was told to end, or when its database cannot be
   await expect(refused.thread.start()).rejects.toThrow(/null bytes/);
   await waitFor("its end", () => refused.workers[0]!.threadId === -1);
   expect([ended.workers.length, refused.workers.length, refused.told]).toEqual([1, 1, []]);
+}, 300_000);
+
+it("is not started again once it was told to end, also where that was about to happen", async () => {
+  await using directory = await temporaryDirectory();
+  const { thread, workers, told } = await makeThread(directory.path);
+  await thread.start();
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    await workers[0]!.terminate();
+    expect(told).toEqual(["pglite.thread_ended"]);
+    await thread[Symbol.asyncDispose]();
+    vi.advanceTimersByTime(1_000);
+    expect(workers).toHaveLength(1);
+  } finally {
+    vi.useRealTimers();
+  }
 }, 300_000);

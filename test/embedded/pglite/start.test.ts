@@ -113,6 +113,21 @@ describe("embedded PostgreSQL shared by several connections", () => {
     );
   });
 
+  it("keeps statements apart that come in many pieces", async () => {
+    const large = "x".repeat(2_000_000);
+    const rows = await Promise.all(
+      Array.from({ length: 24 }, (_, index) =>
+        database.run(`SELECT length($1)::int AS length, $2::int AS index`, [
+          index % 4 === 0 ? large : "small",
+          index,
+        ]),
+      ),
+    );
+    expect(rows.map(([row]) => row)).toEqual(
+      rows.map((_, index) => ({ length: index % 4 === 0 ? large.length : 5, index })),
+    );
+  });
+
   it("prepares a statement under one name for all connections, which are one session", async () => {
     const connections = await Promise.all(
       Array.from({ length: 4 }, async () => {
@@ -141,6 +156,10 @@ describe("embedded PostgreSQL shared by several connections", () => {
     await expect(
       first?.query({ name: "broken", text: "SELECT $1::int AS value", values: [1] }),
     ).resolves.toMatchObject({ rows: [{ value: 1 }] });
+    const later = { name: "later", text: "SELECT * FROM made_later", values: [] };
+    await expect(first?.query(later)).rejects.toThrow(/does not exist/);
+    await database.run("CREATE TABLE made_later (id int)");
+    await expect(second?.query(later)).resolves.toMatchObject({ rows: [] });
     const other = new pg.Client(embedded.connection);
     await other.connect();
     await expect(
@@ -240,18 +259,25 @@ describe("embedded PostgreSQL shared by several connections", () => {
       await client.query("UPDATE counters SET value = -1 WHERE id = 1");
       const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
       if (leave !== "BEGIN") {
-        // A Parse message whose Sync never comes.
-        const text = Buffer.from("\0SELECT 1\0\0\0");
-        const parse = Buffer.concat([Buffer.from("P\0\0\0\0"), text]);
-        parse.writeInt32BE(text.length + 4, 1);
-        stream.write(parse);
+        // Messages whose Sync never comes.
+        const message = (type: string, ...parts: readonly (string | Buffer)[]): Buffer => {
+          const text = Buffer.concat(parts.map((part) => Buffer.from(part)));
+          const head = Buffer.from(`${type}\0\0\0\0`);
+          head.writeInt32BE(text.length + 4, 1);
+          return Buffer.concat([head, text]);
+        };
+        stream.write(message("P", "\0UPDATE counters SET value = -1\0", Buffer.alloc(2)));
+        stream.write(message("B", Buffer.alloc(8)));
+        stream.write(message("E", Buffer.alloc(5)));
         await new Promise<void>((resolve) => {
           stream.write("", () => resolve());
         });
       }
       stream.destroy();
-      const rows = await database.run("SELECT value FROM counters WHERE id = 1");
-      expect(rows[0]?.["value"]).not.toBe(-1);
+      for (let reads = 0; reads < 2; reads += 1) {
+        const rows = await database.run("SELECT value FROM counters WHERE id = 1");
+        expect(rows[0]?.["value"]).not.toBe(-1);
+      }
     }
   });
 
