@@ -116,7 +116,8 @@ export function makeEndpoints(
       await store.write(async (session) => {
         found(await session.endpoints.lock(actor.orgId, id), "endpoint");
         const atMs = now();
-        await removeWithDestinations(session, actor, id, atMs);
+        await session.destinations.removeChildren(actor.orgId, id, atMs);
+        await session.endpoints.remove(actor.orgId, id, atMs);
         await noteWrite(session, actor, "endpoint.delete", id, atMs);
       });
     },
@@ -132,17 +133,6 @@ export function makeEndpoints(
       return { id, secret };
     },
   };
-}
-
-/** Removes the destinations first, so that the notification of each still finds its endpoint's token. */
-async function removeWithDestinations(
-  session: StoreSession,
-  actor: Actor,
-  id: string,
-  atMs: number,
-): Promise<void> {
-  await session.destinations.removeChildren(actor.orgId, id, atMs);
-  await session.endpoints.remove(actor.orgId, id, atMs);
 }
 
 export function settingsOf(box: SecretBox, row: EndpointRow): VerificationSettings {

@@ -16,7 +16,7 @@ import type { ManagementPorts } from "./ports.ts";
 
 type ReplayPorts = Pick<ManagementPorts, "store" | "log" | "events" | "now" | "newId">;
 
-/** Each task carries the event's body, so appending many large ones is split into parts of about this size. */
+/** Each task carries the event, so appending many large ones is split into parts of about this size. */
 const MAX_APPEND_BYTES = 16 * 1024 * 1024;
 
 interface Part {
@@ -119,13 +119,13 @@ export function makeReplays({
   };
 }
 
-/** Divides the destinations so that the tasks of each part, which carry the event's body, fit into one append. */
+/** Divides the destinations so that the tasks of each part, which carry the event, fit into one append. */
 function partsOf(
   event: EventRecord,
   destinationIds: readonly string[],
   newRun: () => string,
 ): readonly Part[] {
-  const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / (event.body.byteLength + 1_024)));
+  const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / taskBytesOf(event)));
   const parts: Part[] = [];
   for (let from = 0; from < destinationIds.length; from += perAppend)
     parts.push({
@@ -133,6 +133,12 @@ function partsOf(
       destinationIds: destinationIds.slice(from, from + perAppend),
     });
   return parts;
+}
+
+/** Returns about as many bytes as a task with this event has. */
+function taskBytesOf({ body, headers, path, query }: EventRecord): number {
+  const headerBytes = headers.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  return body.byteLength + headerBytes + path.length + query.length + 1_024;
 }
 
 /**

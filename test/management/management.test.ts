@@ -814,8 +814,14 @@ describe("replays", () => {
     });
   });
 
-  it("append large bodies in parts", async () => {
-    const event = await makeEvent({ body: new Uint8Array(6 * 1024 * 1024) });
+  it.each<[string, object]>([
+    ["bodies", { body: new Uint8Array(6 * 1024 * 1024) }],
+    [
+      "headers (regression: tasks of a small body with 16 KB of them to thousands of destinations were more than the log takes at once)",
+      { headers: [["X-Large", "a".repeat(6 * 1024 * 1024)]] },
+    ],
+  ])("append large %s in parts", async (_, fields) => {
+    const event = await makeEvent(fields);
     for (let index = 0; index < 5; index += 1) await makeDestination({}, event.endpointId);
     harness.appended.length = 0;
     await harness.management.replays.toAll(actor, event.id);
