@@ -17,8 +17,12 @@ const BYTES_PER_TURN = 128 * 1024;
  * time it is sent.
  */
 const MOST_BYTES = 96 * 1024 * 1024;
-/** An insert for which the store has too little memory, or that it stops for another limit, is half as large the next time; no less than this. */
+/**
+ * An insert for which the store has too little memory, or that it stops for another limit, is half as large the next time, but no less
+ * than this; each batch that is stored lets the next inserts be a little larger again.
+ */
 const LEAST_BYTES = 1024 * 1024;
+const GROWTH = 1.1;
 /**
  * An insert also ends before rows of more days than this, since each day is a part of the table: servers refuse more by default
  * (`max_partitions_per_insert_block`). Outcomes lie on the days of their events, and a replay may be of years.
@@ -50,10 +54,11 @@ export function makeEventStoreWriter(
   mostBytes = MOST_BYTES,
 ): EventStoreWriter {
   const pool = new PiecePool();
+  const leastBytes = Math.min(LEAST_BYTES, mostBytes);
   let limitBytes = mostBytes;
   const send = async (
     query: string,
-    data: readonly Buffer[],
+    out: TabSeparatedWriter,
     token: string,
     signal: AbortSignal | undefined,
   ): Promise<void> => {
@@ -61,7 +66,7 @@ export function makeEventStoreWriter(
       signal?.throwIfAborted();
       const answer = await client.exec({
         query,
-        values: Readable.from(data, { objectMode: false }),
+        values: Readable.from(out.pieces(), { objectMode: false }),
         ...(signal === undefined ? {} : { abort_signal: signal }),
         clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
       });
@@ -69,7 +74,7 @@ export function makeEventStoreWriter(
     } catch (error) {
       const failure = toInsertError(error);
       if (failure.code === "query_limit")
-        limitBytes = Math.max(Math.min(LEAST_BYTES, mostBytes), limitBytes / 2);
+        limitBytes = Math.max(leastBytes, Math.min(limitBytes, out.sizeBytes) / 2);
       throw failure;
     }
   };
@@ -87,12 +92,12 @@ export function makeEventStoreWriter(
       const end = await encodeRows(out, rows, { from, to }, write, limitBytes);
       // One that is repeated with other rows must not be taken for the same.
       const isWhole = end - from === rows.length;
-      await send(query, out.pieces(), isWhole ? token : `${token}+${from}-${end}`, signal);
+      await send(query, out, isWhole ? token : `${token}+${from}-${end}`, signal);
       // Not after a failure: the request may still be reading from them.
       out.giveBack();
       from = end;
     }
-    limitBytes = Math.min(mostBytes, limitBytes * 2);
+    limitBytes = Math.min(mostBytes, limitBytes * GROWTH);
   };
   return {
     insertEvents: (rows, token, signal) => insert(EVENTS, rows, token, signal),
