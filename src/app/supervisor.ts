@@ -18,7 +18,7 @@ export function opened(name: string, resource: AsyncDisposable): Part {
 export interface PartStatus {
   readonly name: string;
   /** `starting`: for the first time. */
-  readonly state: "starting" | "running" | "restarting";
+  readonly state: "starting" | "running" | "restarting" | "stopping" | "stopped";
   readonly restarts: number;
   readonly lastError: string | null;
 }
@@ -99,6 +99,7 @@ class Supervised {
   #restarting: Promise<void> = Promise.resolve();
   #generation = 0;
   #stopped = false;
+  #isAtEnd = false;
 
   constructor(
     part: Part,
@@ -120,14 +121,18 @@ class Supervised {
   }
 
   status(): PartStatus {
-    const isUp = this.#running !== null;
-    const isNew = this.#restarts === 0 && this.#lastError === null;
     return {
       name: this.#part.name,
-      state: isUp ? "running" : isNew ? "starting" : "restarting",
+      state: this.#state(),
       restarts: this.#restarts,
       lastError: this.#lastError,
     };
+  }
+
+  #state(): PartStatus["state"] {
+    if (this.#stopped) return this.#isAtEnd ? "stopped" : "stopping";
+    if (this.#running !== null) return "running";
+    return this.#restarts === 0 && this.#lastError === null ? "starting" : "restarting";
   }
 
   async stop(): Promise<void> {
@@ -137,6 +142,7 @@ class Supervised {
     this.#cancelRestart?.();
     await this.#restarting;
     await this.#dispose();
+    this.#isAtEnd = true;
   }
 
   /** Returns false when it failed before it had started. */

@@ -279,6 +279,26 @@ describe("the supervisor", () => {
     expect(supervisor.stopping()).toBeNull();
   });
 
+  it("regression: shows at the end which parts still stop and which have stopped: both were shown as starting", async () => {
+    let end = (): void => {};
+    const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
+    const states = () => supervisor.status().map(({ state }) => state);
+    await supervisor.add(makePart("store", []));
+    await supervisor.add({
+      name: "delivery",
+      start: async () => ({
+        [Symbol.asyncDispose]: () => new Promise<void>((resolve) => (end = resolve)),
+      }),
+    });
+    await supervisor.add(makePart("server", []));
+    const stopped = supervisor[Symbol.asyncDispose]();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(states()).toEqual(["running", "stopping", "stopped"]);
+    end();
+    await stopped;
+    expect(states()).toEqual(["stopped", "stopped", "stopped"]);
+  });
+
   it("a part that breaks soon after each restart is restarted ever later, however long the process has run", async () => {
     const clock = makeManualClock();
     await using supervisor = makeSupervisor({ clock, logger: makeSilentLogger() });
