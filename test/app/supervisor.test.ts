@@ -259,7 +259,8 @@ describe("the supervisor", () => {
     expect(supervisor.status()).toEqual([]);
   });
 
-  it("regression: names the part whose end it waits for: a stop that was late named none", async () => {
+  /** Starts a store, a delivery that ends only at `end`, and a server, and begins to stop them. */
+  async function stopSlowly() {
     let end = (): void => {};
     const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
     await supervisor.add(makePart("store", []));
@@ -273,29 +274,27 @@ describe("the supervisor", () => {
     expect(supervisor.stopping()).toBeNull();
     const stopped = supervisor[Symbol.asyncDispose]();
     await new Promise((resolve) => setImmediate(resolve));
+    return {
+      supervisor,
+      end: async () => {
+        end();
+        await stopped;
+      },
+    };
+  }
+
+  it("regression: names the part whose end it waits for: a stop that was late named none", async () => {
+    const { supervisor, end } = await stopSlowly();
     expect(supervisor.stopping()).toBe("delivery");
-    end();
-    await stopped;
+    await end();
     expect(supervisor.stopping()).toBeNull();
   });
 
   it("regression: shows at the end which parts still stop and which have stopped: both were shown as starting", async () => {
-    let end = (): void => {};
-    const supervisor = makeSupervisor({ clock: makeManualClock(), logger: makeSilentLogger() });
+    const { supervisor, end } = await stopSlowly();
     const states = () => supervisor.status().map(({ state }) => state);
-    await supervisor.add(makePart("store", []));
-    await supervisor.add({
-      name: "delivery",
-      start: async () => ({
-        [Symbol.asyncDispose]: () => new Promise<void>((resolve) => (end = resolve)),
-      }),
-    });
-    await supervisor.add(makePart("server", []));
-    const stopped = supervisor[Symbol.asyncDispose]();
-    await new Promise((resolve) => setImmediate(resolve));
     expect(states()).toEqual(["running", "stopping", "stopped"]);
-    end();
-    await stopped;
+    await end();
     expect(states()).toEqual(["stopped", "stopped", "stopped"]);
   });
 
