@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Database } from "../../src/adapters/postgres/database.ts";
 import { RelayError } from "../../src/domain/errors.ts";
 import { LogError } from "../../src/domain/log.ts";
-import type { NewRecord } from "../../src/domain/log.ts";
+import type { NewRecord, Position } from "../../src/domain/log.ts";
 import type { Actor, Endpoint } from "../../src/management/management.ts";
 import {
   openDestination,
@@ -1014,39 +1014,10 @@ describe("replays", () => {
     expect(appends).toBe(0);
   });
 
-  it("regression: are audited before the log has them: what it took was answered 503 without a row where the store failed after it, and delivered once more when it was asked for again", async () => {
+  /** Makes a management whose store is away once the log was asked to take records. */
+  function makeLosingStore(append: (records: readonly NewRecord[]) => Position[]) {
     let isDown = false;
-    const appended: NewRecord[] = [];
-    const { management, events } = makeTestManagement(
-      {
-        ...postgres.database,
-        run: async (text, parameters) => {
-          if (isDown) throw new RelayError("unavailable", "away");
-          return postgres.database.run(text, parameters);
-        },
-      },
-      {
-        log: {
-          writesWhole: true,
-          async append(records) {
-            isDown = true;
-            appended.push(...records);
-            return records.map((_, offset) => ({ partition: 0, offset }));
-          },
-        },
-      },
-    );
-    const event = await makeEvent();
-    const { destination } = await makeDestination({}, event.endpointId);
-    events.set(event.id, event);
-    await management.replays.toOne(actor, event.id, destination.id);
-    expect(appended).toHaveLength(2);
-    expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
-  });
-
-  it("answer what the log said where the store is away as well", async () => {
-    let isDown = false;
-    const { management, events } = makeTestManagement(
+    return makeTestManagement(
       {
         ...postgres.database,
         run: async (text, parameters) => {
@@ -1057,13 +1028,33 @@ describe("replays", () => {
       {
         log: {
           writesWhole: true,
-          async append() {
+          async append(records) {
             isDown = true;
-            throw new LogError("log_full", "full");
+            return append(records);
           },
         },
       },
     );
+  }
+
+  it("regression: are audited before the log has them: what it took was answered 503 without a row where the store failed after it, and delivered once more when it was asked for again", async () => {
+    const appended: NewRecord[] = [];
+    const { management, events } = makeLosingStore((records) => {
+      appended.push(...records);
+      return records.map((_, offset) => ({ partition: 0, offset }));
+    });
+    const event = await makeEvent();
+    const { destination } = await makeDestination({}, event.endpointId);
+    events.set(event.id, event);
+    await management.replays.toOne(actor, event.id, destination.id);
+    expect(appended).toHaveLength(2);
+    expect(await auditOf(event.id)).toEqual([`${actor.keyId} event.replay`]);
+  });
+
+  it("answer what the log said where the store is away as well", async () => {
+    const { management, events } = makeLosingStore(() => {
+      throw new LogError("log_full", "full");
+    });
     const event = await makeEvent();
     await makeDestination({}, event.endpointId);
     events.set(event.id, event);

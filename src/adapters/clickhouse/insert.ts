@@ -86,9 +86,10 @@ export function makeEventStoreWriter(
   ): Promise<void> => {
     const rows = inFewInserts(batch, dayOf);
     let from = 0;
+    let to = 0;
     while (from < rows.length) {
+      if (from === to) to = endOfDays(rows, from, dayOf);
       const out = new TabSeparatedWriter(pool);
-      const to = endOfDays(rows, from, dayOf);
       const end = await encodeRows(out, rows, { from, to }, write, limitBytes);
       // One that is repeated with other rows must not be taken for the same.
       const isWhole = end - from === rows.length;

@@ -63,7 +63,7 @@ export async function checkSettings(
     for (const [key, wanted] of Object.entries(settings)) {
       const actual = entries.find((entry) => entry.configName === key)?.configValue;
       if (isUntold(actual) || actual === wanted) continue;
-      if (isMoreGenerous(key, actual, wanted) && !isBeyondReplicas(key, actual, spec)) continue;
+      if (isMoreGenerous(key, actual, wanted, spec)) continue;
       if (isFatal(key, actual, spec)) fatal.push({ name, key, actual, wanted });
       else logger.warn({ topic: name, setting: key, actual, wanted }, "log.topic_setting_differs");
     }
@@ -94,15 +94,11 @@ function isUntold(value: string | null | undefined): value is null | undefined |
   return value === undefined || value === null || value === "";
 }
 
-/** More replicas are asked to confirm a record than there are: none is ever taken. */
-function isBeyondReplicas(key: string, actual: string, { replicas }: TopicSpec): boolean {
-  return key === "min.insync.replicas" && Number(actual) > replicas;
-}
-
 function isFatal(key: string, actual: string, spec: TopicSpec): boolean {
   switch (key) {
+    // More of them are asked to confirm a record than there are: none is ever taken.
     case "min.insync.replicas":
-      return isBeyondReplicas(key, actual, spec);
+      return Number(actual) > spec.replicas;
     case "retention.ms":
       return Number(actual) < spec.leastRetentionMs;
     case "retention.bytes":
@@ -112,8 +108,10 @@ function isFatal(key: string, actual: string, spec: TopicSpec): boolean {
   }
 }
 
-function isMoreGenerous(key: string, actual: string, wanted: string): boolean {
+function isMoreGenerous(key: string, actual: string, wanted: string, spec: TopicSpec): boolean {
   switch (key) {
+    case "min.insync.replicas":
+      return Number(actual) >= Number(wanted) && Number(actual) <= spec.replicas;
     case "retention.ms":
       return actual === "-1" || Number(actual) >= Number(wanted);
     case "compression.type":

@@ -1,7 +1,7 @@
 import { pause } from "../../domain/clock.ts";
 import type { LogRecord, OwnedPartition } from "../../domain/log.ts";
-import { BatchBuffer, type Batch, type Entry } from "./batch-buffer.ts";
 import { toError } from "../../domain/thrown.ts";
+import { BatchBuffer, type Batch, type Entry } from "./batch-buffer.ts";
 import { decodePlan, encodePlan } from "./batch-plan.ts";
 import { insertUntilDone, type InsertOptions, type InsertTimes } from "./insert-until-done.ts";
 
