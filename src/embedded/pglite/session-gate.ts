@@ -1,4 +1,4 @@
-import type { PGlite } from "@electric-sql/pglite";
+import type { ExecProtocolOptionsStream, PGlite } from "@electric-sql/pglite";
 import { makeSharedStatements } from "./shared-statements.ts";
 import { messageOf } from "../../domain/thrown.ts";
 
@@ -15,7 +15,10 @@ const FRAME = {
   flush: 0x48,
   terminate: 0x58,
   notification: 0x41,
+  commandComplete: 0x43,
 } as const;
+/** Undoes what was set for the session, by SET or a function, and who it acts as (this engine knows no user to go back to by itself). */
+const UNDO_SETTINGS = simpleQuery("SET SESSION AUTHORIZATION postgres; RESET ALL");
 
 /**
  * Stands between the socket server and PGlite, which is one session for all connections.
@@ -25,15 +28,33 @@ const FRAME = {
  * connections would mix, and one would run the other's statement. Here they are gathered until Sync and run as
  * one; meanwhile `isInTransaction` returns true, which keeps the server with the same connection.
  *
- * A named statement belongs to the session as well: see `makeSharedStatements`.
+ * A named statement belongs to the session as well: see `makeSharedStatements`. What a connection sets for itself, as `pg_dump` does with
+ * the search path, would hold for all of them, and on: it is undone at once, or with the end of its transaction.
  *
  * NOTIFY comes back in the answer to whichever connection committed it: it is taken out, and sent to the connections that
  * have listened before that connection is answered, so that whoever hears of the commit finds a listener told.
  */
 export function makeSessionGate(database: PGlite): PGlite {
   let gathered: Uint8Array[] = [];
+  let hasSettings = false;
   const statements = makeSharedStatements();
   const listening = makeListeningConnections();
+
+  /** Answers an error as PostgreSQL would: thrown, it would stop the server's queue for all connections. */
+  async function run(batch: Uint8Array, options: ExecProtocolOptionsStream): Promise<Buffer[]> {
+    const chunks: Buffer[] = [];
+    try {
+      await database.execProtocolRawStream(batch, {
+        ...options,
+        onRawData: (data) => {
+          chunks.push(Buffer.from(data)); // a copy: the view dies with the call
+        },
+      });
+    } catch (error) {
+      chunks.push(internalError(error));
+    }
+    return chunks;
+  }
 
   const gate: ServedDatabase = {
     waitReady: database.waitReady,
@@ -53,21 +74,14 @@ export function makeSessionGate(database: PGlite): PGlite {
       const { frames, answered, onAnswer } = statements.take(gathered);
       const batch = frames.length === 1 ? frames[0]! : Buffer.concat(frames);
       gathered = [];
-      const chunks: Buffer[] = [answered];
-      try {
-        await database.execProtocolRawStream(batch, {
-          ...options,
-          onRawData: (data) => {
-            chunks.push(Buffer.from(data)); // a copy: the view dies with the call
-          },
-        });
-      } catch (error) {
-        // A thrown error would stop the server's queue for all connections: answer it as PostgreSQL would.
-        chunks.push(internalError(error));
-      }
-      const answer = Buffer.concat(chunks);
+      const answer = Buffer.concat([answered, ...(await run(batch, options))]);
       onAnswer(answer);
-      const { rest, notifications } = splitAnswer(answer);
+      const { rest, notifications, isSet } = splitAnswer(answer);
+      hasSettings ||= isSet || callsSetConfig(batch);
+      if (hasSettings && !database.isInTransaction()) {
+        await run(UNDO_SETTINGS, options);
+        hasSettings = false;
+      }
       if (notifications.length > 0) listening.send(notifications);
       options.onRawData(rest);
       if (isListen(message)) listening.add(options.onRawData);
@@ -78,14 +92,18 @@ export function makeSessionGate(database: PGlite): PGlite {
 
 /** Returns false, with nothing run, while a connection is inside a transaction. Ignores what the engine answers. */
 export async function runOutsideTransactions(database: PGlite, sql: string): Promise<boolean> {
+  return database.runExclusive(async () => {
+    if (database.isInTransaction()) return false;
+    await database.execProtocolRawStream(simpleQuery(sql), { onRawData: () => undefined });
+    return true;
+  });
+}
+
+function simpleQuery(sql: string): Buffer {
   const text = Buffer.from(`${sql}\0`);
   const message = Buffer.concat([Buffer.from("Q\0\0\0\0"), text]);
   message.writeInt32BE(text.length + 4, 1);
-  return database.runExclusive(async () => {
-    if (database.isInTransaction()) return false;
-    await database.execProtocolRawStream(message, { onRawData: () => undefined });
-    return true;
-  });
+  return message;
 }
 
 function endsBatch(type: number | undefined): boolean {
@@ -136,16 +154,30 @@ function isListen(message: Uint8Array): boolean {
   );
 }
 
+function callsSetConfig(batch: Uint8Array): boolean {
+  return Buffer.from(batch.buffer, batch.byteOffset, batch.byteLength).includes("set_config");
+}
+
+interface SplitAnswer {
+  readonly rest: Buffer;
+  readonly notifications: Buffer;
+  /** Whether a SET was among what was run. */
+  readonly isSet: boolean;
+}
+
 /** Takes each NotificationResponse out of an answer. */
-function splitAnswer(answer: Buffer): { readonly rest: Buffer; readonly notifications: Buffer } {
+function splitAnswer(answer: Buffer): SplitAnswer {
   const rest: Buffer[] = [];
   const notifications: Buffer[] = [];
+  let isSet = false;
   let at = 0;
   while (at + 5 <= answer.length) {
     const end = at + 1 + answer.readInt32BE(at + 1);
     const frames = answer[at] === FRAME.notification ? notifications : rest;
     frames.push(answer.subarray(at, end));
+    isSet ||=
+      answer[at] === FRAME.commandComplete && answer.toString("latin1", at + 5, end) === "SET\0";
     at = end;
   }
-  return { rest: Buffer.concat(rest), notifications: Buffer.concat(notifications) };
+  return { rest: Buffer.concat(rest), notifications: Buffer.concat(notifications), isSet };
 }

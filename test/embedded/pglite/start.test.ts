@@ -231,6 +231,39 @@ describe("embedded PostgreSQL shared by several connections", () => {
     );
   });
 
+  it.each([
+    ["SET", ["SET search_path TO ''", "SET default_transaction_read_only TO on"]],
+    ["set_config", ["SELECT set_config('search_path', '', false)"]],
+    ["a role", ["SET SESSION AUTHORIZATION pg_monitor"]],
+    ["a transaction", ["BEGIN", "SET search_path TO ''", "SELECT 1", "COMMIT"]],
+  ])(
+    "regression: what one connection sets for its session (%s) holds for no other: after pg_dump or a psql the relay found no table until it was restarted",
+    async (_what, statements) => {
+      const other = await connect();
+      try {
+        for (const statement of statements) await other.query(statement);
+        await database.run("UPDATE counters SET value = value WHERE id = 1");
+        expect(await database.run("SELECT id FROM counters")).toEqual([{ id: 1 }]);
+      } finally {
+        await other.end();
+      }
+    },
+  );
+
+  it("keeps what a transaction sets for itself until it ends", async () => {
+    const other = await connect();
+    try {
+      await other.query("BEGIN");
+      await other.query("SET LOCAL search_path TO ''");
+      const { rows } = await other.query("SHOW search_path");
+      expect(rows).toEqual([{ search_path: '""' }]);
+      await other.query("ROLLBACK");
+    } finally {
+      await other.end();
+    }
+    expect(await database.run("SHOW search_path")).toEqual([{ search_path: "public" }]);
+  });
+
   it("runs transactions one after another, whole or not at all", async () => {
     const failures = await Promise.all(
       Array.from({ length: 60 }, async (_, index) =>
