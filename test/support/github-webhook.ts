@@ -6,7 +6,7 @@ export const GITHUB_SECRET = "it-is-a-secret";
 /** Posts a body signed as GitHub does. */
 export async function postGithubWebhook(
   url: string,
-  body: string,
+  body: string | Uint8Array<ArrayBuffer>,
   secret = GITHUB_SECRET,
   options: { readonly signal?: AbortSignal } = {},
 ): Promise<{ readonly status: number; readonly eventId: string }> {

@@ -1,0 +1,99 @@
+#!/bin/sh
+# Copies what a relay with embedded stores knows to the stores of a cluster, while that relay runs. The order of things is in
+# README.md, "From one machine to a cluster". Needs psql and curl; runs as the relay's user, on its machine.
+#
+#   DATABASE_URL=… move-to-cluster.sh configuration DATA_DIR
+#   CLICKHOUSE_URL=… move-to-cluster.sh history DATA_DIR
+set -eu
+
+usage() {
+  echo "usage: move-to-cluster.sh configuration|history DATA_DIR (RELAY_DATA_DIR of the relay that moves)" >&2
+  exit 2
+}
+
+fail() {
+  echo "$1" >&2
+  exit 1
+}
+
+# Projects, endpoints with their URLs, destinations, keys and the audit table, whole or not at all.
+copy_configuration() {
+  used=$(psql -XAtq "$DATABASE_URL" -c "SELECT count(*) FROM settings")
+  [ "$used" -eq 0 ] || fail "DATABASE_URL belongs to a relay that has been started: nothing is copied there"
+  write_configuration >"$draft"
+  psql -Xq -v ON_ERROR_STOP=1 "$DATABASE_URL" -f "$draft"
+  endpoints=$(ask_postgres "SELECT count(*) FROM endpoints")
+  destinations=$(ask_postgres "SELECT count(*) FROM destinations")
+  echo "endpoints: $endpoints, destinations: $destinations (those deleted are among them)"
+}
+
+write_configuration() {
+  echo "BEGIN;"
+  for table in settings organizations api_keys projects endpoints destinations \
+    "audit_log (org_id, actor, action, target_id, at, detail)"; do
+    echo "COPY $table FROM STDIN;"
+    ask_postgres "COPY $table TO STDOUT"
+    echo "\\."
+  done
+  echo "COMMIT;"
+}
+
+ask_postgres() {
+  psql -XAtq -h "$sockets" -U postgres -c "$1"
+}
+
+# Events and attempts, ten minutes at a time, since the embedded store answers out of its memory. What is copied twice counts once.
+copy_history() {
+  for table in events attempts fanouts; do
+    time=event_received_at
+    [ "$table" != events ] || time=received_at
+    columns=$(ask_clickhouse "$old" "SELECT arrayStringConcat(groupArray(name), ',') FROM system.columns
+      WHERE database = currentDatabase() AND table = '$table' AND default_kind != 'EPHEMERAL'")
+    starts=$(ask_clickhouse "$old" "SELECT DISTINCT toUnixTimestamp(toStartOfTenMinutes($time)) AS at FROM $table ORDER BY at")
+    for start in $starts; do
+      rows="FROM $table WHERE $time >= toDateTime64($start, 3, 'UTC') AND $time < toDateTime64($((start + 600)), 3, 'UTC')"
+      ask_clickhouse "$old" "SELECT $columns $rows FORMAT TabSeparated" >"$draft"
+      insert "$draft" "INSERT INTO $table ($columns) FORMAT TabSeparated"
+    done
+    count=$(ask_clickhouse "$new" "SELECT count() FROM $table FINAL")
+    echo "$table: $count rows are there now"
+  done
+}
+
+ask_clickhouse() {
+  curl -sS --fail-with-body "$1" --data-binary "$2"
+}
+
+insert() {
+  query=$(echo "$2" | sed 's/ /%20/g')
+  curl -sS --fail-with-body "$new&distributed_foreground_insert=1&query=$query" -X POST -T "$1"
+}
+
+# Turns http://user:password@host:port/database into what takes statements.
+statements_url() {
+  case "${1#*://}" in
+  */?*) echo "${1%/*}/?database=${1##*/}" ;;
+  *) echo "${1%/}/?database=default" ;;
+  esac
+}
+
+[ $# -eq 2 ] || usage
+case "$1" in configuration | history) ;; *) usage ;; esac
+run="$2/run"
+umask 077
+draft=$(mktemp)
+trap 'rm -f "$draft"' EXIT
+if [ "$1" = configuration ]; then
+  : "${DATABASE_URL:?set it to the PostgreSQL of the cluster}"
+  # Elsewhere if the path of the directory is too long for a socket.
+  sockets=$(cat "$run/socket-directory" 2>/dev/null || (cd "$run" 2>/dev/null && pwd -P) || echo "$run")
+  ask_postgres "SELECT 1" >"$draft" || fail "no relay with an embedded PostgreSQL runs in $2"
+  copy_configuration
+else
+  : "${CLICKHOUSE_URL:?set it to the ClickHouse of the cluster}"
+  old=$(sed 's/.*"url":"\([^"]*\)".*/\1/' "$run/clickhouse.json" 2>/dev/null || echo "http://$run")
+  old=$(statements_url "$old")
+  ask_clickhouse "$old" "SELECT 1" >"$draft" || fail "no relay with an embedded ClickHouse runs in $2"
+  new=$(statements_url "$CLICKHOUSE_URL")
+  copy_history
+fi

@@ -1,0 +1,123 @@
+import { execFile, spawnSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import type { Client } from "../../src/client/client.ts";
+import { startTestClickHouse } from "../support/clickhouse.ts";
+import { createGithubEndpoint, postGithubWebhook } from "../support/github-webhook.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
+import { startPostgres } from "../support/stores/postgres.ts";
+import { skipOrFail } from "../support/stores/skip-or-fail.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const SCRIPT = fileURLToPath(new URL("../../deploy/move-to-cluster.sh", import.meta.url));
+const hasTools = ["psql", "curl"].every((tool) => spawnSync(tool, ["--version"]).status === 0);
+const isMissing = !hasTools && skipOrFail("psql and curl", "they are not installed");
+
+/** What the text form of rows has to escape, and bytes that are not UTF-8. */
+const BODIES = ["{}", "a\tb\\n\n\r\n\"'\\N", "\0 \u2028 é"].map((text) => Buffer.from(text));
+BODIES.push(Buffer.from([0xff, 0xfe, 0x00, 0x09, 0x0a, 0x5c]));
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function run(env: Record<string, string>, ...args: readonly string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    execFile(SCRIPT, args, { env }, (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+    );
+  });
+}
+
+async function waitUntilDelivered(client: Client, eventId: string, times: number): Promise<void> {
+  await waitFor("the delivery to be listed", async () => {
+    const attempts = await client.events.attempts(eventId);
+    return attempts.filter(({ status }) => status === "delivered").length === times;
+  });
+}
+
+describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
+  it("takes endpoints, keys, secrets and history along: the cluster takes webhooks at the same URLs, lists what was before it, and replays that", async () => {
+    await using receiver = await startReceiver();
+    await using postgres = await startPostgres();
+    await using clickhouse = await startTestClickHouse();
+    await using old = await makeRelayProcess();
+    await old.start();
+    const endpoint = await createGithubEndpoint(old.client, "Tab\there");
+    const destination = await old.client.destinations.create(endpoint.id, {
+      name: "back\\slash",
+      receiver_url: `${receiver.url}/hook`,
+    });
+    const eventIds: string[] = [];
+    for (const body of BODIES) {
+      const { eventId } = await postGithubWebhook(endpoint.url, body);
+      eventIds.push(eventId);
+      await waitUntilDelivered(old.client, eventId, 1);
+    }
+    const forged = await postGithubWebhook(endpoint.url, Buffer.from("{}"), "another secret");
+    expect(forged.status).toBe(401);
+    await waitFor("all events to be listed", async () => {
+      const { total } = (await old.client.events.search()).pagination;
+      return total === BODIES.length + 1;
+    });
+
+    await using cluster = await makeRelayProcess({
+      DATABASE_URL: postgres.url,
+      CLICKHOUSE_URL: clickhouse.url,
+      RELAY_ENCRYPTION_KEY: (await readFile(join(old.dataDir, "encryption.key"), "utf8")).trim(),
+    });
+    const move = (what: string) => run(cluster.env, what, old.dataDir);
+    expect((await runRelay(["migrate"], cluster.env)).code).toBe(0);
+    expect(await move("configuration")).toEqual({
+      code: 0,
+      stdout: "endpoints: 1, destinations: 1 (those deleted are among them)\n",
+      stderr: "",
+    });
+    await cluster.start();
+    expect(await move("configuration")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("has been started"),
+    });
+    const there = new URL(endpoint.url);
+    there.port = String(cluster.ports.ingest);
+    expect(await cluster.client.destinations.get(destination.id)).toEqual(
+      await old.client.destinations.get(destination.id),
+    );
+    const taken = await postGithubWebhook(there.href, Buffer.from('{"first":true}'));
+    expect(taken.status).toBe(200);
+    await waitUntilDelivered(cluster.client, taken.eventId, 1);
+
+    // What is copied twice counts once.
+    for (let time = 0; time < 2; time += 1)
+      expect(await move("history")).toMatchObject({ code: 0, stderr: "" });
+    const { data, pagination } = await cluster.client.events.search();
+    expect(pagination.total).toBe(BODIES.length + 2);
+    expect(data[0]?.id).toBe(taken.eventId);
+    expect(data.slice(1)).toEqual((await old.client.events.search()).data);
+    for (const eventId of [...eventIds, forged.eventId])
+      expect(await cluster.client.events.get(eventId)).toEqual(
+        await old.client.events.get(eventId),
+      );
+    for (const [index, eventId] of eventIds.entries()) {
+      await cluster.client.events.replay(eventId);
+      await waitUntilDelivered(cluster.client, eventId, 2);
+      expect(receiver.requests.at(-1)?.body).toEqual(BODIES[index]);
+    }
+  }, 120_000);
+
+  it.each([
+    ["without a directory", ["history"], 2, "usage: "],
+    ["with an unknown part", ["everything", "."], 2, "usage: "],
+    ["where no relay runs (history)", ["history", "."], 1, "ClickHouse runs in ."],
+    ["where no relay runs", ["configuration", "."], 1, "PostgreSQL runs in ."],
+  ])("says what is wrong %s", async (_what, args, code, message) => {
+    const urls = { DATABASE_URL: "postgres://127.0.0.1:1", CLICKHOUSE_URL: "http://127.0.0.1:1" };
+    const ended = await run({ PATH: process.env["PATH"] ?? "", ...urls }, ...args);
+    expect(ended).toMatchObject({ code, stderr: expect.stringContaining(message) });
+  });
+});
