@@ -37,6 +37,8 @@ const READS = /^\s*(?:--[^\n]*\n\s*)*(?:SELECT|WITH|EXPLAIN|SHOW|DESCRIBE|EXISTS
 /** Formats with one line per row: chDB takes an empty line for the end of the rows. */
 const LINE_FORMAT = /\bFORMAT\s+(?:JSONEachRow|JSONCompactEachRow|TabSeparated|TSV)\s*$/i;
 const INSERT = /^\s*INSERT\b/i;
+/** A server forgets these with the request; here the session would keep them, for the relay's own statements. */
+const CHANGES_SESSION = /(?:^|;)(?:\s|--[^\n]*\n|\/\*.*?\*\/)*(?:SET|USE)\s/is;
 
 /** @throws {StatementError} when the request cannot be carried out here */
 export function parseStatement(search: URLSearchParams, body: Buffer): Statement {
@@ -50,6 +52,12 @@ export function parseStatement(search: URLSearchParams, body: Buffer): Statement
       "The embedded ClickHouse takes inserts as TabSeparated or JSONEachRow only",
     );
   if (sql.trim() === "") throw new StatementError(62, "SYNTAX_ERROR", "Empty query");
+  if (CHANGES_SESSION.test(sql))
+    throw new StatementError(
+      344,
+      "SUPPORT_IS_DISABLED",
+      "SET and USE have no effect over HTTP: give settings and the database in the URL (?database=relay&max_threads=1)",
+    );
   const parameters = new Map<string, string>();
   const settings = new Map<string, string>();
   for (const [name, value] of search) {

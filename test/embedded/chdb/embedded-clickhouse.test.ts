@@ -134,6 +134,24 @@ test("speaks what the driver needs: parameters, settings for one query only, err
   await client.close();
 });
 
+test("regression: a SET or USE that somebody sends stays with nobody: the relay recorded nothing until it was restarted", async () => {
+  await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+  await using client = connectClickHouse(embedded.url);
+  await client.command({ query: "CREATE TABLE t (set UInt8) ENGINE = Memory" });
+  for (const query of [
+    "USE default",
+    "SET insert_null_as_default = 0",
+    "-- why\n/* what; */ use default",
+    "SELECT 1; SET readonly = 1",
+  ])
+    for (let session = 0; session < 6; session += 1)
+      await expect(client.command({ query }), query).rejects.toMatchObject({ code: "344" });
+  await client.command({ query: "ALTER TABLE t UPDATE set = 1 WHERE set = 0" });
+  for (let session = 0; session < 6; session += 1)
+    await client.insert({ table: "t", values: [{ set: 1 }], format: "JSONEachRow" });
+  expect(await rowsOf(embedded.url, "SELECT count()::UInt8 AS n FROM t")).toEqual([{ n: 6 }]);
+});
+
 test("takes parameters as long as ClickHouse does: the names of three hundred parts of a large store were too long", async () => {
   await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
   const client = connectClickHouse(embedded.url);
