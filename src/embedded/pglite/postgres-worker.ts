@@ -1,4 +1,5 @@
 import { chmod, rm } from "node:fs/promises";
+import { connect } from "node:net";
 import { parentPort, workerData } from "node:worker_threads";
 import { UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
@@ -7,6 +8,7 @@ import { notLoaded } from "../not-loaded.ts";
 import { startAnalyses } from "./analyses.ts";
 import { startCheckpoints } from "./checkpoints.ts";
 import { openDatabaseFiles } from "./database-files.ts";
+import { simpleQuery } from "./messages.ts";
 import type { FromPostgresThread, PostgresThreadData } from "./protocol.ts";
 import { makeSessionGate } from "./session-gate.ts";
 
@@ -26,7 +28,13 @@ async function serve(data: PostgresThreadData): Promise<AsyncDisposable> {
   };
   const database = await openDatabaseFiles({ ...engine, onPanic }, { ...data, logger });
   const server = new PGLiteSocketServer({
-    db: makeSessionGate(database),
+    db: makeSessionGate(database, {
+      longestIdleMs: data.longestIdleMs,
+      onGivenUp: () => {
+        logger.warn({ longestIdleMs: data.longestIdleMs }, "pglite.transaction_given_up");
+        lookAtQueue(data.path);
+      },
+    }),
     path: data.path,
     maxConnections: MAX_CONNECTIONS,
   });
@@ -48,6 +56,13 @@ async function serve(data: PostgresThreadData): Promise<AsyncDisposable> {
       await rm(data.path, { force: true });
     },
   };
+}
+
+/** Lets those go on that wait for a transaction that was given up: the server looks at its queue only when a message comes. */
+function lookAtQueue(path: string): void {
+  const socket = connect(path);
+  socket.on("error", () => undefined);
+  socket.resume().end(simpleQuery("SELECT 1"));
 }
 
 async function loadEngine() {

@@ -6,6 +6,8 @@ export interface PostgresThreadData {
   readonly templateFile: string | null;
   readonly checkpointEveryMs: number;
   readonly analyzeEveryMs: number;
+  /** How long a connection may leave a transaction open and send nothing, while all others wait for it. */
+  readonly longestIdleMs: number;
 }
 
 export type FromPostgresThread =

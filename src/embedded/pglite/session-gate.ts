@@ -1,6 +1,6 @@
-import type { ExecProtocolOptionsStream, PGlite } from "@electric-sql/pglite";
+import type { PGlite } from "@electric-sql/pglite";
+import { errorResponse, internalError, MESSAGE, simpleQuery, splitAnswer } from "./messages.ts";
 import { makeSharedStatements } from "./shared-statements.ts";
-import { messageOf } from "../../domain/thrown.ts";
 
 /** What the socket server uses of a PGlite. */
 type ServedDatabase = Pick<
@@ -8,17 +8,18 @@ type ServedDatabase = Pick<
   "waitReady" | "isInTransaction" | "runExclusive" | "exec" | "execProtocolRawStream"
 >;
 
-const STARTUP = 0;
-const FRAME = {
-  query: 0x51,
-  sync: 0x53,
-  flush: 0x48,
-  terminate: 0x58,
-  notification: 0x41,
-  commandComplete: 0x43,
-} as const;
 /** Undoes what was set for the session, by SET or a function, and who it acts as (this engine knows no user to go back to by itself). */
 const UNDO_SETTINGS = simpleQuery("SET SESSION AUTHORIZATION postgres; RESET ALL");
+const ROLLBACK = simpleQuery("ROLLBACK");
+/** idle_in_transaction_session_timeout */
+const IDLE_TOO_LONG = errorResponse(
+  "FATAL",
+  "25P03",
+  "a transaction was left open, and everybody else waited for it: it is rolled back",
+);
+
+/** Writes to a connection; nothing, once that is gone. */
+type Way = (data: Uint8Array) => void;
 
 /**
  * Stands between the socket server and PGlite, which is one session for all connections.
@@ -33,19 +34,26 @@ const UNDO_SETTINGS = simpleQuery("SET SESSION AUTHORIZATION postgres; RESET ALL
  *
  * NOTIFY comes back in the answer to whichever connection committed it: it is taken out, and sent to the connections that
  * have listened before that connection is answered, so that whoever hears of the commit finds a listener told.
+ *
+ * All others wait for a connection that has begun a transaction or a batch. If it sends nothing more for `longestIdleMs`, as a psql
+ * that somebody left or a process that is frozen, that is rolled back, and it is told to connect anew; `onGivenUp` is called.
  */
-export function makeSessionGate(database: PGlite): PGlite {
+export function makeSessionGate(
+  database: PGlite,
+  { longestIdleMs, onGivenUp }: { readonly longestIdleMs: number; readonly onGivenUp: () => void },
+): PGlite {
   let gathered: Uint8Array[] = [];
   let hasSettings = false;
+  let messages = 0;
+  let waiting: NodeJS.Timeout | undefined;
   const statements = makeSharedStatements();
   const listening = makeListeningConnections();
 
   /** Answers an error as PostgreSQL would: thrown, it would stop the server's queue for all connections. */
-  async function run(batch: Uint8Array, options: ExecProtocolOptionsStream): Promise<Buffer[]> {
+  async function run(batch: Uint8Array): Promise<Buffer[]> {
     const chunks: Buffer[] = [];
     try {
       await database.execProtocolRawStream(batch, {
-        ...options,
         onRawData: (data) => {
           chunks.push(Buffer.from(data)); // a copy: the view dies with the call
         },
@@ -54,6 +62,47 @@ export function makeSessionGate(database: PGlite): PGlite {
       chunks.push(internalError(error));
     }
     return chunks;
+  }
+
+  async function giveUp(expected: number, tell: Way): Promise<void> {
+    const isGivenUp = await database.runExclusive(async () => {
+      if (messages !== expected || !gate.isInTransaction()) return false;
+      gathered = [];
+      if (database.isInTransaction()) await run(ROLLBACK);
+      return true;
+    });
+    if (!isGivenUp) return;
+    tell(IDLE_TOO_LONG);
+    onGivenUp();
+  }
+
+  function watchIdle(tell: Way): void {
+    clearTimeout(waiting);
+    const expected = messages;
+    if (gate.isInTransaction())
+      waiting = setTimeout(() => void giveUp(expected, tell), longestIdleMs).unref();
+  }
+
+  async function take(message: Uint8Array, answerTo: Way): Promise<void> {
+    const type = message[0];
+    // The end of a connection ends no session: there is only one.
+    if (type === MESSAGE.terminate) return;
+    gathered.push(message);
+    if (!endsBatch(type)) return;
+    const { frames, answered, onAnswer } = statements.take(gathered);
+    const batch = frames.length === 1 ? frames[0]! : Buffer.concat(frames);
+    gathered = [];
+    const answer = Buffer.concat([answered, ...(await run(batch))]);
+    onAnswer(answer);
+    const { rest, notifications, isSet } = splitAnswer(answer);
+    hasSettings ||= isSet || callsSetConfig(batch);
+    if (hasSettings && !database.isInTransaction()) {
+      await run(UNDO_SETTINGS);
+      hasSettings = false;
+    }
+    if (notifications.length > 0) listening.send(notifications);
+    answerTo(rest);
+    if (isListen(message)) listening.add(answerTo);
   }
 
   const gate: ServedDatabase = {
@@ -65,26 +114,10 @@ export function makeSessionGate(database: PGlite): PGlite {
       gathered = [];
       return database.isInTransaction() ? database.exec(query, options) : [];
     },
-    async execProtocolRawStream(message, options) {
-      const type = message[0];
-      // The end of a connection ends no session: there is only one.
-      if (type === FRAME.terminate) return;
-      gathered.push(message);
-      if (!endsBatch(type)) return;
-      const { frames, answered, onAnswer } = statements.take(gathered);
-      const batch = frames.length === 1 ? frames[0]! : Buffer.concat(frames);
-      gathered = [];
-      const answer = Buffer.concat([answered, ...(await run(batch, options))]);
-      onAnswer(answer);
-      const { rest, notifications, isSet } = splitAnswer(answer);
-      hasSettings ||= isSet || callsSetConfig(batch);
-      if (hasSettings && !database.isInTransaction()) {
-        await run(UNDO_SETTINGS, options);
-        hasSettings = false;
-      }
-      if (notifications.length > 0) listening.send(notifications);
-      options.onRawData(rest);
-      if (isListen(message)) listening.add(options.onRawData);
+    async execProtocolRawStream(message, { onRawData }) {
+      messages += 1;
+      await take(message, onRawData);
+      watchIdle(onRawData);
     },
   };
   return gate as PGlite;
@@ -99,29 +132,13 @@ export async function runOutsideTransactions(database: PGlite, sql: string): Pro
   });
 }
 
-function simpleQuery(sql: string): Buffer {
-  const text = Buffer.from(`${sql}\0`);
-  const message = Buffer.concat([Buffer.from("Q\0\0\0\0"), text]);
-  message.writeInt32BE(text.length + 4, 1);
-  return message;
-}
-
 function endsBatch(type: number | undefined): boolean {
-  return type === FRAME.query || type === FRAME.sync || type === FRAME.flush || type === STARTUP;
-}
-
-/** Returns ErrorResponse and ReadyForQuery (PostgreSQL documentation, "Message Formats"). */
-function internalError(error: unknown): Buffer {
-  const response = errorResponse("ERROR", "XX000", messageOf(error).replaceAll("\0", " "));
-  return Buffer.concat([response, Buffer.from([0x5a, 0, 0, 0, 5, 0x49])]);
-}
-
-function errorResponse(severity: "ERROR" | "FATAL", sqlState: string, text: string): Buffer {
-  const fields = Buffer.from(`S${severity}\0V${severity}\0C${sqlState}\0M${text}\0\0`);
-  const head = Buffer.alloc(5);
-  head.write("E");
-  head.writeInt32BE(fields.length + 4, 1);
-  return Buffer.concat([head, fields]);
+  return (
+    type === MESSAGE.query ||
+    type === MESSAGE.sync ||
+    type === MESSAGE.flush ||
+    type === MESSAGE.startup
+  );
 }
 
 /** Of so many, most belong to connections that are gone. */
@@ -135,9 +152,9 @@ const CONNECT_ANEW = errorResponse("FATAL", "57P01", "listen again on another co
  * all are given up, and those still connected listen again.
  */
 function makeListeningConnections() {
-  const ways: ((data: Uint8Array) => void)[] = [];
+  const ways: Way[] = [];
   return {
-    add(way: (data: Uint8Array) => void): void {
+    add(way: Way): void {
       if (ways.length === MOST_LISTENING) for (const old of ways.splice(0)) old(CONNECT_ANEW);
       ways.push(way);
     },
@@ -149,35 +166,11 @@ function makeListeningConnections() {
 
 function isListen(message: Uint8Array): boolean {
   return (
-    message[0] === FRAME.query &&
+    message[0] === MESSAGE.query &&
     /^\s*LISTEN\s/i.test(Buffer.from(message.subarray(5, 64)).toString())
   );
 }
 
 function callsSetConfig(batch: Uint8Array): boolean {
   return Buffer.from(batch.buffer, batch.byteOffset, batch.byteLength).includes("set_config");
-}
-
-interface SplitAnswer {
-  readonly rest: Buffer;
-  readonly notifications: Buffer;
-  /** Whether a SET was among what was run. */
-  readonly isSet: boolean;
-}
-
-/** Takes each NotificationResponse out of an answer. */
-function splitAnswer(answer: Buffer): SplitAnswer {
-  const rest: Buffer[] = [];
-  const notifications: Buffer[] = [];
-  let isSet = false;
-  let at = 0;
-  while (at + 5 <= answer.length) {
-    const end = at + 1 + answer.readInt32BE(at + 1);
-    const frames = answer[at] === FRAME.notification ? notifications : rest;
-    frames.push(answer.subarray(at, end));
-    isSet ||=
-      answer[at] === FRAME.commandComplete && answer.toString("latin1", at + 5, end) === "SET\0";
-    at = end;
-  }
-  return { rest: Buffer.concat(rest), notifications: Buffer.concat(notifications), isSet };
 }

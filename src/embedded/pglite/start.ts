@@ -26,6 +26,8 @@ export interface EmbeddedPostgres extends AsyncDisposable {
 
 const CHECKPOINT_EVERY_MS = 60_000;
 const ANALYZE_EVERY_MS = 10_000;
+/** No transaction of the relay waits for anything but the next statement. */
+const LONGEST_IDLE_MS = 20_000;
 
 function connectionTo(host: string): EmbeddedConnection {
   return { host, port: SOCKET_PORT, ssl: false, user: "postgres", database: "postgres" };
@@ -44,6 +46,7 @@ export async function startEmbeddedPostgres(options: {
   readonly templateFile?: string;
   readonly checkpointEveryMs?: number;
   readonly analyzeEveryMs?: number;
+  readonly longestIdleMs?: number;
 }): Promise<EmbeddedPostgres> {
   const { dataDir, logger } = options;
   const directory = await makeSocketDirectory(dataDir);
@@ -61,6 +64,7 @@ export async function startEmbeddedPostgres(options: {
       templateFile: options.templateFile ?? null,
       checkpointEveryMs: options.checkpointEveryMs ?? CHECKPOINT_EVERY_MS,
       analyzeEveryMs: options.analyzeEveryMs ?? ANALYZE_EVERY_MS,
+      longestIdleMs: options.longestIdleMs ?? LONGEST_IDLE_MS,
     },
     logger,
   );

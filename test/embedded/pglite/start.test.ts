@@ -440,6 +440,28 @@ describe("embedded PostgreSQL across restarts", () => {
     expect(await database.run("SELECT min(n)::int AS n FROM numbers")).toEqual([{ n: 1 }]);
   });
 
+  it("regression: rolls back what a connection has left open and sends nothing more for: a psql that somebody left kept all others waiting until it ended", async () => {
+    await using directory = await temporaryDirectory();
+    await using embedded = await startEmbeddedPostgres({
+      dataDir: directory.path,
+      logger: silentLogger,
+      templateFile: PGLITE_TEMPLATE,
+      longestIdleMs: 2_000,
+    });
+    await using database = open(embedded.connection);
+    await database.run("CREATE TABLE kept (n int)");
+    const left = new pg.Client(embedded.connection);
+    await left.connect();
+    const told = new Promise<unknown>((resolve) => left.once("error", resolve));
+    await left.query("BEGIN");
+    await left.query("INSERT INTO kept VALUES (1)");
+    // Nobody else sends anything.
+    expect(await database.run("SELECT n FROM kept")).toEqual([]);
+    expect(await told).toMatchObject({ code: "25P03" });
+    await expect(left.query("COMMIT")).rejects.toThrow(/not queryable/);
+    await left.end();
+  });
+
   it("regression: is made without a template that cannot be used: every first start failed, and asked for room on its disk", async () => {
     await using directory = await temporaryDirectory();
     const templateFile = join(directory.path, "template.tgz");

@@ -1,0 +1,57 @@
+import { messageOf } from "../../domain/thrown.ts";
+
+/** First bytes of messages (PostgreSQL documentation, "Message Formats"). A startup message has none. */
+export const MESSAGE = {
+  startup: 0,
+  query: 0x51,
+  sync: 0x53,
+  flush: 0x48,
+  terminate: 0x58,
+  notification: 0x41,
+  commandComplete: 0x43,
+} as const;
+
+export function simpleQuery(sql: string): Buffer {
+  const text = Buffer.from(`${sql}\0`);
+  const message = Buffer.concat([Buffer.from("Q\0\0\0\0"), text]);
+  message.writeInt32BE(text.length + 4, 1);
+  return message;
+}
+
+/** Returns ErrorResponse and ReadyForQuery. */
+export function internalError(error: unknown): Buffer {
+  const response = errorResponse("ERROR", "XX000", messageOf(error).replaceAll("\0", " "));
+  return Buffer.concat([response, Buffer.from([0x5a, 0, 0, 0, 5, 0x49])]);
+}
+
+export function errorResponse(severity: "ERROR" | "FATAL", sqlState: string, text: string): Buffer {
+  const fields = Buffer.from(`S${severity}\0V${severity}\0C${sqlState}\0M${text}\0\0`);
+  const head = Buffer.alloc(5);
+  head.write("E");
+  head.writeInt32BE(fields.length + 4, 1);
+  return Buffer.concat([head, fields]);
+}
+
+interface SplitAnswer {
+  readonly rest: Buffer;
+  readonly notifications: Buffer;
+  /** Whether a SET was among what was run. */
+  readonly isSet: boolean;
+}
+
+/** Takes each NotificationResponse out of an answer. */
+export function splitAnswer(answer: Buffer): SplitAnswer {
+  const rest: Buffer[] = [];
+  const notifications: Buffer[] = [];
+  let isSet = false;
+  let at = 0;
+  while (at + 5 <= answer.length) {
+    const end = at + 1 + answer.readInt32BE(at + 1);
+    const frames = answer[at] === MESSAGE.notification ? notifications : rest;
+    frames.push(answer.subarray(at, end));
+    isSet ||=
+      answer[at] === MESSAGE.commandComplete && answer.toString("latin1", at + 5, end) === "SET\0";
+    at = end;
+  }
+  return { rest: Buffer.concat(rest), notifications: Buffer.concat(notifications), isSet };
+}
