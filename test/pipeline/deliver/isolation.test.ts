@@ -82,6 +82,39 @@ describe("isolation", () => {
     }
   });
 
+  it.each([
+    ["one that may have all places of the process", 1, 100],
+    ["two that may have half of them each", 2, 50],
+    ["ten that may have a tenth each", 10, 10],
+  ])(
+    "receivers that work and then hang delay nobody else, however many tries each may have in flight: %s",
+    async (_case, hanging, concurrency) => {
+      const world = new SimWorld({
+        delivery: { maxInFlight: 100, concurrency, connectionsPerReceiver: 100 },
+      });
+      const startedAtMs = world.clock.now();
+      for (let index = 0; index < hanging; index += 1) {
+        world.configure(`dst_${index}`);
+        world.behave(`dst_${index}`, (seen, nth) =>
+          seen.atMs < 8_000 + startedAtMs
+            ? { afterMs: 1_000, reply: answer(200) }
+            : HANG(seen, nth),
+        );
+      }
+      await world.start();
+      for (let count = 0; count < 1_000; count += 1) world.ingest();
+      await world.clock.advance(10_000);
+      expect(inFlightAt(world, world.clock.now())).toBeGreaterThanOrEqual(50);
+      world.configure("dst_well");
+      world.behave("dst_well", OK);
+      for (let count = 1; count <= 5; count += 1) {
+        world.replay(world.makeEvent(), "dst_well", `run${count}`);
+        await world.clock.advance(1_000);
+        expect(world.requestsTo("dst_well")).toHaveLength(count);
+      }
+    },
+  );
+
   it("destinations that share a URL have no more tries in flight than it has connections; the rest is put off and spends no retry", async () => {
     const connections = 8;
     const world = new SimWorld({ delivery: { connectionsPerReceiver: connections } });

@@ -1,5 +1,7 @@
 /** How many waiting lanes are checked when a place is given back. */
 const LOOKED_AT = 16;
+/** The share of all places, the last ones to be taken, that only lanes without a try in flight get. */
+const FIRST_TRIES_SHARE = 1 / 8;
 /**
  * Receivers beyond this number are forgotten when no try is in flight there any more. Others stay: a `Map` of which entries come and go
  * makes new tables all the time ("The collector" in bench/what-was-tried.md).
@@ -23,7 +25,8 @@ export interface GateLimits {
 
 /**
  * The process-wide caps on tries in flight. Hanging destinations can never use them up: under pressure (half of the cap is
- * taken) a lane gets only its fair share, and lanes whose latest try did not succeed get at most half together.
+ * taken) a lane gets only its fair share and never more than half, the last places are for lanes that have none, and lanes whose
+ * latest try did not succeed get at most half together.
  */
 export class SendGate {
   readonly #max: number;
@@ -77,7 +80,9 @@ export class SendGate {
     if (this.#inFlight * 2 >= this.#max && lane.inFlight > 0) {
       // A lane that waits for more than it has counts twice: busy lanes, which may all hang at once, leave about half to others.
       const lanes = this.#active + this.#waitingProven.size + this.#waitingUnproven.size;
-      if (lane.inFlight >= Math.floor(this.#max / lanes)) return false;
+      // Those of a lane that is alone may hang by the time others come.
+      if (lane.inFlight >= Math.floor(this.#max / Math.max(2, lanes))) return false;
+      if (this.#inFlight >= this.#max - Math.floor(this.#max * FIRST_TRIES_SHARE)) return false;
     }
     if (lane.proven) return true;
     if (this.#unproven * 2 >= this.#max) return false;
