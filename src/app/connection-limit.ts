@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 /**
- * Share of the file descriptors that are free when a server starts; the rest is for stores, deliveries and what they open later.
+ * Share of the file descriptors that are free when a server, or the delivery, starts; the rest is for stores and what they open later.
  */
-const SHARE = { ingest: 0.5, api: 0.2, ops: 0.05 } as const;
+const SHARE = { ingest: 0.5, api: 0.2, ops: 0.05, delivery: 0.15 } as const;
 const LEAST_CONNECTIONS = 16;
 const MOST_CONNECTIONS = 50_000;
 
@@ -13,13 +13,16 @@ export interface OpenFiles {
   readonly open: number;
 }
 
-/** Returns how many connections a server may have open, so that accepting can never run out of file descriptors. */
+/**
+ * Returns how many connections a server, or the delivery, may have open, so that neither accepting nor receivers that hang can use up
+ * the file descriptors.
+ */
 export function connectionLimit(
-  server: keyof typeof SHARE,
+  part: keyof typeof SHARE,
   files: OpenFiles | null = readOpenFiles(),
 ): number {
   if (files === null) return MOST_CONNECTIONS;
-  const share = Math.floor((files.most - files.open) * SHARE[server]);
+  const share = Math.floor((files.most - files.open) * SHARE[part]);
   return Math.min(MOST_CONNECTIONS, Math.max(LEAST_CONNECTIONS, share));
 }
 

@@ -7,11 +7,13 @@ import { RELAY_VERSION } from "../config/version.ts";
 import { disableDestination } from "../management/disable-destination.ts";
 import { makeDurableAppender } from "../pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../pipeline/delay/make-delay-forwarder.ts";
+import { DEFAULT_DELIVERY_OPTIONS } from "../pipeline/deliver/delivery-options.ts";
 import { makeDelivery } from "../pipeline/deliver/make-delivery.ts";
 import type { DeliveryPorts } from "../pipeline/deliver/ports.ts";
 import { planFanout } from "../pipeline/fanout/plan-fanout.ts";
 import { makeRecorder } from "../pipeline/record/make-recorder.ts";
 import { signDelivery } from "../signing/standard-webhooks.ts";
+import { connectionLimit } from "./connection-limit.ts";
 import { requireEventStore, type Core } from "./core.ts";
 import { connectionsPerReceiver } from "./outbound.ts";
 import { retentionMsOf } from "./retention.ts";
@@ -51,6 +53,7 @@ export async function runDelivery(core: Core): Promise<void> {
         retryBaseMs: core.config.retryBaseMs,
         deliveryTimeoutMs: core.config.deliveryTimeoutMs,
         concurrency: core.config.deliveryConcurrency,
+        maxInFlight: Math.min(DEFAULT_DELIVERY_OPTIONS.maxInFlight, connectionLimit("delivery")),
         connectionsPerReceiver: connectionsPerReceiver(core.config),
         retentionMs: retentionMsOf(core.config),
         takeoverWaitMs:
