@@ -1,9 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 /**
- * Share of the file descriptors that are free when a server, or the delivery, starts; the rest is for stores and what they open later.
+ * Share of the file descriptors that are free when a server, or the delivery, starts; the rest is for
+ * stores and what they open later. Deliveries may keep as many idle connections as they have places.
  */
-const SHARE = { ingest: 0.5, api: 0.2, ops: 0.05, delivery: 0.15 } as const;
+const SHARE = { ingest: 0.5, api: 0.2, ops: 0.05, delivery: 0.12 } as const;
 const LEAST_CONNECTIONS = 16;
 const MOST_CONNECTIONS = 50_000;
 

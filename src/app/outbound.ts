@@ -7,6 +7,7 @@ import type { RelayConfig } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
 import { parseCidrs } from "../domain/ip.ts";
 import { makeJwksCache } from "../pipeline/verify/jwks-cache.ts";
+import { connectionLimit } from "./connection-limit.ts";
 
 type ConnectionConfig = Pick<RelayConfig, "deliveryConcurrency">;
 
@@ -26,6 +27,7 @@ export function openSender(
     allowPrivate: parseCidrs(config.allowPrivateReceivers),
     timeoutMs: config.deliveryTimeoutMs,
     maxConnectionsPerReceiver: connectionsPerReceiver(config),
+    maxKeptConnections: connectionLimit("delivery"),
   });
 }
 

@@ -5,7 +5,7 @@ test("the servers and the delivery take a share of the file descriptors that are
   const files = { most: 256, open: 130 };
   expect(connectionLimit("ingest", files)).toBe(63);
   expect(connectionLimit("api", files)).toBe(25);
-  expect(connectionLimit("delivery", files)).toBe(18);
+  expect(connectionLimit("delivery", { most: 1_024, open: 24 })).toBe(120);
   expect(connectionLimit("ops", { most: 1_024, open: 24 })).toBe(50);
   expect(connectionLimit("ingest", { most: 65_536, open: 136 })).toBe(32_700);
 });

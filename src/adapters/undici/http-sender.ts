@@ -23,6 +23,8 @@ export interface HttpSenderOptions {
   readonly resolve?: ResolveHost;
   /** Tries beyond this many wait while their time runs. Default `CONNECTIONS_PER_RECEIVER`. */
   readonly maxConnectionsPerReceiver?: number;
+  /** While more connections than this are open, those that are not in use are not kept. Default: no limit. */
+  readonly maxKeptConnections?: number;
   readonly idleTimeoutMs?: number;
   /** How long a connection in steady use is kept at least; twice as long at most. */
   readonly connectionAgeMs?: number;
@@ -52,6 +54,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
   const pools = new PoolCache({
     guard,
     maxConnectionsPerReceiver,
+    maxKeptConnections: options.maxKeptConnections ?? Number.POSITIVE_INFINITY,
     connectTimeoutMs: options.timeoutMs,
     idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
     connectionAgeMs: options.connectionAgeMs ?? 60_000,

@@ -10,6 +10,8 @@ import type { ParsedReceiver, ReceiverGuard } from "./receiver-guard.ts";
 export interface PoolCacheOptions {
   readonly guard: ReceiverGuard;
   readonly maxConnectionsPerReceiver: number;
+  /** While more are open, whether in use or not, a pool is closed as soon as nobody uses it. */
+  readonly maxKeptConnections: number;
   readonly connectTimeoutMs: number;
   /** An unused connection is closed after this long, and so is the pool of an unused receiver. */
   readonly idleTimeoutMs: number;
@@ -54,6 +56,7 @@ interface Entry {
 export class PoolCache implements AsyncDisposable {
   readonly #options: PoolCacheOptions;
   readonly #entries = new Map<string, Entry>();
+  #open = 0;
   readonly #deadAddresses = new DeadAddresses();
   readonly #sweeper: NodeJS.Timeout;
   /** One for all: a context for each connection costs more than the handshake. */
@@ -90,6 +93,8 @@ export class PoolCache implements AsyncDisposable {
     } finally {
       entry.inUse -= 1;
       entry.idleSinceMs = performance.now();
+      if (entry.inUse === 0 && this.#open > this.#options.maxKeptConnections)
+        this.#close(text, entry);
     }
   }
 
@@ -97,9 +102,13 @@ export class PoolCache implements AsyncDisposable {
     const idleBeforeMs = performance.now() - this.#options.idleTimeoutMs;
     for (const [text, entry] of this.#entries) {
       if (entry.inUse > 0 || entry.idleSinceMs > idleBeforeMs) continue;
-      this.#entries.delete(text);
-      void entry.pool.destroy();
+      this.#close(text, entry);
     }
+  }
+
+  #close(text: string, { pool }: Entry): void {
+    this.#entries.delete(text);
+    void pool.destroy();
   }
 
   #makePool(origin: string, privateOnly: boolean): Pool {
@@ -125,6 +134,8 @@ export class PoolCache implements AsyncDisposable {
         }
         const dialled: unknown = connect(options, (...[error, socket]) => {
           if (error === null) {
+            this.#open += 1;
+            socket.once("close", () => (this.#open -= 1));
             readBeforeFailing(socket);
             callback(null, socket);
             // Those that were made together, when the process started, are not to be made anew together: handshakes are dear.

@@ -291,6 +291,22 @@ describe("answers", () => {
     expect(new Set(await Promise.all(hanging))).toEqual(new Set(["stopped"]));
   });
 
+  test("regression: with as many connections open as may be kept, further ones are closed after use: those to a thousand receivers used up the file descriptors", async () => {
+    const kept = 3;
+    const receiver = own(await startReceiver((_req, res) => res.end("ok")));
+    const sender = newSender({ maxKeptConnections: kept, idleTimeoutMs: 30_000 });
+    const sendTo = async (path: string) =>
+      expect(await sender.send(request(`${receiver.url}/${path}`), never)).toMatchObject({
+        body: "ok",
+      });
+    for (let n = 0; n < kept; n += 1) await sendTo(String(n));
+    expect(receiver.connections()).toBe(kept);
+    for (let n = 1; n <= 3; n += 1) {
+      await sendTo("more");
+      expect(receiver.connections()).toBe(kept + n);
+    }
+  });
+
   test("each URL has connections of its own as it is written, since tries are counted so: one in other words took them away", async () => {
     const receiver = own(await startReceiver((_req, res) => setTimeout(() => res.end("ok"), 200)));
     const sender = newSender({ maxConnectionsPerReceiver: 1, timeoutMs: 20_000 });
