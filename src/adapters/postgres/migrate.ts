@@ -1,3 +1,4 @@
+import { UsageError } from "../../domain/errors.ts";
 import { CONFIGURATION_SQL } from "./migrations/0001-configuration.ts";
 import type { Database, RunSql } from "./database.ts";
 
@@ -16,6 +17,7 @@ const LOCK_KEY = 7_310_579_411;
  * Brings the schema up to date; returns the names of what was applied. Safe to run twice and from several processes:
  * everything happens in one transaction under an advisory lock, so a second process waits and finds nothing to do.
  * (A lock of the transaction, not of the session: all connections to an embedded PGlite are one session.)
+ * @throws {UsageError} when a new database cannot hold every text
  */
 export async function migrate(database: Database): Promise<readonly string[]> {
   return database.transaction(async (run) => {
@@ -25,6 +27,7 @@ export async function migrate(database: Database): Promise<readonly string[]> {
       (await run("SELECT name FROM relay_migrations", [])).map((row) => row["name"]),
     );
     const missing = MIGRATIONS.filter((migration) => !done.has(migration.name));
+    if (done.size === 0) await refuseOtherEncoding(run);
     for (const migration of missing) {
       await run(migration.sql);
       await run("INSERT INTO relay_migrations (name) VALUES ($1)", [migration.name]);
@@ -41,5 +44,18 @@ async function makeLedger(run: RunSql): Promise<void> {
     `CREATE TABLE IF NOT EXISTS relay_migrations
        (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
     [],
+  );
+}
+
+/** Encodings that take every text: without one (`SQL_ASCII`) the server keeps the bytes as they come. */
+const WHOLE_ENCODINGS = new Set(["UTF8", "SQL_ASCII"]);
+
+/** In any other, a write of a name with a character that it lacks would fail; a database in use may have none of these. */
+async function refuseOtherEncoding(run: RunSql): Promise<void> {
+  const [found] = await run("SELECT current_setting('server_encoding') AS encoding", []);
+  const encoding = String(found?.["encoding"]);
+  if (WHOLE_ENCODINGS.has(encoding)) return;
+  throw new UsageError(
+    `the database of DATABASE_URL has the encoding ${encoding}, which lacks most of the characters of names: make one with TEMPLATE template0 ENCODING 'UTF8'`,
   );
 }

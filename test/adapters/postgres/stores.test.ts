@@ -13,6 +13,7 @@ import { warnOfPooler } from "../../../src/adapters/postgres/warn-of-pooler.ts";
 import type { ConfigChange } from "../../../src/domain/config-store.ts";
 import { startEmbeddedPostgres } from "../../../src/embedded/pglite/start.ts";
 import { reencryptAll } from "../../../src/management/reencrypt.ts";
+import { UsageError } from "../../../src/domain/errors.ts";
 import { makeSecretBox } from "../../../src/management/secret-box.ts";
 import { PGLITE_TEMPLATE, temporaryDirectory } from "../../support/postgres.ts";
 import {
@@ -51,14 +52,14 @@ async function startPglite(): Promise<Server> {
 }
 
 /** Makes a database to be empty for sure: the server may be the user's own, with data in it. */
-async function makeEmptyDatabase(serverUrl: string): Promise<string> {
+async function makeEmptyDatabase(serverUrl: string, options = ""): Promise<string> {
   await using database = openDatabase({
     connection: { connectionString: serverUrl },
     maxConnections: 1,
     logger: silentLogger,
   });
   const name = `relay_test_${randomBytes(6).toString("hex")}`;
-  await database.run(`CREATE DATABASE ${name}`);
+  await database.run(`CREATE DATABASE ${name} ${options}`);
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
   return url.href;
@@ -114,6 +115,29 @@ describe.skipIf(postgres === null)("a PostgreSQL whose defaults are others", () 
     await database.run(`SET ROLE ${role}`);
     expect(await migrate(database)).toEqual([]);
     await database.run(`RESET ROLE; DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  });
+
+  const inEncoding = (encoding: string) =>
+    makeEmptyDatabase(
+      String((postgres as Server).connection.connectionString),
+      `TEMPLATE template0 ENCODING '${encoding}' LC_COLLATE 'C' LC_CTYPE 'C'`,
+    );
+
+  it("regression: a new database whose encoding lacks characters is refused: names with them were internal errors", async () => {
+    await using database = openByUrl(await inEncoding("LATIN1"));
+    const refused = await migrate(database).catch(toError);
+    expect(refused).toBeInstanceOf(UsageError);
+    expect((refused as UsageError).message).toContain(
+      "encoding LATIN1, which lacks most of the characters of names: make one with TEMPLATE template0 ENCODING 'UTF8'",
+    );
+  });
+
+  it("one that keeps the bytes as they come holds any name", async () => {
+    await using database = openByUrl(await inEncoding("SQL_ASCII"));
+    await migrate(database);
+    const keys = makeApiKeyStore(database);
+    await keys.ensureOrganization("日本 😀", "org_1", 0);
+    expect(await keys.findOrganization("日本 😀")).toBe("org_1");
   });
 });
 
