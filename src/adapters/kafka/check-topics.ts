@@ -32,6 +32,46 @@ export function checkReplicas(
   );
 }
 
+/** What brokers take in one request unless they are set otherwise (`socket.request.max.bytes`). */
+const DEFAULT_REQUEST_BYTES = 104_857_600;
+
+/**
+ * Refuses brokers that take the largest batch as a message, but not the request that holds it: they close the connection, on which other
+ * batches are under way. Asks only where the default is too little.
+ * @throws {LogError} `log_unavailable`, saying what to change
+ */
+export async function checkRequestSize(admin: Admin, batchBytes: number): Promise<void> {
+  if (batchBytes <= DEFAULT_REQUEST_BYTES) return;
+  const key = "socket.request.max.bytes";
+  const { brokers } = await admin.describeCluster();
+  const { resources } = await admin
+    .describeConfigs({
+      includeSynonyms: false,
+      resources: brokers.map(({ nodeId }) => ({
+        type: ConfigResourceTypes.BROKER,
+        name: String(nodeId),
+        configNames: [key],
+      })),
+    })
+    .catch((error: unknown) => {
+      if (isDenied(error)) return { resources: [] };
+      throw error;
+    });
+  for (const { resourceName, configEntries } of resources) {
+    const actual = configEntries.find((entry) => entry.configName === key)?.configValue;
+    if (isUntold(actual) || Number(actual) >= batchBytes) continue;
+    throw new LogError(
+      "log_unavailable",
+      `broker ${resourceName} has ${key}=${actual}: set it to ${batchBytes}, or set RELAY_MAX_PAYLOAD_BYTES to ${batchBytes - Number(actual)} less`,
+    );
+  }
+}
+
+/** The relay needs no rights on the cluster but this one. */
+function isDenied(error: unknown): boolean {
+  return error instanceof Error && "type" in error && error.type === "CLUSTER_AUTHORIZATION_FAILED";
+}
+
 /** A topic as it is, and what it must be. */
 export interface TopicSpec {
   readonly name: string;

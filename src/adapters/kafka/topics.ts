@@ -4,7 +4,7 @@ import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { messageOf } from "../../domain/thrown.ts";
-import { checkReplicas, checkSettings, describeTopics } from "./check-topics.ts";
+import { checkReplicas, checkRequestSize, checkSettings, describeTopics } from "./check-topics.ts";
 import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
 import { isNotAuthorized, neededRight } from "./missing-right.ts";
 import { slotOf } from "./slot-of.ts";
@@ -83,6 +83,7 @@ export async function ensureTopics(
   options: KafkaLogOptions,
   logger: Logger,
 ): Promise<void> {
+  await checkRequestSize(admin, maxBatchBytes(options.maxRecordBytes));
   const existing = new Set(await admin.listTopics());
   const isMissing = TOPICS.some((topic) => !existing.has(topicName(options.topicPrefix, topic)));
   const brokerCount = isMissing

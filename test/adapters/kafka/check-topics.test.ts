@@ -1,5 +1,6 @@
 import type { Admin } from "kafkajs";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { ConfigResourceTypes } from "../../../src/adapters/kafka/kafkajs.ts";
 import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
 import { ensureTopics, topicSettings } from "../../../src/adapters/kafka/topics.ts";
 import { TOPICS, type Topic } from "../../../src/domain/log.ts";
@@ -189,3 +190,57 @@ test("regression: a start that finds new topics without leaders says which and w
     /events.*has no leader.*start again once the brokers have caught up/,
   );
 }, 30_000);
+
+describe("the largest webhook that may be set", () => {
+  const options = { ...optionsOf(30), maxRecordBytes: 101 * 1024 * 1024 };
+  const needed = 102 * 1024 * 1024;
+  const askForBroker = (describeBroker: () => Promise<unknown>) => {
+    const topics = brokersWith(options, {});
+    const admin: Partial<Admin> = {
+      ...topics,
+      describeCluster: async () =>
+        ({ brokers: [{ nodeId: 7 }], controller: 7, clusterId: "c" }) as never,
+      describeConfigs: async (asked) =>
+        asked.resources[0]?.type === ConfigResourceTypes.BROKER
+          ? ((await describeBroker()) as never)
+          : topics.describeConfigs(asked),
+    };
+    return ensureTopics(admin as Admin, options, makeSilentLogger());
+  };
+  const taking = (value: string) => async () => ({
+    resources: [
+      {
+        resourceName: "7",
+        configEntries: [{ configName: "socket.request.max.bytes", configValue: value }],
+      },
+    ],
+  });
+
+  test("regression: is refused at the start where brokers take no request of that size: each one cut their connections, for half a minute", async () => {
+    await expect(askForBroker(taking("104857600"))).rejects.toThrow(
+      `broker 7 has socket.request.max.bytes=104857600: set it to ${needed}, or set RELAY_MAX_PAYLOAD_BYTES to 2097152 less`,
+    );
+  });
+
+  test.each([
+    ["take it", taking(String(needed))],
+    ["keep their settings to themselves", taking("")],
+    [
+      "do not let the relay ask",
+      async () => {
+        throw Object.assign(new Error("Cluster authorization failed"), {
+          type: "CLUSTER_AUTHORIZATION_FAILED",
+        });
+      },
+    ],
+  ])("passes where brokers %s", async (_, describeBroker) => {
+    await expect(askForBroker(describeBroker)).resolves.toBeUndefined();
+  });
+
+  test("ends the start when brokers cannot be asked for another reason", async () => {
+    const broken = async () => {
+      throw new Error("no leader");
+    };
+    await expect(askForBroker(broken)).rejects.toThrow("no leader");
+  });
+});

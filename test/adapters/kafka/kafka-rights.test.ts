@@ -18,6 +18,7 @@ const started: LocalKafka | Error = await startLocalKafka(1, {
   "listener.name.plaintext.plain.sasl.jaas.config": `${LOGIN} user_owner="o" user_relay="r";`,
   "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
   "super.users": "User:owner;User:ANONYMOUS",
+  "socket.request.max.bytes": "209715200",
 }).catch((error: Error) => error);
 
 describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", started))(
@@ -48,8 +49,14 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
           permissionType: AclPermissionTypes.ALLOW,
         })),
       });
-    const openAs = (username: "owner" | "relay", topicPrefix: string, partitions = 1) =>
+    const openAs = (
+      username: "owner" | "relay",
+      topicPrefix: string,
+      partitions = 1,
+      options: { readonly maxRecordBytes?: number } = {},
+    ) =>
       openTestKafkaLog(kafka.brokers, {
+        ...options,
         topicPrefix,
         partitions,
         connection: {
@@ -72,6 +79,14 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await using log = await openAs("relay", prefix);
       const [position] = await log.append([{ topic: "events", key: "k", value: Buffer.from("y") }]);
       expect(position?.offset).toBe(1);
+    });
+
+    test("of the largest size, too, without a right on the cluster to ask what its brokers take", async () => {
+      const [prefix, largest] = [freshPrefix(), { maxRecordBytes: 101 * 1024 * 1024 }];
+      await (await openAs("owner", prefix, 1, largest))[Symbol.asyncDispose]();
+      await grant("TOPIC", prefix, ["DESCRIBE_CONFIGS", "WRITE"]);
+      await using log = await openAs("relay", prefix, 1, largest);
+      expect(log.partitions).toBe(1);
     });
 
     test("regression: where topics cannot be made, the missing right is named", async () => {
