@@ -35,7 +35,7 @@ export interface DeliveryOptions {
   readonly commitIntervalMs: number;
   /** How often held destinations are checked without a change notice; at most 60 s. */
   readonly heldSweepMs: number;
-  /** How long a graceful stop waits for tries in flight. */
+  /** How long a graceful stop waits for tries in flight; their ends are then recorded, and the stores closed, before it is over. */
   readonly stopGraceMs: number;
   readonly breaker: BreakerOptions;
 }
@@ -70,7 +70,7 @@ export const DEFAULT_DELIVERY_OPTIONS = {
   laneBytes: 16 * 1_048_576,
   commitIntervalMs: 100,
   heldSweepMs: 30_000,
-  stopGraceMs: 25_000,
+  stopGraceMs: 22_000,
   breaker: {
     failures: 20,
     minStreakMs: 30_000,
