@@ -4,6 +4,7 @@ import { messageOf } from "../../domain/thrown.ts";
 export const MESSAGE = {
   startup: 0,
   query: 0x51,
+  parse: 0x50,
   sync: 0x53,
   flush: 0x48,
   terminate: 0x58,

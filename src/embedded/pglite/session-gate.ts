@@ -11,6 +11,12 @@ type ServedDatabase = Pick<
 /** Undoes what was set for the session, by SET or a function, and who it acts as (this engine knows no user to go back to by itself). */
 const UNDO_SETTINGS = simpleQuery("SET SESSION AUTHORIZATION postgres; RESET ALL");
 const ROLLBACK = simpleQuery("ROLLBACK");
+/** Statements that would take from all connections what they have prepared or listen to. */
+const DROPS_SESSION = /^\s*(?:DISCARD\s|DEALLOCATE\s+(?:PREPARE\s+)?ALL\b|UNLISTEN\s*\*)/i;
+/** Fails in their place, whether a transaction is open or not. */
+const REFUSE_DROPS = simpleQuery(`DO $$ BEGIN
+  RAISE feature_not_supported USING MESSAGE = 'all connections are one session: this would take from the others what they have prepared or listen to';
+END $$`);
 /** idle_in_transaction_session_timeout */
 const IDLE_TOO_LONG = errorResponse(
   "FATAL",
@@ -90,7 +96,8 @@ export function makeSessionGate(
     gathered.push(message);
     if (!endsBatch(type)) return;
     const { frames, answered, onAnswer } = statements.take(gathered);
-    const batch = frames.length === 1 ? frames[0]! : Buffer.concat(frames);
+    const sent = frames.length === 1 ? frames[0]! : Buffer.concat(frames);
+    const batch = dropsSession(sent) ? REFUSE_DROPS : sent;
     gathered = [];
     const answer = Buffer.concat([answered, ...(await run(batch))]);
     onAnswer(answer);
@@ -169,6 +176,14 @@ function isListen(message: Uint8Array): boolean {
     message[0] === MESSAGE.query &&
     /^\s*LISTEN\s/i.test(Buffer.from(message.subarray(5, 64)).toString())
   );
+}
+
+function dropsSession(batch: Uint8Array): boolean {
+  const [type] = batch;
+  if (type !== MESSAGE.query && type !== MESSAGE.parse) return false;
+  // In a Parse, behind the statement's name.
+  const from = type === MESSAGE.query ? 5 : batch.indexOf(0, 5) + 1;
+  return DROPS_SESSION.test(Buffer.from(batch.subarray(from, from + 64)).toString("latin1"));
 }
 
 function callsSetConfig(batch: Uint8Array): boolean {

@@ -1,4 +1,5 @@
-const PARSE = 0x50;
+import { MESSAGE } from "./messages.ts";
+
 /** ParseComplete: "1", length 4. */
 const PARSE_COMPLETE = Buffer.from([0x31, 0, 0, 0, 4]);
 const NOTHING = Buffer.alloc(0);
@@ -48,7 +49,7 @@ export function makeSharedStatements(): {
 function readParse(
   frame: Uint8Array | undefined,
 ): { readonly name: string; readonly rest: Buffer } | null {
-  if (frame === undefined || frame[0] !== PARSE) return null;
+  if (frame === undefined || frame[0] !== MESSAGE.parse) return null;
   const nameEnd = frame.indexOf(0, 5);
   if (nameEnd <= 5) return null;
   return {

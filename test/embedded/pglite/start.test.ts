@@ -250,6 +250,30 @@ describe("embedded PostgreSQL shared by several connections", () => {
     },
   );
 
+  it("regression: does not drop what all connections have prepared and listen to because one asks for it: the relay's statements failed until it was restarted", async () => {
+    const { heard, listener } = await listen("news");
+    const other = await connect();
+    const kept = () => database.run("SELECT value FROM counters WHERE id = $1", [1]);
+    try {
+      await kept();
+      for (const statement of ["DISCARD ALL", "deallocate all", "UNLISTEN *"]) {
+        await expect(other.query(statement)).rejects.toMatchObject({ code: "0A000" });
+        await expect(other.query({ text: statement, values: [] })).rejects.toMatchObject({
+          code: "0A000",
+        });
+      }
+      await other.query("BEGIN");
+      await expect(other.query("DISCARD PLANS")).rejects.toMatchObject({ code: "0A000" });
+      await expect(other.query("SELECT 1")).rejects.toMatchObject({ code: "25P02" });
+      await other.query("ROLLBACK");
+      expect(await kept()).toHaveLength(1);
+      await other.query("NOTIFY news, 'still heard'");
+      await waitFor("the notice", () => heard.includes("still heard"));
+    } finally {
+      await Promise.all([other.end(), listener.end()]);
+    }
+  });
+
   it("keeps what a transaction sets for itself until it ends", async () => {
     const other = await connect();
     try {
