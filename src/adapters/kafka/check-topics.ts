@@ -1,7 +1,9 @@
 import type { Admin } from "kafkajs";
 import { LogError } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { toError } from "../../domain/thrown.ts";
 import { ConfigResourceTypes } from "./kafkajs.ts";
+import { isNotAuthorized } from "./missing-right.ts";
 
 /** Compressions that the client can read; a broker that is set to another one recompresses whatever it is sent. */
 const READABLE_COMPRESSIONS: ReadonlySet<string> = new Set(["producer", "uncompressed", "gzip"]);
@@ -54,7 +56,8 @@ export async function checkRequestSize(admin: Admin, batchBytes: number): Promis
       })),
     })
     .catch((error: unknown) => {
-      if (isDenied(error)) return { resources: [] };
+      // The relay needs no rights on the cluster but this one.
+      if (isNotAuthorized(toError(error))) return { resources: [] };
       throw error;
     });
   for (const { resourceName, configEntries } of resources) {
@@ -65,11 +68,6 @@ export async function checkRequestSize(admin: Admin, batchBytes: number): Promis
       `broker ${resourceName} has ${key}=${actual}: set it to ${batchBytes}, or set RELAY_MAX_PAYLOAD_BYTES to ${batchBytes - Number(actual)} less`,
     );
   }
-}
-
-/** The relay needs no rights on the cluster but this one. */
-function isDenied(error: unknown): boolean {
-  return error instanceof Error && "type" in error && error.type === "CLUSTER_AUTHORIZATION_FAILED";
 }
 
 /** A topic as it is, and what it must be. */

@@ -39,8 +39,11 @@ const CHILD = new URL("../../support/postgres-child.ts", import.meta.url);
 // A database takes seconds to make, and many times that where the machine is busy.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
-async function start(dataDir: string) {
-  return startEmbeddedPostgres({ dataDir, logger: silentLogger, templateFile: PGLITE_TEMPLATE });
+type StartOptions = Partial<Parameters<typeof startEmbeddedPostgres>[0]>;
+
+async function start(dataDir: string, options: StartOptions = {}) {
+  const usual = { dataDir, logger: silentLogger, templateFile: PGLITE_TEMPLATE };
+  return startEmbeddedPostgres({ ...usual, ...options });
 }
 
 function open(connection: EmbeddedConnection, maxConnections = 4): Database {
@@ -417,12 +420,7 @@ describe("embedded PostgreSQL across restarts", () => {
 
   it("lets go of its write-ahead log while it runs: it kept every write until it was stopped", async () => {
     await using directory = await temporaryDirectory();
-    await using embedded = await startEmbeddedPostgres({
-      dataDir: directory.path,
-      logger: silentLogger,
-      templateFile: PGLITE_TEMPLATE,
-      checkpointEveryMs: 100,
-    });
+    await using embedded = await start(directory.path, { checkpointEveryMs: 100 });
     await using database = open(embedded.connection);
     await database.run("CREATE TABLE notes (text text)");
     const keptSince = async () =>
@@ -466,12 +464,7 @@ describe("embedded PostgreSQL across restarts", () => {
 
   it("regression: rolls back what a connection has left open and sends nothing more for: a psql that somebody left kept all others waiting until it ended", async () => {
     await using directory = await temporaryDirectory();
-    await using embedded = await startEmbeddedPostgres({
-      dataDir: directory.path,
-      logger: silentLogger,
-      templateFile: PGLITE_TEMPLATE,
-      longestIdleMs: 2_000,
-    });
+    await using embedded = await start(directory.path, { longestIdleMs: 2_000 });
     await using database = open(embedded.connection);
     await database.run("CREATE TABLE kept (n int)");
     const left = new pg.Client(embedded.connection);

@@ -37,6 +37,28 @@ async function failUntilOpen(world: SimWorld, events: number): Promise<void> {
   expect(world.openCircuits).toBe(1);
 }
 
+/** Configures destinations whose receivers answer after a second each for eight seconds, and then no more. */
+function configureThatHangLater(world: SimWorld, count: number): void {
+  const hangAtMs = world.clock.now() + 8_000;
+  for (let index = 0; index < count; index += 1) {
+    world.configure(`dst_${index}`);
+    world.behave(`dst_${index}`, (seen, nth) =>
+      seen.atMs < hangAtMs ? { afterMs: 1_000, reply: answer(200) } : HANG(seen, nth),
+    );
+  }
+}
+
+/** Expects five deliveries to another destination, each within a second. */
+async function expectPromptDeliveries(world: SimWorld): Promise<void> {
+  world.configure("dst_well");
+  world.behave("dst_well", OK);
+  for (let count = 1; count <= 5; count += 1) {
+    world.replay(world.makeEvent(), "dst_well", `run${count}`);
+    await world.clock.advance(1_000);
+    expect(world.requestsTo("dst_well")).toHaveLength(count);
+  }
+}
+
 describe("isolation", () => {
   it("receivers that hang delay nobody else on their partition, and free it", async () => {
     const world = new SimWorld({ delivery: { maxInFlight: 200 } });
@@ -63,23 +85,11 @@ describe("isolation", () => {
 
   it("receivers that worked with a backlog and hang all at once delay nobody else in the process", async () => {
     const world = new SimWorld({ delivery: { maxInFlight: 100 } });
-    for (let index = 0; index < 10; index += 1) {
-      world.configure(`dst_${index}`);
-      world.behave(`dst_${index}`, (seen, nth) =>
-        seen.atMs < 8_000 + startedAtMs ? { afterMs: 1_000, reply: answer(200) } : HANG(seen, nth),
-      );
-    }
-    const startedAtMs = world.clock.now();
+    configureThatHangLater(world, 10);
     await world.start();
     for (let count = 0; count < 400; count += 1) world.ingest();
     await world.clock.advance(10_000);
-    world.configure("dst_well");
-    world.behave("dst_well", OK);
-    for (let count = 1; count <= 5; count += 1) {
-      world.replay(world.makeEvent(), "dst_well", `run${count}`);
-      await world.clock.advance(1_000);
-      expect(world.requestsTo("dst_well")).toHaveLength(count);
-    }
+    await expectPromptDeliveries(world);
   });
 
   it.each([
@@ -92,26 +102,12 @@ describe("isolation", () => {
       const world = new SimWorld({
         delivery: { maxInFlight: 100, concurrency, connectionsPerReceiver: 100 },
       });
-      const startedAtMs = world.clock.now();
-      for (let index = 0; index < hanging; index += 1) {
-        world.configure(`dst_${index}`);
-        world.behave(`dst_${index}`, (seen, nth) =>
-          seen.atMs < 8_000 + startedAtMs
-            ? { afterMs: 1_000, reply: answer(200) }
-            : HANG(seen, nth),
-        );
-      }
+      configureThatHangLater(world, hanging);
       await world.start();
       for (let count = 0; count < 1_000; count += 1) world.ingest();
       await world.clock.advance(10_000);
       expect(inFlightAt(world, world.clock.now())).toBeGreaterThanOrEqual(50);
-      world.configure("dst_well");
-      world.behave("dst_well", OK);
-      for (let count = 1; count <= 5; count += 1) {
-        world.replay(world.makeEvent(), "dst_well", `run${count}`);
-        await world.clock.advance(1_000);
-        expect(world.requestsTo("dst_well")).toHaveLength(count);
-      }
+      await expectPromptDeliveries(world);
     },
   );
 
