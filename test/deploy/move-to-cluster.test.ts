@@ -41,6 +41,13 @@ async function waitUntilDelivered(client: Client, eventId: string, times: number
   });
 }
 
+async function waitUntilListed(client: Client, events: number): Promise<void> {
+  await waitFor("the events to be listed", async () => {
+    const { total } = (await client.events.search()).pagination;
+    return total === events;
+  });
+}
+
 describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
   it("takes endpoints, keys, secrets and history along: the cluster takes webhooks at the same URLs, lists what was before it, and replays that", async () => {
     await using receiver = await startReceiver();
@@ -61,10 +68,7 @@ describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
     }
     const forged = await postGithubWebhook(endpoint.url, Buffer.from("{}"), "another secret");
     expect(forged.status).toBe(401);
-    await waitFor("all events to be listed", async () => {
-      const { total } = (await old.client.events.search()).pagination;
-      return total === BODIES.length + 1;
-    });
+    await waitUntilListed(old.client, BODIES.length + 1);
 
     await using cluster = await makeRelayProcess({
       DATABASE_URL: postgres.url,
@@ -91,6 +95,7 @@ describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
     const taken = await postGithubWebhook(there.href, Buffer.from('{"first":true}'));
     expect(taken.status).toBe(200);
     await waitUntilDelivered(cluster.client, taken.eventId, 1);
+    await waitUntilListed(cluster.client, 1);
 
     // What is copied twice counts once.
     for (let time = 0; time < 2; time += 1)

@@ -1,4 +1,4 @@
-import type { Admin } from "kafkajs";
+import type { Admin, ConfigResourceTypes as ResourceType } from "kafkajs";
 import { LogError } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { toError } from "../../domain/thrown.ts";
@@ -46,22 +46,16 @@ export async function checkRequestSize(admin: Admin, batchBytes: number): Promis
   if (batchBytes <= DEFAULT_REQUEST_BYTES) return;
   const key = "socket.request.max.bytes";
   const { brokers } = await admin.describeCluster();
-  const { resources } = await admin
-    .describeConfigs({
-      includeSynonyms: false,
-      resources: brokers.map(({ nodeId }) => ({
-        type: ConfigResourceTypes.BROKER,
-        name: String(nodeId),
-        configNames: [key],
-      })),
-    })
-    .catch((error: unknown) => {
+  const named = brokers.map(({ nodeId }) => ({ name: String(nodeId), keys: [key] }));
+  const resources = await describe(admin, ConfigResourceTypes.BROKER, named).catch(
+    (error: unknown) => {
       // The relay needs no rights on the cluster but this one.
-      if (isNotAuthorized(toError(error))) return { resources: [] };
+      if (isNotAuthorized(toError(error))) return [];
       throw error;
-    });
+    },
+  );
   for (const { resourceName, configEntries } of resources) {
-    const actual = configEntries.find((entry) => entry.configName === key)?.configValue;
+    const actual = valueOf(configEntries, key);
     if (isUntold(actual) || Number(actual) >= batchBytes) continue;
     throw new LogError(
       "log_unavailable",
@@ -99,7 +93,7 @@ export async function checkSettings(
     const entries =
       resources.find((resource) => resource.resourceName === name)?.configEntries ?? [];
     for (const [key, wanted] of Object.entries(settings)) {
-      const actual = entries.find((entry) => entry.configName === key)?.configValue;
+      const actual = valueOf(entries, key);
       if (isUntold(actual) || actual === wanted) continue;
       if (isMoreGenerous(key, actual, wanted, spec)) continue;
       if (isFatal(key, actual, spec)) fatal.push({ name, key, actual, wanted });
@@ -164,18 +158,26 @@ function isMoreGenerous(key: string, actual: string, wanted: string, spec: Topic
   }
 }
 
+interface Named {
+  readonly name: string;
+  readonly keys: string[];
+}
+
 /** Returns the topics' settings of these keys, as the brokers have them. */
-export async function describeTopics(
-  admin: Admin,
-  topics: readonly { readonly name: string; readonly keys: string[] }[],
-) {
+export function describeTopics(admin: Admin, topics: readonly Named[]) {
+  return describe(admin, ConfigResourceTypes.TOPIC, topics);
+}
+
+async function describe(admin: Admin, type: ResourceType, named: readonly Named[]) {
   const { resources } = await admin.describeConfigs({
     includeSynonyms: false,
-    resources: topics.map(({ name, keys }) => ({
-      type: ConfigResourceTypes.TOPIC,
-      name,
-      configNames: keys,
-    })),
+    resources: named.map(({ name, keys }) => ({ type, name, configNames: keys })),
   });
   return resources;
+}
+
+type Resource = Awaited<ReturnType<typeof describe>>[number];
+
+function valueOf(entries: Resource["configEntries"], key: string): string | undefined {
+  return entries.find((entry) => entry.configName === key)?.configValue;
 }

@@ -19,6 +19,15 @@ export function simpleQuery(sql: string): Buffer {
   return message;
 }
 
+/** Returns how the statement of a Query or a Parse begins; "" for other messages. */
+export function openingOf(message: Uint8Array): string {
+  const [type] = message;
+  if (type !== MESSAGE.query && type !== MESSAGE.parse) return "";
+  // In a Parse, it stands behind its name.
+  const from = type === MESSAGE.query ? 5 : message.indexOf(0, 5) + 1;
+  return Buffer.from(message.subarray(from, from + 64)).toString("latin1");
+}
+
 /** Returns ErrorResponse and ReadyForQuery. */
 export function internalError(error: unknown): Buffer {
   const response = errorResponse("ERROR", "XX000", messageOf(error).replaceAll("\0", " "));

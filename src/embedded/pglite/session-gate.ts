@@ -1,5 +1,12 @@
 import type { PGlite } from "@electric-sql/pglite";
-import { errorResponse, internalError, MESSAGE, simpleQuery, splitAnswer } from "./messages.ts";
+import {
+  errorResponse,
+  internalError,
+  MESSAGE,
+  openingOf,
+  simpleQuery,
+  splitAnswer,
+} from "./messages.ts";
 import { makeSharedStatements } from "./shared-statements.ts";
 
 /** What the socket server uses of a PGlite. */
@@ -173,18 +180,11 @@ function makeListeningConnections() {
 }
 
 function isListen(message: Uint8Array): boolean {
-  return (
-    message[0] === MESSAGE.query &&
-    /^\s*LISTEN\s/i.test(Buffer.from(message.subarray(5, 64)).toString())
-  );
+  return message[0] === MESSAGE.query && /^\s*LISTEN\s/i.test(openingOf(message));
 }
 
 function dropsSession(batch: Uint8Array): boolean {
-  const [type] = batch;
-  if (type !== MESSAGE.query && type !== MESSAGE.parse) return false;
-  // In a Parse, behind the statement's name.
-  const from = type === MESSAGE.query ? 5 : batch.indexOf(0, 5) + 1;
-  return DROPS_SESSION.test(Buffer.from(batch.subarray(from, from + 64)).toString("latin1"));
+  return DROPS_SESSION.test(openingOf(batch));
 }
 
 function callsSetConfig(batch: Uint8Array): boolean {
