@@ -1,5 +1,6 @@
 import { link, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { systemReason, UsageError } from "../domain/errors.ts";
 import { answersAlive, removeOtherSigns, showAlive } from "./data-dir-alive.ts";
 import { isAlive, isElsewhere } from "./data-dir-process.ts";
 import type { ProcessIdentity } from "./data-dir-process.ts";
@@ -20,6 +21,9 @@ export type ClaimOutcome =
       /** The data directory that its owner has, if this one is a copy that was made meanwhile; else null. */
       readonly copyOf: string | null;
     };
+
+/** What link(2) says where a file system has no hard links: `temporary` is a file that this process has just made. */
+const WITHOUT_LINKS: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
 
 /**
  * Claims the directory. Claims are files `owner-<n>.json`, of which the highest number counts. When its process has ended, the first
@@ -96,8 +100,13 @@ async function tryCreate(runDir: string, number: number, claimant: Claimant): Pr
     await link(temporary, file(runDir, number));
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    throw error;
+    const reason = systemReason(error);
+    if (reason === "EEXIST") return false;
+    if (!WITHOUT_LINKS.has(reason)) throw error;
+    throw new UsageError(
+      `the file system of the data directory ${dirname(runDir)} makes no hard links (${reason}), as some network and exchange file systems: set RELAY_DATA_DIR to a directory on a local disk`,
+      { cause: error },
+    );
   } finally {
     await rm(temporary, { force: true });
   }

@@ -1,5 +1,6 @@
-import { createHash } from "node:crypto";
-import { lstat, mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
+import { createHash, randomUUID } from "node:crypto";
+import { lstat, mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { systemReason, UsageError } from "../../domain/errors.ts";
@@ -14,23 +15,27 @@ const ELSEWHERE = "socket-directory";
 
 /**
  * Makes the directory where the owner of a data directory serves its database and its log: `<dataDir>/run`, or, if that path is too
- * long for a unix socket, a directory under the system's temporary one, which a file in `run` then names. Mode 0700.
+ * long for a unix socket, or its file system has none (as directories of the host in a container may), a directory under the
+ * system's temporary one, which a file in `run` then names. Mode 0700.
  * @throws {UsageError} when it cannot be made, or is somebody else's
  */
 export async function makeSocketDirectory(dataDir: string): Promise<string> {
   const run = await runDirectory(dataDir);
   await mkdir(run, { recursive: true, mode: 0o700 });
-  if (isShortEnough(run)) return run;
+  if (isShortEnough(run) && (await takesSockets(run))) {
+    await rm(join(run, ELSEWHERE), { force: true });
+    return run;
+  }
   const elsewhere = temporaryFor(run);
   await mkdir(elsewhere, { mode: 0o700 }).catch((cause: unknown) => {
     if (systemReason(cause) === "EEXIST") return;
     throw new UsageError(
-      `the sockets of ${dataDir} cannot be made in ${elsewhere} (${systemReason(cause)}): set TMPDIR to a directory that this user may write, or RELAY_DATA_DIR to a shorter path`,
+      `the sockets of ${dataDir} cannot be made in ${elsewhere} (${systemReason(cause)}): set TMPDIR to a directory that this user may write, or RELAY_DATA_DIR to a shorter path on a local disk`,
       { cause },
     );
   });
   await refuseOthers(elsewhere);
-  const draft = join(run, `${ELSEWHERE}.${process.pid}`);
+  const draft = join(run, `${ELSEWHERE}.${randomUUID()}`);
   await writeFile(draft, elsewhere, { mode: 0o600 });
   await rename(draft, join(run, ELSEWHERE));
   return elsewhere;
@@ -42,8 +47,9 @@ export async function makeSocketDirectory(dataDir: string): Promise<string> {
  */
 export async function findSocketDirectory(dataDir: string): Promise<string> {
   const run = await runDirectory(dataDir);
-  if (isShortEnough(run)) return run;
-  const elsewhere = await readFile(join(run, ELSEWHERE), "utf8").catch(() => temporaryFor(run));
+  const named = await readFile(join(run, ELSEWHERE), "utf8").catch(() => null);
+  if (named === null && isShortEnough(run)) return run;
+  const elsewhere = named ?? temporaryFor(run);
   await refuseOthers(elsewhere);
   return elsewhere;
 }
@@ -59,6 +65,16 @@ function temporaryFor(run: string): string {
 
 function isShortEnough(directory: string): boolean {
   return Buffer.byteLength(socketPath(directory)) <= MAX_PATH_BYTES;
+}
+
+async function takesSockets(directory: string): Promise<boolean> {
+  const server = createServer();
+  const isListening = await new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen(join(directory, `${randomUUID().slice(0, 8)}.try`), () => resolve(true));
+  });
+  if (isListening) await new Promise((resolve) => server.close(resolve));
+  return isListening;
 }
 
 /** Refuses a directory of another user: anyone may have made it first under the temporary directory. */

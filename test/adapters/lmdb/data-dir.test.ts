@@ -27,6 +27,7 @@ import {
 } from "../../../src/embedded/data-dir-process.ts";
 import { claimDataDir } from "../../../src/embedded/data-dir.ts";
 import { openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import { replaceFiles } from "../../support/replace-files.ts";
 import { until } from "../../support/wait-for.ts";
 
 const childPath = fileURLToPath(new URL("../../support/log-claim-child.ts", import.meta.url));
@@ -112,6 +113,18 @@ describe("claimDataDir", () => {
       expect((error as Error).message).toContain("holds files that this user may not use (EACCES)");
     },
   );
+
+  it("regression: a file system without hard links is told: it was taken for files of another user", async () => {
+    await using dir = await temporaryDir();
+    const refusing = async () =>
+      Promise.reject(Object.assign(new Error("EPERM"), { code: "EPERM" }));
+    using _withoutLinks = replaceFiles({}, { link: refusing });
+    await expect(claimDataDir(dir.path)).rejects.toThrow(
+      new UsageError(
+        `the file system of the data directory ${dir.path} makes no hard links (EPERM), as some network and exchange file systems: set RELAY_DATA_DIR to a directory on a local disk`,
+      ),
+    );
+  });
 
   it("what the system says of anything else reaches the caller: a full disk is no file of another user", async () => {
     await using dir = await temporaryDir();

@@ -13,7 +13,7 @@ import {
   truncate,
   writeFile,
 } from "node:fs/promises";
-import type { Socket } from "node:net";
+import { Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -583,6 +583,31 @@ describe("embedded PostgreSQL across restarts", () => {
     expect(await attachEmbeddedPostgres(deep)).toEqual(embedded.connection);
     await using database = open(embedded.connection);
     expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  });
+
+  it("regression: serves where the file system of the data directory has no sockets, as a directory of the host in a container: the start failed with a stack", async () => {
+    await using directory = await temporaryDirectory();
+    const run = join(directory.path, "run");
+    const listen = Server.prototype.listen;
+    const refusing = vi.spyOn(Server.prototype, "listen").mockImplementation(function refuse(
+      this: Server,
+      ...given: unknown[]
+    ) {
+      if (!String(given[0]).startsWith(run)) return Reflect.apply(listen, this, given) as Server;
+      process.nextTick(() => this.emit("error", new Error("listen EPERM")));
+      return this;
+    });
+    {
+      await using embedded = await start(directory.path);
+      expect(embedded.connection.host).not.toBe(run);
+      expect(await attachEmbeddedPostgres(directory.path)).toEqual(embedded.connection);
+      await using database = open(embedded.connection);
+      expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+    }
+    refusing.mockRestore();
+    await using moved = await start(directory.path);
+    expect(moved.connection.host).toBe(run);
+    expect(await attachEmbeddedPostgres(directory.path)).toEqual(moved.connection);
   });
 
   it("regression: is found where its sockets are, by processes with another temporary directory: keys create said that it serves no database", async () => {
