@@ -91,4 +91,22 @@ describe("the real sync", () => {
     },
     60_000,
   );
+
+  it.skipIf(isSkipped)(
+    "regression: LMDB does not find that its file cannot be written, as when the disk has failed and its file system turned read-only: its text about each such write was too long for it, and ended the process",
+    async () => {
+      await using dir = await temporaryDir();
+      const answers: [what: string, answer: number | string][] = runChild(
+        "log-read-only-child.ts",
+        dir.path,
+      );
+      const refused = answers.filter(([what]) => what.startsWith("read-only"));
+      expect(answers[0]).toEqual(["before", 0]);
+      expect(refused).toHaveLength(20);
+      for (const [, answer] of refused)
+        expect(answer).toMatch(/^the log cannot be written: EROFS: /);
+      expect(answers.at(-1)).toEqual(["after", 2]);
+    },
+    60_000,
+  );
 });
