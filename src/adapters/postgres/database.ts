@@ -184,10 +184,10 @@ function makeStatementNames(): (text: string) => string | undefined {
 }
 
 /**
- * SQLSTATE classes that mean "not now": connection, resources, operator intervention and time limits (of a transaction, too), read-only
- * standby.
+ * SQLSTATE classes that mean "not now": connection, resources, operator intervention and time limits (of a transaction, too), its disk,
+ * read-only standby.
  */
-const NOT_NOW = /^(08|53|57|25006|25P03|25P04|28|3D000|40001|40P01|55P03)/;
+const NOT_NOW = /^(08|53|57|58|25006|25P03|25P04|28|3D000|40001|40P01|55P03)/;
 const NETWORK = /^(ECONN|ENOENT|ENOTFOUND|EAI_|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)/;
 const DRIVER = /timeout|terminated|Connection ended|not queryable|Cannot use a pool/i;
 

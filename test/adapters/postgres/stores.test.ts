@@ -399,6 +399,13 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(tries).toBe(4);
   });
 
+  it("regression: a server that cannot read its files is a store that is down: the API answered 500, as for a bug", async () => {
+    const read = database.run(
+      "DO $$ BEGIN RAISE 'could not read blocks 0..0: I/O error' USING ERRCODE = 'io_error'; END $$",
+    );
+    await expect(read).rejects.toMatchObject({ code: "unavailable" });
+  });
+
   it("reads endpoints with their destinations by any of their names", async () => {
     const { store, endpoint } = await makeParents();
     const kept = destinationRow({ id: `dst_${newId()}`, orgId, endpointId: endpoint.id });
