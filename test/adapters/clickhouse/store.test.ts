@@ -771,6 +771,8 @@ describe("the event store", () => {
     "QUOTA_EXCEEDED 201",
     "NO_ZOOKEEPER 225",
     "CANNOT_OPEN_FILE 76",
+    "CANNOT_FSYNC 204",
+    "CANNOT_STAT 400",
   ])(
     "a store that answers %s is one that cannot be used: it was an error of the API, or of a store that does not answer",
     (name) => {
