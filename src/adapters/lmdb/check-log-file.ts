@@ -1,4 +1,5 @@
 import { open, readdir } from "node:fs/promises";
+import { systemReason } from "../../domain/errors.ts";
 import { LogError } from "../../domain/log.ts";
 
 const MAGIC = 0xbeefc0de;
@@ -26,7 +27,11 @@ export async function checkLogFile(path: string, segmentsDir: string): Promise<v
     sizeBytes = (await file.stat()).size;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== "ENOENT")
-      throw new LogError("log_unavailable", `the log ${path} cannot be read`, { cause });
+      throw new LogError(
+        "log_unavailable",
+        `the log ${path} cannot be read (${systemReason(cause)})`,
+        { cause },
+      );
   }
   if (read === 0) return refuseSegments(path, segmentsDir);
   const at = Object.values(PAGE_HEAD_BYTES).find((offset) => head.readUInt32LE(offset) === MAGIC);

@@ -86,5 +86,7 @@ it("refuses what is no log, and one that is missing beside its segments", async 
   await expect(checkLogFile(path, segmentsDir)).rejects.toThrow("is missing or empty");
   await writeFile(path, Buffer.alloc(10_000, 7));
   await expect(checkLogFile(path, segmentsDir)).rejects.toThrow("is not a log");
-  await expect(checkLogFile(dir.path, join(dir.path, "none"))).rejects.toThrow("cannot be read");
+  await expect(checkLogFile(dir.path, join(dir.path, "none"))).rejects.toThrow(
+    "cannot be read (EISDIR)",
+  );
 });
