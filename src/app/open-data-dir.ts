@@ -1,15 +1,13 @@
 import type { RelayConfig } from "../config/config.ts";
 import { UsageError } from "../domain/errors.ts";
 import { claimDataDir } from "../embedded/data-dir.ts";
+import { refuseSmallFiles } from "./process-limits.ts";
 
 /** How this process relates to the embedded stores: it serves them, uses another process's, or needs none. */
 export type DataDirUse =
   | { readonly mode: "serve"; readonly claim: AsyncDisposable }
   | { readonly mode: "attach"; readonly ownerPid: number }
   | { readonly mode: "none" };
-
-/** Embedded stores have files larger than this, and one that cannot grow any more looks damaged at the next start. */
-const SMALLEST_FILE_BYTES = 2 ** 30;
 
 /** Ingest writes events to the log only. */
 export function needsEventStore({ roles }: Pick<RelayConfig, "roles">): boolean {
@@ -37,29 +35,4 @@ export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
   throw new UsageError(
     `the data directory ${config.dataDir} belongs to the running relay with process id ${claim.ownerPid}: stop it, set RELAY_DATA_DIR to another directory, or start only --roles ingest beside it`,
   );
-}
-
-function refuseSmallFiles(): void {
-  const most = readReport().userLimits?.file_size_blocks?.soft;
-  if (typeof most === "number" && most < SMALLEST_FILE_BYTES)
-    throw new UsageError(
-      `this process may write files of ${most} bytes only, and embedded stores have larger ones: raise the limit (ulimit -f), or set DATABASE_URL, KAFKA_BROKERS and CLICKHOUSE_URL`,
-    );
-}
-
-interface Report {
-  // In bytes, whatever its name says.
-  readonly userLimits?: { readonly file_size_blocks?: { readonly soft: number | "unlimited" } };
-}
-
-/** Reads the report without networks: with them, Node asks for the name of every address listened on, and waits for DNS. */
-function readReport(): Report {
-  const report: typeof process.report & { excludeNetwork?: boolean } = process.report;
-  const { excludeNetwork = false } = report;
-  report.excludeNetwork = true;
-  try {
-    return report.getReport();
-  } finally {
-    report.excludeNetwork = excludeNetwork;
-  }
 }

@@ -12,6 +12,7 @@ import { exists } from "../embedded/exists.ts";
 import { notLoaded } from "../embedded/not-loaded.ts";
 import { findSocketDirectory, makeSocketDirectory } from "../embedded/pglite/socket-directory.ts";
 import type { DataDirUse } from "./open-data-dir.ts";
+import { refuseSmallAddressSpace } from "./process-limits.ts";
 import { retentionMsOf } from "./retention.ts";
 
 const HOUR_MS = 3_600_000;
@@ -84,6 +85,7 @@ async function attach({ config, clock }: LogOptions): Promise<Log> {
 }
 
 async function serve({ config, clock, logger, registry }: LogOptions): Promise<Log> {
+  refuseSmallAddressSpace();
   const [{ openLmdbLog }, { serveLogSocket }] = await loadEmbeddedLog();
   const dir = join(config.dataDir, "log");
   const mark = join(config.dataDir, MARK);

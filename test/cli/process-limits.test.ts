@@ -3,6 +3,7 @@ import { PassThrough, Readable } from "node:stream";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { runProgram } from "../../src/cli/program.ts";
+import { temporaryDir } from "../support/log-lmdb.ts";
 
 it("a start with too few open files is one line that names the limit: it was a stack of Node's own modules", async () => {
   const command = `ulimit -n 200; exec "${process.execPath}" bin/relay.js start`;
@@ -24,6 +25,25 @@ it("regression: a start whose files may not grow is one line that names the limi
     code: 2,
     stderr: expect.stringMatching(
       /^relay: this process may write files of \d+ bytes only, .*: raise the limit \(ulimit -f\)/,
+    ),
+  });
+}, 60_000);
+
+it("regression: a start without room for the log's map is one line that names the limit: the process ended with a segmentation fault", async () => {
+  await using dataDir = await temporaryDir();
+  const command = `ulimit -v ${200 * 1024 * 1024}; exec "${process.execPath}" bin/relay.js start`;
+  const env = {
+    PATH: process.env["PATH"] ?? "",
+    RELAY_DATA_DIR: dataDir.path,
+    RELAY_API_PORT: "0",
+    RELAY_INGEST_PORT: "0",
+    RELAY_OPS_PORT: "0",
+  };
+  const failed = promisify(execFile)("sh", ["-c", command], { env, timeout: 50_000 });
+  await expect(failed).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(
+      /^relay: this process may use \d+ bytes of address space only, .*: lift the limit \(ulimit -v\)/,
     ),
   });
 }, 60_000);
