@@ -199,6 +199,13 @@ function report(error: unknown, io: CommandIo): number {
     );
     return EXIT.failed;
   }
+  if (hasNoMoreThreads(error)) {
+    printLine(
+      io.stderr,
+      "relay: no more threads can be made (EAGAIN): raise the limit of processes (ulimit -u, or that of the container or the service) to 512 or more",
+    );
+    return EXIT.failed;
+  }
   if (error instanceof UsageError) {
     printLine(io.stderr, `relay: ${error.message}`);
     return EXIT.badUsage;
@@ -217,6 +224,13 @@ function findNoMoreFiles(error: unknown): string | null {
   for (let at = error; at instanceof Error; at = at.cause)
     if (/\bEMFILE\b/.test(at.message)) return at.message;
   return null;
+}
+
+/** A thread of Node's own that the system refuses has this code, and nothing else says what is wrong. */
+function hasNoMoreThreads(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause)
+    if ("code" in at && at.code === "ERR_WORKER_INIT_FAILED") return true;
+  return false;
 }
 
 /** Describes a full disk in one line, anything unforeseen by its stack. */

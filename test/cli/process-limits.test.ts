@@ -1,6 +1,8 @@
 import { execFile } from "node:child_process";
+import { syncBuiltinESMExports } from "node:module";
 import { PassThrough, Readable } from "node:stream";
 import { promisify } from "node:util";
+import threads from "node:worker_threads";
 import { expect, it } from "vitest";
 import { runProgram } from "../../src/cli/program.ts";
 import { temporaryDir } from "../support/log-lmdb.ts";
@@ -62,3 +64,34 @@ it("what could not be made since no more files can be opened is one line, whatev
     "relay: no more files can be opened (EMFILE: too many open files, open 'answer.js'): raise the limit of open files (ulimit -n) to 1024 or more\n",
   );
 });
+
+it("regression: a start for which no thread can be made is one line that names the limit: it was a stack that said EAGAIN", async () => {
+  await using dataDir = await temporaryDir();
+  const io = {
+    argv: ["keys", "list", "--org", "default"],
+    env: { RELAY_DATA_DIR: dataDir.path },
+    signal: new AbortController().signal,
+    stdin: Readable.from([]),
+  };
+  const stderr = new PassThrough({ encoding: "utf8" });
+  using _ = refuseThreads();
+  expect(await runProgram({ ...io, stdout: new PassThrough(), stderr })).toBe(1);
+  expect(stderr.read()).toBe(
+    "relay: no more threads can be made (EAGAIN): raise the limit of processes (ulimit -u, or that of the container or the service) to 512 or more\n",
+  );
+}, 60_000);
+
+/** Replaces Node's threads by ones that the system refuses, as at the limit of processes, until it is disposed. */
+function refuseThreads(): Disposable {
+  const { Worker } = threads;
+  threads.Worker = function refused() {
+    throw Object.assign(new Error("EAGAIN"), { code: "ERR_WORKER_INIT_FAILED" });
+  } as unknown as typeof Worker;
+  syncBuiltinESMExports();
+  return {
+    [Symbol.dispose]() {
+      threads.Worker = Worker;
+      syncBuiltinESMExports();
+    },
+  };
+}
