@@ -32,13 +32,17 @@ export class PostgresThread implements AsyncDisposable {
     const worker = this.#startThread(this.#data);
     this.#worker = worker;
     await new Promise<void>((resolve, reject) => {
+      let failure = new Error("the thread of the database ended");
       worker.on("message", (message: FromPostgresThread) => {
         switch (message.kind) {
           case "serving":
             worker.on("exit", () => this.#ended());
             return resolve();
           case "failed":
-            return reject(new (message.isUsage ? UsageError : Error)(message.message));
+            failure = new (message.isUsage ? UsageError : Error)(message.message);
+            // What its engine leaves behind would keep it for many seconds, and some 200 MB with it, while others are started.
+            void worker.terminate();
+            return;
           case "log":
             return this.#logger[message.level](message.fields, message.message);
           default:
@@ -49,7 +53,7 @@ export class PostgresThread implements AsyncDisposable {
         this.#logger.error({ err: error }, "pglite.thread_failed");
         reject(error);
       });
-      worker.once("exit", () => reject(new Error("the thread of the database ended")));
+      worker.once("exit", () => reject(failure));
     });
   }
 

@@ -1,4 +1,4 @@
-import { rename } from "node:fs/promises";
+import { rename, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { expect, it, vi } from "vitest";
@@ -84,6 +84,17 @@ it("is not started again once it was told to end, or when its database cannot be
   await expect(refused.thread.start()).rejects.toThrow(/null bytes/);
   await waitFor("its end", () => refused.workers[0]!.threadId === -1);
   expect([ended.workers.length, refused.workers.length, refused.told]).toEqual([1, 1, []]);
+}, 300_000);
+
+it("regression: has ended once its database cannot be opened: its engine kept it for many seconds, and its memory, while others were started", async () => {
+  await using directory = await temporaryDirectory();
+  const made = await makeThread(directory.path);
+  await made.thread.start();
+  await made.thread[Symbol.asyncDispose]();
+  await truncate(join(directory.path, "postgres", "data", "global", "pg_control"));
+  const { thread, workers } = await makeThread(directory.path);
+  await expect(thread.start()).rejects.toThrow(/cannot be opened/);
+  expect(workers[0]!.threadId).toBe(-1);
 }, 300_000);
 
 it("is not started again once it was told to end, also where that was about to happen", async () => {
