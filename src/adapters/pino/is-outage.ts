@@ -31,10 +31,10 @@ const UNAVAILABLE_CODES = new Set([
   "log_unavailable",
 ]);
 /**
- * No connection, no such user or database, no room, shutting down, no writes, a transaction that took too long: PostgreSQL's codes that
- * say nothing about a statement.
+ * No connection, no such user, right or database, no room, shutting down, a disk that fails, no writes, a transaction that took too long:
+ * PostgreSQL's codes that say nothing about a statement.
  */
-const OUTAGE_SQLSTATE = /^(?:(?:08|28|3D|53|57)[0-9A-Z]{3}|25006|25P0[34])$/;
+const OUTAGE_SQLSTATE = /^(?:(?:08|28|3D|53|57|58)[0-9A-Z]{3}|25006|42501|25P0[34])$/;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 
 /**

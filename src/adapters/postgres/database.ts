@@ -185,9 +185,9 @@ function makeStatementNames(): (text: string) => string | undefined {
 
 /**
  * SQLSTATE classes that mean "not now": connection, resources, operator intervention and time limits (of a transaction, too), its disk,
- * read-only standby.
+ * read-only standby; and that the relay lacks a right, as it is also told when the server's file system is read-only.
  */
-const NOT_NOW = /^(08|53|57|58|25006|25P03|25P04|28|3D000|40001|40P01|55P03)/;
+const NOT_NOW = /^(08|53|57|58|25006|42501|25P03|25P04|28|3D000|40001|40P01|55P03)/;
 const NETWORK = /^(ECONN|ENOENT|ENOTFOUND|EAI_|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)/;
 const DRIVER = /timeout|terminated|Connection ended|not queryable|Cannot use a pool/i;
 

@@ -91,6 +91,7 @@ test.each([
     Object.assign(new Error("the broker does not answer"), { name: "KafkaJSConnectionError" }),
   ],
   ["a wrong password", Object.assign(new Error("authentication failed"), { code: "28P01" })],
+  ["a disk that fails", Object.assign(new Error("could not read blocks"), { code: "58030" })],
   ["a transaction that was ended", Object.assign(new Error("timeout"), { code: "25P03" })],
   ["a standby", Object.assign(new Error("cannot execute INSERT"), { code: "25006" })],
 ])(

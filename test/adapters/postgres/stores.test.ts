@@ -399,12 +399,18 @@ describe.each(servers)("configuration store on %s", (name, start) => {
     expect(tries).toBe(4);
   });
 
-  it("regression: a server that cannot read its files is a store that is down: the API answered 500, as for a bug", async () => {
-    const read = database.run(
-      "DO $$ BEGIN RAISE 'could not read blocks 0..0: I/O error' USING ERRCODE = 'io_error'; END $$",
-    );
-    await expect(read).rejects.toMatchObject({ code: "unavailable" });
-  });
+  it.each([
+    ["cannot read its files", "io_error"],
+    ["has them on a file system that is read-only, or lacks a right", "insufficient_privilege"],
+  ])(
+    "regression: a server that %s is a store that is down: the API answered 500, as for a bug",
+    async (_, condition) => {
+      const failing = database.run(
+        `DO $$ BEGIN RAISE 'could not open file' USING ERRCODE = '${condition}'; END $$`,
+      );
+      await expect(failing).rejects.toMatchObject({ code: "unavailable" });
+    },
+  );
 
   it("reads endpoints with their destinations by any of their names", async () => {
     const { store, endpoint } = await makeParents();
