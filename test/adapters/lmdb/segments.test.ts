@@ -25,7 +25,7 @@ import type { SegmentCommit } from "../../../src/adapters/lmdb/segments/segment-
 import { makeSeededRandom } from "../../faults/harness/random.ts";
 import { FaultyDisk } from "../../support/faulty-disk.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
-import { replaceFiles } from "../../support/replace-files.ts";
+import { diskFailure, replaceFiles } from "../../support/replace-files.ts";
 import { openTestLog, storeIn, temporaryDir } from "../../support/log-lmdb.ts";
 
 // These tests write hundreds of megabytes: on a busy disk, one may take more than the minute that others get.
@@ -628,6 +628,41 @@ it("regression: on a file system that has no sync of directories, segments that 
       expect(writer.append(number, sized(number, 3 * MIB))!.segment).toBe(1);
   }
   expect(readdirSync(dir.path)).toEqual(["1.segment", "2.segment"]);
+});
+
+it("regression: what a crash left is written again before it is synced: after a sync that failed, the next start counted on what the disk had lost", async () => {
+  await using dir = await temporaryDir();
+  const commits = [sized(1, 5_000), sized(2, 5_000)];
+  let endBytes = 0;
+  {
+    await using writer = new Segments(dir.path, SEED);
+    for (const [index, commit] of commits.entries())
+      ({ endBytes } = writer.append(index + 1, commit)!);
+  }
+  const { writeSync, fdatasyncSync } = fs;
+  const done: (string | number)[] = [];
+  let fails = true;
+  using _ = replaceFiles(
+    {
+      writeSync: (...[file, bytes, ...where]: [number, Uint8Array, number, number, number]) => {
+        done.push(where[1]);
+        return writeSync(file, bytes, ...where);
+      },
+      fdatasyncSync: (file: number) => {
+        done.push("synced");
+        if (fails) throw diskFailure("EIO");
+        fdatasyncSync(file);
+      },
+    },
+    {},
+  );
+  await expect(recover(dir.path, 0)).rejects.toThrow("EIO");
+  fails = false;
+  done.length = 0;
+  expect(await recover(dir.path, 0)).toHaveLength(2);
+  const [writtenBytes, ...then] = done;
+  expect(writtenBytes).toBeGreaterThanOrEqual(endBytes);
+  expect(then).toEqual(["synced"]);
 });
 
 it("a segment of which the name cannot be made durable is not used", async () => {

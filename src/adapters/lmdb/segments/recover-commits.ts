@@ -1,6 +1,6 @@
 import { firstNumber, readCommits } from "./read-segment.ts";
 import type { WrittenCommit } from "./read-segment.ts";
-import { damaged, syncSegment } from "./segment-files.ts";
+import { damaged, rewriteSegment } from "./segment-files.ts";
 
 /** The commit that was written last. */
 export type CommitEnd = Pick<WrittenCommit, "segment" | "endBytes" | "number">;
@@ -31,7 +31,8 @@ export function recoverCommits(
       dir,
       `is damaged (commit ${number + commits.length + 1} cannot be read, commit ${end.number} can)`,
     );
-  for (const segment of new Set(commits.map((commit) => commit.segment))) syncSegment(dir, segment);
+  const ends = new Map(commits.map(({ segment, endBytes }) => [segment, endBytes]));
+  for (const [segment, endBytes] of ends) rewriteSegment(dir, segment, endBytes);
   return { commits, end };
 }
 

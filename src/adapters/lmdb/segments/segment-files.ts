@@ -1,23 +1,28 @@
 import {
   closeSync,
   existsSync,
+  fdatasyncSync,
+  fstatSync,
   fsyncSync,
   mkdirSync,
   openSync,
   readdirSync,
+  readSync,
   renameSync,
   rmSync,
   statSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { syncDirectory, syncDirectoryBeside, syncFile } from "../sync-files.ts";
+import { syncDirectory, syncDirectoryBeside } from "../sync-files.ts";
 
 /** Size of a segment. Its file is written once before use: a sync of new blocks or a new length waits for the file system's journal. */
 export const SEGMENT_BYTES = 8 * 1024 * 1024;
 /** A segment made beside the commits is written in steps of this size: syncs wait for each other, and one of it all takes milliseconds. */
 const STEP_BYTES = 256 * 1024;
+const PAGE_BYTES = 4_096;
 const NAME = /^(\d+)\.segment$/;
 /** Lies beside the directory: an earlier version wrote commits to it first, in the same form. */
 const WRITE_AHEAD_FILE = "log.wal";
@@ -70,9 +75,21 @@ export async function prepareSegment(dir: string, id: number): Promise<void> {
   }
 }
 
-/** Syncs what was written by a process that was killed before it had done so. */
-export function syncSegment(dir: string, id: number): void {
-  syncFile(segmentPath(dir, id));
+/**
+ * Makes durable what a process that was killed had written, up to `endBytes`: writes it again, since a sync that has failed since then
+ * may have lost it, and another one would not tell.
+ */
+export function rewriteSegment(dir: string, id: number, endBytes: number): void {
+  const file = openSync(segmentPath(dir, id), "r+");
+  try {
+    const wholePagesBytes = Math.ceil(endBytes / PAGE_BYTES) * PAGE_BYTES;
+    const bytes = Buffer.allocUnsafeSlow(Math.min(fstatSync(file).size, wholePagesBytes));
+    const readBytes = readSync(file, bytes, 0, bytes.length, 0);
+    writeSync(file, bytes, 0, readBytes, 0);
+    fdatasyncSync(file);
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** Returns false for a segment that a crash left half made. */
