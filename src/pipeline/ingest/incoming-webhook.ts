@@ -1,7 +1,6 @@
 import { UNAVAILABLE } from "../../domain/destination.ts";
 import type { Lookup } from "../../domain/destination.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
-import type { HeaderList } from "../../domain/event.ts";
 import type { NewRecord } from "../../domain/log.ts";
 import type { VerificationRequest } from "../../domain/verification.ts";
 import { clientAddressOf } from "../../signing/client-address.ts";
@@ -10,6 +9,7 @@ import { encodeEvent } from "../log/event-codec.ts";
 import type { Admission, Share } from "./admission.ts";
 import { encodeAnswer } from "./answer.ts";
 import type { Waiter } from "./append-batcher.ts";
+import { contentTypeOf } from "./request-heads.ts";
 import { ACCEPTED, DISABLED, outcomeOf, PAUSED, rejection } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 import type { IngestOutcome, UnavailableCause } from "./outcome.ts";
@@ -45,6 +45,7 @@ export class IncomingWebhook implements Reception, Waiter {
   readonly #sendAnswer: SendAnswer;
   readonly #share: Share;
   readonly #startedAt: number;
+  #bodyBytes = 0;
   #heldBytes = 0;
   #answered = false;
   /** What to answer once the record is durable. */
@@ -67,16 +68,22 @@ export class IncomingWebhook implements Reception, Waiter {
   }
 
   hold(sizeBytes: number): boolean {
-    const total = this.#heldBytes + sizeBytes;
+    const total = this.#bodyBytes + sizeBytes;
     if (total > this.#context.options.maxPayloadBytes) {
       this.rejectTooLarge(this.#head.declaredBytes ?? total);
       return false;
     }
+    this.#bodyBytes = total;
+    return this.holdBytes(sizeBytes);
+  }
+
+  /** Asks for room for a part of the head, or of the body; when it returns false, the answer has been 503. */
+  holdBytes(sizeBytes: number): boolean {
     if (!this.#context.admission.grow(this.#share, sizeBytes)) {
       this.#refuse("overloaded");
       return false;
     }
-    this.#heldBytes = total;
+    this.#heldBytes += sizeBytes;
     return true;
   }
 
@@ -289,10 +296,4 @@ export class IncomingWebhook implements Reception, Waiter {
     metrics.answered(outcome.kind, (clock.monotonic() - this.#startedAt) / 1_000);
     this.#sendAnswer(encodeAnswer(outcome, formatTime(clock.now())));
   }
-}
-
-function contentTypeOf(headers: HeaderList): string | null {
-  for (const [name, value] of headers)
-    if (name === "content-type" || name.toLowerCase() === "content-type") return value;
-  return null;
 }

@@ -14,6 +14,7 @@ import { IncomingWebhook } from "./incoming-webhook.ts";
 import type { WebhookContext } from "./incoming-webhook.ts";
 import { makeRedactionRule } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
+import { longHeadBytes } from "./request-heads.ts";
 import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
 import { tokenIn } from "../../domain/ingest-path.ts";
 
@@ -115,6 +116,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     const share = admission.enter(endpoint.id);
     if (share === null) return refuse(sendAnswer, "overloaded", startedAt);
     const webhook = new IncomingWebhook(context, endpoint, head, sendAnswer, share, startedAt);
+    if (!webhook.holdBytes(longHeadBytes(head))) return null;
     const waitSeconds = limiter.take(endpoint.id, startedAt);
     if (waitSeconds > 0) {
       webhook.rejectRateLimited(waitSeconds);

@@ -3,7 +3,7 @@ import { MISSING, UNAVAILABLE } from "../../../src/domain/destination.ts";
 import { timeOfId } from "../../../src/domain/ids.ts";
 import { LogError } from "../../../src/domain/log.ts";
 import type { NewRecord } from "../../../src/domain/log.ts";
-import type { Answer, RequestHead } from "../../../src/domain/incoming-request.ts";
+import type { Answer, Reception, RequestHead } from "../../../src/domain/incoming-request.ts";
 import type { VerificationResult } from "../../../src/domain/verification.ts";
 import type { IngestPorts } from "../../../src/pipeline/ingest/ports.ts";
 import { decodeEvent } from "../../../src/pipeline/log/event-codec.ts";
@@ -660,6 +660,38 @@ describe("batching and admission", () => {
   test("full of bytes: 503, and nothing stays held", async () => {
     const rig = ingestRig({ options: { maxBytesInFlight: 20 } });
     expect(statusOf(await send(rig, {}, Buffer.alloc(21)))).toBe(503);
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
+  test("regression: full of long heads: 503, before the process is out of memory, and nothing stays held: only bodies were counted", async () => {
+    const rig = ingestRig({ options: { maxBytesInFlight: 256 * 1_024 } });
+    const headers = Array.from({ length: 90 }, (_, n) => [`x-${n}`, "v".repeat(230)] as const);
+    const statuses: number[] = [];
+    const receptions: Reception[] = [];
+    for (let request = 0; request < 20; request += 1) {
+      const answered = (answer: Answer) => void statuses.push(statusOf(answer));
+      const reception = await rig.ingest.handle(headOf({ headers }), answered);
+      if (reception !== null) receptions.push(reception);
+    }
+    expect(statuses.length).toBeGreaterThan(12);
+    expect(new Set(statuses)).toEqual(new Set([503]));
+    expect(receptions.length).toBe(20 - statuses.length);
+    expect(rig.metrics.causes).toEqual(statuses.map(() => "overloaded"));
+    rig.endpoints.set("other", endpointConfig({ id: "ep_other" }));
+    expect(statusOf(await send(rig, { path: "/in/other" }))).toBe(200);
+    for (const reception of receptions) reception.abandon();
+    expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
+  });
+
+  test("a long head takes nothing off the size that its body may have", async () => {
+    const rig = ingestRig({ options: { maxPayloadBytes: 1_000 } });
+    const headers = [["x-long", "v".repeat(16_000)]] as const;
+    expect(statusOf(await send(rig, { headers, declaredBytes: 1_000 }, Buffer.alloc(1_000)))).toBe(
+      200,
+    );
+    expect(statusOf(await send(rig, { headers, declaredBytes: null }, Buffer.alloc(1_001)))).toBe(
+      413,
+    );
     expect(rig.ingest.inFlight).toEqual({ requests: 0, bytes: 0 });
   });
 
