@@ -19,10 +19,14 @@ const BYTES_PER_TURN = 128 * 1024;
 const MOST_BYTES = 96 * 1024 * 1024;
 /**
  * An insert for which the store has too little memory, or that it stops for another limit, is half as large the next time, but no less
- * than this; each batch that is stored lets the next inserts be a little larger again.
+ * than this; each batch that is stored lets the next inserts be a little larger again. The same goes for an insert during which the
+ * store ends a second time: the system may have ended it for its memory. The first time it is repeated as it was, since it may have
+ * been stored.
  */
 const LEAST_BYTES = 1024 * 1024;
 const GROWTH = 1.1;
+/** Batches of which an insert was cut off, and that others now record, are forgotten beyond this number. */
+const MOST_CUT_OFF = 1_000;
 /**
  * An insert also ends before rows of more days than this, since each day is a part of the table: servers refuse more by default
  * (`max_partitions_per_insert_block`). Outcomes lie on the days of their events, and a replay may be of years.
@@ -56,6 +60,15 @@ export function makeEventStoreWriter(
   const pool = new PiecePool();
   const leastBytes = Math.min(LEAST_BYTES, mostBytes);
   let limitBytes = mostBytes;
+  /** Tokens of inserts during which the connection was lost. */
+  const cutOff = new Set<string>();
+  const isCutOffAgain = (error: unknown, token: string): boolean => {
+    if (!isConnectionLost(error)) return false;
+    const again = cutOff.has(token);
+    if (cutOff.size === MOST_CUT_OFF) cutOff.clear();
+    cutOff.add(token);
+    return again;
+  };
   const send = async (
     query: string,
     out: TabSeparatedWriter,
@@ -71,9 +84,10 @@ export function makeEventStoreWriter(
         clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
       });
       await drain(answer.stream, signal);
+      cutOff.delete(token);
     } catch (error) {
       const failure = toInsertError(error);
-      if (failure.code === "query_limit")
+      if (failure.code === "query_limit" || isCutOffAgain(error, token))
         limitBytes = Math.max(leastBytes, Math.min(limitBytes, out.sizeBytes) / 2);
       throw failure;
     }
@@ -125,6 +139,12 @@ function drain(answer: Readable, signal: AbortSignal | undefined): Promise<void>
       `ClickHouse has begun to answer an insert, and not ended within ${seconds} s`,
     );
   });
+}
+
+/** Returns whether the store was there when the request began, and went away. */
+function isConnectionLost(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : null;
+  return code === "ECONNRESET" || code === "EPIPE";
 }
 
 /** Returns rows of many days day by day, always in the same order for the same batch; else as they are. */

@@ -203,6 +203,58 @@ test("regression: what is too much for the store at once is sent in smaller inse
   expect(refused).toBeLessThan(12);
 });
 
+test("regression: an insert during which the store ends is repeated as it was, and then smaller: where it ended for the insert's memory, the same one ended it for ever", async () => {
+  const STORE_TAKES_BYTES = 3 * 1024 * 1024;
+  const sizes: number[] = [];
+  const taken: string[] = [];
+  const client = clientThat((_token, text) => {
+    sizes.push(text.length);
+    if (text.length <= STORE_TAKES_BYTES) {
+      taken.push(...text.trimEnd().split("\n"));
+      return;
+    }
+    throw Object.assign(new Error("socket hang up"), { code: "ECONNRESET" });
+  });
+  const writer = makeEventStoreWriter(client);
+  const body = Buffer.alloc(256 * 1024, "a");
+  const rows = Array.from({ length: 80 }, (_, seed) => ({
+    event: makeEvent(seed, { body }),
+    addTokens: adding("a"),
+  }));
+  const insert = () => writer.insertEvents(rows, "t").catch((error: unknown) => error);
+  const errors: unknown[] = [];
+  for (let tries = 0; tries < 10; tries += 1) {
+    const error = await insert();
+    if (error === undefined) break;
+    errors.push(error);
+  }
+  expect(errors.length).toBeLessThan(10);
+  expect(errors.every((error) => (error as { code: string }).code === "store_unavailable")).toBe(
+    true,
+  );
+  expect(sizes[1]).toBe(sizes[0]);
+  expect(sizes[2]).toBeLessThan(sizes[0]! * 0.6);
+  const ids = new Set(taken.map((line) => line.split("\t")[2]));
+  expect(ids).toEqual(new Set(rows.map(({ event }) => event.id)));
+});
+
+test("inserts that a store cannot take for now are repeated as they are, however often", async () => {
+  const sizes: number[] = [];
+  const client = clientThat((_token, text) => {
+    sizes.push(text.length);
+    throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+  });
+  const writer = makeEventStoreWriter(client);
+  const body = Buffer.alloc(256 * 1024, "a");
+  const rows = [1, 2, 3, 4, 5, 6, 7, 8].map((seed) => ({
+    event: makeEvent(seed, { body }),
+    addTokens: adding("a"),
+  }));
+  for (let tries = 0; tries < 4; tries += 1)
+    await expect(writer.insertEvents(rows, "t")).rejects.toThrow("ECONNREFUSED");
+  expect(sizes).toEqual(sizes.map(() => sizes[0]));
+});
+
 /** Makes a client that hands each insert to `take`, with its token. */
 function clientThat(take: (token: string, text: string) => void): ClickHouseClient {
   const exec = async (insert: {
