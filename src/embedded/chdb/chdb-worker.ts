@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Session } from "chdb";
@@ -11,6 +12,24 @@ const WRITE_SESSIONS = 2;
 
 /** Background merges must leave the cores to queries; the defaults are meant for a big server. */
 const ENGINE_ARGUMENTS = ["--background_pool_size=4", "--background_schedule_pool_size=4"];
+
+/** Linux adds it to a score between 0, for a process that takes no memory, and 1,000, for one that takes all. */
+const SCORE_FILE = "/proc/self/oom_score_adj";
+const RATHER_THIS_ONE = 500;
+const MOST = 1_000;
+
+/**
+ * Where memory runs out, Linux ends the process with the most of it, which would be the relay. This one is started again, and
+ * what it had not recorded is still in the log.
+ */
+function beEndedFirst(): void {
+  try {
+    const score = Number(readFileSync(SCORE_FILE, "latin1")) + RATHER_THIS_ONE;
+    writeFileSync(SCORE_FILE, String(Math.min(MOST, score)));
+  } catch {
+    // Another system, or one that does not allow it.
+  }
+}
 
 async function serve(start: StartMessage): Promise<number> {
   const engine = loadEngine(start.storeDir, [
@@ -64,6 +83,7 @@ function end(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
+beEndedFirst();
 // Signals meant for all processes of a service must not take the store away before its users have finished.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
 process.on("disconnect", end);

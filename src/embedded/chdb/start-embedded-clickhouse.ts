@@ -2,7 +2,6 @@ import { fork, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
-import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemReason, UsageError } from "../../domain/errors.ts";
@@ -10,6 +9,7 @@ import type { Logger } from "../../domain/logger.ts";
 import { messageOf } from "../../domain/thrown.ts";
 import { startTime } from "../data-dir-process.ts";
 import { cannotStart, comeUp } from "./come-up.ts";
+import { engineMemoryBytes } from "./engine-memory.ts";
 import { readCredentials, writeCredentials } from "./credentials-file.ts";
 import { waitForFormerChild } from "./former-child.ts";
 import type { StartMessage } from "./protocol.ts";
@@ -73,7 +73,7 @@ export async function startEmbeddedClickHouse(
     password: previous?.password ?? randomBytes(24).toString("base64url"),
     port: Number(previous?.port ?? 0),
     database: DATABASE,
-    memoryBytes: Math.max(1_500_000_000, Math.floor(totalmem() * 0.4)),
+    memoryBytes: engineMemoryBytes(),
   };
   const child = await spawnChild();
   const pid = child.pid ?? -1;

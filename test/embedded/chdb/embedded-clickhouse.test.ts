@@ -55,6 +55,16 @@ async function rowsOf<T>(url: string, query: string, settings = {}): Promise<T[]
   }
 }
 
+test.runIf(process.platform === "linux")(
+  "regression: where memory runs out, the system ends the engine first, which is started again: it ended the relay, the larger of the two",
+  async () => {
+    await using running = await startEmbeddedClickHouse({ dataDir, logger });
+    const scoreOf = async (pid: number): Promise<number> =>
+      Number(await readFile(`/proc/${pid}/oom_score_adj`, "utf8"));
+    expect(await scoreOf(running.pid)).toBe(Math.min(1_000, (await scoreOf(process.pid)) + 500));
+  },
+);
+
 test("regression: the engine's process id has a name of its own in the log: a terminal left it out as the relay's", async () => {
   const told: object[] = [];
   const telling = makeSilentLogger((_, message, fields) => told.push({ message, ...fields }));
