@@ -3,6 +3,7 @@ import type { Context } from "hono";
 import type { Logger } from "../domain/logger.ts";
 import type { Actor } from "../management/management.ts";
 import { ApiFailure } from "./api-failure.ts";
+import { makeLargeAnswers } from "./large-answers.ts";
 import { makeBodyRoom } from "./body-room.ts";
 import { makeBodyTurns } from "./body-turns.ts";
 import { makeDocsPage } from "./docs-page.ts";
@@ -21,7 +22,7 @@ export interface ApiMetrics {
 
 export interface ApiOptions extends Omit<
   OperationPorts,
-  "limitRequests" | "writeInTurn" | "bodyTurn" | "bodyRoom"
+  "limitRequests" | "writeInTurn" | "bodyTurn" | "bodyRoom" | "largeAnswers"
 > {
   readonly logger: Logger;
   readonly newRequestId: () => string;
@@ -51,6 +52,7 @@ export function makeApi(options: ApiOptions): Api {
     writeInTurn: makeWriteTurns(),
     bodyTurn: makeBodyTurns(),
     bodyRoom: makeBodyRoom(),
+    largeAnswers: makeLargeAnswers(),
     now: options.now,
   };
   api.use(async (context, next) => observe(options, context, next));

@@ -17,6 +17,8 @@ interface OperationInput<Ids, Query, Body> {
   readonly body: Body;
   /** Takes a turn among the writes of the organization for a part of one that `waitsElsewhere`. */
   readonly inTurn: InTurn;
+  /** Waits for the place that an answer of a large event takes until it is written. */
+  readonly beforeLarge: () => Promise<void>;
   /** Aborts when the client has gone, to end operations that only read. */
   readonly signal: AbortSignal;
 }

@@ -10,6 +10,7 @@ import { authenticate, requireScope } from "./auth.ts";
 import type { BodyRoom } from "./body-room.ts";
 import type { BodyTurn } from "./body-turns.ts";
 import { formatTimestamp, jsonResponse } from "./envelope.ts";
+import type { LargeAnswers } from "./large-answers.ts";
 import type { AnyOperation } from "./operation.ts";
 import { parseInput } from "./parse-input.ts";
 import { readJsonBody, refuseBody } from "./read-body.ts";
@@ -29,6 +30,7 @@ export interface OperationPorts {
   readonly writeInTurn: WriteInTurn;
   readonly bodyTurn: BodyTurn;
   readonly bodyRoom: BodyRoom;
+  readonly largeAnswers: LargeAnswers;
   readonly now: () => number;
 }
 
@@ -64,6 +66,7 @@ export async function runOperation(
   const body = await readBody(operation, request, ports, actor.orgId);
   const ids = readIds(operation.ids, routed.pathParameter);
   const { management, queries } = ports;
+  using largeAnswer = ports.largeAnswers(actor.orgId);
   const handle = async () =>
     operation.handle({
       actor,
@@ -73,6 +76,10 @@ export async function runOperation(
       query,
       body,
       inTurn: (work) => ports.writeInTurn(actor.orgId, work),
+      beforeLarge: async () => {
+        await largeAnswer.take();
+        endWithClient(request);
+      },
       // A getter: few handlers need it, and the server makes a whole request and its controller for those that do.
       get signal() {
         return request.signal;
@@ -89,9 +96,14 @@ export async function runOperation(
   };
   const json = await writeJson(answer, async () => {
     await nextTurn();
-    if (request.signal.aborted) throw new RelayError("unavailable", "The client has gone");
+    endWithClient(request);
   });
   return jsonResponse(json, operation.success.status);
+}
+
+/** @throws {RelayError} which nobody reads, when the client has gone */
+function endWithClient({ signal }: Request): void {
+  if (signal.aborted) throw new RelayError("unavailable", "The client has gone");
 }
 
 async function readBody(

@@ -83,8 +83,15 @@ export interface EventQueries {
     signal?: AbortSignal,
   ): Promise<{ readonly items: readonly EventListItem[]; readonly total: number }>;
   facets(orgId: string, filter: EventFilter, signal?: AbortSignal): Promise<FacetCounts>;
-  /** Waits up to 2 s for an id younger than 10 s. Null when the id is unknown or belongs to another organization. */
-  detail(orgId: string, eventId: string): Promise<EventDetail | null>;
+  /**
+   * Waits up to 2 s for an id younger than 10 s. Null when the id is unknown or belongs to another organization.
+   * @param beforeLarge is awaited before a large payload is read
+   */
+  detail(
+    orgId: string,
+    eventId: string,
+    beforeLarge?: () => Promise<void>,
+  ): Promise<EventDetail | null>;
   /** Returns the stored event alone, for replays; waits like `detail`. */
   event(orgId: string, eventId: string): Promise<EventRecord | null>;
   attempts(orgId: string, eventId: string): Promise<readonly AttemptView[] | null>;

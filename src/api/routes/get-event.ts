@@ -18,8 +18,8 @@ export const getEvent = defineOperation({
   body: noBody,
   success: { status: 200, description: "The event.", schema: EventDetailSchema },
   errors: [],
-  async handle({ actor, queries, ids }) {
-    const detail = found(await queries.detail(actor.orgId, ids.eventId), "event");
+  async handle({ actor, queries, ids, beforeLarge }) {
+    const detail = found(await queries.detail(actor.orgId, ids.eventId, beforeLarge), "event");
     return { data: await presentEventDetail(detail) };
   },
 });

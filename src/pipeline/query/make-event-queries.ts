@@ -141,13 +141,15 @@ export function makeEventQueries({
       }),
     facets: (orgId, filter, given) =>
       answerInTime(filter, given, async (signal) => store.facets(orgId, toKept(filter), signal)),
-    detail: (orgId, id) =>
+    detail: (orgId, id, beforeLarge) =>
       answer({}, () =>
         readOne(orgId, id, async (key, endAtMs) => {
-          const [event, found] = await Promise.all([
-            store.event(orgId, key),
+          const [small, found] = await Promise.all([
+            store.smallEvents(orgId, [key]).then((events) => events.get(id) ?? null),
             store.outcomes(orgId, key),
           ]);
+          if (small === "large") await beforeLarge?.();
+          const event = small === "large" ? await store.event(orgId, key) : small;
           if (event === null) return null;
           const missing = found.destinationIds === null ? [event] : [];
           const came = await fanouts.wait(orgId, missing, { youngMs: FANOUT_YOUNG_MS, endAtMs });

@@ -25,6 +25,7 @@ function makeJumpingClock(startMs: number) {
 }
 
 function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
+  const event = over.event ?? (async () => null);
   return {
     page: async () => ({ items: [], total: 0 }),
     count: async () => 0,
@@ -34,8 +35,15 @@ function makeStore(over: Partial<EventStoreReader>): EventStoreReader {
       bySignatureValid: [],
       byAttemptStatus: [],
     }),
-    event: async () => null,
-    smallEvents: async () => new Map(),
+    event,
+    smallEvents: async (orgId, keys) => {
+      const found = new Map<string, EventRecord>();
+      for (const key of keys) {
+        const one = await event(orgId, key);
+        if (one !== null) found.set(key.id, one);
+      }
+      return found;
+    },
     existing: async () => new Set(),
     fannedOut: async () => new Set(),
     attempts: async () => [],
@@ -107,6 +115,26 @@ describe("reading one event", () => {
     const queries = eventQueries({ store, clock });
     expect(await queries.event("org_a", event.id)).toBe(event);
     expect((await queries.detail("org_a", event.id))?.deliverySummary).toBeNull();
+  });
+
+  test("reads a large payload only once there is room for it, and asks for none otherwise", async () => {
+    const clock = makeJumpingClock(BASE_TIME_MS + 20_000);
+    const done: string[] = [];
+    const beforeLarge = async () => void done.push("room");
+    const of = (found: EventRecord | "large") => {
+      const store = makeStore({
+        smallEvents: async () => new Map([[event.id, found]]),
+        event: async () => {
+          done.push("read");
+          return event;
+        },
+      });
+      return eventQueries({ store, clock }).detail("org_a", event.id, beforeLarge);
+    };
+    expect((await of(event))?.event).toBe(event);
+    expect(done).toEqual([]);
+    expect((await of("large"))?.event).toBe(event);
+    expect(done).toEqual(["room", "read"]);
   });
 
   test("one older than the retention is gone from all answers, whatever the store still has: it was shown without its attempts", async () => {
