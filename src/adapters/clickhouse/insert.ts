@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { parseError, type ClickHouseClient } from "@clickhouse/client";
+import { ClickHouseError, parseError, type ClickHouseClient } from "@clickhouse/client";
 import { EventStoreError, type EventStoreWriter } from "../../domain/event-store.ts";
 import { withinOrCalledOff } from "../../domain/follow-signal.ts";
 import { nextTurn } from "../../domain/next-turn.ts";
@@ -33,10 +33,7 @@ const MOST_CUT_OFF = 1_000;
  */
 const MOST_DAYS = 100;
 
-/**
- * Batches are stored before the insert returns, in one block, on every shard: no server-side buffering. The coarse text filters,
- * a third of the engine's time, are left to merges: an unmerged part has only a few fine ones to be read.
- */
+/** Batches are stored before the insert returns, in one block, on every shard: no server-side buffering. */
 const INSERT_SETTINGS = {
   async_insert: 0,
   insert_deduplicate: 1,
@@ -46,8 +43,13 @@ const INSERT_SETTINGS = {
   input_format_null_as_default: 1,
   input_format_defaults_for_omitted_fields: 1,
   max_insert_block_size: "1000000",
-  exclude_materialize_skip_indexes_on_insert: COARSE_TEXT_FILTER.name,
 } as const;
+/**
+ * The coarse text filters, a third of the engine's time, are left to merges: an unmerged part has only a few fine ones to be read.
+ * Servers before 25.10 do not know the setting, and make all filters at once.
+ */
+const FILTERS_LEFT_OUT = "exclude_materialize_skip_indexes_on_insert";
+const UNKNOWN_SETTING = "115";
 
 /**
  * @param mostBytes an insert that reaches this size ends there, and the rest goes into another one
@@ -60,6 +62,7 @@ export function makeEventStoreWriter(
   const pool = new PiecePool();
   const leastBytes = Math.min(LEAST_BYTES, mostBytes);
   let limitBytes = mostBytes;
+  let leavesFiltersOut = true;
   /** Tokens of inserts during which the connection was lost. */
   const cutOff = new Set<string>();
   const isCutOffAgain = (error: unknown, token: string): boolean => {
@@ -75,17 +78,26 @@ export function makeEventStoreWriter(
     token: string,
     signal: AbortSignal | undefined,
   ): Promise<void> => {
+    const leftOut = leavesFiltersOut ? { [FILTERS_LEFT_OUT]: COARSE_TEXT_FILTER.name } : {};
     try {
       signal?.throwIfAborted();
       const answer = await client.exec({
         query,
         values: Readable.from(out.pieces(), { objectMode: false }),
         ...(signal === undefined ? {} : { abort_signal: signal }),
-        clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
+        clickhouse_settings: {
+          ...INSERT_SETTINGS,
+          ...leftOut,
+          insert_deduplication_token: token,
+        },
       });
       await drain(answer.stream, signal);
       cutOff.delete(token);
     } catch (error) {
+      if (FILTERS_LEFT_OUT in leftOut && isUnknownSetting(error, FILTERS_LEFT_OUT)) {
+        leavesFiltersOut = false;
+        return send(query, out, token, signal);
+      }
       const failure = toInsertError(error);
       if (failure.code === "query_limit" || isCutOffAgain(error, token))
         limitBytes = Math.max(leastBytes, Math.min(limitBytes, out.sizeBytes) / 2);
@@ -118,6 +130,14 @@ export function makeEventStoreWriter(
     insertEvents: (rows, token, signal) => insert(EVENTS, rows, token, signal),
     insertOutcomes: (rows, token, signal) => insert(OUTCOMES, rows, token, signal),
   };
+}
+
+function isUnknownSetting(error: unknown, name: string): boolean {
+  return (
+    error instanceof ClickHouseError &&
+    error.code === UNKNOWN_SETTING &&
+    error.message.includes(name)
+  );
 }
 
 /**
