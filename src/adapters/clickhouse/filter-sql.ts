@@ -36,7 +36,9 @@ export function eventCondition(orgId: string, filter: StoreFilter): Condition {
   }
   if (filter.token !== undefined) {
     const leaf = sipHash64(filter.token);
-    parts.push(`has(${leavesOfShard(Number(leaf % BigInt(LEAF_SHARDS)))}, {leaf:UInt64})`);
+    const shard = leavesOfShard(Number(leaf % BigInt(LEAF_SHARDS)));
+    // The filters are asked by a hint: before 26.5, servers do not see them in a condition that has a lambda.
+    parts.push(`indexHint(has(${shard}, {leaf:UInt64}))`, "has(leaves, {leaf:UInt64})");
     parameters["leaf"] = String(leaf);
   }
   if (asksForAttempts(filter)) {

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
+import { eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
 
@@ -72,4 +73,10 @@ it("an insert that another unknown setting fails is refused", async () => {
   const inserted = writer.insertEvents([{ event: makeEvent(1), addTokens: () => {} }], "one");
   await expect(inserted).rejects.toMatchObject({ code: "store_refused" });
   expect(server.asked).toHaveLength(1);
+});
+
+it("a search for a field asks the filters of its leaf by a hint, which servers before 26.5 understand: they read every event", () => {
+  const { sql } = eventCondition("org_a", { terms: [], token: "a" });
+  expect(sql).toMatch(/indexHint\(has\(arrayFilter\(.* = \d, leaves\), {leaf:UInt64}\)\)/);
+  expect(sql).toContain("AND has(leaves, {leaf:UInt64})");
 });
