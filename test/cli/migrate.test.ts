@@ -42,6 +42,22 @@ describe("relay migrate", () => {
     expect(code).toBe(1);
   });
 
+  it("tells in one line of a ClickHouse that is too old, exit 2: it was a setting that is unknown, in half a schema", async () => {
+    await using old = createServer((request, response) => {
+      request.resume();
+      response.end('{"version":"24.8.14.39"}\n');
+    });
+    await new Promise<void>((resolve) => old.listen(0, "127.0.0.1", () => resolve()));
+    const { code, stderr } = await runRelay(["migrate"], {
+      RELAY_DATA_DIR: dataDir,
+      CLICKHOUSE_URL: `http://127.0.0.1:${(old.address() as AddressInfo).port}/relay`,
+    });
+    expect(stderr).toBe(
+      "relay: the ClickHouse of CLICKHOUSE_URL is version 24.8.14.39: 25.5 or newer is needed\n",
+    );
+    expect(code).toBe(2);
+  });
+
   it("names the PostgreSQL that cannot be reached in one line without credentials, exit 1", async () => {
     const address = `127.0.0.1:${(await freePorts(1))[0]}/relay`;
     const { code, stderr } = await runRelay(["migrate"], {

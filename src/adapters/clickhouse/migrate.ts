@@ -10,6 +10,7 @@ import {
   replaceIndex,
   retention,
 } from "./ddl.ts";
+import { refuseOlderServer } from "./refuse-older-server.ts";
 import {
   COARSE_TEXT_FILTER,
   EVENTS,
@@ -97,11 +98,13 @@ const SELECT_TABLE = `
 /**
  * Brings the database to this version's schema and the given retention. Safe to run twice and from two processes.
  * @throws {NewerSchemaError} when a newer relay has migrated this database
+ * @throws {UsageError} when the server is too old
  */
 export async function migrateClickHouse(
   client: ClickHouseClient,
   options: SchemaOptions,
 ): Promise<{ readonly applied: readonly string[] }> {
+  await refuseOlderServer(client);
   await makeLedger(client, options);
   const done = await appliedVersions(client);
   const newest = MIGRATIONS.at(-1)?.version ?? 0;

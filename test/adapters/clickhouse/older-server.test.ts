@@ -5,6 +5,7 @@ import { expect, it } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import { eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
+import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
 
 interface Asked {
@@ -80,3 +81,26 @@ it("a search for a field asks the filters of its leaf by a hint, which servers b
   expect(sql).toMatch(/indexHint\(has\(arrayFilter\(.* = \d, leaves\), {leaf:UInt64}\)\)/);
   expect(sql).toContain("AND has(leaves, {leaf:UInt64})");
 });
+
+for (const version of ["24.8.14.10459.altinitystable", "25.4.13.22", "23.12.1.1"])
+  it(`ClickHouse ${version} is refused before anything is made: 24.8 got half a schema`, async () => {
+    await using server = await startServer((_, response) => {
+      response.end(`${JSON.stringify({ version })}\n`);
+    });
+    await expect(migrateClickHouse(server.client, { retentionDays: 30 })).rejects.toThrow(
+      `the ClickHouse of CLICKHOUSE_URL is version ${version}: 25.5 or newer is needed`,
+    );
+    expect(server.asked).toHaveLength(1);
+  });
+
+for (const version of ["25.5.2.1", "25.12.1.1", "26.1.2.1", "of our own"])
+  it(`ClickHouse ${version} is not refused`, async () => {
+    await using server = await startServer(({ body }, response) => {
+      if (body.includes("version()")) response.end(`${JSON.stringify({ version })}\n`);
+      else response.writeHead(500, { "x-clickhouse-exception-code": "1" }).end("Code: 1. Next.");
+    });
+    await expect(migrateClickHouse(server.client, { retentionDays: 30 })).rejects.not.toThrow(
+      /is version/,
+    );
+    expect(server.asked).toHaveLength(2);
+  });
