@@ -17,7 +17,7 @@ const LOCK_KEY = 7_310_579_411;
  * Brings the schema up to date; returns the names of what was applied. Safe to run twice and from several processes:
  * everything happens in one transaction under an advisory lock, so a second process waits and finds nothing to do.
  * (A lock of the transaction, not of the session: all connections to an embedded PGlite are one session.)
- * @throws {UsageError} when a new database cannot hold every text
+ * @throws {UsageError} when a new database cannot hold every text, or its server is too old
  */
 export async function migrate(database: Database): Promise<readonly string[]> {
   return database.transaction(async (run) => {
@@ -27,7 +27,10 @@ export async function migrate(database: Database): Promise<readonly string[]> {
       (await run("SELECT name FROM relay_migrations", [])).map((row) => row["name"]),
     );
     const missing = MIGRATIONS.filter((migration) => !done.has(migration.name));
-    if (done.size === 0) await refuseOtherEncoding(run);
+    if (done.size === 0) {
+      await refuseOlderServer(run);
+      await refuseOtherEncoding(run);
+    }
     for (const migration of missing) {
       await run(migration.sql);
       await run("INSERT INTO relay_migrations (name) VALUES ($1)", [migration.name]);
@@ -44,6 +47,20 @@ async function makeLedger(run: RunSql): Promise<void> {
     `CREATE TABLE IF NOT EXISTS relay_migrations
        (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
     [],
+  );
+}
+
+/** The first that takes `EXECUTE FUNCTION` in a trigger, and the first that was seen to work. */
+const LEAST_VERSION = 11;
+
+async function refuseOlderServer(run: RunSql): Promise<void> {
+  const [found] = await run(
+    "SELECT current_setting('server_version') AS name, current_setting('server_version_num')::int / 10000 AS major",
+    [],
+  );
+  if (Number(found?.["major"]) >= LEAST_VERSION) return;
+  throw new UsageError(
+    `the PostgreSQL of DATABASE_URL is version ${String(found?.["name"])}: ${LEAST_VERSION} or newer is needed`,
   );
 }
 
