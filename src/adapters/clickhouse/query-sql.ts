@@ -124,9 +124,24 @@ export function repeatedRowsStatement(table: Count["table"]): string {
  */
 const AS_WRITTEN = "SETTINGS query_plan_enable_optimizations = 0";
 
-export const SELECT_EVENT = `
-  SELECT details, headers, base64Encode(payload) AS payload_base64 FROM events
+/** A payload, or null if it is large. */
+const SMALL_PAYLOAD = `if(length(payload) <= ${64 * 1024}, base64Encode(payload), NULL)`;
+
+export const SELECT_EVENT = selectEvent("base64Encode(payload)");
+export const SELECT_SMALL_EVENT = selectEvent(SMALL_PAYLOAD);
+
+function selectEvent(payload: string): string {
+  return `
+  SELECT details, headers, ${payload} AS payload_base64 FROM events
   PREWHERE org_id = {org_id:String} AND received_at = ${timeOf("at_ms")} AND id = {id:String} LIMIT 1 ${AS_WRITTEN}`;
+}
+
+/** Reads several events; times are given as such, not computed from numbers: the primary key finds rows by constants only. */
+export const SELECT_SMALL_EVENTS = `
+  SELECT id, details, headers, ${SMALL_PAYLOAD} AS payload_base64
+  FROM events
+  PREWHERE org_id = {org_id:String} AND received_at IN {times:Array(DateTime64(3, 'UTC'))} AND id IN {ids:Array(String)}
+  LIMIT 1 BY id`;
 
 export const SELECT_EXISTING = `
   SELECT DISTINCT id FROM events
