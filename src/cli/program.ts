@@ -191,15 +191,15 @@ function addKeyCommands(program: Command, io: CommandIo): void {
 
 function report(error: unknown, io: CommandIo): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.badUsage;
-  const noMoreFiles = findNoMoreFiles(error);
+  const noMoreFiles = findCause(error, hasNoMoreFiles);
   if (noMoreFiles !== null) {
     printLine(
       io.stderr,
-      `relay: no more files can be opened (${noMoreFiles}): raise the limit of open files (ulimit -n) to 1024 or more`,
+      `relay: no more files can be opened (${noMoreFiles.message}): raise the limit of open files (ulimit -n) to 1024 or more`,
     );
     return EXIT.failed;
   }
-  if (hasNoMoreThreads(error)) {
+  if (findCause(error, hasNoMoreThreads) !== null) {
     printLine(
       io.stderr,
       "relay: no more threads can be made (EAGAIN): raise the limit of processes (ulimit -u, or that of the container or the service) to 512 or more",
@@ -216,21 +216,20 @@ function report(error: unknown, io: CommandIo): number {
   return EXIT.failed;
 }
 
-/**
- * Returns what the system said about running out of files, or null: the cause is the same whatever could not be opened.
- * An error from a thread has it only in its message.
- */
-function findNoMoreFiles(error: unknown): string | null {
-  for (let at = error; at instanceof Error; at = at.cause)
-    if (/\bEMFILE\b/.test(at.message)) return at.message;
-  return null;
+/** The cause is the same whatever could not be opened. An error from a thread has it only in its message. */
+function hasNoMoreFiles({ message }: Error): boolean {
+  return /\bEMFILE\b/.test(message);
 }
 
 /** A thread of Node's own that the system refuses has this code, and nothing else says what is wrong. */
-function hasNoMoreThreads(error: unknown): boolean {
-  for (let at = error; at instanceof Error; at = at.cause)
-    if ("code" in at && at.code === "ERR_WORKER_INIT_FAILED") return true;
-  return false;
+function hasNoMoreThreads(error: Error): boolean {
+  return "code" in error && error.code === "ERR_WORKER_INIT_FAILED";
+}
+
+/** Finds the first that holds of the error and what caused it. */
+function findCause(error: unknown, isIt: (one: Error) => boolean): Error | null {
+  for (let at = error; at instanceof Error; at = at.cause) if (isIt(at)) return at;
+  return null;
 }
 
 /** Describes a full disk in one line, anything unforeseen by its stack. */

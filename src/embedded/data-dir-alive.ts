@@ -1,5 +1,6 @@
 import { readdir, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
+import type { Server } from "node:net";
 import { join } from "node:path";
 
 const SUFFIX = ".alive";
@@ -12,10 +13,7 @@ const SUFFIX = ".alive";
 export async function showAlive(runDir: string, token: string): Promise<AsyncDisposable> {
   const path = socketFile(runDir, token);
   const server = createServer((socket) => socket.destroy());
-  const isListening = await new Promise<boolean>((resolve) => {
-    server.on("error", () => resolve(false));
-    server.listen(path, () => resolve(true));
-  });
+  const isListening = await listensAt(server, path);
   server.unref();
   return {
     [Symbol.asyncDispose]: async () => {
@@ -23,6 +21,14 @@ export async function showAlive(runDir: string, token: string): Promise<AsyncDis
       await rm(path, { force: true });
     },
   };
+}
+
+/** Begins to listen on a unix socket. Returns false if it cannot be made. */
+export function listensAt(server: Server, path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    server.on("error", () => resolve(false));
+    server.listen(path, () => resolve(true));
+  });
 }
 
 /** Returns whether the process that shows itself under this token is alive. */

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { systemReason, UsageError } from "../../domain/errors.ts";
+import { listensAt } from "../data-dir-alive.ts";
 
 /** `pg` looks for a socket named `.s.PGSQL.<port>` in the directory that is given as its host. */
 export const SOCKET_PORT = 5432;
@@ -69,10 +70,7 @@ function isShortEnough(directory: string): boolean {
 
 async function takesSockets(directory: string): Promise<boolean> {
   const server = createServer();
-  const isListening = await new Promise<boolean>((resolve) => {
-    server.once("error", () => resolve(false));
-    server.listen(join(directory, `${randomUUID().slice(0, 8)}.try`), () => resolve(true));
-  });
+  const isListening = await listensAt(server, join(directory, `${randomUUID().slice(0, 8)}.try`));
   if (isListening) await new Promise((resolve) => server.close(resolve));
   return isListening;
 }
