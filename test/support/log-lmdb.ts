@@ -15,6 +15,9 @@ export const storeIn = (dir: string): StoreOptions => ({
   segmentsDir: join(dir, "segments"),
   mapSizeBytes: 2 ** 32,
   cacheBytes: 0,
+  damaged: ({ topic, base }) => {
+    throw new Error(`records of ${topic} from ${base} on are damaged`);
+  },
 });
 
 export interface SyncFaults {

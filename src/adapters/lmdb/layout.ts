@@ -12,7 +12,8 @@ import type { Topic } from "../../domain/log.ts";
  *   groups   JSON [group, topic, partition] or [group]       → commit, or the topics of the group; and single values by name
  *
  * A stream is one (topic, partition). All integers are big endian, so keys sort as numbers do.
- * A record in a region: offset − base (4), key length (2), value length (4), time in ms (8, double), key, value.
+ * A record in a region: offset − base (4), key length (2), value length (4), time in ms (8, double), key, value. A region ends with the
+ * CRC-32 of its records (4); those of an earlier version do not.
  */
 export const TOPIC_IDS = {
   events: 1,
@@ -39,13 +40,19 @@ export interface StreamId {
   readonly partition: number;
 }
 
-/** Where the records of one stream with offsets in [base, next) are. The stream's next row begins where this one ends. */
-export interface Row extends StreamId {
-  readonly base: number;
-  readonly next: number;
+/** Where in a blob the records of one stream are. */
+export interface Region {
   readonly seq: number;
   readonly positionBytes: number;
+  /** Of the records; the checksum comes after them. */
   readonly lengthBytes: number;
+  readonly hasChecksum: boolean;
+}
+
+/** Where the records of one stream with offsets in [base, next) are. The stream's next row begins where this one ends. */
+export interface Row extends StreamId, Region {
+  readonly base: number;
+  readonly next: number;
   /** Number of regions in the same blob, which can go once all of them are trimmed. */
   readonly regionsInBlob: number;
   readonly lastAppendedAtMs: number;
@@ -64,6 +71,9 @@ export const ROW_KEY_BYTES = 9;
 export const ROW_VALUE_BYTES = 28;
 export const ROW_BYTES = ROW_KEY_BYTES + ROW_VALUE_BYTES;
 export const RECORD_HEAD_BYTES = 18;
+export const CHECKSUM_BYTES = 4;
+/** Of the length as a row holds it, which is far below: whether there is a checksum. */
+const CHECKSUM_BIT = 2 ** 31;
 
 export function streamKey(stream: StreamId): Buffer {
   const key = Buffer.allocUnsafe(STREAM_KEY_BYTES);
@@ -118,12 +128,24 @@ export function encodeRows(rows: readonly Row[]): Uint8Array<ArrayBuffer> {
     out.writeUIntBE(row.next, at + 9, 6);
     out.writeUIntBE(row.seq, at + 15, 6);
     out.writeUInt32BE(row.positionBytes, at + 21);
-    out.writeUInt32BE(row.lengthBytes, at + 25);
+    out.writeUInt32BE(row.lengthBytes + (row.hasChecksum ? CHECKSUM_BIT : 0), at + 25);
     out.writeUInt16BE(row.regionsInBlob, at + 29);
     out.writeUIntBE(row.lastAppendedAtMs, at + 31, 6);
     at += ROW_BYTES;
   }
   return bytes;
+}
+
+/** Returns where the region of an encoded row is; `at`: where the row's value begins. */
+export function regionAt(value: Buffer, at: number): Region {
+  const length = value.readUInt32BE(at + 16);
+  const hasChecksum = length >= CHECKSUM_BIT;
+  return {
+    seq: value.readUIntBE(at + 6, 6),
+    positionBytes: value.readUInt32BE(at + 12),
+    lengthBytes: hasChecksum ? length - CHECKSUM_BIT : length,
+    hasChecksum,
+  };
 }
 
 /** Returns the rows of an index entry that hold offsets from `offset` on. */
@@ -133,18 +155,21 @@ export function decodeRows(stream: StreamId, key: Buffer, value: Buffer, offset:
   let base = key.readUIntBE(STREAM_KEY_BYTES, 6);
   for (let at = 0; at < value.length; at += ROW_VALUE_BYTES) {
     const next = value.readUIntBE(at, 6);
-    if (next > offset)
+    if (next > offset) {
+      const { seq, positionBytes, lengthBytes, hasChecksum } = regionAt(value, at);
       rows.push({
         topic,
         partition,
         base,
         next,
-        seq: value.readUIntBE(at + 6, 6),
-        positionBytes: value.readUInt32BE(at + 12),
-        lengthBytes: value.readUInt32BE(at + 16),
+        seq,
+        positionBytes,
+        lengthBytes,
+        hasChecksum,
         regionsInBlob: value.readUInt16BE(at + 20),
         lastAppendedAtMs: value.readUIntBE(at + 22, 6),
       });
+    }
     base = next;
   }
   return rows;

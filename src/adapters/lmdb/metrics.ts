@@ -1,4 +1,4 @@
-import type { LogError } from "../../domain/log.ts";
+import type { LogError, Topic } from "../../domain/log.ts";
 
 export interface LmdbLogMetrics {
   /** One append became durable: records, seconds from the call. */
@@ -7,6 +7,8 @@ export interface LmdbLogMetrics {
   committed(sizeBytes: number): void;
   refused(code: LogError["code"]): void;
   trimmed(regions: number): void;
+  /** Records that are damaged on the disk. */
+  lost(topic: Topic, records: number): void;
 }
 
 export const NO_METRICS: LmdbLogMetrics = {
@@ -14,4 +16,5 @@ export const NO_METRICS: LmdbLogMetrics = {
   committed: () => {},
   refused: () => {},
   trimmed: () => {},
+  lost: () => {},
 };

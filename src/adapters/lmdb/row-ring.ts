@@ -1,9 +1,9 @@
 import type { Row, StreamId } from "./layout.ts";
 
-/** `base`, `next`, `seq`, `positionBytes`, `lengthBytes`, `regionsInBlob`, `lastAppendedAtMs` and the tag. */
-const FIELDS = 8;
+/** `base`, `next`, `seq`, `positionBytes`, `lengthBytes`, `hasChecksum`, `regionsInBlob`, `lastAppendedAtMs` and the tag. */
+const FIELDS = 9;
 const NEXT = 1;
-const TAG = 7;
+const TAG = 8;
 const FIRST_CAPACITY = 16;
 const NO_NUMBERS = new Float64Array(0);
 
@@ -35,8 +35,9 @@ export class RowRing {
     numbers[at + 2] = row.seq;
     numbers[at + 3] = row.positionBytes;
     numbers[at + 4] = row.lengthBytes;
-    numbers[at + 5] = row.regionsInBlob;
-    numbers[at + 6] = row.lastAppendedAtMs;
+    numbers[at + 5] = row.hasChecksum ? 1 : 0;
+    numbers[at + 6] = row.regionsInBlob;
+    numbers[at + 7] = row.lastAppendedAtMs;
     numbers[at + TAG] = tag;
     this.#size += 1;
   }
@@ -54,8 +55,9 @@ export class RowRing {
       seq: numbers[at + 2]!,
       positionBytes: numbers[at + 3]!,
       lengthBytes: numbers[at + 4]!,
-      regionsInBlob: numbers[at + 5]!,
-      lastAppendedAtMs: numbers[at + 6]!,
+      hasChecksum: numbers[at + 5] === 1,
+      regionsInBlob: numbers[at + 6]!,
+      lastAppendedAtMs: numbers[at + 7]!,
     };
   }
 

@@ -8,10 +8,12 @@ import { decodePlace, decodeRows, encodeRows, rowKey, seqKey, streamKey } from "
 import type { Place, Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./commit/pack-commit.ts";
 import { RecentBlobs } from "./commit/recent-blobs.ts";
+import { isIntact, storedBytes, storedRegion } from "./region-checksums.ts";
 import { SegmentReader } from "./segments/segment-reader.ts";
 import { WaitingCommits } from "./commit/waiting-commits.ts";
 
 const MAX_OFFSET = 2 ** 48 - 1;
+const NO_RECORDS = Buffer.alloc(0);
 
 /** One transaction in the log's terms. */
 export interface StoreCommit {
@@ -30,7 +32,7 @@ export interface CommitStore extends AsyncDisposable {
   commit(commit: StoreCommit): Promise<void>;
   /** Returns rows of a stream that hold offsets from `offset` on, oldest first. */
   rowsFrom(stream: StreamId, offset: number, limit: number): readonly Row[];
-  /** Returns the bytes of the row's region; null if its blob was trimmed. */
+  /** Returns the records of the row's region, none if they are damaged on the disk, which is told; null if its blob was trimmed. */
   region(row: Row): Buffer | null;
   startOffset(stream: StreamId): number;
   lastRow(stream: StreamId): Row | null;
@@ -48,6 +50,8 @@ export interface StoreOptions {
   readonly mapSizeBytes: number;
   /** Half of it is for what was written last, half for what was read from the files. */
   readonly cacheBytes: number;
+  /** The records of a region are not what was written; called for each time that they are read. */
+  readonly damaged: (row: Row) => void;
 }
 
 export async function openStore(options: StoreOptions): Promise<CommitStore> {
@@ -145,13 +149,23 @@ class LmdbStore implements CommitStore {
   }
 
   region(row: Row): Buffer | null {
-    const blob = this.#recent.get(row.seq) ?? this.#cache.get(row.seq);
-    if (blob !== undefined) return partOf(blob, row);
+    const recent = this.#recent.get(row.seq);
+    if (recent !== null) return recordsOf(storedRegion(recent, row), row);
+    const stored = this.#storedRegion(row);
+    if (stored === null) return null;
+    if (isIntact(stored, row)) return recordsOf(stored, row);
+    this.#options.damaged(row);
+    return NO_RECORDS;
+  }
+
+  #storedRegion(row: Row): Buffer | null {
+    const blob = this.#cache.get(row.seq);
+    if (blob !== undefined) return storedRegion(blob, row);
     const place = this.#placeOf(row.seq);
     if (place === null) return this.#keep(row, this.#environment.blobs.getBinary(seqKey(row.seq)));
     if (this.#isWantedWhole(row, place)) return this.#keep(row, this.#segments.read(place));
     const positionBytes = place.positionBytes + row.positionBytes;
-    return this.#segments.read({ ...place, positionBytes, lengthBytes: row.lengthBytes });
+    return this.#segments.read({ ...place, positionBytes, lengthBytes: storedBytes(row) });
   }
 
   /**
@@ -167,7 +181,7 @@ class LmdbStore implements CommitStore {
   #keep(row: Row, blob: Buffer | undefined): Buffer | null {
     if (blob === undefined) return null;
     this.#cache.set(row.seq, blob);
-    return partOf(blob, row);
+    return storedRegion(blob, row);
   }
 
   #placeOf(seq: number): Place | null {
@@ -229,6 +243,6 @@ class LmdbStore implements CommitStore {
   }
 }
 
-function partOf(blob: Buffer, { positionBytes, lengthBytes }: Row): Buffer {
-  return blob.subarray(positionBytes, positionBytes + lengthBytes);
+function recordsOf(stored: Buffer, { lengthBytes }: Row): Buffer {
+  return stored.subarray(0, lengthBytes);
 }

@@ -42,19 +42,22 @@ export function makeLogMetrics(registry: Registry) {
     committed: (sizeBytes: number): void => bytes.inc(sizeBytes),
     refused: (code: string): void => refused.inc({ code }),
     trimmed: (regions: number): void => trimmed.inc(regions),
+    lost: makeLostCounter(registry),
   };
 }
 
 /** Makes the metrics of the log on Kafka; fits `KafkaLogMetrics`. */
 export function makeKafkaLogMetrics(registry: Registry) {
+  return { lost: makeLostCounter(registry) };
+}
+
+function makeLostCounter(registry: Registry): (topic: Topic, records: number) => void {
   const lost = new Counter({
     name: "relay_log_records_lost_total",
-    help: "Records that the brokers' retention deleted before a consumer group had read them",
+    help: "Records that the brokers' retention deleted before a consumer group had read them, or that are damaged on the disk of the embedded log",
     labelNames: ["topic"],
     registers: [registry],
   });
   for (const topic of TOPICS) lost.inc({ topic }, 0);
-  return {
-    lost: (topic: Topic, count: number): void => lost.inc({ topic }, count),
-  };
+  return (topic, records) => lost.inc({ topic }, records);
 }

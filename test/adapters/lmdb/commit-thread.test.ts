@@ -101,7 +101,8 @@ it("tells what has come into LMDB once 16 MiB wait for it: until then it is kept
   await using dir = await temporaryDir();
   const applied: number[] = [];
   const listener = { applied: (id: number) => applied.push(id), emptied: () => {} };
-  await using thread = new CommitThread(storeIn(dir.path), listener);
+  const { path, segmentsDir, mapSizeBytes } = storeIn(dir.path);
+  await using thread = new CommitThread({ path, segmentsDir, mapSizeBytes }, listener);
   await thread.start();
   const commit = (seq: number) => thread.commit({ ...COMMIT, blobs: [blobOf(seq, 3 * MIB)] });
   for (const seq of [1, 2, 3, 4, 5]) expect(await commit(seq)).toBe(seq);

@@ -23,6 +23,7 @@ const rowOf = (stream: StreamId, base: number, next: number, seq: number): Row =
   seq,
   positionBytes: base % 1_000,
   lengthBytes: next,
+  hasChecksum: seq % 2 === 0,
   regionsInBlob: (seq % 60_000) + 1,
   lastAppendedAtMs: 1_700_000_000_000 + seq,
 });

@@ -49,6 +49,7 @@ it("rows come back as they were, in order, however many have come and gone", () 
               seq: next + 7,
               positionBytes: 2 ** 32 - 1,
               lengthBytes: 2 ** 31 + step.records,
+              hasChecksum: next % 2 === 0,
               regionsInBlob: 65_535,
               lastAppendedAtMs: 1_795_000_000_123,
             };
@@ -103,6 +104,7 @@ it("all rows are kept when it grows, wherever in it the oldest one stands", () =
       seq: base,
       positionBytes: base,
       lengthBytes: 1,
+      hasChecksum: true,
       regionsInBlob: 1,
       lastAppendedAtMs: base,
     }));

@@ -8,6 +8,7 @@ import type { Environment } from "../environment.ts";
 import { putRows, removeRowsBelow } from "./index-entries.ts";
 import { decodePlace, encodePlace, ROW_BYTES, seqKey, seqOf } from "../layout.ts";
 import type { Place } from "../layout.ts";
+import { writeChecksums } from "../region-checksums.ts";
 import type { WrittenCommit } from "../segments/read-segment.ts";
 import { listSegments } from "../segments/segment-files.ts";
 import { SegmentReader } from "../segments/segment-reader.ts";
@@ -74,6 +75,7 @@ export class CommitWriter implements AsyncDisposable {
 
   /** Returns once the commit is durable: true if it and all before it are in LMDB. @throws {Error} when it is not durable */
   commit(request: CommitRequest): boolean {
+    writeChecksums(request);
     if (!this.#isLockedUp && onlyAdds(request) && this.#written(request)) return false;
     this.#transact(request);
     if (request.removedBlobs.length > 0)

@@ -1,5 +1,5 @@
 import type { Topic } from "../../../domain/log.ts";
-import { RECORD_HEAD_BYTES } from "../layout.ts";
+import { CHECKSUM_BYTES, RECORD_HEAD_BYTES } from "../layout.ts";
 import type { Row, StreamId } from "../layout.ts";
 
 export interface PackedRecord {
@@ -42,7 +42,10 @@ interface Region extends StreamId {
   next: number;
 }
 
-/** Lays the records of one commit out in blobs of about 1 MiB (a bigger record has one to itself), in memory from `take`. */
+/**
+ * Lays the records of one commit out in blobs of about 1 MiB (a bigger record has one to itself), in memory from `take`. The commit
+ * thread, which has less to do, fills in the checksums (`writeChecksums`).
+ */
 export function packCommit(
   streams: readonly StreamRecords[],
   firstSeq: number,
@@ -52,11 +55,13 @@ export function packCommit(
   const rows: Row[] = [];
   const flush = (regions: readonly Region[]) => {
     const seq = firstSeq + blobs.length;
-    const out = take(regions.reduce((sum, region) => sum + region.bytes, 0));
+    const out = take(regions.reduce((sum, region) => sum + region.bytes + CHECKSUM_BYTES, 0));
     let at = 0;
     for (const region of regions) {
       const positionBytes = at;
       for (const record of region.records) at = writeRecord(out, at, record, region.base);
+      const lengthBytes = at - positionBytes;
+      at += CHECKSUM_BYTES;
       rows.push({
         topic: region.topic,
         partition: region.partition,
@@ -64,7 +69,8 @@ export function packCommit(
         next: region.next,
         seq,
         positionBytes,
-        lengthBytes: at - positionBytes,
+        lengthBytes,
+        hasChecksum: true,
         regionsInBlob: regions.length,
         lastAppendedAtMs: Math.trunc(region.records.at(-1)!.appendedAtMs),
       });
