@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import {
   chmod,
   chown,
@@ -213,11 +214,14 @@ describe("claimDataDir", () => {
       } finally {
         process.title = title;
       }
-      // The shell becomes `sleep`, which reaps nothing.
-      const parent = spawn("sh", ["-c", "true & echo $!; exec sleep 20"], {
+      // The shell becomes `sleep`, which reaps nothing; until then it might reap what has ended.
+      const parent = spawn("sh", ["-c", "sleep 30 & echo $!; exec sleep 20"], {
         stdio: ["ignore", "pipe", "inherit"],
       });
       const pid = Number(String((await once(parent.stdout, "data"))[0]));
+      const program = () => readFileSync(`/proc/${parent.pid}/comm`, "utf8");
+      await until(() => program() === "sleep\n", "the shell to become `sleep`");
+      process.kill(pid);
       await until(() => startTime(pid) === "ended", "a zombie");
       expect(isAlive({ ...currentProcess(), pid })).toBe(false);
       parent.kill();
