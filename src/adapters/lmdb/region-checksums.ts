@@ -8,10 +8,11 @@ export function writeChecksums({ rows, blobs }: Pick<SegmentCommit, "rows" | "bl
   const blobsBySeq = new Map(blobs.map(({ seq, bytes }) => [seq, bufferOf(bytes)]));
   const encoded = bufferOf(rows);
   for (let at = ROW_KEY_BYTES; at < encoded.length; at += ROW_BYTES) {
-    const region = regionAt(encoded, at);
-    if (!region.hasChecksum) continue;
-    const stored = storedRegion(blobsBySeq.get(region.seq)!, region);
-    stored.writeUInt32BE(checksumOf(stored, region), region.lengthBytes);
+    const { seq, positionBytes, lengthBytes, hasChecksum } = regionAt(encoded, at);
+    if (!hasChecksum) continue;
+    const blob = blobsBySeq.get(seq)!;
+    const end = positionBytes + lengthBytes;
+    blob.writeUInt32BE(checksumOf(blob.subarray(positionBytes, end), seq), end);
   }
 }
 
@@ -25,14 +26,14 @@ export function storedBytes({ lengthBytes, hasChecksum }: Region): number {
 }
 
 /** Returns whether a region is as it was written. Of one that has no checksum, nobody knows. */
-export function isIntact(stored: Buffer, region: Region): boolean {
-  if (!region.hasChecksum) return true;
-  return stored.readUInt32BE(region.lengthBytes) === checksumOf(stored, region);
+export function isIntact(stored: Buffer, { seq, lengthBytes, hasChecksum }: Region): boolean {
+  if (!hasChecksum) return true;
+  return stored.readUInt32BE(lengthBytes) === checksumOf(stored.subarray(0, lengthBytes), seq);
 }
 
 /** Begins with the number of the blob, so that what a write that never reached the disk has left there, an earlier blob, is no match. */
-function checksumOf(stored: Buffer, { seq, lengthBytes }: Region): number {
-  return crc32(stored.subarray(0, lengthBytes), seq % 2 ** 32);
+function checksumOf(records: Buffer, seq: number): number {
+  return crc32(records, seq % 2 ** 32);
 }
 
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
