@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import {
+import fs, {
   chmod,
   chown,
   cp,
@@ -57,15 +57,18 @@ async function withoutAccess<T>(dir: string, name: string, work: () => Promise<T
 }
 
 describe("claimDataDir", () => {
-  it("makes the directory and its run directory for this user alone", async () => {
-    await using base = await temporaryDir();
-    const dir = join(base.path, "deep/data");
-    const claimed = await claimDataDir(dir);
-    expect(claimed.kind).toBe("owner");
-    expect((await stat(dir)).mode & 0o777).toBe(0o700);
-    expect((await stat(claimed.runDir)).mode & 0o777).toBe(0o700);
-    if (claimed.kind === "owner") await claimed[Symbol.asyncDispose]();
-  });
+  it.each(["data", "deep/data"])(
+    "makes %s and its run directory for this user alone",
+    async (path) => {
+      await using base = await temporaryDir();
+      const dir = join(base.path, path);
+      const claimed = await claimDataDir(dir);
+      expect(claimed.kind).toBe("owner");
+      expect((await stat(dir)).mode & 0o777).toBe(0o700);
+      expect((await stat(claimed.runDir)).mode & 0o777).toBe(0o700);
+      if (claimed.kind === "owner") await claimed[Symbol.asyncDispose]();
+    },
+  );
 
   it("the log makes its directory for this user alone, whoever made the one around it", async () => {
     await using base = await temporaryDir();
@@ -257,6 +260,25 @@ describe("claimDataDir", () => {
     );
     expect((await claim(dir.path, { ...here, token: "fourth" })).kind).toBe("claimed");
     expect(await readdir(dir.path)).toEqual(["fourth.alive", "owner-10.json"]);
+  });
+
+  it("gives up a number that is free only since a later owner removed the claims before its own: there were two owners", async () => {
+    await using dir = await temporaryDir();
+    const owner = { ...currentProcess(), token: "later", released: false };
+    const link = fs.link;
+    let links = 0;
+    /** Between the look and the claim, others have had number 1, given it back, and taken number 2. */
+    const linkLate: typeof link = async (from, to) => {
+      links += 1;
+      if (links === 1) await writeFile(join(dir.path, "owner-2.json"), JSON.stringify(owner));
+      return link(from, to);
+    };
+    using _late = replaceFiles({}, { link: linkLate });
+    expect(await claim(dir.path, { ...currentProcess(), token: "late" })).toMatchObject({
+      kind: "held",
+      pid: process.pid,
+    });
+    expect(await readdir(dir.path)).toEqual(["owner-2.json"]);
   });
 
   it("takes an unreadable claim for a dead one", async () => {
