@@ -43,7 +43,7 @@ it("keeps every write that the embedded PostgreSQL has answered after a power cu
   await using directory = await temporaryDirectory();
   using disk = new SyncedDisk(directory.path);
   const dataDir = join(directory.path, "relay");
-  const database = await openFiles(dataDir);
+  let database = await openFiles(dataDir);
   await database.exec("CREATE TABLE written (id int PRIMARY KEY, filler text NOT NULL)");
   let answered = 0;
   const write = async (rows: number): Promise<void> => {
@@ -71,6 +71,15 @@ it("keeps every write that the embedded PostgreSQL has answered after a power cu
   disk.leaveSome(closed, () => false, dataDir);
   await using reopened = await openFiles(closed);
   expect(await count(reopened), "closed before").toBe(answered);
+
+  // Until here, it had been made by the same start.
+  database = await openFiles(dataDir);
+  await write(10);
+  const restarted = join(directory.path, "restarted");
+  disk.leaveSome(restarted, () => false, dataDir);
+  await using again = await openFiles(restarted);
+  expect(await count(again), "restarted before").toBe(answered);
+  await database.close();
 });
 
 it("syncs a directory of many files with few of them open at the same time", async () => {

@@ -1,7 +1,10 @@
 import type { PGlite } from "@electric-sql/pglite";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { simpleQuery } from "../../../src/embedded/pglite/messages.ts";
-import { makeSessionGate } from "../../../src/embedded/pglite/session-gate.ts";
+import {
+  makeSessionGate,
+  runOutsideTransactions,
+} from "../../../src/embedded/pglite/session-gate.ts";
 
 const LONGEST_IDLE_MS = 1_000;
 const PARSE = Buffer.from("P\0\0\0\x0e\0SELECT 1\0");
@@ -41,6 +44,7 @@ function makeGate() {
     send,
     query: (sql: string) => send(simpleQuery(sql)),
     isInTransaction: () => gate.isInTransaction(),
+    maintain: (sql: string) => runOutsideTransactions(database as unknown as PGlite, sql),
     givenUp: () => givenUp,
   };
 }
@@ -78,4 +82,13 @@ it("goes on with a transaction for as long as statements come, and with connecti
   await vi.advanceTimersByTimeAsync(LONGEST_IDLE_MS * 10);
   expect(gate.givenUp()).toBe(0);
   expect(gate.ran).not.toContain("ROLLBACK");
+});
+
+it("does what keeps the database in order outside of transactions alone, which it could break", async () => {
+  const gate = makeGate();
+  await gate.query("BEGIN");
+  expect(await gate.maintain("ANALYZE")).toBe(false);
+  await gate.query("COMMIT");
+  expect(await gate.maintain("ANALYZE")).toBe(true);
+  expect(gate.ran).toEqual(["BEGIN", "COMMIT", "ANALYZE"]);
 });

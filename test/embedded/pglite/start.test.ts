@@ -2,6 +2,7 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import {
   chmod,
+  chown,
   mkdir,
   readdir,
   readFile,
@@ -495,6 +496,8 @@ describe("embedded PostgreSQL across restarts", () => {
   it("starts over what was killed while it was being made", async () => {
     await using directory = await temporaryDirectory();
     await mkdir(join(directory.path, "postgres", "data", "base"), { recursive: true });
+    // Not for the first time.
+    await mkdir(join(directory.path, "postgres", "unfinished", "base"), { recursive: true });
     await using embedded = await start(directory.path);
     await using database = open(embedded.connection);
     expect(await database.run("SELECT 1 AS one")).toEqual([{ one: 1 }]);
@@ -534,11 +537,16 @@ describe("embedded PostgreSQL across restarts", () => {
     const data = join(directory.path, "postgres", "data");
     await (await start(directory.path))[Symbol.asyncDispose]();
     await truncate(join(data, "global", "pg_control"), 0);
-    await expect(start(directory.path)).rejects.toThrow(
-      /cannot be opened .* restore the data directory/,
-    );
+    // Any other error is shown with its stack.
+    await expect(start(directory.path)).rejects.toMatchObject({
+      name: "UsageError",
+      message: expect.stringMatching(/cannot be opened .* restore the data directory/),
+    });
     await rm(data, { recursive: true });
-    await expect(start(directory.path)).rejects.toThrow(/is missing: restore the data directory/);
+    await expect(start(directory.path)).rejects.toMatchObject({
+      name: "UsageError",
+      message: expect.stringMatching(/is missing: restore the data directory/),
+    });
   });
 
   it("says that a database is missing whose whole directory is: it made an empty one, and what was pending ended dead", async () => {
@@ -572,6 +580,12 @@ describe("embedded PostgreSQL across restarts", () => {
     vi.stubEnv("TMPDIR", `${tmpdir()}//`);
     await expect(start(deep)).rejects.toThrow(/does not belong to this user alone/);
     await expect(attachEmbeddedPostgres(deep)).rejects.toThrow(/does not belong to this user/);
+    if (process.getuid?.() === 0) {
+      const nobody = 65_534;
+      await chmod(sockets, 0o700);
+      await chown(sockets, nobody, nobody);
+      await expect(start(deep)).rejects.toThrow(/does not belong to this user alone/);
+    }
     await rmdir(sockets);
   });
 
