@@ -18,3 +18,31 @@ test("regression: a child that cannot be spoken to is told in one line, and noth
     vi.useRealTimers();
   }
 });
+
+test.each([
+  [
+    "ends",
+    (child: EventEmitter) => child.emit("exit", null, "SIGKILL"),
+    "it ended (SIGKILL) while it opened /store",
+  ],
+  [
+    "fails",
+    (child: EventEmitter) => child.emit("message", { kind: "failed", message: "no" }),
+    "no",
+  ],
+  ["says nothing", () => vi.advanceTimersByTime(60_000), "it has not come up within 60 s"],
+])("a child that %s while it starts is told at once with the reason", async (_, act, reason) => {
+  vi.useFakeTimers();
+  try {
+    const child = Object.assign(new EventEmitter(), { send: () => true });
+    let told = "";
+    comeUp(child as never, { storeDir: "/store" } as never).catch(
+      (error: Error) => (told = error.message),
+    );
+    act(child);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(told).toBe(`the embedded ClickHouse does not start: ${reason}`);
+  } finally {
+    vi.useRealTimers();
+  }
+});

@@ -12,6 +12,8 @@ import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
+import { readCredentials } from "../../../src/embedded/chdb/credentials-file.ts";
+import { engineMemoryBytes } from "../../../src/embedded/chdb/engine-memory.ts";
 import { startEmbeddedClickHouse } from "../../../src/embedded/chdb/start-embedded-clickhouse.ts";
 import { startTime } from "../../../src/embedded/data-dir-process.ts";
 import { encodeEvent } from "../../../src/pipeline/log/event-codec.ts";
@@ -20,7 +22,7 @@ import { makeEvent } from "../../support/clickhouse-events.ts";
 import { MemoryLog } from "../../support/clickhouse-log.ts";
 import { realClock } from "../../support/clickhouse.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
-import { until } from "../../support/wait-for.ts";
+import { until, waitFor } from "../../support/wait-for.ts";
 
 const logger = makeSilentLogger();
 let dataDir = "";
@@ -73,6 +75,28 @@ test("regression: the engine's process id has a name of its own in the log: a te
   expect(told).toMatchObject([{ message: "clickhouse.embedded.started", enginePid }]);
 });
 
+test("tells as an error that its child ended by itself, but not that it was stopped", async () => {
+  const errors: string[] = [];
+  const telling = makeSilentLogger((level, message) => {
+    if (level === "error") errors.push(message);
+  });
+  await (await startEmbeddedClickHouse({ dataDir, logger: telling }))[Symbol.asyncDispose]();
+  expect(errors).toEqual([]);
+  await using embedded = await startEmbeddedClickHouse({ dataDir, logger: telling });
+  process.kill(embedded.pid, "SIGKILL");
+  expect(await embedded.closed).toMatchObject({ expected: false, signal: "SIGKILL" });
+  expect(errors).toEqual(["clickhouse.embedded.ended"]);
+});
+
+test("its child outlives the signals that a service gets as a whole: what is still under way has to be recorded", async () => {
+  await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.kill(embedded.pid, signal);
+    await sleep(200);
+    expect(await rowsOf(embedded.url, "SELECT 1 AS n")).toEqual([{ n: 1 }]);
+  }
+});
+
 test("starts, keeps its data over a restart, and publishes its address for the owner only", async () => {
   {
     await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
@@ -90,6 +114,20 @@ test("starts, keeps its data over a restart, and publishes its address for the o
   }
   await using again = await startEmbeddedClickHouse({ dataDir, logger });
   expect(await rowsOf(again.url, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
+});
+
+test("its engine keeps to its share of the memory", async () => {
+  await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+  const limit = "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'";
+  expect(await rowsOf(embedded.url, limit)).toEqual([{ value: String(engineMemoryBytes()) }]);
+});
+
+test("tells its child's number before that opens the store: an owner that came after one that was killed would open it, too", async () => {
+  const starting = startEmbeddedClickHouse({ dataDir, logger });
+  const first = await waitFor("a number", () => readCredentials(dataDir));
+  await using embedded = await starting;
+  expect(first).toMatchObject({ url: "", pid: embedded.pid, startedAt: startTime(embedded.pid) });
+  expect(await readCredentials(dataDir)).toEqual({ ...first, url: embedded.url });
 });
 
 test("speaks what the driver needs: parameters, settings for one query only, errors, time limits", async () => {

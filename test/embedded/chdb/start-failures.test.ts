@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { copyFile, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
@@ -10,7 +11,7 @@ import type * as EngineModule from "../../../src/embedded/chdb/engine.ts";
 import { readCredentials, writeCredentials } from "../../../src/embedded/chdb/credentials-file.ts";
 import { waitForFormerChild } from "../../../src/embedded/chdb/former-child.ts";
 import { startEmbeddedClickHouse } from "../../../src/embedded/chdb/start-embedded-clickhouse.ts";
-import { startTime } from "../../../src/embedded/data-dir-process.ts";
+import { pidExists, startTime } from "../../../src/embedded/data-dir-process.ts";
 import { runRelay } from "../../support/relay-process.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 
@@ -53,6 +54,8 @@ test("a store that cannot be opened is told in one line with what to do, and is 
   expect(told).toContain(`${storeDir} cannot be opened`);
   expect(told).toContain("restore the data directory from a backup");
   expect((await stat(definition)).size).toBe(0);
+  // One more would be left with each time that it is tried again.
+  expect(pidExists((await readCredentials(dataDir))!.pid)).toBe(false);
 });
 
 test("a store whose directory is gone is made anew, and what that means is told: nothing was", async () => {
@@ -116,6 +119,28 @@ test("the number of an earlier child that another relay's has by now keeps nobod
     await once(other, "exit");
   }
 }, 40_000);
+
+test("starts no engine while an earlier owner's still has the directory: two in one destroy it", async () => {
+  const former = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "chdb-worker"]);
+  const { pid = -1 } = former;
+  try {
+    await once(former, "spawn");
+    await writeCredentials(dataDir, { url: "", pid, startedAt: startTime(pid) });
+    const starting = startEmbeddedClickHouse({ dataDir, logger });
+    // By then it would have given the number of its own.
+    await delay(2_000);
+    expect((await readCredentials(dataDir))!.pid).toBe(pid);
+    former.kill("SIGKILL");
+    await using embedded = await starting;
+    expect(embedded.pid).not.toBe(pid);
+  } finally {
+    former.kill("SIGKILL");
+  }
+}, 40_000);
+
+test("the number of an earlier child that another program has by now keeps nobody from starting, though it is not known when that child began", async () => {
+  await waitForFormerChild({ pid: process.pid, startedAt: null }, 0);
+});
 
 test("a store that a newer relay has migrated ends the start with what to do: it was tried again for ever", async () => {
   {
