@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { runRelay } from "../support/relay-process.ts";
 
-it("relay migrate makes replicated and distributed tables on the cluster that CLICKHOUSE_CLUSTER names", async () => {
+it("relay migrate makes replicated and distributed tables on the cluster that CLICKHOUSE_CLUSTER names, of the retention that is set", async () => {
   const statements: string[] = [];
   const server = createServer((request, response) => {
     let text = decodeURIComponent(new URL(request.url ?? "/", "http://x").search);
@@ -25,6 +25,7 @@ it("relay migrate makes replicated and distributed tables on the cluster that CL
       RELAY_DATA_DIR: dataDir,
       CLICKHOUSE_URL: `http://relay:relay@127.0.0.1:${(server.address() as AddressInfo).port}/relay`,
       CLICKHOUSE_CLUSTER: "four_nodes",
+      RELAY_RETENTION_DAYS: "400",
     });
     expect({ code, stderr }).toMatchObject({ code: 0 });
     expect(stdout).toContain(
@@ -40,6 +41,7 @@ it("relay migrate makes replicated and distributed tables on the cluster that CL
   for (const table of ["events", "attempts", "fanouts"]) {
     const of = (name: string) => made.find((text) => text.includes(`IF NOT EXISTS ${name} `));
     expect(of(`${table}_local`)).toContain("ReplicatedReplacingMergeTree");
+    expect(of(`${table}_local`)).toContain("toIntervalDay(400)");
     expect(of(table)).toContain(`Distributed('four_nodes', currentDatabase(), ${table}_local`);
   }
 }, 120_000);
