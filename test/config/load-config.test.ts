@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { summarizeConfig } from "../../src/config/summarize-config.ts";
@@ -39,8 +40,41 @@ describe("configuration", () => {
       deliveryConcurrency: 64,
       retentionDays: 30,
       rotationOverlapMs: 86_400_000,
+      publicIngestUrl: null,
+      testIngestUrl: null,
+      encryptionKey: null,
+      bootstrap: { apiKey: null, org: "default" },
+      allowPrivateReceivers: [],
+      trustedProxies: [],
+      logLevel: "info",
     });
-    expect(config.verifyThreads).toBeGreaterThanOrEqual(1);
+    expect(config.verifyThreads).toBe(Math.max(1, availableParallelism() - 1));
+  });
+
+  it("passes on what is set for Kafka, with the contract's defaults for what is not", () => {
+    expect(loadConfig({ KAFKA_BROKERS: "a:9092, b:9093" }).kafka).toEqual({
+      brokers: ["a:9092", "b:9093"],
+      sasl: null,
+      ssl: false,
+      topicPrefix: "relay.",
+      replicationFactor: null,
+    });
+    const secured = loadConfig({
+      KAFKA_BROKERS: "a:9092",
+      KAFKA_SSL: "true",
+      KAFKA_SASL_MECHANISM: "scram-sha-512",
+      KAFKA_SASL_USERNAME: "user",
+      KAFKA_SASL_PASSWORD: "password",
+      RELAY_TOPIC_PREFIX: "",
+      RELAY_REPLICATION_FACTOR: "9",
+    });
+    expect(secured.kafka).toEqual({
+      brokers: ["a:9092"],
+      sasl: { mechanism: "scram-sha-512", username: "user", password: "password" },
+      ssl: true,
+      topicPrefix: "relay.",
+      replicationFactor: 9,
+    });
   });
 
   it.each([
@@ -205,6 +239,7 @@ describe("configuration", () => {
       RELAY_INGEST_RATE_LIMIT: "0",
       RELAY_ROLES: "api, ingest,api",
       RELAY_PUBLIC_INGEST_URL: "https://hooks.example.com/relay//",
+      RELAY_TEST_INGEST_URL: "http://ingest:8081/",
     });
     expect(config).toMatchObject({
       maxPayloadBytes: 104_857_600,
@@ -212,6 +247,7 @@ describe("configuration", () => {
       ingestRateLimit: 0,
       roles: ["api", "ingest"],
       publicIngestUrl: "https://hooks.example.com/relay",
+      testIngestUrl: "http://ingest:8081",
     });
     expect(refusal({ RELAY_MAX_PAYLOAD_BYTES: "104857601" })).toContain("1 to 104857600");
   });
