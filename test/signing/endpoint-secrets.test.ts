@@ -63,6 +63,19 @@ describe("a rotated secret", () => {
     },
   );
 
+  it("is as long as the sender's library asks, and begins as it is configured to", () => {
+    const zeros = (sizeBytes: number) => Buffer.alloc(sizeBytes);
+    expect(rotateSecret(settingsOf("hmac_sha256"), zeros)).toEqual({
+      ok: true,
+      secret: `whsec_${zeros(32).toString("base64")}`,
+    });
+    // A key for HS512 has 64 bytes at least (RFC 7518 section 3.2).
+    expect(rotateSecret(settingsOf("jwt"), zeros)).toEqual({
+      ok: true,
+      secret: zeros(64).toString("base64url"),
+    });
+  });
+
   it("of jwt is refused for keys that only the sender has, and made before anything is configured", () => {
     const settings = {
       ...settingsOf("jwt"),

@@ -41,6 +41,12 @@ describe("a configuration that is written", () => {
     for (const config of [undefined, null, {}]) expect(validate(method, config)).toBe("ok");
   });
 
+  it("allows a thousand addresses, which each request is compared with", () => {
+    const list = (length: number) => ({ allowed_ips: Array.from({ length }, () => "::1") });
+    expect(validate("ip_allowlist", list(1_000))).toBe("ok");
+    expect(validate("ip_allowlist", list(1_001))).toBe("vc.allowed_ips");
+  });
+
   it.each<[VerificationMethod, unknown, string]>([
     ["hmac_sha256", [], "vc"],
     ["hmac_sha256", "x", "vc"],
