@@ -129,7 +129,7 @@ describe("bad input to the program", () => {
     expect(asked.stdout).toContain("--scope");
   });
 
-  it.each(["18.20.0", "21.7.3", "24.1.0"])(
+  it.each(["18.20.0", "20.18.3", "21.7.3", "22.11.0", "24.1.0"])(
     "Node %s has no binary of the ingest server: one line that says what to do, exit 2",
     async (version) => {
       const code64 = Buffer.from(

@@ -72,6 +72,12 @@ test("takes the first moment of the span and leaves out its end", async () => {
   ]);
 });
 
+test("what died in the moment at which a span is halved is in one of the halves", async () => {
+  const dead = deadAt(...Array.from({ length: 800 }, (_, n) => n * 10));
+  const { search } = searchOf(dead);
+  expect(await idsFound(search, { fromMs: 0, untilMs: 8_000 })).toEqual(dead.map(({ id }) => id));
+});
+
 test("finds what died while it looked: counts from before are no more than a hint", async () => {
   const dead = deadAt(...Array.from({ length: 2_000 }, (_, n) => NOON_MS - 1_000_000 + n * 400));
   const late: Dead[] = [];

@@ -89,4 +89,19 @@ describe("relay keys", () => {
     expect(stdout).toContain("revoked");
     expect(stdout).not.toContain(key.slice(12));
   });
+
+  it("a key may do what --scope says, else everything; its text alone is on stdout", async () => {
+    const create = (...scope: string[]) =>
+      runRelay(["keys", "create", "--org", "scopes", ...scope], env);
+    for (const [args, scopes] of [
+      [[], "read,write"],
+      [["--scope", "read"], "read"],
+    ] as const) {
+      const created = await create(...args);
+      expect(created.stdout).toMatch(/^rk_\w{8}_\S+\n$/);
+      expect(created.stderr).toContain(`, scopes ${scopes}.`);
+      const { stdout } = await runRelay(["keys", "list", "--org", "scopes"], env);
+      expect(stdout.split("\n")[0]).toContain(`${created.stdout.slice(0, 11)}_…  ${scopes}  `);
+    }
+  }, 120_000);
 });

@@ -16,6 +16,16 @@ beforeAll(async () => {
 });
 afterAll(() => rm(tree, { recursive: true, force: true }));
 
+it("a program that is not built says so in one line, exit 2", async () => {
+  const child = spawn(process.execPath, [join(tree, "bin/relay.js"), "start"], {
+    stdio: ["ignore", "inherit", "pipe"],
+  });
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  expect(await once(child, "close")).toEqual([2, null]);
+  expect(stderr).toBe("webhook-relay is not built: run npm run build\n");
+});
+
 it("a command that failed ends the process, though something of it hangs", async () => {
   await writeFile(
     join(tree, "dist/main.js"),

@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import threads from "node:worker_threads";
 import { expect, it } from "vitest";
 import { runProgram } from "../../src/cli/program.ts";
+import { LogError } from "../../src/domain/log.ts";
 import { temporaryDir } from "../support/log-lmdb.ts";
 
 it("a start with too few open files is one line that names the limit: it was a stack of Node's own modules", async () => {
@@ -63,6 +64,27 @@ it("what could not be made since no more files can be opened is one line, whatev
   expect(stderr.read()).toBe(
     "relay: no more files can be opened (EMFILE: too many open files, open 'answer.js'): raise the limit of open files (ulimit -n) to 1024 or more\n",
   );
+});
+
+it.each([
+  [
+    new LogError("log_unavailable", "the log cannot be opened: EIO"),
+    "the log cannot be opened: EIO",
+  ],
+  [
+    Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" }),
+    "the disk is full (ENOSPC: no space left on device, write): make room on it, or set RELAY_DATA_DIR to a directory on another one",
+  ],
+])("what ends a command is one line without a stack: %s", async (error, line) => {
+  const stdin = new Readable({
+    read() {
+      this.destroy(error);
+    },
+  });
+  const stderr = new PassThrough({ encoding: "utf8" });
+  const io = { argv: ["verify"], env: {}, signal: new AbortController().signal, stdin };
+  expect(await runProgram({ ...io, stdout: new PassThrough(), stderr })).toBe(1);
+  expect(stderr.read()).toBe(`relay: ${line}\n`);
 });
 
 it("regression: a start for which no thread can be made is one line that names the limit: it was a stack that said EAGAIN", async () => {

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -5,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { replay } from "../../src/cli/replay.ts";
 import { startReceiver, type Receiver } from "../support/receiver.ts";
@@ -218,7 +220,8 @@ describe("relay replay", () => {
       const pagination = { page: 1, limit: 100, total: all, total_pages: 1, has_next: false };
       const dead = [{ destination_id: "dst_1", status: "dead" }];
       const events = Array.from({ length: all }, (_, index) => ({ id: `evt_${all - index}` }));
-      const data = name === "events" ? events : name === "attempts" ? dead : {};
+      const data =
+        { events, attempts: dead, dst_1: { id: "dst_1", status: "disabled" } }[name] ?? {};
       const busyStatus = name === "events" ? 429 : 503;
       response.writeHead(left > 0 ? busyStatus : 200, { "retry-after": retryAfter });
       response.end(
@@ -245,6 +248,7 @@ describe("relay replay", () => {
         code: expect.objectContaining({ status: 503, message: "away" }),
         stdout: "",
         stderr:
+          "relay: dst_1 is disabled: what is enqueued waits until it is resumed\n" +
           "dst_1: 0 dead deliveries enqueued again, 0 were delivered or are tried again since\n",
       });
       expect(asked.filter((one) => one === "GET /destinations/dst_1")).toHaveLength(2);
@@ -260,20 +264,49 @@ describe("relay replay", () => {
         code: 1,
         stdout: Array.from({ length: atOnce }, (_, index) => `evt_${index + 1}\n`).join(""),
         stderr:
+          "relay: dst_1 is disabled: what is enqueued waits until it is resumed\n" +
           "dst_1: 32 dead deliveries enqueued again, 0 were delivered or are tried again since\n" +
           "relay: interrupted; run it again for the rest once these have ended\n",
       });
 
       busy.set("replay", atOnce);
-      retryAfter = "1";
+      retryAfter = "2";
       stopAt = "";
+      const askedAtMs = performance.now();
       expect(await replayed(new AbortController().signal)).toMatchObject({ code: 0 });
+      expect(performance.now() - askedAtMs).toBeGreaterThan(1_900);
       // Regression: Node warned of a memory leak when more than ten waited for the relay.
       expect(warnings).toEqual([]);
     } finally {
       process.off("warning", onWarning);
       server.close();
     }
+  });
+
+  it("interrupted while the relay is busy, ends with 1", async () => {
+    const busy = createServer((_, response) => {
+      response.writeHead(503, { "retry-after": "60" });
+      response.end('{"error":{"code":"unavailable","message":"away"}}');
+    });
+    busy.listen(0, "127.0.0.1");
+    await once(busy, "listening");
+    const url = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;
+    const asked = once(busy, "request");
+    const child = spawn(
+      process.execPath,
+      ["bin/relay.js", "replay", "--destination", "dst_1", "--url", url],
+      { env: relay.env, stdio: ["ignore", "inherit", "pipe"] },
+    );
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    const ended = once(child, "close");
+    await asked;
+    // It may still be reading the answer.
+    await delay(500);
+    child.kill("SIGINT");
+    expect(await ended).toEqual([1, null]);
+    expect(stderr).toBe("relay: interrupted; run it again for the rest once these have ended\n");
+    busy.close();
   });
 
   it("enqueues each event once though pages move while more deliveries end dead: one that two pages held was enqueued twice", async () => {

@@ -6,6 +6,10 @@ import { makeRelayProcess } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const AGAIN_MS = 1_100;
+/** As long after the terminal's signal as that of a busy npm. */
+const SAME_MS = 300;
+/** A program that ends at once has by then. */
+const ENDS_AT_ONCE_MS = 3_000;
 
 test("a second Ctrl-C ends at once what the first one is still stopping: it was waited for, up to half a minute, however often it was pressed", async () => {
   const sockets = new Set<Socket>();
@@ -21,8 +25,11 @@ test("a second Ctrl-C ends at once what the first one is still stopping: it was 
   await waitFor("its first question", () => sockets.size > 0);
   const pid = relay.pid();
   const ended = relay.kill("SIGINT");
-  // Signals from npm and the terminal at the same time count as one Ctrl-C.
+  await waitFor("the first signal", () => relay.output().includes("relay.stopping"));
+  // Signals from npm and the terminal at nearly the same time count as one Ctrl-C.
+  await delay(SAME_MS);
   process.kill(pid, "SIGINT");
+  expect(await Promise.race([ended, delay(ENDS_AT_ONCE_MS, "waits")])).toBe("waits");
   while ((await Promise.race([ended, delay(AGAIN_MS, "waits")])) === "waits")
     process.kill(pid, "SIGINT");
   expect(await ended).toBe(130);

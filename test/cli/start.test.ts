@@ -179,6 +179,7 @@ describe("relay start", () => {
       process.kill(-relay.pid!, "SIGINT");
       expect(await ended, printed).toEqual([0, null]);
       expect(printed).toContain('"ended":"ended"');
+      expect(printed).toContain('"roles":["api"]');
       expect(printed).not.toContain("clickhouse.embedded.ended");
       expect(printed).not.toContain("relay.start_broken_off");
       await rm(dataDir, { recursive: true });

@@ -1,3 +1,9 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import { unlessStopped } from "../../src/cli/unless-stopped.ts";
 
@@ -30,3 +36,44 @@ it("what hangs is left a few seconds after the signal, and may fail then unheard
   });
   fail(new Error("too late"));
 }, 20_000);
+
+it("every command that waits for a store ends a few seconds after the signal, though the store does not answer", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "relay-unless-stopped-"));
+  const oldKeyFile = join(directory, "old.key");
+  await writeFile(oldKeyFile, Buffer.alloc(32, 1).toString("base64"));
+  const run = async (...args: string[]): Promise<unknown> => {
+    const sockets = new Set<Socket>();
+    // Answers no question, not even that for TLS.
+    await using silent = createServer((socket) => void sockets.add(socket.on("error", () => {})));
+    silent.listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    const asked = once(silent, "connection");
+    const { port } = silent.address() as AddressInfo;
+    const child = spawn(process.execPath, ["bin/relay.js", ...args], {
+      env: {
+        PATH: process.env["PATH"] ?? "",
+        DATABASE_URL: `postgresql://relay@127.0.0.1:${port}/relay`,
+        RELAY_ENCRYPTION_KEY: Buffer.alloc(32).toString("base64"),
+      },
+      stdio: ["ignore", "inherit", "pipe"],
+    });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    const ended = once(child, "close");
+    await asked;
+    child.kill("SIGTERM");
+    const [code] = (await ended) as [number | null];
+    for (const socket of sockets) socket.destroy();
+    return { args, code, stderr };
+  };
+  const ended = await Promise.all([
+    run("migrate"),
+    run("keys", "create", "--org", "acme"),
+    run("keys", "list", "--org", "acme"),
+    run("keys", "revoke", "rk_12345678", "--org", "acme"),
+    run("secrets", "reencrypt", "--old-key-file", oldKeyFile),
+  ]);
+  const told = { code: 1, stderr: "relay: stopped before it was done: run it again\n" };
+  expect(ended).toMatchObject(ended.map(() => told));
+  await rm(directory, { recursive: true });
+}, 60_000);

@@ -116,3 +116,11 @@ it("a start that fails ends, though nobody takes its output", async () => {
   using relay = startInto(pipe);
   expect(await within(relay, 60_000)).toEqual([2, null]);
 });
+
+it("a command whose messages nobody reads has its own exit code: what it could not write ended it with another", async () => {
+  const child = spawn(process.execPath, [PROGRAM, "keys", "create"], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  child.stderr.destroy();
+  expect(await once(child, "exit")).toEqual([2, null]);
+});

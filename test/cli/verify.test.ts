@@ -77,6 +77,35 @@ it("relay verify takes a time without a zone as UTC, and a byte order mark befor
   ]);
 });
 
+it("relay verify goes by the clock where a line names no time", async () => {
+  const at = Math.floor(Date.now() / 1_000);
+  const signature = createHmac("sha256", "k").update(`${at}.{}`).digest("hex");
+  const line = {
+    provider: "stripe",
+    secret: "k",
+    headers: { "Stripe-Signature": `t=${at},v1=${signature}` },
+    body_base64: Buffer.from("{}").toString("base64"),
+  };
+  const lines = [line, { ...line, now: null }];
+  expect(await verify(lines.map((one) => JSON.stringify(one)).join("\n"))).toMatchObject([
+    { valid: true },
+    { valid: true },
+  ]);
+});
+
+it("relay verify passes over empty lines, and takes POST where a line names no method", async () => {
+  const line = {
+    provider: "custom",
+    verification_method: "hmac_sha256",
+    secret: "k",
+    config: { header: "X-Signature", signed_payload: "{method}.{body}" },
+    headers: { "X-Signature": createHmac("sha256", "k").update("POST.x").digest("hex") },
+    body_base64: Buffer.from("x").toString("base64"),
+  };
+  const lines = [JSON.stringify(line), "", JSON.stringify({ ...line, method: "PUT" }), "  ", ""];
+  expect(await verify(lines.join("\r\n"))).toMatchObject([{ valid: true }, { valid: false }]);
+});
+
 it("relay verify refuses a day that there is not, and what is no time in RFC 3339: 30 February was read as 2 March", async () => {
   const times = ["2026-02-30T12:00:00Z", "2026-02-30T12:00:00", "20 Nov 2026 12:00", "", 0];
   const lines = times.map((now) => JSON.stringify({ provider: "github", secret: "s", now }));
