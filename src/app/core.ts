@@ -5,8 +5,8 @@ import type { Clock } from "../domain/clock.ts";
 import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
 import type { ConfigCache } from "../management/config-cache.ts";
-import type { IngestTokens } from "../management/ingest-token.ts";
 import type { SecretBox } from "../management/secret-box.ts";
+import type { LateTokens } from "./late-tokens.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
 import type { EventStoreClients } from "./open-event-store.ts";
 import type { Supervisor } from "./supervisor.ts";
@@ -21,7 +21,7 @@ export interface Core {
   readonly log: Log;
   readonly cache: ConfigCache;
   readonly box: SecretBox;
-  readonly tokens: IngestTokens;
+  readonly tokens: LateTokens;
   readonly configStore: OpenConfigStore;
   readonly sender: HttpSender;
   /** What `Endpoint.url` starts with; no trailing slash. */

@@ -4,6 +4,7 @@ import { ensureSetting } from "../adapters/postgres/settings.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { ConfigCache } from "../management/config-cache.ts";
 import type { SecretBox } from "../management/secret-box.ts";
+import { installationOf } from "./installation.ts";
 import { makeKeyMark, refuseOtherKey } from "./key-mark.ts";
 import type { LateTokens } from "./late-tokens.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
@@ -27,6 +28,8 @@ export function followConfiguration(options: {
   readonly isAttached: boolean;
   readonly clock: Clock;
   readonly watchFeed: (listening: () => boolean) => void;
+  /** @throws {UsageError} where the log belongs to the relay of another database */
+  readonly refuseOthersLog: (installation: string) => Promise<void>;
 }): Part {
   const { store, cache, box, tokens, madeKeyFile, isAttached, clock, watchFeed } = options;
   return {
@@ -39,7 +42,9 @@ export function followConfiguration(options: {
         madeFile: madeKeyFile,
         isAttached,
       });
-      tokens.load(await ensureSetting(database, TOKEN_KEY_SETTING, () => randomBytes(32)));
+      const tokenKey = await ensureSetting(database, TOKEN_KEY_SETTING, () => randomBytes(32));
+      await options.refuseOthersLog(installationOf(tokenKey));
+      tokens.load(tokenKey);
       const stopped = new AbortController();
       const feed = store.follow({
         onChange: (change) => cache.apply(change),

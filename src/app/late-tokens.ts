@@ -1,9 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { RelayError } from "../domain/errors.ts";
+import { installationOf } from "./installation.ts";
 import { makeIngestTokens, type IngestTokens } from "../management/ingest-token.ts";
 
 export interface LateTokens extends IngestTokens {
   load(key: Uint8Array): void;
+  /** The name of the relay that has this database; null until the key is read. */
+  readonly installation: string | null;
 }
 
 /**
@@ -11,8 +14,13 @@ export interface LateTokens extends IngestTokens {
  */
 export function makeLateTokens(): LateTokens {
   let tokens: IngestTokens | null = null;
+  let installation: string | null = null;
   return {
+    get installation() {
+      return installation;
+    },
     load(key) {
+      installation = installationOf(key);
       tokens = makeIngestTokens(key, randomBytes);
     },
     mint() {

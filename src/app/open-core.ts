@@ -8,6 +8,7 @@ import type { Core } from "./core.ts";
 import { loadEncryptionKey } from "./encryption-key.ts";
 import { nameClickHouse, namePostgres, namingStore } from "./explain-store-error.ts";
 import { followConfiguration } from "./follow-configuration.ts";
+import { refuseOthersLog } from "./installation.ts";
 import { makeLateTokens } from "./late-tokens.ts";
 import { openConfigStore, type OpenConfigStore } from "./open-config-store.ts";
 import { needsEventStore, type DataDirUse } from "./open-data-dir.ts";
@@ -56,6 +57,8 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     isAttached: options.dataDir.mode === "attach",
     clock,
     watchFeed,
+    refuseOthersLog: (installation) =>
+      refuseOthersLog(log, installation, { topicPrefix: config.kafka?.topicPrefix ?? "", logger }),
   });
   await supervisor.add(namingStore(namePostgres(config), configuration), { tolerant: true });
   if (eventStore !== null) {

@@ -15,6 +15,7 @@ import { makeRecorder } from "../pipeline/record/make-recorder.ts";
 import { signDelivery } from "../signing/standard-webhooks.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import { requireEventStore, type Core } from "./core.ts";
+import { makeOwnerId } from "./installation.ts";
 import { connectionsPerReceiver } from "./outbound.ts";
 import { retentionMsOf } from "./retention.ts";
 
@@ -48,7 +49,7 @@ export async function runDelivery(core: Core): Promise<void> {
     name: "delivery",
     start: async () => {
       const delivery = makeDelivery(ports, {
-        ownerId: randomUUID(),
+        ownerId: makeOwnerId(core.tokens.installation, randomUUID()),
         version: RELAY_VERSION,
         retryBaseMs: core.config.retryBaseMs,
         deliveryTimeoutMs: core.config.deliveryTimeoutMs,

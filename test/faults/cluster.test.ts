@@ -25,6 +25,7 @@ import {
   type Cluster,
   type ClusterStores,
 } from "../support/cluster.ts";
+import { makeRelayProcess } from "../support/relay-process.ts";
 import { skipOrFail } from "../support/stores/skip-or-fail.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { isLong } from "./harness/is-long.ts";
@@ -101,6 +102,23 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
       await waitFor("the replay", () => demo.deliveries.length >= before + enqueued.length);
       expect(demo.deliveries.at(-1)?.headers["x-relay-trigger"]).toBe("replay");
     }, 90_000);
+
+    it("regression: a relay with another database does not start on the same topics: it took half of the webhooks, and dropped them without a word", async () => {
+      await using traffic = startTraffic(route, PER_SECOND);
+      await more(traffic, 20);
+      await traffic.stop();
+      await waitForDeliveries(traffic, receiver);
+      const { env } = cluster.node("delivery-1");
+      // Without DATABASE_URL it has a database of its own.
+      const shared = ["KAFKA_BROKERS", "RELAY_TOPIC_PREFIX", "CLICKHOUSE_URL"] as const;
+      await using stranger = await makeRelayProcess(
+        Object.fromEntries(shared.map((name) => [name, env[name] ?? ""])),
+        ["--roles", "delivery"],
+      );
+      await expect(stranger.start()).rejects.toThrow(
+        /ended \(2\)[^]*relay: the topics that begin with \S+ belong to a relay with another database: set RELAY_TOPIC_PREFIX/,
+      );
+    }, 120_000);
 
     it("loses nothing when one process of each role and one broker are killed (-9) under load", async () => {
       await using traffic = startTraffic(route, PER_SECOND);

@@ -8,9 +8,11 @@ import {
   type LogConsumer,
   type NewRecord,
   type Position,
+  type Topic,
 } from "../../domain/log.ts";
 import { brokerFailure } from "./broker-failure.ts";
 import { explainRefusal } from "./explain-refusal.ts";
+import { committedMetadata } from "./consume/committed-metadata.ts";
 import { KafkaConsumer } from "./consume/kafka-consumer.ts";
 import { tellOfLostRecords } from "./consume/lost-records.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
@@ -211,6 +213,11 @@ class KafkaLog implements Log {
       this.#consumers.delete(consumer);
       throw error;
     }
+  }
+
+  committedMetadata(group: string, topic: Topic): Promise<readonly string[]> {
+    const { topicPrefix } = this.#options;
+    return committedMetadata(this.#admin, topicPrefix + group, topicName(topicPrefix, topic));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
