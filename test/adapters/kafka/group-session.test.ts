@@ -275,6 +275,20 @@ test("a commit that the coordinator fences is nobody's any more; one that fails 
   expect(commits).toHaveLength(3);
 });
 
+test("regression: once a commit finds a topic deleted, the group is joined again before anything is committed: repeated on the topic made anew, it passed over its first records", async () => {
+  const { session, group, brokers, commits } = await joinedCoordinator();
+  brokers.commit = () => Promise.reject(protocolError("UNKNOWN_TOPIC_OR_PARTITION"));
+  await expect(session.commit([commitOf(0, 60)], 1)).rejects.toThrow("could not be committed");
+  brokers.commit = async () => undefined;
+  await session.commit([commitOf(0, 60)], 1);
+  expect(commits).toHaveLength(1);
+  await expect(group.heartbeat(NEW)).rejects.toMatchObject({ type: "REBALANCE_IN_PROGRESS" });
+  await group.joinGroup(NEW);
+  await group.heartbeat(NEW);
+  await session.commit([commitOf(0, 3)], 2);
+  expect(commits).toHaveLength(2);
+});
+
 test("a partition is owned until it is revoked, and its owner's alone until its last commits are over, the session or the generation", async () => {
   const { session, group, clock } = await joinedCoordinator();
   const place = { partition: 0, partitions: 1 };

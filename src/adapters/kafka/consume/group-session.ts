@@ -3,6 +3,7 @@ import type { Broker, Cluster, TopicOffsets } from "kafkajs";
 import { TIMERS } from "../../../domain/clock.ts";
 import { LogError, type Committed } from "../../../domain/log.ts";
 import { within } from "../../../domain/within.ts";
+import { rejoin } from "../guards/consumer-group-guard.ts";
 import { slotOf } from "../slot-of.ts";
 import { assignedCount } from "./co-partition-assigner.ts";
 
@@ -56,6 +57,8 @@ const MOVED: ReadonlySet<unknown> = new Set([
   "NOT_COORDINATOR_FOR_GROUP",
   "GROUP_COORDINATOR_NOT_AVAILABLE",
 ]);
+/** The topic was deleted, and the group's offsets in it with it: repeated once it is made anew, the commit would pass over its first records. */
+const DELETED = "UNKNOWN_TOPIC_OR_PARTITION";
 const COMMIT_TRIES = 5;
 const COMMIT_RETRY_MS = 200;
 /** Whoever commits tries again, or is about to end; brokers that are gone would be asked for a minute and more. */
@@ -77,6 +80,8 @@ export class GroupSession {
   #memberId = "";
   #generation = -1;
   #partitions: number | null = null;
+  /** Set once positions of this generation may be those of a topic that is gone: nothing more is committed, and the group joined again. */
+  #isVoid = false;
   #renewedMs = Number.NEGATIVE_INFINITY;
   #queued: { entries: WireCommit[]; generation: number; done: Promise<void> } | null = null;
   #flushing: Promise<void> = Promise.resolve();
@@ -188,7 +193,7 @@ export class GroupSession {
       })),
     }));
     for (let attempt = 1; ; attempt += 1) {
-      if (generation !== this.#generation) return;
+      if (generation !== this.#generation || this.#isVoid) return;
       try {
         const coordinator = await this.cluster.findGroupCoordinator({ groupId });
         await coordinator.offsetCommit({
@@ -200,8 +205,10 @@ export class GroupSession {
         });
         return;
       } catch (error) {
-        if (FENCED.has((error as { type?: unknown }).type)) return;
-        if (attempt >= COMMIT_TRIES)
+        const { type } = error as { type?: unknown };
+        if (FENCED.has(type)) return;
+        this.#isVoid ||= type === DELETED && generation === this.#generation;
+        if (attempt >= COMMIT_TRIES || type === DELETED)
           throw new LogError("log_unavailable", "offsets could not be committed", { cause: error });
         await sleep(COMMIT_RETRY_MS * attempt);
       }
@@ -227,6 +234,7 @@ export class GroupSession {
         const response = await renewing(() => this.#joinAsBefore(coordinator, request));
         this.#memberId = response.memberId;
         this.#generation = response.generationId;
+        this.#isVoid = false;
         return response;
       },
       syncGroup: async (request: JoinRequest) => {
@@ -235,6 +243,7 @@ export class GroupSession {
         return response;
       },
       heartbeat: async (request: JoinRequest) => {
+        if (this.#isVoid) throw rejoin("a topic of the group was deleted");
         try {
           return await renewing(() => current.heartbeat(request)).catch(async (error: unknown) => {
             if (!isMoved(error)) throw error;

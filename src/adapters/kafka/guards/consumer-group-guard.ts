@@ -79,7 +79,7 @@ export function guardConsumerGroup(): void {
   };
   prototype.fetch = async function guardedFetch(nodeId) {
     await joins.get(this)?.catch(() => undefined);
-    if (unjoined.has(this)) throw notJoined();
+    if (unjoined.has(this)) throw rejoin("the group was not joined: its last join failed");
     try {
       const batches = await fetch.call(this, nodeId);
       unreachable.get(this)?.delete(nodeId);
@@ -104,9 +104,8 @@ export function listenToGroup(cluster: object, listener: GroupListener): void {
 }
 
 /** Returns an error of the type at which kafkajs joins again. */
-function notJoined(): Error {
-  const error = new Error("the group was not joined: its last join failed");
-  return Object.assign(error, { type: "REBALANCE_IN_PROGRESS" });
+export function rejoin(why: string): Error {
+  return Object.assign(new Error(why), { type: "REBALANCE_IN_PROGRESS" });
 }
 
 /** Returns whether the error is about the broker that was to be fetched from. */
