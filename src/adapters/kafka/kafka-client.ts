@@ -3,10 +3,14 @@ import { connect as connectTls } from "node:tls";
 import type { Kafka as KafkaClient, KafkaConfig, logCreator, SASLOptions } from "kafkajs";
 import type { Logger } from "../../domain/logger.ts";
 import type { KafkaConnection } from "./kafka-options.ts";
+import { THROTTLED } from "./guards/request-queue-guard.ts";
 import { OpenSockets } from "./open-sockets.ts";
 import { Kafka, logLevel } from "./kafkajs.ts";
 
 const KEEP_ALIVE_DELAY_MS = 60_000;
+const TELL_THROTTLED_EVERY_MS = 60_000;
+const RAISE_QUOTA =
+  "a quota of the brokers holds this process back: raise it (kafka-configs, entity types users and clients)";
 
 /**
  * Knows whether a connection to any broker was open during a stretch of time: what was produced while none
@@ -78,10 +82,20 @@ export function makeKafkaClient(
   });
 }
 
-/** Logs at debug level: kafkajs calls every retry an error and every pause news; what matters reaches `onError` and the callers. */
+/**
+ * Logs at debug level: kafkajs calls every retry an error and every pause news; what matters reaches `onError` and the callers, but for
+ * the quotas that hold it back.
+ */
 function logTo(logger: Logger): logCreator {
+  let toldAtMs = Number.NEGATIVE_INFINITY;
   return () =>
-    ({ namespace, log: { message, error } }) => {
+    ({ namespace, log: { message, error, broker, throttleMs } }) => {
+      if (message === THROTTLED) {
+        if (performance.now() - toldAtMs < TELL_THROTTLED_EVERY_MS) return;
+        toldAtMs = performance.now();
+        logger.warn({ broker, throttleMs, mend: RAISE_QUOTA }, "log.throttled");
+        return;
+      }
       const err = error === undefined ? {} : { err: String(error) };
       logger.debug({ client: namespace, said: message, ...err }, "log.kafka_client");
     };
