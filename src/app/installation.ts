@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { TIMERS } from "../domain/clock.ts";
+import { pause, TIMERS } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { Log } from "../domain/log.ts";
 import type { Logger } from "../domain/logger.ts";
@@ -10,6 +11,15 @@ import { decodeClaim } from "../pipeline/deliver/recovery/claim.ts";
 const NAME_LENGTH = 16;
 /** The process starts without an answer while the broker to ask is away. */
 const ANSWERS_WITHIN_MS = 5_000;
+/** A member that was killed counts as one until its session ends. */
+const OTHERS_GO_WITHIN_MS = 30_000;
+const ASK_EVERY_MS = 1_000;
+
+interface OthersLogOptions {
+  readonly topicPrefix: string;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
 
 /** Returns the name of the relay that has this database, the same in all its processes: made of a secret that never changes. */
 export function installationOf(tokenKey: Uint8Array): string {
@@ -24,15 +34,31 @@ export function makeOwnerId(installation: string | null, id: string): string {
 
 /**
  * Refuses a log whose partitions belong to the relay of another database: the two would share out the records, and each drop, and
- * record elsewhere, those of the other one's endpoints, which it does not know. A log that cannot be asked, for want of the right to
- * the group or since Kafka itself is new, is taken.
+ * record elsewhere, those of the other one's endpoints, which it does not know. Owners that are gone, and those that are about to
+ * take over from them, are waited for. A log that cannot be asked, for want of the right to the group or since Kafka itself is new,
+ * is taken.
  * @throws {UsageError}
  */
 export async function refuseOthersLog(
   log: Pick<Log, "committedMetadata">,
   installation: string,
-  { topicPrefix, logger }: { readonly topicPrefix: string; readonly logger: Logger },
+  { topicPrefix, logger, clock }: OthersLogOptions,
 ): Promise<void> {
+  const giveUpAtMs = clock.monotonic() + OTHERS_GO_WITHIN_MS;
+  while (await belongsToOthers(log, installation, logger)) {
+    if (clock.monotonic() >= giveUpAtMs)
+      throw new UsageError(
+        `the topics that begin with ${topicPrefix} belong to a relay with another database, which runs: set RELAY_TOPIC_PREFIX to one that no other relay has, or stop every process of the other one`,
+      );
+    await pause(clock, ASK_EVERY_MS);
+  }
+}
+
+async function belongsToOthers(
+  log: Pick<Log, "committedMetadata">,
+  installation: string,
+  logger: Logger,
+): Promise<boolean> {
   const asked = log.committedMetadata?.("delivery", "attempts") ?? Promise.resolve([]);
   const claims = await within(asked, ANSWERS_WITHIN_MS, refuseLate, TIMERS).catch(
     (error: unknown) => {
@@ -42,11 +68,7 @@ export async function refuseOthersLog(
   );
   const owners = claims.map((claim) => decodeClaim(claim).ownerId);
   // Older versions named no relay.
-  const isOthers = (owner: string) => owner.includes(":") && !owner.startsWith(`${installation}:`);
-  if (!owners.some(isOthers)) return;
-  throw new UsageError(
-    `the topics that begin with ${topicPrefix} belong to a relay with another database: set RELAY_TOPIC_PREFIX to one that no other relay has (if DATABASE_URL has taken that one's place: stop every process, and delete the group ${topicPrefix}delivery with kafka-consumer-groups.sh)`,
-  );
+  return owners.some((owner) => owner.includes(":") && !owner.startsWith(`${installation}:`));
 }
 
 function refuseLate(): never {

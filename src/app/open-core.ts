@@ -58,7 +58,11 @@ export async function openCore(options: CoreOptions): Promise<Core> {
     clock,
     watchFeed,
     refuseOthersLog: (installation) =>
-      refuseOthersLog(log, installation, { topicPrefix: config.kafka?.topicPrefix ?? "", logger }),
+      refuseOthersLog(log, installation, {
+        topicPrefix: config.kafka?.topicPrefix ?? "",
+        logger,
+        clock,
+      }),
   });
   await supervisor.add(namingStore(namePostgres(config), configuration), { tolerant: true });
   if (eventStore !== null) {

@@ -179,6 +179,9 @@ export interface Log extends LogProducer, AsyncDisposable {
   /** Whether all records of an append become durable together or none do, whatever partitions they go to. */
   readonly writesWhole: boolean;
   consume(options: ConsumerOptions): Promise<LogConsumer>;
-  /** Returns what a group's members have committed as metadata of a topic, in any partition. Absent where no other relay can have the log. */
+  /**
+   * Returns what a group has committed as metadata of a topic, in any partition; nothing while it has no member. Absent where no
+   * other relay can have the log.
+   */
   committedMetadata?(group: string, topic: Topic): Promise<readonly string[]>;
 }

@@ -116,7 +116,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
         ["--roles", "delivery"],
       );
       await expect(stranger.start()).rejects.toThrow(
-        /ended \(2\)[^]*relay: the topics that begin with \S+ belong to a relay with another database: set RELAY_TOPIC_PREFIX/,
+        /ended \(2\)[^]*relay: the topics that begin with \S+ belong to a relay with another database, which runs: set RELAY_TOPIC_PREFIX/,
       );
     }, 120_000);
 
