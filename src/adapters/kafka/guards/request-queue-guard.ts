@@ -31,6 +31,7 @@ export function guardRequestQueue(): void {
   prototype.maybeThrottle = function guarded(this: RequestQueue, throttleMs) {
     maybeThrottle.call(this, throttleMs);
     if (throttleMs === null || throttleMs < TOLD_FROM_MS) return;
-    this.logger.warn(THROTTLED, { broker: this.broker, throttleMs });
+    const { broker, logger: client } = this;
+    client.warn(THROTTLED, { broker, throttleMs });
   };
 }
