@@ -182,3 +182,8 @@ export function topicOfId(id: number): Topic {
     throw new Error(`the embedded log holds an unknown topic (${id}): use a newer relay`);
   return topic;
 }
+
+/** Returns the same bytes, as what LMDB and Node's readers of numbers take. */
+export function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}

@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import { CHECKSUM_BYTES, regionAt, ROW_BYTES, ROW_KEY_BYTES } from "./layout.ts";
+import { bufferOf, CHECKSUM_BYTES, regionAt, ROW_BYTES, ROW_KEY_BYTES } from "./layout.ts";
 import type { Region } from "./layout.ts";
 import type { SegmentCommit } from "./segments/segment-commit.ts";
 
@@ -34,8 +34,4 @@ export function isIntact(stored: Buffer, { seq, lengthBytes, hasChecksum }: Regi
 /** Begins with the number of the blob, so that what a write that never reached the disk has left there, an earlier blob, is no match. */
 function checksumOf(records: Buffer, seq: number): number {
   return crc32(records, seq % 2 ** 32);
-}
-
-function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
-  return Buffer.from(buffer, byteOffset, byteLength);
 }

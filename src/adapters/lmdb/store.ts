@@ -149,11 +149,12 @@ class LmdbStore implements CommitStore {
   }
 
   region(row: Row): Buffer | null {
-    const recent = this.#recent.get(row.seq);
-    if (recent !== null) return recordsOf(storedRegion(recent, row), row);
+    const { seq, positionBytes, lengthBytes } = row;
+    const recent = this.#recent.get(seq);
+    if (recent !== null) return recent.subarray(positionBytes, positionBytes + lengthBytes);
     const stored = this.#storedRegion(row);
     if (stored === null) return null;
-    if (isIntact(stored, row)) return recordsOf(stored, row);
+    if (isIntact(stored, row)) return stored.subarray(0, lengthBytes);
     this.#options.damaged(row);
     return NO_RECORDS;
   }
@@ -241,8 +242,4 @@ class LmdbStore implements CommitStore {
     this.#segments[Symbol.dispose]();
     await this.#opened?.root.close();
   }
-}
-
-function recordsOf(stored: Buffer, { lengthBytes }: Row): Buffer {
-  return stored.subarray(0, lengthBytes);
 }

@@ -1,5 +1,12 @@
 import type { Database } from "lmdb";
-import { ROW_BYTES, ROW_KEY_BYTES, ROW_VALUE_BYTES, rowKey, STREAM_KEY_BYTES } from "../layout.ts";
+import {
+  bufferOf,
+  ROW_BYTES,
+  ROW_KEY_BYTES,
+  ROW_VALUE_BYTES,
+  rowKey,
+  STREAM_KEY_BYTES,
+} from "../layout.ts";
 
 /** Keeps an entry within half a page of LMDB. */
 const MOST_ROWS_IN_ENTRY = 64;
@@ -66,8 +73,4 @@ export function removeRowsBelow(index: Index, streamKey: Uint8Array, offset: num
     index.removeSync(key);
     if (at < value.length) index.putSync(rowKey(streamKey, base), value.subarray(at));
   }
-}
-
-function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
-  return Buffer.from(buffer, byteOffset, byteLength);
 }
