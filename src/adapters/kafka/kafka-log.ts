@@ -14,7 +14,7 @@ import { brokerFailure } from "./broker-failure.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 import { committedMetadata } from "./consume/committed-metadata.ts";
 import { KafkaConsumer } from "./consume/kafka-consumer.ts";
-import { tellOfLostRecords } from "./consume/lost-records.ts";
+import { makeLossTeller } from "./consume/lost-records.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
 import {
   DEFAULT_METADATA_MAX_AGE_MS,
@@ -109,6 +109,7 @@ class KafkaLog implements Log {
   readonly #admin: Admin;
   readonly #consumers = new Set<LogConsumer>();
   readonly #monotonic: () => number;
+  readonly #tellOfLost: ReturnType<typeof makeLossTeller>;
   readonly #sockets = new OpenSockets();
   #refresher: NodeJS.Timeout | null = null;
   #partitions: number;
@@ -121,10 +122,12 @@ class KafkaLog implements Log {
     this.#options = options;
     this.#partitions = options.partitions;
     this.#monotonic = options.monotonic ?? (() => performance.now());
+    this.#tellOfLost = makeLossTeller(options);
     const { connection, logger } = options;
+    const sockets = this.#sockets;
     const wire = new WireWatch();
     this.#producer = new KafkaProducer(
-      makeKafkaClient(connection, logger, QUICK, wire, this.#sockets),
+      makeKafkaClient(connection, logger, QUICK, wire, sockets),
       wire,
       options,
       {
@@ -135,19 +138,13 @@ class KafkaLog implements Log {
     );
     // Quick, since a frozen broker is given up only once a request has timed out: until then the partition count waits for it, even
     // after all are well.
-    this.#admin = makeKafkaClient(
-      connection,
-      logger,
-      QUICK,
-      new WireWatch(),
-      this.#sockets,
-    ).admin();
+    this.#admin = makeKafkaClient(connection, logger, QUICK, new WireWatch(), sockets).admin();
     this.#consumerClient = makeKafkaClient(
       connection,
       logger,
       { connectionTimeout: 2_000, requestTimeout: 10_000 },
       new WireWatch(),
-      this.#sockets,
+      sockets,
     );
   }
 
@@ -199,7 +196,7 @@ class KafkaLog implements Log {
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
         learnAtLeast: (atLeast) => this.#learnAtLeast(atLeast),
-        onLost: (lost) => tellOfLostRecords(this.#options, options.group, lost),
+        onLost: (lost) => this.#tellOfLost(options.group, lost),
         onDisposed: () => this.#consumers.delete(consumer),
       },
       options,

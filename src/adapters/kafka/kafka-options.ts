@@ -17,7 +17,7 @@ export interface KafkaConnection {
 }
 
 export interface KafkaLogMetrics {
-  /** Retention deleted so many records before their group had read them. */
+  /** A group will never read so many records: retention has deleted them, or they are damaged. */
   lost(topic: Topic, records: number): void;
 }
 

@@ -293,7 +293,8 @@ test("a partition is owned until it is revoked, and its owner's alone until its 
   const { session, group, clock } = await joinedCoordinator();
   const place = { partition: 0, partitions: 1 };
   const offsets = {} as AssignmentOffsets;
-  const open = () => new KafkaPartition(place, session, (topic) => topic, offsets);
+  const open = () =>
+    new KafkaPartition(place, { session, topicName: (topic) => topic, onLost: () => {} }, offsets);
   const standing = (one: KafkaPartition) => [one.owned(), one.exclusive()];
   const revoked = open();
   expect(standing(revoked)).toEqual([true, true]);

@@ -229,7 +229,7 @@ test("regression: what retention deleted before its group had read it is told of
   const { consumer, join, assigned, seeks, lost } = consumerOfFakes({ findCoordinator, ends });
   join();
   await waitFor("the owner's fetch", () => seeks.length === 1, DEADLINE_MS, 1);
-  expect(lost).toEqual([{ topic: "events", partition: 0, from: 2, to: 5 }]);
+  expect(lost).toEqual([{ topic: "events", partition: 0, from: 2, to: 5, why: "deleted" }]);
   expect(commits.slice(1)).toEqual([{ offset: "5", metadata: "m" }]);
   expect(assigned[0]!.committed("events")).toEqual({ offset: 5, metadata: "m" });
   expect(seeks).toEqual(["5"]);
@@ -268,7 +268,7 @@ test("regression: what retention deletes while an owner runs is told of once: it
   await fetchFrom("0");
   await waitFor("both to be moved", () => seeks.length === 3, DEADLINE_MS, 1);
   expect(seeks).toEqual(["2", "7", "7"]);
-  expect(lost).toEqual([{ topic: "events", partition: 0, from: 2, to: 7 }]);
+  expect(lost).toEqual([{ topic: "events", partition: 0, from: 2, to: 7, why: "deleted" }]);
   await consumer[Symbol.asyncDispose]();
 });
 

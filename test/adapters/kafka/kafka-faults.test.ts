@@ -237,10 +237,11 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       isRefusing = false;
       await log.append([rec("7")]);
       await until(() => seen.includes(7), "what comes after", DEADLINE_MS);
+      const why = "retention has deleted them";
       const place = { group: "g", topic: "events", partition: 0 };
       expect(told).toEqual([
-        { ...place, from: 3, to: 5, count: 2 },
-        { ...place, from: 5, to: 7, count: 2 },
+        { ...place, from: 3, to: 5, count: 2, why },
+        { ...place, from: 5, to: 7, count: 2, why },
       ]);
       expect(counted).toEqual([
         ["events", 2],

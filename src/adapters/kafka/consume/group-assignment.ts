@@ -12,7 +12,7 @@ import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
 import type { LostRecords } from "./lost-records.ts";
-import { offsetAt, toRecord } from "./partition-reader.ts";
+import { offsetAt, toRecords } from "./partition-reader.ts";
 import { slotOf } from "../slot-of.ts";
 import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
 
@@ -103,10 +103,7 @@ export class GroupAssignment {
     }
     const next = Number(batch.lastOffset()) + 1;
     const address = { topic, partition: batch.partition };
-    flow.push(
-      batch.messages.map((message) => toRecord(address, message)),
-      next,
-    );
+    flow.push(toRecords(address, batch.messages, fetchedFrom, this.#settings.onLost), next);
     payload.resolveOffset(batch.lastOffset());
   }
 
@@ -186,8 +183,7 @@ export class GroupAssignment {
     limits: TopicFlowLimits,
     offsets: AssignmentOffsets,
   ): void {
-    const { session, topicName } = this.#settings;
-    const partition = new KafkaPartition(place, session, topicName, offsets);
+    const partition = new KafkaPartition(place, this.#settings, offsets);
     this.#owned.set(place.partition, partition);
     this.#startPartition(partition, limits, offsets).catch((error: unknown) =>
       this.#options.onError(error as Error),
@@ -219,7 +215,7 @@ export class GroupAssignment {
       });
       partition.flows.set(topic, flow);
     }
-    await this.#retry(isCurrent, () => partition.passLost(this.#settings.onLost));
+    await this.#retry(isCurrent, () => partition.passLost());
     const assigned = await this.#retry(isCurrent, async () => {
       await this.#options.onAssigned(partition);
       return true;
@@ -238,7 +234,7 @@ export class GroupAssignment {
       if (this.#flowOf(topic, partition) !== flow) return;
       const from = flow.expectedOffset;
       flow.moveTo(to);
-      if (from < to) this.#settings.onLost({ topic, partition, from, to });
+      if (from < to) this.#settings.onLost({ topic, partition, from, to, why: "deleted" });
       this.#seek(topic, partition, flow.expectedOffset);
     } catch (error) {
       this.#options.onError(error as Error);

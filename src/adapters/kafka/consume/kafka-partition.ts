@@ -11,6 +11,12 @@ import type { LostRecords } from "./lost-records.ts";
 import { offsetAt, readPartition, type PartitionAddress } from "./partition-reader.ts";
 import type { TopicFlow } from "./topic-flow.ts";
 
+export interface KafkaPartitionSettings {
+  readonly session: GroupSession;
+  readonly topicName: (topic: Topic) => string;
+  readonly onLost: (lost: LostRecords) => void;
+}
+
 /** One partition number in one generation of the group. */
 export class KafkaPartition implements OwnedPartition {
   readonly partition: number;
@@ -19,14 +25,14 @@ export class KafkaPartition implements OwnedPartition {
   readonly #session: GroupSession;
   readonly #generation: number;
   readonly #topicName: (topic: Topic) => string;
+  readonly #onLost: (lost: LostRecords) => void;
   readonly #offsets: AssignmentOffsets;
   #revoked = false;
   #closed = false;
 
   constructor(
     { partition, partitions }: Pick<OwnedPartition, "partition" | "partitions">,
-    session: GroupSession,
-    topicName: (topic: Topic) => string,
+    { session, topicName, onLost }: KafkaPartitionSettings,
     offsets: AssignmentOffsets,
   ) {
     this.partition = partition;
@@ -34,6 +40,7 @@ export class KafkaPartition implements OwnedPartition {
     this.#session = session;
     this.#generation = session.generation;
     this.#topicName = topicName;
+    this.#onLost = onLost;
     this.#offsets = offsets;
   }
 
@@ -51,16 +58,16 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   /** Tells of what retention has deleted, having committed past it: no later owner tells of it again. @throws {LogError} */
-  async passLost(tell: (lost: LostRecords) => void): Promise<void> {
+  async passLost(): Promise<void> {
     const { partition } = this;
-    const lost = [...this.flows.keys()].flatMap((topic) => {
+    const lost = [...this.flows.keys()].flatMap((topic): LostRecords[] => {
       const offsets = this.#offsets.lost(this.#topicName(topic), partition);
-      return offsets === null ? [] : [{ topic, partition, ...offsets }];
+      return offsets === null ? [] : [{ topic, partition, ...offsets, why: "deleted" }];
     });
     await this.commit(
       lost.map(({ topic, to }) => ({ ...this.committed(topic), topic, offset: to })),
     );
-    lost.forEach(tell);
+    lost.forEach(this.#onLost);
   }
 
   endOffset(topic: Topic): Promise<number> {
@@ -68,7 +75,7 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   read(topic: Topic, fromOffset: number): AsyncIterable<readonly LogRecord[]> {
-    return readPartition(this.#session.cluster, this.#address(topic), fromOffset);
+    return readPartition(this.#session.cluster, this.#address(topic), fromOffset, this.#onLost);
   }
 
   async commit(entries: readonly CommitEntry[]): Promise<void> {

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Cluster, KafkaMessage } from "kafkajs";
 import { LogError, type LogRecord, type Topic } from "../../../domain/log.ts";
+import { damagedFrom } from "../guards/damaged-batches.ts";
 import { slotOf } from "../slot-of.ts";
+import type { LostRecords } from "./lost-records.ts";
 
 interface FetchedPartition {
   readonly partition: number;
@@ -70,6 +72,7 @@ export async function* readPartition(
   cluster: Cluster,
   address: PartitionAddress,
   fromOffset: number,
+  onLost: (lost: LostRecords) => void,
 ): AsyncGenerator<readonly LogRecord[]> {
   const end = await offsetAt(cluster, address, "latest");
   let offset = fromOffset;
@@ -89,15 +92,35 @@ export async function* readPartition(
     emptyFetches = 0;
     const from = offset;
     offset = Math.max(offset, Number(last.offset) + 1);
-    const records = messages
+    const asked = messages
       .filter((message) => Number(message.offset) >= from && Number(message.offset) < end)
-      .filter((message) => message.isControlRecord !== true)
-      .map((message) => toRecord(address, message));
+      .filter((message) => message.isControlRecord !== true);
+    const records = toRecords(address, asked, from, onLost);
     if (records.length > 0) yield records;
   }
 }
 
-export function toRecord(
+/** Converts what was fetched from `fromOffset` on, without what is damaged, of which it tells. */
+export function toRecords(
+  address: Pick<PartitionAddress, "topic" | "partition">,
+  messages: readonly KafkaMessage[],
+  fromOffset: number,
+  onLost: (lost: LostRecords) => void,
+): LogRecord[] {
+  const { topic, partition } = address;
+  const records: LogRecord[] = [];
+  for (const message of messages) {
+    const damaged = damagedFrom(message);
+    if (damaged === null) records.push(toRecord(address, message));
+    else {
+      const from = Math.max(damaged, fromOffset);
+      onLost({ topic, partition, from, to: Number(message.offset) + 1, why: "damaged" });
+    }
+  }
+  return records;
+}
+
+function toRecord(
   { topic, partition }: Pick<PartitionAddress, "topic" | "partition">,
   message: KafkaMessage,
 ): LogRecord {

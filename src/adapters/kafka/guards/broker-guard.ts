@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { classToGuard } from "./guard-class.ts";
 import { KafkaJSConnectionError } from "../kafkajs.ts";
+import { markDamagedBatches } from "./damaged-batches.ts";
 import { markHandedOver } from "../produce/handed-over.ts";
 import { isNoAnswer, type ProduceAnswer } from "../produce/produce-answers.ts";
 import {
@@ -20,6 +21,7 @@ interface ClusterMetadata {
   }[];
 }
 interface Response<Answer> {
+  readonly decode: (payload: Buffer) => Promise<Answer>;
   readonly parse: (data: Answer) => Promise<unknown>;
 }
 interface ProtocolRequest<Answer> {
@@ -45,6 +47,7 @@ interface BrokerMethods {
   disconnect: (this: Broker) => Promise<void>;
   metadata: (this: Broker, topics?: readonly string[]) => Promise<unknown>;
   produce: (this: Broker, request: object) => Promise<unknown>;
+  fetch: (this: Broker, request: object) => Promise<unknown>;
 }
 
 /** Limit from the first packet to the end of the authentication. */
@@ -62,13 +65,14 @@ const ANSWER_WITHIN_MS = 3_000;
  * - `produce` hands out the answer for each partition, and encodes in one pass. kafkajs fails the whole batch, and sends it
  *   again, when one partition takes nothing (too few replicas, no right to write, another leader). It still does when none is
  *   answered for.
+ * - `fetch` puts a mark in place of batches whose checksum does not match. kafkajs compares none.
  *
  * Safe to call again.
  */
 export function guardBroker(): void {
   const prototype = classToGuard("broker/index.js") as BrokerMethods | null;
   if (prototype === null) return;
-  const { connect, disconnect, isConnected, metadata, produce } = prototype;
+  const { connect, disconnect, fetch, isConnected, metadata, produce } = prototype;
   prototype.connect = async function guardedConnect(this: Broker) {
     const isStranger = this.versions === null;
     const timer = setTimeout(() => {
@@ -100,6 +104,19 @@ export function guardBroker(): void {
       response: { ...response, parse: (data: ClusterMetadata) => response.parse(told(data)) },
     });
     return metadata.call(withProtocol(this, change), topics);
+  };
+  prototype.fetch = function guardedFetch(this: Broker, request) {
+    const change = ({ request: asked, response }: ProtocolRequest<unknown>) => ({
+      request: asked,
+      response: {
+        ...response,
+        decode: (payload: Buffer) => {
+          markDamagedBatches(payload, asked.apiVersion);
+          return response.decode(payload);
+        },
+      },
+    });
+    return fetch.call(withProtocol(this, change), request);
   };
   const blocks = new ProduceBlocks();
   prototype.produce = async function guardedProduce(this: Broker, request) {

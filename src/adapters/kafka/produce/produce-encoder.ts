@@ -1,5 +1,6 @@
 import { crc32c } from "@node-rs/crc32";
 import type { RoomInFront } from "../guards/encoder-guard.ts";
+import { varIntBytes, writeVarInt } from "../var-int.ts";
 
 interface Message {
   readonly key?: unknown;
@@ -203,24 +204,6 @@ function writeRecord(
   at += value.byteLength;
   block[at++] = 0;
   return at;
-}
-
-/** Writes a number that is not negative and fits 31 bits; its zigzag form is its double. */
-function writeVarInt(block: Buffer, from: number, value: number): number {
-  let at = from;
-  let left = value * 2;
-  while (left > 0x7f) {
-    block[at++] = (left & 0x7f) | 0x80;
-    left >>>= 7;
-  }
-  block[at++] = left;
-  return at;
-}
-
-function varIntBytes(value: number): number {
-  let bytes = 1;
-  for (let left = (value * 2) >>> 7; left > 0; left >>>= 7) bytes += 1;
-  return bytes;
 }
 
 function isPlainMessage({ key, value, headers, timestamp }: Message): boolean {
