@@ -14,7 +14,7 @@ import { brokerFailure } from "./broker-failure.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 import { committedMetadata } from "./consume/committed-metadata.ts";
 import { KafkaConsumer } from "./consume/kafka-consumer.ts";
-import { makeLossTeller } from "./consume/lost-records.ts";
+import { makeLossTellers } from "./consume/lost-records.ts";
 import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
 import {
   DEFAULT_METADATA_MAX_AGE_MS,
@@ -109,7 +109,7 @@ class KafkaLog implements Log {
   readonly #admin: Admin;
   readonly #consumers = new Set<LogConsumer>();
   readonly #monotonic: () => number;
-  readonly #tellOfLost: ReturnType<typeof makeLossTeller>;
+  readonly #lossesOf: ReturnType<typeof makeLossTellers>;
   readonly #sockets = new OpenSockets();
   #refresher: NodeJS.Timeout | null = null;
   #partitions: number;
@@ -122,7 +122,7 @@ class KafkaLog implements Log {
     this.#options = options;
     this.#partitions = options.partitions;
     this.#monotonic = options.monotonic ?? (() => performance.now());
-    this.#tellOfLost = makeLossTeller(options);
+    this.#lossesOf = makeLossTellers(options);
     const { connection, logger } = options;
     const sockets = this.#sockets;
     const wire = new WireWatch();
@@ -196,7 +196,7 @@ class KafkaLog implements Log {
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
         learnAtLeast: (atLeast) => this.#learnAtLeast(atLeast),
-        onLost: (lost) => this.#tellOfLost(options.group, lost),
+        losses: this.#lossesOf(options.group),
         onDisposed: () => this.#consumers.delete(consumer),
       },
       options,

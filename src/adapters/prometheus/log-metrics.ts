@@ -54,7 +54,7 @@ export function makeKafkaLogMetrics(registry: Registry) {
 function makeLostCounter(registry: Registry): (topic: Topic, records: number) => void {
   const lost = new Counter({
     name: "relay_log_records_lost_total",
-    help: "Records that the brokers' retention deleted before a consumer group had read them, or that are damaged on the disk of the embedded log",
+    help: "Records that the brokers' retention deleted before a consumer group had read them, or that are damaged on the log's disk",
     labelNames: ["topic"],
     registers: [registry],
   });

@@ -294,7 +294,11 @@ test("a partition is owned until it is revoked, and its owner's alone until its 
   const place = { partition: 0, partitions: 1 };
   const offsets = {} as AssignmentOffsets;
   const open = () =>
-    new KafkaPartition(place, { session, topicName: (topic) => topic, onLost: () => {} }, offsets);
+    new KafkaPartition(
+      place,
+      { session, topicName: (topic) => topic, losses: { lost: () => {}, mended: () => {} } },
+      offsets,
+    );
   const standing = (one: KafkaPartition) => [one.owned(), one.exclusive()];
   const revoked = open();
   expect(standing(revoked)).toEqual([true, true]);

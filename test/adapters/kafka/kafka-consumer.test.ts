@@ -92,7 +92,7 @@ function consumerOfFakes({
       metadataMaxAgeMs: 30_000,
       monotonic: () => nowMs,
       learnAtLeast: async () => 1,
-      onLost: (told) => void lost.push(told),
+      losses: { lost: (told) => void lost.push(told), mended: () => undefined },
       onDisposed: () => undefined,
     },
     {

@@ -11,8 +11,9 @@ import { within } from "../../../domain/within.ts";
 import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
-import type { LostRecords } from "./lost-records.ts";
-import { offsetAt, toRecords } from "./partition-reader.ts";
+import type { LossTeller } from "./lost-records.ts";
+import { offsetAt } from "./partition-reader.ts";
+import { readableRecords } from "./readable-records.ts";
 import { slotOf } from "../slot-of.ts";
 import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
 
@@ -24,7 +25,7 @@ export interface GroupAssignmentSettings {
   readonly topicName: (topic: Topic) => string;
   /** Looks up the partition count until it is at least this high, for some seconds at most, and returns it. Never rejects. */
   readonly learnAtLeast: (atLeast: number) => Promise<number>;
-  readonly onLost: (lost: LostRecords) => void;
+  readonly losses: LossTeller;
 }
 
 /** Partitions by the brokers' name of the topic. */
@@ -90,20 +91,29 @@ export class GroupAssignment {
   }
 
   /** Takes fetched records. Those that their owner does not wait for are fetched again. */
-  receive(payload: EachBatchPayload): void {
+  async receive(payload: EachBatchPayload): Promise<void> {
     const { batch } = payload;
+    const { partition } = batch;
     const topic = this.#settings.topics.get(batch.topic);
-    const flow = this.#flowOf(topic, batch.partition);
+    const flow = this.#flowOf(topic, partition);
     if (topic === undefined || flow === undefined) return;
     // A fetch that was under way while the group was rejoined must not slip into the new generation.
     const fetchedFrom = Number((batch as Batch & { readonly fetchedOffset: string }).fetchedOffset);
     if (fetchedFrom !== flow.expectedOffset) {
-      void this.#realign(topic, batch.partition, flow);
+      void this.#realign(topic, partition, flow);
       return;
     }
-    const next = Number(batch.lastOffset()) + 1;
-    const address = { topic, partition: batch.partition };
-    flow.push(toRecords(address, batch.messages, fetchedFrom, this.#settings.onLost), next);
+    const { session, losses } = this.#settings;
+    const place = { topic, name: batch.topic, partition };
+    const records = await readableRecords(
+      session.cluster,
+      place,
+      batch.messages,
+      fetchedFrom,
+      losses,
+    );
+    if (this.#flowOf(topic, partition) !== flow || fetchedFrom !== flow.expectedOffset) return;
+    flow.push(records, Number(batch.lastOffset()) + 1);
     payload.resolveOffset(batch.lastOffset());
   }
 
@@ -234,7 +244,7 @@ export class GroupAssignment {
       if (this.#flowOf(topic, partition) !== flow) return;
       const from = flow.expectedOffset;
       flow.moveTo(to);
-      if (from < to) this.#settings.onLost({ topic, partition, from, to, why: "deleted" });
+      if (from < to) this.#settings.losses.lost({ topic, partition, from, to, why: "deleted" });
       this.#seek(topic, partition, flow.expectedOffset);
     } catch (error) {
       this.#options.onError(error as Error);

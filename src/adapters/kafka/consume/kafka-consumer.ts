@@ -13,7 +13,7 @@ import { listenToGroup } from "../guards/consumer-group-guard.ts";
 import { GroupAssignment, REVOKE_TIMEOUT_MS } from "./group-assignment.ts";
 import { groupLag } from "./group-lag.ts";
 import { GroupSession } from "./group-session.ts";
-import type { LostRecords } from "./lost-records.ts";
+import type { LossTeller } from "./lost-records.ts";
 import { explainBroken } from "../missing-right.ts";
 
 export interface KafkaConsumerSettings {
@@ -27,7 +27,7 @@ export interface KafkaConsumerSettings {
   readonly monotonic: () => number;
   /** Looks up the partition count until it is at least this high, for some seconds at most, and returns it. Never rejects. */
   readonly learnAtLeast: (atLeast: number) => Promise<number>;
-  readonly onLost: (lost: LostRecords) => void;
+  readonly losses: LossTeller;
   /** Called when it has ended, so that whoever keeps it can let it go. */
   readonly onDisposed: () => void;
 }

@@ -7,14 +7,14 @@ import type {
 } from "../../../domain/log.ts";
 import type { AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
-import type { LostRecords } from "./lost-records.ts";
+import type { LossTeller, LostRecords } from "./lost-records.ts";
 import { offsetAt, readPartition, type PartitionAddress } from "./partition-reader.ts";
 import type { TopicFlow } from "./topic-flow.ts";
 
 export interface KafkaPartitionSettings {
   readonly session: GroupSession;
   readonly topicName: (topic: Topic) => string;
-  readonly onLost: (lost: LostRecords) => void;
+  readonly losses: LossTeller;
 }
 
 /** One partition number in one generation of the group. */
@@ -25,14 +25,14 @@ export class KafkaPartition implements OwnedPartition {
   readonly #session: GroupSession;
   readonly #generation: number;
   readonly #topicName: (topic: Topic) => string;
-  readonly #onLost: (lost: LostRecords) => void;
+  readonly #losses: LossTeller;
   readonly #offsets: AssignmentOffsets;
   #revoked = false;
   #closed = false;
 
   constructor(
     { partition, partitions }: Pick<OwnedPartition, "partition" | "partitions">,
-    { session, topicName, onLost }: KafkaPartitionSettings,
+    { session, topicName, losses }: KafkaPartitionSettings,
     offsets: AssignmentOffsets,
   ) {
     this.partition = partition;
@@ -40,7 +40,7 @@ export class KafkaPartition implements OwnedPartition {
     this.#session = session;
     this.#generation = session.generation;
     this.#topicName = topicName;
-    this.#onLost = onLost;
+    this.#losses = losses;
     this.#offsets = offsets;
   }
 
@@ -67,7 +67,7 @@ export class KafkaPartition implements OwnedPartition {
     await this.commit(
       lost.map(({ topic, to }) => ({ ...this.committed(topic), topic, offset: to })),
     );
-    lost.forEach(this.#onLost);
+    for (const records of lost) this.#losses.lost(records);
   }
 
   endOffset(topic: Topic): Promise<number> {
@@ -75,7 +75,7 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   read(topic: Topic, fromOffset: number): AsyncIterable<readonly LogRecord[]> {
-    return readPartition(this.#session.cluster, this.#address(topic), fromOffset, this.#onLost);
+    return readPartition(this.#session.cluster, this.#address(topic), fromOffset, this.#losses);
   }
 
   async commit(entries: readonly CommitEntry[]): Promise<void> {

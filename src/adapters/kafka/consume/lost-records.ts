@@ -2,39 +2,61 @@ import { LRUCache } from "lru-cache";
 import type { Topic } from "../../../domain/log.ts";
 import type { KafkaLogOptions } from "../kafka-options.ts";
 
-/** Records that a group has not read, and never will. */
-export interface LostRecords {
+export interface RecordStretch {
   readonly topic: Topic;
   readonly partition: number;
   /** Offset of the first one. */
   readonly from: number;
   /** Offset behind the last one. */
   readonly to: number;
-  /** Retention deleted them before the group had read them, or they were changed on a broker's disk. */
+}
+
+export interface LostRecords extends RecordStretch {
   readonly why: keyof typeof WHY;
+}
+
+/** What a group tells of records that its partition's leader does not have, or not as they were written. */
+export interface LossTeller {
+  /** They will never be read: retention deleted them before, or no broker has them undamaged. */
+  lost(records: LostRecords): void;
+  /** They are damaged on the disk of the leader, and were read from the copy of this broker. */
+  mended(records: RecordStretch, nodeId: number): void;
 }
 
 const WHY = {
   deleted: "retention has deleted them",
-  damaged: "they are damaged on a broker's disk, and left out",
+  damaged: "they are damaged on the brokers' disks, and left out",
 };
 /** Most damaged stretches that are known to be told of. */
 const MOST_TOLD = 10_000;
 
-/** Returns what tells of them; of damaged ones once, since a group reads some again and again. */
-export function makeLossTeller({
+/** Returns what makes a teller for a group. What is damaged it tells of once, since a group reads some records again and again. */
+export function makeLossTellers({
   logger,
   metrics,
-}: Pick<KafkaLogOptions, "logger" | "metrics">): (group: string, lost: LostRecords) => void {
+}: Pick<KafkaLogOptions, "logger" | "metrics">): (group: string) => LossTeller {
   const told = new LRUCache<string, true>({ max: MOST_TOLD });
-  return (group, { topic, partition, from, to, why }) => {
-    if (why === "damaged") {
-      const stretch = `${group} ${topic} ${partition} ${from}`;
-      if (told.has(stretch)) return;
-      told.set(stretch, true);
-    }
-    const count = to - from;
-    metrics?.lost(topic, count);
-    logger.error({ group, topic, partition, from, to, count, why: WHY[why] }, "log.records_lost");
+  const isNew = (group: string, how: string, { topic, partition, to }: RecordStretch) => {
+    // By its end: it may be asked for from within.
+    const stretch = `${group} ${how} ${topic} ${partition} ${to}`;
+    if (told.has(stretch)) return false;
+    told.set(stretch, true);
+    return true;
   };
+  return (group) => ({
+    lost: (records) => {
+      const { topic, partition, from, to, why } = records;
+      if (why === "damaged" && !isNew(group, "lost", records)) return;
+      const count = to - from;
+      metrics?.lost(topic, count);
+      logger.error({ group, topic, partition, from, to, count, why: WHY[why] }, "log.records_lost");
+    },
+    mended: (records, copy) => {
+      if (!isNew(group, "mended", records)) return;
+      const { topic, partition, from, to } = records;
+      const mend =
+        "they were read from another broker's copy: replace the disk of the partition's leader";
+      logger.error({ group, topic, partition, from, to, copy, mend }, "log.records_damaged");
+    },
+  });
 }

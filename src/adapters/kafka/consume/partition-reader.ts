@@ -1,30 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Cluster, KafkaMessage } from "kafkajs";
-import { LogError, type LogRecord, type Topic } from "../../../domain/log.ts";
-import { damagedFrom } from "../guards/damaged-batches.ts";
+import type { Cluster } from "kafkajs";
+import { LogError, type LogRecord } from "../../../domain/log.ts";
 import { slotOf } from "../slot-of.ts";
-import type { LostRecords } from "./lost-records.ts";
+import { fetchMessages, type FetchedMessage } from "./fetch-messages.ts";
+import type { LossTeller } from "./lost-records.ts";
+import { readableRecords, type TopicPartition } from "./readable-records.ts";
 
-interface FetchedPartition {
-  readonly partition: number;
-  readonly messages: readonly (KafkaMessage & { readonly isControlRecord?: boolean })[];
-}
-interface FetchResponse {
-  readonly responses: readonly { readonly partitions: readonly FetchedPartition[] }[];
-}
-
-const FETCH_BYTES = 1024 * 1024;
-const FETCH_WAIT_MS = 50;
 /** Two seconds: a leader that was just elected shows its newest records only once its followers have fetched them. */
 const EMPTY_FETCHES = 40;
 const TRIES = 10;
 const RETRY_MS = 200;
 
-export interface PartitionAddress {
-  readonly topic: Topic;
-  /** The topic's name at the brokers. */
-  readonly name: string;
-  readonly partition: number;
+export interface PartitionAddress extends TopicPartition {
   /** Whether the answer is no longer waited for. */
   readonly isClosed?: () => boolean;
 }
@@ -72,7 +59,7 @@ export async function* readPartition(
   cluster: Cluster,
   address: PartitionAddress,
   fromOffset: number,
-  onLost: (lost: LostRecords) => void,
+  losses: LossTeller,
 ): AsyncGenerator<readonly LogRecord[]> {
   const end = await offsetAt(cluster, address, "latest");
   let offset = fromOffset;
@@ -80,7 +67,7 @@ export async function* readPartition(
   let emptyFetches = 0;
   while (offset < end) {
     const messages = await withRetries(cluster, address.isClosed, () =>
-      fetchMessages(cluster, address, offset),
+      fetchFromLeader(cluster, address, offset),
     );
     const last = messages.at(-1);
     if (last === undefined) {
@@ -95,67 +82,21 @@ export async function* readPartition(
     const asked = messages
       .filter((message) => Number(message.offset) >= from && Number(message.offset) < end)
       .filter((message) => message.isControlRecord !== true);
-    const records = toRecords(address, asked, from, onLost);
+    const records = await readableRecords(cluster, address, asked, from, losses);
     if (records.length > 0) yield records;
   }
 }
 
-/** Converts what was fetched from `fromOffset` on, without what is damaged, of which it tells. */
-export function toRecords(
-  address: Pick<PartitionAddress, "topic" | "partition">,
-  messages: readonly KafkaMessage[],
-  fromOffset: number,
-  onLost: (lost: LostRecords) => void,
-): LogRecord[] {
-  const { topic, partition } = address;
-  const records: LogRecord[] = [];
-  for (const message of messages) {
-    const damaged = damagedFrom(message);
-    if (damaged === null) records.push(toRecord(address, message));
-    else {
-      const from = Math.max(damaged, fromOffset);
-      onLost({ topic, partition, from, to: Number(message.offset) + 1, why: "damaged" });
-    }
-  }
-  return records;
-}
-
-function toRecord(
-  { topic, partition }: Pick<PartitionAddress, "topic" | "partition">,
-  message: KafkaMessage,
-): LogRecord {
-  return {
-    topic,
-    partition,
-    offset: Number(message.offset),
-    key: message.key?.toString() ?? "",
-    value: message.value ?? new Uint8Array(0),
-    appendedAtMs: Number(message.timestamp),
-  };
-}
-
-async function fetchMessages(
+async function fetchFromLeader(
   cluster: Cluster,
-  { name, partition }: PartitionAddress,
+  place: TopicPartition,
   offset: number,
-): Promise<FetchedPartition["messages"]> {
+): Promise<readonly FetchedMessage[]> {
+  const { name, partition } = place;
   const leader = Object.keys(cluster.findLeaderForPartitions(name, [partition]))[0];
   if (leader === undefined)
     throw new LogError("log_unavailable", `${slotOf(name, partition)} has no leader`);
-  const broker = await cluster.findBroker({ nodeId: leader });
-  const { responses } = (await broker.fetch({
-    maxWaitTime: FETCH_WAIT_MS,
-    minBytes: 1,
-    maxBytes: FETCH_BYTES,
-    isolationLevel: 1,
-    topics: [
-      {
-        topic: name,
-        partitions: [{ partition, fetchOffset: String(offset), maxBytes: FETCH_BYTES }],
-      },
-    ],
-  })) as FetchResponse;
-  return responses[0]?.partitions[0]?.messages ?? [];
+  return fetchMessages(await cluster.findBroker({ nodeId: leader }), place, offset);
 }
 
 /** Retries a few times before an error counts: leaders move and connections end. */
