@@ -6,7 +6,12 @@ interface FetchResponse {
   }[];
 }
 
-export type FetchedMessage = KafkaMessage & { readonly isControlRecord?: boolean };
+/** A message with what the client's own typings leave out. */
+export type FetchedMessage = KafkaMessage & {
+  readonly isControlRecord?: boolean;
+  /** Of its record batch; absent in the formats of before Kafka 0.11. */
+  readonly batchContext?: { readonly firstOffset: string; readonly lastOffsetDelta: number };
+};
 
 const FETCH_BYTES = 1024 * 1024;
 const FETCH_WAIT_MS = 50;
@@ -30,4 +35,10 @@ export async function fetchMessages(
     ],
   })) as FetchResponse;
   return responses[0]?.partitions[0]?.messages ?? [];
+}
+
+/** Returns the offset behind the message's batch, whose last records compaction may have removed: asked for, they bring the batch again. */
+export function endOf({ offset, batchContext }: FetchedMessage): number {
+  if (batchContext === undefined) return Number(offset) + 1;
+  return Number(batchContext.firstOffset) + batchContext.lastOffsetDelta + 1;
 }

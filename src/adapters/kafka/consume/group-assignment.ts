@@ -12,6 +12,7 @@ import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
 import type { LossTeller } from "./lost-records.ts";
+import { endOf } from "./fetch-messages.ts";
 import { offsetAt } from "./partition-reader.ts";
 import { readableRecords } from "./readable-records.ts";
 import { slotOf } from "../slot-of.ts";
@@ -93,7 +94,7 @@ export class GroupAssignment {
   /** Takes fetched records. Those that their owner does not wait for are fetched again. */
   async receive(payload: EachBatchPayload): Promise<void> {
     const { batch } = payload;
-    const { partition } = batch;
+    const { partition, messages } = batch;
     const topic = this.#settings.topics.get(batch.topic);
     const flow = this.#flowOf(topic, partition);
     if (topic === undefined || flow === undefined) return;
@@ -105,16 +106,12 @@ export class GroupAssignment {
     }
     const { session, losses } = this.#settings;
     const place = { topic, name: batch.topic, partition };
-    const records = await readableRecords(
-      session.cluster,
-      place,
-      batch.messages,
-      fetchedFrom,
-      losses,
-    );
+    const records = await readableRecords(session.cluster, place, messages, fetchedFrom, losses);
     if (this.#flowOf(topic, partition) !== flow || fetchedFrom !== flow.expectedOffset) return;
-    flow.push(records, Number(batch.lastOffset()) + 1);
-    payload.resolveOffset(batch.lastOffset());
+    const last = messages.at(-1);
+    const next = Math.max(Number(batch.lastOffset()) + 1, last === undefined ? 0 : endOf(last));
+    flow.push(records, next);
+    payload.resolveOffset(String(next - 1));
   }
 
   /** Moves an owner that is outside of its log: retention has passed where it is, or the log ends before. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Cluster } from "kafkajs";
 import { LogError, type LogRecord } from "../../../domain/log.ts";
 import { slotOf } from "../slot-of.ts";
-import { fetchMessages, type FetchedMessage } from "./fetch-messages.ts";
+import { endOf, fetchMessages, type FetchedMessage } from "./fetch-messages.ts";
 import type { LossTeller } from "./lost-records.ts";
 import { readableRecords, type TopicPartition } from "./readable-records.ts";
 
@@ -78,7 +78,7 @@ export async function* readPartition(
     }
     emptyFetches = 0;
     const from = offset;
-    offset = Math.max(offset, Number(last.offset) + 1);
+    offset = Math.max(offset, endOf(last));
     const asked = messages
       .filter((message) => Number(message.offset) >= from && Number(message.offset) < end)
       .filter((message) => message.isControlRecord !== true);
