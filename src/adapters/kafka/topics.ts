@@ -1,61 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Admin, ITopicConfig, ITopicMetadata } from "kafkajs";
-import { DELAY_TIERS } from "../../domain/delay-tier.ts";
-import { TOPICS, LogError, type Topic } from "../../domain/log.ts";
+import { TOPICS, LogError } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { messageOf } from "../../domain/thrown.ts";
 import { checkReplicas, checkRequestSize, checkSettings, describeTopics } from "./check-topics.ts";
 import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
 import { isNotAuthorized, neededRight } from "./missing-right.ts";
 import { slotOf } from "./slot-of.ts";
+import { FRAMING_BYTES, longestWaitMs, maxBatchBytes, topicSettings } from "./topic-settings.ts";
 
-const DAY_MS = 86_400_000;
-/** How long a consumer may be down without losing anything. */
-const WORK_RETENTION_MS = 7 * DAY_MS;
-/** Record batches carry headers, keys and head fields besides the values. */
-const FRAMING_BYTES = 1024 * 1024;
-/** A new owner reads all of `limits`, and the segment written to last is never compacted: by default, a week or 1 GB. */
-const COMPACTED_SEGMENT_BYTES = 16 * 1024 * 1024;
 const REPLICATED_BROKERS = 3;
 const READY_TRIES = 50;
 const READY_RETRY_MS = 200;
-
-/**
- * Returns the settings a topic must have. Work topics keep records for a week; `held` longer than any task may be held (the
- * stage ends them first, as `dead`); `limits` keeps the last state of every key.
- */
-export function topicSettings(
-  topic: Topic,
-  replicationFactor: number,
-  options: Pick<KafkaLogOptions, "maxRecordBytes" | "retentionMs">,
-): Readonly<Record<string, string>> {
-  const retention =
-    topic === "limits"
-      ? { "cleanup.policy": "compact", "segment.bytes": String(COMPACTED_SEGMENT_BYTES) }
-      : {
-          "cleanup.policy": "delete",
-          "retention.bytes": "-1",
-          "retention.ms": String(
-            topic === "held" ? options.retentionMs + WORK_RETENTION_MS : WORK_RETENTION_MS,
-          ),
-        };
-  return {
-    ...retention,
-    "min.insync.replicas": replicationFactor >= 3 ? "2" : "1",
-    "unclean.leader.election.enable": "false",
-    "max.message.bytes": String(maxBatchBytes(options.maxRecordBytes)),
-    "compression.type": "producer",
-  };
-}
-
-/**
- * Returns how long records may have to wait in a topic even if all goes well: a delay tier's time, or until a task held there has
- * expired. A `held` that was made for a shorter retention keeps them for more than a week, and may go on with that.
- */
-function longestWaitMs(topic: Topic, { retentionMs }: KafkaLogOptions): number {
-  if (topic === "held") return Math.min(retentionMs, WORK_RETENTION_MS);
-  return DELAY_TIERS.find((tier) => tier.topic === topic)?.delayMs ?? 0;
-}
 
 /** Returns the largest record that any of the topics takes as it is now: one made for a larger limit keeps it. */
 export async function largestRecordBytes(admin: Admin, names: readonly string[]): Promise<number> {
@@ -66,11 +22,6 @@ export async function largestRecordBytes(admin: Admin, names: readonly string[])
   );
   const limits = resources.flatMap(({ configEntries }) => configEntries);
   return Math.max(0, ...limits.map(({ configValue }) => Number(configValue) - FRAMING_BYTES));
-}
-
-/** Returns the largest record batch that the topics take. */
-export function maxBatchBytes(maxRecordBytes: number): number {
-  return maxRecordBytes + FRAMING_BYTES;
 }
 
 /**

@@ -2,7 +2,8 @@ import type { Admin } from "kafkajs";
 import { describe, expect, test } from "vitest";
 import { ConfigResourceTypes } from "../../../src/adapters/kafka/kafkajs.ts";
 import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
-import { ensureTopics, topicSettings } from "../../../src/adapters/kafka/topics.ts";
+import { topicSettings } from "../../../src/adapters/kafka/topic-settings.ts";
+import { ensureTopics } from "../../../src/adapters/kafka/topics.ts";
 import { TOPICS, type Topic } from "../../../src/domain/log.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 
@@ -135,6 +136,11 @@ test.each<[string, Changes, string]>([
     "keep so many bytes of work",
     { attempts: { "retention.bytes": "1000000" } },
     "attempts retention.bytes",
+  ],
+  [
+    "stamp the records of a delay tier by their own clock",
+    { "delay-1m": { "message.timestamp.type": "LogAppendTime" } },
+    "delay-1m message.timestamp.type",
   ],
 ])("brokers that %s are warned of", async (_, changes, warning) => {
   expect(await start(changes)).toEqual({

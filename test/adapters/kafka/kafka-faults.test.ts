@@ -1,6 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import {
   TOPICS,
   type Log,
@@ -589,6 +590,21 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
           "compression.type": "producer",
           "segment.bytes": String(16 * 1024 * 1024),
         });
+      } finally {
+        await admin.setOfBroker(1, {});
+      }
+    });
+
+    test("regression: new topics keep the times of the process that wrote, also on brokers that stamp records: with a broker's clock two hours behind, each retry went round in its delay topic hundreds of times", async () => {
+      await using admin = await connectAdmin(kafka.brokers);
+      await admin.setOfBroker(1, { "log.message.timestamp.type": "LogAppendTime" });
+      try {
+        const topicPrefix = freshPrefix();
+        own(await openTestKafkaLog(kafka.brokers, { topicPrefix }));
+        for (const { topic } of DELAY_TIERS)
+          expect(await admin.ofTopic(topicPrefix + topic)).toMatchObject({
+            "message.timestamp.type": "CreateTime",
+          });
       } finally {
         await admin.setOfBroker(1, {});
       }
