@@ -1,4 +1,5 @@
 import { pause } from "../../domain/clock.ts";
+import { makeFailureWatch, type FailureWatch } from "../../domain/failure-watch.ts";
 import type { LogRecord, OwnedPartition } from "../../domain/log.ts";
 import { toError } from "../../domain/thrown.ts";
 import { BatchBuffer, type Batch, type Entry } from "./batch-buffer.ts";
@@ -41,6 +42,7 @@ export interface TopicRecorderOptions<Row> extends InsertOptions<Row> {
 export class TopicRecorder<Row> implements AsyncDisposable {
   readonly #options: TopicRecorderOptions<Row>;
   readonly #buffer: BatchBuffer<Row>;
+  readonly #commits: FailureWatch;
   readonly #stopped = new AbortController();
   readonly #givenUp = new AbortController();
   /** Resolvers of partitions that wait for room before they hand over more. */
@@ -57,7 +59,13 @@ export class TopicRecorder<Row> implements AsyncDisposable {
 
   constructor(options: TopicRecorderOptions<Row>) {
     this.#options = options;
-    this.#buffer = new BatchBuffer(options.topic);
+    const { topic, clock, logger } = options;
+    this.#buffer = new BatchBuffer(topic);
+    this.#commits = makeFailureWatch({
+      clock,
+      failed: (fields) => logger.warn({ topic, ...fields }, "record.commit_failed"),
+      restored: () => undefined,
+    });
   }
 
   assigned(partition: OwnedPartition): void {
@@ -199,7 +207,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
 
   /** Commits what is stored, together with the plan of the next batch; a lost commit only means a repeated batch. */
   async #commit(done: Batch<Row> | null, next: Batch<Row> | null): Promise<void> {
-    const { topic, logger } = this.#options;
+    const { topic } = this.#options;
     const changes = new Map<OwnedPartition, { offset: number; metadata: string }>();
     const note = (batch: Batch<Row> | null, end: "from" | "to", metadata: string): void => {
       for (const owned of batch?.partitions ?? []) {
@@ -211,9 +219,9 @@ export class TopicRecorder<Row> implements AsyncDisposable {
     if (next !== null) note(next, "from", encodePlan(next.plan));
     await Promise.all(
       [...changes].map(([owned, change]) =>
-        owned.commit([{ topic, ...change }]).catch((error: unknown) => {
-          logger.warn({ topic, partition: owned.partition, err: error }, "record.commit_failed");
-        }),
+        owned
+          .commit([{ topic, ...change }])
+          .catch((error: unknown) => this.#commits.onError(toError(error))),
       ),
     );
     this.#settle();

@@ -35,6 +35,7 @@ function rig({ failAfterMs = 0 } = {}) {
   const faults: string[] = [];
   let restoredAfterMs = 0;
   let failures = 0;
+  let commitFailure: Error | null = null;
   let held = null as Hold | null;
   let heldInsert = null as Hold | null;
   let insertMs = 0;
@@ -81,6 +82,7 @@ function rig({ failAfterMs = 0 } = {}) {
       committed: () => ({ offset: 0, metadata }),
       commit: async ([entry]: readonly Commit[]) => {
         await held?.promise;
+        if (commitFailure !== null) throw commitFailure;
         commits.push({ offset: entry!.offset, metadata: entry!.metadata });
         if (entry!.metadata !== "") return;
         onIdle?.();
@@ -97,6 +99,7 @@ function rig({ failAfterMs = 0 } = {}) {
     faults,
     restoredAfterMs: () => restoredAfterMs,
     failInserts: (count: number) => (failures = count),
+    failCommits: (error: Error) => (commitFailure = error),
     own,
     /** Sets how long an insert takes. */
     takeMs: (ms: number) => (insertMs = ms),
@@ -429,4 +432,20 @@ test("a trickle is inserted every 0.3 s, and what comes after a pause within 100
   void recorder.push(partition, [record(100, "later")]);
   await clock.advance(100);
   expect(inserts.slice(before)).toEqual([["later"]]);
+});
+
+test("regression: commits that fail are told of at once, then once a minute with their number: each partition had a line every few seconds", async () => {
+  const { clock, recorder, lines, counts, own, failCommits } = rig();
+  const partitions = [own(0), own(1), own(2)];
+  for (const partition of partitions) recorder.assigned(partition);
+  failCommits(new Error("no coordinator"));
+  for (let offset = 0; offset < 40; offset += 1) {
+    for (const partition of partitions)
+      void recorder.push(partition, [record(offset, `${offset}`, partition.partition)]);
+    await clock.advance(2_000);
+  }
+  expect(lines).toEqual(["warn record.commit_failed", "warn record.commit_failed"]);
+  // Each batch of the minute is announced, and committed once it is stored.
+  expect(counts[0]).toBe(1);
+  expect(counts[1]).toBeGreaterThan(100);
 });
