@@ -447,7 +447,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       const mixed = log.append([other, large, { ...other, partition: 1 }]);
       await expect(mixed).rejects.toMatchObject({
         code: "log_unavailable",
-        message: `${refused}/0 did not take the records`,
+        message: `${refused}/0 did not take the records (raise its max.message.bytes)`,
         cause: { type: "MESSAGE_TOO_LARGE" },
         appended: [{ partition: 0, offset: 1 }, null, { partition: 1, offset: 0 }],
       });

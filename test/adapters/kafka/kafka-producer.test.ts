@@ -259,6 +259,25 @@ test.each([
   },
 );
 
+test.each([
+  ["MESSAGE_TOO_LARGE", 10, "raise its max.message.bytes"],
+  ["RECORD_LIST_TOO_LARGE", 18, "raise its segment.bytes"],
+  ["NOT_ENOUGH_REPLICAS", 19, "bring back brokers, or lower its min.insync.replicas"],
+  ["TOPIC_AUTHORIZATION_FAILED", 29, "this user needs the right Write for it"],
+  ["INVALID_TIMESTAMP", 32, "keep the clocks of this machine and the brokers in step"],
+])(
+  "regression: a partition that answers with %s is told of with what to do: a clock an hour ahead had all webhooks refused, and the log only said that a timestamp was out of range",
+  async (type, errorCode, mend) => {
+    const refuses: Send = async () => [{ topicName: "p.events", partition: 0, errorCode }];
+    const { producer } = aProducer(refuses);
+    await using _ = producer;
+    await expect(producer.append(RECORDS.slice(0, 1))).rejects.toMatchObject({
+      message: expect.stringContaining(`p.events/0 did not take the records (${mend}`) as string,
+      cause: { type },
+    });
+  },
+);
+
 test("what one leader took and the next one refused, as the client sent it again, is taken", async () => {
   const refused = { topicName: "p.events", partition: 0, errorCode: 19 };
   const all = taken({ 0: 10, 1: 20, 2: 30 });

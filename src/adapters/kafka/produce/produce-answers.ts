@@ -25,6 +25,18 @@ const MAYBE_WRITTEN: ReadonlySet<number> = new Set([7, 20]);
  */
 const REFUSALS: ReadonlySet<number> = new Set([...MAYBE_WRITTEN, 10, 18, 19, 29, 32, 44]);
 
+/** What somebody has to do about refusals that do not pass by themselves. */
+const MENDS: ReadonlyMap<number, string> = new Map([
+  [10, "raise its max.message.bytes"],
+  [18, "raise its segment.bytes"],
+  [19, "bring back brokers, or lower its min.insync.replicas"],
+  [29, "this user needs the right Write for it"],
+  [
+    32,
+    "keep the clocks of this machine and the brokers in step, or raise its message.timestamp.after.max.ms and message.timestamp.before.max.ms",
+  ],
+]);
+
 /** Returns whether the records for this partition were taken or refused, so that they are not to be sent again. */
 export function isFinal({ errorCode }: PartitionAnswer): boolean {
   return errorCode === 0 || REFUSALS.has(errorCode);
@@ -39,7 +51,9 @@ export function isNoAnswer({ topics }: ProduceAnswer): boolean {
 export function refusalOf(topicName: string, { partition, errorCode }: PartitionAnswer): LogError {
   const cause = createErrorFromCode(errorCode);
   const where = slotOf(topicName, partition);
-  return MAYBE_WRITTEN.has(errorCode)
-    ? new LogError("log_outcome_unknown", `${where} did not confirm the write`, { cause })
-    : new LogError("log_unavailable", `${where} did not take the records`, { cause });
+  if (MAYBE_WRITTEN.has(errorCode))
+    return new LogError("log_outcome_unknown", `${where} did not confirm the write`, { cause });
+  const mend = MENDS.get(errorCode);
+  const toDo = mend === undefined ? "" : ` (${mend})`;
+  return new LogError("log_unavailable", `${where} did not take the records${toDo}`, { cause });
 }
