@@ -238,7 +238,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       isRefusing = false;
       await log.append([rec("7")]);
       await until(() => seen.includes(7), "what comes after", DEADLINE_MS);
-      const why = "retention has deleted them";
+      const why = "retention or compaction has deleted them, or they went with a broker's disk";
       const place = { group: "g", topic: "events", partition: 0 };
       expect(told).toEqual([
         { ...place, from: 3, to: 5, count: 2, why },
@@ -248,6 +248,48 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
         ["events", 2],
         ["events", 2],
       ]);
+    });
+
+    test("regression: what compaction took out of a work topic is told of: four of five retries were gone, without a word", async () => {
+      const topicPrefix = freshPrefix();
+      const name = `${topicPrefix}events`;
+      const told: { readonly count: number }[] = [];
+      const logger = makeSilentLogger((_level, message, fields) => {
+        if (message === "log.records_lost") told.push(fields as { readonly count: number });
+      });
+      const log = own(await openTestKafkaLog(kafka.brokers, { topicPrefix, logger }));
+      await using admin = await connectAdmin(kafka.brokers);
+      await admin.setOfBroker(1, { "log.cleaner.backoff.ms": "100" });
+      try {
+        await log.append(Array.from({ length: 20 }, (_, index) => rec(String(index))));
+        await admin.setOfTopic(name, {
+          "cleanup.policy": "compact",
+          "min.cleanable.dirty.ratio": "0.01",
+          "segment.ms": "100",
+        });
+        let appended = 20;
+        // A segment ends with the first record that comes after its time, and only those that have ended are compacted.
+        const isCompacted = async () => {
+          appended += (await log.append([rec("later")])).length;
+          const seen: number[] = [];
+          await using _ = await log.consume({
+            group: `g${appended}`,
+            topics: ["events"],
+            onAssigned: async () => {},
+            onRevoked: async () => {},
+            onRecords: (_partition, _topic, records) =>
+              void seen.push(...records.map(({ offset }) => offset)),
+            onError: () => {},
+          });
+          await until(() => seen.includes(appended - 1), "the last record", DEADLINE_MS);
+          if (seen.length === appended) return false;
+          expect(told.reduce((sum, { count }) => sum + count, seen.length)).toBe(appended);
+          return true;
+        };
+        await waitFor("compaction", isCompacted, DEADLINE_MS, 200);
+      } finally {
+        await admin.setOfBroker(1, {});
+      }
     });
 
     test("a broker that freezes: what may have been written is soon told as unknown", async () => {

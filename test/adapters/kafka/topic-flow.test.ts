@@ -21,6 +21,7 @@ function makeFlow(handOver: (records: readonly LogRecord[]) => void | Promise<vo
   const fetching: boolean[] = [];
   const errors: Error[] = [];
   const seeks: number[] = [];
+  const gaps: string[] = [];
   const flow: TopicFlow = new TopicFlow(
     0,
     { maxBatchBytes: 25, maxQueuedBytes: 100 },
@@ -28,11 +29,12 @@ function makeFlow(handOver: (records: readonly LogRecord[]) => void | Promise<vo
       handOver,
       setFetching: (on) => fetching.push(on),
       seekBack: () => seeks.push(flow.expectedOffset),
+      onGap: (from, to) => gaps.push(`${from} to ${to}`),
       onError: (error) => errors.push(error),
     },
   );
   flow.start();
-  return { flow, fetching, errors, seeks };
+  return { flow, fetching, errors, seeks, gaps };
 }
 
 test("records are handed over in order, in batches near the size asked for; a large one goes alone", async () => {
@@ -140,6 +142,19 @@ test("after its end nothing is handed over any more", async () => {
   expect(offsets).toEqual([0]);
 });
 
+test("offsets without a record are told once each: not those that retention is known to have deleted, nor again when records are fetched again", async () => {
+  let isRefusing = true;
+  const { flow, gaps, seeks } = makeFlow(() => {
+    if (isRefusing) throw new Error("not now");
+  });
+  flow.moveTo(3);
+  flow.push([rec(3), rec(6), rec(7)], 8);
+  await until(() => seeks.length === 1, "it goes back");
+  isRefusing = false;
+  flow.push([rec(3), rec(6), rec(7), rec(12)], 13);
+  expect(gaps).toEqual(["4 to 6", "8 to 12"]);
+});
+
 test("regression: a consumer that crashed and takes no more orders is told of: the error ended the process", async () => {
   const errors: Error[] = [];
   let isGone = false;
@@ -154,6 +169,7 @@ test("regression: a consumer that crashed and takes no more orders is told of: t
         if (isGone) throw new Error("Consumer group was not initialized");
       },
       seekBack: () => {},
+      onGap: () => {},
       onError: (error) => errors.push(error),
     },
   );

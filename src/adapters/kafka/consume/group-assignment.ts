@@ -202,12 +202,13 @@ export class GroupAssignment {
     limits: TopicFlowLimits,
     offsets: AssignmentOffsets,
   ): Promise<void> {
-    const isCurrent = () => this.#owned.get(partition.partition) === partition;
+    const { consumer, losses } = this.#settings;
+    const { partition: number } = partition;
+    const isCurrent = () => this.#owned.get(number) === partition;
     for (const topic of this.#flowing) {
       const name = this.#settings.topicName(topic);
-      const target = [{ topic: name, partitions: [partition.partition] }];
-      const { consumer } = this.#settings;
-      const start = offsets.start(name, partition.partition);
+      const target = [{ topic: name, partitions: [number] }];
+      const start = offsets.start(name, number);
       const flow: TopicFlow = new TopicFlow(start, limits, {
         handOver: (records) => this.#options.onRecords(partition, topic, records),
         setFetching: (on) => {
@@ -216,8 +217,9 @@ export class GroupAssignment {
           else consumer.pause(target);
         },
         seekBack: () => {
-          if (isCurrent()) this.#seek(topic, partition.partition, flow.expectedOffset);
+          if (isCurrent()) this.#seek(topic, number, flow.expectedOffset);
         },
+        onGap: (from, to) => losses.lost({ topic, partition: number, from, to, why: "deleted" }),
         onError: (error) => this.#options.onError(error),
       });
       partition.flows.set(topic, flow);
@@ -229,7 +231,7 @@ export class GroupAssignment {
     });
     if (assigned === null || !isCurrent()) return;
     for (const [topic, flow] of partition.flows) {
-      this.#seek(topic, partition.partition, flow.expectedOffset);
+      this.#seek(topic, number, flow.expectedOffset);
       flow.start();
     }
   }

@@ -17,20 +17,23 @@ export interface LostRecords extends RecordStretch {
 
 /** What a group tells of records that its partition's leader does not have, or not as they were written. */
 export interface LossTeller {
-  /** They will never be read: retention deleted them before, or no broker has them undamaged. */
+  /** They will never be read: they are gone from the log, or no broker has them undamaged. */
   lost(records: LostRecords): void;
   /** They are damaged on the disk of the leader, and were read from the copy of this broker. */
   mended(records: RecordStretch, nodeId: number): void;
 }
 
 const WHY = {
-  deleted: "retention has deleted them",
+  deleted: "retention or compaction has deleted them, or they went with a broker's disk",
   damaged: "they are damaged on the brokers' disks, and left out",
 };
-/** Most damaged stretches that are known to be told of. */
+/** Most stretches that are known to be told of. */
 const MOST_TOLD = 10_000;
 
-/** Returns what makes a teller for a group. What is damaged it tells of once, since a group reads some records again and again. */
+/**
+ * Returns what makes a teller for a group. It tells of each stretch once: a group reads some records again and again, and what is
+ * damaged leaves a gap as well.
+ */
 export function makeLossTellers({
   logger,
   metrics,
@@ -46,7 +49,7 @@ export function makeLossTellers({
   return (group) => ({
     lost: (records) => {
       const { topic, partition, from, to, why } = records;
-      if (why === "damaged" && !isNew(group, "lost", records)) return;
+      if (!isNew(group, "lost", records)) return;
       const count = to - from;
       metrics?.lost(topic, count);
       logger.error({ group, topic, partition, from, to, count, why: WHY[why] }, "log.records_lost");

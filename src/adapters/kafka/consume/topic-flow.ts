@@ -6,6 +6,8 @@ export interface TopicFlowPorts {
   readonly setFetching: (on: boolean) => void;
   /** Has the next fetch begin at `expectedOffset`, which has moved back. */
   readonly seekBack: () => void;
+  /** Told once of offsets without a record, up to the one before `to`: compaction took them, or they went with a segment. */
+  readonly onGap: (from: number, to: number) => void;
   readonly onError: (error: Error) => void;
 }
 
@@ -42,12 +44,15 @@ export class TopicFlow {
   #queue: LogRecord[] = [];
   #queuedBytes = 0;
   #expected: number;
+  /** The offset after the last one ever fetched: it does not move back. */
+  #next: number;
   #fetching = false;
   #draining = false;
   #ended = false;
 
   constructor(startOffset: number, limits: TopicFlowLimits, ports: TopicFlowPorts) {
     this.#expected = startOffset;
+    this.#next = startOffset;
     this.#limits = limits;
     this.#ports = ports;
   }
@@ -57,9 +62,10 @@ export class TopicFlow {
     return this.#expected;
   }
 
-  /** Skips a gap that retention or compaction made. */
+  /** Skips a gap that retention made. */
   moveTo(offset: number): void {
     this.#expected = Math.max(this.#expected, offset);
+    this.#next = Math.max(this.#next, offset);
   }
 
   start(): void {
@@ -73,6 +79,8 @@ export class TopicFlow {
     if (this.#ended) return;
     this.#expected = nextOffset;
     for (const record of records) {
+      if (record.offset > this.#next) this.#ports.onGap(this.#next, record.offset);
+      this.#next = Math.max(this.#next, record.offset + 1);
       this.#queue.push(record);
       this.#queuedBytes += record.value.byteLength;
     }
