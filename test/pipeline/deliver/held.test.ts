@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
-import type { OwnedPartition } from "../../../src/domain/log.ts";
+import { TOPICS, type OwnedPartition } from "../../../src/domain/log.ts";
 import { HeldIndex } from "../../../src/pipeline/deliver/held/held-index.ts";
 import { HeldTasks } from "../../../src/pipeline/deliver/held/held-tasks.ts";
 import { firstTry } from "../../../src/domain/delivery-task.ts";
@@ -73,6 +73,27 @@ describe("a paused destination", () => {
     await world.clock.advance(120_000);
     expect(world.requestsTo("dst_1")).toHaveLength(500);
     expect(world.requestsTo("dst_2")).toHaveLength(500);
+    const held = world.store.committed("delivery", "held", 0)!;
+    expect(held.offset).toBe(world.store.records("held", 0).length);
+  });
+
+  it("regression: keeps its held tasks when the group's offsets are set to the end by hand: they were gone without a word", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { status: "paused" });
+    const first = await world.start("first");
+    const group = world.store.group("delivery");
+    for (let count = 0; count < 20; count += 1)
+      world.replay(world.makeEvent(), "dst_1", `run${count}`);
+    await world.clock.advance(10_000);
+    expect(world.held).toBe(20);
+    void world.store.kill(first, 100);
+    await world.clock.advance(200);
+    for (const topic of TOPICS)
+      group.committed.set(`${topic}/0`, { offset: world.store.endOffset(topic, 0), metadata: "" });
+    await world.start("second");
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(120_000);
+    expect(world.requestsTo("dst_1")).toHaveLength(20);
     const held = world.store.committed("delivery", "held", 0)!;
     expect(held.offset).toBe(world.store.records("held", 0).length);
   });

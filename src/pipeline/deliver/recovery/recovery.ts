@@ -73,7 +73,9 @@ export async function recoverPartition(input: PartitionToRecover): Promise<Recov
       noteWaiting(decodeTask(record.value), ledger),
     );
   const heldFloor = committedFloor(partition, "held");
-  await readEach(input, "held", partition.committed("held")?.offset ?? 0, (record) => {
+  // An offset that was set by hand has no floor with it: what it would pass over is still held.
+  const heldFrom = Math.min(heldFloor, partition.committed("held")?.offset ?? 0);
+  await readEach(input, "held", heldFrom, (record) => {
     const entry = decodeHeld(record.value);
     held.note(record.offset, entry);
     if (entry.kind === "task" && record.offset >= heldFloor) noteWaiting(entry.task, ledger);
