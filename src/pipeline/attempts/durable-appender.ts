@@ -12,6 +12,8 @@ const WARN_EVERY_MS = 5_000;
 
 interface Waiting {
   readonly records: readonly NewRecord[];
+  /** Where each of the records is; null while it is not known to be in the log. */
+  readonly positions: (Position | null)[];
   readonly stillNeeded: () => boolean;
   readonly resolve: (positions: readonly Position[] | null) => void;
   readonly reject: (error: unknown) => void;
@@ -42,7 +44,8 @@ export function makeDurableAppender(ports: DurableAppenderPorts) {
     urgency: Urgency = "now",
   ): Promise<readonly Position[] | null> {
     return new Promise((resolve, reject) => {
-      waiting[urgency].push({ records, stillNeeded, resolve, reject });
+      const positions = records.map(() => null);
+      waiting[urgency].push({ records, positions, stillNeeded, resolve, reject });
       for (const record of records) waitingBytes += record.value.length;
       const calls = waiting.now.length + waiting.soon.length;
       if (calls >= MAX_BATCH_RECORDS || waitingBytes >= MAX_BATCH_BYTES) flush();
@@ -78,31 +81,28 @@ export function makeDurableAppender(ports: DurableAppenderPorts) {
     });
     if (batch.length === 0) return;
     try {
-      const positions = await ports.log.append(batch.flatMap((call) => call.records));
-      let at = 0;
-      for (const call of batch) {
-        call.resolve(positions.slice(at, at + call.records.length));
-        at += call.records.length;
-      }
+      resolveAppended(batch, await ports.log.append(batch.flatMap(missingOf)));
     } catch (error) {
-      onFailure(resolveAppended(batch, error), retryMs, error);
+      onFailure(resolveAppended(batch, appendedDespite(error) ?? []), retryMs, error);
     }
   }
 
   /**
-   * Resolves the calls whose records were appended nevertheless: a partition that takes nothing must not hold back the others.
+   * Notes where the missing records of a batch are, and resolves the calls that miss none any more: a partition that takes nothing must
+   * not hold back the others, nor have what they took written again.
    * @returns the calls with missing records
    */
-  function resolveAppended(batch: readonly Waiting[], error: unknown): readonly Waiting[] {
-    const appended = appendedDespite(error);
-    if (appended === null) return batch;
-    let at = 0;
-    return batch.filter((call) => {
-      const found = appended.slice(at, at + call.records.length);
-      at += call.records.length;
-      const positions = found.filter((position) => position !== null);
-      if (positions.length < found.length) return true;
-      call.resolve(positions);
+  function resolveAppended(
+    batch: readonly Waiting[],
+    appended: readonly (Position | null)[],
+  ): readonly Waiting[] {
+    const found = appended.values();
+    return batch.filter(({ positions, resolve }) => {
+      for (const [index, position] of positions.entries())
+        positions[index] = position ?? found.next().value ?? null;
+      const written = positions.filter((position) => position !== null);
+      if (written.length < positions.length) return true;
+      resolve(written);
       return false;
     });
   }
@@ -129,4 +129,8 @@ export function makeDurableAppender(ports: DurableAppenderPorts) {
   }
 
   return { append };
+}
+
+function missingOf({ records, positions }: Waiting): readonly NewRecord[] {
+  return records.filter((_, index) => positions[index] === null);
 }
