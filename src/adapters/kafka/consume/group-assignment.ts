@@ -130,7 +130,7 @@ export class GroupAssignment {
       this.#options.onError(
         new LogError(
           "log_unavailable",
-          `${slotOf(name, partition)} ends at ${end}, and was read up to ${flow.expectedOffset}: records were lost with a broker's disk, or by the election of a replica that did not have them. Going on from its end`,
+          `${slotOf(name, partition)} ends at ${end}, and was read up to ${flow.expectedOffset}: records were lost with a broker's disk, or by the election of a replica that did not have them: going on from its end. Or the topic was made anew: going on from its beginning`,
         ),
       );
       // Owners learn where to begin only when they are assigned.
