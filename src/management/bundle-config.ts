@@ -3,7 +3,6 @@ import type { DestinationConfig } from "../domain/destination.ts";
 import type { EndpointConfig } from "../domain/endpoint.ts";
 import { trimJwks } from "../signing/jwt-keys.ts";
 import { signatureHeadersOf } from "../signing/signature-headers.ts";
-import type { VerificationSettings } from "../signing/verification-settings.ts";
 import { openDestination, openEndpoint } from "./sealed-secrets.ts";
 import { nonceOf } from "./secret-box.ts";
 import type { SecretBox } from "./secret-box.ts";
@@ -29,20 +28,9 @@ export function toConfigBundle(
   before: ConfigBundle | null,
 ): ConfigBundle {
   const { endpoint: row } = bundle;
-  const { secret, config } = openEndpoint(box, row);
-  const settings: VerificationSettings = {
-    provider: row.provider,
-    method: row.verificationMethod,
-    methodIsExplicit: row.methodIsExplicit,
-    secret,
-    config: Object.hasOwn(config, "jwks") ? { ...config, jwks: trimJwks(config["jwks"]) } : config,
-  };
-  const signatureHeaders = signatureHeadersOf(
-    settings.provider,
-    settings.method,
-    settings.methodIsExplicit,
-    config,
-  );
+  const settings = openEndpoint(box, row);
+  const { config } = settings;
+  const signatureHeaders = signatureHeadersOf(settings);
   const revisions = new Map(bundle.destinations.map((row) => [row.id, revisionOf(row)]));
   const secretsOf = (destination: DestinationRow): DestinationConfig["secrets"] => {
     const { id } = destination;
@@ -71,6 +59,9 @@ export function toConfigBundle(
       orgId: row.orgId,
       status: row.status,
       ...settings,
+      config: Object.hasOwn(config, "jwks")
+        ? { ...config, jwks: trimJwks(config["jwks"]) }
+        : config,
     },
     destinations,
     destinationsById: new Map(destinations.map((destination) => [destination.id, destination])),

@@ -14,7 +14,6 @@ import { isSameJson } from "./is-same-json.ts";
 import { found } from "./not-found.ts";
 import { mapPage, toOffset } from "./pages.ts";
 import type { ManagementOptions, ManagementPorts } from "./ports.ts";
-import type { SecretBox } from "./secret-box.ts";
 import { refuseBadUrl } from "./refuse-bad-url.ts";
 import { openEndpoint, sealEndpoint } from "./sealed-secrets.ts";
 
@@ -100,7 +99,7 @@ export function makeEndpoints(
         const { name, ...verification } = input;
         if (Object.values(verification).every((value) => value === undefined))
           return changesOf(row, { name });
-        const current = settingsOf(box, row);
+        const current = openEndpoint(box, row);
         const settings = decideVerification(current, verification);
         // Sealing equal secrets again would give different bytes.
         if (isSameJson(settings, current)) return changesOf(row, { name });
@@ -126,21 +125,12 @@ export function makeEndpoints(
     async rotateSecret(actor, id) {
       let secret = "";
       await change(actor, id, "endpoint.rotate_secret", (row) => {
-        const settings = settingsOf(box, row);
+        const settings = openEndpoint(box, row);
         secret = makeNextSecret(settings, randomBytes);
         return { sealed: sealEndpoint(box, id, { secret, config: settings.config }) };
       });
       return { id, secret };
     },
-  };
-}
-
-export function settingsOf(box: SecretBox, row: EndpointRow): VerificationSettings {
-  return {
-    provider: row.provider,
-    method: row.verificationMethod,
-    methodIsExplicit: row.methodIsExplicit,
-    ...openEndpoint(box, row),
   };
 }
 

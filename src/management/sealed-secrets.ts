@@ -1,12 +1,10 @@
 import type { SigningSecret } from "../domain/destination.ts";
 import type { DestinationRow, EndpointRow } from "../domain/config-store.ts";
+import type { VerificationSettings } from "../signing/verification-settings.ts";
 import type { SecretBox } from "./secret-box.ts";
 
 /** The part of an endpoint that is kept encrypted. */
-export interface EndpointSecrets {
-  readonly secret: string | null;
-  readonly config: Readonly<Record<string, unknown>>;
-}
+type EndpointSecrets = Pick<VerificationSettings, "secret" | "config">;
 
 export function sealEndpoint(
   box: SecretBox,
@@ -16,12 +14,14 @@ export function sealEndpoint(
   return box.seal({ secret, config }, id);
 }
 
-/** @throws {SealedValueError} */
-export function openEndpoint(
-  box: SecretBox,
-  row: Pick<EndpointRow, "id" | "sealed">,
-): EndpointSecrets {
-  return box.open(row.sealed, row.id) as EndpointSecrets;
+/** Returns how the endpoint verifies, its secret in clear text. @throws {SealedValueError} */
+export function openEndpoint(box: SecretBox, row: EndpointRow): VerificationSettings {
+  return {
+    provider: row.provider,
+    method: row.verificationMethod,
+    methodIsExplicit: row.methodIsExplicit,
+    ...(box.open(row.sealed, row.id) as EndpointSecrets),
+  };
 }
 
 export function sealDestination(

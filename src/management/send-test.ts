@@ -5,11 +5,11 @@ import { findUnfitSetting } from "../signing/header-limits.ts";
 import { signSample } from "../signing/sign-sample.ts";
 import { makeTestBody, whyNotTestable } from "../signing/test-webhook.ts";
 import { noteWrite } from "./audit.ts";
-import { settingsOf } from "./endpoints.ts";
 import { ingestUrlOf } from "./ingest-url.ts";
 import type { Actor, TestWebhookResult } from "./management.ts";
 import { found } from "./not-found.ts";
 import type { ManagementOptions, ManagementPorts } from "./ports.ts";
+import { openEndpoint } from "./sealed-secrets.ts";
 
 type TestPorts = Pick<ManagementPorts, "store" | "box" | "postTest" | "now" | "newId">;
 type TestOptions = Pick<ManagementOptions, "publicIngestUrl" | "testIngestUrl">;
@@ -32,7 +32,7 @@ export function makeSendTest(
         "The endpoint is paused, so the test would be rejected: resume it first",
       );
 
-    const settings = settingsOf(box, row);
+    const settings = openEndpoint(box, row);
     // Such settings are refused when written, but earlier versions stored them.
     const unfit = findUnfitSetting(settings);
     if (unfit !== null)

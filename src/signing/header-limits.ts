@@ -50,8 +50,8 @@ const ENDS_LOST = /[\t \x80-\xff]$/;
  * test operation could not send it.
  */
 export function findUnfitSetting(settings: VerificationSettings): UnfitSetting | null {
-  const { provider, method, methodIsExplicit, secret } = settings;
-  const config = effectiveConfig(provider, method, methodIsExplicit, settings.config);
+  const { method, secret } = settings;
+  const config = effectiveConfig(settings);
   for (const key of HEADER_SETTINGS) {
     const own = [config[key]].flat().find((name) => HTTP_OWN.has(String(name).toLowerCase()));
     if (own === undefined) continue;

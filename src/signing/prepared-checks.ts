@@ -31,8 +31,7 @@ export function makePreparedChecks(): PreparedChecks {
     ) {
       return known.check;
     }
-    const effective = effectiveConfig(provider, method, methodIsExplicit, config);
-    const check = SCHEMES[method].prepare(effective);
+    const check = SCHEMES[method].prepare(effectiveConfig(request));
     entries.set(config, { provider, method, methodIsExplicit, check });
     return check;
   };

@@ -1,5 +1,6 @@
 import type { KnownProvider, Provider, VerificationMethod } from "../domain/enums.ts";
 import type { Config } from "./settings-reader.ts";
+import type { VerificationSettings } from "./verification-settings.ts";
 
 export interface Preset {
   readonly method: VerificationMethod;
@@ -71,12 +72,12 @@ export function presetOf(provider: Provider): Preset | null {
  * Returns the settings in force: the preset's overridden by the endpoint's own, or only the latter when the method was
  * chosen explicitly.
  */
-export function effectiveConfig(
-  provider: Provider,
-  method: VerificationMethod,
-  methodIsExplicit: boolean,
-  config: Config,
-): Config {
+export function effectiveConfig({
+  provider,
+  method,
+  methodIsExplicit,
+  config,
+}: Omit<VerificationSettings, "secret">): Config {
   const preset = methodIsExplicit ? null : presetOf(provider);
   return preset === null || preset.method !== method ? config : { ...preset.config, ...config };
 }

@@ -25,8 +25,8 @@ const NEW_JWT_SECRET_BYTES = 64;
 
 /** Returns whether the relay can make this endpoint's next secret by itself, and in which form. */
 function rotationSupportOf(settings: RotationSettings): RotationSupport {
-  const { provider, method, methodIsExplicit } = settings;
-  const config = effectiveConfig(provider, method, methodIsExplicit, settings.config);
+  const { method } = settings;
+  const config = effectiveConfig(settings);
   switch (method) {
     case "hmac_sha256":
     case "hmac_sha1": {

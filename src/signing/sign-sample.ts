@@ -30,9 +30,9 @@ export interface SampleToSign extends VerificationSettings {
  * out unsigned, and ingest reports what is missing.
  */
 export function signSample(sample: SampleToSign): HeaderList {
-  const { provider, method, methodIsExplicit, secret } = sample;
+  const { method, secret } = sample;
   if (secret === null || secret === "") return [];
-  const config = effectiveConfig(provider, method, methodIsExplicit, sample.config);
+  const config = effectiveConfig(sample);
   switch (method) {
     case "hmac_sha256":
     case "hmac_sha1": {

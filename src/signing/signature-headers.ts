@@ -1,9 +1,9 @@
-import type { Provider, VerificationMethod } from "../domain/enums.ts";
+import type { Provider } from "../domain/enums.ts";
 import { CREDENTIAL_HEADERS } from "../domain/redacted.ts";
 import { parseHmac } from "./hmac-settings.ts";
 import { effectiveConfig } from "./presets.ts";
-import type { Config } from "./settings-reader.ts";
 import { parseTwilio } from "./twilio.ts";
+import type { VerificationSettings } from "./verification-settings.ts";
 
 /**
  * Signature headers that a provider sends for older receivers in addition to the one its preset checks.
@@ -17,23 +17,21 @@ const OLDER_HEADERS: Partial<Record<Provider, readonly string[]>> = { github: ["
  * body, and are never forwarded.
  */
 export function signatureHeadersOf(
-  provider: Provider,
-  method: VerificationMethod,
-  methodIsExplicit: boolean,
-  config: Config,
+  settings: Omit<VerificationSettings, "secret">,
 ): readonly string[] {
-  const effective = effectiveConfig(provider, method, methodIsExplicit, config);
+  const { provider, method, methodIsExplicit } = settings;
+  const config = effectiveConfig(settings);
   switch (method) {
     case "hmac_sha256":
     case "hmac_sha1": {
-      const parsed = parseHmac(effective);
+      const parsed = parseHmac(config);
       if (!parsed.ok) return [];
       const { headers, timestampHeader, idHeader } = parsed.settings;
       const older = methodIsExplicit ? [] : (OLDER_HEADERS[provider] ?? []);
       return lowerNames([...headers, ...older, timestampHeader, idHeader]);
     }
     case "twilio_signature": {
-      const parsed = parseTwilio(effective);
+      const parsed = parseTwilio(config);
       return parsed.ok ? lowerNames([parsed.settings.header]) : [];
     }
     case "bearer_token":

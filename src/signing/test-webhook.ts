@@ -47,10 +47,9 @@ export function makeTestBody(
 function bodyTimestampOf(
   settings: VerificationSettings,
 ): { readonly path: readonly string[]; readonly unit: "s" | "ms" } | null {
-  const { provider, method, methodIsExplicit } = settings;
+  const { method } = settings;
   if (method !== "hmac_sha256" && method !== "hmac_sha1") return null;
-  const config = effectiveConfig(provider, method, methodIsExplicit, settings.config);
-  const parsed = parseHmac(config);
+  const parsed = parseHmac(effectiveConfig(settings));
   if (!parsed.ok || parsed.settings.timestampBodyField === null) return null;
   return {
     path: parsed.settings.timestampBodyField.split("."),

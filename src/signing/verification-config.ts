@@ -30,13 +30,14 @@ const MAX_CONFIG_BYTES = 64 * 1024;
  * `field` is named as in the API: `secret`, `verification_config.allowed_ips`.
  */
 export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdict {
-  const { provider, method, methodIsExplicit, secret } = input;
+  const { method, secret } = input;
   const given = input.config ?? {};
   if (!isRecord(given)) return wrong("verification_config", "must be an object");
   if (Buffer.byteLength(JSON.stringify(given)) > MAX_CONFIG_BYTES) {
     return wrong("verification_config", `must be at most ${MAX_CONFIG_BYTES / 1024} KiB of JSON`);
   }
-  const config = effectiveConfig(provider, method, methodIsExplicit, given);
+  const settings = { ...input, config: given };
+  const config = effectiveConfig(settings);
   // Checked before what is missing: adding the key that these algorithms ask for would not help.
   if (method === "jwt" && mixesAlgorithms(config)) {
     const message =
@@ -52,7 +53,7 @@ export function validateVerificationConfig(input: ConfigToValidate): ConfigVerdi
     const mistake = refuseMethodRules(method, config);
     if (mistake !== null) return mistake;
   }
-  const unfit = findUnfitSetting({ provider, method, methodIsExplicit, secret, config: given });
+  const unfit = findUnfitSetting(settings);
   if (unfit !== null) return wrong(unfit.field, unfit.message);
   return refuseSecret(method, config, secret) ?? { ok: true, config: given };
 }

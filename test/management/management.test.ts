@@ -315,7 +315,7 @@ describe("endpoints", () => {
     expect(await auditOf(endpoint.id)).toHaveLength(4);
     const row = await harness.store.endpoints.find(actor.orgId, endpoint.id);
     const { secret, verificationConfig: config } = given;
-    expect(openEndpoint(testBox, row!)).toEqual({ secret, config });
+    expect(openEndpoint(testBox, row!)).toEqual(expect.objectContaining({ secret, config }));
   });
 
   it("pauses and resumes, each as often as one likes, and resume brings disabled back", async () => {
@@ -345,7 +345,9 @@ describe("endpoints", () => {
     const rotated = await endpoints.rotateSecret(actor, endpoint.id);
     expect(rotated.id).toBe(endpoint.id);
     const row = await harness.store.endpoints.find(actor.orgId, endpoint.id);
-    expect(openEndpoint(testBox, row!)).toEqual({ secret: rotated.secret, config: HMAC_CONFIG });
+    expect(openEndpoint(testBox, row!)).toEqual(
+      expect.objectContaining({ secret: rotated.secret, config: HMAC_CONFIG }),
+    );
     await expect(endpoints.rotateSecret(actor, (await makeEndpoint()).id)).rejects.toMatchObject({
       code: "rotation_not_supported",
     });

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { PROVIDERS, VERIFICATION_METHODS } from "../../src/domain/enums.ts";
-import type { VerificationMethod } from "../../src/domain/enums.ts";
+import type { Provider, VerificationMethod } from "../../src/domain/enums.ts";
 import type { VerificationRequest } from "../../src/domain/verification.ts";
 import { makePreparedChecks } from "../../src/signing/prepared-checks.ts";
 import { presetOf } from "../../src/signing/presets.ts";
@@ -175,42 +175,43 @@ describe("a test webhook", () => {
 });
 
 describe("signature headers", () => {
+  const headersOf = (
+    provider: Provider,
+    method: VerificationMethod,
+    methodIsExplicit: boolean,
+    config: Record<string, unknown>,
+  ) => signatureHeadersOf({ provider, method, methodIsExplicit, config });
+
   it("are the provider's own, lower case, with timestamp and id, and never credentials", () => {
-    expect(signatureHeadersOf("shopify", "hmac_sha256", false, {})).toEqual([
+    expect(headersOf("shopify", "hmac_sha256", false, {})).toEqual([
       "shopify-hmac-sha256",
       "x-shopify-hmac-sha256",
     ]);
-    expect(signatureHeadersOf("linear", "hmac_sha256", false, {})).toEqual([
+    expect(headersOf("linear", "hmac_sha256", false, {})).toEqual([
       "linear-signature",
       "linear-timestamp",
     ]);
-    expect(signatureHeadersOf("twilio", "twilio_signature", false, {})).toEqual([
-      "x-twilio-signature",
-    ]);
-    expect(signatureHeadersOf("custom", "hmac_sha1", true, CONFIGS.hmac_sha1)).toEqual([
+    expect(headersOf("twilio", "twilio_signature", false, {})).toEqual(["x-twilio-signature"]);
+    expect(headersOf("custom", "hmac_sha1", true, CONFIGS.hmac_sha1)).toEqual([
       "x-s",
       "x-time",
       "x-id",
     ]);
-    expect(signatureHeadersOf("custom", "hmac_sha1", true, { header: "Authorization" })).toEqual(
-      [],
-    );
-    expect(signatureHeadersOf("custom", "hmac_sha1", true, {})).toEqual([]);
-    expect(signatureHeadersOf("custom", "twilio_signature", true, { header: 1 })).toEqual([]);
+    expect(headersOf("custom", "hmac_sha1", true, { header: "Authorization" })).toEqual([]);
+    expect(headersOf("custom", "hmac_sha1", true, {})).toEqual([]);
+    expect(headersOf("custom", "twilio_signature", true, { header: 1 })).toEqual([]);
     for (const method of ["bearer_token", "basic_auth", "jwt", "ip_allowlist", "none"] as const) {
-      expect(signatureHeadersOf("custom", method, true, CONFIGS[method])).toEqual([]);
+      expect(headersOf("custom", method, true, CONFIGS[method])).toEqual([]);
     }
   });
 
   it("are both of GitHub's: a receiver that checks the older one refused every delivery with the original signature", () => {
-    expect(signatureHeadersOf("github", "hmac_sha256", false, {})).toEqual([
+    expect(headersOf("github", "hmac_sha256", false, {})).toEqual([
       "x-hub-signature-256",
       "x-hub-signature",
     ]);
     const explicit = { header: "X-Hub-Signature-256" };
-    expect(signatureHeadersOf("github", "hmac_sha256", true, explicit)).toEqual([
-      "x-hub-signature-256",
-    ]);
+    expect(headersOf("github", "hmac_sha256", true, explicit)).toEqual(["x-hub-signature-256"]);
   });
 });
 
