@@ -1,8 +1,7 @@
 import type { HeaderList } from "../domain/event.ts";
-import type { VerificationResult } from "../domain/verification.ts";
+import type { RefusalReason, VerificationResult } from "../domain/verification.ts";
 import { findHeader } from "./request-header.ts";
 import { refuse } from "./verdict.ts";
-import type { RefusalReason } from "../domain/verification.ts";
 
 export type AuthorizationLookup =
   | { readonly ok: true; readonly credentials: string }

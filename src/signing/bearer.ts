@@ -19,7 +19,7 @@ export const bearerScheme = defineScheme({ parse: parseBearer, verify: verifyBea
 
 export function parseBearer(config: Config): Parsed<BearerSettings> {
   return readSettings(config, ["header", "scheme"], (reader) => ({
-    header: reader.headerName("header", "Authorization") ?? "Authorization",
+    header: reader.headerName("header", "Authorization"),
     scheme: reader.text("scheme", "Bearer"),
   }));
 }

@@ -55,11 +55,7 @@ const MAX_TOLERANCE_SECONDS = 2 ** 63;
 export function parseHmac(config: Config): Parsed<HmacSettings> {
   return readSettings(config, KEYS, (reader): HmacSettings => {
     const prefix = reader.text("prefix", "");
-    const headerFormat = reader.choice(
-      "header_format",
-      ["plain", "key_value", "list"] as const,
-      "plain",
-    );
+    const headerFormat = reader.choice("header_format", ["plain", "key_value", "list"], "plain");
     const settings: HmacSettings = {
       headers: readHeaders(reader),
       prefix,
@@ -76,7 +72,7 @@ export function parseHmac(config: Config): Parsed<HmacSettings> {
       template: readTemplate(reader),
       timestampHeader: reader.headerName("timestamp_header", null),
       timestampBodyField: reader.optionalText("timestamp_body_field"),
-      timestampUnit: reader.choice("timestamp_unit", ["s", "ms"] as const, "s"),
+      timestampUnit: reader.choice("timestamp_unit", ["s", "ms"], "s"),
       timestampOptional: reader.flag("timestamp_optional", false),
       idHeader: reader.headerName("id_header", null),
       toleranceSeconds: reader.integer(

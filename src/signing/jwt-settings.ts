@@ -1,7 +1,7 @@
 import { ASYMMETRIC_ALGORITHMS, HMAC_ALGORITHMS } from "./jwt-algorithms.ts";
 import type { JwtAlgorithm } from "./jwt-algorithms.ts";
 import { importJwks, importPem } from "./jwt-keys.ts";
-import type { VerificationKey } from "./jwt-keys.ts";
+import type { ImportedKeys, VerificationKey } from "./jwt-keys.ts";
 import { readSettings } from "./settings-reader.ts";
 import type { Config, Parsed, SettingsReader } from "./settings-reader.ts";
 import { BYTE_ENCODINGS, SECRET_ENCODINGS } from "./strict-bytes.ts";
@@ -55,7 +55,7 @@ export function parseJwt(config: Config): Parsed<JwtSettings> {
   return readSettings(config, KEYS, (reader): JwtSettings => {
     const algorithms = readAlgorithms(reader);
     return {
-      header: reader.headerName("header", "Authorization") ?? "Authorization",
+      header: reader.headerName("header", "Authorization"),
       scheme: reader.text("scheme", "Bearer"),
       algorithms,
       keySource: readKeySource(reader, algorithms),
@@ -67,11 +67,7 @@ export function parseJwt(config: Config): Parsed<JwtSettings> {
         ? reader.integer("max_age_seconds", 0, MAX_SECONDS)
         : null,
       bodyHashClaim: reader.optionalText("body_hash_claim"),
-      hashAlgorithm: reader.choice(
-        "body_hash_algorithm",
-        ["sha256", "sha384", "sha512"] as const,
-        "sha256",
-      ),
+      hashAlgorithm: reader.choice("body_hash_algorithm", ["sha256", "sha384", "sha512"], "sha256"),
       hashEncoding: reader.choice("body_hash_encoding", BYTE_ENCODINGS, "hex"),
       urlHashClaim: reader.optionalText("url_hash_claim"),
     };
@@ -103,18 +99,10 @@ function readKeySource(reader: SettingsReader, algorithms: readonly JwtAlgorithm
         reader.require("public_key", `${algorithms.join(", ")} needs it, or jwks or jwks_url`);
       }
       return { kind: "secret" };
-    case "public_key": {
-      const imported = importPem(reader.text("public_key", ""));
-      if (imported.ok) return { kind: "keys", keys: imported.keys };
-      reader.fail("public_key", imported.message);
-      return { kind: "keys", keys: [] };
-    }
-    case "jwks": {
-      const imported = importJwks(reader.raw("jwks"));
-      if (imported.ok) return { kind: "keys", keys: imported.keys };
-      reader.fail("jwks", imported.message);
-      return { kind: "keys", keys: [] };
-    }
+    case "public_key":
+      return readKeys(reader, first, importPem(reader.text(first, "")));
+    case "jwks":
+      return readKeys(reader, first, importJwks(reader.raw(first)));
     default: {
       const url = reader.text("jwks_url", "");
       if (!/^https?:\/\/[^/?#\s]\S*$/i.test(url)) {
@@ -123,6 +111,11 @@ function readKeySource(reader: SettingsReader, algorithms: readonly JwtAlgorithm
       return { kind: "url", url };
     }
   }
+}
+
+function readKeys(reader: SettingsReader, key: string, imported: ImportedKeys): JwtKeySource {
+  if (!imported.ok) reader.fail(key, imported.message);
+  return { kind: "keys", keys: imported.ok ? imported.keys : [] };
 }
 
 function isAsymmetric(algorithm: JwtAlgorithm): boolean {

@@ -28,7 +28,7 @@ export interface SettingsReader {
   flag(key: string, fallback: boolean): boolean;
   integer(key: string, fallback: number, max: number): number;
   choice<const T extends string>(key: string, choices: readonly T[], fallback: T): T;
-  headerName(key: string, fallback: string | null): string | null;
+  headerName<Fallback>(key: string, fallback: Fallback): string | Fallback;
   raw(key: string): unknown;
   fail(key: string, message: string): void;
   require(key: string, message: string): void;

@@ -34,7 +34,7 @@ export function parseTwilio(config: Config): Parsed<TwilioSettings> {
       reader.fail("url", "must be the whole URL as typed in at Twilio, with https://");
     }
     return {
-      header: reader.headerName("header", "X-Twilio-Signature") ?? "X-Twilio-Signature",
+      header: reader.headerName("header", "X-Twilio-Signature"),
       url,
     };
   });
