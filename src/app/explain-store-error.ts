@@ -1,6 +1,7 @@
 import type { RelayConfig } from "../config/config.ts";
 import { describeDatabaseUrl, withoutCredentials } from "../config/summarize-config.ts";
 import { RelayError, UsageError } from "../domain/errors.ts";
+import { codeOf } from "../domain/thrown.ts";
 import { tlsAdvice } from "../domain/tls-advice.ts";
 import type { Part } from "./supervisor.ts";
 
@@ -41,7 +42,7 @@ export function explainStoreError(store: string, error: unknown): Error {
   if (error instanceof UsageError) return error;
   const root = error instanceof RelayError && error.cause !== undefined ? error.cause : error;
   if (!(root instanceof Error)) return new RelayError("unavailable", `${store} failed`);
-  const code = "code" in root && typeof root.code === "string" ? root.code : "";
+  const code = codeOf(root) ?? "";
   const message = NETWORK_CODE.test(code)
     ? `cannot be reached (${code})`
     : `failed: ${root.message.split("\n", 1)[0]?.trim() ?? ""}`;

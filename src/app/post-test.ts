@@ -1,4 +1,5 @@
 import { headerBytes } from "../adapters/undici/header-bytes.ts";
+import { codeOf } from "../domain/thrown.ts";
 import type { TestAnswer, TestRequest } from "../management/ports.ts";
 
 /** Longer than ingest ever takes. */
@@ -6,6 +7,7 @@ const TIMEOUT_MS = 10_000;
 /** The ingest's answers are far shorter; anything could stand at the URL instead. */
 const MOST_BODY_BYTES = 64 * 1024;
 const FAILED = "the request failed";
+const CODE = /^[A-Z][A-Z0-9_]*$/;
 
 /** Posts a test webhook to the ingest like any provider; not through the receiver guard, since the address is ours. */
 export async function postTest(request: TestRequest): Promise<TestAnswer> {
@@ -44,11 +46,6 @@ async function readStart(response: Response): Promise<string> {
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return FAILED;
   if (error.name === "TimeoutError") return `no answer within ${TIMEOUT_MS / 1000} s`;
-  const code = codeOf(error.cause) ?? codeOf(error);
-  return code === null ? FAILED : `${FAILED} (${code})`;
-}
-
-function codeOf(error: unknown): string | null {
-  const code = error instanceof Error && "code" in error ? error.code : null;
-  return typeof code === "string" && /^[A-Z][A-Z0-9_]*$/.test(code) ? code : null;
+  const code = [error.cause, error].map(codeOf).find((one) => one !== null && CODE.test(one));
+  return code === undefined ? FAILED : `${FAILED} (${code})`;
 }

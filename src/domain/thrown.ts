@@ -3,6 +3,12 @@ export function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
+/** Returns the `code` of a thrown error, such as `ENOENT`; null when it has none that is a text. */
+export function codeOf(thrown: unknown): string | null {
+  if (typeof thrown !== "object" || thrown === null || !("code" in thrown)) return null;
+  return typeof thrown.code === "string" ? thrown.code : null;
+}
+
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

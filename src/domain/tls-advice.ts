@@ -1,3 +1,5 @@
+import { codeOf } from "./thrown.ts";
+
 /** Codes of a certificate from an authority that is not trusted, and of one that is its own authority. */
 const UNTRUSTED: ReadonlySet<string> = new Set([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
@@ -13,8 +15,8 @@ const NO_TLS = /wrong version number|before secure TLS connection was establishe
  * https://nodejs.org/api/tls.html#x509-certificate-error-codes
  */
 export function tlsAdvice(error: Error): readonly string[] {
-  const code = "code" in error ? String(error.code) : "";
-  if (UNTRUSTED.has(code)) return ["trust its authority with NODE_EXTRA_CA_CERTS=/path/ca.pem"];
+  if (UNTRUSTED.has(codeOf(error) ?? ""))
+    return ["trust its authority with NODE_EXTRA_CA_CERTS=/path/ca.pem"];
   if (NO_TLS.test(error.message)) return ["it may speak no TLS at this port"];
   return error.cause instanceof Error ? tlsAdvice(error.cause) : [];
 }

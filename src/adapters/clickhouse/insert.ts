@@ -3,6 +3,7 @@ import { ClickHouseError, parseError, type ClickHouseClient } from "@clickhouse/
 import { EventStoreError, type EventStoreWriter } from "../../domain/event-store.ts";
 import { withinOrCalledOff } from "../../domain/follow-signal.ts";
 import { nextTurn } from "../../domain/next-turn.ts";
+import { codeOf } from "../../domain/thrown.ts";
 import { REQUEST_TIMEOUT_MS } from "./connect.ts";
 import { PiecePool } from "./piece-pool.ts";
 import { EVENTS, OUTCOMES, type RowKind, type WriteRow } from "./row-kinds.ts";
@@ -163,7 +164,7 @@ function drain(answer: Readable, signal: AbortSignal | undefined): Promise<void>
 
 /** Returns whether the store was there when the request began, and went away. */
 function isConnectionLost(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : null;
+  const code = codeOf(error);
   return code === "ECONNRESET" || code === "EPIPE";
 }
 

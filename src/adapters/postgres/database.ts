@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { Pool, type ClientBase, type PoolClient, type PoolConfig } from "pg";
-import { RelayError } from "../../domain/errors.ts";
 import { UniqueViolation } from "../../domain/config-store.ts";
+import { RelayError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
+import { codeOf, toError } from "../../domain/thrown.ts";
 import { ClientSockets } from "./client-sockets.ts";
 import { COLUMN_TYPES } from "./column-types.ts";
 import { makeClient } from "./make-client.ts";
-import { toError } from "../../domain/thrown.ts";
 
 export type SqlRow = Readonly<Record<string, unknown>>;
 /** Parameters are always bound. A text may hold several statements only without `parameters`. */
@@ -195,19 +195,12 @@ const DRIVER = /timeout|terminated|Connection ended|not queryable|Cannot use a p
 const CONFLICT = /^40(001|P01)$/;
 
 function isConflict(error: unknown): boolean {
-  if (!(error instanceof RelayError)) return false;
-  const { cause } = error;
-  return (
-    cause instanceof Error &&
-    "code" in cause &&
-    typeof cause.code === "string" &&
-    CONFLICT.test(cause.code)
-  );
+  return error instanceof RelayError && CONFLICT.test(codeOf(error.cause) ?? "");
 }
 
 function translate(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof RelayError) return error;
-  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  const code = codeOf(error) ?? "";
   if (code === "23505") {
     const constraint =
       "constraint" in error && typeof error.constraint === "string" ? error.constraint : "unknown";

@@ -1,5 +1,5 @@
 import { errors } from "undici";
-import { codeOf } from "./resolve-host.ts";
+import { codeOf } from "../../domain/thrown.ts";
 import { ReceiverRefusedError } from "./receiver-guard.ts";
 
 /** No connection was made: no byte of the request was sent. */

@@ -9,8 +9,9 @@ import {
   literalHost,
 } from "../../domain/receiver-url.ts";
 import { TIMERS } from "../../domain/clock.ts";
+import { codeOf } from "../../domain/thrown.ts";
 import { within } from "../../domain/within.ts";
-import { codeOf, isUnknownName, type ResolveHost } from "./resolve-host.ts";
+import { isUnknownName, type ResolveHost } from "./resolve-host.ts";
 
 /** The guard refused: nothing was dialled. `message` is what the customer reads. */
 export class ReceiverRefusedError extends Error {

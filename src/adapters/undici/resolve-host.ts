@@ -1,6 +1,7 @@
 import { lookup, Resolver } from "node:dns/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { isPublicName } from "../../domain/receiver-url.ts";
+import { codeOf } from "../../domain/thrown.ts";
 import { followSystemDns, inHostsFile } from "./system-dns.ts";
 
 /** Finds every address of a host name, IPv4 and IPv6. Rejects with a `code` as node:dns does (ENOTFOUND, ETIMEOUT, …). */
@@ -103,10 +104,4 @@ async function unlessSilent(
 /** Returns whether DNS says that there is no such name, rather than that it does not know. */
 export function isUnknownName(error: unknown): boolean {
   return NO_SUCH_NAME.has(codeOf(error));
-}
-
-/** Returns an error's `code`; null if it has none. */
-export function codeOf(error: unknown): string | null {
-  if (typeof error !== "object" || error === null || !("code" in error)) return null;
-  return typeof error.code === "string" ? error.code : null;
 }
