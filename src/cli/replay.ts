@@ -8,6 +8,7 @@ import { makeClient, type Client } from "../client/client.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { baseUrl } from "../config/value-types.ts";
 import { looksLikeApiKey } from "../domain/api-key.ts";
+import { chunksOf } from "../domain/chunks.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { baseUrlOf } from "./base-url.ts";
 import { findDeadEvents, type SearchEvents, type TimeSpan } from "./find-dead-events.ts";
@@ -85,9 +86,8 @@ async function replayAll(
     eventIds: readonly string[],
     told: ReadonlyMap<string, boolean>,
   ): Promise<void> => {
-    for (let from = 0; from < eventIds.length; from += AT_ONCE) {
+    for (const group of chunksOf(eventIds, AT_ONCE)) {
       signal.throwIfAborted();
-      const group = eventIds.slice(from, from + AT_ONCE);
       const results = await Promise.allSettled(group.map((id) => replayOne(id, told.get(id))));
       for (const [index, result] of results.entries()) {
         if (result.status === "rejected") continue;

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { chunksOf } from "../domain/chunks.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { BundleReader, ConfigChange, EndpointBundle } from "../domain/config-store.ts";
 import { MISSING, UNAVAILABLE } from "../domain/destination.ts";
@@ -221,9 +222,8 @@ export function makeConfigCache(
 
   /** Loads the endpoints that are dirty or not cached; returns false as soon as the store cannot be asked. */
   async function loadStale(endpointIds: readonly string[]): Promise<boolean> {
-    for (let from = 0; from < endpointIds.length; from += LOAD_AT_ONCE) {
-      const stale = endpointIds
-        .slice(from, from + LOAD_AT_ONCE)
+    for (const some of chunksOf(endpointIds, LOAD_AT_ONCE)) {
+      const stale = some
         .map((value) => ({ kind: "endpoint", value }) as const)
         .filter((key) => entries.find(key)?.dirty !== false);
       const loaded = await Promise.all(stale.map((key) => loader.load(key)));

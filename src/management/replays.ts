@@ -1,3 +1,4 @@
+import { chunksOf } from "../domain/chunks.ts";
 import type { AuditEntry } from "../domain/config-store.ts";
 import { firstTryOfReplay } from "../domain/delivery-task.ts";
 import { RelayError } from "../domain/errors.ts";
@@ -126,13 +127,10 @@ function partsOf(
   newRun: () => string,
 ): readonly Part[] {
   const perAppend = Math.max(1, Math.floor(MAX_APPEND_BYTES / taskBytesOf(event)));
-  const parts: Part[] = [];
-  for (let from = 0; from < destinationIds.length; from += perAppend)
-    parts.push({
-      run: newRun(),
-      destinationIds: destinationIds.slice(from, from + perAppend),
-    });
-  return parts;
+  return chunksOf(destinationIds, perAppend).map((part) => ({
+    run: newRun(),
+    destinationIds: part,
+  }));
 }
 
 /** Returns about as many bytes as a task with this event has. */

@@ -1,3 +1,4 @@
+import { chunksOf } from "../../domain/chunks.ts";
 import { pause, type Clock } from "../../domain/clock.ts";
 import type { EventKey, EventStoreReader } from "../../domain/event-store.ts";
 
@@ -70,10 +71,8 @@ export class Arrivals {
   async #stored(orgId: string, asked: readonly Waiting[]): Promise<ReadonlySet<string>> {
     const keys = [...new Map(asked.map(({ key }) => [key.id, key])).values()];
     const stored = new Set<string>();
-    for (let from = 0; from < keys.length; from += MOST_IN_A_STATEMENT) {
-      const some = keys.slice(from, from + MOST_IN_A_STATEMENT);
+    for (const some of chunksOf(keys, MOST_IN_A_STATEMENT))
       for (const id of await this.#existing(orgId, some)) stored.add(id);
-    }
     return stored;
   }
 }

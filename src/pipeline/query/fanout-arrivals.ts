@@ -1,5 +1,5 @@
 import type { Clock } from "../../domain/clock.ts";
-import type { DestinationConfig, Lookup } from "../../domain/destination.ts";
+import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { EventListItem } from "../../domain/event-query.ts";
 import type { EventStoreReader } from "../../domain/event-store.ts";
 import { within } from "../../domain/within.ts";
@@ -12,7 +12,7 @@ export interface FanoutPorts {
   readonly store: Pick<EventStoreReader, "fannedOut">;
   readonly clock: Clock;
   /** The endpoint's destinations that are not deleted, whatever their status. Synchronous on a cache hit. */
-  readonly destinationsOf: (endpointId: string) => Destinations | Promise<Destinations>;
+  readonly destinationsOf: (endpointId: string) => MaybeLater<Destinations>;
 }
 
 interface Patience {
@@ -59,6 +59,7 @@ export class FanoutArrivals {
 
   /** Returns the endpoints that have active destinations, as far as lookups finish in time. */
   async #active(events: readonly Received[], endAtMs: number): Promise<ReadonlySet<string>> {
+    const { clock, destinationsOf } = this.#ports;
     const active = new Set<string>();
     const endpointIds = new Set(events.map(({ endpointId }) => endpointId));
     const looking: Promise<void>[] = [];
@@ -66,19 +67,15 @@ export class FanoutArrivals {
       const note = (found: Destinations): void => {
         if (hasActive(found)) active.add(endpointId);
       };
-      const found = this.#ports.destinationsOf(endpointId);
+      const found = destinationsOf(endpointId);
       if (found instanceof Promise) looking.push(found.then(note));
       else note(found);
     }
-    if (looking.length > 0) await this.#settled(looking, endAtMs);
-    return active;
-  }
-
-  /** Waits for the lookups, but not longer than for a fan-out: the configuration store may hang. */
-  async #settled(looking: readonly Promise<void>[], endAtMs: number): Promise<void> {
-    const { clock } = this.#ports;
+    if (looking.length === 0) return active;
+    // Not longer than for a fan-out: the configuration store may hang.
     const leftMs = Math.max(0, endAtMs - clock.monotonic());
     await within(Promise.all(looking), leftMs, () => {}, clock);
+    return active;
   }
 }
 

@@ -1,3 +1,4 @@
+import { chunksOf } from "../../domain/chunks.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { RelayError } from "../../domain/errors.ts";
 import type { EventFilter, EventListItem, EventQueries } from "../../domain/event-query.ts";
@@ -67,31 +68,30 @@ export function makeEventQueries({
   const arrivals = new Arrivals((orgId, keys) => store.existing(orgId, keys), clock);
   const together = new Rounds<EventKey, EventRecord | "large" | null>(async (orgId, keys) => {
     if (keys.length === 1) return [await store.event(orgId, keys[0]!)];
-    const parts = Array.from({ length: Math.ceil(keys.length / EVENTS_AT_ONCE) }, (_, part) =>
-      keys.slice(part * EVENTS_AT_ONCE, (part + 1) * EVENTS_AT_ONCE),
-    );
+    const parts = chunksOf(keys, EVENTS_AT_ONCE);
     const found = await Promise.all(parts.map((part) => store.smallEvents(orgId, part)));
     return found.flatMap((events, part) => parts[part]!.map(({ id }) => events.get(id) ?? null));
   });
   const fanouts = new FanoutArrivals({ store, clock, destinationsOf });
-  /** Reads at once; only an event that is young and not there yet is waited for and read again. */
-  const readOne = async <T>(
+  /** Answers about one event. Reads at once; only one that is young and not there yet is waited for and read again. */
+  const answerOne = <T>(
     orgId: string,
     id: string,
     read: (key: EventKey, endAtMs: number) => Promise<T | null>,
-  ): Promise<T | null> => {
-    const receivedAtMs = timeOfId("event", id);
-    if (receivedAtMs === null || receivedAtMs < oldestMs()) return null;
-    const key = { id, receivedAtMs };
-    const endAtMs = clock.monotonic() + WAIT_MS;
-    let found = await read(key, endAtMs);
-    while (found === null) {
-      const isYoung = Math.abs(clock.now() - receivedAtMs) < YOUNG_MS;
-      if (!isYoung || clock.monotonic() >= endAtMs) return null;
-      if (await arrivals.wait(orgId, key, endAtMs)) found = await read(key, endAtMs);
-    }
-    return found;
-  };
+  ): Promise<T | null> =>
+    answer({}, async () => {
+      const receivedAtMs = timeOfId("event", id);
+      if (receivedAtMs === null || receivedAtMs < oldestMs()) return null;
+      const key = { id, receivedAtMs };
+      const endAtMs = clock.monotonic() + WAIT_MS;
+      let found = await read(key, endAtMs);
+      while (found === null) {
+        const isYoung = Math.abs(clock.now() - receivedAtMs) < YOUNG_MS;
+        if (!isYoung || clock.monotonic() >= endAtMs) return null;
+        if (await arrivals.wait(orgId, key, endAtMs)) found = await read(key, endAtMs);
+      }
+      return found;
+    });
   const summarized = async (
     orgId: string,
     items: readonly EventListItem[],
@@ -101,12 +101,10 @@ export function makeEventQueries({
     const missing = items.filter(({ id }) => !summaries.has(id));
     const came = await fanouts.wait(orgId, missing, { youngMs: LIST_YOUNG_MS, endAtMs });
     const late = came.length > 0 ? await store.summaries(orgId, came) : summaries;
-    const withSummaries: EventListItem[] = [];
-    for (const item of items) {
-      const deliverySummary = summaries.get(item.id) ?? late.get(item.id) ?? null;
-      withSummaries.push({ ...item, deliverySummary });
-    }
-    return withSummaries;
+    return items.map((item) => ({
+      ...item,
+      deliverySummary: summaries.get(item.id) ?? late.get(item.id) ?? null,
+    }));
   };
   const answerInTime = <T>(
     filter: EventFilter,
@@ -142,43 +140,37 @@ export function makeEventQueries({
     facets: (orgId, filter, given) =>
       answerInTime(filter, given, async (signal) => store.facets(orgId, toKept(filter), signal)),
     detail: (orgId, id, beforeLarge) =>
-      answer({}, () =>
-        readOne(orgId, id, async (key, endAtMs) => {
-          const [small, found] = await Promise.all([
-            store.smallEvents(orgId, [key]).then((events) => events.get(id) ?? null),
-            store.outcomes(orgId, key),
-          ]);
-          if (small === "large") await beforeLarge?.();
-          const event = small === "large" ? await store.event(orgId, key) : small;
-          if (event === null) return null;
-          const missing = found.destinationIds === null ? [event] : [];
-          const came = await fanouts.wait(orgId, missing, { youngMs: FANOUT_YOUNG_MS, endAtMs });
-          const late = came.length > 0 ? await store.outcomes(orgId, key) : null;
-          const { attempts, destinationIds } = late ?? found;
-          return {
-            event,
-            attempts: await numberAttempts(attempts),
-            deliverySummary: summarizeDeliveries(attempts, destinationIds),
-          };
-        }),
-      ),
+      answerOne(orgId, id, async (key, endAtMs) => {
+        const [small, found] = await Promise.all([
+          store.smallEvents(orgId, [key]).then((events) => events.get(id) ?? null),
+          store.outcomes(orgId, key),
+        ]);
+        if (small === "large") await beforeLarge?.();
+        const event = small === "large" ? await store.event(orgId, key) : small;
+        if (event === null) return null;
+        const missing = found.destinationIds === null ? [event] : [];
+        const came = await fanouts.wait(orgId, missing, { youngMs: FANOUT_YOUNG_MS, endAtMs });
+        const late = came.length > 0 ? await store.outcomes(orgId, key) : null;
+        const { attempts, destinationIds } = late ?? found;
+        return {
+          event,
+          attempts: await numberAttempts(attempts),
+          deliverySummary: summarizeDeliveries(attempts, destinationIds),
+        };
+      }),
     event: (orgId, id) =>
-      answer({}, () =>
-        readOne(orgId, id, async (key) => {
-          const found = await together.ask(orgId, key);
-          return found === "large" ? store.event(orgId, key) : found;
-        }),
-      ),
+      answerOne(orgId, id, async (key) => {
+        const found = await together.ask(orgId, key);
+        return found === "large" ? store.event(orgId, key) : found;
+      }),
     attempts: (orgId, id) =>
-      answer({}, () =>
-        readOne(orgId, id, async (key) => {
-          const [stored, attempts] = await Promise.all([
-            store.existing(orgId, [key]),
-            store.attempts(orgId, key),
-          ]);
-          return stored.has(id) ? await numberAttempts(attempts) : null;
-        }),
-      ),
+      answerOne(orgId, id, async (key) => {
+        const [stored, attempts] = await Promise.all([
+          store.existing(orgId, [key]),
+          store.attempts(orgId, key),
+        ]);
+        return stored.has(id) ? await numberAttempts(attempts) : null;
+      }),
   };
 }
 
@@ -188,15 +180,10 @@ function toStoreFilter({ q, field, ...rest }: EventFilter): StoreFilter {
     throw new RelayError(
       "validation_error",
       "q needs at least one character that is not white space",
-      {
-        field: "q",
-      },
+      { field: "q" },
     );
-  return {
-    ...rest,
-    terms,
-    ...(field === undefined ? {} : { token: tokenOfField(field.path, field.value) }),
-  };
+  const token = field === undefined ? undefined : tokenOfField(field.path, field.value);
+  return { ...rest, terms, token };
 }
 
 async function answer<T>(filter: EventFilter, work: () => Promise<T>): Promise<T> {

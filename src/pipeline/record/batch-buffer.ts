@@ -11,6 +11,7 @@ export interface Entry<Row> {
 export interface Batch<Row> {
   readonly plan: BatchPlan;
   readonly rows: readonly Row[];
+  /** One for each range of the plan, in the same order. */
   readonly partitions: readonly OwnedPartition[];
 }
 

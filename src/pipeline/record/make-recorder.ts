@@ -47,25 +47,21 @@ export interface Recorder extends AsyncDisposable {
 export function makeRecorder(ports: RecordPorts): Recorder {
   const { failed, log, store, clock, logger, metrics } = ports;
   const tokenize = makeTokenizer();
+  const shared = { clock, logger, metrics, failed };
   const events = new TopicRecorder<EventRow>({
+    ...shared,
     topic: "events",
-    clock,
-    logger,
-    metrics,
     decode: (record) => {
       const event = decodeEvent(record.value);
       return { event, addTokens: (tokens) => tokenize(event, tokens) };
     },
     idOf: ({ event }) => event.id,
     mostSpacingMs: EVENTS_SPACING_MS,
-    failed,
     insert: (rows, token, signal) => store.insertEvents(rows, token, signal),
   });
   const outcomes = new TopicRecorder<OutcomeRow>({
+    ...shared,
     topic: "attempts",
-    clock,
-    logger,
-    metrics,
     decode: (record) => {
       const outcome = decodeOutcome(record.value);
       switch (outcome.kind) {
@@ -81,7 +77,6 @@ export function makeRecorder(ports: RecordPorts): Recorder {
     },
     idOf: (row) => (isFanout(row) ? fanoutKey(row.eventId, row.run) : row.id),
     mostSpacingMs: OUTCOMES_SPACING_MS,
-    failed,
     insert: (rows, token, signal) => store.insertOutcomes(rows, token, signal),
   });
   const recorders = [events, outcomes];
@@ -101,7 +96,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
         onRecords: (partition, topic, records) =>
           (topic === "events" ? events : outcomes).push(partition, records),
         ...makeFailureWatch({
-          clock: ports.clock,
+          clock,
           failed: (fields) => logger.error(fields, "record.consumer_failed"),
           restored: (fields) => logger.info(fields, "record.consumer_restored"),
         }),

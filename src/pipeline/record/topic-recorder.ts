@@ -209,13 +209,11 @@ export class TopicRecorder<Row> implements AsyncDisposable {
   async #commit(done: Batch<Row> | null, next: Batch<Row> | null): Promise<void> {
     const { topic } = this.#options;
     const changes = new Map<OwnedPartition, { offset: number; metadata: string }>();
-    const note = (batch: Batch<Row> | null, end: "from" | "to", metadata: string): void => {
-      for (const owned of batch?.partitions ?? []) {
-        const range = batch!.plan.ranges.find(({ partition }) => partition === owned.partition);
-        if (range !== undefined) changes.set(owned, { offset: range[end], metadata });
-      }
+    const note = ({ partitions, plan }: Batch<Row>, end: "from" | "to", metadata: string): void => {
+      for (const [index, owned] of partitions.entries())
+        changes.set(owned, { offset: plan.ranges[index]![end], metadata });
     };
-    note(done, "to", "");
+    if (done !== null) note(done, "to", "");
     if (next !== null) note(next, "from", encodePlan(next.plan));
     await Promise.all(
       [...changes].map(([owned, change]) =>
