@@ -35,6 +35,11 @@ export function nameOfField(path: readonly PropertyKey[], place: string): string
 /** Most characters that a message shows of a field's name, which the sender chose. */
 const MOST_SHOWN = 200;
 
+/** Makes a 429 for what the caller may ask again in a second. */
+export function tooMany(message: string): ApiFailure {
+  return new ApiFailure("rate_limited", message, { headers: { "retry-after": "1" } });
+}
+
 /** Makes a 400 that names the wrong field (or query parameter, or `body`). */
 export function invalid(field: string, problem: string): ApiFailure {
   const shown =

@@ -20,10 +20,7 @@ export interface ApiMetrics {
   answered(operation: string, status: number, seconds: number): void;
 }
 
-export interface ApiOptions extends Omit<
-  OperationPorts,
-  "limitRequests" | "writeInTurn" | "bodyTurn" | "bodyRoom" | "largeAnswers"
-> {
+export interface ApiOptions extends Pick<OperationPorts, "management" | "queries" | "now"> {
   readonly logger: Logger;
   readonly newRequestId: () => string;
   /** Only differences mean anything: they time requests. */

@@ -1,4 +1,4 @@
-import { ApiFailure } from "./api-failure.ts";
+import { tooMany } from "./api-failure.ts";
 
 /** As many of the largest bodies as no honest client sends at once. */
 const MOST_BYTES = 32 * 1024 * 1024;
@@ -29,7 +29,10 @@ export function makeBodyRoom(mostBytes = MOST_BYTES): BodyRoom {
     let ownBytes = 0;
     return {
       add(sizeBytes) {
-        if ((keptOf.get(orgId) ?? 0) + sizeBytes > mostBytes) throw tooMuch();
+        if ((keptOf.get(orgId) ?? 0) + sizeBytes > mostBytes)
+          throw tooMany(
+            "Too many large bodies of this organization are on their way: send a few at a time.",
+          );
         ownBytes += sizeBytes;
         change(orgId, sizeBytes);
       },
@@ -39,12 +42,4 @@ export function makeBodyRoom(mostBytes = MOST_BYTES): BodyRoom {
       },
     };
   };
-}
-
-function tooMuch(): ApiFailure {
-  return new ApiFailure(
-    "rate_limited",
-    "Too many large bodies of this organization are on their way: send a few at a time.",
-    { headers: { "retry-after": "1" } },
-  );
 }

@@ -1,11 +1,12 @@
 import { TIMERS } from "../domain/clock.ts";
 import type { Clock } from "../domain/clock.ts";
-import { ApiFailure } from "./api-failure.ts";
+import { tooMany } from "./api-failure.ts";
 
 /** An event of 10 MB takes 50 to 100 MB of V8's heap until its answer is written, and all of that has 0.8 GB in a container of 1.5 GiB. */
 const MOST_AT_ONCE = 4;
 const MOST_WAITING = 200;
 const LONGEST_WAIT_MS = 10_000;
+const TOO_MANY = "Too many large events are being read: ask for a few at a time.";
 
 /** The place of one request; disposing it passes the place on. */
 export interface LargeAnswer extends Disposable {
@@ -38,11 +39,11 @@ export function makeLargeAnswers(clock: Pick<Clock, "schedule"> = TIMERS): Large
   }
 
   function wait(orgId: string): Promise<void> {
-    if (waiting.size >= MOST_WAITING) throw tooMany();
+    if (waiting.size >= MOST_WAITING) throw tooMany(TOO_MANY);
     return new Promise((resolve, reject) => {
       const cancel = clock.schedule(LONGEST_WAIT_MS, () => {
         waiting.delete(one);
-        reject(tooMany());
+        reject(tooMany(TOO_MANY));
       });
       const one = {
         orgId,
@@ -82,12 +83,4 @@ export function makeLargeAnswers(clock: Pick<Clock, "schedule"> = TIMERS): Large
       },
     };
   };
-}
-
-function tooMany(): ApiFailure {
-  return new ApiFailure(
-    "rate_limited",
-    "Too many large events are being read: ask for a few at a time.",
-    { headers: { "retry-after": "1" } },
-  );
 }

@@ -4,6 +4,7 @@ import { nextTurn } from "../domain/next-turn.ts";
 import { timeOfId } from "../domain/ids.ts";
 import type { IdKind } from "../domain/ids.ts";
 import type { Actor, Management } from "../management/management.ts";
+import { notFoundMessage } from "../management/not-found.ts";
 import { requireJsonAccepted } from "./accept.ts";
 import { ApiFailure } from "./api-failure.ts";
 import { authenticate, requireScope } from "./auth.ts";
@@ -18,7 +19,6 @@ import { readQuery } from "./read-query.ts";
 import { noBody } from "./schemas/common.ts";
 import { writeJson } from "./write-json.ts";
 import type { WriteInTurn } from "./write-turns.ts";
-import { notFoundMessage } from "../management/not-found.ts";
 
 /** Returns the seconds that this caller must wait, or null to let the request through. */
 export type LimitRequests = (actor: Actor) => number | null;
@@ -89,11 +89,7 @@ export async function runOperation(
   const result = await (isWrite ? ports.writeInTurn(actor.orgId, handle) : handle());
   if (result === undefined) return new Response(null, { status: operation.success.status });
   const { data, pagination } = result;
-  const answer = {
-    data,
-    ...(pagination === undefined ? {} : { pagination }),
-    timestamp: formatTimestamp(ports.now()),
-  };
+  const answer = { data, pagination, timestamp: formatTimestamp(ports.now()) };
   const json = await writeJson(answer, async () => {
     await nextTurn();
     endWithClient(request);

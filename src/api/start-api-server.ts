@@ -90,8 +90,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   });
   if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
   await listen(server, options);
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : options.port;
+  const { port } = server.address() as { readonly port: number };
   return { port, [Symbol.asyncDispose]: () => close(server) };
 }
 
@@ -101,8 +100,8 @@ function canonicalHost(host: string): string {
   return URL.canParse(url) ? new URL(url).host : host;
 }
 
-async function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
+function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
     // Never removed: a connection that cannot be accepted is reported here too, and would end the process if nobody listened.
     server.on("error", (error: NodeJS.ErrnoException) => {
       reject(explainListenError(error, { host, port, variable: "RELAY_API_PORT" }));

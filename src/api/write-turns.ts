@@ -1,11 +1,12 @@
 import { TIMERS } from "../domain/clock.ts";
 import type { Clock } from "../domain/clock.ts";
-import { ApiFailure } from "./api-failure.ts";
+import { tooMany } from "./api-failure.ts";
 
 /** Out of a process's ten connections to PostgreSQL: writes that wait for the same row keep theirs meanwhile. */
 const MOST_AT_ONCE = 4;
 const MOST_WAITING = 200;
 const LONGEST_WAIT_MS = 5_000;
+const TOO_MANY = "Too many writes of this organization are under way: send a few at a time.";
 
 interface Turns {
   underway: number;
@@ -25,7 +26,7 @@ export function makeWriteTurns(clock: Pick<Clock, "schedule"> = TIMERS): WriteIn
       turns.underway += 1;
       return;
     }
-    if (turns.waiting.size >= MOST_WAITING) throw tooMany();
+    if (turns.waiting.size >= MOST_WAITING) throw tooMany(TOO_MANY);
     const isTurn = await new Promise<boolean>((resolve) => {
       const cancel = clock.schedule(LONGEST_WAIT_MS, () => {
         turns.waiting.delete(begin);
@@ -37,7 +38,7 @@ export function makeWriteTurns(clock: Pick<Clock, "schedule"> = TIMERS): WriteIn
       };
       turns.waiting.add(begin);
     });
-    if (!isTurn) throw tooMany();
+    if (!isTurn) throw tooMany(TOO_MANY);
   }
 
   return async (orgId, work) => {
@@ -61,12 +62,4 @@ function passOn(turns: Turns): void {
     turns.waiting.delete(next);
     next();
   }
-}
-
-function tooMany(): ApiFailure {
-  return new ApiFailure(
-    "rate_limited",
-    "Too many writes of this organization are under way: send a few at a time.",
-    { headers: { "retry-after": "1" } },
-  );
 }

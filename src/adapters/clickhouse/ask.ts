@@ -16,6 +16,16 @@ export type Ask = <Row>(
   signal: AbortSignal,
 ) => Promise<Row[]>;
 
+/** Sends a statement that reads, with the server's own limits: for migrations. */
+export async function selectRows<Row>(
+  client: ClickHouseClient,
+  query: string,
+  parameters: QueryParameters = {},
+): Promise<Row[]> {
+  const answer = await client.query({ query, query_params: parameters, format: "JSONEachRow" });
+  return answer.json();
+}
+
 export function askByDriver(client: ClickHouseClient): Ask {
   return async (query, parameters, settings, signal) => {
     const answer = await client.query({

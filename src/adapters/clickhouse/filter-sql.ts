@@ -1,4 +1,4 @@
-import type { StoreFilter } from "../../domain/event-store.ts";
+import { isSearch, type StoreFilter } from "../../domain/event-store.ts";
 import type { QueryParameter, QueryParameters } from "./ask.ts";
 import {
   FANOUT_STATUS,
@@ -51,7 +51,7 @@ export function eventCondition(orgId: string, filter: StoreFilter): Condition {
 /** Returns the condition for all attempts of the matching events, without reading `events` where attempts have the filter's columns. */
 export function attemptCondition(orgId: string, filter: StoreFilter): Condition {
   const parts = [...common(filter, "event_received_at"), `status != '${FANOUT_STATUS}'`];
-  if (filter.terms.length > 0 || filter.token !== undefined) {
+  if (isSearch(filter)) {
     const events = eventCondition(orgId, filter);
     parts.push(`event_id IN (SELECT id FROM events WHERE ${events.sql})`);
     return { sql: parts.join(" AND "), parameters: events.parameters };
@@ -72,8 +72,9 @@ function attemptedEvents(filter: StoreFilter): string {
   return `SELECT event_id FROM attempts FINAL WHERE ${parts.join(" AND ")}`;
 }
 
-function asksForAttempts(filter: StoreFilter): boolean {
-  return filter.attemptStatus !== undefined || filter.destinationId !== undefined;
+/** Returns whether events are asked for by their attempts. */
+export function asksForAttempts({ attemptStatus, destinationId }: StoreFilter): boolean {
+  return attemptStatus !== undefined || destinationId !== undefined;
 }
 
 /** Returns conditions on the columns that events and attempts share; `time` is the column of the event's time. */

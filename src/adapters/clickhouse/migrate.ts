@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
+import { selectRows } from "./ask.ts";
 import {
   createTable,
   keepCounts,
@@ -131,8 +132,7 @@ export async function migrateClickHouse(
 
 /** Looks first: a user that may only read and write rows is refused even an `IF NOT EXISTS`. */
 async function makeLedger(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
-  const found = await client.query({ query: EXISTS_LEDGER, format: "JSONEachRow" });
-  const [row] = await found.json<{ result: number }>();
+  const [row] = await selectRows<{ result: number }>(client, EXISTS_LEDGER);
   if (row?.result === 1) return;
   await client.command({
     query: CREATE_LEDGER.replace("%CLUSTER%", onCluster(options)).replace(
@@ -169,19 +169,14 @@ async function carryOut(
 }
 
 async function appliedVersions(client: ClickHouseClient): Promise<ReadonlySet<number>> {
-  const known = await client.query({ query: SELECT_APPLIED, format: "JSONEachRow" });
-  return new Set((await known.json<{ version: number }>()).map((row) => row.version));
+  const known = await selectRows<{ version: number }>(client, SELECT_APPLIED);
+  return new Set(known.map((row) => row.version));
 }
 
 async function setRetention(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
   for (const table of TABLES) {
     const name = localName(table, options);
-    const found = await client.query({
-      query: SELECT_TABLE,
-      query_params: { name },
-      format: "JSONEachRow",
-    });
-    const [row] = await found.json<{ engine_full: string }>();
+    const [row] = await selectRows<{ engine_full: string }>(client, SELECT_TABLE, { name });
     if (row?.engine_full.includes(`toIntervalDay(${options.retentionDays})`)) continue;
     await client.command({
       query: `ALTER TABLE ${name}${onCluster(options)} MODIFY TTL ${retention(table, options)}`,

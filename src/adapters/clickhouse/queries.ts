@@ -3,6 +3,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { DeliverySummary } from "../../domain/event-query.ts";
 import {
   EventStoreError,
+  isSearch,
   type EventKey,
   type EventStoreReader,
   type StoreFilter,
@@ -12,7 +13,7 @@ import { lengthOfAsked } from "./asked-time.ts";
 import { MOST_CONNECTIONS } from "./connect.ts";
 import { DistinctParts, type Readings } from "./distinct-parts.ts";
 import { FormerFanouts, type FormerFanoutsState } from "./former-fanouts.ts";
-import { attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
+import { asksForAttempts, attemptCondition, eventCondition, type Condition } from "./filter-sql.ts";
 import { toFacetCounts, type AttemptFacet, type EventFacet } from "./facet-counts.ts";
 import { makePage } from "./page.ts";
 import { SELECT_PARTS, toPart, type Part, type PartJson } from "./parts.ts";
@@ -23,6 +24,7 @@ import {
   FACETS_OF_EVENTS,
   fannedOutStatement,
   keyParameters,
+  keyListParameters,
   longOutcomesStatement,
   MOST_WHOLE_ROWS,
   outcomesStatement,
@@ -38,7 +40,6 @@ import { ReadShares } from "./read-shares.ts";
 import { toEvent, toOutcomes, type EventJson, type OutcomeJson } from "./rows.ts";
 import { makeSmallEvents } from "./small-events.ts";
 import { isAccessDenied, toStoreError } from "./store-error.ts";
-import { timeText } from "./tab-separated.ts";
 
 export interface QueryLimits {
   /** Longest a query may run; beyond it the answer is an error, never a partial result. */
@@ -191,7 +192,7 @@ export function makeEventStoreReader(
     keys: readonly EventKey[],
   ): Promise<ReadonlySet<string>> => {
     if (keys.length === 0) return new Set();
-    const rows = await lookUp<{ id: string }>(query, pageParameters(orgId, keys));
+    const rows = await lookUp<{ id: string }>(query, keyListParameters(orgId, keys));
     return new Set(rows.map(({ id }) => id));
   };
   return {
@@ -219,7 +220,7 @@ export function makeEventStoreReader(
     async summaries(orgId, keys) {
       if (keys.length === 0) return new Map();
       const statement = summariesStatement(await hasFormer(keys));
-      const rows = await lookUp<SummaryJson>(statement, pageParameters(orgId, keys));
+      const rows = await lookUp<SummaryJson>(statement, keyListParameters(orgId, keys));
       return new Map(rows.map((row) => [row.event_id, toSummary(row)]));
     },
   };
@@ -229,9 +230,7 @@ const LONG_TIME_MS = 6 * 3_600_000;
 
 /** Returns whether kept counts help: they are by organization, endpoint, provider and signature; a short time is soon counted anyway. */
 function gainsByDistinctParts(filter: StoreFilter, nowMs: number): boolean {
-  const { terms, token, attemptStatus, destinationId } = filter;
-  const others = [token, attemptStatus, destinationId];
-  if (terms.length > 0 || others.some((one) => one !== undefined)) return false;
+  if (isSearch(filter) || asksForAttempts(filter)) return false;
   return lengthOfAsked(filter, nowMs) >= LONG_TIME_MS;
 }
 
@@ -251,14 +250,6 @@ interface SummaryJson {
   readonly delivered: number;
   readonly failed: number;
   readonly total: number;
-}
-
-function pageParameters(orgId: string, keys: readonly EventKey[]) {
-  return {
-    org_id: orgId,
-    ids: keys.map(({ id }) => id),
-    times: keys.map(({ receivedAtMs }) => timeText(receivedAtMs)),
-  };
 }
 
 function toSummary({ delivered, failed, total }: SummaryJson): DeliverySummary {

@@ -8,6 +8,7 @@ import {
 import { timeOf, type Condition } from "./filter-sql.ts";
 import type { Reading, TimeSpan } from "./reading.ts";
 import { ATTEMPTS, EVENTS, fanoutId, FANOUT_STATUS } from "./schema.ts";
+import { timeText } from "./tab-separated.ts";
 
 /** The statements of the read side; `%WHERE%` and `%SCOPE%` are scoped conditions of filter-sql.ts. */
 
@@ -150,6 +151,15 @@ export const SELECT_EXISTING = `
 /** What `SELECT_EVENT` and the statements for outcomes bind. */
 export function keyParameters(orgId: string, key: EventKey) {
   return { org_id: orgId, at_ms: key.receivedAtMs, id: key.id };
+}
+
+/** What the statements for several events bind: times as texts, see `SELECT_SMALL_EVENTS`. */
+export function keyListParameters(orgId: string, keys: readonly EventKey[]) {
+  return {
+    org_id: orgId,
+    ids: keys.map(({ id }) => id),
+    times: keys.map(({ receivedAtMs }) => timeText(receivedAtMs)),
+  };
 }
 
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;

@@ -1,5 +1,6 @@
 import type { ClickHouseClient } from "@clickhouse/client";
 import { UsageError } from "../../domain/errors.ts";
+import { selectRows } from "./ask.ts";
 
 /** Year and month of the release that brought `use_skip_indexes_if_final_exact_mode`, with which each question is asked. */
 const LEAST_VERSION = [25, 5] as const;
@@ -8,8 +9,7 @@ const VERSION = /^(\d+)\.(\d+)/;
 
 /** @throws {UsageError} when the server is too old; one that does not tell a version is let be */
 export async function refuseOlderServer(client: ClickHouseClient): Promise<void> {
-  const answer = await client.query({ query: SELECT_VERSION, format: "JSONEachRow" });
-  const [row] = await answer.json<{ version: string }>();
+  const [row] = await selectRows<{ version: string }>(client, SELECT_VERSION);
   const found = VERSION.exec(row?.version ?? "");
   if (found === null) return;
   const [year, month] = [Number(found[1]), Number(found[2])];

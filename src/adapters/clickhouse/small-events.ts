@@ -1,9 +1,13 @@
 import type { EventRecord } from "../../domain/event.ts";
 import type { EventKey, EventStoreReader } from "../../domain/event-store.ts";
 import type { QueryParameters } from "./ask.ts";
-import { keyParameters, SELECT_SMALL_EVENT, SELECT_SMALL_EVENTS } from "./query-sql.ts";
+import {
+  keyParameters,
+  keyListParameters,
+  SELECT_SMALL_EVENT,
+  SELECT_SMALL_EVENTS,
+} from "./query-sql.ts";
 import { toEvent, type EventJson } from "./rows.ts";
-import { timeText } from "./tab-separated.ts";
 
 /** An event's row, whose payload is null if it is large. */
 interface SmallPayloadJson extends Omit<EventJson, "payload_base64"> {
@@ -24,11 +28,7 @@ export function makeSmallEvents(lookUp: LookUp): EventStoreReader["smallEvents"]
       const [row] = await lookUp<SmallPayloadJson>(SELECT_SMALL_EVENT, keyParameters(orgId, first));
       return row === undefined ? [] : [{ ...row, id: first.id }];
     }
-    return lookUp<SmallEventJson>(SELECT_SMALL_EVENTS, {
-      org_id: orgId,
-      ids: keys.map(({ id }) => id),
-      times: keys.map(({ receivedAtMs }) => timeText(receivedAtMs)),
-    });
+    return lookUp<SmallEventJson>(SELECT_SMALL_EVENTS, keyListParameters(orgId, keys));
   };
   return async (orgId, keys) => {
     const rowOf = new Map((await rowsOf(orgId, keys)).map((row) => [row.id, row]));

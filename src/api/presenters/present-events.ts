@@ -10,7 +10,6 @@ import type { AttemptJson, EventDetailView, EventView, FacetsView } from "../sch
 import { formatNullable } from "./present-resources.ts";
 
 export function presentEvent(event: EventListItem): EventView {
-  const { deliverySummary } = event;
   return {
     id: event.id,
     endpoint_id: event.endpointId,
@@ -20,7 +19,7 @@ export function presentEvent(event: EventListItem): EventView {
     signature_valid: event.signatureValid,
     verification_error: event.verificationError,
     payload_size_bytes: event.payloadSizeBytes,
-    ...(deliverySummary === undefined ? {} : { delivery_summary: deliverySummary }),
+    delivery_summary: event.deliverySummary,
   };
 }
 
