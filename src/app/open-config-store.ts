@@ -7,13 +7,9 @@ import {
 import { migrate } from "../adapters/postgres/migrate.ts";
 import { warnOfPooler } from "../adapters/postgres/warn-of-pooler.ts";
 import type { Clock } from "../domain/clock.ts";
-import type { Logger } from "../domain/logger.ts";
-import {
-  attachEmbeddedPostgres,
-  startEmbeddedPostgres,
-  type EmbeddedPostgres,
-} from "../embedded/pglite/start.ts";
 import { UsageError } from "../domain/errors.ts";
+import type { Logger } from "../domain/logger.ts";
+import { attachEmbeddedPostgres, startEmbeddedPostgres } from "../embedded/pglite/start.ts";
 import { refuseUnreadableCertificates } from "./database-certificates.ts";
 import { explainStoreError, namePostgres } from "./explain-store-error.ts";
 
@@ -48,10 +44,12 @@ type Connection = Parameters<typeof openDatabase>[0]["connection"];
 
 /** @throws {UsageError} when the embedded engine cannot be started or attached to, or a certificate cannot be read */
 export async function openConfigStore(options: ConfigStoreOptions): Promise<OpenConfigStore> {
-  const { logger, clock } = options;
+  const { dataDir, templateFile, logger, clock } = options;
   const explain = (error: unknown) => explainStoreError(namePostgres(options), error);
   const embedded =
-    options.databaseUrl === null && options.embeddedMode === "serve" ? await serve(options) : null;
+    options.databaseUrl === null && options.embeddedMode === "serve"
+      ? await startEmbeddedPostgres({ dataDir, logger, templateFile })
+      : null;
   const connection = embedded?.connection ?? (await remoteConnection(options));
   const database = openDatabase({ connection, maxConnections: MAX_CONNECTIONS, logger });
   const lookups = openDatabase({ connection, maxConnections: MAX_LOOKUP_CONNECTIONS, logger });
@@ -69,14 +67,6 @@ export async function openConfigStore(options: ConfigStoreOptions): Promise<Open
       await embedded?.[Symbol.asyncDispose]();
     },
   };
-}
-
-function serve({ dataDir, logger, templateFile }: ConfigStoreOptions): Promise<EmbeddedPostgres> {
-  return startEmbeddedPostgres({
-    dataDir,
-    logger,
-    ...(templateFile === null ? {} : { templateFile }),
-  });
 }
 
 async function remoteConnection(options: ConfigStoreOptions): Promise<Connection> {

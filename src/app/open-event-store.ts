@@ -51,11 +51,7 @@ async function superviseEmbedded({
   await supervisor.add({
     name: "clickhouse",
     start: async (failed) => {
-      const running = await startEmbeddedClickHouse({
-        dataDir,
-        logger,
-        ...(url === undefined ? {} : { previousUrl: url }),
-      });
+      const running = await startEmbeddedClickHouse({ dataDir, logger, previousUrl: url });
       url = running.url;
       void running.closed.then((end) => {
         if (!end.expected)

@@ -1,7 +1,7 @@
 import { readdir, rm } from "node:fs/promises";
-import { connect, createServer } from "node:net";
-import type { Server } from "node:net";
+import { createServer } from "node:net";
 import { join } from "node:path";
+import { answersAt, listensAt } from "./unix-sockets.ts";
 
 const SUFFIX = ".alive";
 
@@ -23,25 +23,9 @@ export async function showAlive(runDir: string, token: string): Promise<AsyncDis
   };
 }
 
-/** Begins to listen on a unix socket. Returns false if it cannot be made. */
-export function listensAt(server: Server, path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    server.on("error", () => resolve(false));
-    server.listen(path, () => resolve(true));
-  });
-}
-
 /** Returns whether the process that shows itself under this token is alive. */
-export async function answersAlive(runDir: string, token: string): Promise<boolean> {
-  const socket = connect(socketFile(runDir, token));
-  try {
-    return await new Promise<boolean>((resolve) => {
-      socket.once("connect", () => resolve(true));
-      socket.once("error", () => resolve(false));
-    });
-  } finally {
-    socket.destroy();
-  }
+export function answersAlive(runDir: string, token: string): Promise<boolean> {
+  return answersAt(socketFile(runDir, token));
 }
 
 /** Removes, for an owner, the sockets of processes that were killed or came too late. */

@@ -59,7 +59,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
     idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
     connectionAgeMs: options.connectionAgeMs ?? 60_000,
     maxResponseHeaderBytes: MAX_RESPONSE_HEADER_BYTES,
-    ...(options.ca === undefined ? {} : { ca: options.ca }),
+    ca: options.ca,
   });
 
   const limits = new TryLimits();

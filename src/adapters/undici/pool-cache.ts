@@ -19,7 +19,7 @@ export interface PoolCacheOptions {
   readonly connectionAgeMs: number;
   readonly maxResponseHeaderBytes: number;
   /** Certificates trusted instead of the system's. */
-  readonly ca?: string;
+  readonly ca: string | undefined;
 }
 
 /**
@@ -63,12 +63,8 @@ export class PoolCache implements AsyncDisposable {
   readonly #secureContext: SecureContext;
 
   constructor(options: PoolCacheOptions) {
-    const { ca } = options;
     this.#options = options;
-    this.#secureContext = createSecureContext({
-      minVersion: "TLSv1.2",
-      ...(ca === undefined ? {} : { ca }),
-    });
+    this.#secureContext = createSecureContext({ minVersion: "TLSv1.2", ca: options.ca });
     this.#sweeper = setInterval(() => this.#sweep(), options.idleTimeoutMs);
     this.#sweeper.unref();
   }

@@ -1,9 +1,9 @@
 import { timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import { messageOf } from "../../domain/thrown.ts";
 import type { StatementResult, StatementRunner } from "./run-statement.ts";
 import { parseStatement, StatementError } from "./statement.ts";
-import { messageOf } from "../../domain/thrown.ts";
 
 /** Inserts of one batch are far smaller; this only keeps a stray client from filling the memory. */
 const MAX_BODY_BYTES = 512 * 1024 * 1024;
@@ -60,13 +60,10 @@ async function answer(
   response.once("close", () => {
     if (statement.reads) cancel().catch(() => undefined);
   });
-  try {
-    const result = await runner.run(statement);
+  const result = await runner.run(statement).finally(() => {
     run.ended = true;
-    if (!response.destroyed) sendResult(response, statement.queryId, result);
-  } finally {
-    run.ended = true;
-  }
+  });
+  if (!response.destroyed) sendResult(response, statement.queryId, result);
 }
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {

@@ -25,7 +25,7 @@ export interface EmbeddedClickHouseOptions {
   readonly dataDir: string;
   readonly logger: Logger;
   /** URL of the child that this one replaces after a crash: its port and password are kept, so that clients stay valid. */
-  readonly previousUrl?: string;
+  readonly previousUrl?: string | undefined;
 }
 
 /** How the child ended; `expected` when it was disposed. */

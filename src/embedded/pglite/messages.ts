@@ -42,6 +42,16 @@ export function errorResponse(severity: "ERROR" | "FATAL", sqlState: string, tex
   return Buffer.concat([head, fields]);
 }
 
+/** Yields the messages of an answer, each with its type and length in front. */
+export function* framesOf(answer: Buffer): Generator<Buffer, void> {
+  let at = 0;
+  while (at + 5 <= answer.length) {
+    const end = at + 1 + answer.readInt32BE(at + 1);
+    yield answer.subarray(at, end);
+    at = end;
+  }
+}
+
 interface SplitAnswer {
   readonly rest: Buffer;
   readonly notifications: Buffer;
@@ -54,14 +64,9 @@ export function splitAnswer(answer: Buffer): SplitAnswer {
   const rest: Buffer[] = [];
   const notifications: Buffer[] = [];
   let isSet = false;
-  let at = 0;
-  while (at + 5 <= answer.length) {
-    const end = at + 1 + answer.readInt32BE(at + 1);
-    const frames = answer[at] === MESSAGE.notification ? notifications : rest;
-    frames.push(answer.subarray(at, end));
-    isSet ||=
-      answer[at] === MESSAGE.commandComplete && answer.toString("latin1", at + 5, end) === "SET\0";
-    at = end;
+  for (const frame of framesOf(answer)) {
+    (frame[0] === MESSAGE.notification ? notifications : rest).push(frame);
+    isSet ||= frame[0] === MESSAGE.commandComplete && frame.toString("latin1", 5) === "SET\0";
   }
   return { rest: Buffer.concat(rest), notifications: Buffer.concat(notifications), isSet };
 }

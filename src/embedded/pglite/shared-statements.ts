@@ -1,4 +1,4 @@
-import { MESSAGE } from "./messages.ts";
+import { framesOf, MESSAGE } from "./messages.ts";
 
 /** ParseComplete: "1", length 4. */
 const PARSE_COMPLETE = Buffer.from([0x31, 0, 0, 0, 4]);
@@ -26,14 +26,10 @@ export function makeSharedStatements(): {
   return {
     take(batch) {
       const parse = readParse(batch[0]);
-      if (parse === null) return { frames: batch, answered: NOTHING, onAnswer: () => undefined };
+      if (parse === null) return { frames: batch, answered: NOTHING, onAnswer: () => {} };
       const { name, rest } = parse;
       if (prepared.get(name)?.equals(rest) === true)
-        return {
-          frames: batch.slice(1),
-          answered: PARSE_COMPLETE,
-          onAnswer: () => undefined,
-        };
+        return { frames: batch.slice(1), answered: PARSE_COMPLETE, onAnswer: () => {} };
       return {
         frames: batch,
         answered: NOTHING,
@@ -60,10 +56,6 @@ function readParse(
 
 /** Finds a ParseComplete, which notices and notifications may precede. */
 function holdsParseComplete(answer: Buffer): boolean {
-  let at = 0;
-  while (at + 5 <= answer.length) {
-    if (answer[at] === PARSE_COMPLETE[0]) return true;
-    at += 1 + answer.readInt32BE(at + 1);
-  }
+  for (const frame of framesOf(answer)) if (frame[0] === PARSE_COMPLETE[0]) return true;
   return false;
 }

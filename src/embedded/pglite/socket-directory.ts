@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { systemReason, UsageError } from "../../domain/errors.ts";
-import { listensAt } from "../data-dir-alive.ts";
+import { listensAt } from "../unix-sockets.ts";
 
 /** `pg` looks for a socket named `.s.PGSQL.<port>` in the directory that is given as its host. */
 export const SOCKET_PORT = 5432;

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
-import { connect } from "node:net";
-import type { Logger } from "../../domain/logger.ts";
 import { UsageError } from "../../domain/errors.ts";
+import type { Logger } from "../../domain/logger.ts";
+import { answersAt } from "../unix-sockets.ts";
 import { PostgresThread } from "./postgres-thread.ts";
 import {
   findSocketDirectory,
@@ -36,14 +36,14 @@ function connectionTo(host: string): EmbeddedConnection {
 /**
  * Starts PGlite in a thread of this process, on `<dataDir>/postgres`, behind a unix socket (mode 0600) that `pg` connects to.
  * One process at a time may do so: claim the data directory first; others use `attachEmbeddedPostgres`.
- * `templateFile`: an initialised empty database that is used instead of `initdb` (0.5–1.5 s instead of 5 s of CPU)
- * and written there if it is missing.
+ * @param options.templateFile an initialised, empty database that is used instead of `initdb` (0.5–1.5 s instead of 5 s of CPU), and
+ *   written there if it is missing; none by default
  * @throws {UsageError} when another process serves this data directory, or its engine is not installed
  */
 export async function startEmbeddedPostgres(options: {
   readonly dataDir: string;
   readonly logger: Logger;
-  readonly templateFile?: string;
+  readonly templateFile?: string | null;
   readonly checkpointEveryMs?: number;
   readonly analyzeEveryMs?: number;
   readonly longestIdleMs?: number;
@@ -51,7 +51,7 @@ export async function startEmbeddedPostgres(options: {
   const { dataDir, logger } = options;
   const directory = await makeSocketDirectory(dataDir);
   const path = socketPath(directory);
-  if (await answers(path))
+  if (await answersAt(path))
     throw new UsageError(
       `another process serves the database in ${dataDir}: stop it, or set RELAY_DATA_DIR to another directory`,
     );
@@ -78,20 +78,5 @@ export async function startEmbeddedPostgres(options: {
 /** Returns the connection to the embedded PostgreSQL that another process serves; null if none does. */
 export async function attachEmbeddedPostgres(dataDir: string): Promise<EmbeddedConnection | null> {
   const directory = await findSocketDirectory(dataDir);
-  return (await answers(socketPath(directory))) ? connectionTo(directory) : null;
-}
-
-/** Returns whether something accepts connections there. */
-async function answers(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(path);
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once("error", () => {
-      socket.destroy();
-      resolve(false);
-    });
-  });
+  return (await answersAt(socketPath(directory))) ? connectionTo(directory) : null;
 }
