@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import type { Database } from "../adapters/postgres/database.ts";
 import { ensureSetting, putSetting } from "../adapters/postgres/settings.ts";
-import type { SealedRows } from "../domain/config-store.ts";
+import { SEALED_TABLES, type SealedRows } from "../domain/config-store.ts";
 import { UsageError } from "../domain/errors.ts";
 import type { SecretBox } from "../management/secret-box.ts";
 
@@ -50,7 +50,7 @@ export async function refuseOtherKey(
   },
 ): Promise<void> {
   let isAnyStored = false;
-  for (const table of ["endpoints", "destinations"] as const) {
+  for (const table of SEALED_TABLES) {
     const [first] = await rows.readAfter(table, "", 1);
     if (first === undefined) continue;
     isAnyStored = true;

@@ -44,7 +44,7 @@ const OTHER_FIELDS = new Set(["kind", "origin", "source", "note", "expect", "bod
 /** What a line may leave out. */
 interface LineDefaults {
   readonly nowMs: () => number;
-  readonly trustedProxies: readonly string[];
+  readonly trustedProxies?: readonly string[];
 }
 
 /**
@@ -54,10 +54,9 @@ interface LineDefaults {
 export async function verifyLine(
   line: string,
   ports: VerifyPorts,
-  nowMs: () => number,
-  trustedProxies: readonly string[] = [],
+  defaults: LineDefaults,
 ): Promise<string> {
-  return JSON.stringify(await answerLine(line, ports, { nowMs, trustedProxies }));
+  return JSON.stringify(await answerLine(line, ports, defaults));
 }
 
 async function answerLine(
@@ -120,7 +119,7 @@ function readRequest(fields: Fields, defaults: LineDefaults): VerificationReques
     body: readBody(fields["body_base64"] ?? ""),
     nowMs: readNow(fields["now"] ?? null, defaults.nowMs),
     remoteAddress: readAddress(fields, method),
-    trustedProxies: readProxies(fields["trusted_proxies"] ?? defaults.trustedProxies),
+    trustedProxies: readProxies(fields["trusted_proxies"] ?? defaults.trustedProxies ?? []),
   };
 }
 

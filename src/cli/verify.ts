@@ -10,7 +10,7 @@ import { verifyLine } from "./verify-line.ts";
 export async function verify(io: CommandIo): Promise<void> {
   const config = loadConfig(io.env);
   const clock = makeSystemClock();
-  const now = (): number => clock.now();
+  const defaults = { nowMs: () => clock.now(), trustedProxies: config.trustedProxies };
   await using sender = openSender(config);
   const ports = makeVerifyPorts(openJwks(sender, clock));
   if (io.stdin.isTTY === true)
@@ -22,6 +22,6 @@ export async function verify(io: CommandIo): Promise<void> {
   })) {
     if (io.signal.aborted) return;
     if (line.trim() === "") continue;
-    printLine(io.stdout, await verifyLine(line, ports, now, config.trustedProxies));
+    printLine(io.stdout, await verifyLine(line, ports, defaults));
   }
 }

@@ -166,6 +166,10 @@ export interface ConfigChange {
   readonly destinationId: string | null;
 }
 
+/** The tables with a sealed column. */
+export const SEALED_TABLES = ["endpoints", "destinations"] as const;
+type SealedTable = (typeof SEALED_TABLES)[number];
+
 export interface SealedRow {
   readonly id: string;
   readonly sealed: Uint8Array;
@@ -174,15 +178,7 @@ export interface SealedRow {
 /** The sealed column of every row, deleted ones too: for a change of the encryption key. */
 export interface SealedRows {
   /** Returns rows in the order of their ids, from the first id after `afterId`. */
-  readAfter(
-    table: "endpoints" | "destinations",
-    afterId: string,
-    limit: number,
-  ): Promise<readonly SealedRow[]>;
+  readAfter(table: SealedTable, afterId: string, limit: number): Promise<readonly SealedRow[]>;
   /** Returns false when the row has changed since it was read. */
-  replace(
-    table: "endpoints" | "destinations",
-    row: SealedRow,
-    sealed: Uint8Array,
-  ): Promise<boolean>;
+  replace(table: SealedTable, row: SealedRow, sealed: Uint8Array): Promise<boolean>;
 }

@@ -1,7 +1,9 @@
+import type { HeaderList } from "./event.ts";
+
 /** A request to a receiver, POSTed as it is. */
 export interface OutboundRequest {
   readonly url: string;
-  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly headers: HeaderList;
   readonly body: Uint8Array;
 }
 

@@ -130,10 +130,9 @@ function checkName(url: URL, allowPrivate: CidrList): ReceiverUrlVerdict {
   if (labels.some((label) => label.length > MAX_LABEL_OCTETS))
     return refuse("host name has a label longer than 63 octets");
   if (!/^[a-z0-9._-]+$/.test(host)) return refuse("host name has characters that DNS names lack");
-  if (isLocalhost(host)) {
-    if (!matchesCidr("127.0.0.1", allowPrivate) && !matchesCidr("::1", allowPrivate))
-      return refuse(`host ${host} is not public ${UNLESS_ALLOWED}`);
-  }
+  const isLoopbackAllowed = ["127.0.0.1", "::1"].some((one) => matchesCidr(one, allowPrivate));
+  if (isLocalhost(host) && !isLoopbackAllowed)
+    return refuse(`host ${host} is not public ${UNLESS_ALLOWED}`);
   const isPrivateName = !isPublicName(host);
   if (isPrivateName && allowPrivate.ranges.length === 0)
     return refuse(`host ${host} is not a public name ${UNLESS_ALLOWED}`);

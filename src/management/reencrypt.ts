@@ -1,4 +1,4 @@
-import type { SealedRow, SealedRows } from "../domain/config-store.ts";
+import { SEALED_TABLES, type SealedRow, type SealedRows } from "../domain/config-store.ts";
 import type { SecretBox } from "./secret-box.ts";
 
 /** Rows read, sealed and written at a time. */
@@ -17,7 +17,7 @@ export interface Reencrypted {
 export async function reencryptAll(rows: SealedRows, box: SecretBox): Promise<Reencrypted> {
   let rewritten = 0;
   let alreadyCurrent = 0;
-  for (const table of ["endpoints", "destinations"] as const) {
+  for (const table of SEALED_TABLES) {
     let after = "";
     for (;;) {
       const batch = await rows.readAfter(table, after, BATCH_ROWS);

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
 
 export interface ReceivedDelivery {
   readonly path: string;
@@ -22,7 +23,7 @@ export const FLAKY_FAILURES = 2;
 export async function startDemoReceiver(): Promise<DemoReceiver> {
   const deliveries: ReceivedDelivery[] = [];
   const server = createServer((request, response) => {
-    readBody(request).then(
+    buffer(request).then(
       (body) => {
         const path = request.url ?? "/";
         const headers = flatten(request);
@@ -52,14 +53,11 @@ export async function startDemoReceiver(): Promise<DemoReceiver> {
 
 function statusFor(path: string, webhookId: string, before: readonly ReceivedDelivery[]): number {
   if (path === "/dead") return 500;
-  if (
-    path === "/flaky" &&
-    before.filter(
-      (delivery) => delivery.path === path && delivery.headers["webhook-id"] === webhookId,
-    ).length < FLAKY_FAILURES
-  )
-    return 503;
-  return 200;
+  if (path !== "/flaky") return 200;
+  const earlier = before.filter(
+    (delivery) => delivery.path === path && delivery.headers["webhook-id"] === webhookId,
+  );
+  return earlier.length < FLAKY_FAILURES ? 503 : 200;
 }
 
 function flatten(request: IncomingMessage): Record<string, string> {
@@ -69,10 +67,4 @@ function flatten(request: IncomingMessage): Record<string, string> {
       Array.isArray(value) ? value.join(", ") : (value ?? ""),
     ]),
   );
-}
-
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
 }

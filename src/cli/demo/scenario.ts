@@ -119,8 +119,8 @@ async function waitForEnd(
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
     const { data } = await client.events.search({ delivery_summary: true, limit: 100 });
-    const ended = data.every((event) =>
-      event.signature_valid ? event.delivery_summary?.pending === 0 : true,
+    const ended = data.every(
+      (event) => !event.signature_valid || event.delivery_summary?.pending === 0,
     );
     if ((data.length === count && ended) || Date.now() > deadline) return data;
     await delay(100, undefined, { signal });

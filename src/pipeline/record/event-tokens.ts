@@ -11,7 +11,6 @@ import {
 import { nextTurn } from "../../domain/next-turn.ts";
 import type { TokenList } from "../../domain/token-list.ts";
 import { JsonLeaves } from "./json-leaves.ts";
-import type { LeafTools } from "./json-leaves.ts";
 import { LeafPath } from "./leaf-path.ts";
 
 /** Number of leaves, from a payload's start, that are searchable by field. */
@@ -37,7 +36,7 @@ export type Tokenizer = (event: EventRecord, tokens: TokenList) => Promise<void>
  * neither, or not UTF-8, have no leaves; they are still found by free text.
  */
 export function makeTokenizer(): Tokenizer {
-  const tools = makeTools();
+  const path = new LeafPath();
   return (event, tokens) => {
     for (const [name, value] of event.headers)
       if (isWithin(value, MAX_VALUE_LENGTH)) addHeaderToken(tokens, name, value);
@@ -50,19 +49,15 @@ export function makeTokenizer(): Tokenizer {
       return addInTurns(text, tokens).then((isJson) => {
         if (!isJson) addFormInstead(event, tokens, ofHeaders);
       });
-    const isJson = new JsonLeaves(text, MAX_LEAVES, tokens, tools).walk(Infinity);
+    const isJson = new JsonLeaves(text, MAX_LEAVES, tokens, path).walk(Infinity);
     if (isJson !== true) addFormInstead(event, tokens, ofHeaders);
     return undefined;
   };
 }
 
-function makeTools(): LeafTools {
-  return { path: new LeafPath(), decoder: DECODER };
-}
-
 /** Returns whether the text was JSON; ignore what was added when it was not. */
 async function addInTurns(text: Uint8Array, tokens: TokenList): Promise<boolean> {
-  const leaves = new JsonLeaves(text, MAX_LEAVES, tokens, makeTools());
+  const leaves = new JsonLeaves(text, MAX_LEAVES, tokens, new LeafPath());
   for (;;) {
     const isJson = leaves.walk(PIECE_BYTES);
     if (isJson !== null) return isJson;

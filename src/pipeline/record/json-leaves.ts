@@ -10,23 +10,13 @@ import { JsonScanner } from "./json-scanner.ts";
 import { countCodePoints, unescapeInto } from "./json-unescape.ts";
 import type { LeafPath } from "./leaf-path.ts";
 
-/** A `TextDecoder` of UTF-8. */
-export interface Utf8Decoder {
-  decode(bytes: Uint8Array): string;
-}
-
+const DECODER = new TextDecoder();
 const OPENING_OBJECT = 0x7b;
 const CLOSING_OBJECT = 0x7d;
 const OPENING_ARRAY = 0x5b;
 const CLOSING_ARRAY = 0x5d;
 const COMMA = 0x2c;
 const COLON = 0x3a;
-
-/** What is reused from one text to the next. */
-export interface LeafTools {
-  readonly path: LeafPath;
-  readonly decoder: Utf8Decoder;
-}
 
 /**
  * Walks a JSON text, known to be UTF-8, and adds its first `maxLeaves` scalars in the order of the text: numbers as they are
@@ -37,16 +27,16 @@ export class JsonLeaves {
   readonly #json: JsonScanner;
   readonly #maxLeaves: number;
   readonly #tokens: TokenList;
-  readonly #tools: LeafTools;
+  readonly #path: LeafPath;
   #leaves = 0;
 
-  /** `tools` serve no other walk until this one is over. */
-  constructor(bytes: Uint8Array, maxLeaves: number, tokens: TokenList, tools: LeafTools) {
+  /** @param path serves no other walk until this one is over, and then the next */
+  constructor(bytes: Uint8Array, maxLeaves: number, tokens: TokenList, path: LeafPath) {
     this.#json = new JsonScanner(bytes);
     this.#maxLeaves = maxLeaves;
     this.#tokens = tokens;
-    this.#tools = tools;
-    tools.path.toRoot();
+    this.#path = path;
+    path.toRoot();
     this.#json.skipSpace();
   }
 
@@ -56,7 +46,7 @@ export class JsonLeaves {
    */
   walk(mostBytes: number): boolean | null {
     const json = this.#json;
-    const { path, decoder } = this.#tools;
+    const path = this.#path;
     const restAt = json.at + mostBytes;
     if (path.isAtRoot && !isOpening(json.next)) return false;
     for (;;) {
@@ -75,7 +65,7 @@ export class JsonLeaves {
         }
       } else {
         if (!json.scalar()) return false;
-        if (path.isAskable && path.sizeBytes > 0) addLeaf(json, path, this.#tokens, decoder);
+        if (path.isAskable && path.sizeBytes > 0) addLeaf(json, path, this.#tokens);
         this.#leaves += 1;
         if (this.#leaves >= this.#maxLeaves) return true;
       }
@@ -121,9 +111,9 @@ function enter(json: JsonScanner, path: LeafPath): boolean {
 /** One unescaped key as UTF-8; large enough, since an escape is never shorter than what it stands for. */
 const KEY = Buffer.allocUnsafe(MAX_FIELD_WRITTEN);
 
-function addLeaf(json: JsonScanner, path: LeafPath, tokens: TokenList, decoder: Utf8Decoder): void {
+function addLeaf(json: JsonScanner, path: LeafPath, tokens: TokenList): void {
   if (json.end - json.from > MAX_VALUE_WRITTEN) return;
-  const text = json.hasEscapes ? textOf(json, decoder) : null;
+  const text = json.hasEscapes ? textOf(json) : null;
   if (text === null ? json.characters > MAX_VALUE_LENGTH : !isWithin(text, MAX_VALUE_LENGTH))
     return;
   tokens.slice(path.bytes, 0, path.sizeBytes);
@@ -134,8 +124,8 @@ function addLeaf(json: JsonScanner, path: LeafPath, tokens: TokenList, decoder: 
 }
 
 /** Returns the text of the string that was read last. */
-function textOf({ bytes, from, end }: JsonScanner, decoder: Utf8Decoder): string {
-  return JSON.parse(decoder.decode(bytes.subarray(from - 1, end + 1))) as string;
+function textOf({ bytes, from, end }: JsonScanner): string {
+  return JSON.parse(DECODER.decode(bytes.subarray(from - 1, end + 1))) as string;
 }
 
 function isOpening(byte: number): boolean {

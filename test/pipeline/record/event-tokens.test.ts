@@ -189,10 +189,10 @@ describe("leaves", () => {
   test("ten million containers, one in the other, take no memory to speak of: they ended the recorder, again and again", async () => {
     for (const opening of ["[", '{"":']) {
       const bytes = Buffer.from(opening.repeat(Math.floor(10_000_000 / opening.length)));
-      const tools = { path: new LeafPath(), decoder: new TextDecoder() };
+      const path = new LeafPath();
       collectGarbage();
       const before = process.memoryUsage();
-      new JsonLeaves(bytes, MAX_LEAVES, new TokenList(), tools).walk(Infinity);
+      new JsonLeaves(bytes, MAX_LEAVES, new TokenList(), path).walk(Infinity);
       const after = process.memoryUsage();
       const grownBytes =
         after.heapUsed - before.heapUsed + (after.arrayBuffers - before.arrayBuffers);
@@ -264,10 +264,10 @@ describe("leaves", () => {
   });
 
   test("the walk accepts what JSON.parse accepts, and nothing that it refuses", () => {
-    const tools = { path: new LeafPath(), decoder: new TextDecoder() };
+    const path = new LeafPath();
     // In an array, since a scalar alone has no leaf.
     const accepts = (text: string): boolean =>
-      new JsonLeaves(Buffer.from(`[${text}]`), Infinity, new TokenList(), tools).walk(Infinity) ===
+      new JsonLeaves(Buffer.from(`[${text}]`), Infinity, new TokenList(), path).walk(Infinity) ===
       true;
     fc.assert(
       fc.property(fc.json({ maxDepth: 5 }), (text) => {

@@ -224,7 +224,7 @@ describe("whatever a request holds", () => {
 describe("relay verify", () => {
   const ports = makeVerifyPorts(null);
   const ask = async (line: string): Promise<Record<string, unknown>> =>
-    JSON.parse(await verifyLine(line, ports, () => 0)) as Record<string, unknown>;
+    JSON.parse(await verifyLine(line, ports, { nowMs: () => 0 })) as Record<string, unknown>;
 
   it.each([
     ["no JSON at all", "nope", /not JSON/],

@@ -36,7 +36,9 @@ describe("inbound vectors, through the code of relay verify", () => {
   const ports = makeVerifyPorts(null);
   for (const vector of file.vectors.filter(({ kind }) => kind === "inbound")) {
     it(vector.id, async () => {
-      const answer = JSON.parse(await verifyLine(JSON.stringify(vector), ports, Date.now));
+      const answer = JSON.parse(
+        await verifyLine(JSON.stringify(vector), ports, { nowMs: Date.now }),
+      );
       const { valid, reason } = vector.expect;
       expect(answer).toMatchObject({ id: vector.id, valid, reason });
       if (valid) expect(answer.message).toBeNull();
@@ -56,7 +58,11 @@ it("all of them in one batch, as a thread of the pool gets them, each get their 
   const verdicts: unknown[] = [];
   for (const vector of inbound) {
     const known = requests.length;
-    const line = await verifyLine(JSON.stringify(vector), { ...ports, checks: noting }, Date.now);
+    const line = await verifyLine(
+      JSON.stringify(vector),
+      { ...ports, checks: noting },
+      { nowMs: Date.now },
+    );
     // Some are refused before they are checked.
     if (requests.length > known) verdicts.push(JSON.parse(line));
   }
