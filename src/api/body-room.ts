@@ -1,6 +1,6 @@
 import { tooMany } from "./api-failure.ts";
 
-/** As many of the largest bodies as no honest client sends at once. */
+/** Room for more of the largest bodies than any honest client sends at once. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
 /** What one request keeps of its body; disposing it gives that back. */

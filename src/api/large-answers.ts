@@ -2,7 +2,7 @@ import { TIMERS } from "../domain/clock.ts";
 import type { Clock } from "../domain/clock.ts";
 import { tooMany } from "./api-failure.ts";
 
-/** An event of 10 MB takes 50 to 100 MB of V8's heap until its answer is written, and all of that has 0.8 GB in a container of 1.5 GiB. */
+/** An event of 10 MB takes 50 to 100 MB of V8's heap until its answer is written; in a container of 1.5 GiB the whole heap has 0.8 GB. */
 const MOST_AT_ONCE = 4;
 const MOST_WAITING = 200;
 const LONGEST_WAIT_MS = 10_000;

@@ -26,6 +26,6 @@ export function describePage(page: number, limit: number, total: number): Pagina
 }
 
 /** Keeps `(page - 1) × limit` exact, and within what a store's OFFSET takes: pages that far out are empty anyway. */
-export function boundPage(page: number, limit: number): number {
+function boundPage(page: number, limit: number): number {
   return Math.min(page, Math.floor(Number.MAX_SAFE_INTEGER / limit));
 }

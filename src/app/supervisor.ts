@@ -30,7 +30,7 @@ export interface Supervisor extends AsyncDisposable {
    */
   add(part: Part, options?: { readonly tolerant: boolean }): Promise<void>;
   status(): readonly PartStatus[];
-  /** Resolves once all added parts run; never when it is disposed before. */
+  /** Resolves once all added parts run; never if the supervisor is disposed first. */
   allRunning(): Promise<void>;
   /** Returns the part that disposing is waiting for, or null. */
   stopping(): string | null;

@@ -1,6 +1,6 @@
 import type { DeliverySummary } from "../domain/event-query.ts";
 
-/** Times in ms since the epoch: the first is within, the last is not. */
+/** From `fromMs` up to but not including `untilMs`, in ms since the epoch. */
 export interface TimeSpan {
   readonly fromMs: number;
   readonly untilMs: number;
@@ -25,15 +25,15 @@ export interface FoundPage {
 /** @param page from 1 */
 export type SearchEvents = (span: TimeSpan, page: number) => Promise<FoundPage>;
 
-/** So many are read page by page. */
+/** A span of at most this many events is read page by page. */
 const FEW_EVENTS = 500;
 /** A shorter span is not divided, however many events it has. */
 const SHORT_SPAN_MS = 1_000;
 
 /**
- * Finds all events that match within a span: parts of it with some of them each, oldest first, each event once. Each page makes the
- * store look for all of the span's events anew, so a span of many is halved until each part has few: 200,000 would otherwise be
- * looked for 2,000 times. A part is looked for only when it is wanted, so what is known of its events is fresh.
+ * Finds all events that match within a span and yields them part by part, oldest first, each event once. Every page makes the store
+ * search the whole span anew, so a span of many events is halved until each part has few: 200,000 would otherwise be searched for 2,000
+ * times. A part is searched only when it is wanted, so what is known of its events is fresh.
  */
 export async function* findDeadEvents(
   search: SearchEvents,

@@ -1,7 +1,7 @@
 /** Longer than any part's own grace; what still hangs then is left behind, and the process ends within another second. */
 const STOP_TIMEOUT_MS = 28_000;
 
-/** A limit on how long a stop may take, from when the program was told to; a start that hangs is left behind then, too. */
+/** Limits how long a stop may take, counted from when the program was told to; a start that hangs is left behind then, too. */
 export class StopLimit implements Disposable {
   readonly #late: Promise<"late">;
   #isOver: (late: "late") => void = () => {};

@@ -82,7 +82,7 @@ function toConfig(values: Values): Omit<RelayConfig, "unused"> {
 }
 
 /**
- * Refuses two servers of this process on one port: the system's error would have the user look there for another process, in vain.
+ * Refuses two servers of this process on one port: the system's error would send the user looking for another process, in vain.
  */
 function refuseSamePort(values: Values): void {
   const { RELAY_ROLES: roles, RELAY_INGEST_SHARE_PORT: isShared, RELAY_INGEST_PORT: port } = values;

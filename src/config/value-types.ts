@@ -21,7 +21,7 @@ export const booleanText = z
 export const oneOf = <const Value extends string>(values: readonly Value[]) =>
   z.enum(values, { error: `must be one of ${values.join(", ")}` });
 
-export const commaList = z.string().transform((text) =>
+const commaList = z.string().transform((text) =>
   text
     .split(",")
     .map((item) => item.trim())

@@ -1,4 +1,4 @@
-/** How many jobs that share batches may be passed over: the batch is full, and the rest need not be looked at. */
+/** A batch counts as full once this many jobs that might have shared it did not fit: the rest need not be looked at. */
 const MOST_PASSED = 16;
 
 interface Job {

@@ -14,7 +14,7 @@ import type { TokenList } from "./token-list.ts";
 /**
  * An event, and how to add the tokens it is found by (see searchable-leaf.ts). Tokens are made only when the row is written:
  * together they are larger than the payload, and thousands of rows wait for their insert. Those of a large payload are added in turns
- * of the event loop, until what is returned resolves.
+ * of the event loop, all of them by the time that the returned promise resolves.
  */
 export interface EventRow {
   readonly event: EventRecord;

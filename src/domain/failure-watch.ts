@@ -14,7 +14,7 @@ export interface FailureWatchPorts {
   readonly restored: (fields: { readonly afterMs: number; readonly untold: number }) => void;
 }
 
-/** Takes what a consumer tells of itself, and the like. */
+/** Is told when something fails and when it works again, as by a consumer of the log. */
 export type FailureWatch = Required<Pick<ConsumerOptions, "onError" | "onRestored">>;
 
 interface Failure {

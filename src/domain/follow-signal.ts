@@ -17,7 +17,7 @@ export function followSignal(signal: AbortSignal | undefined): {
 }
 
 /**
- * As `within`, by the real clock, for work that can be called off: the signal that it gets ends with `signal`, and when it is late.
+ * Like `within`, by the real clock, for work that can be called off: the signal that it gets is aborted with `signal`, and when it is late.
  * @param late what to return or throw then
  */
 export function withinOrCalledOff<T, L>(

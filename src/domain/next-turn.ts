@@ -5,7 +5,7 @@ export function nextTurn(): Promise<void> {
 
 const ITEMS_PER_TURN = 500;
 
-/** Calls `visit` with each item in order; of thousands it takes some hundred in a turn of the event loop. */
+/** Calls `visit` with each item in order, a few hundred in each turn of the event loop. */
 export async function visitInTurns<T>(
   items: readonly T[],
   visit: (item: T, index: number) => void,

@@ -26,14 +26,9 @@ export const MAX_VALUE_WRITTEN = MAX_VALUE_LENGTH * LONGEST_WRITTEN;
 export function isWithin(text: string, maxCharacters: number): boolean {
   if (text.length <= maxCharacters) return true;
   if (text.length > 2 * maxCharacters) return false;
-  return countCharacters(text) <= maxCharacters;
-}
-
-/** Counts code points. */
-export function countCharacters(text: string): number {
   let characters = 0;
   for (const _ of text) characters += 1;
-  return characters;
+  return characters <= maxCharacters;
 }
 
 /** Escapes one key for use in a path. */
@@ -47,7 +42,7 @@ export function payloadToken(path: string, value: string): string {
   return path + SEPARATOR + value;
 }
 
-export function headerToken(name: string, value: string): string {
+function headerToken(name: string, value: string): string {
   return SEPARATOR + asciiLower(name) + SEPARATOR + value;
 }
 

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
 
-/** To be raised when an older relay could not use what this one writes, or would destroy it. */
+/** Raise it when an older relay could not use what this one writes, or would destroy it. */
 const FORMAT = 1;
 
 /**

@@ -14,7 +14,7 @@ const CACHED_MS = 30_000;
 const UNKNOWN_CACHED_MS = 2_000;
 
 /**
- * Most simultaneous queries about keys never seen: somebody who makes up thousands must not keep the store from everybody else.
+ * Most simultaneous queries about keys never seen before: somebody who makes up thousands must not tie up the store for all others.
  */
 const MOST_STRANGERS_ASKED = 4;
 

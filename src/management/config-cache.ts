@@ -18,7 +18,7 @@ export interface ConfigCachePorts {
   readonly box: SecretBox;
   readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly logger: Logger;
-  /** Returns false for a token that was never made here, which is missing without asking the store. */
+  /** Returns false for a token that this installation never made: it is missing, and the store is not asked. */
   readonly isOurToken: (token: string) => boolean;
 }
 
@@ -43,7 +43,7 @@ export interface ConfigCache {
   destination(id: string): MaybeLater<Lookup<DestinationConfig>>;
   /** Finds all destinations that are not deleted, whatever their status. */
   destinationsOf(endpointId: string): MaybeLater<Lookup<readonly DestinationConfig[]>>;
-  /** Takes in a change pushed by the store. */
+  /** Applies a change pushed by the store. */
   apply(change: ConfigChange): void;
   /** Marks everything to be reloaded when next used, since pushes may have been lost, and tells the gap listeners. */
   invalidateAll(): void;

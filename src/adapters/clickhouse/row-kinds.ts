@@ -14,7 +14,7 @@ const INSERT_OUTCOMES = `INSERT INTO attempts (org_id, event_received_at, event_
 
 const DAY_MS = 86_400_000;
 
-/** Writes a row; a large one in turns of the event loop, until what is returned resolves. */
+/** Writes a row: at once, or a large one in turns of the event loop by the time that the returned promise resolves. */
 export type WriteRow<T> = (out: TabSeparatedWriter, row: T) => Promise<void> | void;
 
 /** What is inserted into a table, row by row. */

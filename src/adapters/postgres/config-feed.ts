@@ -37,7 +37,7 @@ export function startConfigFeed(
     readonly connection: ClientConfig;
     readonly clock: Pick<Clock, "monotonic" | "schedule">;
     readonly logger: Logger;
-    /** Names the store in whatever its connection says. */
+    /** Makes the error of a connection one that names the store. */
     readonly explain: (error: unknown) => Error;
   },
 ): ConfigFeed {

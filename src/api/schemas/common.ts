@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { ID_PREFIXES } from "../../domain/ids.ts";
 import type { IdKind } from "../../domain/ids.ts";
+import { isWithin } from "../../domain/searchable-leaf.ts";
 
 const EXAMPLE_ULIDS = {
   project: "01JD5Z8A4V3MJ0Y6T1Q2W7X9KP",
@@ -55,9 +56,7 @@ export function text(minLength: number, maxLength: number): z.ZodString {
 function lengthProblem(value: string, minLength: number, maxLength: number): string | null {
   if (value.length < minLength)
     return minLength === 1 ? "must not be empty." : `must have at least ${minLength} characters.`;
-  if (value.length <= maxLength) return null;
-  const tooLong = value.length > 2 * maxLength || Array.from(value).length > maxLength;
-  return tooLong ? `must have at most ${maxLength} characters.` : null;
+  return isWithin(value, maxLength) ? null : `must have at most ${maxLength} characters.`;
 }
 
 export const PaginationSchema = z

@@ -16,7 +16,7 @@ export interface Engine {
   readonly onPanic: (reason: string) => void;
 }
 
-/** Of lines that the engine logs, those after which its process would end. */
+/** Lines in the engine's log after which its process would end. */
 const PANIC = /\b(?:PANIC|FATAL): +(.*)/;
 
 /** Small log segments: configuration is little data, and a new directory takes 28 MB instead of 40. */

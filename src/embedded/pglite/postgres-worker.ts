@@ -58,7 +58,7 @@ async function serve(data: PostgresThreadData): Promise<AsyncDisposable> {
   };
 }
 
-/** Lets those go on that wait for a transaction that was given up: the server looks at its queue only when a message comes. */
+/** Lets the connections go on that waited for a transaction that was given up: the server looks at its queue only when a message comes. */
 function lookAtQueue(path: string): void {
   const socket = connect(path);
   socket.on("error", () => undefined);

@@ -9,8 +9,8 @@ export interface RepeatOptions {
 }
 
 /**
- * Runs again and again a statement that a PostgreSQL server would have a process of its own for, and leaves it out while a
- * connection is inside a transaction.
+ * Repeats a statement for which a PostgreSQL server would have a process of its own, and skips it while a connection is inside a
+ * transaction.
  */
 export function repeatStatement(
   sql: string,

@@ -43,8 +43,8 @@ type Way = (data: Uint8Array) => void;
  * one; meanwhile `isInTransaction` returns true, which keeps the server with the same connection.
  *
  * A named statement belongs to the session as well: see `makeSharedStatements`. What a connection sets for itself, as `pg_dump` does with
- * the search path, would hold for all of them, and on: it is undone at once, or with the end of its transaction. What would drop
- * statements and listens of all of them is refused.
+ * the search path, would hold for all of them from then on: it is undone at once, or at the end of its transaction. A statement that
+ * would drop what all of them have prepared or listen to is refused.
  *
  * NOTIFY comes back in the answer to whichever connection committed it: it is taken out, and sent to the connections that
  * have listened before that connection is answered, so that whoever hears of the commit finds a listener told.

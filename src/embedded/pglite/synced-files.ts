@@ -49,7 +49,7 @@ export function syncedFiles(Files: typeof NodeFS, directory: string): SyncedFile
   };
 }
 
-/** Of Emscripten's file systems what is used here (its `libnodefs.js`). */
+/** What is used here of Emscripten's file systems (its `libnodefs.js`). */
 interface EmscriptenModule {
   readonly FS: {
     readonly filesystems: {

@@ -27,7 +27,8 @@ const BYTE_ORDER_MARK = Buffer.from("\uFEFF");
 const PIECE_BYTES = 64 * 1024;
 
 /**
- * Adds the tokens by which `field` and `value` find an event: at once, or, those of a large payload, until what is returned resolves.
+ * Adds the tokens by which `field` and `value` find an event: at once, or for a large payload by the time that the returned promise
+ * resolves.
  */
 export type Tokenizer = (event: EventRecord, tokens: TokenList) => Promise<void> | undefined;
 
