@@ -15,6 +15,9 @@ export const ID_PREFIXES = {
 } as const;
 export type IdKind = keyof typeof ID_PREFIXES;
 
+/** Random bytes for 512 ids. */
+const POOL_BYTES = 5_120;
+
 /** Encodes 48 bits of milliseconds as ten sortable characters (ULID specification). */
 export function encodeTime(timeMs: number): string {
   let rest = Math.floor(timeMs);
@@ -49,16 +52,14 @@ function encodeFive(bytes: Uint8Array, at: number): string {
 }
 
 /** Makes a generator of `prefix + ULID` ids whose time is `timeMs`. Draws random bytes in blocks, since each draw costs a system call. */
-export function makeIdGenerator(
-  randomSource: (size: number) => Uint8Array = randomBytes,
-): (kind: IdKind, timeMs: number) => string {
+export function makeIdGenerator(): (kind: IdKind, timeMs: number) => string {
   let pool: Uint8Array = new Uint8Array(0);
   let used = 0;
   let encodedMs = Number.NaN;
   let encodedTime = "";
   return (kind, timeMs) => {
     if (used + 10 > pool.length) {
-      pool = randomSource(5_120);
+      pool = randomBytes(POOL_BYTES);
       used = 0;
     }
     if (timeMs !== encodedMs) {

@@ -49,7 +49,7 @@ export interface ManagementPorts {
 export interface ManagementOptions {
   /** What `Endpoint.url` starts with, without a slash at the end. */
   readonly publicIngestUrl: string;
-  /** Where the test operation posts. */
+  /** Where the test operation posts; no slash at the end either. */
   readonly testIngestUrl: string;
   /** How long deliveries also carry the signature of a rotated-out secret. */
   readonly rotationOverlapMs: number;

@@ -85,38 +85,13 @@ export function makeEventStoreReader(
   lookUpBy: Ask = askByDriver(client),
 ): EventStoreReader {
   const limits = { ...DEFAULT_LIMITS, ...given };
-  const selectIn =
-    (shares: ReadShares, ask: Ask) =>
-    async <Row>(
-      query: string,
-      parameters: QueryParameters,
-      settings: QuerySettings = {},
-      signal?: AbortSignal,
-    ): Promise<Row[]> => {
-      try {
-        const { org_id: orgId } = parameters;
-        const all = {
-          ...READ_SETTINGS,
-          max_execution_time: limits.maxSeconds,
-          max_memory_usage: limits.maxMemoryBytes,
-          ...settings,
-        };
-        return await withReadDeadline(limits.maxSeconds, signal, (ended, began) => {
-          const begin = (): Promise<Row[]> => {
-            began();
-            return ask<Row>(query, parameters, all, ended);
-          };
-          return typeof orgId === "string" ? shares.run(orgId, ended, begin) : begin();
-        });
-      } catch (error) {
-        throw toStoreError(error);
-      }
-    };
-  const select = selectIn(
-    new ReadShares(Math.max(1, limits.mostAtOnce - PLACES_OF_LOOKUPS)),
+  const { mostAtOnce } = limits;
+  const select = makeSelect(
     askByDriver(client),
+    new ReadShares(Math.max(1, mostAtOnce - PLACES_OF_LOOKUPS)),
+    limits,
   );
-  const lookUp = selectIn(new ReadShares(limits.mostAtOnce), lookUpBy);
+  const lookUp = makeSelect(lookUpBy, new ReadShares(mostAtOnce), limits);
   /** Returns null if the server does not let this user see its parts. */
   const list = async (): Promise<readonly Part[] | null> => {
     try {
@@ -223,6 +198,35 @@ export function makeEventStoreReader(
       const rows = await lookUp<SummaryJson>(statement, keyListParameters(orgId, keys));
       return new Map(rows.map((row) => [row.event_id, toSummary(row)]));
     },
+  };
+}
+
+/** Makes the function that reads within the limits, and what is asked for an organization within its share. */
+function makeSelect(ask: Ask, shares: ReadShares, limits: QueryLimits) {
+  return async <Row>(
+    query: string,
+    parameters: QueryParameters,
+    settings: QuerySettings = {},
+    signal?: AbortSignal,
+  ): Promise<Row[]> => {
+    try {
+      const { org_id: orgId } = parameters;
+      const all = {
+        ...READ_SETTINGS,
+        max_execution_time: limits.maxSeconds,
+        max_memory_usage: limits.maxMemoryBytes,
+        ...settings,
+      };
+      return await withReadDeadline(limits.maxSeconds, signal, (ended, began) => {
+        const begin = (): Promise<Row[]> => {
+          began();
+          return ask<Row>(query, parameters, all, ended);
+        };
+        return typeof orgId === "string" ? shares.run(orgId, ended, begin) : begin();
+      });
+    } catch (error) {
+      throw toStoreError(error);
+    }
   };
 }
 
