@@ -6,8 +6,7 @@ import { refuseSmallFiles } from "./process-limits.ts";
 /** How this process relates to the embedded stores: it serves them, uses another process's, or needs none. */
 export type DataDirUse =
   | { readonly mode: "serve"; readonly claim: AsyncDisposable }
-  | { readonly mode: "attach"; readonly ownerPid: number }
-  | { readonly mode: "none" };
+  | { readonly mode: "attach" | "none" };
 
 /** Ingest writes events to the log only. */
 export function needsEventStore({ roles }: Pick<RelayConfig, "roles">): boolean {
@@ -31,7 +30,7 @@ export async function openDataDir(config: RelayConfig): Promise<DataDirUse> {
     throw new UsageError(
       `a command (process ${claim.ownerPid}) works on the data directory ${config.dataDir}: start again when it has ended`,
     );
-  if (!needsEventStore(config)) return { mode: "attach", ownerPid: claim.ownerPid };
+  if (!needsEventStore(config)) return { mode: "attach" };
   throw new UsageError(
     `the data directory ${config.dataDir} belongs to the running relay with process id ${claim.ownerPid}: stop it, set RELAY_DATA_DIR to another directory, or start only --roles ingest beside it`,
   );

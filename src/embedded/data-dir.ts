@@ -18,16 +18,11 @@ import { exists } from "./exists.ts";
 
 export interface OwnedDataDir extends AsyncDisposable {
   readonly kind: "owner";
-  readonly dir: string;
-  /** Directory for sockets; 0700. */
-  readonly runDir: string;
 }
 export interface AttachedDataDir {
   readonly kind: "attached";
-  readonly dir: string;
   readonly ownerPid: number;
   readonly ownerIs: DataDirOwner;
-  readonly runDir: string;
 }
 /** The stores that a command serves end with it, within seconds, so no other process attaches to them. */
 export type DataDirOwner = "relay" | "command";
@@ -36,9 +31,9 @@ export type DataDirOwner = "relay" | "command";
 const COMMAND_FILE = "command";
 
 /**
- * Makes the directory if it is missing (0700) and claims it for this process. If another living process has
- * it, says which: the caller then attaches through the sockets in `runDir`, or refuses. A claim ends with its
- * process, even after `kill -9`.
+ * Makes the directory if it is missing (0700), with `run` in it for sockets, and claims it for this process. If another living
+ * process has it, says which: the caller then attaches to what that one serves, or refuses. A claim ends with its process, even
+ * after `kill -9`.
  * @throws {UsageError} when the directory cannot be made or written, holds what this user may not read, was made by a newer relay,
  *   or is a copy of one whose owner runs
  */
@@ -58,11 +53,11 @@ export async function claimDataDir(
         `the data directory ${dir} is a copy of ${outcome.copyOf} that was made while the relay with process id ${outcome.pid} ran there, so it may be incomplete: copy it anew while that relay is stopped, or remove ${runDir} to start with the copy as it is`,
       );
     const ownerIs = (await exists(commandFile)) ? "command" : "relay";
-    return { kind: "attached", dir, ownerPid: outcome.pid, ownerIs, runDir };
+    return { kind: "attached", ownerPid: outcome.pid, ownerIs };
   }
   if (as === "command") await writeFile(commandFile, "", { mode: 0o600 });
   else await rm(commandFile, { force: true });
-  return { kind: "owner", dir, runDir, [Symbol.asyncDispose]: outcome.release };
+  return { kind: "owner", [Symbol.asyncDispose]: outcome.release };
 }
 
 async function makeDirectory(path: string): Promise<string> {

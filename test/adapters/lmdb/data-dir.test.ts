@@ -9,6 +9,7 @@ import fs, {
   mkdir,
   readdir,
   readFile,
+  realpath,
   rename,
   rm,
   stat,
@@ -65,7 +66,7 @@ describe("claimDataDir", () => {
       const claimed = await claimDataDir(dir);
       expect(claimed.kind).toBe("owner");
       expect((await stat(dir)).mode & 0o777).toBe(0o700);
-      expect((await stat(claimed.runDir)).mode & 0o777).toBe(0o700);
+      expect((await stat(join(dir, "run"))).mode & 0o777).toBe(0o700);
       if (claimed.kind === "owner") await claimed[Symbol.asyncDispose]();
     },
   );
@@ -84,7 +85,7 @@ describe("claimDataDir", () => {
     await cp(original, copy, { recursive: true, filter: (path) => !path.endsWith(".alive") });
     const error = await claimDataDir(copy).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(UsageError);
-    expect((error as Error).message).toContain(`is a copy of ${claimed.dir} `);
+    expect((error as Error).message).toContain(`is a copy of ${await realpath(original)} `);
     expect((await claimDataDir(original)).kind).toBe("attached");
     await rm(join(copy, "run"), { recursive: true });
     const started = await claimDataDir(copy);
@@ -162,8 +163,8 @@ describe("claimDataDir", () => {
     await using dir = await temporaryDir();
     await mkdir(join(dir.path, "run"));
     await chmod(join(dir.path, "run"), 0o755);
-    const { runDir } = await claimDataDir(dir.path);
-    expect((await stat(runDir)).mode & 0o777).toBe(0o700);
+    await claimDataDir(dir.path);
+    expect((await stat(join(dir.path, "run"))).mode & 0o777).toBe(0o700);
   });
 
   it.each([
