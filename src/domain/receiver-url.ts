@@ -130,8 +130,7 @@ function checkName(url: URL, allowPrivate: CidrList): ReceiverUrlVerdict {
   if (labels.some((label) => label.length > MAX_LABEL_OCTETS))
     return refuse("host name has a label longer than 63 octets");
   if (!/^[a-z0-9._-]+$/.test(host)) return refuse("host name has characters that DNS names lack");
-  const isLoopbackAllowed = ["127.0.0.1", "::1"].some((one) => matchesCidr(one, allowPrivate));
-  if (isLocalhost(host) && !isLoopbackAllowed)
+  if (isLocalhost(host) && !["127.0.0.1", "::1"].some((one) => matchesCidr(one, allowPrivate)))
     return refuse(`host ${host} is not public ${UNLESS_ALLOWED}`);
   const isPrivateName = !isPublicName(host);
   if (isPrivateName && allowPrivate.ranges.length === 0)

@@ -54,6 +54,6 @@ export function refusalOf(topicName: string, { partition, errorCode }: Partition
   if (MAYBE_WRITTEN.has(errorCode))
     return new LogError("log_outcome_unknown", `${where} did not confirm the write`, { cause });
   const mend = MENDS.get(errorCode);
-  const toDo = mend === undefined ? "" : ` (${mend})`;
-  return new LogError("log_unavailable", `${where} did not take the records${toDo}`, { cause });
+  const advice = mend === undefined ? "" : ` (${mend})`;
+  return new LogError("log_unavailable", `${where} did not take the records${advice}`, { cause });
 }
