@@ -9,10 +9,10 @@ import {
 import { TIMERS } from "../../../domain/clock.ts";
 import { within } from "../../../domain/within.ts";
 import { lookUpOffsets, type AssignmentOffsets } from "./assignment-offsets.ts";
+import { endOf } from "./fetch-messages.ts";
 import type { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
 import type { LossTeller } from "./lost-records.ts";
-import { endOf } from "./fetch-messages.ts";
 import { offsetAt } from "./partition-reader.ts";
 import { readableRecords } from "./readable-records.ts";
 import { slotOf } from "../slot-of.ts";

@@ -1,7 +1,7 @@
 import type { Broker, Cluster } from "kafkajs";
 import type { LogRecord, Topic } from "../../../domain/log.ts";
 import { damagedFrom } from "../guards/damaged-batches.ts";
-import { fetchMessages, type FetchedMessage } from "./fetch-messages.ts";
+import { endOf, fetchMessages, type FetchedMessage } from "./fetch-messages.ts";
 import type { LossTeller } from "./lost-records.ts";
 
 export interface TopicPartition {
@@ -83,9 +83,10 @@ async function readCopy(
       const damaged = damagedFrom(message);
       if (damaged !== null && damaged < to) return null;
       const at = Number(message.offset);
-      if (at >= offset && at < to) records.push(toRecord(place, message));
+      if (at >= offset && at < to && message.isControlRecord !== true)
+        records.push(toRecord(place, message));
     }
-    offset = Math.max(offset, Number(last.offset) + 1);
+    offset = Math.max(offset, endOf(last));
   }
   return records;
 }
