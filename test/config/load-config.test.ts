@@ -115,6 +115,13 @@ describe("configuration", () => {
       "unknown variable RELAY_ENCRYPT_KEY: did you mean RELAY_ENCRYPTION_KEY?",
     ],
     [{ RELAY_PORT: "8080" }, "unknown variable RELAY_PORT: did you mean RELAY_API_PORT?"],
+    [{ RELAY_TTL: "100" }, "unknown variable RELAY_TTL: did you mean RELAY_CONFIG_TTL_MS?"],
+    // Almost what Kubernetes injects.
+    ...["RELAY_A_SERVICE_HOSTNAME", "RELAY_A_PORT_80_TCPIP"].map((name): [object, string] => [
+      { [name]: "1" },
+      `unknown variable ${name}: unset it (README.md lists the variables)`,
+    ]),
+    [{ RELAY_API_PORT: "xtcp://a" }, "RELAY_API_PORT must be a whole number from 0 to 65535"],
     [{ RELAY_LOG_LEVEL: "debug" }, "unknown variable RELAY_LOG_LEVEL: did you mean LOG_LEVEL?"],
     [{ RELAY_KAFKA_SSL: "true" }, "unknown variable RELAY_KAFKA_SSL: did you mean KAFKA_SSL?"],
     [
@@ -180,6 +187,8 @@ describe("configuration", () => {
     [{ RELAY_API_PORT: "9090" }, "RELAY_API_PORT and RELAY_OPS_PORT are both 9090"],
     [{ RELAY_INGEST_PORT: "8080" }, "RELAY_API_PORT and RELAY_INGEST_PORT are both 8080"],
     [{ RELAY_OPS_HOST: "::", RELAY_OPS_PORT: "8081" }, "RELAY_INGEST_PORT and RELAY_OPS_PORT are"],
+    [{ RELAY_ROLES: "ingest", RELAY_OPS_PORT: "8081" }, "RELAY_INGEST_PORT and RELAY_OPS_PORT are"],
+    [{ RELAY_ROLES: "api", RELAY_OPS_PORT: "8080" }, "RELAY_API_PORT and RELAY_OPS_PORT are"],
   ])(
     "refuses one port for two servers, %j: it was told to be in use by another",
     (env, message) => {
@@ -193,6 +202,8 @@ describe("configuration", () => {
     { RELAY_API_PORT: "9090", RELAY_API_HOST: "::1" },
     { RELAY_API_PORT: "9090", RELAY_OPS_HOST: "::1" },
     { RELAY_API_PORT: "8081", RELAY_ROLES: "api" },
+    { RELAY_API_PORT: "8081", RELAY_ROLES: "ingest,delivery" },
+    { RELAY_API_PORT: "8081", RELAY_ROLES: "delivery" },
     { RELAY_API_PORT: "0", RELAY_INGEST_PORT: "0", RELAY_OPS_PORT: "0" },
   ])("takes %j: no address is listened on twice", (env) => {
     expect(() => loadConfig(env as Record<string, string>)).not.toThrow();
@@ -250,6 +261,39 @@ describe("configuration", () => {
       testIngestUrl: "http://ingest:8081",
     });
     expect(refusal({ RELAY_MAX_PAYLOAD_BYTES: "104857601" })).toContain("1 to 104857600");
+  });
+
+  it.each([
+    ["RELAY_API_PORT", " 80"],
+    ["RELAY_API_PORT", "80 "],
+    ["KAFKA_BROKERS", " , "],
+    ["KAFKA_BROKERS", "kafka:65536"],
+    ["KAFKA_BROKERS", "kafka:9092x"],
+    ["RELAY_DATA_DIR", " data"],
+    ["RELAY_DATA_DIR", "da\u0007ta"],
+    ["RELAY_PUBLIC_INGEST_URL", "see https://hooks.example.com"],
+    ["CLICKHOUSE_URL", "see http://ch:8123"],
+    ["DATABASE_URL", "see postgres://db/relay"],
+    ["RELAY_ENCRYPTION_KEY", `x${KEY}`],
+    ["RELAY_ENCRYPTION_KEY", `${KEY}=`],
+  ])("refuses %s=%j, of which a part would be right", (name, value) => {
+    expect(refusal({ [name]: value })).toMatch(new RegExp(`^${name} must `));
+  });
+
+  it.each([
+    [{ RELAY_DATA_DIR: "data/of relay P" }, { dataDir: "data/of relay P" }],
+    [{ RELAY_INGEST_SHARE_PORT: "false" }, { ingest: { sharePort: false } }],
+    [{ KAFKA_BROKERS: "a:1,b:65535" }, { kafka: { brokers: ["a:1", "b:65535"] } }],
+    [{ RELAY_TRUSTED_PROXIES: "10.0.0.0/8, ::1" }, { trustedProxies: ["10.0.0.0/8", "::1"] }],
+    [{ RELAY_PUBLIC_INGEST_URL: "HTTPS://Hooks" }, { publicIngestUrl: "HTTPS://Hooks" }],
+    [{ CLICKHOUSE_URL: "HTTP://CH:8123" }, { clickhouseUrl: "HTTP://CH:8123" }],
+    [{ CLICKHOUSE_URL: "http://ch", CLICKHOUSE_CLUSTER: "relay" }, { clickhouseCluster: "relay" }],
+    [{ RELAY_VERIFY_THREADS: "3" }, { verifyThreads: 3 }],
+    [{ RELAY_ENCRYPTION_KEY: KEY }, { encryptionKey: KEY }],
+    // An empty variable is not set, whatever its name is near to.
+    [{ RELAY_ROLES: "", KAFKA_BROKER: "" }, { roles: ["api", "ingest", "delivery"] }],
+  ])("reads %j", (env, config) => {
+    expect(loadConfig(env as Record<string, string>)).toMatchObject(config);
   });
 
   it("refuses to share port 0, of which each process would get another: URLs had the port 0", () => {
@@ -353,15 +397,30 @@ describe("configuration", () => {
     },
   );
 
-  it.each(["ssl=true", "ssl=1", "ssl=0", "ssl=no-verify", "sslmode=verify-full"])(
-    "takes DATABASE_URL with %s",
-    (parameter) => {
-      const url = `postgresql://u:p@host/db?${parameter}`;
-      expect(() => loadConfig({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).not.toThrow();
-    },
-  );
+  it.each([
+    "ssl=true",
+    "ssl=1",
+    "ssl=0",
+    "ssl=no-verify",
+    "sslmode=verify-full",
+    "sslcert=/c",
+    "sslkey=/k",
+    "sslrootcert=/r",
+    "sslnegotiation=direct",
+    "nossl=1",
+  ])("takes DATABASE_URL with %s", (parameter) => {
+    const url = `postgresql://u:p@host/db?${parameter}`;
+    expect(() => loadConfig({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).not.toThrow();
+  });
 
-  it.each(["sslmod=require", "sslMode=require", "ssl-mode=require", "sslmode=", "tls=true"])(
+  it.each([
+    "sslmod=require",
+    "sslMode=require",
+    "SSLMODE=require",
+    "ssl-mode=require",
+    "sslmode=",
+    "tls=true",
+  ])(
     "refuses DATABASE_URL with %s, which pg overlooks: the password was sent without TLS",
     (parameter) => {
       const url = `postgresql://u:CANARY@host/db?application_name=x&${parameter}`;
