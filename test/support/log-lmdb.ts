@@ -18,6 +18,9 @@ export const storeIn = (dir: string): StoreOptions => ({
   damaged: ({ topic, base }) => {
     throw new Error(`records of ${topic} from ${base} on are damaged`);
   },
+  unreadable: ({ commits }) => {
+    throw new Error(`${commits} commits cannot be read`);
+  },
 });
 
 export interface SyncFaults {

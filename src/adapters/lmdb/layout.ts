@@ -66,6 +66,7 @@ export interface Place {
 }
 
 const PLACE_BYTES = 12;
+export const MAX_OFFSET = 2 ** 48 - 1;
 export const STREAM_KEY_BYTES = 3;
 export const ROW_KEY_BYTES = 9;
 export const ROW_VALUE_BYTES = 28;

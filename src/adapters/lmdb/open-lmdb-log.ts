@@ -6,7 +6,7 @@ import type { Logger } from "../../domain/logger.ts";
 import { GroupCommit } from "./commit/group-commit.ts";
 import { Group } from "./groups/group.ts";
 import { GroupStates } from "./groups/group-states.ts";
-import { makeLossTeller } from "./lost-records.ts";
+import { makeLossTellers } from "./lost-records.ts";
 import { NO_METRICS } from "./metrics.ts";
 import type { LmdbLogMetrics } from "./metrics.ts";
 import { RunQueue } from "./run-queue.ts";
@@ -56,7 +56,7 @@ export async function openLmdbLog(options: LmdbLogOptions): Promise<LmdbLog> {
     segmentsDir: join(options.dir, "segments"),
     mapSizeBytes: options.mapSizeBytes ?? 256 * 1024 * MIB,
     cacheBytes: options.cacheBytes ?? 64 * MIB,
-    damaged: makeLossTeller(options.logger, options.metrics ?? NO_METRICS),
+    ...makeLossTellers(options.logger, options.metrics ?? NO_METRICS),
   });
   const store = options.wrapStore?.(opened) ?? opened;
   const log = new EmbeddedLog(options, store, keptPartitions(options, store));

@@ -4,15 +4,23 @@ import { checkLogFile } from "./check-log-file.ts";
 import { CommitThread } from "./commit/commit-thread.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { decodePlace, decodeRows, encodeRows, rowKey, seqKey, streamKey } from "./layout.ts";
+import {
+  decodePlace,
+  decodeRows,
+  encodeRows,
+  MAX_OFFSET,
+  rowKey,
+  seqKey,
+  streamKey,
+} from "./layout.ts";
 import type { Place, Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./commit/pack-commit.ts";
 import { RecentBlobs } from "./commit/recent-blobs.ts";
 import { isIntact, storedBytes, storedRegion } from "./region-checksums.ts";
 import { SegmentReader } from "./segments/segment-reader.ts";
+import type { UnreadableCommits } from "./commit/unreadable-commits.ts";
 import { WaitingCommits } from "./commit/waiting-commits.ts";
 
-const MAX_OFFSET = 2 ** 48 - 1;
 const NO_RECORDS = Buffer.alloc(0);
 
 /** One transaction in the log's terms. */
@@ -52,6 +60,8 @@ export interface StoreOptions {
   readonly cacheBytes: number;
   /** The records of a region are not what was written; called for each time that they are read. */
   readonly damaged: (row: Row) => void;
+  /** Commits of an earlier process cannot be read. */
+  readonly unreadable: (commits: UnreadableCommits) => void;
 }
 
 export async function openStore(options: StoreOptions): Promise<CommitStore> {
@@ -79,7 +89,11 @@ class LmdbStore implements CommitStore {
     this.#segments = new SegmentReader(segmentsDir);
     this.#thread = new CommitThread(
       { path, segmentsDir, mapSizeBytes },
-      { applied: (id) => this.#applied(id), emptied: (segment) => this.#emptied(segment) },
+      {
+        applied: (id) => this.#applied(id),
+        emptied: (segment) => this.#emptied(segment),
+        unreadable: options.unreadable,
+      },
     );
     this.#recent = new RecentBlobs(cacheBytes / 2);
     const maxSize = Math.max(1, cacheBytes / 2);

@@ -16,7 +16,7 @@ class ScriptedWorker extends EventEmitter {
 
   constructor() {
     super();
-    setImmediate(() => this.tell({ kind: "ready" }));
+    setImmediate(() => this.tell({ kind: "ready", unreadable: null }));
   }
 
   postMessage(message: ToCommitThread): void {
@@ -41,7 +41,7 @@ const COMMIT = {
 
 function openThread() {
   const workers: ScriptedWorker[] = [];
-  const listener = { applied: () => {}, emptied: () => {} };
+  const listener = { applied: () => {}, emptied: () => {}, unreadable: () => {} };
   const data = { path: "", segmentsDir: "", mapSizeBytes: 1 };
   const thread = new CommitThread(data, listener, () => {
     const worker = new ScriptedWorker();
@@ -100,7 +100,11 @@ it("a thread that ends leaves the outcome of what it had unknown, and nothing is
 it("tells what has come into LMDB once 16 MiB wait for it: until then it is kept in memory", async () => {
   await using dir = await temporaryDir();
   const applied: number[] = [];
-  const listener = { applied: (id: number) => applied.push(id), emptied: () => {} };
+  const listener = {
+    applied: (id: number) => applied.push(id),
+    emptied: () => {},
+    unreadable: () => {},
+  };
   const { path, segmentsDir, mapSizeBytes } = storeIn(dir.path);
   await using thread = new CommitThread({ path, segmentsDir, mapSizeBytes }, listener);
   await thread.start();

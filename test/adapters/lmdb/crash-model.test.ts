@@ -152,6 +152,7 @@ class CrashRun {
 
   async #open(): Promise<void> {
     const writer = new CommitWriter(storeIn(this.#dir));
+    expect(writer.unreadable).toBeNull();
     this.#writer = writer;
     await this.#model.check(this.#dir, storeIn(this.#dir));
     this.#emptied = writer.takeEmptied().slice();

@@ -1,4 +1,4 @@
-import { closeSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, cpSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { packCommit } from "../../../src/adapters/lmdb/commit/pack-commit.ts";
@@ -13,6 +13,7 @@ import { makeSilentLogger } from "../../support/silent-logger.ts";
 const DEADLINE_MS = 20_000;
 const NOTHING = { groups: [], removedBelow: [], removedBlobs: [], refs: [], starts: [] };
 const EVENTS = { topic: "events", partition: 0 } as const;
+const READER = { group: "delivery", topics: ["events", "tasks"], deadlineMs: DEADLINE_MS } as const;
 /** No segment takes it, so it lies in LMDB. */
 const LARGE_BYTES = 5_000_000;
 
@@ -100,6 +101,50 @@ it("regression: a webhook whose bytes had changed on the disk was delivered and 
   expect(lost).toEqual([
     ["events", 1],
     ["events", 1],
+  ]);
+});
+
+it("regression: after a crash, a damaged commit that was not in the index yet kept the log from opening; all others are read, and what is appended next is not passed over", async () => {
+  await using dir = await temporaryDir();
+  await using copy = await temporaryDir();
+  {
+    await using log = await openTestLog(dir.path);
+    await log.append([record("events", 0, "first")]);
+    await log.append([record("events", 0, "second"), record("tasks", 0, "the only one")]);
+    await log.append([record("events", 0, "third")]);
+    await using reader = await collect(log, READER);
+    await reader.received(4);
+    const positions = [
+      { topic: "events", offset: 3 },
+      { topic: "tasks", offset: 1 },
+    ] as const;
+    await reader.owned.get(0)!.commit(positions);
+    cpSync(dir.path, copy.path, { recursive: true });
+  }
+  damage(copy.path, "second");
+
+  const told: object[] = [];
+  const logger = makeSilentLogger((level, message, fields) => {
+    if (level === "error") told.push({ message, ...fields });
+  });
+  for (const added of ["fourth", "fifth"]) {
+    await using log = await openTestLog(copy.path, { logger });
+    await log.append([record("tasks", 0, added)]);
+    await using reader = await collect(log, READER);
+    const found = (await reader.received(added === "fourth" ? 3 : 4)).map((one) => text(one));
+    const expected = ["first", "third", "fourth", ...(added === "fifth" ? [added] : [])];
+    expect(found.toSorted()).toEqual(expected.toSorted());
+  }
+  expect(told).toEqual([
+    expect.objectContaining({ message: "log.commits_lost", commits: 1 }),
+    {
+      message: "log.records_lost",
+      ...EVENTS,
+      from: 1,
+      to: 2,
+      count: 1,
+      why: "the commit that held them is damaged on the disk",
+    },
   ]);
 });
 

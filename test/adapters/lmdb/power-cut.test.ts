@@ -26,6 +26,7 @@ class PowerCutLog {
 
   open(): void {
     this.#writer = new CommitWriter(storeIn(this.#dir));
+    expect(this.#writer.unreadable).toBeNull();
   }
 
   async close(): Promise<void> {
@@ -84,6 +85,7 @@ class PowerCutLog {
     const dir = join(left, "log");
     const writer = new CommitWriter(storeIn(dir));
     try {
+      expect(writer.unreadable).toBeNull();
       await this.#model.check(dir, storeIn(dir));
     } finally {
       await writer[Symbol.asyncDispose]();

@@ -1,4 +1,5 @@
 import type { SegmentCommit } from "../segments/segment-commit.ts";
+import type { UnreadableCommits } from "./unreadable-commits.ts";
 
 /**
  * What the log sends its commit thread, all of which becomes durable, or nothing. Any list may be empty. The blobs are in shared
@@ -14,6 +15,16 @@ export interface CommitRequest extends SegmentCommit {
   readonly starts: readonly (readonly [streamKey: Uint8Array, offset: number])[];
 }
 
+/** Returns whether a segment can take it. */
+export function onlyAdds({ removedBelow, removedBlobs, refs, starts }: CommitRequest): boolean {
+  return (
+    removedBelow.length === 0 &&
+    removedBlobs.length === 0 &&
+    refs.length === 0 &&
+    starts.length === 0
+  );
+}
+
 /** Nothing was written. `store_locked_up`: nor will anything be until the files are reopened. */
 export interface CommitError {
   readonly code: "not_written" | "store_locked_up";
@@ -27,7 +38,7 @@ export type ToCommitThread =
   | { readonly kind: "close" };
 
 export type FromCommitThread =
-  | { readonly kind: "ready" }
+  | { readonly kind: "ready"; readonly unreadable: UnreadableCommits | null }
   | {
       readonly kind: "committed";
       readonly id: number;

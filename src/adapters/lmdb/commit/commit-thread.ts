@@ -11,6 +11,8 @@ import type {
   ToCommitThread,
 } from "./commit-protocol.ts";
 
+import type { UnreadableCommits } from "./unreadable-commits.ts";
+
 interface Waiting {
   readonly id: number;
   readonly worker: Worker;
@@ -23,6 +25,8 @@ export interface CommitThreadListener {
   applied(id: number): void;
   /** LMDB knows of nothing in this segment any more, and it will be overwritten once this returns. */
   emptied(segment: number): void;
+  /** The thread has found less than an earlier one made durable. */
+  unreadable(commits: UnreadableCommits): void;
 }
 
 /** Nothing of the commit was written. */
@@ -114,9 +118,11 @@ export class CommitThread implements AsyncDisposable {
   async #spawn(): Promise<Worker> {
     const worker = this.#startThread(this.#data);
     const ready = new Promise<void>((resolve, reject) => {
-      worker.on("message", (message: FromCommitThread) =>
-        message.kind === "ready" ? resolve() : this.#take(worker, message),
-      );
+      worker.on("message", (message: FromCommitThread) => {
+        if (message.kind !== "ready") return this.#take(worker, message);
+        if (message.unreadable !== null) this.#listener.unreadable(message.unreadable);
+        resolve();
+      });
       worker.once("error", reject);
     });
     // Rejects if the files cannot be opened.

@@ -78,4 +78,4 @@ port.on("message", (message: ToCommitThread) => {
 // A segment that is given back is there before the first commit, so none needs to be made.
 if (tellEmptied() === 0) writer.makeReady();
 clearOutRest();
-tell({ kind: "ready" });
+tell({ kind: "ready", unreadable: writer.unreadable });

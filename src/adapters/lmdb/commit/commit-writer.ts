@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { dirname } from "node:path";
 import { asBinary } from "lmdb";
+import { onlyAdds } from "./commit-protocol.ts";
 import type { CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
 import { FileRoom } from "./file-room.ts";
 import { isLockedUp, openEnvironment } from "../environment.ts";
@@ -17,6 +18,8 @@ import type { SegmentSpan } from "../segments/segments.ts";
 import { EARLIER_SEED } from "../segments/segment-commit.ts";
 import type { SegmentCommit } from "../segments/segment-commit.ts";
 import { syncDirectory, syncFile } from "../sync-files.ts";
+import { findUnreadable } from "./unreadable-commits.ts";
+import type { UnreadableCommits } from "./unreadable-commits.ts";
 
 /** When this much is missing from the index, it is put there: one large transaction instead of many small ones. */
 const DUE_ROWS = 4_096;
@@ -38,6 +41,8 @@ const SEED_KEY = "seed";
  * with everything that waits before it.
  */
 export class CommitWriter implements AsyncDisposable {
+  /** What an earlier process had made durable and cannot be read; null if there is nothing. */
+  readonly unreadable: UnreadableCommits | null;
   readonly #environment: Environment;
   readonly #room: FileRoom;
   readonly #segments: Segments;
@@ -64,7 +69,8 @@ export class CommitWriter implements AsyncDisposable {
       this.#segments.keep(seqOf(key), decodePlace(value));
     this.#applied = Number(environment.groups.get(APPLIED_KEY) ?? 0);
     this.#waiting = this.#segments.readAfter(this.#applied);
-    this.#latest = this.#applied + this.#waiting.length;
+    this.unreadable = findUnreadable(this.#waiting, this.#applied, { environment, segmentsDir });
+    this.#latest = this.#waiting.at(-1)?.number ?? this.#applied;
     if (this.#waiting.length > 0) this.#transact(null);
   }
 
@@ -284,13 +290,4 @@ function seedOf({ groups }: Environment, segmentsDir: string): number {
   const seed = isNew ? randomBytes(4).readUInt32BE() : EARLIER_SEED;
   groups.putSync(SEED_KEY, String(seed));
   return seed;
-}
-
-function onlyAdds({ removedBelow, removedBlobs, refs, starts }: CommitRequest): boolean {
-  return (
-    removedBelow.length === 0 &&
-    removedBlobs.length === 0 &&
-    refs.length === 0 &&
-    starts.length === 0
-  );
 }

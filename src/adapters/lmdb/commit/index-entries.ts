@@ -1,6 +1,8 @@
 import type { Database } from "lmdb";
+import type { Environment } from "../environment.ts";
 import {
   bufferOf,
+  MAX_OFFSET,
   ROW_BYTES,
   ROW_KEY_BYTES,
   ROW_VALUE_BYTES,
@@ -54,6 +56,14 @@ export function putRows(index: Index, commits: Iterable<Uint8Array>): void {
 
 function putEntry(index: Index, { key, value, rows }: Entry): void {
   index.putSync(key, value.subarray(0, rows * ROW_VALUE_BYTES));
+}
+
+/** Returns the offset of the next record of a stream, as far as the index knows. */
+export function endInIndex({ index, starts }: Environment, streamKey: Uint8Array): number {
+  const last = { start: rowKey(streamKey, MAX_OFFSET), end: rowKey(streamKey, 0) };
+  for (const { value } of index.getRange({ ...last, inclusiveEnd: true, reverse: true, limit: 1 }))
+    return value.readUIntBE(value.length - ROW_VALUE_BYTES, 6);
+  return starts.getBinary(Buffer.from(streamKey))?.readUIntBE(0, 6) ?? 0;
 }
 
 /** Removes the rows of a stream that hold nothing from `offset` on. */

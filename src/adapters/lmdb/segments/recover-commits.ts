@@ -1,14 +1,17 @@
 import { firstNumber, readCommits } from "./read-segment.ts";
 import type { WrittenCommit } from "./read-segment.ts";
-import { damaged, rewriteSegment } from "./segment-files.ts";
+import { rewriteSegment } from "./segment-files.ts";
 
 /** The commit that was written last. */
 export type CommitEnd = Pick<WrittenCommit, "segment" | "endBytes" | "number">;
 
 /**
- * Returns the commits after `number`, in order and without a gap, and makes them durable: one that was whole when its process was killed
- * need not be on the disk yet. Also returns where the latest commit of all ends, whether it is one of these or earlier.
- * @throws {Error} when one of them cannot be read: a crash cuts only the last one short
+ * Returns the commits after `number`, in order, and makes them durable: one that was whole when its process was killed need not be on
+ * the disk yet. Also returns where the latest commit of all ends, whether it is one of these or earlier.
+ *
+ * A number is left out where a commit cannot be read that others follow: a crash cuts only the last one short, so the disk has lost it
+ * or changed it. Those behind it come without their groups: a group may have come further than what is left of its stream, and would
+ * pass over the next records there.
  */
 export function recoverCommits(
   dir: string,
@@ -24,16 +27,18 @@ export function recoverCommits(
       if (commit.number > number) found.set(commit.number, commit);
       if (end === null || commit.number >= end.number) end = commit;
     }
-  const commits: WrittenCommit[] = [];
-  for (let next = number + 1; found.has(next); next += 1) commits.push(found.get(next)!);
-  if (end !== null && commits.length < found.size)
-    throw damaged(
-      dir,
-      `is damaged (commit ${number + commits.length + 1} cannot be read, commit ${end.number} can)`,
-    );
+  const inOrder = [...found.values()].toSorted((a, b) => a.number - b.number);
+  const gapAt = inOrder.findIndex((commit, index) => commit.number > number + 1 + index);
+  const whole = gapAt === -1 ? inOrder : inOrder.slice(0, gapAt);
+  const behindGap = inOrder.slice(whole.length).map((commit) => withoutGroups(commit));
+  const commits = [...whole, ...behindGap];
   const ends = new Map(commits.map(({ segment, endBytes }) => [segment, endBytes]));
   for (const [segment, endBytes] of ends) rewriteSegment(dir, segment, endBytes);
   return { commits, end };
+}
+
+function withoutGroups({ number, places, rows, segment, endBytes }: WrittenCommit): WrittenCommit {
+  return { number, places, rows, groups: [], segment, endBytes };
 }
 
 /**

@@ -88,9 +88,8 @@ export class Segments implements AsyncDisposable {
   }
 
   /**
-   * Returns the commits after `number`, in order and without a gap: those that a crash kept from the index. The segment of the latest
+   * Returns the commits after `number` (see `recoverCommits`): those that a crash kept from the index. The segment of the latest
    * commit is written on, so that a process that starts again and again needs one segment for all its starts.
-   * @throws {Error} when one of them cannot be read: a crash cuts only the last one short
    */
   readAfter(number: number): WrittenCommit[] {
     const { commits, end } = recoverCommits(
