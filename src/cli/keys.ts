@@ -57,7 +57,10 @@ export async function revokeKey(
         `organization "${options.org}" has no ${isKeyName(key) ? `key ${key}` : "such key"}: see relay keys list --org ${shellWord(options.org)}`,
       );
     await keys.revoke(options.org, row.id);
-    printLine(io.stdout, `${row.id} is revoked; every node refuses it within 60 s`);
+    printLine(
+      io.stdout,
+      `${row.id} is revoked; every node refuses it within 2 s, or 30 s while it cannot reach the store`,
+    );
   });
 }
 

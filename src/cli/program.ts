@@ -181,7 +181,7 @@ function addKeyCommands(program: Command, io: CommandIo): void {
   keys
     .command("revoke <key>")
     .description(
-      "revoke a key by its id (key_…), its public part as listed, or the whole key; effective within 60 s",
+      "revoke a key by its id (key_…), its public part as listed, or the whole key; effective within 2 s",
     )
     .addOption(org())
     .action(async (key: string, options: { org: string }) => {

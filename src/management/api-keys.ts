@@ -28,7 +28,10 @@ export interface ApiKeys {
    * @throws {UsageError} for an unknown organization
    */
   find(org: string, text: string): Promise<ApiKeyRow | null>;
-  /** Revokes a key, effective everywhere within 60 s. @throws {UsageError} for an unknown organization or key */
+  /**
+   * Revokes a key, effective everywhere within 2 s, or 30 s where the store is unreachable.
+   * @throws {UsageError} for an unknown organization or key
+   */
   revoke(org: string, keyId: string): Promise<void>;
   /** Returns whether this very key is usable, whatever its organization. */
   stateOf(key: string): Promise<"usable" | "revoked" | "unknown">;

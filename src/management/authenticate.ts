@@ -8,10 +8,10 @@ import type { Actor } from "./management.ts";
 const MAX_CACHED_KEYS = 10_000;
 /** Cached separately: somebody who makes up keys must not evict the known ones. */
 const MAX_UNKNOWN_KEYS = 1_000;
-/** Short enough for a revocation to take effect everywhere within 60 s. */
-const CACHED_MS = 30_000;
-/** Short, so that a key tried just before it was made is not refused for long. */
-const UNKNOWN_CACHED_MS = 2_000;
+/** Short: a revoked key is to be refused at once, and one tried just before it was made is not to be refused for long. */
+const CACHED_MS = 2_000;
+/** How long a key that was found in the store is good without another look, while the store is unreachable. */
+const GOOD_WITHOUT_STORE_MS = 30_000;
 
 /**
  * Most simultaneous queries about keys never seen before: somebody who makes up thousands must not tie up the store for all others.
@@ -20,7 +20,7 @@ const MOST_STRANGERS_ASKED = 4;
 
 interface Known {
   readonly actor: Actor | null;
-  readonly untilMs: number;
+  readonly askedAtMs: number;
 }
 
 interface Waiting {
@@ -67,14 +67,23 @@ export function makeAuthenticate(
       row === null || row.revokedAtMs !== null
         ? null
         : { orgId: row.orgId, keyId: row.id, scopes: row.scopes };
-    if (actor !== null) {
-      unknown.delete(name);
-      known.set(name, { actor, untilMs: askedAtMs + CACHED_MS });
-    } else {
-      known.delete(name);
-      unknown.set(name, { actor, untilMs: askedAtMs + UNKNOWN_CACHED_MS });
-    }
+    const [kept, other] = actor === null ? [unknown, known] : [known, unknown];
+    other.delete(name);
+    kept.set(name, { actor, askedAtMs });
     return actor;
+  }
+
+  async function askAgain(hash: Uint8Array, name: string, last: Known): Promise<Actor | null> {
+    try {
+      return await ask(hash, name);
+    } catch (error) {
+      if (isYounger(last, GOOD_WITHOUT_STORE_MS)) return last.actor;
+      throw error;
+    }
+  }
+
+  function isYounger({ askedAtMs }: Known, ageMs: number): boolean {
+    return monotonicMs() < askedAtMs + ageMs;
   }
 
   return async (bearerKey) => {
@@ -83,10 +92,13 @@ export function makeAuthenticate(
     const name = Buffer.from(hash).toString("base64");
     const acquaintance = known.get(name);
     const cached = acquaintance ?? unknown.get(name);
-    if (cached !== undefined && monotonicMs() < cached.untilMs) return cached.actor;
+    if (cached !== undefined && isYounger(cached, CACHED_MS)) return cached.actor;
     const running = asking.get(name);
     if (running !== undefined) return running;
-    const asked = acquaintance === undefined ? askAboutStranger(hash, name) : ask(hash, name);
+    const asked =
+      acquaintance === undefined
+        ? askAboutStranger(hash, name)
+        : askAgain(hash, name, acquaintance);
     const answer = asked.finally(() => asking.delete(name));
     asking.set(name, answer);
     return answer;

@@ -88,7 +88,7 @@ export interface TestWebhookResult {
  * Writes are audited with the actor's key. A store that is down throws RelayError `unavailable`.
  */
 export interface Management {
-  /** Returns null for an unknown, malformed or revoked key. Cached for at most 30 s. */
+  /** Returns null for an unknown, malformed or revoked key. Cached for 2 s, and while the store is unreachable for 30 s. */
   authenticate(bearerKey: string): Promise<Actor | null>;
   readonly projects: {
     list(actor: Actor, page: Page): Promise<PageOf<Project>>;
