@@ -70,6 +70,7 @@ async function joinedCoordinator() {
     sessionTimeoutMs: SESSION_MS,
     monotonic: () => clock.nowMs,
     beforeJoin: async () => void steps.push("old ownership ended"),
+    onError: () => {},
   });
   session.attach(cluster);
   const found: unknown = await cluster.findGroupCoordinator({ groupId: "g" });
@@ -135,9 +136,9 @@ test("the answer to an earlier heartbeat that comes last shortens no session, an
   await group.heartbeat(NEW);
   answerFirst();
   await first;
-  brokers.heartbeat = () => Promise.reject(protocolError("NOT_COORDINATOR_FOR_GROUP"));
+  brokers.heartbeat = () => Promise.reject(protocolError("GROUP_AUTHORIZATION_FAILED"));
   clock.nowMs = 9_000;
-  await expect(group.heartbeat(NEW)).rejects.toThrow("coordinator");
+  await expect(group.heartbeat(NEW)).rejects.toThrow("authorized");
   clock.nowMs = 5_000 + SESSION_MS - 1;
   expect(session.isAlive()).toBe(true);
   clock.nowMs += 1;
@@ -179,6 +180,44 @@ test.each([
   await group.heartbeat(NEW);
   expect(heartbeatsAt).toEqual(["first", "second", "second"]);
   clock.nowMs = SESSION_MS;
+  expect(session.isAlive()).toBe(true);
+});
+
+test("regression: a heartbeat that the next coordinator refuses is sent again: kafkajs joined the group anew, and every owner lost its partitions", async () => {
+  const { session, group, brokers, move, heartbeatsAt, joinedAs } = await joinedCoordinator();
+  brokers.heartbeat = async () => {
+    if (heartbeatsAt.length < 4) throw protocolError("NOT_COORDINATOR_FOR_GROUP");
+  };
+  move();
+  await group.heartbeat(NEW);
+  expect(heartbeatsAt).toEqual(["first", "second", "second", "second"]);
+  expect({ joinedAs, isAlive: session.isAlive() }).toEqual({ joinedAs: [""], isAlive: true });
+});
+
+test("a heartbeat that waits for a coordinator ends with its session, or once the group was joined anew", async () => {
+  const { session, group, brokers, heartbeatsAt } = await joinedCoordinator();
+  brokers.heartbeat = () => Promise.reject(protocolError("NOT_COORDINATOR_FOR_GROUP"));
+  const joinedAnew = group.heartbeat(NEW);
+  await group.joinGroup(NEW);
+  await joinedAnew;
+  expect(session.isAlive()).toBe(true);
+
+  const ended = group.heartbeat(NEW);
+  session.end();
+  await expect(ended).rejects.toThrow("coordinator");
+  const { length } = heartbeatsAt;
+  await expect(group.heartbeat(NEW)).rejects.toThrow("coordinator");
+  expect(heartbeatsAt).toHaveLength(length + 1);
+});
+
+test("what is said of a member as it was before it joined anew does not end its session", async () => {
+  const { session, group, brokers } = await joinedCoordinator();
+  let refuse = (_error: Error): void => undefined;
+  brokers.heartbeat = () => new Promise((_resolve, reject) => (refuse = reject));
+  const before = group.heartbeat(NEW);
+  await group.joinGroup(NEW);
+  refuse(protocolError("ILLEGAL_GENERATION"));
+  await before;
   expect(session.isAlive()).toBe(true);
 });
 

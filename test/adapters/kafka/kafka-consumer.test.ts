@@ -5,6 +5,7 @@ import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { guardConsumerGroup } from "../../../src/adapters/kafka/guards/consumer-group-guard.ts";
 import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
 import type { LostRecords } from "../../../src/adapters/kafka/consume/lost-records.ts";
+import { closedError } from "../../support/group-fake.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const DEADLINE_MS = 30_000;
@@ -126,6 +127,16 @@ function consumerOfFakes({
     return ConsumerGroup.prototype.recoverFromOffsetOutOfRange.call({ cluster }, asked);
   };
   const fetches = { fetchFrom, fetchOutOfRange };
+  /** A member's heartbeat, sent to where it has joined. */
+  const beat = async (): Promise<void> => {
+    const request = { groupId: "g", memberId: "m" };
+    const coordinator = (await cluster.findGroupCoordinator({ groupId: "g" })) as unknown as {
+      joinGroup(asked: object): Promise<unknown>;
+      heartbeat(asked: object): Promise<unknown>;
+    };
+    await coordinator.joinGroup(request);
+    await coordinator.heartbeat(request);
+  };
   const crash = (message: string): void =>
     listeners.get("crash")!({ payload: { error: new Error(message) } });
   const passMs = (ms: number): void => void (nowMs += ms);
@@ -138,6 +149,7 @@ function consumerOfFakes({
     revoked,
     steps,
     commitUntil,
+    beat,
     crash,
     passMs,
     ...fetches,
@@ -305,5 +317,27 @@ test("regression: a consumer that has lost its brokers tells once when it works 
   joinIdle();
   expect(errors).toEqual(["no broker", "still no broker"]);
   expect(restoredAfterMs).toEqual([12_000]);
+  await consumer[Symbol.asyncDispose]();
+});
+
+test("a coordinator that cannot be found is told of while it is looked for, and that it was found as well", async () => {
+  const joinGroup = async () => ({ generationId: 1, memberId: "m" });
+  const gone = { joinGroup, heartbeat: () => Promise.reject(closedError()) };
+  const next = { joinGroup, heartbeat: async () => undefined };
+  let lookUps = 0;
+  const findCoordinator = async (): Promise<object> => {
+    lookUps += 1;
+    if (lookUps === 1) return gone;
+    if (lookUps === 2) throw new Error("no coordinator");
+    return next;
+  };
+  const { consumer, beat, joinIdle, passMs, errors, restoredAfterMs } = consumerOfFakes({
+    findCoordinator,
+  });
+  await beat();
+  passMs(9_000);
+  joinIdle();
+  expect(errors).toEqual(["no coordinator"]);
+  expect(restoredAfterMs).toEqual([9_000]);
   await consumer[Symbol.asyncDispose]();
 });

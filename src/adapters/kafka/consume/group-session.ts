@@ -6,26 +6,12 @@ import { within } from "../../../domain/within.ts";
 import { rejoin } from "../guards/consumer-group-guard.ts";
 import { slotOf } from "../slot-of.ts";
 import { assignedCount } from "./co-partition-assigner.ts";
-
-interface JoinRequest {
-  readonly groupId: string;
-  /** Empty for one that is new to the group. */
-  readonly memberId: string;
-}
-interface JoinResponse {
-  readonly generationId: number;
-  readonly memberId: string;
-}
-interface SyncResponse {
-  readonly memberAssignment: Buffer;
-}
-/** The calls that the group coordinator takes; the client's own typings leave them out. */
-interface Coordinator extends Broker {
-  joinGroup(request: JoinRequest): Promise<JoinResponse>;
-  syncGroup(request: JoinRequest): Promise<SyncResponse>;
-  heartbeat(request: JoinRequest): Promise<unknown>;
-  leaveGroup(request: JoinRequest): Promise<unknown>;
-}
+import {
+  CurrentCoordinator,
+  type Coordinator,
+  type JoinRequest,
+  type JoinResponse,
+} from "./current-coordinator.ts";
 
 /** A commit of one partition, as the coordinator takes it. */
 interface WireCommit {
@@ -41,6 +27,8 @@ export interface GroupSessionOptions {
   readonly monotonic: () => number;
   /** Called before the group is joined again or left: old ownership must have ended when it resolves. */
   readonly beforeJoin: () => Promise<void>;
+  /** Told while the group's coordinator cannot be found: nothing is read. */
+  readonly onError: (error: Error) => void;
 }
 
 /** The generation is over: another member may own the partitions, or none. */
@@ -49,13 +37,6 @@ const FENCED: ReadonlySet<unknown> = new Set([
   "UNKNOWN_MEMBER_ID",
   "REBALANCE_IN_PROGRESS",
   "FENCED_INSTANCE_ID",
-]);
-/** The coordinator has moved, or its broker is gone. */
-const MOVED: ReadonlySet<unknown> = new Set([
-  "KafkaJSConnectionError",
-  "KafkaJSConnectionClosedError",
-  "NOT_COORDINATOR_FOR_GROUP",
-  "GROUP_COORDINATOR_NOT_AVAILABLE",
 ]);
 /** The topic was deleted, and the group's offsets in it with it: repeated once it is made anew, the commit would pass over its first records. */
 const DELETED = "UNKNOWN_TOPIC_OR_PARTITION";
@@ -122,6 +103,10 @@ export class GroupSession {
   /** Ends the session at once: the group was left, or the coordinator no longer knows this member. */
   end(): void {
     this.#renewedMs = Number.NEGATIVE_INFINITY;
+  }
+
+  #hasEnded(): boolean {
+    return this.#renewedMs === Number.NEGATIVE_INFINITY;
   }
 
   /** Returns the committed offset and metadata of each partition; null where there is none. */
@@ -219,10 +204,10 @@ export class GroupSession {
     const known = this.#facades.get(broker);
     if (known !== undefined) return known;
     const coordinator = broker as Coordinator;
-    // kafkajs looks the coordinator up only to join: it would keep asking a broker that is gone until it gives up, when the session is over.
-    let current = coordinator;
+    const { monotonic, onError } = this.#options;
+    const current = new CurrentCoordinator(coordinator, { find: findAnew, monotonic, onError });
     const renewing = async <T>(call: () => Promise<T>): Promise<T> => {
-      const sentMs = this.#options.monotonic();
+      const sentMs = monotonic();
       const result = await call();
       this.#renewedMs = Math.max(this.#renewedMs, sentMs);
       return result;
@@ -230,7 +215,7 @@ export class GroupSession {
     const facade = Object.assign(Object.create(coordinator) as Coordinator, {
       joinGroup: async (request: JoinRequest) => {
         await this.#options.beforeJoin();
-        current = coordinator;
+        current.joined(coordinator);
         const response = await renewing(() => this.#joinAsBefore(coordinator, request));
         this.#memberId = response.memberId;
         this.#generation = response.generationId;
@@ -244,13 +229,13 @@ export class GroupSession {
       },
       heartbeat: async (request: JoinRequest) => {
         if (this.#isVoid) throw rejoin("a topic of the group was deleted");
+        const generation = this.#generation;
+        const isOfUse = () => generation === this.#generation && !this.#hasEnded();
         try {
-          return await renewing(() => current.heartbeat(request)).catch(async (error: unknown) => {
-            if (!isMoved(error)) throw error;
-            current = await findAnew();
-            return renewing(() => current.heartbeat(request));
-          });
+          return await current.ask((asked) => renewing(() => asked.heartbeat(request)), isOfUse);
         } catch (error) {
+          // Joined anew meanwhile, it is a member whatever is said of it as it was before.
+          if (generation !== this.#generation) return undefined;
           // While the group rebalances we are still a member; after any other of these errors it has forgotten us.
           const { type } = error as { type?: unknown };
           if (FENCED.has(type) && type !== "REBALANCE_IN_PROGRESS") this.end();
@@ -261,7 +246,7 @@ export class GroupSession {
       leaveGroup: async (request: JoinRequest) => {
         await this.#options.beforeJoin();
         this.end();
-        const left = await current.leaveGroup(request);
+        const left = await current.broker.leaveGroup(request);
         this.#memberId = "";
         return left;
       },
@@ -288,11 +273,6 @@ export class GroupSession {
   #forgetUnknownMember(error: unknown): void {
     if ((error as { type?: unknown }).type === "UNKNOWN_MEMBER_ID") this.#memberId = "";
   }
-}
-
-function isMoved(error: unknown): boolean {
-  const { name, type } = error as { name?: unknown; type?: unknown };
-  return MOVED.has(name) || MOVED.has(type);
 }
 
 function refuseLate(): never {

@@ -64,6 +64,7 @@ export class KafkaConsumer implements LogConsumer {
       sessionTimeoutMs: settings.sessionTimeoutMs,
       monotonic: settings.monotonic,
       beforeJoin: () => this.#assignment.revoke(),
+      onError: (error) => this.#tellBroken(error),
     });
     this.#consumer = settings.kafka.consumer({
       ...consumerConfig(settings),
@@ -151,14 +152,18 @@ export class KafkaConsumer implements LogConsumer {
   #crashed(error: Error): void {
     void this.#assignment.revoke();
     if (this.#closed) return;
-    this.#brokenSinceMs ??= this.#settings.monotonic();
-    this.#options.onError(error);
+    this.#tellBroken(error);
     if (this.#restart !== null) return;
     this.#restart = setTimeout(() => {
       this.#restart = null;
       this.start().catch((cause: Error) => this.#crashed(cause));
     }, RESTART_MS);
     this.#restart.unref();
+  }
+
+  #tellBroken(error: Error): void {
+    this.#brokenSinceMs ??= this.#settings.monotonic();
+    this.#options.onError(error);
   }
 
   #tellRestored(): void {
