@@ -24,3 +24,26 @@ export async function until(
 ): Promise<void> {
   await waitFor(what, condition, deadlineMs, 5);
 }
+
+/**
+ * Waits until a condition has held, each time it was asked, for this long. A busy machine may hold up a server for longer than requests
+ * wait: the time then begins anew. What may never be so is for `ask` to throw. @throws when the deadline passes
+ */
+export async function untilHeld(
+  what: string,
+  ask: () => Promise<boolean>,
+  forMs: number,
+  timeoutMs: number,
+  everyMs = 100,
+): Promise<void> {
+  let sinceMs = performance.now();
+  await waitFor(
+    `${what}, for ${forMs} ms`,
+    async () => {
+      if (!(await ask())) sinceMs = performance.now();
+      return performance.now() - sinceMs >= forMs;
+    },
+    timeoutMs,
+    everyMs,
+  );
+}
