@@ -14,6 +14,11 @@ const DEADLINE_MS = 30_000;
 const BROKERS = [1, 2, 3];
 const started: LocalKafka | Error = await startLocalKafka(3).catch((error: Error) => error);
 
+/** Brokers that have just made the topic of the groups' offsets may refuse a group once or twice: that says nothing of what they hold. */
+function isLoading(error: Error): boolean {
+  return (error as { readonly type?: unknown }).type === "GROUP_LOAD_IN_PROGRESS";
+}
+
 describe.skipIf(started instanceof Error && skipOrFail("three local Kafka brokers", started))(
   "brokers whose disks change what they hold",
   { timeout: 120_000 },
@@ -83,7 +88,7 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
       const whole = [0, 1, 2, 3, 4, 6].map((number) => `value ${number}`);
       expect(values(reader.records)).toEqual(whole);
       expect(reader.records.map(({ offset }) => offset)).toEqual([0, 1, 2, 3, 4, 6]);
-      expect(reader.errors).toEqual([]);
+      expect(reader.errors.filter((error) => !isLoading(error))).toEqual([]);
 
       const read: LogRecord[] = [];
       for await (const records of reader.owned.get(0)!.read("events", 2)) read.push(...records);
