@@ -1,6 +1,7 @@
 import { open, readdir } from "node:fs/promises";
 import { systemReason } from "../../domain/errors.ts";
 import { LogError } from "../../domain/log.ts";
+import { codeOf } from "../../domain/thrown.ts";
 
 const MAGIC = 0xbeefc0de;
 const PAGE_HEAD_BYTES = { fork: 24, original: 16 };
@@ -26,7 +27,7 @@ export async function checkLogFile(path: string, segmentsDir: string): Promise<v
     read = (await file.read(head, 0, head.length, 0)).bytesRead;
     sizeBytes = (await file.stat()).size;
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== "ENOENT")
+    if (codeOf(cause) !== "ENOENT")
       throw new LogError(
         "log_unavailable",
         `the log ${path} cannot be read (${systemReason(cause)})`,

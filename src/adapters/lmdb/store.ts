@@ -2,6 +2,7 @@ import { LRUCache } from "lru-cache";
 import { LogError } from "../../domain/log.ts";
 import { checkLogFile } from "./check-log-file.ts";
 import { CommitThread } from "./commit/commit-thread.ts";
+import { entryAtOrBefore, startInIndex } from "./commit/index-entries.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
 import {
@@ -11,6 +12,7 @@ import {
   MAX_OFFSET,
   rowKey,
   seqKey,
+  seqOf,
   streamKey,
 } from "./layout.ts";
 import type { Place, Row, StreamId } from "./layout.ts";
@@ -152,7 +154,7 @@ class LmdbStore implements CommitStore {
     const { index } = this.#environment;
     const rows: Row[] = [];
     const prefix = streamKey(stream);
-    const start = this.#entryAtOrBefore(stream, offset)?.key ?? rowKey(prefix, offset);
+    const start = entryAtOrBefore(index, prefix, offset)?.key ?? rowKey(prefix, offset);
     for (const entry of index.getRange({ start, end: rowKey(prefix, MAX_OFFSET) })) {
       for (const row of decodeRows(stream, entry.key, entry.value, offset)) rows.push(row);
       if (rows.length >= limit) return rows.slice(0, limit);
@@ -205,34 +207,21 @@ class LmdbStore implements CommitStore {
   }
 
   startOffset(stream: StreamId): number {
-    return this.#environment.starts.getBinary(streamKey(stream))?.readUIntBE(0, 6) ?? 0;
+    return startInIndex(this.#environment, streamKey(stream));
   }
 
   lastRow(stream: StreamId): Row | null {
     const waiting = this.#waiting.last(stream);
     if (waiting !== null) return waiting;
-    const entry = this.#entryAtOrBefore(stream, MAX_OFFSET);
+    const entry = entryAtOrBefore(this.#environment.index, streamKey(stream), MAX_OFFSET);
     return entry === null ? null : decodeRows(stream, entry.key, entry.value, 0).at(-1)!;
-  }
-
-  #entryAtOrBefore(stream: StreamId, offset: number): { key: Buffer; value: Buffer } | null {
-    const prefix = streamKey(stream);
-    const range = {
-      start: rowKey(prefix, offset),
-      end: rowKey(prefix, 0),
-      inclusiveEnd: true,
-      reverse: true,
-      limit: 1,
-    };
-    for (const entry of this.#environment.index.getRange(range)) return entry;
-    return null;
   }
 
   lastSeq(): number {
     const { places, blobs } = this.#environment;
     const [inSegment] = places.getKeys({ reverse: true, limit: 1 });
     const [inLmdb] = blobs.getKeys({ reverse: true, limit: 1 });
-    return Math.max(inSegment?.readUIntBE(0, 6) ?? 0, inLmdb?.readUIntBE(0, 6) ?? 0);
+    return Math.max(...[inSegment, inLmdb].map((key) => (key === undefined ? 0 : seqOf(key))));
   }
 
   refs(seq: number): number | null {

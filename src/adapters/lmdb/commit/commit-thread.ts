@@ -10,7 +10,6 @@ import type {
   FromCommitThread,
   ToCommitThread,
 } from "./commit-protocol.ts";
-
 import type { UnreadableCommits } from "./unreadable-commits.ts";
 
 interface Waiting {

@@ -3,18 +3,17 @@ import type { RootDatabase } from "lmdb";
 import { systemReason } from "../../../domain/errors.ts";
 
 /** What a transaction may add to the file beside blobs: pages of the tables. */
-const LEAST_BYTES = 1024 * 1024;
+const TABLE_PAGES_BYTES = 1024 * 1024;
 /** Made ahead, so that trims can still free something when the disk has become full. */
 const AHEAD_BYTES = 4 * 1024 * 1024;
 const ZEROS = Buffer.alloc(256 * 1024);
+/** What a file system says that has no room for more, or lets nobody have more. */
+const FULL: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 
 interface FileStats {
   readonly lastPageNumber: number;
   readonly pageSize: number;
 }
-
-/** What a file system says that has no room for more, or lets nobody have more. */
-const FULL: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 
 /**
  * Keeps bytes at the end of LMDB's file that the file system already has a place for, and writes to them before each transaction,
@@ -44,7 +43,7 @@ export class FileRoom implements Disposable {
       while (sizeBytes < endBytes + AHEAD_BYTES)
         sizeBytes += writeSync(this.#file, ZEROS, 0, ZEROS.length, sizeBytes);
     } catch (error) {
-      const isEnough = blobBytes.length === 0 || sizeBytes >= endBytes + LEAST_BYTES;
+      const isEnough = blobBytes.length === 0 || sizeBytes >= endBytes + TABLE_PAGES_BYTES;
       if (!isEnough || !FULL.has(systemReason(error))) throw error;
     }
     if (sizeBytes > usedBytes) writeSync(this.#file, ZEROS, 0, 1, sizeBytes - 1);

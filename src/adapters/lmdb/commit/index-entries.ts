@@ -58,12 +58,34 @@ function putEntry(index: Index, { key, value, rows }: Entry): void {
   index.putSync(key, value.subarray(0, rows * ROW_VALUE_BYTES));
 }
 
+/** Returns the stream's last entry whose first row begins at `offset` or before it; null if there is none. */
+export function entryAtOrBefore(
+  index: Index,
+  streamKey: Uint8Array,
+  offset: number,
+): { key: Buffer; value: Buffer } | null {
+  const range = {
+    start: rowKey(streamKey, offset),
+    end: rowKey(streamKey, 0),
+    inclusiveEnd: true,
+    reverse: true,
+    limit: 1,
+  };
+  for (const entry of index.getRange(range)) return entry;
+  return null;
+}
+
+/** Returns the first offset of the stream that was not trimmed. */
+export function startInIndex({ starts }: Environment, streamKey: Buffer): number {
+  return starts.getBinary(streamKey)?.readUIntBE(0, 6) ?? 0;
+}
+
 /** Returns the offset of the next record of a stream, as far as the index knows. */
-export function endInIndex({ index, starts }: Environment, streamKey: Uint8Array): number {
-  const last = { start: rowKey(streamKey, MAX_OFFSET), end: rowKey(streamKey, 0) };
-  for (const { value } of index.getRange({ ...last, inclusiveEnd: true, reverse: true, limit: 1 }))
-    return value.readUIntBE(value.length - ROW_VALUE_BYTES, 6);
-  return starts.getBinary(Buffer.from(streamKey))?.readUIntBE(0, 6) ?? 0;
+export function endInIndex(environment: Environment, streamKey: Buffer): number {
+  const last = entryAtOrBefore(environment.index, streamKey, MAX_OFFSET);
+  return last === null
+    ? startInIndex(environment, streamKey)
+    : last.value.readUIntBE(last.value.length - ROW_VALUE_BYTES, 6);
 }
 
 /** Removes the rows of a stream that hold nothing from `offset` on. */

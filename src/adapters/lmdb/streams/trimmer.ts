@@ -135,7 +135,7 @@ export class Trimmer implements AsyncDisposable {
     return [...this.#options.streams.all()].flatMap((stream) => {
       const { topic, partition, startOffset, endOffset } = stream;
       if (topic === "limits" || startOffset === endOffset) return [];
-      const { belowOffset } = this.#limits(topic, partition);
+      const { belowOffset } = this.#trimBounds(topic, partition);
       return belowOffset <= startOffset ? [] : [{ stream, nextSeq: 0 }];
     });
   }
@@ -145,7 +145,7 @@ export class Trimmer implements AsyncDisposable {
     const { stream, nextSeq } = one;
     if (nextSeq >= belowSeq) return [one];
     // Looked up for each pass: a group may have registered since.
-    const { belowOffset, beforeMs } = this.#limits(stream.topic, stream.partition);
+    const { belowOffset, beforeMs } = this.#trimBounds(stream.topic, stream.partition);
     let offset = stream.startOffset;
     while (rows.length < ROWS_PER_PASS) {
       const found = this.#options.store.rowsFrom(stream, offset, ROWS_PER_LOOKUP);
@@ -160,7 +160,8 @@ export class Trimmer implements AsyncDisposable {
     return [one];
   }
 
-  #limits(topic: Topic, partition: number): { belowOffset: number; beforeMs: number } {
+  /** Returns which records of the stream may go: those below the offset that were appended before the time. */
+  #trimBounds(topic: Topic, partition: number): { belowOffset: number; beforeMs: number } {
     const { groups, clock, retentionMs } = this.#options;
     const { groups: subscribers, sideGroups } = groups.subscribers(topic);
     // No group gets the records of `held`: their owner reads them on the side, and commits.
