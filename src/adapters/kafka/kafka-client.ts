@@ -6,48 +6,27 @@ import type { KafkaConnection } from "./kafka-options.ts";
 import { THROTTLED } from "./guards/request-queue-guard.ts";
 import { OpenSockets } from "./open-sockets.ts";
 import { Kafka, logLevel } from "./kafkajs.ts";
+import { WireWatch } from "./wire-watch.ts";
 
 const KEEP_ALIVE_DELAY_MS = 60_000;
 const TELL_THROTTLED_EVERY_MS = 60_000;
 const RAISE_QUOTA =
   "a quota of the brokers holds this process back: raise it (kafka-configs, entity types users and clients)";
 
-/**
- * Knows whether a connection to any broker was open during a stretch of time: what was produced while none
- * was has certainly not been written.
- */
-export class WireWatch {
-  #open = 0;
-  #opened = 0;
-
-  /** Begins such a stretch; the function returned tells, when called later, whether bytes may have reached a broker in between. */
-  start(): () => boolean {
-    const openAtStart = this.#open;
-    const openedAtStart = this.#opened;
-    return () => openAtStart > 0 || this.#opened > openedAtStart;
-  }
-
-  connected(): void {
-    this.#open += 1;
-    this.#opened += 1;
-  }
-
-  closed(): void {
-    this.#open -= 1;
-  }
-}
+/** How long the client waits, and how often it tries again; its own defaults where nothing is given. */
+export type ClientLimits = Pick<KafkaConfig, "requestTimeout" | "connectionTimeout" | "retry">;
 
 /** Makes a client that writes to our logger, and whose sockets are watched. */
 export function makeKafkaClient(
   connection: KafkaConnection,
   logger: Logger,
-  options: Pick<KafkaConfig, "requestTimeout" | "connectionTimeout" | "retry">,
-  wire = new WireWatch(),
+  limits: ClientLimits,
   sockets = new OpenSockets(),
+  wire = new WireWatch(),
 ): KafkaClient {
   const { tls, sasl } = connection;
   return new Kafka({
-    ...options,
+    ...limits,
     clientId: connection.clientId,
     brokers: [...connection.brokers],
     ...(tls === undefined || tls === false ? {} : { ssl: tls === true ? true : { ca: tls.ca } }),

@@ -10,12 +10,14 @@ import {
   type Position,
   type Topic,
 } from "../../domain/log.ts";
-import { brokerFailure } from "./broker-failure.ts";
-import { explainRefusal } from "./explain-refusal.ts";
 import { committedMetadata } from "./consume/committed-metadata.ts";
 import { KafkaConsumer } from "./consume/kafka-consumer.ts";
 import { makeLossTellers } from "./consume/lost-records.ts";
-import { makeKafkaClient, WireWatch } from "./kafka-client.ts";
+import { ensureTopics } from "./ensure-topics.ts";
+import { explainRefusal } from "./explain-refusal.ts";
+import { largestRecordBytes } from "./find-topics.ts";
+import { guardKafkajs } from "./guards/guard-kafkajs.ts";
+import { makeKafkaClient, type ClientLimits } from "./kafka-client.ts";
 import {
   DEFAULT_METADATA_MAX_AGE_MS,
   DEFAULT_SESSION_TIMEOUT_MS,
@@ -24,32 +26,20 @@ import {
 } from "./kafka-options.ts";
 import { OpenSockets } from "./open-sockets.ts";
 import { KafkaProducer } from "./produce/kafka-producer.ts";
-import { guardBroker } from "./guards/broker-guard.ts";
-import { guardBrokerPool } from "./guards/broker-pool-guard.ts";
-import { guardConsumerGroup } from "./guards/consumer-group-guard.ts";
-import { guardConnection } from "./guards/connection-guard.ts";
-import { guardLeaders } from "./guards/leader-guard.ts";
-import { guardEncoder } from "./guards/encoder-guard.ts";
-import { guardRequestQueue } from "./guards/request-queue-guard.ts";
-import { guardStoppedRunner } from "./guards/stopped-runner-guard.ts";
-import { ensureTopics, findTopics, largestRecordBytes, missingTopics } from "./topics.ts";
+import { TopicWatch } from "./topic-watch.ts";
+import { WireWatch } from "./wire-watch.ts";
 
-const QUICK = {
+const QUICK: ClientLimits = {
   connectionTimeout: 1_000,
   requestTimeout: 3_000,
   retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 4 },
 };
-/** Callers within this time share one look-up. */
-const LEARN_TOGETHER_MS = 500;
-const LEARN_TRIES = 10;
-const LEARN_RETRY_MS = 500;
+/** Making topics on a cold broker takes time. */
+const PATIENT: ClientLimits = { ...QUICK, requestTimeout: 30_000 };
+const OF_CONSUMERS: ClientLimits = { connectionTimeout: 2_000, requestTimeout: 10_000 };
 /** Long enough for a broker to die and another controller to be elected. */
 const OPEN_WITHIN_MS = 10_000;
 const OPEN_RETRY_MS = 500;
-/** Making topics on a cold broker takes time. */
-const MAKE_TOPICS_TIMEOUT_MS = 30_000;
-const HOW_TO_MEND = "end all delivery processes, then start them: topics are made at start";
-const HOW_TO_GROW = "start any process of the relay again: it gives all topics as many partitions";
 const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"]);
 
 /**
@@ -58,15 +48,7 @@ const AWAY_CODES: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "
  * @throws {LogError} that says what is wrong
  */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
-  // Patches of kafkajs' prototypes, once per process.
-  guardConnection();
-  guardEncoder();
-  guardRequestQueue();
-  guardStoppedRunner();
-  guardBroker();
-  guardBrokerPool();
-  guardLeaders();
-  guardConsumerGroup();
+  guardKafkajs();
   const now = options.monotonic ?? (() => performance.now());
   const untilMs = now() + OPEN_WITHIN_MS;
   for (;;) {
@@ -111,69 +93,60 @@ class KafkaLog implements Log {
   readonly #monotonic: () => number;
   readonly #lossesOf: ReturnType<typeof makeLossTellers>;
   readonly #sockets = new OpenSockets();
-  #refresher: NodeJS.Timeout | null = null;
-  #partitions: number;
-  #learning: Promise<void> | null = null;
-  #toldLeaderless = "";
-  #small = "";
+  readonly #topics: TopicWatch;
   #closed = false;
 
   constructor(options: KafkaLogOptions) {
     this.#options = options;
-    this.#partitions = options.partitions;
     this.#monotonic = options.monotonic ?? (() => performance.now());
     this.#lossesOf = makeLossTellers(options);
-    const { connection, logger } = options;
-    const sockets = this.#sockets;
+    // Quick, since a frozen broker is given up only once a request has timed out: until then the partition count waits for it, even
+    // after all are well.
+    const admin = this.#client(QUICK).admin();
+    this.#admin = admin;
+    const names = TOPICS.map((topic) => topicName(options.topicPrefix, topic));
+    const topics = new TopicWatch({
+      admin,
+      names,
+      partitions: options.partitions,
+      everyMs: options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
+      logger: options.logger,
+    });
+    this.#topics = topics;
     const wire = new WireWatch();
     this.#producer = new KafkaProducer(
-      makeKafkaClient(connection, logger, QUICK, wire, sockets),
+      this.#client(QUICK, wire),
       wire,
       options,
       {
-        partitions: () => this.#partitions,
-        largestRecordBytes: () => largestRecordBytes(this.#admin, this.#topicNames()),
+        partitions: () => topics.partitions,
+        largestRecordBytes: () => largestRecordBytes(admin, names),
       },
       this.#monotonic,
     );
-    // Quick, since a frozen broker is given up only once a request has timed out: until then the partition count waits for it, even
-    // after all are well.
-    this.#admin = makeKafkaClient(connection, logger, QUICK, new WireWatch(), sockets).admin();
-    this.#consumerClient = makeKafkaClient(
-      connection,
-      logger,
-      { connectionTimeout: 2_000, requestTimeout: 10_000 },
-      new WireWatch(),
-      sockets,
-    );
+    this.#consumerClient = this.#client(OF_CONSUMERS);
+  }
+
+  #client(limits: ClientLimits, wire?: WireWatch): Kafka {
+    const { connection, logger } = this.#options;
+    return makeKafkaClient(connection, logger, limits, this.#sockets, wire);
   }
 
   get partitions(): number {
-    return this.#partitions;
+    return this.#topics.partitions;
   }
 
   async open(): Promise<void> {
     await Promise.all([this.#admin.connect(), this.#ensureTopics()]);
-    await this.#refreshPartitions();
+    await this.#topics.start();
     await this.#producer.connect();
-    const everyMs = this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS;
-    this.#refresher = setInterval(() => void this.#refresh(), everyMs);
-    this.#refresher.unref();
   }
 
   async #ensureTopics(): Promise<void> {
-    const { connection, logger } = this.#options;
-    const patient = { ...QUICK, requestTimeout: MAKE_TOPICS_TIMEOUT_MS };
-    const admin = makeKafkaClient(
-      connection,
-      logger,
-      patient,
-      new WireWatch(),
-      this.#sockets,
-    ).admin();
+    const admin = this.#client(PATIENT).admin();
     try {
       await admin.connect();
-      await ensureTopics(admin, this.#options, logger);
+      await ensureTopics(admin, this.#options);
     } finally {
       // What a frozen broker was asked is not worth waiting for.
       void admin.disconnect();
@@ -195,7 +168,7 @@ class KafkaLog implements Log {
         sessionTimeoutMs: this.#options.sessionTimeoutMs ?? DEFAULT_SESSION_TIMEOUT_MS,
         metadataMaxAgeMs: this.#options.metadataMaxAgeMs ?? DEFAULT_METADATA_MAX_AGE_MS,
         monotonic: this.#monotonic,
-        learnAtLeast: (atLeast) => this.#learnAtLeast(atLeast),
+        learnAtLeast: (atLeast) => this.#topics.learnAtLeast(atLeast),
         losses: this.#lossesOf(options.group),
         onDisposed: () => this.#consumers.delete(consumer),
       },
@@ -220,7 +193,7 @@ class KafkaLog implements Log {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    if (this.#refresher !== null) clearInterval(this.#refresher);
+    this.#topics[Symbol.dispose]();
     await Promise.all([...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
     await this.#producer[Symbol.asyncDispose]();
     await this.#admin.disconnect();
@@ -228,70 +201,6 @@ class KafkaLog implements Log {
   }
 
   learnPartitions(): Promise<void> {
-    this.#learning ??= sleep(LEARN_TOGETHER_MS, undefined, { ref: false })
-      .then(() => this.#refresh())
-      .finally(() => {
-        this.#learning = null;
-      });
-    return this.#learning;
-  }
-
-  async #learnAtLeast(atLeast: number): Promise<number> {
-    for (let attempt = 1; !this.#closed; attempt += 1) {
-      try {
-        await this.#refreshPartitions();
-        if (this.#partitions >= atLeast) break;
-      } catch (error) {
-        this.#options.logger.warn(brokerFailure(error), "log.metadata_not_refreshed");
-      }
-      // A topic that was left behind when the others grew must not keep the group from its work.
-      if (attempt === LEARN_TRIES) break;
-      await sleep(LEARN_RETRY_MS, undefined, { ref: false });
-    }
-    return this.#partitions;
-  }
-
-  /**
-   * Looks up the partition count. Topics that were deleted are not made anew while consumers run, which would go on past the first
-   * records of the new ones. The brokers' error names none of them, so they are looked up to be named.
-   */
-  async #refresh(): Promise<void> {
-    const { logger } = this.#options;
-    try {
-      await this.#refreshPartitions();
-    } catch (error) {
-      logger.warn(brokerFailure(error), "log.metadata_not_refreshed");
-      const topics = await missingTopics(this.#admin, this.#topicNames()).catch(() => []);
-      if (topics.length > 0) logger.error({ topics, mend: HOW_TO_MEND }, "log.topics_missing");
-    }
-  }
-
-  #topicNames(): readonly string[] {
-    return TOPICS.map((topic) => topicName(this.#options.topicPrefix, topic));
-  }
-
-  async #refreshPartitions(): Promise<void> {
-    const { partitions, leaderless, small } = await findTopics(this.#admin, this.#topicNames());
-    // Partitions are never taken away; a broker that lags behind may still report fewer.
-    this.#partitions = Math.max(this.#partitions, partitions);
-    this.#tellOf(leaderless);
-    this.#tellOfSmall(small);
-  }
-
-  /** Only of those that were as small the last time: a process that starts grows one after the other. */
-  #tellOfSmall(topics: readonly string[]): void {
-    const small = topics.join(" ");
-    if (small !== "" && small === this.#small)
-      this.#options.logger.error({ topics, mend: HOW_TO_GROW }, "log.partitions_uneven");
-    this.#small = small;
-  }
-
-  #tellOf(leaderless: readonly string[]): void {
-    const told = leaderless.join(" ");
-    if (told === this.#toldLeaderless) return;
-    this.#toldLeaderless = told;
-    const { logger } = this.#options;
-    if (told === "") logger.info({}, "log.leaders_are_back");
-    else logger.error({ partitions: leaderless }, "log.partitions_without_leader");
+    return this.#topics.learn();
   }
 }

@@ -1,9 +1,9 @@
 import type { Admin } from "kafkajs";
 import { describe, expect, test } from "vitest";
+import { ensureTopics } from "../../../src/adapters/kafka/ensure-topics.ts";
 import { ConfigResourceTypes } from "../../../src/adapters/kafka/kafkajs.ts";
 import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
 import { topicSettings } from "../../../src/adapters/kafka/topic-settings.ts";
-import { ensureTopics } from "../../../src/adapters/kafka/topics.ts";
 import { TOPICS, type Topic } from "../../../src/domain/log.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 
@@ -56,11 +56,10 @@ async function start(changes: Changes, days = { made: 30, now: 30 }) {
     const { topic, setting } = fields as { readonly topic: string; readonly setting: string };
     if (level === "warn") warnings.push(`${message} ${topic} ${setting}`);
   });
-  const refusal = await ensureTopics(
-    brokersWith(optionsOf(days.made), changes),
-    optionsOf(days.now),
+  const refusal = await ensureTopics(brokersWith(optionsOf(days.made), changes), {
+    ...optionsOf(days.now),
     logger,
-  ).then(
+  }).then(
     () => null,
     (error: Error) => error.message,
   );
@@ -122,7 +121,7 @@ test("regression: a topic that wants more replicas in sync than it has is refuse
 test("a topic with more replicas than the relay asks for may want more of them in sync", async () => {
   const options = optionsOf(30);
   const brokers = brokersWith(options, { events: { "min.insync.replicas": "2" } }, [1, 2]);
-  await expect(ensureTopics(brokers, options, makeSilentLogger())).resolves.toBeUndefined();
+  await expect(ensureTopics(brokers, options)).resolves.toBeUndefined();
 });
 
 test.each<[string, Changes, string]>([
@@ -192,7 +191,7 @@ test("regression: a start that finds new topics without leaders says which and w
       }) as never,
     fetchTopicOffsets: async () => [],
   };
-  await expect(ensureTopics(admin, options, options.logger)).rejects.toThrow(
+  await expect(ensureTopics(admin, options)).rejects.toThrow(
     /events.*has no leader.*start again once the brokers have caught up/,
   );
 }, 30_000);
@@ -211,7 +210,7 @@ describe("the largest webhook that may be set", () => {
           ? ((await describeBroker()) as never)
           : topics.describeConfigs(asked),
     };
-    return ensureTopics(admin as Admin, options, makeSilentLogger());
+    return ensureTopics(admin as Admin, options);
   };
   const taking = (value: string) => async () => ({
     resources: [

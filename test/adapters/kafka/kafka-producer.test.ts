@@ -1,9 +1,9 @@
 import type { Kafka, ProducerBatch, RecordMetadata } from "kafkajs";
 import { expect, test } from "vitest";
 import { markHandedOver } from "../../../src/adapters/kafka/produce/handed-over.ts";
-import { WireWatch } from "../../../src/adapters/kafka/kafka-client.ts";
 import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
 import { KafkaProducer } from "../../../src/adapters/kafka/produce/kafka-producer.ts";
+import { WireWatch } from "../../../src/adapters/kafka/wire-watch.ts";
 import type { LogError, NewRecord } from "../../../src/domain/log.ts";
 
 type Send = (batch: ProducerBatch) => Promise<RecordMetadata[]>;

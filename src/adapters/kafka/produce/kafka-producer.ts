@@ -4,7 +4,6 @@ import { partitionOf } from "../../../domain/partition.ts";
 import { TIMERS } from "../../../domain/clock.ts";
 import { within } from "../../../domain/within.ts";
 import { Accumulator, chunk, type Appended, type PlacedRecord } from "./accumulator.ts";
-import type { WireWatch } from "../kafka-client.ts";
 import {
   DEFAULT_APPEND_TIMEOUT_MS,
   DEFAULT_MAX_QUEUED_BYTES,
@@ -15,6 +14,7 @@ import {
 import { wasHandedOver } from "./handed-over.ts";
 import { isFinal, refusalOf, type PartitionAnswer } from "./produce-answers.ts";
 import { slotOf } from "../slot-of.ts";
+import type { WireWatch } from "../wire-watch.ts";
 
 const ALL_REPLICAS = -1;
 const MAX_BATCH_BYTES = 512 * 1024;

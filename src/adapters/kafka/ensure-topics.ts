@@ -1,27 +1,24 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Admin, ITopicConfig, ITopicMetadata } from "kafkajs";
+import type { Admin, ITopicConfig } from "kafkajs";
 import { TOPICS, LogError } from "../../domain/log.ts";
-import type { Logger } from "../../domain/logger.ts";
 import { messageOf } from "../../domain/thrown.ts";
-import { checkReplicas, checkRequestSize, checkSettings, describeTopics } from "./check-topics.ts";
+import { checkReplicas, checkRequestSize, checkSettings } from "./check-topics.ts";
+import { leaderlessOf } from "./find-topics.ts";
 import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
 import { isNotAuthorized, neededRight } from "./missing-right.ts";
-import { slotOf } from "./slot-of.ts";
-import { FRAMING_BYTES, longestWaitMs, maxBatchBytes, topicSettings } from "./topic-settings.ts";
+import { longestWaitMs, maxBatchBytes, topicSettings } from "./topic-settings.ts";
 
 const REPLICATED_BROKERS = 3;
 const READY_TRIES = 50;
 const READY_RETRY_MS = 200;
 
-/** Returns the largest record that any of the topics takes as it is now: one made for a larger limit keeps it. */
-export async function largestRecordBytes(admin: Admin, names: readonly string[]): Promise<number> {
-  const key = "max.message.bytes";
-  const resources = await describeTopics(
-    admin,
-    names.map((name) => ({ name, keys: [key] })),
-  );
-  const limits = resources.flatMap(({ configEntries }) => configEntries);
-  return Math.max(0, ...limits.map(({ configValue }) => Number(configValue) - FRAMING_BYTES));
+/** A topic as it is to be. */
+interface TopicPlan {
+  readonly name: string;
+  /** Returns its settings, which depend on how many replicas it has. */
+  readonly settingsOf: (replicas: number) => Readonly<Record<string, string>>;
+  /** How long records may have to wait there even if all goes well. */
+  readonly leastRetentionMs: number;
 }
 
 /**
@@ -29,106 +26,37 @@ export async function largestRecordBytes(admin: Admin, names: readonly string[])
  * as each has: settings that would lose or refuse records are an error; other differences and too few replicas are a warning.
  * @throws {LogError} `log_unavailable`, saying what to change
  */
-export async function ensureTopics(
-  admin: Admin,
-  options: KafkaLogOptions,
-  logger: Logger,
-): Promise<void> {
+export async function ensureTopics(admin: Admin, options: KafkaLogOptions): Promise<void> {
   await checkRequestSize(admin, maxBatchBytes(options.maxRecordBytes));
-  const existing = new Set(await admin.listTopics());
-  const isMissing = TOPICS.some((topic) => !existing.has(topicName(options.topicPrefix, topic)));
-  const brokerCount = isMissing
-    ? await waitForBrokers(admin, options)
-    : (await admin.describeCluster()).brokers.length;
-  const replicationFactor =
-    options.replicationFactor ?? (brokerCount >= REPLICATED_BROKERS ? REPLICATED_BROKERS : 1);
-  const specs = TOPICS.map((topic) => ({
+  const plans = TOPICS.map((topic): TopicPlan => ({
     name: topicName(options.topicPrefix, topic),
-    settingsOf: (replicas: number) => topicSettings(topic, replicas, options),
+    settingsOf: (replicas) => topicSettings(topic, replicas, options),
     leastRetentionMs: longestWaitMs(topic, options),
   }));
-  const missing: ITopicConfig[] = specs
-    .filter(({ name }) => !existing.has(name))
-    .map(({ name, settingsOf }) => ({
-      topic: name,
-      numPartitions: options.partitions,
-      replicationFactor,
-      configEntries: Object.entries(settingsOf(replicationFactor)).map(([key, value]) => ({
-        name: key,
-        value,
-      })),
-    }));
-  const names = specs.map(({ name }) => name);
-  // Another process may make them at the same moment, which is fine.
-  if (missing.length > 0) await makeTopics(admin, missing, options);
-  const found = await waitForPartitions(admin, names, 1, (name) =>
-    existing.has(name) ? Infinity : 0,
+  const listed = new Set(await admin.listTopics());
+  const missing = plans.filter(({ name }) => !listed.has(name));
+  const existing = plans.filter(({ name }) => listed.has(name));
+  const replicationFactor = await chooseReplicationFactor(admin, options, missing.length > 0);
+  if (missing.length > 0) await makeTopics(admin, missing, replicationFactor, options);
+  const found = await waitForPartitions(
+    admin,
+    plans.map(({ name }) => name),
+    1,
+    (name) => (listed.has(name) ? Infinity : 0),
   );
-  // All topics get the same count: partition p of one belongs with p of all others.
-  const counts = [...found.values()].map(({ partitions }) => partitions);
-  const wanted = Math.max(options.partitions, ...counts);
-  const small = names.filter((name) => (found.get(name)?.partitions ?? 0) < wanted);
-  if (small.length > 0) {
-    const refused = await growTopics(admin, small, wanted, options);
-    await waitForPartitions(admin, names, wanted, (name) => found.get(name)?.partitions ?? 0).catch(
-      (error: unknown) => {
-        throw refused ?? error;
-      },
-    );
-  }
-  const checked = specs
-    .filter(({ name }) => existing.has(name))
-    .map(({ name, settingsOf, leastRetentionMs }) => {
-      const replicas = found.get(name)?.replicas ?? replicationFactor;
-      const settings = settingsOf(Math.min(replicationFactor, replicas));
-      return { name, replicas, settings, leastRetentionMs };
-    });
-  if (checked.length === 0) return;
-  checkReplicas(checked, replicationFactor, logger);
-  await checkSettings(admin, checked, logger);
+  await growToOneCount(admin, found, options);
+  if (existing.length > 0) await checkExisting(admin, existing, found, replicationFactor, options);
 }
 
-export interface TopicsFound {
-  /** The partition count that holds for all topics: the smallest, while some are still being grown. */
-  readonly partitions: number;
-  /** `topic/partition`, with the brokers' name of the topic. */
-  readonly leaderless: readonly string[];
-  /** Names of topics with fewer partitions than another one: they are being grown, or somebody else grew the other. */
-  readonly small: readonly string[];
-}
-
-/** @throws {LogError} `log_unavailable` when a topic has no partition with a leader */
-export async function findTopics(admin: Admin, names: readonly string[]): Promise<TopicsFound> {
-  const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
-  for (const { name, partitions } of topics)
-    if (partitions.every(isLeaderless))
-      throw new LogError("log_unavailable", `no partition of ${name} has a leader`);
-  const counts = topics.map(({ partitions }) => partitions.length);
-  const most = Math.max(...counts);
-  return {
-    partitions: Math.min(...counts),
-    small: topics.filter(({ partitions }) => partitions.length < most).map(({ name }) => name),
-    leaderless: topics.flatMap((topic) => leaderlessOf(topic)),
-  };
-}
-
-function isLeaderless({ leader }: { readonly leader: number }): boolean {
-  return leader < 0;
-}
-
-/** Returns those from this number on. */
-function leaderlessOf({ name, partitions }: ITopicMetadata, from = 0): readonly string[] {
-  return partitions
-    .filter((partition) => partition.partitionId >= from && isLeaderless(partition))
-    .map(({ partitionId }) => slotOf(name, partitionId));
-}
-
-export async function missingTopics(
+async function chooseReplicationFactor(
   admin: Admin,
-  names: readonly string[],
-): Promise<readonly string[]> {
-  const existing = new Set(await admin.listTopics());
-  return names.filter((name) => !existing.has(name));
+  options: KafkaLogOptions,
+  isForNewTopics: boolean,
+): Promise<number> {
+  const brokerCount = isForNewTopics
+    ? await waitForBrokers(admin, options)
+    : (await admin.describeCluster()).brokers.length;
+  return options.replicationFactor ?? (brokerCount >= REPLICATED_BROKERS ? REPLICATED_BROKERS : 1);
 }
 
 /**
@@ -158,11 +86,22 @@ interface TopicError extends Error {
   readonly topic: string;
 }
 
+/** Another process may make them at the same moment, which is fine. */
 async function makeTopics(
   admin: Admin,
-  topics: ITopicConfig[],
-  { topicPrefix }: KafkaLogOptions,
+  plans: readonly TopicPlan[],
+  replicationFactor: number,
+  { partitions, topicPrefix }: KafkaLogOptions,
 ): Promise<void> {
+  const topics = plans.map(({ name, settingsOf }): ITopicConfig => ({
+    topic: name,
+    numPartitions: partitions,
+    replicationFactor,
+    configEntries: Object.entries(settingsOf(replicationFactor)).map(([key, value]) => ({
+      name: key,
+      value,
+    })),
+  }));
   try {
     await admin.createTopics({ topics, waitForLeaders: false });
   } catch (error) {
@@ -174,6 +113,24 @@ async function makeTopics(
     if (isNotAuthorized(first)) why.push(neededRight("Create", "topics", topicPrefix));
     throw new LogError("log_unavailable", why.join(": "), { cause: error });
   }
+}
+
+/** Gives all topics the same count, since partition p of one belongs with p of all others: the wanted one, or the largest there is. */
+async function growToOneCount(
+  admin: Admin,
+  found: ReadonlyMap<string, FoundTopic>,
+  options: KafkaLogOptions,
+): Promise<void> {
+  const counts = [...found.values()].map(({ partitions }) => partitions);
+  const wanted = Math.max(options.partitions, ...counts);
+  const names = [...found.keys()];
+  const countOf = (name: string): number => found.get(name)?.partitions ?? 0;
+  const small = names.filter((name) => countOf(name) < wanted);
+  if (small.length === 0) return;
+  const refused = await growTopics(admin, small, wanted, options);
+  await waitForPartitions(admin, names, wanted, countOf).catch((error: unknown) => {
+    throw refused ?? error;
+  });
 }
 
 /** @returns why it was refused for want of a right, if so: another process may have it, and be about to use it */
@@ -200,6 +157,22 @@ async function growTopics(
       { cause: error },
     );
   }
+}
+
+async function checkExisting(
+  admin: Admin,
+  plans: readonly TopicPlan[],
+  found: ReadonlyMap<string, FoundTopic>,
+  replicationFactor: number,
+  { logger }: KafkaLogOptions,
+): Promise<void> {
+  const specs = plans.map(({ name, settingsOf, leastRetentionMs }) => {
+    const replicas = found.get(name)?.replicas ?? replicationFactor;
+    const settings = settingsOf(Math.min(replicationFactor, replicas));
+    return { name, replicas, settings, leastRetentionMs };
+  });
+  checkReplicas(specs, replicationFactor, logger);
+  await checkSettings(admin, specs, logger);
 }
 
 interface FoundTopic {
