@@ -1,7 +1,7 @@
 import type { Admin, ITopicMetadata } from "kafkajs";
 import { LogError } from "../../domain/log.ts";
 import { describeTopics } from "./check-topics.ts";
-import { slotOf } from "./slot-of.ts";
+import { partitionName } from "./partition-name.ts";
 import { FRAMING_BYTES } from "./topic-settings.ts";
 
 export interface TopicsFound {
@@ -36,7 +36,7 @@ function isLeaderless({ leader }: { readonly leader: number }): boolean {
 export function leaderlessOf({ name, partitions }: ITopicMetadata, from = 0): readonly string[] {
   return partitions
     .filter((partition) => partition.partitionId >= from && isLeaderless(partition))
-    .map(({ partitionId }) => slotOf(name, partitionId));
+    .map(({ partitionId }) => partitionName(name, partitionId));
 }
 
 export async function missingTopics(

@@ -1,7 +1,7 @@
 import type { Committed } from "../../../domain/log.ts";
 import type { GroupSession } from "./group-session.ts";
 import type { LostRecords } from "./lost-records.ts";
-import { offsetsAt } from "./partition-reader.ts";
+import { offsetsAt, type TopicPartitions } from "./partition-offsets.ts";
 
 /** What a new owner needs to know of its partitions. */
 export interface AssignmentOffsets {
@@ -22,7 +22,7 @@ export interface AssignmentOffsets {
 /** Looks up all partitions of an assignment at once. */
 export async function lookUpOffsets(
   session: GroupSession,
-  topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
+  topics: readonly TopicPartitions[],
 ): Promise<AssignmentOffsets> {
   const [committed, earliest, latest] = await Promise.all([
     session.committed(topics),

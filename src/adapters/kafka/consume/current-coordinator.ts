@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Broker } from "kafkajs";
+import { isMoved } from "./coordinator-errors.ts";
 
 export interface JoinRequest {
   readonly groupId: string;
@@ -29,13 +30,6 @@ export interface CoordinatorPorts {
   readonly onError: (error: Error) => void;
 }
 
-/** The coordinator has moved, or its broker is gone. */
-const MOVED: ReadonlySet<unknown> = new Set([
-  "KafkaJSConnectionError",
-  "KafkaJSConnectionClosedError",
-  "NOT_COORDINATOR_FOR_GROUP",
-  "GROUP_COORDINATOR_NOT_AVAILABLE",
-]);
 /** Brokers fence one that died after nine seconds unless told otherwise, then choose another coordinator, which loads the group. */
 const FOUND_WITHIN_MS = 30_000;
 const LOOK_AGAIN_MS = 200;
@@ -90,9 +84,4 @@ export class CurrentCoordinator {
       }
     }
   }
-}
-
-function isMoved(error: unknown): boolean {
-  const { name, type } = error as { name?: unknown; type?: unknown };
-  return MOVED.has(name) || MOVED.has(type);
 }

@@ -13,9 +13,9 @@ import { endOf } from "./fetch-messages.ts";
 import type { GroupSession } from "./group-session.ts";
 import { KafkaPartition } from "./kafka-partition.ts";
 import type { LossTeller } from "./lost-records.ts";
-import { offsetAt } from "./partition-reader.ts";
+import { offsetAt, type TopicPartitions } from "./partition-offsets.ts";
 import { readableRecords } from "./readable-records.ts";
-import { slotOf } from "../slot-of.ts";
+import { partitionName } from "../partition-name.ts";
 import { limitsOf, TopicFlow, type TopicFlowLimits } from "./topic-flow.ts";
 
 export interface GroupAssignmentSettings {
@@ -130,7 +130,7 @@ export class GroupAssignment {
       this.#options.onError(
         new LogError(
           "log_unavailable",
-          `${slotOf(name, partition)} ends at ${end}, and was read up to ${flow.expectedOffset}: records were lost with a broker's disk, or by the election of a replica that did not have them: going on from its end. Or the topic was made anew: going on from its beginning`,
+          `${partitionName(name, partition)} ends at ${end}, and was read up to ${flow.expectedOffset}: records were lost with a broker's disk, or by the election of a replica that did not have them: going on from its end. Or the topic was made anew: going on from its beginning`,
         ),
       );
       // Owners learn where to begin only when they are assigned.
@@ -141,10 +141,7 @@ export class GroupAssignment {
   }
 
   /** Looks up what was committed, tells the owner, and lets the records flow; repeats until done or the generation is over. */
-  async #open(
-    topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
-    revoked: Promise<void>,
-  ): Promise<void> {
+  async #open(topics: readonly TopicPartitions[], revoked: Promise<void>): Promise<void> {
     const epoch = this.#epoch;
     const isCurrent = () => !this.#ended && epoch === this.#epoch;
     await revoked;
@@ -166,7 +163,7 @@ export class GroupAssignment {
       const unknown = wanted.flatMap(({ topic, partitions }) =>
         partitions
           .filter((partition) => !offsets.isKnown(topic, partition))
-          .map((partition) => ({ name: slotOf(topic, partition), partition })),
+          .map((partition) => ({ name: partitionName(topic, partition), partition })),
       );
       const without = new Set(unknown.map(({ partition }) => partition));
       for (const number of waiting)

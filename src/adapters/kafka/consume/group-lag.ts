@@ -1,6 +1,6 @@
 import type { Topic } from "../../../domain/log.ts";
 import type { GroupSession } from "./group-session.ts";
-import { offsetsAt } from "./partition-reader.ts";
+import { offsetsAt } from "./partition-offsets.ts";
 
 /**
  * Returns how many records lie between what is committed (or the oldest one left) and the end, by topic; nothing without partitions,

@@ -1,25 +1,17 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Broker, Cluster, TopicOffsets } from "kafkajs";
-import { TIMERS } from "../../../domain/clock.ts";
 import { LogError, type Committed } from "../../../domain/log.ts";
-import { within } from "../../../domain/within.ts";
 import { rejoin } from "../guards/consumer-group-guard.ts";
-import { slotOf } from "../slot-of.ts";
+import { partitionName } from "../partition-name.ts";
 import { assignedCount } from "./co-partition-assigner.ts";
+import { codeOfBroker, isFenced, REBALANCING } from "./coordinator-errors.ts";
 import {
   CurrentCoordinator,
   type Coordinator,
   type JoinRequest,
   type JoinResponse,
 } from "./current-coordinator.ts";
-
-/** A commit of one partition, as the coordinator takes it. */
-interface WireCommit {
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
-  readonly metadata: string;
-}
+import { OffsetCommits, type WireCommit } from "./offset-commits.ts";
+import type { TopicPartitions } from "./partition-offsets.ts";
 
 export interface GroupSessionOptions {
   readonly groupId: string;
@@ -30,20 +22,6 @@ export interface GroupSessionOptions {
   /** Told while the group's coordinator cannot be found: nothing is read. */
   readonly onError: (error: Error) => void;
 }
-
-/** The generation is over: another member may own the partitions, or none. */
-const FENCED: ReadonlySet<unknown> = new Set([
-  "ILLEGAL_GENERATION",
-  "UNKNOWN_MEMBER_ID",
-  "REBALANCE_IN_PROGRESS",
-  "FENCED_INSTANCE_ID",
-]);
-/** The topic was deleted, and the group's offsets in it with it: repeated once it is made anew, the commit would pass over its first records. */
-const DELETED = "UNKNOWN_TOPIC_OR_PARTITION";
-const COMMIT_TRIES = 5;
-const COMMIT_RETRY_MS = 200;
-/** Whoever commits tries again, or is about to end; brokers that are gone would be asked for a minute and more. */
-const COMMIT_TIMEOUT_MS = 3_000;
 
 /**
  * Membership of the group, seen from the wire. kafkajs rejoins without waiting for anything and reveals neither the
@@ -64,11 +42,18 @@ export class GroupSession {
   /** Set once positions of this generation may be those of a topic that is gone: nothing more is committed, and the group joined again. */
   #isVoid = false;
   #renewedMs = Number.NEGATIVE_INFINITY;
-  #queued: { entries: WireCommit[]; generation: number; done: Promise<void> } | null = null;
-  #flushing: Promise<void> = Promise.resolve();
+  readonly #commits: OffsetCommits;
 
   constructor(options: GroupSessionOptions) {
     this.#options = options;
+    this.#commits = new OffsetCommits(options.groupId, {
+      findCoordinator: () => this.cluster.findGroupCoordinator({ groupId: options.groupId }),
+      isOpen: (generation) => generation === this.#generation && !this.#isVoid,
+      memberId: () => this.#memberId,
+      onTopicDeleted: (generation) => {
+        this.#isVoid ||= generation === this.#generation;
+      },
+    });
   }
 
   /** The consumer's own view of the cluster. @throws {LogError} before the consumer is made */
@@ -111,7 +96,7 @@ export class GroupSession {
 
   /** Returns the committed offset and metadata of each partition; null where there is none. */
   async committed(
-    topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[],
+    topics: readonly TopicPartitions[],
   ): Promise<(topic: string, partition: number) => Committed | null> {
     const { groupId } = this.#options;
     const coordinator = await this.cluster.findGroupCoordinator({ groupId });
@@ -130,74 +115,17 @@ export class GroupSession {
         metadata?: string | null;
       }[])
         if (Number(entry.offset) >= 0)
-          found.set(slotOf(topic, entry.partition), {
+          found.set(partitionName(topic, entry.partition), {
             offset: Number(entry.offset),
             metadata: entry.metadata ?? "",
           });
     }
-    return (topic, partition) => found.get(slotOf(topic, partition)) ?? null;
+    return (topic, partition) => found.get(partitionName(topic, partition)) ?? null;
   }
 
-  /**
-   * Commits for one generation; commits made close together share a request. Fenced ones are ignored.
-   * @throws {LogError} also if it is not known to be done in time: it may still be, but never after a later one
-   */
-  async commit(entries: readonly WireCommit[], generation: number): Promise<void> {
-    const written = this.#enqueue(entries, generation);
-    await within(written, COMMIT_TIMEOUT_MS, refuseLate, TIMERS);
-  }
-
-  #enqueue(entries: readonly WireCommit[], generation: number): Promise<void> {
-    if (this.#queued !== null && this.#queued.generation === generation) {
-      this.#queued.entries.push(...entries);
-      return this.#queued.done;
-    }
-    const batch = { entries: [...entries], generation, done: Promise.resolve() };
-    this.#queued = batch;
-    batch.done = this.#flushing.then(() => {
-      if (this.#queued === batch) this.#queued = null;
-      return this.#write(batch.entries, generation);
-    });
-    this.#flushing = batch.done.catch(() => undefined);
-    return batch.done;
-  }
-
-  async #write(entries: readonly WireCommit[], generation: number): Promise<void> {
-    const { groupId } = this.#options;
-    const byTopic = new Map<string, Map<number, WireCommit>>();
-    for (const entry of entries) {
-      const partitions = byTopic.get(entry.topic) ?? new Map<number, WireCommit>();
-      byTopic.set(entry.topic, partitions.set(entry.partition, entry));
-    }
-    const topics = [...byTopic].map(([topic, partitions]) => ({
-      topic,
-      partitions: [...partitions.values()].map(({ partition, offset, metadata }) => ({
-        partition,
-        offset: String(offset),
-        metadata,
-      })),
-    }));
-    for (let attempt = 1; ; attempt += 1) {
-      if (generation !== this.#generation || this.#isVoid) return;
-      try {
-        const coordinator = await this.cluster.findGroupCoordinator({ groupId });
-        await coordinator.offsetCommit({
-          groupId,
-          memberId: this.#memberId,
-          groupGenerationId: generation,
-          retentionTime: -1,
-          topics,
-        });
-        return;
-      } catch (error) {
-        const { type } = error as { type?: unknown };
-        if (FENCED.has(type)) return;
-        this.#isVoid ||= type === DELETED && generation === this.#generation;
-        if (attempt >= COMMIT_TRIES || type === DELETED)
-          throw new LogError("log_unavailable", "offsets could not be committed", { cause: error });
-        await sleep(COMMIT_RETRY_MS * attempt);
-      }
-    }
+  /** Commits for one generation: see `OffsetCommits.commit`. @throws {LogError} */
+  commit(entries: readonly WireCommit[], generation: number): Promise<void> {
+    return this.#commits.commit(entries, generation);
   }
 
   #facade(broker: Broker, findAnew: () => Promise<Coordinator>): Broker {
@@ -237,8 +165,7 @@ export class GroupSession {
           // Joined anew meanwhile, it is a member whatever is said of it as it was before.
           if (generation !== this.#generation) return undefined;
           // While the group rebalances we are still a member; after any other of these errors it has forgotten us.
-          const { type } = error as { type?: unknown };
-          if (FENCED.has(type) && type !== "REBALANCE_IN_PROGRESS") this.end();
+          if (isFenced(error) && codeOfBroker(error) !== REBALANCING) this.end();
           this.#forgetUnknownMember(error);
           throw error;
         }
@@ -271,10 +198,6 @@ export class GroupSession {
 
   /** Lets kafkajs, which goes on by joining, join as a new member. */
   #forgetUnknownMember(error: unknown): void {
-    if ((error as { type?: unknown }).type === "UNKNOWN_MEMBER_ID") this.#memberId = "";
+    if (codeOfBroker(error) === "UNKNOWN_MEMBER_ID") this.#memberId = "";
   }
-}
-
-function refuseLate(): never {
-  throw new LogError("log_unavailable", "offsets could not be committed in time");
 }

@@ -9,12 +9,12 @@ import { TIMERS } from "../../../domain/clock.ts";
 import { within } from "../../../domain/within.ts";
 import { makeCoPartitionAssigner } from "./co-partition-assigner.ts";
 import { consumerConfig } from "./consumer-config.ts";
+import { explainBroken } from "./explain-broken.ts";
 import { listenToGroup } from "../guards/consumer-group-guard.ts";
 import { GroupAssignment, REVOKE_TIMEOUT_MS } from "./group-assignment.ts";
 import { groupLag } from "./group-lag.ts";
 import { GroupSession } from "./group-session.ts";
 import type { LossTeller } from "./lost-records.ts";
-import { explainBroken } from "../missing-right.ts";
 
 export interface KafkaConsumerSettings {
   readonly kafka: Kafka;

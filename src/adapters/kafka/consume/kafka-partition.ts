@@ -8,7 +8,8 @@ import type {
 import type { AssignmentOffsets } from "./assignment-offsets.ts";
 import type { GroupSession } from "./group-session.ts";
 import type { LossTeller, LostRecords } from "./lost-records.ts";
-import { offsetAt, readPartition, type PartitionAddress } from "./partition-reader.ts";
+import { offsetAt, type PartitionAddress } from "./partition-offsets.ts";
+import { readPartition } from "./partition-reader.ts";
 import type { TopicFlow } from "./topic-flow.ts";
 
 export interface KafkaPartitionSettings {

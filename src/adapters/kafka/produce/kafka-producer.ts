@@ -13,15 +13,19 @@ import {
 } from "../kafka-options.ts";
 import { wasHandedOver } from "./handed-over.ts";
 import { isFinal, refusalOf, type PartitionAnswer } from "./produce-answers.ts";
-import { slotOf } from "../slot-of.ts";
+import { partitionName } from "../partition-name.ts";
 import type { WireWatch } from "../wire-watch.ts";
 
 const ALL_REPLICAS = -1;
 const MAX_BATCH_BYTES = 512 * 1024;
 const MAX_BATCH_RECORDS = 500;
+const LINGER_MS = 4;
+const MOST_IN_FLIGHT = 3;
+/** How long a leader waits for the other replicas; it answers before the append is given up. */
+const REPLICAS_TIMEOUT_MS = 2_500;
 const DRAIN_TIMEOUT_MS = 5_000;
 
-/** The results of a batch, by topic and partition. */
+/** The results of a batch, by names of partitions. */
 interface Outcome {
   /** The offset of the partition's next record in the batch, or why its records are not there. */
   readonly answers: Map<string, number | LogError>;
@@ -67,8 +71,8 @@ export class KafkaProducer implements AsyncDisposable {
       send: (records) => this.#send(records),
       maxBatchBytes: MAX_BATCH_BYTES,
       maxBatchRecords: MAX_BATCH_RECORDS,
-      lingerMs: 4,
-      maxInFlight: 3,
+      lingerMs: LINGER_MS,
+      maxInFlight: MOST_IN_FLIGHT,
       maxQueuedBytes: options.maxQueuedBytes ?? DEFAULT_MAX_QUEUED_BYTES,
       appendTimeoutMs: options.appendTimeoutMs ?? DEFAULT_APPEND_TIMEOUT_MS,
       monotonic,
@@ -105,13 +109,15 @@ export class KafkaProducer implements AsyncDisposable {
     const refusals = new Map<string, LogError>();
     try {
       for (const part of chunks) {
-        const before = part.map(({ topic, partition }) => refusals.get(slotOf(topic, partition)));
+        const before = part.map(({ topic, partition }) =>
+          refusals.get(partitionName(topic, partition)),
+        );
         const open = part.filter((_, index) => before[index] === undefined);
         const answers = (open.length === 0 ? [] : await this.#accumulator.append(open)).values();
         for (const [index, record] of part.entries()) {
           const answer = before[index] ?? answers.next().value!;
           if (answer instanceof LogError)
-            refusals.set(slotOf(record.topic, record.partition), answer);
+            refusals.set(partitionName(record.topic, record.partition), answer);
           appended.push(answer);
         }
       }
@@ -145,8 +151,8 @@ export class KafkaProducer implements AsyncDisposable {
     maybeSent: () => boolean,
   ): Promise<readonly Appended[]> {
     const { topicPrefix } = this.#options;
-    const slots = records.map(({ topic, partition }) =>
-      slotOf(topicName(topicPrefix, topic), partition),
+    const names = records.map(({ topic, partition }) =>
+      partitionName(topicName(topicPrefix, topic), partition),
     );
     const outcome: Outcome = { answers: new Map(), handedOver: new Set() };
     const { answers, handedOver } = outcome;
@@ -159,33 +165,33 @@ export class KafkaProducer implements AsyncDisposable {
       for (let tries = 0; left.length > 0 && (hasHelped || tries < 2); tries += 1) {
         await this.#produce(
           left.map((index) => records[index]!),
-          left.map((index) => slots[index]!),
+          left.map((index) => names[index]!),
           outcome,
         );
-        const unanswered = left.filter((index) => !answers.has(slots[index]!));
-        hasHelped = unanswered.length < left.length;
-        left = unanswered;
+        const stillLeft = left.filter((index) => !answers.has(names[index]!));
+        hasHelped = stillLeft.length < left.length;
+        left = stillLeft;
       }
     } catch (error) {
       failure = error;
     }
     return records.map(({ partition }, index) => {
-      const slot = slots[index]!;
-      let answer = answers.get(slot);
+      const name = names[index]!;
+      let answer = answers.get(name);
       if (answer === undefined) {
-        answer = unanswered(slot, handedOver.has(slot) && maybeSent(), failure);
-        answers.set(slot, answer);
+        answer = unanswered(name, handedOver.has(name) && maybeSent(), failure);
+        answers.set(name, answer);
       }
       if (answer instanceof LogError) return answer;
-      answers.set(slot, answer + 1);
+      answers.set(name, answer + 1);
       return { partition, offset: answer };
     });
   }
 
-  /** `slots` are those of the records. @throws what the client throws; some records may have been answered for before */
+  /** `names` are those of the records' partitions. @throws what the client throws; some records may have been answered for before */
   async #produce(
     records: readonly PlacedRecord[],
-    slots: readonly string[],
+    names: readonly string[],
     { answers, handedOver }: Outcome,
   ): Promise<void> {
     const messages = new Map<Topic, Message[]>();
@@ -199,28 +205,28 @@ export class KafkaProducer implements AsyncDisposable {
       const list = messages.get(topic);
       if (list === undefined) messages.set(topic, [message]);
       else list.push(message);
-      if (!firsts.has(slots[index]!)) firsts.set(slots[index]!, message);
+      if (!firsts.has(names[index]!)) firsts.set(names[index]!, message);
     }
     try {
       const results = await this.#producer.sendBatch({
         acks: ALL_REPLICAS,
-        timeout: 2_500,
+        timeout: REPLICAS_TIMEOUT_MS,
         topicMessages: [...messages].map(([topic, list]) => ({
           topic: topicName(this.#options.topicPrefix, topic),
           messages: list,
         })),
       });
-      for (const { topicName: name, ...answer } of results as readonly NamedAnswer[]) {
-        const slot = slotOf(name, answer.partition);
+      for (const { topicName: topic, ...answer } of results as readonly NamedAnswer[]) {
+        const name = partitionName(topic, answer.partition);
         // If they were sent again to a new leader that refuses them, the last one has them all the same.
-        if (!isFinal(answer) || typeof answers.get(slot) === "number") continue;
+        if (!isFinal(answer) || typeof answers.get(name) === "number") continue;
         answers.set(
-          slot,
-          answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(name, answer),
+          name,
+          answer.errorCode === 0 ? Number(answer.baseOffset) : refusalOf(topic, answer),
         );
       }
     } finally {
-      for (const [slot, first] of firsts) if (wasHandedOver(first)) handedOver.add(slot);
+      for (const [name, first] of firsts) if (wasHandedOver(first)) handedOver.add(name);
     }
   }
 
@@ -249,11 +255,11 @@ function unconfirmed(maybeSent: boolean, cause: unknown): LogError {
 }
 
 /** Returns why no broker has answered for a partition. `failure` is why the client gave up; null if it left the partition out. */
-function unanswered(slot: string, maybeSent: boolean, failure: unknown): LogError {
+function unanswered(name: string, maybeSent: boolean, failure: unknown): LogError {
   if (failure !== null) return unconfirmed(maybeSent, failure);
-  const cause = new Error(`no broker answered for ${slot}`);
+  const cause = new Error(`no broker answered for ${name}`);
   if (maybeSent) return unconfirmed(true, cause);
-  return new LogError("log_unavailable", `${slot} has no leader that can be reached; not written`, {
+  return new LogError("log_unavailable", `${name} has no leader that can be reached; not written`, {
     cause,
   });
 }

@@ -1,5 +1,5 @@
 import { LogError } from "../../../domain/log.ts";
-import { slotOf } from "../slot-of.ts";
+import { partitionName } from "../partition-name.ts";
 import { loadInternal } from "../guards/guard-class.ts";
 
 export interface PartitionAnswer {
@@ -50,7 +50,7 @@ export function isNoAnswer({ topics }: ProduceAnswer): boolean {
 /** Returns why the records for this partition are not there, or not known to be. */
 export function refusalOf(topicName: string, { partition, errorCode }: PartitionAnswer): LogError {
   const cause = createErrorFromCode(errorCode);
-  const where = slotOf(topicName, partition);
+  const where = partitionName(topicName, partition);
   if (MAYBE_WRITTEN.has(errorCode))
     return new LogError("log_outcome_unknown", `${where} did not confirm the write`, { cause });
   const mend = MENDS.get(errorCode);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { explainBroken } from "../../../src/adapters/kafka/missing-right.ts";
+import { explainBroken } from "../../../src/adapters/kafka/consume/explain-broken.ts";
 
 test("regression: a consumer that meets a compression it cannot read says which setting to mend: it said that ZSTD is not implemented, of no topic", () => {
   const error = new Error("ZSTD compression not implemented");
