@@ -11,7 +11,7 @@ const INTERRUPTED = 130;
 
 /**
  * Runs the whole program: arguments and environment in, exit code out (0 done, 1 failed, 2 bad usage or configuration).
- * Only here does the code touch what the main process owns: its environment (except what `adapters/uws/load.ts` sets),
+ * Only here does the code touch what the main process owns: its environment (except what `adapters/uws/load-uws.ts` sets),
  * streams, signals and garbage collector. Children are given theirs.
  */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {

@@ -6,7 +6,7 @@ import type { NewRecord, Position } from "../../src/domain/log.ts";
 import type { Logger } from "../../src/domain/logger.ts";
 import { startIngestServer } from "../../src/adapters/uws/server.ts";
 import type { IngestServer } from "../../src/adapters/uws/server.ts";
-import type { IngestServerOptions } from "../../src/adapters/uws/handler.ts";
+import type { IngestServerOptions } from "../../src/adapters/uws/server-options.ts";
 import { makeIngest } from "../../src/pipeline/ingest/ingest.ts";
 import type { Ingest } from "../../src/pipeline/ingest/ingest.ts";
 import type { IngestMetrics, IngestOptions, IngestPorts } from "../../src/pipeline/ingest/ports.ts";

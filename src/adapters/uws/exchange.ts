@@ -1,6 +1,6 @@
 import type { HttpResponse } from "uWebSockets.js";
 import type { Answer, Reception } from "../../domain/incoming-request.ts";
-import type { IngestServerMetrics } from "./handler.ts";
+import type { IngestServerMetrics } from "./server-options.ts";
 import { writeAnswer, writeContinue } from "./write-answer.ts";
 
 /**

@@ -4,9 +4,9 @@ import { Exchange } from "./exchange.ts";
 import type { ExchangeHost } from "./exchange.ts";
 import type { Answer } from "../../domain/incoming-request.ts";
 import { SHARE_INGEST_PORT } from "../../domain/listen-error.ts";
-import type { IngestServerOptions } from "./handler.ts";
-import { loadUws } from "./load.ts";
-import type { UwsModule } from "./load.ts";
+import type { IngestServerOptions } from "./server-options.ts";
+import { loadUws } from "./load-uws.ts";
+import type { UwsModule } from "./load-uws.ts";
 import { makeAddressReader } from "./remote-address.ts";
 import { readHead } from "./request-head.ts";
 
@@ -54,14 +54,15 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   let refusedConnections = 0;
   let toldAtMs = Number.NEGATIVE_INFINITY;
   let stopping: Promise<void> | null = null;
-  let check: () => void = () => undefined;
+  /** Called when fewer or more are open. */
+  let onCountChange: () => void = () => undefined;
 
   const host: ExchangeHost = {
     metrics,
     isStopping: () => stopping !== null,
     ended() {
       openExchanges -= 1;
-      check();
+      onCountChange();
     },
   };
 
@@ -123,7 +124,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   app.filter((response, change) => {
     openConnections += change;
     metrics.connections(openConnections);
-    check();
+    onCountChange();
     if (change > 0 && openConnections > limit) refuseConnection(response);
   });
   app.any("/*", (response, request) => {
@@ -145,7 +146,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
     if (isSo() || mostMs <= 0) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, mostMs);
-      check = () => {
+      onCountChange = () => {
         if (!isSo()) return;
         clearTimeout(timer);
         resolve();

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
-import { loadUws } from "../../../src/adapters/uws/load.ts";
+import { loadUws } from "../../../src/adapters/uws/load-uws.ts";
 import { formatAddress } from "../../../src/adapters/uws/remote-address.ts";
 import { startIngestServer } from "../../../src/adapters/uws/server.ts";
 import { UsageError } from "../../../src/domain/errors.ts";
