@@ -51,40 +51,37 @@ const PASSING = codesOf({
   UNKNOWN_EXCEPTION: 1002,
 });
 
-const ACCESS_DENIED = "497";
-/**
- * What has to be fixed at the store: AUTHENTICATION_FAILED, ACCESS_DENIED, READONLY, ALL_CONNECTION_TRIES_FAILED, DNS_ERROR, and
- * UNKNOWN_DATABASE and UNKNOWN_TABLE, for one that was not migrated yet
- */
-const UNUSABLE = new Set(["516", ACCESS_DENIED, "164", "279", "198", "81", "60"]);
+const ACCESS_DENIED = 497;
+/** What has to be fixed at the store; it does not know the database or the tables before it was migrated. */
+const UNUSABLE = codesOf({
+  AUTHENTICATION_FAILED: 516,
+  ACCESS_DENIED,
+  READONLY: 164,
+  ALL_CONNECTION_TRIES_FAILED: 279,
+  DNS_ERROR: 198,
+  UNKNOWN_DATABASE: 81,
+  UNKNOWN_TABLE: 60,
+});
 
 /** Returns any failure of the client as an EventStoreError; its code says whether to narrow the query, to wait or to fix the store. */
 export function toStoreError(error: unknown): EventStoreError {
   if (error instanceof EventStoreError) return error;
-  if (error instanceof ClickHouseError) {
-    if (LIMITS.has(error.code))
-      return new EventStoreError("query_limit", `ClickHouse stopped the query: ${error.type}`, {
-        cause: error,
-      });
-    if (PASSING.has(error.code) || UNUSABLE.has(error.code))
-      return new EventStoreError(
-        "store_unavailable",
-        `ClickHouse cannot be used (${error.type ?? error.code}): ${error.message}`,
-        { cause: error },
-      );
+  if (!(error instanceof ClickHouseError))
     return new EventStoreError(
-      "store_refused",
-      `ClickHouse refused (${error.type ?? error.code}): ${error.message}`,
+      "store_unavailable",
+      `ClickHouse does not answer: ${messageOf(error)}`,
       { cause: error },
     );
-  }
-  const message = `ClickHouse does not answer: ${messageOf(error)}`;
-  return new EventStoreError("store_unavailable", message, { cause: error });
-}
-
-/** Returns whether the user lacks the right to what was asked for. */
-export function isAccessDenied({ cause }: EventStoreError): boolean {
-  return cause instanceof ClickHouseError && cause.code === ACCESS_DENIED;
+  if (LIMITS.has(error.code))
+    return new EventStoreError("query_limit", `ClickHouse stopped the query: ${error.type}`, {
+      cause: error,
+    });
+  const said = `(${error.type ?? error.code}): ${error.message}`;
+  return PASSING.has(error.code) || UNUSABLE.has(error.code)
+    ? new EventStoreError("store_unavailable", `ClickHouse cannot be used ${said}`, {
+        cause: error,
+      })
+    : new EventStoreError("store_refused", `ClickHouse refused ${said}`, { cause: error });
 }
 
 /** Does the same for an insert: a refusal may quote rows, including payloads and headers, so only its type is passed on. */
@@ -95,6 +92,11 @@ export function toInsertError(error: unknown): EventStoreError {
     "store_refused",
     `ClickHouse refused the insert (${error.type ?? "unknown"}, code ${error.code}); what it says may quote rows and is left out`,
   );
+}
+
+/** Returns whether the user lacks the right to what was asked for. */
+export function isAccessDenied({ cause }: EventStoreError): boolean {
+  return cause instanceof ClickHouseError && cause.code === String(ACCESS_DENIED);
 }
 
 function codesOf(codes: Readonly<Record<string, number>>): ReadonlySet<string> {
