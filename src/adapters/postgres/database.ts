@@ -29,6 +29,8 @@ interface Borrowed {
 /** Also how long a query waits for a connection of the pool to become free. */
 const CONNECT_TIMEOUT_MS = 8_000;
 const QUERY_TIMEOUT_MS = 15_000;
+/** Texts beyond this many are not prepared: an update has one for each set of changed columns. */
+const MAX_PREPARED = 256;
 /** Most repeats of a transaction that the server ended so that others could go on. */
 const MOST_REPEATS = 3;
 /** At once, it would take again what the others wait for, before they have woken up. */
@@ -107,7 +109,7 @@ export function openDatabase(options: {
       return await runOn(client, text, parameters);
     } catch (error) {
       broken = toError(error);
-      throw translate(error);
+      throw toStoreError(error);
     } finally {
       giveBack(broken);
     }
@@ -126,7 +128,7 @@ export function openDatabase(options: {
         throw new Error("a statement of this transaction failed: it was rolled back");
       return result;
     } catch (error) {
-      const failure = translate(error);
+      const failure = toStoreError(error);
       // A server that does not answer would not answer a ROLLBACK either, and one that takes no writes may be giving way to another:
       // once it loses the connection, it rolls back by itself.
       const isStoreFailure = failure !== error && failure instanceof RelayError;
@@ -165,9 +167,6 @@ async function rollBack(client: PoolClient): Promise<Error | undefined> {
   }
 }
 
-/** Texts beyond this many are not prepared: an update has one for each set of changed columns. */
-const MAX_PREPARED = 256;
-
 /**
  * Makes names for statements, so that each connection parses and plans a text once. A name derives from the text: in the
  * embedded engine all connections, of all processes, are one session.
@@ -198,7 +197,8 @@ function isConflict(error: unknown): boolean {
   return error instanceof RelayError && CONFLICT.test(codeOf(error.cause) ?? "");
 }
 
-function translate(error: unknown): unknown {
+/** Returns what callers can tell apart: `unavailable`, a value that is taken, or the error as it is. */
+function toStoreError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof RelayError) return error;
   const code = codeOf(error) ?? "";
   if (code === "23505") {

@@ -1,7 +1,7 @@
 import type { Logger } from "../../domain/logger.ts";
 import type { Database } from "./database.ts";
 
-const BACKEND_SQL =
+const SELECT_BACKEND_SQL =
   "SELECT concat_ws(' ', inet_server_addr(), pg_postmaster_start_time(), pg_backend_pid()) AS backend";
 
 /**
@@ -11,8 +11,8 @@ const BACKEND_SQL =
  * @param one its connection stays open while `other` asks
  */
 export async function warnOfPooler(one: Database, other: Database, logger: Logger): Promise<void> {
-  const [first] = await one.run(BACKEND_SQL);
-  const [second] = await other.run(BACKEND_SQL);
+  const [first] = await one.run(SELECT_BACKEND_SQL);
+  const [second] = await other.run(SELECT_BACKEND_SQL);
   if (first?.["backend"] !== second?.["backend"]) return;
   logger.warn(
     {
