@@ -17,7 +17,7 @@ export interface Answer {
   /** The first bytes of the body. */
   readonly bytes: Buffer;
   /** False if the body was longer: the rest was not read, and the connection was closed. */
-  readonly complete: boolean;
+  readonly isWhole: boolean;
 }
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
@@ -155,7 +155,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     else this.#reject(error);
   }
 
-  #settle(complete: boolean): void {
+  #settle(isWhole: boolean): void {
     const chunks = this.#chunks;
     const [only = NO_BYTES] = chunks;
     // A chunk may be lent from the socket's buffer, so a copy is kept.
@@ -166,7 +166,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       retryAfter: firstValue(this.#headers["retry-after"]),
       isEncoded: encoding !== "" && encoding !== "identity" && bytes.length > 0,
       bytes,
-      complete,
+      isWhole,
     };
     this.#reject = () => {}; // The answer is there, whatever becomes of its connection.
     this.#forget();

@@ -12,6 +12,9 @@ import { TryLimits } from "./try-limits.ts";
 
 const MAX_READ_BYTES = 64 * 1024;
 const MAX_RESPONSE_HEADER_BYTES = 16 * 1024;
+const RESOLVE_TIMEOUT_MS = 3_000;
+const IDLE_TIMEOUT_MS = 30_000;
+const CONNECTION_AGE_MS = 60_000;
 
 /** Connections of one process to one receiver URL, however many destinations share it; more at once get in the way of a slow receiver. */
 export const CONNECTIONS_PER_RECEIVER = 64;
@@ -25,8 +28,9 @@ export interface HttpSenderOptions {
   readonly maxConnectionsPerReceiver?: number;
   /** While more connections than this are open, those that are not in use are not kept. Default: no limit. */
   readonly maxKeptConnections?: number;
+  /** How long an unused connection is kept. Default 30 s. */
   readonly idleTimeoutMs?: number;
-  /** How long a connection in steady use is kept at least; twice as long at most. */
+  /** How long a connection in steady use is kept at least; twice as long at most. Default 60 s. */
   readonly connectionAgeMs?: number;
   /** PEM certificates trusted instead of the system's. */
   readonly ca?: string;
@@ -48,7 +52,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
   const guard = new ReceiverGuard({
     allowPrivate: options.allowPrivate,
     resolve: options.resolve ?? makeSystemResolver(),
-    resolveTimeoutMs: 3_000,
+    resolveTimeoutMs: RESOLVE_TIMEOUT_MS,
   });
   const { maxConnectionsPerReceiver = CONNECTIONS_PER_RECEIVER } = options;
   const pools = new PoolCache({
@@ -56,8 +60,8 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
     maxConnectionsPerReceiver,
     maxKeptConnections: options.maxKeptConnections ?? Number.POSITIVE_INFINITY,
     connectTimeoutMs: options.timeoutMs,
-    idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
-    connectionAgeMs: options.connectionAgeMs ?? 60_000,
+    idleTimeoutMs: options.idleTimeoutMs ?? IDLE_TIMEOUT_MS,
+    connectionAgeMs: options.connectionAgeMs ?? CONNECTION_AGE_MS,
     maxResponseHeaderBytes: MAX_RESPONSE_HEADER_BYTES,
     ca: options.ca,
   });
@@ -127,7 +131,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
         throw new Error(reason, { cause: error });
       }
       if (answer.status !== 200) throw new Error(`it answered ${answer.status}`);
-      if (!answer.complete) throw new Error(`it is larger than ${maxBytes} bytes`);
+      if (!answer.isWhole) throw new Error(`it is larger than ${maxBytes} bytes`);
       // Leaves out the byte order mark with which some files begin, and which is no JSON (RFC 8259 section 8.1).
       return new TextDecoder().decode(answer.bytes);
     },
