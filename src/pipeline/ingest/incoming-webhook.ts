@@ -7,7 +7,6 @@ import { clientAddressOf } from "../../signing/client-address.ts";
 import type { ByteSlab } from "../../domain/byte-slab.ts";
 import { encodeEvent } from "../log/event-codec.ts";
 import type { Admission, Share } from "./admission.ts";
-import { encodeAnswer } from "./answer.ts";
 import type { Waiter } from "./append-batcher.ts";
 import { contentTypeOf } from "./request-heads.ts";
 import { ACCEPTED, DISABLED, outcomeOf, PAUSED, rejection } from "./finding.ts";
@@ -33,7 +32,8 @@ export interface WebhookContext {
   readonly enqueue: (record: NewRecord, waiter: Waiter) => void;
   /** The wall clock without its small steps back. */
   readonly receivedAtMs: () => number;
-  readonly formatTime: (timeMs: number) => string;
+  /** Sends the answer and counts it. `startedAtMs` is monotonic. */
+  readonly answer: (sendAnswer: SendAnswer, outcome: IngestOutcome, startedAtMs: number) => void;
   readonly redactionOf: (endpoint: EndpointConfig) => RedactionRule;
 }
 
@@ -44,7 +44,7 @@ export class IncomingWebhook implements Reception, Waiter {
   readonly #head: RequestHead;
   readonly #sendAnswer: SendAnswer;
   readonly #share: Share;
-  readonly #startedAt: number;
+  readonly #startedAtMs: number;
   #bodyBytes = 0;
   #heldBytes = 0;
   #answered = false;
@@ -57,14 +57,14 @@ export class IncomingWebhook implements Reception, Waiter {
     head: RequestHead,
     sendAnswer: SendAnswer,
     share: Share,
-    startedAt: number,
+    startedAtMs: number,
   ) {
     this.#context = context;
     this.#endpoint = endpoint;
     this.#head = head;
     this.#sendAnswer = sendAnswer;
     this.#share = share;
-    this.#startedAt = startedAt;
+    this.#startedAtMs = startedAtMs;
   }
 
   hold(sizeBytes: number): boolean {
@@ -93,7 +93,7 @@ export class IncomingWebhook implements Reception, Waiter {
   }
 
   complete(body: Uint8Array, isLent = false): void {
-    const tookMs = this.#context.ports.clock.monotonic() - this.#startedAt;
+    const tookMs = this.#context.ports.clock.monotonic() - this.#startedAtMs;
     this.#orRefuse(() => {
       if (tookMs < LOOK_AGAIN_AFTER_MS) this.#decide(body, isLent);
       else this.#lookAgain(body, isLent);
@@ -166,7 +166,7 @@ export class IncomingWebhook implements Reception, Waiter {
 
   settle(durable: boolean): void {
     if (durable && this.#outcome !== null) this.#answer(this.#outcome);
-    else this.#answerUnavailable("log");
+    else this.#answer({ kind: "unavailable", cause: "log" });
   }
 
   release(): void {
@@ -278,22 +278,13 @@ export class IncomingWebhook implements Reception, Waiter {
 
   /** Answers 503: nothing is recorded, nor will be. */
   #refuse(cause: UnavailableCause): void {
-    this.#answerUnavailable(cause);
-    this.release();
-  }
-
-  #answerUnavailable(cause: UnavailableCause): void {
-    if (this.#answered) return;
-    this.#context.ports.metrics.refused(cause);
     this.#answer({ kind: "unavailable", cause });
+    this.release();
   }
 
   #answer(outcome: IngestOutcome): void {
     if (this.#answered) return;
     this.#answered = true;
-    const { formatTime, ports } = this.#context;
-    const { clock, metrics } = ports;
-    metrics.answered(outcome.kind, (clock.monotonic() - this.#startedAt) / 1_000);
-    this.#sendAnswer(encodeAnswer(outcome, formatTime(clock.now())));
+    this.#context.answer(this.#sendAnswer, outcome, this.#startedAtMs);
   }
 }

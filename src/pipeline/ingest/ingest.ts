@@ -71,7 +71,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     admission,
     slab,
     enqueue,
-    formatTime,
+    answer,
     // Event ids carry this time: it stands still until the wall clock has made up for a small step back.
     receivedAtMs() {
       const nowMs = clock.now();
@@ -89,35 +89,40 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     },
   };
 
-  function end(sendAnswer: SendAnswer, outcome: IngestOutcome, startedAt: number): null {
-    metrics.answered(outcome.kind, (clock.monotonic() - startedAt) / 1_000);
+  function answer(sendAnswer: SendAnswer, outcome: IngestOutcome, startedAtMs: number): void {
+    if (outcome.kind === "unavailable") metrics.refused(outcome.cause);
+    metrics.answered(outcome.kind, (clock.monotonic() - startedAtMs) / 1_000);
     sendAnswer(encodeAnswer(outcome, formatTime(clock.now())));
+  }
+
+  /** Answers a request whose body is not needed. */
+  function end(sendAnswer: SendAnswer, outcome: IngestOutcome, startedAtMs: number): null {
+    answer(sendAnswer, outcome, startedAtMs);
     return null;
   }
 
-  function refuse(sendAnswer: SendAnswer, cause: UnavailableCause, startedAt: number): null {
-    metrics.refused(cause);
-    return end(sendAnswer, { kind: "unavailable", cause }, startedAt);
+  function refuse(sendAnswer: SendAnswer, cause: UnavailableCause, startedAtMs: number): null {
+    return end(sendAnswer, { kind: "unavailable", cause }, startedAtMs);
   }
 
   function admit(
     lookup: Lookup<EndpointConfig>,
     head: RequestHead,
     sendAnswer: SendAnswer,
-    startedAt: number,
+    startedAtMs: number,
   ): Reception | null {
-    if (lookup.kind === "missing") return end(sendAnswer, { kind: "not_found" }, startedAt);
-    if (lookup.kind === "unavailable") return refuse(sendAnswer, "configuration", startedAt);
+    if (lookup.kind === "missing") return end(sendAnswer, { kind: "not_found" }, startedAtMs);
+    if (lookup.kind === "unavailable") return refuse(sendAnswer, "configuration", startedAtMs);
     const endpoint = lookup.value;
     if (!isAllowed(head.method, endpoint)) {
       const allow = allowedMethods(endpoint);
-      return end(sendAnswer, { kind: "method_not_allowed", allow }, startedAt);
+      return end(sendAnswer, { kind: "method_not_allowed", allow }, startedAtMs);
     }
     const share = admission.enter(endpoint.id);
-    if (share === null) return refuse(sendAnswer, "overloaded", startedAt);
-    const webhook = new IncomingWebhook(context, endpoint, head, sendAnswer, share, startedAt);
+    if (share === null) return refuse(sendAnswer, "overloaded", startedAtMs);
+    const webhook = new IncomingWebhook(context, endpoint, head, sendAnswer, share, startedAtMs);
     if (!webhook.holdBytes(longHeadBytes(head))) return null;
-    const waitSeconds = limiter.take(endpoint.id, startedAt);
+    const waitSeconds = limiter.take(endpoint.id, startedAtMs);
     if (waitSeconds > 0) {
       webhook.rejectRateLimited(waitSeconds);
       return null;
@@ -132,17 +137,17 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
   return {
     inFlight: admission.inFlight,
     handle(head, sendAnswer) {
-      const startedAt = clock.monotonic();
+      const startedAtMs = clock.monotonic();
       const token = tokenIn(head.path);
       if (token === "" || token.includes("/"))
-        return end(sendAnswer, { kind: "not_found" }, startedAt);
+        return end(sendAnswer, { kind: "not_found" }, startedAtMs);
       const lookup = ports.endpointByToken(token);
       return lookup instanceof Promise
         ? lookup.then(
-            (found) => admit(found, head, sendAnswer, startedAt),
-            () => refuse(sendAnswer, "configuration", startedAt),
+            (found) => admit(found, head, sendAnswer, startedAtMs),
+            () => refuse(sendAnswer, "configuration", startedAtMs),
           )
-        : admit(lookup, head, sendAnswer, startedAt);
+        : admit(lookup, head, sendAnswer, startedAtMs);
     },
   };
 }
