@@ -108,7 +108,7 @@ const ingest = makeIngest(
   {
     endpointByToken: (token) => endpoints.get(token) ?? { kind: "missing" },
     verify: verifier.verify,
-    isVerifiedAtOnce: verifier.isInline,
+    isInline: verifier.isInline,
     append: log === null ? () => Promise.resolve([]) : (records) => log.append(records),
     newEventId: (timeMs) => newId("event", timeMs),
     clock,

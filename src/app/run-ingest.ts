@@ -43,7 +43,7 @@ export async function runIngest(core: Core): Promise<{ readonly port: number }> 
     {
       endpointByToken: (token) => core.cache.endpointByToken(token),
       verify: verifier.verify,
-      isVerifiedAtOnce: verifier.isInline,
+      isInline: verifier.isInline,
       append: (records) => core.log.append(records),
       newEventId: (timeMs) => newId("event", timeMs),
       clock,

@@ -79,3 +79,6 @@ export interface Refusal {
 export type VerificationResult =
   | { readonly valid: true; readonly reason: "ok"; readonly message: null }
   | Refusal;
+
+/** What verification came to. `unavailable`: nothing was decided (no room, no time, a lost worker), which is answered 503. */
+export type Verdict = VerificationResult | "unavailable";

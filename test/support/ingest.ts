@@ -132,7 +132,7 @@ export function ingestRig(
         return value === undefined ? { kind: "missing" } : { kind: "found", value };
       },
       verify: () => ({ valid: true, reason: "ok", message: null }),
-      isVerifiedAtOnce: () => false,
+      isInline: () => false,
       append: log.append,
       newEventId: (timeMs) => newId("event", timeMs),
       clock: realClock,

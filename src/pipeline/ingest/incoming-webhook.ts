@@ -2,7 +2,7 @@ import { UNAVAILABLE } from "../../domain/destination.ts";
 import type { Lookup } from "../../domain/destination.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { NewRecord } from "../../domain/log.ts";
-import type { VerificationRequest } from "../../domain/verification.ts";
+import type { Verdict, VerificationRequest } from "../../domain/verification.ts";
 import { clientAddressOf } from "../../signing/client-address.ts";
 import type { ByteSlab } from "../../domain/byte-slab.ts";
 import { encodeEvent } from "../log/event-codec.ts";
@@ -12,7 +12,7 @@ import { contentTypeOf } from "./request-heads.ts";
 import { ACCEPTED, DISABLED, outcomeOf, PAUSED, rejection } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 import type { IngestOutcome, UnavailableCause } from "./outcome.ts";
-import type { IngestOptions, IngestPorts, Verdict } from "./ports.ts";
+import type { IngestOptions, IngestPorts } from "./ports.ts";
 import { redactHeaders } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
 import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
@@ -137,11 +137,11 @@ export class IncomingWebhook implements Reception, Waiter {
       this.#record(finding, receivedAtMs, body, body.length);
       return;
     }
-    let request = this.#verification(body);
-    if (isLent && !this.#context.ports.isVerifiedAtOnce(request))
-      request = this.#verification(Buffer.from(body));
+    let request = this.#verificationRequest(body);
+    if (isLent && !this.#context.ports.isInline(request))
+      request = this.#verificationRequest(Buffer.from(body));
     const verdict = this.#verify(request);
-    if (verdict instanceof Promise) this.#await(verdict, receivedAtMs, request.body);
+    if (verdict instanceof Promise) this.#concludeInTime(verdict, receivedAtMs, request.body);
     else this.#conclude(verdict, receivedAtMs, body);
   }
 
@@ -173,7 +173,7 @@ export class IncomingWebhook implements Reception, Waiter {
     this.#context.admission.leave(this.#endpoint.id, this.#share, this.#heldBytes);
   }
 
-  #verification(body: Uint8Array): VerificationRequest {
+  #verificationRequest(body: Uint8Array): VerificationRequest {
     const { ports, options } = this.#context;
     const endpoint = this.#endpoint;
     const { path, query, method, headers, remoteAddress } = this.#head;
@@ -202,7 +202,7 @@ export class IncomingWebhook implements Reception, Waiter {
     }
   }
 
-  #await(verdict: Promise<Verdict>, receivedAtMs: number, body: Uint8Array): void {
+  #concludeInTime(verdict: Promise<Verdict>, receivedAtMs: number, body: Uint8Array): void {
     const { clock } = this.#context.ports;
     let late = false;
     const cancelDeadline = clock.schedule(this.#context.options.deadlineMs, () => {

@@ -3,20 +3,18 @@ import type { Lookup } from "../../domain/destination.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { NewRecord, Position } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
-import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import type { Verdict, VerificationRequest } from "../../domain/verification.ts";
 import type { OutcomeKind, UnavailableCause } from "./outcome.ts";
-
-export type Verdict = VerificationResult | "unavailable";
 
 export interface IngestPorts {
   /** Synchronous on a hit: the fast path makes no promise. */
   readonly endpointByToken: (
     token: string,
   ) => Lookup<EndpointConfig> | Promise<Lookup<EndpointConfig>>;
-  /** Synchronous when the request is verified on the loop. */
+  /** Synchronous when the request is verified inline, on the loop. */
   readonly verify: (request: VerificationRequest) => Verdict | Promise<Verdict>;
   /** Returns whether `verify` will be synchronous. */
-  readonly isVerifiedAtOnce: (request: VerificationRequest) => boolean;
+  readonly isInline: (request: VerificationRequest) => boolean;
   /** Durable when resolved. @throws {LogError} which tells what is durable all the same */
   readonly append: (records: readonly NewRecord[]) => Promise<readonly Position[]>;
   /** `evt_` + ULID whose time is `timeMs`. */

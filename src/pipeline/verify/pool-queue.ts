@@ -1,6 +1,10 @@
 import type { Clock } from "../../domain/clock.ts";
 import { RingQueue } from "../../domain/ring-queue.ts";
-import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import type {
+  Verdict,
+  VerificationRequest,
+  VerificationResult,
+} from "../../domain/verification.ts";
 import { makeBodySlabs } from "./body-slabs.ts";
 import type { BodySlabs } from "./body-slabs.ts";
 import { packBatch } from "./verify-batch.ts";
@@ -40,7 +44,7 @@ export interface PoolQueueOptions {
 interface Waiting {
   readonly request: VerificationRequest;
   readonly sinceMs: number;
-  readonly settle: (result: VerificationResult | "unavailable") => void;
+  readonly settle: (verdict: Verdict) => void;
 }
 
 /** The waiting requests of one endpoint, which is known by its configuration. */
@@ -72,19 +76,19 @@ export class PoolQueue implements AsyncDisposable {
     this.#slabs = makeBodySlabs(options.pool.threads * options.batchesPerThread);
   }
 
-  verify(request: VerificationRequest): Promise<VerificationResult | "unavailable"> {
+  verify(request: VerificationRequest): Promise<Verdict> {
     const { limits, clock } = this.#options;
     if (this.#isStopped) return this.#giveUp("stopped");
-    const size = request.body.byteLength;
+    const sizeBytes = request.body.byteLength;
     const share = this.#shareOf(request.config);
     const hasRoom =
       share.waiting.size < limits.maxQueued - this.#queued &&
-      share.bytes + size <= limits.maxQueuedBytes - this.#queuedBytes;
+      share.bytes + sizeBytes <= limits.maxQueuedBytes - this.#queuedBytes;
     if (!hasRoom) return this.#giveUp("queue_full");
     if (share.waiting.size === 0) this.#turns.push(share);
-    share.bytes += size;
+    share.bytes += sizeBytes;
     this.#queued += 1;
-    this.#queuedBytes += size;
+    this.#queuedBytes += sizeBytes;
     return new Promise((resolve) => {
       share.waiting.push({ request, sinceMs: clock.monotonic(), settle: resolve });
       this.#scheduleTurn();
@@ -128,34 +132,34 @@ export class PoolQueue implements AsyncDisposable {
 
   #dispatch(): void {
     const { pool, batchesPerThread } = this.#options;
-    let free = pool.threads * batchesPerThread - this.#running.size;
-    while (free > 0 && this.#queued > 0) {
-      const batch = this.#takeBatch(free);
+    let freeBatches = pool.threads * batchesPerThread - this.#running.size;
+    while (freeBatches > 0 && this.#queued > 0) {
+      const batch = this.#takeBatch(freeBatches);
       if (batch.length > 0) this.#start(batch);
-      free -= 1;
+      freeBatches -= 1;
     }
     this.#noteQueue();
   }
 
   /** Takes one free thread's equal share of the waiting requests, within the batch's bounds. */
-  #takeBatch(free: number): readonly Waiting[] {
+  #takeBatch(freeBatches: number): readonly Waiting[] {
     const { limits, clock, pool } = this.#options;
-    const shares = Math.min(free, pool.threads);
-    const most = Math.min(limits.maxBatch, Math.ceil(this.#queued / shares));
-    const earliest = clock.monotonic() - limits.waitMs;
+    const freeThreads = Math.min(freeBatches, pool.threads);
+    const maxRequests = Math.min(limits.maxBatch, Math.ceil(this.#queued / freeThreads));
+    const earliestMs = clock.monotonic() - limits.waitMs;
     const batch: Waiting[] = [];
-    let bytes = 0;
-    while (batch.length < most) {
-      const size = this.#turns.at(0)?.waiting.at(0)?.request.body.byteLength ?? 0;
-      if (batch.length > 0 && bytes + size > limits.maxBatchBytes) break;
+    let batchBytes = 0;
+    while (batch.length < maxRequests) {
+      const sizeBytes = this.#turns.at(0)?.waiting.at(0)?.request.body.byteLength ?? 0;
+      if (batch.length > 0 && batchBytes + sizeBytes > limits.maxBatchBytes) break;
       const item = this.#takeNext();
       if (item === null) break;
-      if (item.sinceMs < earliest) {
+      if (item.sinceMs < earliestMs) {
         this.#settleLost(item, "too_late");
         continue;
       }
       batch.push(item);
-      bytes += size;
+      batchBytes += sizeBytes;
     }
     return batch;
   }
@@ -166,10 +170,10 @@ export class PoolQueue implements AsyncDisposable {
     const item = share?.waiting.shift();
     if (share === undefined || item === undefined) return null;
     if (share.waiting.size > 0) this.#turns.push(share);
-    const size = item.request.body.byteLength;
-    share.bytes -= size;
+    const sizeBytes = item.request.body.byteLength;
+    share.bytes -= sizeBytes;
     this.#queued -= 1;
-    this.#queuedBytes -= size;
+    this.#queuedBytes -= sizeBytes;
     return item;
   }
 

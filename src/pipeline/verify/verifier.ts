@@ -1,17 +1,19 @@
 import type { Clock } from "../../domain/clock.ts";
-import type { VerificationRequest, VerificationResult } from "../../domain/verification.ts";
+import type {
+  Verdict,
+  VerificationRequest,
+  VerificationResult,
+} from "../../domain/verification.ts";
 import { within } from "../../domain/within.ts";
-import { jwksUrlOf } from "./inline-jwks.ts";
+import { jwksUrlOf } from "./fetched-jwks.ts";
 import type { JwksSource } from "./jwks-cache.ts";
 import { PoolQueue } from "./pool-queue.ts";
 import type { PoolQueueLimits, PoolQueueOptions, VerifyPool } from "./pool-queue.ts";
-import { makeVerifyPorts, verifyNow, withFetchedKeys } from "./verify-request.ts";
+import { makeVerifyPorts, verifyNow, verifyWithFetchedKeys } from "./verify-request.ts";
 import type { VerifyMetrics } from "./verify-metrics.ts";
 
-/** Verifies a request, synchronously when inline. "unavailable" is answered 503: nothing was decided. */
-type Verify = (
-  request: VerificationRequest,
-) => VerificationResult | "unavailable" | Promise<VerificationResult | "unavailable">;
+/** Verifies a request, synchronously when inline. */
+type Verify = (request: VerificationRequest) => Verdict | Promise<Verdict>;
 
 export interface VerifierOptions {
   /** Null: everything is verified inline. */
@@ -75,12 +77,9 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     return result;
   };
 
-  const verifyPooled = async (
-    request: VerificationRequest,
-    through: PoolQueue,
-  ): Promise<VerificationResult | "unavailable"> => {
+  const verifyPooled = async (request: VerificationRequest, queue: PoolQueue): Promise<Verdict> => {
     const startedAt = clock.monotonic();
-    const result = await through.verify(request);
+    const result = await queue.verify(request);
     if (result !== "unavailable") {
       const seconds = (clock.monotonic() - startedAt) / 1000;
       metrics.verified(request.method, "pool", result.reason, seconds);
@@ -107,7 +106,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     verify: (request) => {
       const jwksUrl = jwksUrlOf(request);
       if (jwksUrl === null) return verifyPrepared(request);
-      const verifying = withFetchedKeys(jwksUrl, request, ports, verifyPrepared);
+      const verifying = verifyWithFetchedKeys(jwksUrl, request, ports, verifyPrepared);
       return within(verifying, FETCHED_KEYS_MS, giveUp, clock);
     },
     isInline: (request) => jwksUrlOf(request) === null && queueOf(request) === null,

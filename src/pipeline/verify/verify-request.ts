@@ -1,5 +1,6 @@
 import type {
   RefusalReason,
+  Verdict,
   VerificationRequest,
   VerificationResult,
 } from "../../domain/verification.ts";
@@ -7,19 +8,19 @@ import { makePreparedChecks } from "../../signing/prepared-checks.ts";
 import type { PreparedChecks } from "../../signing/prepared-checks.ts";
 import { refuse } from "../../signing/verdict.ts";
 import type { JwksSource } from "./jwks-cache.ts";
-import { jwksUrlOf, makeJwksInliner } from "./inline-jwks.ts";
-import type { JwksInliner } from "./inline-jwks.ts";
+import { jwksUrlOf, makeReplaceJwksUrl } from "./fetched-jwks.ts";
+import type { ReplaceJwksUrl } from "./fetched-jwks.ts";
 
 /** What verification needs besides the request; made once per process with `makeVerifyPorts`. */
 export interface VerifyPorts {
   readonly checks: PreparedChecks;
   /** Null when keys cannot be fetched: requests that need `jwks_url` are then refused. */
   readonly jwks: JwksSource | null;
-  readonly inlineJwks: JwksInliner;
+  readonly replaceJwksUrl: ReplaceJwksUrl;
 }
 
 export function makeVerifyPorts(jwks: JwksSource | null): VerifyPorts {
-  return { checks: makePreparedChecks(), jwks, inlineJwks: makeJwksInliner() };
+  return { checks: makePreparedChecks(), jwks, replaceJwksUrl: makeReplaceJwksUrl() };
 }
 
 /** Verifies as ingest does, but without its pool: at once, or with a promise when keys must be fetched. */
@@ -30,7 +31,9 @@ export function verifyRequest(
   const jwksUrl = jwksUrlOf(request);
   return jwksUrl === null
     ? verifyNow(request, ports.checks)
-    : withFetchedKeys(jwksUrl, request, ports, (prepared) => verifyNow(prepared, ports.checks));
+    : verifyWithFetchedKeys(jwksUrl, request, ports, (prepared) =>
+        verifyNow(prepared, ports.checks),
+      );
 }
 
 /**
@@ -42,7 +45,8 @@ export function verifyNow(
   checks: PreparedChecks,
 ): VerificationResult {
   try {
-    return checks(request)(request);
+    const check = checks(request);
+    return check(request);
   } catch {
     return refuse(
       "internal_error",
@@ -62,7 +66,7 @@ const NEW_KEY_REASONS: ReadonlySet<VerificationResult["reason"]> = new Set<Refus
  * Verifies with the keys of `jwksUrl` in its place, and once more with fresh keys when the sender may have rotated them.
  * `verify` may be the pool's: "unavailable" is passed through.
  */
-export async function withFetchedKeys<Result extends VerificationResult | "unavailable">(
+export async function verifyWithFetchedKeys<Result extends Verdict>(
   jwksUrl: string,
   request: VerificationRequest,
   ports: VerifyPorts,
@@ -71,11 +75,11 @@ export async function withFetchedKeys<Result extends VerificationResult | "unava
   if (ports.jwks === null) return refuseUnfetched("this process does not fetch keys");
   const first = await ports.jwks.get(jwksUrl);
   if (!first.ok) return refuseUnfetched(first.message);
-  const result = await verify(ports.inlineJwks(request, first.jwks));
+  const result = await verify(ports.replaceJwksUrl(request, first.jwks));
   if (result === "unavailable" || !NEW_KEY_REASONS.has(result.reason)) return result;
   const second = await ports.jwks.refresh(jwksUrl, first.jwks);
   if (!second.ok || second.jwks === first.jwks) return result;
-  return verify(ports.inlineJwks(request, second.jwks));
+  return verify(ports.replaceJwksUrl(request, second.jwks));
 }
 
 function refuseUnfetched(cause: string): VerificationResult {

@@ -38,7 +38,7 @@ describe("requests", () => {
     const verdict = { valid: true, reason: "ok", message: null } as const;
     await using rig = await serverRig({
       ports: {
-        isVerifiedAtOnce: () => isAtOnce,
+        isInline: () => isAtOnce,
         verify: () => (isAtOnce ? verdict : Promise.resolve(verdict)),
       },
     });

@@ -16,13 +16,13 @@ test("webhooks of all sizes that come at the same time, with verdicts at once an
   await using dir = await temporaryDir();
   await using log = await openTestLog(dir.path);
   const verdict = { valid: true, reason: "ok", message: null } as const;
-  const isVerifiedAtOnce: IngestPorts["isVerifiedAtOnce"] = ({ body }) => body.length < 20_000;
+  const isInline: IngestPorts["isInline"] = ({ body }) => body.length < 20_000;
   await using rig = await serverRig({
     ports: {
       append: (records) => log.append(records),
-      isVerifiedAtOnce,
+      isInline,
       verify: (request) =>
-        isVerifiedAtOnce(request)
+        isInline(request)
           ? verdict
           : new Promise((resolve) => setTimeout(() => resolve(verdict), 5)),
     },

@@ -505,7 +505,7 @@ describe("when something does not work", () => {
       };
       const rig = ingestRig({
         ports: {
-          isVerifiedAtOnce: () => isAtOnce,
+          isInline: () => isAtOnce,
           verify: ({ body }) => (isAtOnce ? see(body) : Promise.resolve().then(() => see(body))),
         },
       });

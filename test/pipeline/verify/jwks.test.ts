@@ -3,7 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
 import type { VerificationRequest } from "../../../src/domain/verification.ts";
-import { makeJwksInliner } from "../../../src/pipeline/verify/inline-jwks.ts";
+import { makeReplaceJwksUrl } from "../../../src/pipeline/verify/fetched-jwks.ts";
 import { makeJwksCache } from "../../../src/pipeline/verify/jwks-cache.ts";
 import type { FetchJwks } from "../../../src/pipeline/verify/jwks-cache.ts";
 import type { JwksEntriesLimits } from "../../../src/pipeline/verify/jwks-entries.ts";
@@ -132,14 +132,14 @@ describe("keys behind a jwks_url", () => {
   });
 
   it("go into the same configuration again, by which an endpoint has its part of the pool and its imported keys", async () => {
-    const inline = makeJwksInliner();
+    const replaceJwksUrl = makeReplaceJwksUrl();
     const request = await first.request;
     const jwks = { keys: [first.jwk] };
-    const { config } = inline(request, jwks);
+    const { config } = replaceJwksUrl(request, jwks);
     expect(config).toEqual({ algorithms: ["EdDSA"], jwks });
-    expect(inline({ ...request }, jwks).config).toBe(config);
+    expect(replaceJwksUrl({ ...request }, jwks).config).toBe(config);
     const others = { keys: [second.jwk] };
-    expect(inline(request, others).config).toEqual({ algorithms: ["EdDSA"], jwks: others });
+    expect(replaceJwksUrl(request, others).config).toEqual({ algorithms: ["EdDSA"], jwks: others });
   });
 
   it.each([

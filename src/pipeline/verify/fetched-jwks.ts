@@ -11,13 +11,11 @@ export function jwksUrlOf(request: VerificationRequest): string | null {
   return typeof url === "string" && url !== "" && isAlone ? url : null;
 }
 
-export type JwksInliner = (request: VerificationRequest, jwks: object) => VerificationRequest;
+/** Returns the request with `jwks`, the fetched keys, in the place of its `jwks_url`. */
+export type ReplaceJwksUrl = (request: VerificationRequest, jwks: object) => VerificationRequest;
 
-/**
- * Makes a function that replaces `jwks_url` with the fetched keys. The same configuration and keys give the same object again,
- * so that the imported keys are kept with it.
- */
-export function makeJwksInliner(): JwksInliner {
+/** Makes the replacement. The same configuration and keys give the same object again, so that the imported keys are kept with it. */
+export function makeReplaceJwksUrl(): ReplaceJwksUrl {
   const known = new WeakMap<object, { readonly jwks: object; readonly config: Config }>();
   return (request, jwks) => {
     const entry = known.get(request.config);
