@@ -32,13 +32,15 @@ export interface PoolQueueLimits {
 
 export interface PoolQueueOptions {
   readonly pool: VerifyPool;
-  readonly metrics: VerifyMetrics;
+  readonly metrics: Pick<VerifyMetrics, "unavailable" | "batchSent">;
   readonly clock: Pick<Clock, "monotonic" | "schedule">;
   readonly limits: PoolQueueLimits;
   /** Batches in flight per thread; with two, one is verified while the next is handed over. */
   readonly batchesPerThread: number;
   /** Called when a batch is lost for any reason but its time limit. */
   readonly onError: ((error: unknown) => void) | undefined;
+  /** Called when `queued` and `queuedBytes` may have changed, at most once in a turn of the event loop and once a batch. */
+  readonly onChange: () => void;
 }
 
 interface Waiting {
@@ -76,6 +78,16 @@ export class PoolQueue implements AsyncDisposable {
     this.#slabs = makeBodySlabs(options.pool.threads * options.batchesPerThread);
   }
 
+  /** Requests that wait for a worker. */
+  get queued(): number {
+    return this.#queued;
+  }
+
+  /** Size of their bodies together. */
+  get queuedBytes(): number {
+    return this.#queuedBytes;
+  }
+
   verify(request: VerificationRequest): Promise<Verdict> {
     const { limits, clock } = this.#options;
     if (this.#isStopped) return this.#giveUp("stopped");
@@ -107,7 +119,7 @@ export class PoolQueue implements AsyncDisposable {
     this.#isStopped = true;
     for (let item = this.#takeNext(); item !== null; item = this.#takeNext())
       this.#settleLost(item, "stopped");
-    this.#noteQueue();
+    this.#options.onChange();
     await Promise.all(this.#running);
   }
 
@@ -138,7 +150,7 @@ export class PoolQueue implements AsyncDisposable {
       if (batch.length > 0) this.#start(batch);
       freeBatches -= 1;
     }
-    this.#noteQueue();
+    this.#options.onChange();
   }
 
   /** Takes one free thread's equal share of the waiting requests, within the batch's bounds. */
@@ -202,9 +214,5 @@ export class PoolQueue implements AsyncDisposable {
     } finally {
       cancel();
     }
-  }
-
-  #noteQueue(): void {
-    this.#options.metrics.queued(this.#queued, this.#queuedBytes);
   }
 }

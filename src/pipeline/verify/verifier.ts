@@ -131,41 +131,24 @@ interface Queues {
 
 function makeQueues(
   pool: VerifyPool,
-  options: Omit<PoolQueueOptions, "pool" | "batchesPerThread">,
+  options: Pick<PoolQueueOptions, "clock" | "limits" | "onError"> & {
+    readonly metrics: VerifyMetrics;
+  },
 ): Queues {
-  const { limits } = options;
-  const [ofBodies, ofTokens] = addUpQueued(options.metrics);
+  const { limits, metrics } = options;
   const maxBatch = Math.min(limits.maxBatch, MOST_TOKENS_IN_A_BATCH);
-  return {
-    bodies: new PoolQueue({ ...options, pool, metrics: ofBodies, batchesPerThread: 2 }),
-    tokens: new PoolQueue({
-      ...options,
-      pool,
-      metrics: ofTokens,
-      limits: { ...limits, maxBatch },
-      batchesPerThread: 1,
-    }),
-  };
-}
-
-/** Makes metrics for two queues that are reported as one. */
-function addUpQueued(metrics: VerifyMetrics): readonly [VerifyMetrics, VerifyMetrics] {
-  const waiting = [
-    { requests: 0, sizeBytes: 0 },
-    { requests: 0, sizeBytes: 0 },
-  ] as const;
-  const [one, other] = waiting;
-  const metricsOf = (own: { requests: number; sizeBytes: number }): VerifyMetrics => ({
-    verified: (...told) => metrics.verified(...told),
-    unavailable: (cause) => metrics.unavailable(cause),
-    batchSent: (requests) => metrics.batchSent(requests),
-    queued(requests, sizeBytes) {
-      own.requests = requests;
-      own.sizeBytes = sizeBytes;
-      metrics.queued(one.requests + other.requests, one.sizeBytes + other.sizeBytes);
-    },
+  // They are reported as one.
+  const onChange = (): void =>
+    metrics.queued(bodies.queued + tokens.queued, bodies.queuedBytes + tokens.queuedBytes);
+  const bodies = new PoolQueue({ ...options, pool, onChange, batchesPerThread: 2 });
+  const tokens = new PoolQueue({
+    ...options,
+    pool,
+    onChange,
+    limits: { ...limits, maxBatch },
+    batchesPerThread: 1,
   });
-  return [metricsOf(one), metricsOf(other)];
+  return { bodies, tokens };
 }
 
 /** Returns whether a request costs enough to be worth a thread. */
