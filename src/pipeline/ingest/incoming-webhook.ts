@@ -74,11 +74,11 @@ export class IncomingWebhook implements Reception, Waiter {
       return false;
     }
     this.#bodyBytes = total;
-    return this.holdBytes(sizeBytes);
+    return this.reserve(sizeBytes);
   }
 
   /** Asks for room for a part of the head, or of the body; when it returns false, the answer has been 503. */
-  holdBytes(sizeBytes: number): boolean {
+  reserve(sizeBytes: number): boolean {
     if (!this.#context.admission.grow(this.#share, sizeBytes)) {
       this.#refuse("overloaded");
       return false;
@@ -98,6 +98,29 @@ export class IncomingWebhook implements Reception, Waiter {
       if (tookMs < LOOK_AGAIN_AFTER_MS) this.#decide(body, isLent);
       else this.#lookAgain(body, isLent);
     });
+  }
+
+  /** Records the event without its body, which is not read to its end. */
+  rejectTooLarge(sizeBytes: number): void {
+    const error = `payload too large: ${sizeBytes} bytes, at most ${this.#context.options.maxPayloadBytes} are taken (RELAY_MAX_PAYLOAD_BYTES)`;
+    const finding: Finding = { kind: "payload_too_large", reason: "payload_too_large", error };
+    this.#reject(finding, sizeBytes);
+  }
+
+  /** Records the event without its body, which is not read. */
+  rejectRateLimited(retryAfterSeconds: number): void {
+    const error = `rate limited: more than ${this.#context.options.rateLimitPerSecond} requests per second at this endpoint (RELAY_INGEST_RATE_LIMIT)`;
+    const finding: Finding = { kind: "rate_limited", reason: "rate_limited", error };
+    this.#reject(finding, this.#head.declaredBytes ?? 0, retryAfterSeconds);
+  }
+
+  settle(durable: boolean): void {
+    if (durable && this.#outcome !== null) this.#answer(this.#outcome);
+    else this.#answer({ kind: "unavailable", cause: "log" });
+  }
+
+  release(): void {
+    this.#context.admission.leave(this.#endpoint.id, this.#share, this.#heldBytes);
   }
 
   #lookAgain(body: Uint8Array, isLent: boolean): void {
@@ -145,32 +168,9 @@ export class IncomingWebhook implements Reception, Waiter {
     else this.#conclude(verdict, receivedAtMs, body);
   }
 
-  /** Records the event without its body, which is not read to its end. */
-  rejectTooLarge(sizeBytes: number): void {
-    const error = `payload too large: ${sizeBytes} bytes, at most ${this.#context.options.maxPayloadBytes} are taken (RELAY_MAX_PAYLOAD_BYTES)`;
-    const finding: Finding = { kind: "payload_too_large", reason: "payload_too_large", error };
-    this.#reject(finding, sizeBytes);
-  }
-
-  /** Records the event without its body, which is not read. */
-  rejectRateLimited(retryAfterSeconds: number): void {
-    const error = `rate limited: more than ${this.#context.options.rateLimitPerSecond} requests per second at this endpoint (RELAY_INGEST_RATE_LIMIT)`;
-    const finding: Finding = { kind: "rate_limited", reason: "rate_limited", error };
-    this.#reject(finding, this.#head.declaredBytes ?? 0, retryAfterSeconds);
-  }
-
   #reject(finding: Finding, sizeBytes: number, retryAfterSeconds?: number): void {
     const atMs = this.#context.receivedAtMs();
     this.#orRefuse(() => this.#record(finding, atMs, null, sizeBytes, retryAfterSeconds));
-  }
-
-  settle(durable: boolean): void {
-    if (durable && this.#outcome !== null) this.#answer(this.#outcome);
-    else this.#answer({ kind: "unavailable", cause: "log" });
-  }
-
-  release(): void {
-    this.#context.admission.leave(this.#endpoint.id, this.#share, this.#heldBytes);
   }
 
   #verificationRequest(body: Uint8Array): VerificationRequest {

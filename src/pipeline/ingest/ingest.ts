@@ -5,16 +5,16 @@ import { makeAdmission } from "./admission.ts";
 import type { Admission } from "./admission.ts";
 import { encodeAnswer, makeTimeFormatter } from "./answer.ts";
 import { makeAppendBatcher } from "./append-batcher.ts";
-import { makeAppendWatch } from "./watch-appends.ts";
+import { makeAppendWatch } from "./append-watch.ts";
 import { allowedMethods, isAllowed } from "./methods.ts";
 import type { IngestOutcome, UnavailableCause } from "./outcome.ts";
 import type { IngestOptions, IngestPorts } from "./ports.ts";
-import { makeRateLimiter } from "./rate-limit.ts";
+import { makeRateLimiter } from "./rate-limiter.ts";
 import { IncomingWebhook } from "./incoming-webhook.ts";
 import type { WebhookContext } from "./incoming-webhook.ts";
 import { makeRedactionRule } from "./redact.ts";
 import type { RedactionRule } from "./redact.ts";
-import { longHeadBytes } from "./request-heads.ts";
+import { excessHeadBytes } from "./request-heads.ts";
 import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-request.ts";
 import { tokenIn } from "../../domain/ingest-path.ts";
 
@@ -121,7 +121,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     const share = admission.enter(endpoint.id);
     if (share === null) return refuse(sendAnswer, "overloaded", startedAtMs);
     const webhook = new IncomingWebhook(context, endpoint, head, sendAnswer, share, startedAtMs);
-    if (!webhook.holdBytes(longHeadBytes(head))) return null;
+    if (!webhook.reserve(excessHeadBytes(head))) return null;
     const waitSeconds = limiter.take(endpoint.id, startedAtMs);
     if (waitSeconds > 0) {
       webhook.rejectRateLimited(waitSeconds);

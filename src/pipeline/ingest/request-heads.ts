@@ -7,7 +7,7 @@ const FREE_BYTES = 4 * 1_024;
 const HEADER_BYTES = 128;
 
 /** Returns the memory that a head takes beyond what every request may have: nothing for all that providers send. */
-export function longHeadBytes({ path, query, headers }: RequestHead): number {
+export function excessHeadBytes({ path, query, headers }: RequestHead): number {
   let bytes = path.length + (query?.length ?? 0);
   for (const [name, value] of headers) bytes += name.length + value.length + HEADER_BYTES;
   return Math.max(0, bytes - FREE_BYTES);

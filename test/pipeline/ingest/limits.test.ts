@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { makeAdmission } from "../../../src/pipeline/ingest/admission.ts";
-import { makeRateLimiter } from "../../../src/pipeline/ingest/rate-limit.ts";
+import { makeRateLimiter } from "../../../src/pipeline/ingest/rate-limiter.ts";
 
 describe("rate limit", () => {
   test("lets a second's worth through at once and then one per interval", () => {
