@@ -1,14 +1,20 @@
 import type { Provider, VerificationMethod } from "./enums.ts";
 import type { HeaderList } from "./event.ts";
 
-/** Everything that decides whether a request is genuine. Nothing else may influence it. */
-export interface VerificationRequest {
+/** How an endpoint's requests are verified. */
+export interface VerificationSettings {
   readonly provider: Provider;
   readonly method: VerificationMethod;
-  /** Like `EndpointConfig.methodIsExplicit`: presets apply only when false. */
+  /** True when the method was set explicitly: a known provider's preset then does not apply. */
   readonly methodIsExplicit: boolean;
+  /** Clear text, in memory only. */
   readonly secret: string | null;
+  /** The stored `verification_config`; `{}` when none was given. */
   readonly config: Readonly<Record<string, unknown>>;
+}
+
+/** Everything that decides whether a request is genuine. Nothing else may influence it. */
+export interface VerificationRequest extends VerificationSettings {
   /** Public base URL + raw request target: what URL-signing providers signed. Never made from `Host`. */
   readonly url: string;
   readonly httpMethod: string;

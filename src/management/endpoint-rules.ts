@@ -1,7 +1,7 @@
 import { RelayError } from "../domain/errors.ts";
 import { presetOf } from "../signing/presets.ts";
 import { validateVerificationConfig } from "../signing/verification-config.ts";
-import type { VerificationSettings } from "../signing/verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 import type { EndpointInput } from "./management.ts";
 
 type VerificationInput = Partial<

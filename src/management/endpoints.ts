@@ -2,7 +2,7 @@ import type { EndpointRow, StoreSession } from "../domain/config-store.ts";
 import type { ResourceStatus } from "../domain/enums.ts";
 import { RelayError } from "../domain/errors.ts";
 import { rotateSecret } from "../signing/rotation.ts";
-import type { VerificationSettings } from "../signing/verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 import { makeChangeRow } from "./change-row.ts";
 import { changesOf } from "./changes-of.ts";
 import { noteWrite } from "./audit.ts";

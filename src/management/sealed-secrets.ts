@@ -1,6 +1,6 @@
 import type { SigningSecret } from "../domain/destination.ts";
 import type { DestinationRow, EndpointRow } from "../domain/config-store.ts";
-import type { VerificationSettings } from "../signing/verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 import type { SecretBox } from "./secret-box.ts";
 
 /** The part of an endpoint that is kept encrypted. */

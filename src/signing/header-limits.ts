@@ -4,7 +4,7 @@ import { effectiveConfig } from "./presets.ts";
 import type { Config } from "./settings-reader.ts";
 import { templateNames } from "./signed-payload.ts";
 import { mayStandIn } from "./strict-bytes.ts";
-import type { VerificationSettings } from "./verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 
 /** A setting that no request can carry; `message` never shows its value. */
 export interface UnfitSetting {

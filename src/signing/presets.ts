@@ -1,6 +1,6 @@
 import type { KnownProvider, Provider, VerificationMethod } from "../domain/enums.ts";
 import type { Config } from "./settings-reader.ts";
-import type { VerificationSettings } from "./verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 
 export interface Preset {
   readonly method: VerificationMethod;

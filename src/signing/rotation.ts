@@ -4,7 +4,7 @@ import { isHmacAlgorithm } from "./jwt-algorithms.ts";
 import { parseJwt } from "./jwt-settings.ts";
 import { effectiveConfig } from "./presets.ts";
 import type { SecretEncoding } from "./strict-bytes.ts";
-import type { VerificationSettings } from "./verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 
 export type RotatedSecret = { readonly ok: true; readonly secret: string } | NotSupported;
 

@@ -12,7 +12,7 @@ import { rawPathOf } from "./signed-payload.ts";
 import { readBodyTimestamp } from "./timestamp.ts";
 import { parseTwilio, signTwilio } from "./twilio.ts";
 import { twilioFormText } from "./twilio-form.ts";
-import type { VerificationSettings } from "./verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 
 export interface SampleToSign extends VerificationSettings {
   readonly body: Uint8Array;

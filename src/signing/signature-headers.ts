@@ -3,7 +3,7 @@ import { CREDENTIAL_HEADERS } from "../domain/redacted.ts";
 import { parseHmac } from "./hmac-settings.ts";
 import { effectiveConfig } from "./presets.ts";
 import { parseTwilio } from "./twilio.ts";
-import type { VerificationSettings } from "./verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 
 /**
  * Signature headers that a provider sends for older receivers in addition to the one its preset checks.

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import type { VerificationMethod } from "../domain/enums.ts";
 import { parseHmac } from "./hmac-settings.ts";
 import { effectiveConfig } from "./presets.ts";
-import type { VerificationSettings } from "./verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 
 /** Returns why an endpoint cannot be sent a test webhook, or null when it can. */
 export function whyNotTestable(method: VerificationMethod): string | null {

@@ -10,7 +10,7 @@ import { SCHEMES } from "./registry.ts";
 import type { Config } from "./settings-reader.ts";
 import { parseHmac } from "./hmac-settings.ts";
 import type { SecretEncoding } from "./strict-bytes.ts";
-import type { VerificationSettings } from "./verification-settings.ts";
+import type { VerificationSettings } from "../domain/verification.ts";
 import { isRecord } from "../domain/is-record.ts";
 
 export type ConfigVerdict =

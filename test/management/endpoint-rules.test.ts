@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { decideVerification } from "../../src/management/endpoint-rules.ts";
-import type { VerificationSettings } from "../../src/signing/verification-settings.ts";
+import type { VerificationSettings } from "../../src/domain/verification.ts";
 
 function settings(fields: Partial<VerificationSettings>): VerificationSettings {
   return {
