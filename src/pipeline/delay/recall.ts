@@ -159,7 +159,7 @@ export class Recall {
       if (this.#isStopped) break;
       const look = this.#look;
       this.#look = new Map();
-      if (await this.#isDone(look)) this.#againMs = FIRST_AGAIN_MS;
+      if (await this.#tryRecall(look)) this.#againMs = FIRST_AGAIN_MS;
       else if (!this.#isStopped) {
         this.#lookAfter(this.#againMs, look);
         this.#againMs = Math.min(LAST_AGAIN_MS, 2 * this.#againMs);
@@ -168,9 +168,10 @@ export class Recall {
     this.#isRunning = false;
   }
 
-  async #isDone(look: Look): Promise<boolean> {
+  /** Recalls what a look finds. Resolves with false if that has to be tried again. */
+  async #tryRecall(look: Look): Promise<boolean> {
     try {
-      return await this.#recallOf(look);
+      return await this.#recall(look);
     } catch (error) {
       if (!isOwnershipOver(error))
         this.#ports.logger.warn(
@@ -182,7 +183,7 @@ export class Recall {
   }
 
   /** Resolves with false if the configuration of some destinations could not be learnt, or ownership was in doubt. */
-  async #recallOf(look: Look): Promise<boolean> {
+  async #recall(look: Look): Promise<boolean> {
     const surveys = await this.#survey(look);
     let isComplete = true;
     const gone = new Set<string>();

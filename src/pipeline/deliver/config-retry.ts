@@ -4,6 +4,6 @@ import type { Random } from "../../domain/clock.ts";
 export const CONFIG_RETRY_MS = 5_000;
 
 /** Returns that wait for tasks outside a lane: up to twice as long, so that they do not all come back at once. */
-export function configRetryMs(random: Random): number {
+export function jitteredConfigRetryMs(random: Random): number {
   return CONFIG_RETRY_MS * (1 + random());
 }

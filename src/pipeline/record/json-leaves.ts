@@ -64,7 +64,7 @@ export class JsonLeaves {
           continue;
         }
       } else {
-        if (!json.scalar()) return false;
+        if (!json.readScalar()) return false;
         if (path.isAskable && path.sizeBytes > 0) addLeaf(json, path, this.#tokens);
         this.#leaves += 1;
         if (this.#leaves >= this.#maxLeaves) return true;
@@ -93,7 +93,7 @@ function enter(json: JsonScanner, path: LeafPath): boolean {
     path.toNextIndex();
     return true;
   }
-  if (!json.string()) return false;
+  if (!json.readString()) return false;
   const { from, end, characters } = json;
   // Byte by byte, and only where the path can be asked for: decoding a million keys would block the process for seconds.
   if (path.isBeyond || end - from > MAX_FIELD_WRITTEN) path.toTooLong();

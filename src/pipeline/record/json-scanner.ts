@@ -41,10 +41,10 @@ export class JsonScanner {
   }
 
   /** Moves past the scalar that begins here; returns false when none does. */
-  scalar(): boolean {
-    if (this.next === QUOTE) return this.string();
+  readScalar(): boolean {
+    if (this.next === QUOTE) return this.readString();
     this.from = this.at;
-    const isScalar = this.#word() || this.#number();
+    const isScalar = this.#readWord() || this.#readNumber();
     this.end = this.at;
     this.characters = this.end - this.from;
     this.hasEscapes = false;
@@ -52,7 +52,7 @@ export class JsonScanner {
   }
 
   /** Moves past the string that begins here; returns false when none does. */
-  string(): boolean {
+  readString(): boolean {
     if (this.next !== QUOTE) return false;
     const { bytes } = this;
     const from = this.at + 1;
@@ -89,7 +89,7 @@ export class JsonScanner {
     return from + HEX_LENGTH;
   }
 
-  #word(): boolean {
+  #readWord(): boolean {
     for (const word of WORDS) {
       if (this.next !== word[0]) continue;
       for (let index = 1; index < word.length; index += 1)
@@ -101,7 +101,7 @@ export class JsonScanner {
   }
 
   /** Moves past what is a number; the caller looks at what follows. */
-  #number(): boolean {
+  #readNumber(): boolean {
     const first = this.next === MINUS ? this.at + 1 : this.at;
     let end = this.bytes[first] === ZERO ? first + 1 : this.#digitsEnd(first);
     if (end === first) return false;

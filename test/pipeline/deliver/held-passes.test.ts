@@ -61,7 +61,7 @@ class HeldRig {
       },
       onDead: () => undefined,
     });
-    this.held.count();
+    this.held.startCounting();
   }
 
   /** Holds the tasks of `events` events, each for every destination in turn. */

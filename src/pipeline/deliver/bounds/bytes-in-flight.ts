@@ -1,7 +1,7 @@
 import type { GateLane } from "./send-gate.ts";
 
 /** How many waiting lanes of one kind may be checked in vain when bytes are given back. */
-const LOOKED_AT = 16;
+const MAX_CHECKED_IN_VAIN = 16;
 /** The largest body that counts as small, as a share of the process's budget. */
 const SMALL_SHARE = 1 / 256;
 /** The share of the bytes in flight that large bodies may take: small ones pass beside them. */
@@ -134,7 +134,7 @@ export class BytesInFlight {
           lane.pump();
         } else {
           inVain += 1;
-          if (inVain === LOOKED_AT) break;
+          if (inVain === MAX_CHECKED_IN_VAIN) break;
         }
     }
   }

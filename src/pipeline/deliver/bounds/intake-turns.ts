@@ -64,14 +64,14 @@ export class IntakeTurns {
     for (let taken = 0; taken < turnItems || this.#clock.monotonic() < endMs; taken += 1) {
       const share = this.#shares.shift();
       if (share === undefined) return;
-      if (hasTaken(share)) this.#shares.push(share);
+      if (takeNextOf(share)) this.#shares.push(share);
     }
     if (this.#shares.size > 0) this.#scheduleTurn();
   }
 }
 
 /** Takes the share's next one. @returns false once the share has ended */
-function hasTaken({ takeNext, resolve, reject }: Share): boolean {
+function takeNextOf({ takeNext, resolve, reject }: Share): boolean {
   try {
     if (takeNext()) return true;
     resolve();

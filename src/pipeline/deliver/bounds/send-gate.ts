@@ -1,5 +1,5 @@
 /** How many waiting lanes are checked when a place is given back. */
-const LOOKED_AT = 16;
+const MAX_LANES_CHECKED = 16;
 /** The share of all places, the last ones to be taken, that only lanes without a try in flight get. */
 const FIRST_TRIES_SHARE = 1 / 8;
 /**
@@ -149,7 +149,7 @@ export class SendGate {
 function firstOf(waiting: ReadonlySet<GateLane>): GateLane[] {
   const first: GateLane[] = [];
   for (const lane of waiting) {
-    if (first.length === LOOKED_AT) break;
+    if (first.length === MAX_LANES_CHECKED) break;
     first.push(lane);
   }
   return first;

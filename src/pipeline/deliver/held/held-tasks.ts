@@ -32,13 +32,13 @@ export class HeldTasks {
   }
 
   /** Starts counting held tasks here: what the last owner left is known. */
-  count(): void {
+  startCounting(): void {
     this.#isCounted = true;
     this.#host.onHeld(this.index.size);
   }
 
   /** Stops counting held tasks here: they count at the next owner, including those written only now. */
-  uncount(): void {
+  stopCounting(): void {
     if (this.#isCounted) this.#host.onHeld(-this.index.size);
     this.#isCounted = false;
   }

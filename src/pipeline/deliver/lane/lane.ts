@@ -89,7 +89,7 @@ export class Lane implements GateLane {
     // Comes first: the checks below would put it off until another time, which may be sooner.
     if (task.dueAtMs > nowMs + MAX_WAIT_MS)
       return this.#host.putOff(task, config, "early", task.dueAtMs);
-    if (this.#refusedByCircuit(task, config)) return;
+    if (this.#putOffIfOpen(task, config)) return;
     if (this.#isFull(task.event.body)) return this.#deferrals.putOffForRoom(task, config);
     if (this.#rateLimit.isTooEarly(task, nowMs)) return this.#offerWhenDue(task, config, latestMs);
     const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs), latestMs);
@@ -167,7 +167,7 @@ export class Lane implements GateLane {
   }
 
   /** Returns true if the circuit does not let the task through: it is then put off or, past its schedule, ended. */
-  #refusedByCircuit(task: DeliveryTask, config: DestinationConfig): boolean {
+  #putOffIfOpen(task: DeliveryTask, config: DestinationConfig): boolean {
     const state = this.#health.circuit(this.#host.steadyNow());
     if (state.kind === "closed") return false;
     if (state.kind === "half_open" && !state.probing && this.queued === 0) return false;
@@ -292,7 +292,7 @@ export class Lane implements GateLane {
       while ((this.#queue.first?.enqueuedMs ?? Infinity) + MAX_WAIT_MS <= nowMs) {
         const { task } = this.#queue.shift()!;
         this.#host.onQueued(-1);
-        if (!this.#refusedByCircuit(task, config)) this.#deferrals.putOffForRoom(task, config);
+        if (!this.#putOffIfOpen(task, config)) this.#deferrals.putOffForRoom(task, config);
       }
     this.pump(); // What waited behind it may be smaller.
     if (this.#queue.length === 0) this.#places.stopWaiting();

@@ -10,7 +10,7 @@ import { encodeOutcome } from "../../log/outcome-codec.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
 import { DOUBT_CHECK_MS } from "./partition-writer.ts";
 import type { WriteRecords } from "./partition-writer.ts";
-import { configRetryMs } from "../config-retry.ts";
+import { jitteredConfigRetryMs } from "../config-retry.ts";
 import type { FanoutPlan } from "../ports.ts";
 import type { RecoveredPartition } from "../recovery/recovery.ts";
 import type { RunLedger } from "../recovery/run-ledger.ts";
@@ -136,7 +136,7 @@ export class FanOutIntake {
     const { metrics, clock, random } = this.#host.shared.ports;
     metrics.deferred("config_unavailable");
     const nowMs = clock.now();
-    const waitMs = configRetryMs(random);
+    const waitMs = jitteredConfigRetryMs(random);
     const task: DeliveryTask = {
       ...firstTry(event, FAN_OUT_LATER, nowMs),
       deferrals: (delayed?.deferrals ?? 0) + 1,

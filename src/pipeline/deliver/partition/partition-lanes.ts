@@ -19,7 +19,7 @@ import { endRecord, limitRecord, taskRecord } from "./partition-records.ts";
 import { PartitionLimits } from "../limits/partition-limits.ts";
 import { PendingWork } from "./pending-work.ts";
 import { TaskEnds } from "./task-ends.ts";
-import { configRetryMs } from "../config-retry.ts";
+import { jitteredConfigRetryMs } from "../config-retry.ts";
 import type { DeferralReason } from "../ports.ts";
 import type { DeliveryOptions } from "../delivery-options.ts";
 import type { Reply } from "../../../domain/outbound-request.ts";
@@ -233,7 +233,7 @@ export class PartitionLanes implements LaneHost {
       case "missing":
         return this.endDead(task, null, DESTINATION_DELETED);
       case "unavailable": {
-        const waitMs = configRetryMs(this.#shared.ports.random);
+        const waitMs = jitteredConfigRetryMs(this.#shared.ports.random);
         const dueAtMs = Math.max(task.dueAtMs, this.clock.now() + waitMs);
         return this.putOff(task, null, "config_unavailable", dueAtMs);
       }

@@ -112,7 +112,7 @@ export class PartitionOwner {
     this.#intake.adopt(recovered);
     this.#lanes.limits.adopt(recovered.limits);
     await this.#moveLimits(recovered);
-    if (!this.#closed) this.#lanes.held.count();
+    if (!this.#closed) this.#lanes.held.startCounting();
     void this.#openAfter(recovered);
   }
 
@@ -184,7 +184,7 @@ export class PartitionOwner {
     const idle = await this.#lanes.pending.idle(clock, graceMs, this.#hurried);
     await this.#commits.commit();
     this.#commits.close();
-    this.#lanes.held.uncount();
+    this.#lanes.held.stopCounting();
     if (!idle || this.#stage !== "open") return;
     const released = releasedRecord(this.#partition, this.#assignmentId, clock.now());
     const untilMs = clock.monotonic() + LAST_WORD_MS;
