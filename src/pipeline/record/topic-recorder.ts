@@ -2,6 +2,7 @@ import { pause } from "../../domain/clock.ts";
 import { makeFailureWatch, type FailureWatch } from "../../domain/failure-watch.ts";
 import type { LogRecord, OwnedPartition } from "../../domain/log.ts";
 import { toError } from "../../domain/thrown.ts";
+import { WaitList } from "../../domain/wait-list.ts";
 import { BatchBuffer, type Batch, type Entry } from "./batch-buffer.ts";
 import { decodePlan, encodePlan } from "./batch-plan.ts";
 import { insertUntilDone, type InsertOptions, type InsertTimes } from "./insert-until-done.ts";
@@ -45,10 +46,10 @@ export class TopicRecorder<Row> implements AsyncDisposable {
   readonly #commits: FailureWatch;
   readonly #stopped = new AbortController();
   readonly #givenUp = new AbortController();
-  /** Resolvers of partitions that wait for room before they hand over more. */
-  #waiting: (() => void)[] = [];
-  /** Resolvers of partitions that were revoked while their rows are being inserted. */
-  #onCommitted: (() => void)[] = [];
+  /** Partitions that hand over more only once there is room. */
+  readonly #waitingForRoom = new WaitList();
+  /** Partitions that were revoked while their rows are being inserted. */
+  readonly #waitingForCommit = new WaitList();
   #running: Promise<void> | null = null;
   #inFlight: Batch<Row> | null = null;
   /** Set while waiting for more records; aborting it ends the wait. */
@@ -79,7 +80,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
   async revoked(partition: OwnedPartition): Promise<void> {
     this.#buffer.remove(partition);
     if (this.#inFlight?.partitions.includes(partition) !== true) return;
-    await new Promise<void>((resolve) => this.#onCommitted.push(resolve));
+    await this.#waitingForCommit.wait();
   }
 
   /** When it returns a promise, hand over more once that resolves. */
@@ -90,13 +91,13 @@ export class TopicRecorder<Row> implements AsyncDisposable {
     );
     this.#kick();
     if (this.#hasRoom || this.#isStopped) return;
-    return new Promise<void>((resolve) => this.#waiting.push(resolve));
+    return this.#waitingForRoom.wait();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopped.abort();
     this.#lingering?.abort();
-    this.#resumeWaiting();
+    this.#waitingForRoom.wakeAll();
     const cancel = this.#options.clock.schedule(STOP_GRACE_MS, () => this.#givenUp.abort());
     await this.#running;
     cancel();
@@ -132,7 +133,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
   /** Commits nothing more: what was taken for an insert would be passed over. */
   #fail(error: Error): void {
     this.#stopped.abort();
-    this.#resumeWaiting();
+    this.#waitingForRoom.wakeAll();
     this.#options.failed(error);
   }
 
@@ -159,7 +160,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
       });
       if (times !== null) this.#spaceFrom(times);
       done = times === null ? null : next;
-      if (this.#hasRoom) this.#resumeWaiting();
+      if (this.#hasRoom) this.#waitingForRoom.wakeAll();
       if (this.#isStopped) return this.#commit(done, null);
     }
   }
@@ -228,15 +229,7 @@ export class TopicRecorder<Row> implements AsyncDisposable {
   /** Lets the next owners of the last batch's partitions start. */
   #settle(): void {
     this.#inFlight = null;
-    const settled = this.#onCommitted;
-    this.#onCommitted = [];
-    for (const resolve of settled) resolve();
-  }
-
-  #resumeWaiting(): void {
-    const resumed = this.#waiting;
-    this.#waiting = [];
-    for (const resume of resumed) resume();
+    this.#waitingForCommit.wakeAll();
   }
 
   #toEntry(record: LogRecord): Entry<Row> {

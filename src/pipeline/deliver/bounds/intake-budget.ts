@@ -1,3 +1,4 @@
+import { WaitList } from "../../../domain/wait-list.ts";
 import { BytesInFlight } from "./bytes-in-flight.ts";
 
 /** The largest share of a budget that one record counts for: two huge ones, at hanging receivers, leave a third to others. */
@@ -14,7 +15,7 @@ export class IntakeBudget {
   /** The part of `#bytes` that does not count here, and the part that does not count in the parent. */
   #uncounted = 0;
   #uncountedAbove = 0;
-  #waiting: (() => void)[] = [];
+  readonly #waitingForRoom = new WaitList();
 
   constructor(
     maxBytes: number,
@@ -38,12 +39,12 @@ export class IntakeBudget {
 
   /** Counts a record that is taken in. */
   add(bytes: number): void {
-    this.#take(bytes, 1);
+    this.#count(bytes, 1);
   }
 
   /** Gives back the bytes of a record that is complete, or left to the next owner. */
   release(bytes: number): void {
-    this.#take(bytes, -1);
+    this.#count(bytes, -1);
   }
 
   /** Returns undefined if there is room now, otherwise a promise that resolves once there may be. */
@@ -52,18 +53,11 @@ export class IntakeBudget {
     return this.#parent?.room();
   }
 
-  /** Lets everything that waits for room go on: there is room, or nothing more will be taken in. */
-  wake(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const resolve of waiting) resolve();
-  }
-
-  /** Takes its bytes off the parent: records that are dropped are never released. */
+  /** Takes its bytes off the parent: records that are dropped are never released. Nothing waits here for room any more. */
   close(): void {
     if (this.#parent !== null) this.#parent.#change(-this.#bytes, -this.#uncountedAbove);
     this.#parent = null;
-    this.wake();
+    this.#waitingForRoom.wakeAll();
   }
 
   get #counted(): number {
@@ -71,11 +65,12 @@ export class IntakeBudget {
   }
 
   /** Counts or uncounts a record here and in the parent. @returns how much of it does not count here */
-  #take(recordBytes: number, sign: 1 | -1): number {
+  #count(recordBytes: number, sign: 1 | -1): number {
     const most = Math.floor(this.#maxBytes * LARGEST_SHARE);
     const uncounted = Math.max(0, recordBytes - most);
     this.#change(sign * recordBytes, sign * uncounted);
-    if (this.#parent !== null) this.#uncountedAbove += sign * this.#parent.#take(recordBytes, sign);
+    if (this.#parent !== null)
+      this.#uncountedAbove += sign * this.#parent.#count(recordBytes, sign);
     return uncounted;
   }
 
@@ -83,11 +78,11 @@ export class IntakeBudget {
     this.#bytes += bytes;
     this.#uncounted += uncounted;
     this.#onChange(this.#bytes);
-    if (bytes < 0 && this.#counted <= this.#maxBytes) this.wake();
+    if (bytes < 0 && this.#counted <= this.#maxBytes) this.#waitingForRoom.wakeAll();
   }
 
   async #wait(): Promise<void> {
-    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    await this.#waitingForRoom.wait();
     await this.#parent?.room();
   }
 }

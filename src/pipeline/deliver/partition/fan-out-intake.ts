@@ -6,6 +6,7 @@ import type { EventRecord } from "../../../domain/event.ts";
 import type { OwnedPartition } from "../../../domain/log.ts";
 import { RingQueue } from "../../../domain/ring-queue.ts";
 import { fanoutKey } from "../../../domain/run-keys.ts";
+import { WaitList } from "../../../domain/wait-list.ts";
 import { encodeOutcome } from "../../log/outcome-codec.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
 import { DOUBT_CHECK_MS } from "./partition-writer.ts";
@@ -55,7 +56,7 @@ export class FanOutIntake {
   /** How many fan-outs are being taken in over several turns, and what came behind them: their plans would take memory, too. */
   #underway = 0;
   readonly #behind = new RingQueue<FanOut>();
-  #waiting: (() => void)[] = [];
+  readonly #waitingToCatchUp = new WaitList();
 
   constructor(host: FanOutHost) {
     this.#host = host;
@@ -73,8 +74,7 @@ export class FanOutIntake {
 
   /** Returns undefined unless fan-outs are being taken in over several turns; then a promise that resolves once none is. */
   caughtUp(): Promise<void> | undefined {
-    if (this.#underway === 0) return undefined;
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    return this.#underway === 0 ? undefined : this.#waitingToCatchUp.wait();
   }
 
   take(fanOut: FanOut): void {
@@ -183,15 +183,9 @@ export class FanOutIntake {
       taken.then(() => {
         this.#underway -= 1;
         if (isOpen()) this.#takeBehind();
-        if (this.#underway === 0) this.#wake();
+        if (this.#underway === 0) this.#waitingToCatchUp.wakeAll();
       }),
     );
-  }
-
-  #wake(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const resolve of waiting) resolve();
   }
 
   #takeBehind(): void {

@@ -1,9 +1,10 @@
 import type { Clock } from "../../../domain/clock.ts";
+import { WaitList } from "../../../domain/wait-list.ts";
 
 /** Counts background work, so that a stop can wait for it. */
 export class PendingWork {
   #count = 0;
-  #waiting: (() => void)[] = [];
+  readonly #waitingForIdle = new WaitList();
   readonly #onError: (error: unknown) => void;
 
   constructor(onError: (error: unknown) => void) {
@@ -25,7 +26,7 @@ export class PendingWork {
     if (this.#count === 0) return true;
     let cancel = (): void => undefined;
     await new Promise<void>((resolve) => {
-      this.#waiting.push(resolve);
+      void this.#waitingForIdle.wait().then(resolve);
       cancel = clock.schedule(timeoutMs, resolve);
       void hurried?.then(resolve);
     });
@@ -35,9 +36,6 @@ export class PendingWork {
 
   #ended(): void {
     this.#count -= 1;
-    if (this.#count > 0) return;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const resolve of waiting) resolve();
+    if (this.#count === 0) this.#waitingForIdle.wakeAll();
   }
 }
