@@ -7,7 +7,7 @@ export type Trigger = "event" | "replay";
 export const EVENT_RUN = "event";
 
 /** Destination of a task that stands for a fan-out still to be made, because the configuration was unavailable. */
-export const FAN_OUT_LATER = "";
+export const FANOUT_LATER = "";
 
 /** One try that is to be made, self-contained: a delay tier needs nothing else. */
 export interface DeliveryTask {

@@ -1,4 +1,4 @@
-import { FAN_OUT_LATER } from "../../domain/delivery-task.ts";
+import { FANOUT_LATER } from "../../domain/delivery-task.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
 import type { LogRecord, NewRecord } from "../../domain/log.ts";
 import { mayGoSooner, UNLIMITED } from "../../domain/rate-limit.ts";
@@ -40,7 +40,7 @@ export function addWaiting(
 ): void {
   for (const { key, value, offset } of records) {
     const head = endpointIds?.has(key) === false ? null : headOf(value);
-    if (head === null || head.destinationId === FAN_OUT_LATER) continue;
+    if (head === null || head.destinationId === FANOUT_LATER) continue;
     const { limitedBy, dueAtMs } = head;
     const own =
       limitedBy === null ? NOTHING_WAITS : { slowest: limitedBy, limitedUntilMs: dueAtMs };

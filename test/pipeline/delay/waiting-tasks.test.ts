@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { FAN_OUT_LATER, firstTry } from "../../../src/domain/delivery-task.ts";
+import { FANOUT_LATER, firstTry } from "../../../src/domain/delivery-task.ts";
 import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import type { LogRecord } from "../../../src/domain/log.ts";
 import type { LimitPace } from "../../../src/domain/rate-limit.ts";
@@ -58,7 +58,7 @@ it("what waits for a destination is known by its lowest rate, its longest window
 it("other endpoints, fan-outs still to be made and what cannot be read are no destination's", () => {
   const records = [
     recordOf(0, { key: "ep_2", destinationId: "dst_2" }),
-    recordOf(1, { destinationId: FAN_OUT_LATER }),
+    recordOf(1, { destinationId: FANOUT_LATER }),
     { ...recordOf(2), value: Buffer.from("of a newer relay") },
     recordOf(3),
   ];

@@ -5,8 +5,8 @@ import { topicForDelay } from "../../../domain/delay-tier.ts";
 import { partitionOf } from "../../../domain/partition.ts";
 import { runKeyOf } from "../../../domain/run-keys.ts";
 import { encodeTask } from "../../log/task-codec.ts";
-import { FanOutIntake } from "./fan-out-intake.ts";
-import type { FanOut } from "./fan-out-intake.ts";
+import { FanoutIntake } from "./fanout-intake.ts";
+import type { Fanout } from "./fanout-intake.ts";
 import type { LiveTries } from "./live-tries.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
 import type { WriteRecords } from "./partition-writer.ts";
@@ -37,7 +37,7 @@ export class PartitionIntake {
   readonly #write: WriteRecords;
   readonly #wayHome: WayHome;
   readonly #here: number;
-  readonly #fanOuts: FanOutIntake;
+  readonly #fanoutIntake: FanoutIntake;
 
   constructor(input: {
     readonly shared: SharedDelivery;
@@ -53,7 +53,7 @@ export class PartitionIntake {
     this.#write = input.write;
     this.#wayHome = input.wayHome;
     this.#here = input.partition.partition;
-    this.#fanOuts = new FanOutIntake({
+    this.#fanoutIntake = new FanoutIntake({
       ...input,
       ledger: this.ledger,
       admit: (task, complete) => this.#admit(task, complete),
@@ -63,7 +63,7 @@ export class PartitionIntake {
 
   /** Takes over what recovery has found of earlier owners' fan-outs. */
   adopt(recovered: RecoveredPartition): void {
-    this.#fanOuts.adopt(recovered);
+    this.#fanoutIntake.adopt(recovered);
   }
 
   /**
@@ -76,12 +76,12 @@ export class PartitionIntake {
 
   /** Returns a promise, as back-pressure, while events with many destinations are being taken in over several turns. */
   caughtUp(): Promise<void> | undefined {
-    return this.#fanOuts.caughtUp();
+    return this.#fanoutIntake.caughtUp();
   }
 
   /** Forgets earlier owners' fan-outs, once no partition that sent records here before can send them again. */
-  forgetFanOuts(): void {
-    this.#fanOuts.forget();
+  forgetFanouts(): void {
+    this.#fanoutIntake.forget();
   }
 
   /**
@@ -103,7 +103,7 @@ export class PartitionIntake {
     }
     this.#orLeave(record, taken, (leave) => {
       if (content.kind === "try") this.#admit(content.task, taken.complete);
-      else this.#fanOuts.take(asFanOut(content, taken.complete, leave));
+      else this.#fanoutIntake.take(asFanout(content, taken.complete, leave));
     });
   }
 
@@ -125,7 +125,7 @@ export class PartitionIntake {
   #orLeave(
     { topic, offset }: LogRecord,
     taken: TakenRecord,
-    route: (leave: FanOut["leave"]) => void,
+    route: (leave: Fanout["leave"]) => void,
   ): void {
     const leave = (error: unknown): void => {
       this.#shared.ports.logger.error({ topic, offset, err: error }, "delivery.record_not_routed");
@@ -197,13 +197,13 @@ export class PartitionIntake {
   #sendHome(
     record: LogRecord,
     content: SourceContent,
-    { complete, leave }: Pick<FanOut, "complete" | "leave">,
+    { complete, leave }: Pick<Fanout, "complete" | "leave">,
   ): void {
     const partition = this.#wayHome.next(record);
     const sendTask = (task: DeliveryTask, done: () => void): void =>
       this.#unlessDone(task, done, (left) => this.#forward(left, partition, done));
     if (content.kind === "try") return sendTask(content.task, complete);
-    if (this.#fanOuts.sendHome(asFanOut(content, complete, leave), sendTask)) return;
+    if (this.#fanoutIntake.sendHome(asFanout(content, complete, leave), sendTask)) return;
     const { topic, key, value } = record;
     this.#lanes.pending.track(
       this.#write([{ topic, key, partition, value }]).then((written) =>
@@ -213,10 +213,10 @@ export class PartitionIntake {
   }
 }
 
-function asFanOut(
+function asFanout(
   { event, delayed }: Extract<SourceContent, { readonly kind: "fanout" }>,
-  complete: FanOut["complete"],
-  leave: FanOut["leave"],
-): FanOut {
+  complete: Fanout["complete"],
+  leave: Fanout["leave"],
+): Fanout {
   return { event, delayed, complete, leave };
 }

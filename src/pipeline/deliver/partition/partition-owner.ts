@@ -221,7 +221,7 @@ export class PartitionOwner {
     this.#intake.onCaughtUp();
     // A record sent here before may be sent once more by the next owner of its former partition, after its takeover wait.
     const againForMs = LATE_ENDS_FOR_MS + this.#shared.options.takeoverWaitMs;
-    void this.#pause(againForMs).then(() => this.#intake.forgetFanOuts());
+    void this.#pause(againForMs).then(() => this.#intake.forgetFanouts());
   }
 
   async #openAfter(recovered: RecoveredPartition): Promise<void> {

@@ -1,4 +1,4 @@
-import { EVENT_RUN, FAN_OUT_LATER } from "../../../domain/delivery-task.ts";
+import { EVENT_RUN, FANOUT_LATER } from "../../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { EventRecord } from "../../../domain/event.ts";
 import type { LogRecord } from "../../../domain/log.ts";
@@ -15,7 +15,7 @@ export type SourceContent =
 export function contentOf({ topic, value }: LogRecord): SourceContent {
   if (topic === "events") return { kind: "fanout", event: decodeEvent(value), delayed: null };
   const task = decodeTask(value);
-  return task.destinationId === FAN_OUT_LATER
+  return task.destinationId === FANOUT_LATER
     ? { kind: "fanout", event: task.event, delayed: task }
     : { kind: "try", task };
 }
@@ -24,6 +24,6 @@ export function contentOf({ topic, value }: LogRecord): SourceContent {
 export const FIRST_STEP = { tryNumber: 1, deferrals: 0 };
 
 /** Returns the key under which a ledger keeps a fan-out that is still to be made. */
-export function fanOutLaterKey(event: EventRecord): string {
-  return runKey(event.id, FAN_OUT_LATER, EVENT_RUN);
+export function fanoutLaterKey(event: EventRecord): string {
+  return runKey(event.id, FANOUT_LATER, EVENT_RUN);
 }

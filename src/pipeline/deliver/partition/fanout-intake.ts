@@ -1,5 +1,5 @@
 import { pause } from "../../../domain/clock.ts";
-import { EVENT_RUN, FAN_OUT_LATER, firstTry } from "../../../domain/delivery-task.ts";
+import { EVENT_RUN, FANOUT_LATER, firstTry } from "../../../domain/delivery-task.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup } from "../../../domain/destination.ts";
 import type { EventRecord } from "../../../domain/event.ts";
@@ -16,10 +16,10 @@ import type { FanoutPlan } from "../ports.ts";
 import type { RecoveredPartition } from "../recovery/recovery.ts";
 import type { RunLedger } from "../recovery/run-ledger.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
-import { fanOutLaterKey, FIRST_STEP } from "./source-content.ts";
+import { fanoutLaterKey, FIRST_STEP } from "./source-content.ts";
 
 /** An event to be fanned out; `complete` is called once nothing is left to do for it. */
-export interface FanOut {
+export interface Fanout {
   readonly event: EventRecord;
   /** The task as which it has waited, if it has. */
   readonly delayed: DeliveryTask | null;
@@ -30,7 +30,7 @@ export interface FanOut {
 
 type TakeTask = (task: DeliveryTask, complete: () => void) => void;
 
-export interface FanOutHost {
+export interface FanoutHost {
   readonly shared: SharedDelivery;
   readonly partition: OwnedPartition;
   readonly lanes: Pick<PartitionLanes, "ownership" | "pending">;
@@ -42,28 +42,28 @@ export interface FanOutHost {
   readonly forward: (task: DeliveryTask, complete: () => void, waitMs: number) => void;
 }
 
-interface PlannedFanOut extends FanoutPlan {
-  readonly fanOut: FanOut;
+interface PlannedFanout extends FanoutPlan {
+  readonly fanout: Fanout;
   /** Whether its record is already in the log. */
   readonly isRecorded: boolean;
 }
 
 /** Turns events into the first tries of their runs; the destinations that earlier owners chose stand. */
-export class FanOutIntake {
-  readonly #host: FanOutHost;
-  #fanouts: RecoveredPartition["fanouts"] = new Map();
+export class FanoutIntake {
+  readonly #host: FanoutHost;
+  #recordedFanouts: RecoveredPartition["fanouts"] = new Map();
   #tried: RecoveredPartition["tried"] = new Map();
   /** How many fan-outs are being taken in over several turns, and what came behind them: their plans would take memory, too. */
   #underway = 0;
-  readonly #behind = new RingQueue<FanOut>();
+  readonly #behind = new RingQueue<Fanout>();
   readonly #waitingToCatchUp = new WaitList();
 
-  constructor(host: FanOutHost) {
+  constructor(host: FanoutHost) {
     this.#host = host;
   }
 
   adopt({ fanouts, tried }: Pick<RecoveredPartition, "fanouts" | "tried">): void {
-    this.#fanouts = fanouts;
+    this.#recordedFanouts = fanouts;
     this.#tried = tried;
   }
 
@@ -77,43 +77,43 @@ export class FanOutIntake {
     return this.#underway === 0 ? undefined : this.#waitingToCatchUp.wait();
   }
 
-  take(fanOut: FanOut): void {
-    if (this.#underway > 0) return this.#behind.push(fanOut);
-    const { event, delayed, complete } = fanOut;
+  take(fanout: Fanout): void {
+    if (this.#underway > 0) return this.#behind.push(fanout);
+    const { event, delayed, complete } = fanout;
     if (!event.signatureValid) return complete();
     const earlierFanout = this.#earlierFanout(event);
     if (earlierFanout !== null)
-      return this.#carryOut(this.#plan(fanOut, [], earlierFanout), this.#host.admit);
-    if (this.#host.ledger.judge(fanOutLaterKey(event), delayed ?? FIRST_STEP).kind !== "go")
+      return this.#carryOut(this.#plan(fanout, [], earlierFanout), this.#host.admit);
+    if (this.#host.ledger.judge(fanoutLaterKey(event), delayed ?? FIRST_STEP).kind !== "go")
       return complete();
     const found = this.#host.shared.destinationsOf(event.endpointId);
     if (found instanceof Promise)
-      this.#host.lanes.pending.track(found.then((lookup) => this.#takeWith(fanOut, lookup)));
-    else this.#takeWith(fanOut, found);
+      this.#host.lanes.pending.track(found.then((lookup) => this.#takeWith(fanout, lookup)));
+    else this.#takeWith(fanout, found);
   }
 
   /** Sends the tries that an earlier owner chose to their home. Returns false if none did: then the record itself goes there. */
-  sendHome(fanOut: FanOut, sendTask: TakeTask): boolean {
-    const earlierFanout = this.#earlierFanout(fanOut.event);
+  sendHome(fanout: Fanout, sendTask: TakeTask): boolean {
+    const earlierFanout = this.#earlierFanout(fanout.event);
     if (earlierFanout === null) return false;
-    this.#carryOut(this.#plan(fanOut, [], earlierFanout), sendTask);
+    this.#carryOut(this.#plan(fanout, [], earlierFanout), sendTask);
     return true;
   }
 
   /** Returns the destinations in the event's fan-out record, if recovery found one. */
   #earlierFanout(event: EventRecord): readonly string[] | null {
-    return this.#fanouts.get(fanoutKey(event.id, EVENT_RUN)) ?? null;
+    return this.#recordedFanouts.get(fanoutKey(event.id, EVENT_RUN)) ?? null;
   }
 
-  #takeWith(fanOut: FanOut, lookup: Lookup<readonly DestinationConfig[]>): void {
-    if (!this.#host.partition.exclusive()) return this.#takeWhenExclusive(fanOut);
+  #takeWith(fanout: Fanout, lookup: Lookup<readonly DestinationConfig[]>): void {
+    if (!this.#host.partition.exclusive()) return this.#takeWhenExclusive(fanout);
     switch (lookup.kind) {
       case "missing":
-        return this.#carryOut(this.#plan(fanOut, [], null), this.#host.admit);
+        return this.#carryOut(this.#plan(fanout, [], null), this.#host.admit);
       case "found":
-        return this.#carryOut(this.#plan(fanOut, lookup.value, null), this.#host.admit);
+        return this.#carryOut(this.#plan(fanout, lookup.value, null), this.#host.admit);
       case "unavailable":
-        return this.#takeLater(fanOut);
+        return this.#takeLater(fanout);
       default:
         return lookup satisfies never;
     }
@@ -123,22 +123,22 @@ export class FanOutIntake {
    * Waits until ownership is certain. An owner that slept while another took over may find other destinations than that one
    * fanned out to, and its record would say for ever that they are awaited.
    */
-  #takeWhenExclusive(fanOut: FanOut): void {
+  #takeWhenExclusive(fanout: Fanout): void {
     const { pending, ownership } = this.#host.lanes;
     const { clock, isOpen } = ownership;
     pending.track(
-      pause(clock, DOUBT_CHECK_MS).then(() => (isOpen() ? this.take(fanOut) : undefined)),
+      pause(clock, DOUBT_CHECK_MS).then(() => (isOpen() ? this.take(fanout) : undefined)),
     );
   }
 
   /** Puts the event in a delay tier as a task without a destination. */
-  #takeLater({ event, delayed, complete }: FanOut): void {
+  #takeLater({ event, delayed, complete }: Fanout): void {
     const { metrics, clock, random } = this.#host.shared.ports;
     metrics.deferred("config_unavailable");
     const nowMs = clock.now();
     const waitMs = jitteredConfigRetryMs(random);
     const task: DeliveryTask = {
-      ...firstTry(event, FAN_OUT_LATER, nowMs),
+      ...firstTry(event, FANOUT_LATER, nowMs),
       deferrals: (delayed?.deferrals ?? 0) + 1,
       dueAtMs: nowMs + waitMs,
     };
@@ -146,26 +146,26 @@ export class FanOutIntake {
   }
 
   #plan(
-    fanOut: FanOut,
+    fanout: Fanout,
     destinations: readonly DestinationConfig[],
     earlierFanout: readonly string[] | null,
-  ): PlannedFanOut {
+  ): PlannedFanout {
     const { planFanout, clock } = this.#host.shared.ports;
-    const { event } = fanOut;
+    const { event } = fanout;
     const sentTo = this.#tried.get(fanoutKey(event.id, EVENT_RUN));
     const nowMs = clock.now();
     const { outcome, tasks } = planFanout(event, destinations, nowMs, earlierFanout, sentTo);
-    return { outcome, tasks, fanOut, isRecorded: earlierFanout !== null };
+    return { outcome, tasks, fanout, isRecorded: earlierFanout !== null };
   }
 
   /** Carries out a plan; the fan-out is complete once its record is durable and all of its tasks are complete. */
-  #carryOut(plan: PlannedFanOut, take: TakeTask): void {
-    const { tasks, fanOut, isRecorded } = plan;
-    if (tasks.length === 0) return fanOut.complete();
+  #carryOut(plan: PlannedFanout, take: TakeTask): void {
+    const { tasks, fanout, isRecorded } = plan;
+    if (tasks.length === 0) return fanout.complete();
     let open = tasks.length + 1;
     const oneDone = (): void => {
       open -= 1;
-      if (open === 0) fanOut.complete();
+      if (open === 0) fanout.complete();
     };
     if (isRecorded) oneDone();
     else this.#record(plan, oneDone);
@@ -174,11 +174,11 @@ export class FanOutIntake {
     else for (const task of tasks) takeOne(task);
   }
 
-  #takeInTurns({ tasks, fanOut }: PlannedFanOut, takeOne: (task: DeliveryTask) => void): void {
+  #takeInTurns({ tasks, fanout }: PlannedFanout, takeOne: (task: DeliveryTask) => void): void {
     const { shared, lanes } = this.#host;
     const { isOpen } = lanes.ownership;
     this.#underway += 1;
-    const taken = shared.turns.each(tasks, takeOne, isOpen).catch(fanOut.leave);
+    const taken = shared.turns.each(tasks, takeOne, isOpen).catch(fanout.leave);
     lanes.pending.track(
       taken.then(() => {
         this.#underway -= 1;
@@ -200,9 +200,9 @@ export class FanOutIntake {
     }
   }
 
-  #record({ fanOut, outcome }: PlannedFanOut, onDurable: () => void): void {
+  #record({ fanout, outcome }: PlannedFanout, onDurable: () => void): void {
     const { lanes, partition, write } = this.#host;
-    const key = fanOut.event.endpointId;
+    const key = fanout.event.endpointId;
     const value = encodeOutcome(outcome);
     lanes.pending.track(
       write([{ topic: "attempts", key, partition: partition.partition, value }]).then((written) =>
