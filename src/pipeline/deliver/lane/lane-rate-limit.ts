@@ -112,8 +112,8 @@ export class LaneRateLimit {
     if (limiter === null || this.#isIncomplete(limiter)) return startAtMs;
     const keptMs = this.#expected.take(task, this.#host.steadyNow());
     this.#hasPlan = true;
-    const plannedMs = keptMs ?? limiter.plan(startAtMs - this.#aheadMs);
-    const slotMs = keptMs === null ? Math.ceil(plannedMs + this.#aheadMs) : startAtMs;
+    const plannedMs = keptMs ?? limiter.plan(startAtMs - this.#wallAheadMs);
+    const slotMs = keptMs === null ? Math.ceil(plannedMs + this.#wallAheadMs) : startAtMs;
     if (slotMs > putOffAfterMs) this.#expected.add(slotMs, plannedMs, this.#host);
     else this.#planned.set(task, plannedMs);
     return slotMs;
@@ -167,7 +167,7 @@ export class LaneRateLimit {
       const keptMs = this.#plannedOf(task);
       const plannedMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
       const startMs = keptMs === null ? plannedMs : (startsMs[index] ?? plannedMs);
-      const slotMs = Math.ceil(startMs + this.#aheadMs);
+      const slotMs = Math.ceil(startMs + this.#wallAheadMs);
       this.#expected.add(slotMs, plannedMs, this.#host);
       yield [task, slotMs];
     }
@@ -238,21 +238,21 @@ export class LaneRateLimit {
   /** Converts to the wall clock, the only one that the next owner shares: the steady clock lags after the wall clock was set. */
   #forLog(record: LimitRecord): LimitRecord {
     const whole = withEarlier(this.#earlierStarts(this.#host.steadyNow()), record);
-    return shiftLimit(whole, this.#wallAheadMs());
+    return shiftLimit(whole, this.#wallAheadRoundedMs);
   }
 
   #fromLog(record: LimitRecord | null): LimitRecord | null {
-    return record === null ? null : shiftLimit(record, -this.#wallAheadMs());
-  }
-
-  /** Returns how far the wall clock is ahead, in whole seconds, so that a start that is in two records stays equal. */
-  #wallAheadMs(): number {
-    return Math.round((this.#host.clock.now() - this.#host.steadyNow()) / 1_000) * 1_000;
+    return record === null ? null : shiftLimit(record, -this.#wallAheadRoundedMs);
   }
 
   /** How far the wall clock is ahead of the steady one. */
-  get #aheadMs(): number {
+  get #wallAheadMs(): number {
     return this.#host.clock.now() - this.#host.steadyNow();
+  }
+
+  /** The same, rounded to whole seconds: a start that is in two records stays equal. */
+  get #wallAheadRoundedMs(): number {
+    return Math.round(this.#wallAheadMs / 1_000) * 1_000;
   }
 
   /** Returns the slot of a task that comes back or is in the lane; null if the plan no longer counts it. */
