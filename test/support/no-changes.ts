@@ -1,4 +1,4 @@
-import type { DelayedDestinations } from "../../src/pipeline/delay/recall.ts";
+import type { DelayedDestinations } from "../../src/pipeline/delay/ports.ts";
 
 /** Destinations that never change. */
 export const NO_CHANGES: DelayedDestinations = {

@@ -1,32 +1,14 @@
-import type { Clock } from "../../domain/clock.ts";
 import { DELAY_TIERS } from "../../domain/delay-tier.ts";
 import { makeFailureWatch } from "../../domain/failure-watch.ts";
-import type { Log, LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
-import type { Logger } from "../../domain/logger.ts";
+import type { LogConsumer, OwnedPartition, Topic } from "../../domain/log.ts";
 import { partitionOf } from "../../domain/partition.ts";
+import type { DelayPorts } from "./ports.ts";
 import { Recall } from "./recall.ts";
-import type { DelayedDestinations } from "./recall.ts";
 import { TierForwarder } from "./tier-forwarder.ts";
-import type { AppendDurably } from "./tier-forwarder.ts";
 
 export const DELAY_GROUP = "delay";
 /** Maximum bytes kept in memory per tier and partition while the head is not due. */
 const BATCH_BYTES = 64 * 1_024;
-
-export interface DelayMetrics {
-  forwarded(topic: Topic, count: number): void;
-  /** Reports how late the head of a tier went on, in seconds. */
-  lateness(seconds: number): void;
-}
-
-export interface DelayForwarderPorts {
-  readonly log: Log;
-  readonly appender: AppendDurably;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: DelayMetrics;
-  readonly destinations: DelayedDestinations;
-}
 
 export interface DelayForwarder extends AsyncDisposable {
   start(): Promise<void>;
@@ -38,7 +20,7 @@ export interface DelayForwarder extends AsyncDisposable {
  * Moves tasks on from the delay tiers when their time has come: to the largest tier that still fits, or to `tasks` if they are
  * due soon (`topicForDelay`). A crash between publishing and committing publishes twice; the delivery drops the second copy.
  */
-export function makeDelayForwarder(ports: DelayForwarderPorts): DelayForwarder {
+export function makeDelayForwarder(ports: DelayPorts): DelayForwarder {
   const delays = new Map(DELAY_TIERS.map((tier) => [tier.topic, tier.delayMs]));
   const owned = new Map<OwnedPartition, Map<Topic, TierForwarder>>();
   const recall = new Recall({

@@ -1,36 +1,14 @@
 import { pause } from "../../domain/clock.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
+import type { DestinationConfig } from "../../domain/destination.ts";
 import { isOwnershipOver } from "../../domain/log.ts";
-import type { Logger } from "../../domain/logger.ts";
 import { mayGoSooner, paceOf } from "../../domain/rate-limit.ts";
 import type { LimitPace } from "../../domain/rate-limit.ts";
+import type { DelayPorts } from "./ports.ts";
 import type { TierForwarder } from "./tier-forwarder.ts";
 import { inAllTiers } from "./waiting-tasks.ts";
 import type { WaitingTasks } from "./waiting-tasks.ts";
 
-/** What is known of the destinations that tasks wait for. */
-export interface DelayedDestinations {
-  /**
-   * Calls back when an endpoint (`destinationId` null) or one of its destinations changed or went away. Returns a function
-   * that stops it.
-   */
-  onChange(
-    listener: (changed: {
-      readonly endpointId: string;
-      readonly destinationId: string | null;
-    }) => void,
-  ): () => void;
-  /** Calls back when any change may have been missed. Returns a function that stops it. */
-  onGap(listener: () => void): () => void;
-  destinationsOf(endpointId: string): MaybeLater<Lookup<readonly DestinationConfig[]>>;
-  destination(id: string): MaybeLater<Lookup<DestinationConfig>>;
-}
-
-export interface RecallPorts {
-  readonly destinations: DelayedDestinations;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface RecallPorts extends Pick<DelayPorts, "destinations" | "clock" | "logger"> {
   readonly partitionOf: (endpointId: string) => number;
   readonly ownedPartitions: () => readonly number[];
   /** Returns none if the partition is not owned. */

@@ -1,16 +1,8 @@
-import type { Clock } from "../../domain/clock.ts";
 import { topicForDelay } from "../../domain/delay-tier.ts";
-import type {
-  LogRecord,
-  NewRecord,
-  OwnedPartition,
-  Position,
-  Topic,
-  Urgency,
-} from "../../domain/log.ts";
-import type { Logger } from "../../domain/logger.ts";
+import type { LogRecord, NewRecord, OwnedPartition, Topic, Urgency } from "../../domain/log.ts";
 import { CommitLoop } from "../log/commit-loop.ts";
 import { decodeTaskHead } from "../log/task-codec.ts";
+import type { DelayPorts } from "./ports.ts";
 import { addWaiting, inLargeBatches, movedOn } from "./waiting-tasks.ts";
 import type { RecalledTasks, WaitingTasks } from "./waiting-tasks.ts";
 
@@ -35,23 +27,7 @@ const RECALL_BYTES = 1_048_576;
 /** How often a session in doubt is checked again. */
 const DOUBT_MS = 250;
 
-export interface AppendDurably {
-  append(
-    records: readonly NewRecord[],
-    stillNeeded: () => boolean,
-    urgency: Urgency,
-  ): Promise<readonly Position[] | null>;
-}
-
-export interface TierPorts {
-  readonly appender: AppendDurably;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: {
-    forwarded(topic: Topic, count: number): void;
-    lateness(seconds: number): void;
-  };
-}
+export type TierPorts = Pick<DelayPorts, "appender" | "clock" | "logger" | "metrics">;
 
 /** A record and its times, for which its head is read only once. */
 interface TimedRecord {
