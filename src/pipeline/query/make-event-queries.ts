@@ -19,6 +19,7 @@ import { FanoutArrivals, type FanoutPorts } from "./fanout-arrivals.ts";
 import { numberAttempts } from "./number-attempts.ts";
 import { searchTerms } from "./search-terms.ts";
 import { summarizeDeliveries } from "./summarize-deliveries.ts";
+import { translateStoreErrors } from "./translate-store-errors.ts";
 
 /** How old an event (or, by another node's clock, how far ahead) may be and still be on its way into the store. */
 const YOUNG_MS = 10_000;
@@ -66,7 +67,8 @@ export function makeEventQueries({
     return { ...toStoreFilter(filter), ...(fromMs === -Infinity ? {} : { fromMs }) };
   };
   const arrivals = new Arrivals((orgId, keys) => store.existing(orgId, keys), clock);
-  const together = new Rounds<EventKey, EventRecord | "large" | null>(async (orgId, keys) => {
+  /** Reads events together that are asked for at the same time, as by a replay of many. */
+  const eventReads = new Rounds<EventKey, EventRecord | "large" | null>(async (orgId, keys) => {
     if (keys.length === 1) return [await store.event(orgId, keys[0]!)];
     const parts = chunksOf(keys, EVENTS_AT_ONCE);
     const found = await Promise.all(parts.map((part) => store.smallEvents(orgId, part)));
@@ -79,7 +81,7 @@ export function makeEventQueries({
     id: string,
     read: (key: EventKey, endAtMs: number) => Promise<T | null>,
   ): Promise<T | null> =>
-    answer({}, async () => {
+    translateStoreErrors({}, async () => {
       const receivedAtMs = timeOfId("event", id);
       if (receivedAtMs === null || receivedAtMs < oldestMs()) return null;
       const key = { id, receivedAtMs };
@@ -111,7 +113,7 @@ export function makeEventQueries({
     signal: AbortSignal | undefined,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> =>
-    answer(filter, () =>
+    translateStoreErrors(filter, () =>
       withinOrCalledOff(signal, mostQuestionMs, work, () => {
         const seconds = mostQuestionMs / 1_000;
         throw new EventStoreError("query_limit", `The statements of a question took ${seconds} s`);
@@ -160,7 +162,7 @@ export function makeEventQueries({
       }),
     event: (orgId, id) =>
       answerOne(orgId, id, async (key) => {
-        const found = await together.ask(orgId, key);
+        const found = await eventReads.ask(orgId, key);
         return found === "large" ? store.event(orgId, key) : found;
       }),
     attempts: (orgId, id) =>
@@ -184,41 +186,4 @@ function toStoreFilter({ q, field, ...rest }: EventFilter): StoreFilter {
     );
   const token = field === undefined ? undefined : tokenOfField(field.path, field.value);
   return { ...rest, terms, token };
-}
-
-async function answer<T>(filter: EventFilter, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof EventStoreError)) throw error;
-    switch (error.code) {
-      case "query_limit":
-        throw new RelayError("unavailable", `The query took too long. ${howToNarrow(filter)}`, {
-          cause: error,
-        });
-      case "store_busy":
-        throw new RelayError(
-          "unavailable",
-          "The event store is busy with other questions; ask fewer at once, or try again shortly",
-          { cause: error },
-        );
-      case "store_unavailable":
-        throw new RelayError("unavailable", "The event store does not answer; try again shortly", {
-          cause: error,
-        });
-      case "store_refused":
-        throw error;
-      default:
-        return error.code satisfies never;
-    }
-  }
-}
-
-function howToNarrow(filter: EventFilter): string {
-  const advice: string[] = [];
-  if (filter.fromMs === undefined || filter.toMs === undefined) advice.push("set from and to");
-  else advice.push("choose a shorter time between from and to");
-  if (filter.endpointId === undefined) advice.push("set endpoint_id");
-  if (filter.q !== undefined) advice.push("search for a longer or rarer q, or for field and value");
-  return `Narrow it: ${advice.join(", or ")}`;
 }
