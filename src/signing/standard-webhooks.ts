@@ -52,7 +52,8 @@ export interface DeliveryToSign {
 
 /**
  * Returns the `webhook-signature` header: one `v1,` signature per secret, separated by spaces, over the raw bytes.
- * Throws TypeError for a secret that is not base64. https://www.standardwebhooks.com
+ * https://www.standardwebhooks.com
+ * @throws {TypeError} for a secret that is not base64
  */
 export function signDelivery(delivery: DeliveryToSign): string {
   return delivery.secrets

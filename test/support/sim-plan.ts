@@ -121,7 +121,7 @@ function withTurns(plan: Plan, seed: number): Plan {
   if (seed % 4 !== 0) return plan;
   return {
     ...plan,
-    delivery: { ...plan.delivery, mostAtOnce: 1, turnItems: 1 + ((seed / 4) % 2), turnMs: 0 },
+    delivery: { ...plan.delivery, maxTasksAtOnce: 1, turnItems: 1 + ((seed / 4) % 2), turnMs: 0 },
   };
 }
 

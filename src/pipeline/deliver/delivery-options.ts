@@ -18,11 +18,12 @@ export interface DeliveryOptions {
   readonly maxInFlight: number;
   /** Maximum tries in flight to one receiver URL, however many destinations share it: the sender's connections. */
   readonly connectionsPerReceiver: number;
+  /** An event with more destinations than this is taken in over several turns of the event loop. */
+  readonly maxTasksAtOnce: number;
   /**
-   * An event with more destinations than `mostAtOnce`, or a batch of more than `turnItems` records, is taken in over several turns
-   * of the event loop: `turnItems` tasks or records in one, and as many more as `turnMs` is enough for.
+   * How many tasks of such an event are taken in one turn, or records of a batch that has more than this; and as many more as
+   * `turnMs` is enough for.
    */
-  readonly mostAtOnce: number;
   readonly turnItems: number;
   readonly turnMs: number;
   /**
@@ -63,7 +64,7 @@ export const DEFAULT_DELIVERY_OPTIONS = {
   takeoverWaitMs: 0,
   maxInFlight: 4_096,
   connectionsPerReceiver: 64,
-  mostAtOnce: 64,
+  maxTasksAtOnce: 64,
   turnItems: 16,
   turnMs: 5,
   maxPendingBytes: 128 * 1_048_576,

@@ -101,7 +101,7 @@ describe("tasks taken in turns", () => {
 
 describe("an event with many destinations", () => {
   function makeWideWorld(destinations: number): SimWorld {
-    const world = new SimWorld({ delivery: { mostAtOnce: 4, turnItems: 2, turnMs: 0 } });
+    const world = new SimWorld({ delivery: { maxTasksAtOnce: 4, turnItems: 2, turnMs: 0 } });
     for (let index = 0; index < destinations; index += 1) world.configure(`dst_${index}`);
     return world;
   }

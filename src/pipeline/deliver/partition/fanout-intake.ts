@@ -170,7 +170,7 @@ export class FanoutIntake {
     if (isRecorded) oneDone();
     else this.#record(plan, oneDone);
     const takeOne = (task: DeliveryTask): void => take(task, oneDone);
-    if (tasks.length > this.#host.shared.options.mostAtOnce) this.#takeInTurns(plan, takeOne);
+    if (tasks.length > this.#host.shared.options.maxTasksAtOnce) this.#takeInTurns(plan, takeOne);
     else for (const task of tasks) takeOne(task);
   }
 
