@@ -28,10 +28,10 @@ export function recoverCommits(
       if (end === null || commit.number >= end.number) end = commit;
     }
   const inOrder = [...found.values()].toSorted((a, b) => a.number - b.number);
-  const gapAt = inOrder.findIndex((commit, index) => commit.number > number + 1 + index);
-  const whole = gapAt === -1 ? inOrder : inOrder.slice(0, gapAt);
-  const behindGap = inOrder.slice(whole.length).map((commit) => withoutGroups(commit));
-  const commits = [...whole, ...behindGap];
+  const commits = inOrder.map((commit, index) => {
+    const isBehindGap = commit.number > number + 1 + index;
+    return isBehindGap ? withoutGroups(commit) : commit;
+  });
   const ends = new Map(commits.map(({ segment, endBytes }) => [segment, endBytes]));
   for (const [segment, endBytes] of ends) rewriteSegment(dir, segment, endBytes);
   return { commits, end };
