@@ -96,6 +96,19 @@ export interface LogProducer {
   append(records: readonly NewRecord[]): Promise<readonly Position[]>;
 }
 
+/** Durable appends that ride out an unavailable log: see `pipeline/attempts`. */
+export interface DurableAppender {
+  /**
+   * Resolves with the positions once all records are durable; retries while the log is unavailable. Resolves with null if
+   * `stillNeeded` returned false before that. `urgency` defaults to `now`.
+   */
+  append(
+    records: readonly NewRecord[],
+    stillNeeded: () => boolean,
+    urgency?: Urgency,
+  ): Promise<readonly Position[] | null>;
+}
+
 /** How far a group has got in a topic. */
 export interface Committed {
   /** Offset of the next record to read. */

@@ -3,17 +3,13 @@ import type { Attempt } from "../../src/domain/attempt.ts";
 import type { Clock, Random } from "../../src/domain/clock.ts";
 import type { DestinationConfig, Lookup } from "../../src/domain/destination.ts";
 import type { EventRecord } from "../../src/domain/event.ts";
-import type { NewRecord, Topic, Urgency } from "../../src/domain/log.ts";
+import type { DurableAppender, NewRecord, Topic, Urgency } from "../../src/domain/log.ts";
 import type { OutcomeRecord } from "../../src/domain/outcome.ts";
 import { makeDurableAppender } from "../../src/pipeline/attempts/durable-appender.ts";
 import { makeDelayForwarder } from "../../src/pipeline/delay/make-delay-forwarder.ts";
 import { makeDelivery } from "../../src/pipeline/deliver/make-delivery.ts";
 import type { Delivery } from "../../src/pipeline/deliver/make-delivery.ts";
-import type {
-  DeferralReason,
-  DeliveryPorts,
-  DurableAppender,
-} from "../../src/pipeline/deliver/ports.ts";
+import type { DeferralReason, DeliveryPorts } from "../../src/pipeline/deliver/ports.ts";
 import type { DeliveryOptions } from "../../src/pipeline/deliver/delivery-options.ts";
 import type { Reply, OutboundRequest } from "../../src/domain/outbound-request.ts";
 import { firstTryOfReplay } from "../../src/domain/delivery-task.ts";

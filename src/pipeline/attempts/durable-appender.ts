@@ -1,6 +1,12 @@
 import type { Clock } from "../../domain/clock.ts";
 import { appendedDespite, LogError } from "../../domain/log.ts";
-import type { LogProducer, NewRecord, Position, Urgency } from "../../domain/log.ts";
+import type {
+  DurableAppender,
+  LogProducer,
+  NewRecord,
+  Position,
+  Urgency,
+} from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 
 const MAX_BATCH_RECORDS = 512;
@@ -30,7 +36,7 @@ export interface DurableAppenderPorts {
  * ones, or wait 50 ms: a commit of their own would keep the ends of tries waiting for the disk. Records of one call go to the
  * log in one call, so that a log that writes calls whole makes an end and its follow-up durable together.
  */
-export function makeDurableAppender(ports: DurableAppenderPorts) {
+export function makeDurableAppender(ports: DurableAppenderPorts): DurableAppender {
   let waiting: Readonly<Record<Urgency, Waiting[]>> = { now: [], soon: [] };
   let waitingBytes = 0;
   let cancelFlush: (() => void) | null = null;

@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/clock.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
-import type { Log, NewRecord, Position, Topic, Urgency } from "../../domain/log.ts";
+import type { DurableAppender, Log, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 
 export interface DelayPorts {
@@ -10,16 +10,6 @@ export interface DelayPorts {
   readonly logger: Logger;
   readonly metrics: DelayMetrics;
   readonly destinations: DelayedDestinations;
-}
-
-/** Durable appends that ride out an unavailable log: see `pipeline/attempts`. */
-export interface DurableAppender {
-  /** Resolves with the positions once all records are durable; with null if `stillNeeded` returned false before that. */
-  append(
-    records: readonly NewRecord[],
-    stillNeeded: () => boolean,
-    urgency: Urgency,
-  ): Promise<readonly Position[] | null>;
 }
 
 export interface DelayMetrics {

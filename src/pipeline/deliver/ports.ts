@@ -3,7 +3,7 @@ import type { DeliveryTask } from "../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { AttemptStatus } from "../../domain/enums.ts";
 import type { EventRecord } from "../../domain/event.ts";
-import type { Log, NewRecord, Position, Topic, Urgency } from "../../domain/log.ts";
+import type { DurableAppender, Log, Topic } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
 import type { OutboundRequest, Reply } from "../../domain/outbound-request.ts";
 import type { OutcomeRecord } from "../../domain/outcome.ts";
@@ -37,19 +37,6 @@ export interface DeliverMetrics {
 export interface FanoutPlan {
   readonly outcome: OutcomeRecord;
   readonly tasks: readonly DeliveryTask[];
-}
-
-/** Durable appends that ride out an unavailable log: see `pipeline/attempts`. */
-export interface DurableAppender {
-  /**
-   * Resolves with the positions once all records are durable; retries while the log is unavailable. Resolves with null if
-   * `stillNeeded` returned false before that. `urgency` defaults to `now`.
-   */
-  append(
-    records: readonly NewRecord[],
-    stillNeeded: () => boolean,
-    urgency?: Urgency,
-  ): Promise<readonly Position[] | null>;
 }
 
 export interface DeliveryPorts {

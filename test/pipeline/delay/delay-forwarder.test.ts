@@ -109,7 +109,7 @@ describe("delay tiers", () => {
 
   it("a tier that is late waits for nobody: each of its large tasks, one at a time, would have waited 50 ms", async () => {
     const clock = new SimClock();
-    const urgencies: Urgency[] = [];
+    const urgencies: (Urgency | undefined)[] = [];
     const forwarder = new TierForwarder(
       {
         appender: {
