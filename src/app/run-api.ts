@@ -40,7 +40,7 @@ export async function runApi(
       checkReceiver: (url) => core.sender.checkReceiver(url),
       postTest,
       now: () => clock.now(),
-      monotonicMs: () => clock.monotonic(),
+      clock,
       random: Math.random,
       randomBytes,
       newId: makeIdGenerator(),

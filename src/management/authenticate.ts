@@ -1,7 +1,9 @@
 import { LRUCache } from "lru-cache";
 import { looksLikeApiKey } from "../domain/api-key.ts";
+import type { Clock } from "../domain/clock.ts";
 import type { ApiKeyStore } from "../domain/config-store.ts";
 import { RingQueue } from "../domain/ring-queue.ts";
+import { within } from "../domain/within.ts";
 import { hashApiKey } from "./api-keys.ts";
 import type { Actor } from "./management.ts";
 
@@ -10,8 +12,10 @@ const MAX_CACHED_KEYS = 10_000;
 const MAX_UNKNOWN_KEYS = 1_000;
 /** Short: a revoked key is to be refused at once, and one tried just before it was made is not to be refused for long. */
 const CACHED_MS = 2_000;
-/** How long a key that was found in the store is good without another look, while the store is unreachable. */
+/** How long a key that was found in the store is good without another look, while the store is unreachable or does not answer. */
 const GOOD_WITHOUT_STORE_MS = 30_000;
+/** How long a request with such a key waits for the store: one that hangs gives up only after many seconds. */
+const STORE_ANSWERS_WITHIN_MS = 1_000;
 
 /**
  * Most simultaneous queries about keys never seen before: somebody who makes up thousands must not tie up the store for all others.
@@ -23,6 +27,13 @@ interface Known {
   readonly askedAtMs: number;
 }
 
+/** What the store is being asked about a key. */
+interface Question {
+  readonly answer: Promise<Actor | null>;
+  /** One request has waited for it as long as any should. */
+  isLate: boolean;
+}
+
 interface Waiting {
   readonly begin: () => void;
   readonly fail: (error: unknown) => void;
@@ -30,15 +41,15 @@ interface Waiting {
 
 /**
  * Makes the function that returns who a bearer key belongs to, or null for an unknown or revoked one. Simultaneous lookups of
- * a key share one query. Uses `monotonicMs`: a wall clock that is set back would keep a revoked key valid for as long.
+ * a key share one query. Goes by monotonic time: a wall clock that is set back would keep a revoked key valid for as long.
  */
 export function makeAuthenticate(
   keys: Pick<ApiKeyStore, "findKey">,
-  monotonicMs: () => number,
+  clock: Pick<Clock, "monotonic" | "schedule">,
 ): (bearerKey: string) => Promise<Actor | null> {
   const known = new LRUCache<string, Known>({ max: MAX_CACHED_KEYS });
   const unknown = new LRUCache<string, Known>({ max: MAX_UNKNOWN_KEYS });
-  const asking = new Map<string, Promise<Actor | null>>();
+  const asking = new Map<string, Question>();
   const strangers = new RingQueue<Waiting>();
   let strangersAsked = 0;
 
@@ -61,7 +72,7 @@ export function makeAuthenticate(
   }
 
   async function ask(hash: Uint8Array, name: string): Promise<Actor | null> {
-    const askedAtMs = monotonicMs();
+    const askedAtMs = clock.monotonic();
     const row = await keys.findKey(hash);
     const actor: Actor | null =
       row === null || row.revokedAtMs !== null
@@ -73,17 +84,36 @@ export function makeAuthenticate(
     return actor;
   }
 
-  async function askAgain(hash: Uint8Array, name: string, last: Known): Promise<Actor | null> {
+  /** Asks, unless it is being asked already. */
+  function question(name: string, ask: () => Promise<Actor | null>): Question {
+    const running = asking.get(name);
+    if (running !== undefined) return running;
+    const answer = ask().finally(() => asking.delete(name));
+    const asked = { answer, isLate: false };
+    asking.set(name, asked);
+    return asked;
+  }
+
+  /** Waits for what the store says now of a key that it had, but no longer than such a key can do without. */
+  async function answerOrLast(asked: Question, last: Known): Promise<Actor | null> {
+    const isGood = (): boolean => isYounger(last, GOOD_WITHOUT_STORE_MS);
+    if (!isGood()) return asked.answer;
+    const giveUp = (): Actor | null => {
+      asked.isLate = true;
+      return last.actor;
+    };
     try {
-      return await ask(hash, name);
+      return asked.isLate
+        ? last.actor
+        : await within(asked.answer, STORE_ANSWERS_WITHIN_MS, giveUp, clock);
     } catch (error) {
-      if (isYounger(last, GOOD_WITHOUT_STORE_MS)) return last.actor;
+      if (isGood()) return last.actor;
       throw error;
     }
   }
 
   function isYounger({ askedAtMs }: Known, ageMs: number): boolean {
-    return monotonicMs() < askedAtMs + ageMs;
+    return clock.monotonic() < askedAtMs + ageMs;
   }
 
   return async (bearerKey) => {
@@ -93,14 +123,11 @@ export function makeAuthenticate(
     const acquaintance = known.get(name);
     const cached = acquaintance ?? unknown.get(name);
     if (cached !== undefined && isYounger(cached, CACHED_MS)) return cached.actor;
-    const running = asking.get(name);
-    if (running !== undefined) return running;
-    const asked =
-      acquaintance === undefined
-        ? askAboutStranger(hash, name)
-        : askAgain(hash, name, acquaintance);
-    const answer = asked.finally(() => asking.delete(name));
-    asking.set(name, answer);
-    return answer;
+    return acquaintance === undefined
+      ? question(name, () => askAboutStranger(hash, name)).answer
+      : answerOrLast(
+          question(name, () => ask(hash, name)),
+          acquaintance,
+        );
   };
 }

@@ -10,7 +10,7 @@ import { makeSendTest } from "./send-test.ts";
 /** Makes the use cases behind the management API, over a store, the log and the guard of receiver URLs. */
 export function makeManagement(ports: ManagementPorts, options: ManagementOptions): Management {
   return {
-    authenticate: makeAuthenticate(ports.keys, ports.monotonicMs),
+    authenticate: makeAuthenticate(ports.keys, ports.clock),
     projects: makeProjects(ports),
     endpoints: { ...makeEndpoints(ports, options), sendTest: makeSendTest(ports, options) },
     destinations: makeDestinations(ports, options),

@@ -1,3 +1,4 @@
+import type { Clock } from "../domain/clock.ts";
 import type { ApiKeyStore, ConfigStore } from "../domain/config-store.ts";
 import type { EventQueries } from "../domain/event-query.ts";
 import type { HeaderList } from "../domain/event.ts";
@@ -38,8 +39,7 @@ export interface ManagementPorts {
   /** Posts a test webhook; never throws. */
   readonly postTest: (request: TestRequest) => Promise<TestAnswer>;
   readonly now: () => number;
-  /** Only differences mean anything. */
-  readonly monotonicMs: () => number;
+  readonly clock: Pick<Clock, "monotonic" | "schedule">;
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly randomBytes: (size: number) => Uint8Array;

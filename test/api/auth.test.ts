@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { authenticate } from "../../src/api/auth.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { makeAuthenticate } from "../../src/management/authenticate.ts";
+import { SimClock } from "../support/sim-clock.ts";
 
 it.each([16, 256, 257, 512])(
   "a key of %i characters, which the configuration takes, is one to the API as well",
@@ -17,7 +18,7 @@ it.each([16, 256, 257, 512])(
         revokedAtMs: null,
       }),
     };
-    const management = { authenticate: makeAuthenticate(keys, () => 0) };
+    const management = { authenticate: makeAuthenticate(keys, new SimClock()) };
     expect(await authenticate(`Bearer ${key}`, management)).toMatchObject({ keyId: "key_1" });
   },
 );

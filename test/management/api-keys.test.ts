@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { makeApiKeyStore } from "../../src/adapters/postgres/key-store.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../../src/domain/config-store.ts";
 import { RelayError } from "../../src/domain/errors.ts";
 import { isKeyName, formatListedKey } from "../../src/management/api-keys.ts";
 import { makeAuthenticate } from "../../src/management/authenticate.ts";
 import { makeTestManagement } from "../support/postgres-management.ts";
+import { SimClock } from "../support/sim-clock.ts";
 import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
 
 const ROW: ApiKeyRow = {
@@ -33,35 +34,35 @@ function makeFakeKeys(row: ApiKeyRow | null) {
 describe("authentication", () => {
   it("asks the store once in 2 s, and sees a revocation after them", async () => {
     const { state, keys } = makeFakeKeys(ROW);
-    let nowMs = 0;
-    const authenticate = makeAuthenticate(keys, () => nowMs);
+    const clock = new SimClock();
+    const authenticate = makeAuthenticate(keys, clock);
     const actor = { orgId: "org_1", keyId: "key_1", scopes: ["read", "write"] };
     expect(await Promise.all([authenticate(KEY), authenticate(KEY)])).toEqual([actor, actor]);
     state.row = { ...ROW, revokedAtMs: 1 };
-    nowMs = 1_999;
+    clock.standStill(1_999);
     expect(await authenticate(KEY)).toEqual(actor);
     expect(state.asked).toBe(1);
-    nowMs = 2_000;
+    clock.standStill(1);
     expect(await authenticate(KEY)).toBeNull();
   });
 
   it("asks about a key that was revoked no more often than about one that never was", async () => {
     const { state, keys } = makeFakeKeys(ROW);
-    let nowMs = 0;
-    const authenticate = makeAuthenticate(keys, () => nowMs);
+    const clock = new SimClock();
+    const authenticate = makeAuthenticate(keys, clock);
     expect(await authenticate(KEY)).not.toBeNull();
     state.row = { ...ROW, revokedAtMs: 1 };
-    nowMs = 2_000;
+    clock.standStill(2_000);
     for (let times = 0; times < 10; times += 1) expect(await authenticate(KEY)).toBeNull();
     expect(state.asked).toBe(2);
-    nowMs = 4_000;
+    clock.standStill(2_000);
     expect(await authenticate(KEY)).toBeNull();
     expect(state.asked).toBe(3);
   });
 
   it("keeps the keys that it knows, whatever others are made up", async () => {
     const { state, keys } = makeFakeKeys(ROW);
-    const authenticate = makeAuthenticate(keys, () => 0);
+    const authenticate = makeAuthenticate(keys, new SimClock());
     expect(await authenticate(KEY)).not.toBeNull();
     state.row = null;
     for (let number = 0; number < 12_000; number += 1)
@@ -79,11 +80,11 @@ describe("authentication", () => {
         return ROW;
       },
     };
-    let nowMs = 0;
-    const authenticate = makeAuthenticate(keys, () => nowMs);
+    const clock = new SimClock();
+    const authenticate = makeAuthenticate(keys, clock);
     expect(await authenticate(KEY)).not.toBeNull();
     isHeld = true;
-    nowMs = 2_000;
+    clock.standStill(2_000);
     const madeUp = Array.from({ length: 100 }, (_, number) =>
       authenticate(`rk_madeup00_${number}`.padEnd(40, "x")),
     );
@@ -100,7 +101,7 @@ describe("authentication", () => {
   it("where the store is down, all who wait are told so together", async () => {
     const { state, keys } = makeFakeKeys(ROW);
     state.down = true;
-    const authenticate = makeAuthenticate(keys, () => 0);
+    const authenticate = makeAuthenticate(keys, new SimClock());
     const asked = Array.from({ length: 100 }, (_, number) =>
       authenticate(`rk_madeup00_${number}`.padEnd(40, "x")),
     );
@@ -112,28 +113,84 @@ describe("authentication", () => {
 
   it("where the store is down, a key that it knew half a minute ago is good, and one that was revoked is not", async () => {
     const { state, keys } = makeFakeKeys(ROW);
-    let nowMs = 0;
-    const authenticate = makeAuthenticate(keys, () => nowMs);
+    const clock = new SimClock();
+    const authenticate = makeAuthenticate(keys, clock);
     expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
     state.down = true;
-    nowMs = 29_999;
+    clock.standStill(29_999);
     expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
-    nowMs = 30_000;
+    clock.standStill(1);
     await expect(authenticate(KEY)).rejects.toThrow("down");
     state.down = false;
     expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
     state.row = { ...ROW, revokedAtMs: 1 };
-    nowMs = 32_000;
+    clock.standStill(2_000);
     expect(await authenticate(KEY)).toBeNull();
     state.down = true;
-    nowMs = 34_000;
+    clock.standStill(2_000);
     await expect(authenticate(KEY)).rejects.toThrow("down");
+  });
+
+  it("where the store hangs, a key that it knew half a minute ago waits a second, and then no request does", async () => {
+    const { state, keys } = makeFakeKeys(ROW);
+    const clock = new SimClock();
+    let isHung = false;
+    let fail = (): void => undefined;
+    const findKey: typeof keys.findKey = (hash) =>
+      isHung
+        ? new Promise((_, reject) => {
+            state.asked += 1;
+            fail = () => reject(new RelayError("unavailable", "no answer in 8 s"));
+          })
+        : keys.findKey(hash);
+    const authenticate = makeAuthenticate({ findKey }, clock);
+    expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
+    isHung = true;
+    clock.standStill(2_000);
+    const first = vi.fn<(actor: unknown) => void>();
+    void authenticate(KEY).then(first);
+    await clock.advance(999);
+    expect(first).not.toHaveBeenCalled();
+    await clock.advance(1);
+    expect(first).toHaveBeenCalledWith(expect.objectContaining({ keyId: "key_1" }));
+    for (let times = 0; times < 10; times += 1)
+      expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
+    expect(state.asked).toBe(2);
+    clock.standStill(27_000);
+    const tooOld = authenticate(KEY);
+    fail();
+    await expect(tooOld).rejects.toThrow("no answer in 8 s");
+    isHung = false;
+    expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
+    expect(state.asked).toBe(3);
+  });
+
+  it("a store that answers late that a key is revoked is believed from then on", async () => {
+    const { state, keys } = makeFakeKeys(ROW);
+    const clock = new SimClock();
+    let answer = (): void => undefined;
+    let isSlow = false;
+    const findKey: typeof keys.findKey = async (hash) => {
+      if (isSlow) await new Promise<void>((resolve) => (answer = resolve));
+      return keys.findKey(hash);
+    };
+    const authenticate = makeAuthenticate({ findKey }, clock);
+    expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
+    isSlow = true;
+    clock.standStill(2_000);
+    const asked = authenticate(KEY);
+    await clock.advance(1_000);
+    expect(await asked).toMatchObject({ keyId: "key_1" });
+    state.row = { ...ROW, revokedAtMs: 1 };
+    answer();
+    await clock.advance(0);
+    expect(await authenticate(KEY)).toBeNull();
   });
 
   it("does not ask about what cannot be a key, and soon asks again about an unknown one", async () => {
     const { state, keys } = makeFakeKeys(null);
-    let nowMs = 0;
-    const authenticate = makeAuthenticate(keys, () => nowMs);
+    const clock = new SimClock();
+    const authenticate = makeAuthenticate(keys, clock);
     for (const text of ["", "short", "x".repeat(600), `rk_${"ü".repeat(30)}`, `${KEY}\n`])
       expect(await authenticate(text)).toBeNull();
     expect(state.asked).toBe(0);
@@ -141,13 +198,13 @@ describe("authentication", () => {
     expect(await authenticate(KEY)).toBeNull();
     expect(state.asked).toBe(1);
     state.row = ROW;
-    nowMs = 2_000;
+    clock.standStill(2_000);
     expect(await authenticate(KEY)).toMatchObject({ keyId: "key_1" });
   });
 
   it("does not take a store that is down for an unknown key", async () => {
     const { state, keys } = makeFakeKeys(ROW);
-    const authenticate = makeAuthenticate(keys, () => 0);
+    const authenticate = makeAuthenticate(keys, new SimClock());
     state.down = true;
     await expect(authenticate(KEY)).rejects.toMatchObject({ code: "unavailable" });
     state.down = false;
@@ -207,7 +264,7 @@ describe("API keys", () => {
       [second.row.id, true],
       [first.row.id, false],
     ]);
-    const authenticate = makeAuthenticate(makeApiKeyStore(postgres.database), () => 0);
+    const authenticate = makeAuthenticate(makeApiKeyStore(postgres.database), new SimClock());
     expect(await authenticate(first.key)).toBeNull();
     for (const attempt of [
       async () => apiKeys.revoke("two keys", first.row.id),
@@ -219,15 +276,13 @@ describe("API keys", () => {
   });
 
   it("that are revoked are refused after 2 s also where the clock was set back meanwhile", async () => {
-    let monotonicMs = 0;
-    const { apiKeys, management, time } = makeTestManagement(postgres.database, {
-      monotonicMs: () => monotonicMs,
-    });
+    const clock = new SimClock();
+    const { apiKeys, management, time } = makeTestManagement(postgres.database, { clock });
     const { key, row } = await apiKeys.create("set back", ["read"]);
     expect(await management.authenticate(key)).toMatchObject({ keyId: row.id });
     await apiKeys.revoke("set back", row.id);
     time.nowMs -= 3_600_000;
-    monotonicMs = 2_000;
+    clock.standStill(2_000);
     expect(await management.authenticate(key)).toBeNull();
   });
 

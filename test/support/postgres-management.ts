@@ -15,6 +15,7 @@ import type {
   TestAnswer,
   TestRequest,
 } from "../../src/management/ports.ts";
+import { systemClock } from "./log-fakes.ts";
 import { testBox } from "./postgres-rows.ts";
 
 /** Makes the use cases over a real store, with everything else in memory. `time.nowMs` advances by one on each reading. */
@@ -64,7 +65,7 @@ export function makeTestManagement(
       return answer.value;
     },
     now,
-    monotonicMs: () => performance.now(),
+    clock: systemClock,
     random: Math.random,
     randomBytes,
     newId,
