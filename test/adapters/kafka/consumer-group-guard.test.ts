@@ -83,9 +83,9 @@ test("a consumer that is stopped while its group cannot be joined comes to an en
   expect({ joins: group.counts.joins, leaves: group.counts.leaves }).toEqual({ joins, leaves: 1 });
 });
 
-test("regression: two leaders that have moved make one join: each fetcher joined for itself, and a partition had two owners in one generation", async () => {
+/** Has brokers 1 and 2 refuse a fetch each, both before either has been dealt with. */
+function refuseTwoFetches(errorType: string): void {
   const told = new Set<string>();
-  // Both leaders answer before the first fetcher has joined.
   let release = (): void => undefined;
   const bothAsked = new Promise<void>((resolve) => (release = resolve));
   group.onFetch = async (nodeId) => {
@@ -93,14 +93,35 @@ test("regression: two leaders that have moved make one join: each fetcher joined
     told.add(nodeId);
     if (told.size === 2) release();
     await bothAsked;
-    throw protocolError("NOT_LEADER_FOR_PARTITION");
+    throw protocolError(errorType);
   };
+}
+
+test("regression: two fetchers with a reason to join make one join: each joined for itself, and a partition had two owners in one generation", async () => {
+  refuseTwoFetches("UNKNOWN_TOPIC_OR_PARTITION");
   group.onJoin = () => sleep(50);
   await joinedAgain();
   await fetched("1", "2", "3");
   expect(group.assigned).toEqual([1, 2]);
   expect(group.counts.joins).toBe(2);
 });
+
+test.each([
+  "NOT_LEADER_FOR_PARTITION",
+  "LEADER_NOT_AVAILABLE",
+  "FENCED_LEADER_EPOCH",
+  "UNKNOWN_LEADER_EPOCH",
+])(
+  "regression: a leader that has moved (%s) is looked up, and the group keeps its partitions: it was joined again",
+  async (errorType) => {
+    const { refreshes } = group.counts;
+    refuseTwoFetches(errorType);
+    await waitFor("the look-ups", () => group.counts.refreshes >= refreshes + 2, DEADLINE_MS);
+    await fetched("1", "2", "3");
+    expect(group.counts).toMatchObject({ joins: 1, crashes: 0 });
+    expect(group.assigned).toEqual([1]);
+  },
+);
 
 test("regression: a broker that cannot be reached keeps nobody from reading the others: all stood still between tries, and the consumer crashed after some", async () => {
   await fetched("1", "2", "3");

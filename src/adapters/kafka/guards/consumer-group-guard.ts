@@ -17,7 +17,7 @@ interface ConsumerGroup {
   readonly cluster: Cluster;
   joinAndSync: (this: ConsumerGroup) => Promise<void>;
   fetch: (this: ConsumerGroup, nodeId: string) => Promise<readonly unknown[]>;
-  recoverFromFetch(error: unknown): Promise<void>;
+  recoverFromFetch: (this: ConsumerGroup, error: unknown) => Promise<void>;
   recoverFromOffsetOutOfRange: (
     this: ConsumerGroup,
     error: { readonly topic: string; readonly partition: number },
@@ -36,6 +36,15 @@ export interface GroupListener {
 /** Long enough to reconnect again and again without a rush; partitions that moved to another broker are found as often. */
 const UNREACHABLE_PAUSE_MS = 500;
 const OUT_OF_RANGE_PAUSE_MS = 100;
+/** Brokers learn of a new leader within some milliseconds of one another. */
+const MOVED_LEADER_PAUSE_MS = 100;
+/** A partition has another leader than the metadata says, or none at the moment. */
+const LEADER_MOVED: ReadonlySet<unknown> = new Set([
+  "NOT_LEADER_FOR_PARTITION",
+  "LEADER_NOT_AVAILABLE",
+  "FENCED_LEADER_EPOCH",
+  "UNKNOWN_LEADER_EPOCH",
+]);
 /** Longer than it takes until a broker that died is fenced, and what it led has moved. */
 const TELL_EVERY_MS = 10_000;
 
@@ -46,14 +55,17 @@ const unreachable = new WeakMap<ConsumerGroup, Map<string, number>>();
 const listeners = new WeakMap<object, GroupListener>();
 
 /**
- * Repairs four things that kafkajs gets wrong in a group of several brokers.
+ * Repairs five things that kafkajs gets wrong in a group of several brokers.
  *
  * A join that failed halfway (the coordinator took it, and its answer was lost) is not tried again: only the fetchers are
  * restarted. The heartbeats go on, so the partitions stay with a member that was never told of them. Here, fetching
  * asks for the join again, as many times as the client retries; then the consumer crashes, and is started again.
  *
- * Each fetcher that meets a leader that has moved joins for itself, at the same time as the others: two assignments in one
- * generation. Here they share the join that is under way, and none of them fetches meanwhile.
+ * A leader that has moved has its reader join the group again, which takes all partitions from all members for a moment, and what
+ * they are sending is sent twice: a restart of the brokers one by one does that for each of them. Here, the new leader is looked up.
+ *
+ * Each fetcher that meets a reason to join does so for itself, at the same time as the others: two assignments in one generation.
+ * Here they share the join that is under way, and none of them fetches meanwhile.
  *
  * A broker that cannot be reached stops the fetchers of all others, and ends the consumer after some tries. Here, only its
  * own fetcher waits. Any other broker that cannot be reached (the group's coordinator) is left to kafkajs: joining again
@@ -65,7 +77,7 @@ const listeners = new WeakMap<object, GroupListener>();
 export function guardConsumerGroup(): void {
   const prototype = classToGuard("consumer/consumerGroup.js") as ConsumerGroup | null;
   if (prototype === null) return;
-  const { joinAndSync, fetch } = prototype;
+  const { joinAndSync, fetch, recoverFromFetch } = prototype;
   prototype.joinAndSync = function guardedJoinAndSync() {
     const current = joins.get(this);
     if (current !== undefined) return current;
@@ -92,6 +104,12 @@ export function guardConsumerGroup(): void {
       await this.cluster.refreshMetadata().catch((failure) => this.recoverFromFetch(failure));
       return [];
     }
+  };
+  prototype.recoverFromFetch = async function guardedRecoverFromFetch(error) {
+    if (!LEADER_MOVED.has((error as { readonly type?: unknown }).type))
+      return recoverFromFetch.call(this, error);
+    await sleep(MOVED_LEADER_PAUSE_MS);
+    await this.cluster.refreshMetadata();
   };
   prototype.recoverFromOffsetOutOfRange = async function guardedRecover({ topic, partition }) {
     await listeners.get(this.cluster)?.outOfRange(topic, partition);
