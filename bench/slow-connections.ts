@@ -40,11 +40,11 @@ async function runBench(
   seconds = "15",
 ): Promise<void> {
   for (const wanted of limits.split(",").map(Number))
-    await runAt(Math.min(wanted, mostOpenFiles()), slow, Number(rate), Number(seconds));
+    await runAt(Math.min(wanted, maxOpenFiles()), slow, Number(rate), Number(seconds));
 }
 
 /** Returns the highest limit a child can get: this process's own, which Node.js has raised as far as it may. */
-function mostOpenFiles(): number {
+function maxOpenFiles(): number {
   return Number(/^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1]);
 }
 

@@ -33,7 +33,7 @@ export function nameOfField(path: readonly PropertyKey[], place: string): string
 }
 
 /** Most characters that a message shows of a field's name, which the sender chose. */
-const MOST_SHOWN = 200;
+const MAX_SHOWN = 200;
 
 /** Makes a 429 for what the caller may ask again in a second. */
 export function tooMany(message: string): ApiFailure {
@@ -43,6 +43,6 @@ export function tooMany(message: string): ApiFailure {
 /** Makes a 400 that names the wrong field (or query parameter, or `body`). */
 export function invalid(field: string, problem: string): ApiFailure {
   const shown =
-    field.length > MOST_SHOWN ? `${Buffer.from(field.slice(0, MOST_SHOWN)).toString()}…` : field;
+    field.length > MAX_SHOWN ? `${Buffer.from(field.slice(0, MAX_SHOWN)).toString()}…` : field;
   return new ApiFailure("validation_error", `${shown}: ${problem}`);
 }

@@ -1,9 +1,9 @@
-import { LONGEST_API_KEY, type Scope } from "../domain/api-key.ts";
+import { MAX_API_KEY_LENGTH, type Scope } from "../domain/api-key.ts";
 import type { Actor, Management } from "../management/management.ts";
 import { ApiFailure } from "./api-failure.ts";
 
 /** RFC 6750 credentials; the length bound keeps junk away from the store. */
-const BEARER = new RegExp(`^Bearer +([\\x21-\\x7e]{1,${LONGEST_API_KEY}})$`, "i");
+const BEARER = new RegExp(`^Bearer +([\\x21-\\x7e]{1,${MAX_API_KEY_LENGTH}})$`, "i");
 
 /** @throws {ApiFailure} `unauthorized`. @throws {RelayError} `unavailable` */
 export async function authenticate(

@@ -1,7 +1,7 @@
 import { tooMany } from "./api-failure.ts";
 
 /** Room for more of the largest bodies than any honest client sends at once. */
-const MOST_BYTES = 32 * 1024 * 1024;
+const MAX_BYTES = 32 * 1024 * 1024;
 
 /** What one request keeps of its body; disposing it gives that back. */
 export interface BodyShare extends Disposable {
@@ -16,7 +16,7 @@ export type BodyRoom = (orgId: string) => BodyShare;
  * Bounds the memory that each organization's bodies take until they are parsed: one that sends a part of a body on each of thousands of
  * connections would otherwise fill the process.
  */
-export function makeBodyRoom(mostBytes = MOST_BYTES): BodyRoom {
+export function makeBodyRoom(maxBytes = MAX_BYTES): BodyRoom {
   const keptOf = new Map<string, number>();
 
   function change(orgId: string, sizeBytes: number): void {
@@ -29,7 +29,7 @@ export function makeBodyRoom(mostBytes = MOST_BYTES): BodyRoom {
     let ownBytes = 0;
     return {
       add(sizeBytes) {
-        if ((keptOf.get(orgId) ?? 0) + sizeBytes > mostBytes)
+        if ((keptOf.get(orgId) ?? 0) + sizeBytes > maxBytes)
           throw tooMany(
             "Too many large bodies of this organization are on their way: send a few at a time.",
           );

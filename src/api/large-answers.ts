@@ -3,9 +3,9 @@ import type { Clock } from "../domain/clock.ts";
 import { tooMany } from "./api-failure.ts";
 
 /** An event of 10 MB takes 50 to 100 MB of V8's heap until its answer is written; in a container of 1.5 GiB the whole heap has 0.8 GB. */
-const MOST_AT_ONCE = 4;
-const MOST_WAITING = 200;
-const LONGEST_WAIT_MS = 10_000;
+const MAX_AT_ONCE = 4;
+const MAX_WAITING = 200;
+const MAX_WAIT_MS = 10_000;
 const TOO_MANY = "Too many large events are being read: ask for a few at a time.";
 
 /** The place of one request; disposing it passes the place on. */
@@ -39,9 +39,9 @@ export function makeLargeAnswers(clock: Pick<Clock, "schedule"> = TIMERS): Large
   }
 
   function wait(orgId: string): Promise<void> {
-    if (waiting.size >= MOST_WAITING) throw tooMany(TOO_MANY);
+    if (waiting.size >= MAX_WAITING) throw tooMany(TOO_MANY);
     return new Promise((resolve, reject) => {
-      const cancel = clock.schedule(LONGEST_WAIT_MS, () => {
+      const cancel = clock.schedule(MAX_WAIT_MS, () => {
         waiting.delete(one);
         reject(tooMany(TOO_MANY));
       });
@@ -73,7 +73,7 @@ export function makeLargeAnswers(clock: Pick<Clock, "schedule"> = TIMERS): Large
     return {
       async take() {
         if (hasPlace) return;
-        if (underway < MOST_AT_ONCE) change(orgId, 1);
+        if (underway < MAX_AT_ONCE) change(orgId, 1);
         else await wait(orgId);
         hasPlace = true;
       },

@@ -20,7 +20,7 @@ const STALLED_MS = 60_000;
 const UNNAMED_HOST = "localhost";
 const IPV6_HOST = /^\[[^\]]*\](?::\d*)?$/;
 /** Most memory for answers that clients have not read yet; one event of 10 MB may be 60 MB of JSON. */
-const MOST_UNSENT_BYTES = 256 * 1024 * 1024;
+const MAX_UNSENT_BYTES = 256 * 1024 * 1024;
 
 export interface ApiServerOptions {
   readonly app: Pick<Api, "fetch">;
@@ -31,7 +31,7 @@ export interface ApiServerOptions {
   readonly maxConnections?: number;
   /** How long nothing may move on a connection before it is closed. */
   readonly stalledMs?: number;
-  readonly mostUnsentBytes?: number;
+  readonly maxUnsentBytes?: number;
   /** Logs what never reached the app. */
   readonly logger?: Pick<Logger, "info" | "error">;
 }
@@ -50,7 +50,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     errorHandler: (error) => refuseUrl(error, refusals),
   });
   const malformed = new MalformedRequests(refusals);
-  const unsent = new UnsentAnswers(options.mostUnsentBytes ?? MOST_UNSENT_BYTES);
+  const unsent = new UnsentAnswers(options.maxUnsentBytes ?? MAX_UNSENT_BYTES);
   const onRequest: RequestListener = (request, response) => {
     malformed.note(response);
     // A keep-alive connection whose request ends while the server is closing must be closed, too.

@@ -10,13 +10,13 @@ interface Unsent {
  * of the caller that holds most, so that one who requests large answers and reads none of them harms nobody else.
  */
 export class UnsentAnswers {
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   /** Oldest first. */
   readonly #answers = new Map<ServerResponse, Unsent>();
   #sizeBytes = 0;
 
-  constructor(mostBytes: number) {
-    this.#mostBytes = mostBytes;
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
   }
 
   /** Counts an answer; call it when the whole answer was handed over. @param caller any text that identifies who asks */
@@ -26,17 +26,17 @@ export class UnsentAnswers {
     this.#answers.set(response, { caller, sizeBytes });
     this.#sizeBytes += sizeBytes;
     response.once("close", () => this.#forget(response));
-    while (this.#sizeBytes > this.#mostBytes && this.#answers.size > 0) this.#closeOne();
+    while (this.#sizeBytes > this.#maxBytes && this.#answers.size > 0) this.#closeOne();
   }
 
   #closeOne(): void {
     const sizes = new Map<string, number>();
     let most = "";
-    let mostBytes = 0;
+    let maxBytes = 0;
     for (const { caller, sizeBytes } of this.#answers.values()) {
       const size = (sizes.get(caller) ?? 0) + sizeBytes;
       sizes.set(caller, size);
-      if (size > mostBytes) [most, mostBytes] = [caller, size];
+      if (size > maxBytes) [most, maxBytes] = [caller, size];
     }
     for (const [response, { caller }] of this.#answers) {
       if (caller !== most) continue;

@@ -5,7 +5,7 @@ const LONG_ITEMS = 500;
 /** UTF-16 units of a text that are written at once: a payload of 10 MB may need six characters for each of its own. */
 const PIECE_UNITS = 64 * 1024;
 /** A longer answer is given as bytes: to join and encode sixty megabytes would block the process for a quarter of a second. */
-const MOST_TEXT_UNITS = 1024 * 1024;
+const MAX_TEXT_UNITS = 1024 * 1024;
 
 /**
  * Writes what `JSON.stringify` does; items of a long array, and pieces of a long text, also of one within objects, are written in turns
@@ -19,7 +19,7 @@ export async function writeJson(
   const pieces: string[] = [];
   await write(value, pieces, turn);
   const units = pieces.reduce((sum, { length }) => sum + length, 0);
-  return units > MOST_TEXT_UNITS ? encode(pieces, turn) : pieces.join("");
+  return units > MAX_TEXT_UNITS ? encode(pieces, turn) : pieces.join("");
 }
 
 async function write(value: unknown, pieces: string[], turn: () => Promise<void>): Promise<void> {

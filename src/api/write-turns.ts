@@ -3,9 +3,9 @@ import type { Clock } from "../domain/clock.ts";
 import { tooMany } from "./api-failure.ts";
 
 /** Out of a process's ten connections to PostgreSQL: writes that wait for the same row keep theirs meanwhile. */
-const MOST_AT_ONCE = 4;
-const MOST_WAITING = 200;
-const LONGEST_WAIT_MS = 5_000;
+const MAX_AT_ONCE = 4;
+const MAX_WAITING = 200;
+const MAX_WAIT_MS = 5_000;
 const TOO_MANY = "Too many writes of this organization are under way: send a few at a time.";
 
 interface Turns {
@@ -22,13 +22,13 @@ export function makeWriteTurns(clock: Pick<Clock, "schedule"> = TIMERS): WriteIn
   const byOrg = new Map<string, Turns>();
 
   async function turnOf(turns: Turns): Promise<void> {
-    if (turns.underway < MOST_AT_ONCE) {
+    if (turns.underway < MAX_AT_ONCE) {
       turns.underway += 1;
       return;
     }
-    if (turns.waiting.size >= MOST_WAITING) throw tooMany(TOO_MANY);
+    if (turns.waiting.size >= MAX_WAITING) throw tooMany(TOO_MANY);
     const isTurn = await new Promise<boolean>((resolve) => {
-      const cancel = clock.schedule(LONGEST_WAIT_MS, () => {
+      const cancel = clock.schedule(MAX_WAIT_MS, () => {
         turns.waiting.delete(begin);
         resolve(false);
       });

@@ -5,8 +5,8 @@ import { readdirSync, readFileSync } from "node:fs";
  * stores and what they open later. Deliveries may keep as many idle connections as they have places.
  */
 const SHARE = { ingest: 0.5, api: 0.2, ops: 0.05, delivery: 0.12 } as const;
-const LEAST_CONNECTIONS = 16;
-const MOST_CONNECTIONS = 50_000;
+const MIN_CONNECTIONS = 16;
+const MAX_CONNECTIONS = 50_000;
 
 /** This process's open files and their limit, known on Linux only. */
 export interface OpenFiles {
@@ -22,9 +22,9 @@ export function connectionLimit(
   part: keyof typeof SHARE,
   files: OpenFiles | null = readOpenFiles(),
 ): number {
-  if (files === null) return MOST_CONNECTIONS;
+  if (files === null) return MAX_CONNECTIONS;
   const share = Math.floor((files.most - files.open) * SHARE[part]);
-  return Math.min(MOST_CONNECTIONS, Math.max(LEAST_CONNECTIONS, share));
+  return Math.min(MAX_CONNECTIONS, Math.max(MIN_CONNECTIONS, share));
 }
 
 function readOpenFiles(): OpenFiles | null {

@@ -1,4 +1,4 @@
-import { connectClickHouse, MOST_CONNECTIONS } from "../adapters/clickhouse/connect.ts";
+import { connectClickHouse, MAX_CONNECTIONS } from "../adapters/clickhouse/connect.ts";
 import { connectLookups, type Lookups } from "../adapters/clickhouse/lookups.ts";
 import { READ_SESSIONS } from "../embedded/chdb/protocol.ts";
 import { startEmbeddedClickHouse } from "../embedded/chdb/start-embedded-clickhouse.ts";
@@ -16,7 +16,7 @@ export interface EventStoreClients {
   readonly writes: EventStoreClient;
   readonly lookups: Lookups;
   /** Most reads that are answered at the same time. */
-  readonly mostReads: number;
+  readonly maxReads: number;
 }
 
 export interface EventStoreOptions {
@@ -38,8 +38,8 @@ export async function openEventStore(options: EventStoreOptions): Promise<EventS
     },
   };
   await options.supervisor.add(opened("clickhouse-client", clients));
-  const mostReads = options.clickhouseUrl === null ? READ_SESSIONS : MOST_CONNECTIONS;
-  return { reads, writes, lookups, mostReads };
+  const maxReads = options.clickhouseUrl === null ? READ_SESSIONS : MAX_CONNECTIONS;
+  return { reads, writes, lookups, maxReads };
 }
 
 async function superviseEmbedded({

@@ -20,7 +20,7 @@ const HOUR_MS = 3_600_000;
 const KAFKA_SESSION_TIMEOUT_MS = 10_000;
 /** Room for the headers of the largest event and the head of its task. */
 const RECORD_OVERHEAD_BYTES = 1024 * 1024;
-const LEAST_PENDING_BYTES = 64 * 1024 * 1024;
+const MIN_PENDING_BYTES = 64 * 1024 * 1024;
 /** Kept beside the log's directory, so that it is noticed when the log is gone. */
 const MARK = "log.made";
 
@@ -69,7 +69,7 @@ function largestNewRecordBytes({ maxPayloadBytes }: RelayConfig): number {
 
 /** Returns the most bytes of appends under way: room for one of the largest beside others. */
 function pendingBytesOf(config: RelayConfig): number {
-  return Math.max(LEAST_PENDING_BYTES, 2 * largestNewRecordBytes(config));
+  return Math.max(MIN_PENDING_BYTES, 2 * largestNewRecordBytes(config));
 }
 
 /** Kept beside the socket of the embedded PostgreSQL, in a directory chosen for the length limit of a unix socket's path. */

@@ -5,7 +5,7 @@ import type { TestAnswer, TestRequest } from "../management/ports.ts";
 /** Longer than ingest ever takes. */
 const TIMEOUT_MS = 10_000;
 /** The ingest's answers are far shorter; anything could stand at the URL instead. */
-const MOST_BODY_BYTES = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
 const FAILED = "the request failed";
 const CODE = /^[A-Z][A-Z0-9_]*$/;
 
@@ -37,9 +37,9 @@ async function readStart(response: Response): Promise<string> {
   for await (const piece of response.body ?? []) {
     pieces.push(piece);
     sizeBytes += piece.length;
-    if (sizeBytes >= MOST_BODY_BYTES) break;
+    if (sizeBytes >= MAX_BODY_BYTES) break;
   }
-  return Buffer.concat(pieces).toString("utf8", 0, MOST_BODY_BYTES);
+  return Buffer.concat(pieces).toString("utf8", 0, MAX_BODY_BYTES);
 }
 
 /** Describes an error in fixed words and by its code: messages of the HTTP client quote headers, which hold the secret. */

@@ -3,7 +3,7 @@ import { UsageError } from "../domain/errors.ts";
 /** Embedded stores have files larger than this, and one that cannot grow any more looks damaged at the next start. */
 const SMALLEST_FILE_BYTES = 2 ** 30;
 /** The map of the embedded log's index, and 23 GiB that a whole relay takes besides. */
-const LEAST_ADDRESS_BYTES = 288 * 2 ** 30;
+const MIN_ADDRESS_BYTES = 288 * 2 ** 30;
 
 /** @throws {UsageError} when the files of this process may not grow */
 export function refuseSmallFiles(): void {
@@ -17,7 +17,7 @@ export function refuseSmallFiles(): void {
 /** Looks first, since a map that cannot be made ends the whole process. @throws {UsageError} when there is no room for it */
 export function refuseSmallAddressSpace(): void {
   const most = readLimits()?.virtual_memory_kbytes?.soft;
-  if (typeof most === "number" && most < LEAST_ADDRESS_BYTES)
+  if (typeof most === "number" && most < MIN_ADDRESS_BYTES)
     throw new UsageError(
       `this process may use ${most} bytes of address space only, and the embedded log maps 256 GiB (which takes no memory): lift the limit (ulimit -v), or set KAFKA_BROKERS`,
     );

@@ -22,9 +22,9 @@ export async function runApi(
   requestsPerSecond = REQUESTS_PER_SECOND,
 ): Promise<{ readonly port: number }> {
   const { config, clock, logger, supervisor } = core;
-  const { reads, lookups, mostReads } = requireEventStore(core);
+  const { reads, lookups, maxReads } = requireEventStore(core);
   const queries = makeEventQueries({
-    store: makeEventStoreReader(reads, { mostAtOnce: mostReads }, clock, lookups.ask),
+    store: makeEventStoreReader(reads, { maxAtOnce: maxReads }, clock, lookups.ask),
     clock,
     destinationsOf: (endpointId) => core.cache.destinationsOf(endpointId),
     retentionMs: retentionMsOf(config),

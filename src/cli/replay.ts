@@ -33,7 +33,7 @@ interface Wanted {
 const PAGE_LIMIT = 100;
 const AT_ONCE = 32;
 /** How often a busy relay is asked, each time after what its `Retry-After` says. */
-const MOST_TRIES = 10;
+const MAX_TRIES = 10;
 const DEFAULT_RETRY_AFTER_SECONDS = 1;
 
 /**
@@ -226,7 +226,7 @@ async function patiently<T>(signal: AbortSignal, ask: () => Promise<T>): Promise
       return await ask();
     } catch (error) {
       const isBusy = error instanceof ApiError && (error.status === 429 || error.status === 503);
-      if (!isBusy || tries === MOST_TRIES || signal.aborted) throw error;
+      if (!isBusy || tries === MAX_TRIES || signal.aborted) throw error;
       await pause((error.retryAfterSeconds ?? DEFAULT_RETRY_AFTER_SECONDS) * 1_000, null, {
         signal,
       });

@@ -15,7 +15,7 @@ export interface ListQuestions {
 /** The lists cost three requests: this few events are asked for as cheaply one by one. */
 const FEW_EVENTS = 3;
 /** Where an endpoint received more events for each dead one, the store would go through all of them to list what was delivered. */
-const MOST_RECEIVED_PER_DEAD = 10;
+const MAX_RECEIVED_PER_DEAD = 10;
 
 /**
  * Tells from lists which events are still dead at the destination (true) and which were delivered since (false). An event that is
@@ -37,7 +37,7 @@ export async function tellByLists(
   }
   if (failed.length <= FEW_EVENTS) return told;
   const span = { fromMs: failed[0]!.receivedAtMs, untilMs: failed.at(-1)!.receivedAtMs + 1 };
-  if ((await count(span)) > MOST_RECEIVED_PER_DEAD * failed.length) return told;
+  if ((await count(span)) > MAX_RECEIVED_PER_DEAD * failed.length) return told;
   const [delivered, putOff] = [await having(span, "delivered"), await having(span, "rate_limited")];
   if (delivered === null || putOff === null) return told;
   // Nothing is pending and nothing was ever delivered there: the last try ended dead.

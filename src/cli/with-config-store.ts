@@ -63,7 +63,7 @@ async function openUpToDate(config: RelayConfig, options: OpenOptions): Promise<
   for (;;) {
     const opened = await openOrWait(config, options);
     if (!("waitsFor" in opened)) return opened;
-    if (Date.now() - startedMs > (opened.longestMs ?? WAIT_MS)) throw opened.waitsFor;
+    if (Date.now() - startedMs > (opened.maxMs ?? WAIT_MS)) throw opened.waitsFor;
     await delay(ASK_EVERY_MS);
   }
 }
@@ -71,7 +71,7 @@ async function openUpToDate(config: RelayConfig, options: OpenOptions): Promise<
 /** A problem that may pass, and how long it may take. */
 interface Waiting {
   readonly waitsFor: unknown;
-  readonly longestMs?: number;
+  readonly maxMs?: number;
 }
 
 async function openOrWait(
@@ -86,7 +86,7 @@ async function openOrWait(
       waitsFor: new UsageError(
         `another command (process ${claim.ownerPid}) works on the data directory ${dataDir}: try again when it has ended`,
       ),
-      longestMs: WAIT_FOR_COMMANDS_MS,
+      maxMs: WAIT_FOR_COMMANDS_MS,
     };
   const isBeside = claim?.kind === "attached";
   if (isBeside && (await attachEmbeddedPostgres(dataDir)) === null)

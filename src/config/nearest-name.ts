@@ -1,5 +1,5 @@
 /** The most typing errors that still make a near miss. */
-const MOST_ERRORS = 2;
+const MAX_ERRORS = 2;
 
 /**
  * Returns the candidate with the smallest edit distance, for "did you mean …?"; null when none is near: more than a third of
@@ -8,13 +8,13 @@ const MOST_ERRORS = 2;
 export function nearestName(
   name: string,
   candidates: readonly string[],
-  mostErrors = name.length / 3,
+  maxErrors = name.length / 3,
 ): string | null {
   let best: string | null = null;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     const distance = editDistance(name, candidate);
-    if (distance > mostErrors || distance >= bestDistance) continue;
+    if (distance > maxErrors || distance >= bestDistance) continue;
     best = candidate;
     bestDistance = distance;
   }
@@ -27,7 +27,7 @@ export function nearestName(
  */
 export function isNearMiss(name: string, known: string): boolean {
   const distance = editDistance(name, known);
-  if (distance === 0 || distance > MOST_ERRORS) return false;
+  if (distance === 0 || distance > MAX_ERRORS) return false;
   const [typed, meant] = [name.split("_"), known.split("_")];
   return (
     typed.length !== meant.length ||

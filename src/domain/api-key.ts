@@ -1,6 +1,6 @@
 const SHORTEST_API_KEY = 16;
-export const LONGEST_API_KEY = 512;
-export const API_KEY_FORM = `${SHORTEST_API_KEY} to ${LONGEST_API_KEY} visible ASCII characters, such as rk_ and 8 characters, _ and 32 random ones`;
+export const MAX_API_KEY_LENGTH = 512;
+export const API_KEY_FORM = `${SHORTEST_API_KEY} to ${MAX_API_KEY_LENGTH} visible ASCII characters, such as rk_ and 8 characters, _ and 32 random ones`;
 
 /** What a key may be used for. */
 export type Scope = "read" | "write";
@@ -11,7 +11,9 @@ const OWN_FORM = /^(rk_[A-Za-z0-9]{8})_/;
 /** Returns whether a text can be a key at all: visible ASCII, which a header value may carry. */
 export function looksLikeApiKey(text: string): boolean {
   return (
-    text.length >= SHORTEST_API_KEY && text.length <= LONGEST_API_KEY && /^[\x21-\x7e]+$/.test(text)
+    text.length >= SHORTEST_API_KEY &&
+    text.length <= MAX_API_KEY_LENGTH &&
+    /^[\x21-\x7e]+$/.test(text)
   );
 }
 

@@ -1,5 +1,5 @@
 /** A batch counts as full once this many jobs that might have shared it did not fit: the rest need not be looked at. */
-const MOST_PASSED = 16;
+const MAX_PASSED = 16;
 
 interface Job {
   readonly sizeBytes: number;
@@ -69,7 +69,7 @@ export class BatchQueue<T extends Job> {
     let records = first[0]?.records.length ?? 0;
     let passedSmall = 0;
     let at = 0;
-    for (; at < this.#jobs.length && passedSmall < MOST_PASSED; at += 1) {
+    for (; at < this.#jobs.length && passedSmall < MAX_PASSED; at += 1) {
       const job = this.#jobs[at]!;
       const fits = bytes + job.sizeBytes <= maxBytes && records + job.records.length <= maxRecords;
       (fits ? taken : passed).push(job);

@@ -1,6 +1,6 @@
 const BLOCK_BYTES = 128 * 1024;
 /** Most blocks that are kept to be used again. */
-const MOST_FREE = 8;
+const MAX_FREE = 8;
 
 interface Block {
   readonly memory: Buffer;
@@ -73,7 +73,7 @@ export class ByteSlab {
   }
 
   #reuseIfFree(block: Block): void {
-    if (block.pieces === 0 && block !== this.#current && this.#free.length < MOST_FREE)
+    if (block.pieces === 0 && block !== this.#current && this.#free.length < MAX_FREE)
       this.#free.push(block);
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Returns what an append under way counts for in a log that takes `mostBytes` of appends. One larger than half of that counts
+ * Returns what an append under way counts for in a log that takes `maxBytes` of appends. One larger than half of that counts
  * for just over half: counted in full, it would have to wait for a moment with nothing under way, which never comes under load,
- * and would then keep out all others. No two of them fit, so memory is bounded by half of `mostBytes` and the largest append.
+ * and would then keep out all others. No two of them fit, so memory is bounded by half of `maxBytes` and the largest append.
  */
-export function countedBytes(sizeBytes: number, mostBytes: number): number {
-  return Math.min(sizeBytes, Math.floor(mostBytes / 2) + 1);
+export function countedBytes(sizeBytes: number, maxBytes: number): number {
+  return Math.min(sizeBytes, Math.floor(maxBytes / 2) + 1);
 }

@@ -4,7 +4,7 @@ import type { ConsumerOptions } from "./log.ts";
 /** A consumer that cannot join its group, or a store that is down, fails about once a second for as long as that lasts. */
 const TELL_EVERY_MS = 60_000;
 /** Most different failures that are told apart; messages may hold offsets. */
-const MOST_REMEMBERED = 20;
+const MAX_REMEMBERED = 20;
 
 export interface FailureWatchPorts {
   readonly clock: Pick<Clock, "monotonic">;
@@ -45,7 +45,7 @@ export function makeFailureWatch({ clock, failed, restored }: FailureWatchPorts)
       // Last, since the first is what is forgotten.
       failures.delete(what);
       failures.set(what, { toldAtMs: nowMs, untold: 0 });
-      if (failures.size > MOST_REMEMBERED) failures.delete(failures.keys().next().value!);
+      if (failures.size > MAX_REMEMBERED) failures.delete(failures.keys().next().value!);
     },
     onRestored(afterMs) {
       if (!isTold) return;

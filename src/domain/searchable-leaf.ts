@@ -17,10 +17,10 @@ const PAYLOAD_PREFIX = /^payload\.((?:payload\.)*headers\.)/;
 export const MAX_FIELD_LENGTH = 256;
 export const MAX_VALUE_LENGTH = 512;
 /** Most bytes, or UTF-16 units, that JSON (two `\\uXXXX`) or a form (four `%XX`) takes to write one code point. */
-export const LONGEST_WRITTEN = 12;
+export const MAX_WRITTEN = 12;
 /** Whatever is longer than this as written is too long to be asked for, so need not be decoded. */
-export const MAX_FIELD_WRITTEN = MAX_FIELD_LENGTH * LONGEST_WRITTEN;
-export const MAX_VALUE_WRITTEN = MAX_VALUE_LENGTH * LONGEST_WRITTEN;
+export const MAX_FIELD_WRITTEN = MAX_FIELD_LENGTH * MAX_WRITTEN;
+export const MAX_VALUE_WRITTEN = MAX_VALUE_LENGTH * MAX_WRITTEN;
 
 /** Returns whether a text has at most `maxCharacters` code points, counting them only where the UTF-16 length leaves it open. */
 export function isWithin(text: string, maxCharacters: number): boolean {

@@ -20,7 +20,7 @@ const STORE_ANSWERS_WITHIN_MS = 1_000;
 /**
  * Most simultaneous queries about keys never seen before: somebody who makes up thousands must not tie up the store for all others.
  */
-const MOST_STRANGERS_ASKED = 4;
+const MAX_STRANGERS_ASKED = 4;
 
 interface Known {
   readonly actor: Actor | null;
@@ -54,7 +54,7 @@ export function makeAuthenticate(
   let strangersAsked = 0;
 
   async function askAboutStranger(hash: Uint8Array, name: string): Promise<Actor | null> {
-    if (strangersAsked === MOST_STRANGERS_ASKED)
+    if (strangersAsked === MAX_STRANGERS_ASKED)
       await new Promise<void>((begin, fail) => strangers.push({ begin, fail }));
     else strangersAsked += 1;
     try {

@@ -18,12 +18,12 @@ export type ImportedKeys =
 
 const MAX_JWKS_KEYS = 100;
 /** Limit per token. A forger leaves the key id out: refusing a token took a thread 0.2 s with a hundred P-521 keys. */
-const MOST_TRIED_KEYS = 8;
+const MAX_TRIED_KEYS = 8;
 /** RFC 7518 §3.3: "A key of size 2048 bits or larger MUST be used". */
 const MIN_RSA_BITS = 2048;
 /**
  * A public exponent as long as the modulus makes a check a hundred times as expensive (6 ms at 3072 bits), and a
- * forged token is checked with up to MOST_TRIED_KEYS keys. No real key needs more than these: most exponents are 65537,
+ * forged token is checked with up to MAX_TRIED_KEYS keys. No real key needs more than these: most exponents are 65537,
  * and BoringSSL, too, takes up to 33 bits.
  */
 const MAX_RSA_BITS = 8192;
@@ -149,7 +149,7 @@ export function selectKeys(
       fitsAlgorithm(key, algorithm) && (only === null || isSameAlgorithm(only, algorithm)),
   );
   if (fitting.length === 0) return { kind: "no_suitable_key" };
-  return fitting.length > MOST_TRIED_KEYS
+  return fitting.length > MAX_TRIED_KEYS
     ? { kind: "too_many_keys", count: fitting.length }
     : { kind: "keys", keys: fitting.map(({ key }) => key) };
 }

@@ -2,11 +2,11 @@ import { Buffer } from "node:buffer";
 import type { VerificationResult } from "../domain/verification.ts";
 import { refuse } from "./verdict.ts";
 
-const MOST_DIGITS = 15;
+const MAX_DIGITS = 15;
 
 /** Parses a short, whole, unsigned number, or returns null; `parseInt` would accept "1700000000abc". */
 export function parseUnixTime(text: string): number | null {
-  if (text.length === 0 || text.length > MOST_DIGITS) return null;
+  if (text.length === 0 || text.length > MAX_DIGITS) return null;
   let time = 0;
   for (let index = 0; index < text.length; index += 1) {
     const digit = text.charCodeAt(index) - 0x30;

@@ -342,7 +342,7 @@ it("answers that nobody takes are bounded: of the caller who has most the oldest
       return new Response("x".repeat(LARGE_BYTES));
     }),
     ...local,
-    mostUnsentBytes: 4 * LARGE_BYTES,
+    maxUnsentBytes: 4 * LARGE_BYTES,
   });
   const ask = async (key: string) => {
     const asked = await askWithoutReading(server.port, key);

@@ -25,8 +25,8 @@ class Answer extends EventEmitter {
   }
 }
 
-function makeUnsent(mostBytes: number) {
-  const unsent = new UnsentAnswers(mostBytes);
+function makeUnsent(maxBytes: number) {
+  const unsent = new UnsentAnswers(maxBytes);
   return (caller: string, sizeBytes: number, over: Partial<Answer> = {}): Answer => {
     const answer = Object.assign(new Answer(sizeBytes), over);
     unsent.note(answer as unknown as ServerResponse, caller);

@@ -93,12 +93,12 @@ describe("writes of one organization", () => {
     await using postgres = await startTestPostgres();
     const dns = { answers: true, answer: [] as (() => void)[] };
     let writing = 0;
-    let mostWriting = 0;
+    let maxWriting = 0;
     const database: Database = {
       ...postgres.database,
       async transaction(work) {
         writing += 1;
-        mostWriting = Math.max(mostWriting, writing);
+        maxWriting = Math.max(maxWriting, writing);
         // So that all that may begin meanwhile do.
         for (let turns = 0; turns < 20; turns += 1) await settle();
         return postgres.database.transaction(work).finally(() => (writing -= 1));
@@ -150,10 +150,10 @@ describe("writes of one organization", () => {
     await asked().toBeGreaterThanOrEqual(4);
     expect((await send("POST", `/destinations/${destination}/pause`)).status).toBe(200);
     await asked().toBe(waiting.length);
-    mostWriting = 0;
+    maxWriting = 0;
     for (const answer of dns.answer) answer();
     for (const answer of await Promise.all(waiting)) expect(answer.ok).toBe(true);
-    expect(mostWriting).toBe(4);
+    expect(maxWriting).toBe(4);
   });
 });
 

@@ -38,7 +38,7 @@ const PER_SECOND = 80;
 /** The long form's rate is half of what seven processes, three brokers and the load reach together on two cores. */
 const RESTARTS_PER_SECOND = isLong ? 100 : PER_SECOND;
 const RESTART_EVERY = isLong ? 1_000 : 100;
-const MOST_REPEATED = 0.001;
+const MAX_REPEATED = 0.001;
 const PARTITIONS = 6;
 
 describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes", started))(
@@ -152,7 +152,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
       const { summary, repeatedShare } = await expectNothingLost(traffic, 20);
       console.log(`rolling SIGTERM at ${perSecond.toFixed(0)} a second: ${summary}`);
       // When other suites run beside this one, the receiver may stall for longer than a rebalance waits.
-      if (isLong) expect(repeatedShare).toBeLessThanOrEqual(MOST_REPEATED);
+      if (isLong) expect(repeatedShare).toBeLessThanOrEqual(MAX_REPEATED);
       const unanswered = Object.keys(traffic.refused).filter(
         (reason) => !["503", "ECONNRESET", "ECONNREFUSED", "UND_ERR_SOCKET"].includes(reason),
       );

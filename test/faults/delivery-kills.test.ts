@@ -18,7 +18,7 @@ const SENDERS = 16;
 const SLOW_EVERY = isLong ? 500 : 250;
 const SLOW_MS = 10_000;
 /** Share of earlier deliveries to be durable before a kill's load: one event in 25 may still have one at a slow receiver. */
-const MOST_RECORDED = 0.9;
+const MAX_RECORDED = 0.9;
 
 interface Arrival {
   answeredAtMs: number;
@@ -116,7 +116,7 @@ it(
         async () => {
           for (const delivery of await readDurable())
             if (!durable.has(delivery)) durable.set(delivery, requestsOf.get(delivery) ?? 0);
-          return durable.size >= arrivals.size * MOST_RECORDED;
+          return durable.size >= arrivals.size * MAX_RECORDED;
         },
         120_000,
         500,

@@ -15,7 +15,7 @@ const started: ArenaStores | Error | null = isLong
   : null;
 
 const PER_SECOND = 500;
-const MOST_REPEATED = 0.001;
+const MAX_REPEATED = 0.001;
 const BETWEEN_MS = 5_000;
 const ALLOWANCES = { duplicatesPerFault: 100, notDurableMs: 2_000, aftermathMs: 30_000 };
 
@@ -57,7 +57,7 @@ describe.skipIf(
     console.log(`rolling restart: ${summary}`);
     expect(violations).toEqual([]);
     const repeated = findDuplicates(ledgers.received).length;
-    expect(repeated / ledgers.received.length).toBeLessThanOrEqual(MOST_REPEATED);
+    expect(repeated / ledgers.received.length).toBeLessThanOrEqual(MAX_REPEATED);
     const unanswered = ledgers.sent.filter(({ status }) => status === null);
     const reasons = new Set(unanswered.map(({ reason }) => reason));
     expect([...reasons].filter((one) => !/ECONNRE|UND_ERR_SOCKET/.test(one))).toEqual([]);

@@ -11,7 +11,7 @@ const SLOW_ON_API = 200;
 /** How long, at least, honest requests go on beside the slow ones: more than the 10 s after which slow ones are closed. */
 const ATTACK_MS = 14_000;
 /** On a slow machine it takes longer for slow connections to be closed and reopened. */
-const LONGEST_ATTACK_MS = 90_000;
+const MAX_ATTACK_MS = 90_000;
 const HONEST_PAUSE_MS = 50;
 /** Even one request a second from each of the nine senders, which would be slow, exceeds this. */
 const HONEST_AT_LEAST = 100;
@@ -19,15 +19,15 @@ const HONEST_AT_LEAST = 100;
 const ANSWER_DEADLINE_MS = 15_000;
 
 /** Returns how many files this process may open, the senders' sockets among them. */
-function mostOpenFiles(): number {
+function maxOpenFiles(): number {
   return Number(/^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1]);
 }
 
-const slow = Math.min(SLOW, mostOpenFiles() - 500);
+const slow = Math.min(SLOW, maxOpenFiles() - 500);
 
 describe.each([
   { openFiles: 256, newConnections: false },
-  { openFiles: Math.min(65_536, mostOpenFiles()), newConnections: true },
+  { openFiles: Math.min(65_536, maxOpenFiles()), newConnections: true },
 ])(
   `${slow} slow connections to a relay that may open $openFiles files`,
   ({ openFiles, newConnections }) => {
@@ -77,7 +77,7 @@ describe.each([
       await Promise.all([...agents.map(post), askApi(apiAgent)]);
       const pid = relay.pid();
       const statuses: number[] = [];
-      let mostFiles = 0;
+      let maxFiles = 0;
       {
         const { ingest, api } = relay.ports;
         const path = new URL(ingestUrl).pathname;
@@ -94,7 +94,7 @@ describe.each([
         const startedMs = performance.now();
         const isOver = (): boolean => {
           const forMs = performance.now() - startedMs;
-          if (forMs > LONGEST_ATTACK_MS) return true;
+          if (forMs > MAX_ATTACK_MS) return true;
           // Some slow connections were cut off and came back, and enough honest requests were made meanwhile.
           return (
             forMs > ATTACK_MS &&
@@ -112,7 +112,7 @@ describe.each([
           honest.map(async (ask) => {
             while (!isOver()) {
               statuses.push(await ask());
-              mostFiles = Math.max(mostFiles, readdirSync(`/proc/${pid}/fd`).length);
+              maxFiles = Math.max(maxFiles, readdirSync(`/proc/${pid}/fd`).length);
               await delay(HONEST_PAUSE_MS);
             }
           }),
@@ -122,7 +122,7 @@ describe.each([
       }
       expect(statuses.length).toBeGreaterThan(HONEST_AT_LEAST);
       expect(statuses.filter((status) => status !== 200)).toEqual([]);
-      expect(mostFiles).toBeLessThan(openFiles);
+      expect(maxFiles).toBeLessThan(openFiles);
       await Promise.all([...agents, apiAgent].map(async (agent) => agent.destroy()));
     });
 

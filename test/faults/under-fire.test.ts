@@ -184,7 +184,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
     /** How many events of each endpoint that arrive during an outage must get through during it. */
     const PER_ENDPOINT = 20;
     /** Share of all requests: on a busy machine a broker may stall for longer than an answer may take. */
-    const MOST_FAILED = 0.1;
+    const MAX_FAILED = 0.1;
 
     it(
       `accepts and delivers while ClickHouse, then PostgreSQL is down for ${downMs / 1_000} s, and makes up for it`,
@@ -252,7 +252,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a cluster of processes",
         expect(
           failed.filter(({ status, reason }) => status !== 503 && reason !== "TimeoutError"),
         ).toEqual([]);
-        expect(failed.length).toBeLessThanOrEqual(ledgers.sent.length * MOST_FAILED);
+        expect(failed.length).toBeLessThanOrEqual(ledgers.sent.length * MAX_FAILED);
         // In the short form, beside other suites, a rate reflects the machine.
         if (isLong)
           for (const what of ["accepted", "delivered"])

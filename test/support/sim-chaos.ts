@@ -9,7 +9,7 @@ import type { Freeze, History, Replay, Story } from "./sim-history.ts";
 import { drawPlan } from "./sim-plan.ts";
 import type { Action, Plan, ReceiverKind } from "./sim-plan.ts";
 
-const MOST_PARTITIONS = 6;
+const MAX_PARTITIONS = 6;
 const CALM_MS = 12 * 3_600_000;
 
 /** Runs the world of one seed from its start until all is calm. */
@@ -257,7 +257,7 @@ class Chaos {
   /** Adds partitions: appends use them at once, groups learn of them some time later. */
   #grow(): void {
     const { store, clock } = this.#world;
-    if (store.partitions >= MOST_PARTITIONS) return;
+    if (store.partitions >= MAX_PARTITIONS) return;
     this.#noteDisturbance();
     store.grow(store.partitions + 1 + this.#int(2));
     clock.schedule(this.#int(3_000), () => {

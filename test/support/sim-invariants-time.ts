@@ -79,7 +79,7 @@ function checkFast(story: Story, { requests }: Facts, found: string[]): void {
   if (fast === undefined) return;
   const lastsMs = disturbanceMs(plan);
   // Large bodies queued in lanes may use up the budget, a thousandth of the real one; those being sent never do.
-  const mostMs = plan.largeBytes > 0 ? LANE_WAIT_MS : FAST_MS;
+  const maxMs = plan.largeBytes > 0 ? LANE_WAIT_MS : FAST_MS;
   for (const event of events) {
     if (!event.signatureValid || event.endpointId !== fast.endpointId) continue;
     const first = requests.get(runOf(event.id, fast.id, "event"))?.[0];
@@ -87,7 +87,7 @@ function checkFast(story: Story, { requests }: Facts, found: string[]): void {
     const disturbed = disturbedAt.some(
       (time) => time >= event.receivedAtMs - lastsMs && time <= atMs,
     );
-    if (disturbed || atMs - event.receivedAtMs <= mostMs) continue;
+    if (disturbed || atMs - event.receivedAtMs <= maxMs) continue;
     if (first === undefined || !isFull(story, first.process, atMs - FAST_MS))
       found.push(`I9: ${event.id} waited ${atMs - event.receivedAtMs} ms for ${fast.id}`);
   }

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { SeedsMessage } from "../simulation/seeds-child.ts";
 
 const CHILD = fileURLToPath(new URL("../simulation/seeds-child.ts", import.meta.url));
-const MOST_FAILURES = 10;
+const MAX_FAILURES = 10;
 
 /** Runs the seeds in child processes, so that they share the machine's cores. @returns a line per failing seed */
 export async function runSeeds(first: number, count: number, workers: number): Promise<string[]> {
@@ -23,11 +23,11 @@ export async function runSeeds(first: number, count: number, workers: number): P
       failures.push(
         `SIM_SEED=${seed}: ${violations.slice(0, 4).join("; ")} (${violations.length})`,
       );
-      if (failures.length >= MOST_FAILURES) stop();
+      if (failures.length >= MAX_FAILURES) stop();
     });
     const ended = new Promise<void>((resolve) => {
       child.once("exit", (code, signal) => {
-        if (code !== 0 && failures.length < MOST_FAILURES)
+        if (code !== 0 && failures.length < MAX_FAILURES)
           failures.push(`a worker ended with ${signal ?? code} at or after seed ${at}`);
         resolve();
       });

@@ -4,7 +4,7 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickh
 export const REQUEST_TIMEOUT_MS = 60_000;
 
 /** Requests beyond this many wait for a free connection. */
-export const MOST_CONNECTIONS = 16;
+export const MAX_CONNECTIONS = 16;
 
 /** Shorter than servers keep idle connections open: three seconds or more. */
 export const IDLE_CONNECTION_MS = 2_500;
@@ -31,7 +31,7 @@ export function connectClickHouse(url: string): ClickHouseClient {
     database,
     application: "webhook-relay",
     request_timeout: REQUEST_TIMEOUT_MS,
-    max_open_connections: MOST_CONNECTIONS,
+    max_open_connections: MAX_CONNECTIONS,
     keep_alive: { enabled: true, idle_socket_ttl: IDLE_CONNECTION_MS },
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: ANSWER_SETTINGS,

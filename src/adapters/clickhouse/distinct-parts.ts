@@ -1,5 +1,5 @@
 import { isOfSameLife, type Part } from "./parts.ts";
-import { MOST_NAMED, readingOf, stillHolds, type Reading } from "./reading.ts";
+import { MAX_NAMED, readingOf, stillHolds, type Reading } from "./reading.ts";
 
 /** By table; one that is missing is read without any knowledge of its parts. */
 export type Readings = ReadonlyMap<string, Reading>;
@@ -28,7 +28,7 @@ const LIST_KEEPS_MS = 1_000;
 const RESTLESS_MS = 60_000;
 /** The rest after a check, as a multiple of the time it took; it doubles with each check in a row that was in vain. */
 const REST = 10;
-const MOST_DOUBLINGS = 6;
+const MAX_DOUBLINGS = 6;
 
 /**
  * Counting is slow because rows stored twice must count once. So after a question has been answered, a check in the background finds
@@ -127,7 +127,7 @@ export class DistinctParts {
   #checkBehind(parts: readonly Part[]): void {
     if (this.#checking !== null || this.#ports.monotonic() < this.#restsUntilMs) return;
     const days = [...groupBy(parts, dayOf).values()].filter(
-      (own) => own.length <= MOST_NAMED && !own.every((part) => this.#isKnown(part)),
+      (own) => own.length <= MAX_NAMED && !own.every((part) => this.#isKnown(part)),
     );
     if (days.length === 0) return;
     this.#checking = this.#check(days).finally(() => {
@@ -149,7 +149,7 @@ export class DistinctParts {
         this.#learn(parts);
       else inVain = true;
     }
-    this.#doublings = inVain ? Math.min(MOST_DOUBLINGS, this.#doublings + 1) : 0;
+    this.#doublings = inVain ? Math.min(MAX_DOUBLINGS, this.#doublings + 1) : 0;
     const endedAtMs = this.#ports.monotonic();
     this.#restsUntilMs = endedAtMs + (endedAtMs - startedAtMs) * REST * 2 ** this.#doublings;
   }

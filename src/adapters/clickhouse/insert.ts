@@ -17,22 +17,22 @@ const BYTES_PER_TURN = 128 * 1024;
  * payloads of 5 KB they can reach 2 MB each, so that a whole batch would fill the memory here, or exceed what the store takes, each
  * time it is sent.
  */
-const MOST_BYTES = 96 * 1024 * 1024;
+const MAX_BYTES = 96 * 1024 * 1024;
 /**
  * An insert for which the store has too little memory, or that it stops for another limit, is half as large the next time, but no less
  * than this; each batch that is stored lets the next inserts be a little larger again. The same goes for an insert during which the
  * store ends a second time: the system may have ended it for its memory. The first time it is repeated as it was, since it may have
  * been stored.
  */
-const LEAST_BYTES = 1024 * 1024;
+const MIN_BYTES = 1024 * 1024;
 const GROWTH = 1.1;
 /** Batches of which an insert was cut off, and that others now record, are forgotten beyond this number. */
-const MOST_CUT_OFF = 1_000;
+const MAX_CUT_OFF = 1_000;
 /**
  * An insert also ends before rows of more days than this, since each day is a part of the table: servers refuse more by default
  * (`max_partitions_per_insert_block`). Outcomes lie on the days of their events, and a replay may be of years.
  */
-const MOST_DAYS = 100;
+const MAX_DAYS = 100;
 
 /** Batches are stored before the insert returns, in one block, on every shard: no server-side buffering. */
 const INSERT_SETTINGS = {
@@ -53,23 +53,23 @@ const FILTERS_LEFT_OUT = "exclude_materialize_skip_indexes_on_insert";
 const UNKNOWN_SETTING = "115";
 
 /**
- * @param mostBytes an insert that reaches this size ends there, and the rest goes into another one
+ * @param maxBytes an insert that reaches this size ends there, and the rest goes into another one
  * @throws {EventStoreError} from every call
  */
 export function makeEventStoreWriter(
   client: ClickHouseClient,
-  mostBytes = MOST_BYTES,
+  maxBytes = MAX_BYTES,
 ): EventStoreWriter {
   const pool = new PiecePool();
-  const leastBytes = Math.min(LEAST_BYTES, mostBytes);
-  let limitBytes = mostBytes;
+  const minBytes = Math.min(MIN_BYTES, maxBytes);
+  let limitBytes = maxBytes;
   let leavesFiltersOut = true;
   /** Tokens of inserts during which the connection was lost. */
   const cutOff = new Set<string>();
   const isCutOffAgain = (error: unknown, token: string): boolean => {
     if (!isConnectionLost(error)) return false;
     const again = cutOff.has(token);
-    if (cutOff.size === MOST_CUT_OFF) cutOff.clear();
+    if (cutOff.size === MAX_CUT_OFF) cutOff.clear();
     cutOff.add(token);
     return again;
   };
@@ -101,7 +101,7 @@ export function makeEventStoreWriter(
       }
       const failure = toInsertError(error);
       if (failure.code === "query_limit" || isCutOffAgain(error, token))
-        limitBytes = Math.max(leastBytes, Math.min(limitBytes, out.sizeBytes) / 2);
+        limitBytes = Math.max(minBytes, Math.min(limitBytes, out.sizeBytes) / 2);
       throw failure;
     }
   };
@@ -125,7 +125,7 @@ export function makeEventStoreWriter(
       out.giveBack();
       from = end;
     }
-    limitBytes = Math.min(mostBytes, limitBytes * GROWTH);
+    limitBytes = Math.min(maxBytes, limitBytes * GROWTH);
   };
   return {
     insertEvents: (rows, token, signal) => insert(EVENTS, rows, token, signal),
@@ -179,7 +179,7 @@ function endOfDays<T>(rows: readonly T[], from: number, dayOf: (row: T) => numbe
   const days = new Set<number>();
   for (let index = from; index < rows.length; index += 1) {
     days.add(dayOf(rows[index]!));
-    if (days.size > MOST_DAYS) return index;
+    if (days.size > MAX_DAYS) return index;
   }
   return rows.length;
 }
@@ -193,11 +193,11 @@ async function encodeRows<T>(
   rows: readonly T[],
   { from, to }: { readonly from: number; readonly to: number },
   write: WriteRow<T>,
-  mostBytes: number,
+  maxBytes: number,
 ): Promise<number> {
   let restAtBytes = BYTES_PER_TURN;
   let end = from;
-  while (end < to && out.sizeBytes < mostBytes) {
+  while (end < to && out.sizeBytes < maxBytes) {
     const writing = write(out, rows[end]!);
     if (writing instanceof Promise) await writing;
     end += 1;

@@ -8,7 +8,7 @@ export interface QueryLimits {
   readonly maxSeconds: number;
   readonly maxMemoryBytes: number;
   /** Questions that the store answers at once, shared among the organizations. */
-  readonly mostAtOnce: number;
+  readonly maxAtOnce: number;
 }
 
 /** Sends a statement that reads. @throws {EventStoreError} */
@@ -38,9 +38,9 @@ const READ_SETTINGS = {
 /** Makes the function that reads within the limits, and what is asked for an organization within its share. */
 export function makeLimitedSelect(
   ask: Ask,
-  { maxSeconds, maxMemoryBytes, mostAtOnce }: QueryLimits,
+  { maxSeconds, maxMemoryBytes, maxAtOnce }: QueryLimits,
 ): Select {
-  const shares = new ReadShares(mostAtOnce);
+  const shares = new ReadShares(maxAtOnce);
   return async <Row>(
     query: string,
     parameters: QueryParameters,

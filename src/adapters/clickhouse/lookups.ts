@@ -3,7 +3,7 @@ import { parseError } from "@clickhouse/client";
 import { Pool } from "undici";
 import { nextTurn } from "../../domain/next-turn.ts";
 import type { Ask, QueryParameter } from "./ask.ts";
-import { ANSWER_SETTINGS, databaseOf, IDLE_CONNECTION_MS, MOST_CONNECTIONS } from "./connect.ts";
+import { ANSWER_SETTINGS, databaseOf, IDLE_CONNECTION_MS, MAX_CONNECTIONS } from "./connect.ts";
 import { escapeText } from "./tab-separated.ts";
 
 const CHARACTERS_PER_TURN = 1024 * 1024;
@@ -26,7 +26,7 @@ export function connectLookups(url: string): Lookups {
   const server = new URL(url);
   const { origin, username, password } = server;
   const pool = new Pool(origin, {
-    connections: MOST_CONNECTIONS,
+    connections: MAX_CONNECTIONS,
     keepAliveTimeout: IDLE_CONNECTION_MS,
   });
   const user = `${decodeURIComponent(username) || "default"}:${decodeURIComponent(password)}`;

@@ -41,7 +41,7 @@ const NEWEST_SECONDS = 0.2;
 /** A search over less time than this reads few indexes. */
 const LONG_SEARCH_MS = 24 * 3_600_000;
 /** Pages that end beyond this many events are not looked for among the newest. */
-const MOST_WANTED = 1_000;
+const MAX_WANTED = 1_000;
 /** Counting five million events by minute takes 60 ms, reading past a hundred thousand takes 150. */
 const DEEP_OFFSET = 50_000;
 
@@ -59,13 +59,13 @@ export function makePage({
   const read = (
     { sql, parameters }: Condition,
     range: PageRange,
-    mostRead: number,
+    maxRead: number,
     settings: QuerySettings,
     signal?: AbortSignal,
   ): Promise<PageJson[]> =>
     select<PageJson>(
       SELECT_PAGE.replace("%WHERE%", () => sql),
-      { ...parameters, ...range, most_read: mostRead },
+      { ...parameters, ...range, most_read: maxRead },
       { optimize_move_to_prewhere_if_final: 1, ...settings },
       signal,
     );
@@ -77,15 +77,15 @@ export function makePage({
     signal?: AbortSignal,
   ): Promise<EventPage> => {
     const condition = eventCondition(orgId, filter);
-    for (let mostRead = range.offset + range.limit + SPARE_ROWS; ; mostRead *= 2) {
-      const rows = await read(condition, range, mostRead, {}, signal);
+    for (let maxRead = range.offset + range.limit + SPARE_ROWS; ; maxRead *= 2) {
+      const rows = await read(condition, range, maxRead, {}, signal);
       const items = rows.map(toItem);
       if (rows.length === range.limit) return { items, total: null };
       if (rows[0] === undefined) {
         // An empty page may lie beyond the end, or be empty only because of equal rows before it.
         const total = range.offset === 0 ? 0 : await count(orgId, filter, signal);
         if (total <= range.offset) return { items, total };
-      } else if (rows[0].read < mostRead) return { items, total: range.offset + rows.length };
+      } else if (rows[0].read < maxRead) return { items, total: range.offset + rows.length };
     }
   };
 
@@ -119,15 +119,15 @@ export function makePage({
   ): Promise<EventPage | null> => {
     const fromMs = endOfAsked(filter, now()) - NEWEST_MS;
     const condition = eventCondition(orgId, { ...filter, fromMs });
-    const mostRead = range.offset + range.limit + SPARE_ROWS;
+    const maxRead = range.offset + range.limit + SPARE_ROWS;
     const settings = { use_skip_indexes: 0, max_execution_time: NEWEST_SECONDS };
-    const rows = await read(condition, range, mostRead, settings, signal);
+    const rows = await read(condition, range, maxRead, settings, signal);
     return rows.length === range.limit ? { items: rows.map(toItem), total: null } : null;
   };
 
   const isLongSearch = (filter: StoreFilter, { offset, limit }: PageRange): boolean =>
     filter.terms.length > 0 &&
-    offset + limit <= MOST_WANTED &&
+    offset + limit <= MAX_WANTED &&
     lengthOfAsked(filter, now()) > LONG_SEARCH_MS;
 
   return async (orgId, filter, range, signal) => {

@@ -1,6 +1,6 @@
 export const PIECE_BYTES = 1024 * 1024;
 /** Enough for two full batches. */
-const MOST_FREE = 192;
+const MAX_FREE = 192;
 
 /**
  * Memory that inserts are written into, one after another. Allocated anew for each, it makes V8 collect all garbage three times per
@@ -17,6 +17,6 @@ export class PiecePool {
   /** Takes back what one insert had taken. Drops a piece that it did not need, so that what a burst took does not stay forever. */
   giveBack(pieces: readonly Buffer[]): void {
     this.#free.pop();
-    for (const piece of pieces) if (this.#free.length < MOST_FREE) this.#free.push(piece);
+    for (const piece of pieces) if (this.#free.length < MAX_FREE) this.#free.push(piece);
   }
 }

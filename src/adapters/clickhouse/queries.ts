@@ -3,7 +3,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { DeliverySummary } from "../../domain/event-query.ts";
 import type { EventKey, EventStoreReader } from "../../domain/event-store.ts";
 import { askByDriver, type Ask } from "./ask.ts";
-import { MOST_CONNECTIONS } from "./connect.ts";
+import { MAX_CONNECTIONS } from "./connect.ts";
 import { makeCounts } from "./counts.ts";
 import { FormerFanouts, type FormerFanoutsState } from "./former-fanouts.ts";
 import { makeLimitedSelect, type QueryLimits } from "./limited-select.ts";
@@ -13,7 +13,7 @@ import {
   keyParameters,
   keyListParameters,
   longOutcomesStatement,
-  MOST_WHOLE_ROWS,
+  MAX_WHOLE_ROWS,
   outcomesStatement,
   SELECT_EVENT,
   SELECT_EXISTING,
@@ -29,7 +29,7 @@ const SYSTEM_TIME = { now: () => Date.now(), monotonic: () => performance.now() 
 const DEFAULT_LIMITS: QueryLimits = {
   maxSeconds: 10,
   maxMemoryBytes: 2_000_000_000,
-  mostAtOnce: MOST_CONNECTIONS,
+  maxAtOnce: MAX_CONNECTIONS,
 };
 
 /**
@@ -45,7 +45,7 @@ export function makeEventStoreReader(
   const limits = { ...DEFAULT_LIMITS, ...given };
   const select = makeLimitedSelect(askByDriver(client), {
     ...limits,
-    mostAtOnce: Math.max(1, limits.mostAtOnce - PLACES_OF_LOOKUPS),
+    maxAtOnce: Math.max(1, limits.maxAtOnce - PLACES_OF_LOOKUPS),
   });
   const lookUp = makeLimitedSelect(lookUpBy, limits);
   const { count, facets } = makeCounts(select, clock);
@@ -63,7 +63,7 @@ export function makeEventStoreReader(
     const ask = (statement: string): Promise<OutcomeJson[]> =>
       lookUp<OutcomeJson>(statement, keyParameters(orgId, key));
     const rows = await ask(outcomesStatement(withFormer));
-    if (rows.length <= MOST_WHOLE_ROWS) return toOutcomes(rows, orgId, key);
+    if (rows.length <= MAX_WHOLE_ROWS) return toOutcomes(rows, orgId, key);
     return toOutcomes(await ask(longOutcomesStatement(withFormer)), orgId, key);
   };
   const idsOf = async (

@@ -3,7 +3,7 @@ import {
   CUT_BODY_CHARACTERS,
   CUT_BODY_MARK,
   MAX_RESPONSE_BODY_BYTES,
-  MOST_WHOLE_BODY_BYTES,
+  MAX_WHOLE_BODY_BYTES,
 } from "../../domain/response-body.ts";
 import { timeOf, type Condition } from "./filter-sql.ts";
 import type { Reading, TimeSpan } from "./reading.ts";
@@ -164,21 +164,21 @@ export function keyListParameters(orgId: string, keys: readonly EventKey[]) {
 
 const OF_EVENT = `org_id = {org_id:String} AND event_received_at = ${timeOf("at_ms")} AND event_id = {id:String}`;
 
-/** The most rows that cannot exceed `MOST_WHOLE_BODY_BYTES`. */
-export const MOST_WHOLE_ROWS = MOST_WHOLE_BODY_BYTES / MAX_RESPONSE_BODY_BYTES;
+/** The most rows that cannot exceed `MAX_WHOLE_BODY_BYTES`. */
+export const MAX_WHOLE_ROWS = MAX_WHOLE_BODY_BYTES / MAX_RESPONSE_BODY_BYTES;
 
 /**
  * Returns the statement for an event's attempts and fan-outs, with or without those that may still be in the former table. It ends one
- * row after `MOST_WHOLE_ROWS`: the answer is then not all there is, and `longOutcomesStatement` gives it.
+ * row after `MAX_WHOLE_ROWS`: the answer is then not all there is, and `longOutcomesStatement` gives it.
  */
 export function outcomesStatement(withFormer: boolean): string {
   return `
-  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT} LIMIT ${MOST_WHOLE_ROWS + 1}
+  SELECT id, details, response_body FROM attempts FINAL PREWHERE ${OF_EVENT} LIMIT ${MAX_WHOLE_ROWS + 1}
   ${withFormer ? FORMER_OUTCOMES : ""} ${AS_WRITTEN}`;
 }
 
 /**
- * Returns the statement for all of them, however many: response bodies beyond `MOST_WHOLE_BODY_BYTES` are cut. It reads all bodies
+ * Returns the statement for all of them, however many: response bodies beyond `MAX_WHOLE_BODY_BYTES` are cut. It reads all bodies
  * twice, since one that sorts them would hold all in memory, and in small blocks, which take less of it than one of all rows.
  */
 export function longOutcomesStatement(withFormer: boolean): string {
@@ -186,7 +186,7 @@ export function longOutcomesStatement(withFormer: boolean): string {
     SELECT id FROM attempts FINAL PREWHERE ${OF_EVENT}
     QUALIFY sum(length(response_body)) OVER (
       ORDER BY attempted_at DESC, try_number DESC, deferral DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) <= ${MOST_WHOLE_BODY_BYTES}`;
+    ) <= ${MAX_WHOLE_BODY_BYTES}`;
   return `
   SELECT id, details, if(lengthUTF8(response_body) <= ${CUT_BODY_CHARACTERS} OR id IN (${newest}), response_body,
     concat(leftUTF8(response_body, ${CUT_BODY_CHARACTERS}), '\n${CUT_BODY_MARK}')) AS response_body

@@ -4,7 +4,7 @@ import { withinOrCalledOff } from "../../domain/follow-signal.ts";
 /** How long the server's own clear answer to a query over its limit may take beyond that limit. */
 const ANSWER_MS = 2_000;
 /** With less than this share of its limit left, a query is not begun: it would mostly be cut off, and hold up others until then. */
-const LEAST_LEFT_SHARE = 1 / 4;
+const MIN_LEFT_SHARE = 1 / 4;
 
 /**
  * Runs a read until `signal` ends it, or until the server, which may run it for `maxSeconds`, has said nothing for longer.
@@ -22,7 +22,7 @@ export async function withReadDeadline<T>(
   let beganAtMs = Infinity;
   const began = (): void => {
     const nowMs = performance.now();
-    if (untilMs - nowMs < limitMs * LEAST_LEFT_SHARE) throw turnTooLate(maxSeconds);
+    if (untilMs - nowMs < limitMs * MIN_LEFT_SHARE) throw turnTooLate(maxSeconds);
     beganAtMs = nowMs;
   };
   const late = (): never => {

@@ -12,12 +12,12 @@ interface Share {
  * thirds, and a newcomer finds room however slow the others' questions are; further reads wait for their turn.
  */
 export class ReadShares {
-  readonly #mostAtOnce: number;
+  readonly #maxAtOnce: number;
   readonly #shares = new Map<string, Share>();
   #running = 0;
 
-  constructor(mostAtOnce: number) {
-    this.#mostAtOnce = mostAtOnce;
+  constructor(maxAtOnce: number) {
+    this.#maxAtOnce = maxAtOnce;
   }
 
   /** Runs `read` when its turn comes. @throws the signal's reason if that comes first */
@@ -48,7 +48,7 @@ export class ReadShares {
   }
 
   #hasRoom(share: Share): boolean {
-    return share.running < FREE_FACTOR * (this.#mostAtOnce - this.#running);
+    return share.running < FREE_FACTOR * (this.#maxAtOnce - this.#running);
   }
 
   #begin(share: Share): void {

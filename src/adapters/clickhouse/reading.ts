@@ -32,7 +32,7 @@ export interface Reading {
 }
 
 /** Names of this many parts fit into a request; further ones, the smallest, are read as if nothing were known of them. */
-export const MOST_NAMED = 300;
+export const MAX_NAMED = 300;
 
 /**
  * How much of a day that is being written to, its newest rows, is read as if nothing were known of them: parts that come meanwhile,
@@ -49,7 +49,7 @@ export function readingOf(
   isKnown: (part: Part) => boolean,
   isRestless: (part: Part) => boolean,
 ): Reading {
-  const known = new Set(parts.filter(isKnown).slice(0, MOST_NAMED));
+  const known = new Set(parts.filter(isKnown).slice(0, MAX_NAMED));
   const openFrom = tailsOf(parts, isRestless);
   for (const part of parts)
     if (!known.has(part))

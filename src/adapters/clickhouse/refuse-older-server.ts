@@ -3,7 +3,7 @@ import { UsageError } from "../../domain/errors.ts";
 import { selectRows } from "./ask.ts";
 
 /** Year and month of the release that brought `use_skip_indexes_if_final_exact_mode`, with which each question is asked. */
-const LEAST_VERSION = [25, 5] as const;
+const MIN_VERSION = [25, 5] as const;
 const SELECT_VERSION = "SELECT version() AS version";
 const VERSION = /^(\d+)\.(\d+)/;
 
@@ -13,9 +13,9 @@ export async function refuseOlderServer(client: ClickHouseClient): Promise<void>
   const found = VERSION.exec(row?.version ?? "");
   if (found === null) return;
   const [year, month] = [Number(found[1]), Number(found[2])];
-  const [leastYear, leastMonth] = LEAST_VERSION;
-  if (year > leastYear || (year === leastYear && month >= leastMonth)) return;
+  const [minYear, minMonth] = MIN_VERSION;
+  if (year > minYear || (year === minYear && month >= minMonth)) return;
   throw new UsageError(
-    `the ClickHouse of CLICKHOUSE_URL is version ${row?.version}: ${LEAST_VERSION.join(".")} or newer is needed`,
+    `the ClickHouse of CLICKHOUSE_URL is version ${row?.version}: ${MIN_VERSION.join(".")} or newer is needed`,
   );
 }

@@ -71,7 +71,7 @@ export interface TopicSpec {
   readonly replicas: number;
   readonly settings: Readonly<Record<string, string>>;
   /** How long records may have to wait there even if all goes well. */
-  readonly leastRetentionMs: number;
+  readonly minRetentionMs: number;
 }
 
 /**
@@ -132,9 +132,9 @@ function isFatal(key: string, actual: string, spec: TopicSpec): boolean {
     case "min.insync.replicas":
       return Number(actual) > spec.replicas;
     case "retention.ms":
-      return Number(actual) < spec.leastRetentionMs;
+      return Number(actual) < spec.minRetentionMs;
     case "retention.bytes":
-      return spec.leastRetentionMs > 0;
+      return spec.minRetentionMs > 0;
     default:
       return FATAL_SETTINGS.has(key);
   }

@@ -6,7 +6,7 @@ import { checkReplicas, checkRequestSize, checkSettings } from "./check-topics.t
 import { leaderlessOf } from "./find-topics.ts";
 import { topicName, type KafkaLogOptions } from "./kafka-options.ts";
 import { isNotAuthorized, neededRight } from "./missing-right.ts";
-import { longestWaitMs, maxBatchBytes, topicSettings } from "./topic-settings.ts";
+import { maxWaitMs, maxBatchBytes, topicSettings } from "./topic-settings.ts";
 
 const REPLICATED_BROKERS = 3;
 const READY_TRIES = 50;
@@ -18,7 +18,7 @@ interface TopicPlan {
   /** Returns its settings, which depend on how many replicas it has. */
   readonly settingsOf: (replicas: number) => Readonly<Record<string, string>>;
   /** How long records may have to wait there even if all goes well. */
-  readonly leastRetentionMs: number;
+  readonly minRetentionMs: number;
 }
 
 /**
@@ -31,7 +31,7 @@ export async function ensureTopics(admin: Admin, options: KafkaLogOptions): Prom
   const plans = TOPICS.map((topic): TopicPlan => ({
     name: topicName(options.topicPrefix, topic),
     settingsOf: (replicas) => topicSettings(topic, replicas, options),
-    leastRetentionMs: longestWaitMs(topic, options),
+    minRetentionMs: maxWaitMs(topic, options),
   }));
   const listed = new Set(await admin.listTopics());
   const missing = plans.filter(({ name }) => !listed.has(name));
@@ -166,10 +166,10 @@ async function checkExisting(
   replicationFactor: number,
   { logger }: KafkaLogOptions,
 ): Promise<void> {
-  const specs = plans.map(({ name, settingsOf, leastRetentionMs }) => {
+  const specs = plans.map(({ name, settingsOf, minRetentionMs }) => {
     const replicas = found.get(name)?.replicas ?? replicationFactor;
     const settings = settingsOf(Math.min(replicationFactor, replicas));
-    return { name, replicas, settings, leastRetentionMs };
+    return { name, replicas, settings, minRetentionMs };
   });
   checkReplicas(specs, replicationFactor, logger);
   await checkSettings(admin, specs, logger);

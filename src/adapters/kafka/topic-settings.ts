@@ -44,7 +44,7 @@ export function topicSettings(
  * Returns how long records may have to wait in a topic even if all goes well: a delay tier's time, or until a task held there has
  * expired. A `held` that was made for a shorter retention keeps them for more than a week, and may go on with that.
  */
-export function longestWaitMs(topic: Topic, { retentionMs }: KafkaLogOptions): number {
+export function maxWaitMs(topic: Topic, { retentionMs }: KafkaLogOptions): number {
   if (topic === "held") return Math.min(retentionMs, WORK_RETENTION_MS);
   return DELAY_TIERS.find((tier) => tier.topic === topic)?.delayMs ?? 0;
 }

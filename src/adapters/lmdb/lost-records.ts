@@ -5,7 +5,7 @@ import type { Row } from "./layout.ts";
 import type { LmdbLogMetrics } from "./metrics.ts";
 
 /** Most regions that are known to be told of. */
-const MOST_TOLD = 10_000;
+const MAX_TOLD = 10_000;
 
 /** Tell of records that are damaged on the disk. */
 export interface LossTellers {
@@ -15,7 +15,7 @@ export interface LossTellers {
 }
 
 export function makeLossTellers(logger: Logger, metrics: LmdbLogMetrics): LossTellers {
-  const told = new LRUCache<string, true>({ max: MOST_TOLD });
+  const told = new LRUCache<string, true>({ max: MAX_TOLD });
   function tell({ topic, partition, from, to }: LostRecords, why: string): void {
     const count = to - from;
     metrics.lost(topic, count);

@@ -9,7 +9,7 @@ import { makeClient } from "./make-client.ts";
 const CONFIG_CHANNEL = "relay_config";
 
 const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 10_000;
+const MAX_PAUSE_MS = 10_000;
 /** A connection that dies silently (a firewall that forgets it) is noticed within two of these. */
 const HEARTBEAT_MS = 15_000;
 
@@ -113,7 +113,7 @@ export function startConfigFeed(
     lost.end().catch(() => undefined);
     watch.onError(options.explain(error));
     cancelTimer = clock.schedule(pauseMs, () => void listen());
-    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS);
   }
 
   void listen();

@@ -32,7 +32,7 @@ const QUERY_TIMEOUT_MS = 15_000;
 /** Texts beyond this many are not prepared: an update has one for each set of changed columns. */
 const MAX_PREPARED = 256;
 /** Most repeats of a transaction that the server ended so that others could go on. */
-const MOST_REPEATS = 3;
+const MAX_REPEATS = 3;
 /** At once, it would take again what the others wait for, before they have woken up. */
 const REPEAT_AFTER_MS = 20;
 
@@ -146,7 +146,7 @@ export function openDatabase(options: {
         try {
           return await transactOnce(work);
         } catch (error) {
-          if (repeats === MOST_REPEATS || !isConflict(error)) throw error;
+          if (repeats === MAX_REPEATS || !isConflict(error)) throw error;
         }
         await pause(REPEAT_AFTER_MS);
       }

@@ -13,7 +13,7 @@ const MIGRATIONS: readonly Migration[] = [{ name: "0001-configuration", sql: CON
 /** Any constant that all relays that migrate one database agree on. */
 const LOCK_KEY = 7_310_579_411;
 /** The first that takes `EXECUTE FUNCTION` in a trigger, and the first that was seen to work. */
-const LEAST_VERSION = 11;
+const MIN_VERSION = 11;
 /** Encodings that take every text: without one (`SQL_ASCII`) the server keeps the bytes as they come. */
 const WHOLE_ENCODINGS = new Set(["UTF8", "SQL_ASCII"]);
 
@@ -60,9 +60,9 @@ async function makeLedger(run: RunSql): Promise<void> {
 
 async function refuseOlderServer(run: RunSql): Promise<void> {
   const [found] = await run(SELECT_VERSION_SQL, []);
-  if (Number(found?.["major"]) >= LEAST_VERSION) return;
+  if (Number(found?.["major"]) >= MIN_VERSION) return;
   throw new UsageError(
-    `the PostgreSQL of DATABASE_URL is version ${String(found?.["name"])}: ${LEAST_VERSION} or newer is needed`,
+    `the PostgreSQL of DATABASE_URL is version ${String(found?.["name"])}: ${MIN_VERSION} or newer is needed`,
   );
 }
 

@@ -5,13 +5,13 @@ const CONTINUE = 100;
 const PROCESSING = 102;
 /** Returned from a callback, this ends llhttp's run through what has been read. */
 const STOP = -1;
-const MOST_HEADERS = 1_000;
+const MAX_HEADERS = 1_000;
 /**
  * Bounds on an answer besides its content: status lines, headers, interim answers, chunk framing. Nothing in undici counts all of it.
  * A chunk of one byte has five or six more.
  */
-const MOST_OVERHEAD_BYTES = 64 * 1024;
-const MOST_OVERHEAD_PER_BYTE = 8;
+const MAX_OVERHEAD_BYTES = 64 * 1024;
+const MAX_OVERHEAD_PER_BYTE = 8;
 
 /** What surrounds the content of an answer has no end, whatever the content is. */
 export class OverheadError extends Error {
@@ -63,7 +63,7 @@ function guard(parser: Parser, socket: Socket, closesAtMs: number): void {
   let contentBytes = 0;
 
   const orStop = (result: number): number => {
-    if (parser.headers.length > MOST_HEADERS * 2) socket.destroy(new errors.HeadersOverflowError());
+    if (parser.headers.length > MAX_HEADERS * 2) socket.destroy(new errors.HeadersOverflowError());
     return socket.destroyed ? STOP : result;
   };
   parser.onHeaderField = (bytes) => orStop(onHeaderField.call(parser, bytes));
@@ -86,7 +86,7 @@ function guard(parser: Parser, socket: Socket, closesAtMs: number): void {
     if (socket.destroyed) return;
     readBytes += chunk.length;
     execute.call(parser, chunk);
-    const most = MOST_OVERHEAD_BYTES + contentBytes * MOST_OVERHEAD_PER_BYTE;
+    const most = MAX_OVERHEAD_BYTES + contentBytes * MAX_OVERHEAD_PER_BYTE;
     if (readBytes - contentBytes > most) socket.destroy(new OverheadError());
   };
 }

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 
 /** An address is tried behind the others for this long. */
 const REMEMBERED_MS = 60_000;
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 
 /**
  * Remembers which addresses did not take a connection, as RFC 8305, section 4, lets a client sort by what it knows of addresses: each
@@ -27,7 +27,7 @@ export class DeadAddresses {
   }
 
   #remember(address: string): void {
-    if (this.#untilMs.size >= MOST_REMEMBERED) this.#untilMs.clear();
+    if (this.#untilMs.size >= MAX_REMEMBERED) this.#untilMs.clear();
     this.#untilMs.set(address, performance.now() + REMEMBERED_MS);
   }
 }

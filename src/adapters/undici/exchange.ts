@@ -23,7 +23,7 @@ export interface Answer {
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 const NO_BYTES = Buffer.alloc(0);
 /** Some receivers send one every few seconds while they work. */
-const MOST_INTERIM = 100;
+const MAX_INTERIM = 100;
 /** These end with their headers, whatever length those state (RFC 9112 section 6.3). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);
 
@@ -128,7 +128,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) {
       // The answer is yet to come.
       this.#interim += 1;
-      if (this.#interim > MOST_INTERIM) controller.abort(new TooManyInterimError());
+      if (this.#interim > MAX_INTERIM) controller.abort(new TooManyInterimError());
       return;
     }
     this.#status = status;

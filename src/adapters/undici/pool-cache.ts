@@ -34,7 +34,7 @@ const CERTIFICATE_FAULT_MS = 1_000;
  * reached.
  */
 const ADDRESS_SHARE = 0.1;
-const LEAST_ADDRESS_MS = 250;
+const MIN_ADDRESS_MS = 250;
 
 /**
  * How long an unused connection stays open if the receiver does not say how long it keeps one (`Keep-Alive: timeout`; if it does, until
@@ -116,7 +116,7 @@ export class PoolCache implements AsyncDisposable {
       timeout: connectTimeoutMs,
       autoSelectFamily: true,
       autoSelectFamilyAttemptTimeout: Math.max(
-        LEAST_ADDRESS_MS,
+        MIN_ADDRESS_MS,
         Math.round(connectTimeoutMs * ADDRESS_SHARE),
       ),
     });

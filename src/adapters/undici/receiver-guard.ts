@@ -38,7 +38,7 @@ export interface ParsedReceiver {
 }
 
 /** Receivers whose URL need not be parsed for every try: the verdict on the text never changes. */
-const MOST_PARSED = 20_000;
+const MAX_PARSED = 20_000;
 
 /**
  * Decides which addresses may be dialled. One refused address among several refuses the name as a whole:
@@ -58,7 +58,7 @@ export class ReceiverGuard {
     if (known !== undefined) return known;
     const verdict = checkReceiverUrl(text, this.#options.allowPrivate);
     if (!verdict.ok) throw new ReceiverRefusedError(`receiver URL refused: ${verdict.reason}`);
-    if (this.#parsed.size >= MOST_PARSED) this.#parsed.clear();
+    if (this.#parsed.size >= MAX_PARSED) this.#parsed.clear();
     this.#parsed.set(text, verdict);
     return verdict;
   }

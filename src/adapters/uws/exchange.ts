@@ -8,10 +8,10 @@ import { writeAnswer, writeContinue } from "./write-answer.ts";
  * is silent for a round trip after its first 14 KB (RFC 6928); closed then, it would be reset by what it sends next.
  */
 const LINGER_IDLE_MS = 400;
-const LINGER_MOST_MS = 2_000;
+const MAX_LINGER_MS = 2_000;
 
 /** Beyond this many pieces, a body is read on only while they average at least this size: see `Exchange.receive`. */
-const MOST_SMALL_PIECES = 65_536;
+const MAX_SMALL_PIECES = 65_536;
 const SMALL_PIECE_BYTES = 64;
 
 /** What an exchange needs of its server. */
@@ -106,7 +106,7 @@ export class Exchange {
     this.#pieces += 1;
     this.#pieceBytes += chunk.byteLength;
     if (
-      this.#pieces > MOST_SMALL_PIECES &&
+      this.#pieces > MAX_SMALL_PIECES &&
       this.#pieceBytes < this.#pieces * SMALL_PIECE_BYTES &&
       !this.#over
     ) {
@@ -153,7 +153,7 @@ export class Exchange {
     this.#discard();
     this.#early = answer;
     this.#lastDataAt = performance.now();
-    this.#linger(performance.now() + LINGER_MOST_MS);
+    this.#linger(performance.now() + MAX_LINGER_MS);
   }
 
   /** Answers at once and closes: the request is malformed, or its handling broke. */

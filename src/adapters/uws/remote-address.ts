@@ -5,7 +5,7 @@ const IPV4_BYTES = 4;
 const IPV6_BYTES = 16;
 
 /** Peers whose text is kept; a provider sends from few addresses. */
-const MOST_KEPT = 10_000;
+const MAX_KEPT = 10_000;
 
 /** Makes a reader of the peer's address as text: IPv4 (mapped IPv6 too) dotted, IPv6 compressed; empty when the socket is gone. */
 export function makeAddressReader(): (response: HttpResponse) => string {
@@ -17,7 +17,7 @@ export function makeAddressReader(): (response: HttpResponse) => string {
     const key = ((a * 256 + b) * 256 + c) * 256 + d;
     let text = kept.get(key);
     if (text === undefined) {
-      if (kept.size >= MOST_KEPT) kept.clear();
+      if (kept.size >= MAX_KEPT) kept.clear();
       text = formatAddress(bytes);
       kept.set(key, text);
     }

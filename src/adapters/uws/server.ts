@@ -141,11 +141,11 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
 
   const socket = await listen(uws, app, options);
 
-  /** Resolves once `isSo` holds, or after `mostMs`. */
-  function reached(isSo: () => boolean, mostMs: number): Promise<void> {
-    if (isSo() || mostMs <= 0) return Promise.resolve();
+  /** Resolves once `isSo` holds, or after `maxMs`. */
+  function reached(isSo: () => boolean, maxMs: number): Promise<void> {
+    if (isSo() || maxMs <= 0) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, mostMs);
+      const timer = setTimeout(resolve, maxMs);
       onCountChange = () => {
         if (!isSo()) return;
         clearTimeout(timer);

@@ -1,4 +1,4 @@
-import { MOST_WHOLE_BODY_TEXT } from "../../domain/response-body.ts";
+import { MAX_WHOLE_BODY_TEXT } from "../../domain/response-body.ts";
 import { found } from "../../management/not-found.ts";
 import { defineOperation } from "../operation.ts";
 import { presentEventDetail } from "../presenters/present-events.ts";
@@ -11,7 +11,7 @@ export const getEvent = defineOperation({
   path: "/events/{eventId}",
   tag: "Events",
   summary: "Get an event",
-  description: `The event with its raw payload and every delivery attempt, whose response bodies beyond the newest ${MOST_WHOLE_BODY_TEXT} are cut. An event younger than 10 s is waited for, up to 2 s; so is its fan-out, within the same time, when it is younger than 5 s.`,
+  description: `The event with its raw payload and every delivery attempt, whose response bodies beyond the newest ${MAX_WHOLE_BODY_TEXT} are cut. An event younger than 10 s is waited for, up to 2 s; so is its fan-out, within the same time, when it is younger than 5 s.`,
   scope: "read",
   ids: { eventId: "event" },
   query: noQuery,

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { MOST_WHOLE_BODY_TEXT } from "../../domain/response-body.ts";
+import { MAX_WHOLE_BODY_TEXT } from "../../domain/response-body.ts";
 import { found } from "../../management/not-found.ts";
 import { defineOperation } from "../operation.ts";
 import { presentAttempts } from "../presenters/present-events.ts";
@@ -12,7 +12,7 @@ export const listAttempts = defineOperation({
   path: "/events/{eventId}/attempts",
   tag: "Events",
   summary: "List an event's delivery attempts",
-  description: `All of them, oldest first, without pagination. Response bodies beyond the newest ${MOST_WHOLE_BODY_TEXT} are cut.`,
+  description: `All of them, oldest first, without pagination. Response bodies beyond the newest ${MAX_WHOLE_BODY_TEXT} are cut.`,
   scope: "read",
   ids: { eventId: "event" },
   query: noQuery,

@@ -4,7 +4,7 @@ import {
   CUT_BODY_CHARACTERS,
   CUT_BODY_MARK,
   MAX_RESPONSE_BODY_TEXT,
-  MOST_WHOLE_BODY_TEXT,
+  MAX_WHOLE_BODY_TEXT,
 } from "../../domain/response-body.ts";
 import {
   EXAMPLE_LATER,
@@ -98,7 +98,7 @@ export const AttemptSchema = z
       .int()
       .openapi({ description: "0 without a response; `response_body` then says why." }),
     response_body: z.string().openapi({
-      description: `At most the first ${MAX_RESPONSE_BODY_TEXT}. Of an event's attempts, the newest are shown with up to ${MOST_WHOLE_BODY_TEXT} of this in all; in older ones it is cut after ${CUT_BODY_CHARACTERS} characters, and a last line \`${CUT_BODY_MARK}\` says so.`,
+      description: `At most the first ${MAX_RESPONSE_BODY_TEXT}. Of an event's attempts, the newest are shown with up to ${MAX_WHOLE_BODY_TEXT} of this in all; in older ones it is cut after ${CUT_BODY_CHARACTERS} characters, and a last line \`${CUT_BODY_MARK}\` says so.`,
     }),
     latency_ms: z.number().openapi({ minimum: 0 }),
     status: z.enum(ATTEMPT_STATUSES).openapi({

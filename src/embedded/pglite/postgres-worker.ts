@@ -29,9 +29,9 @@ async function serve(data: PostgresThreadData): Promise<AsyncDisposable> {
   const database = await openDatabaseFiles({ ...engine, onPanic }, { ...data, logger });
   const server = new PGLiteSocketServer({
     db: makeSessionGate(database, {
-      longestIdleMs: data.longestIdleMs,
+      maxIdleMs: data.maxIdleMs,
       onGivenUp: () => {
-        logger.warn({ longestIdleMs: data.longestIdleMs }, "pglite.transaction_given_up");
+        logger.warn({ maxIdleMs: data.maxIdleMs }, "pglite.transaction_given_up");
         lookAtQueue(data.path);
       },
     }),

@@ -7,7 +7,7 @@ export interface PostgresThreadData {
   readonly checkpointEveryMs: number;
   readonly analyzeEveryMs: number;
   /** How long a connection may leave a transaction open and send nothing, while all others wait for it. */
-  readonly longestIdleMs: number;
+  readonly maxIdleMs: number;
 }
 
 export type FromPostgresThread =

@@ -49,12 +49,12 @@ type Way = (data: Uint8Array) => void;
  * NOTIFY comes back in the answer to whichever connection committed it: it is taken out, and sent to the connections that
  * have listened before that connection is answered, so that whoever hears of the commit finds a listener told.
  *
- * All others wait for a connection that has begun a transaction or a batch. If it sends nothing more for `longestIdleMs`, as a psql
+ * All others wait for a connection that has begun a transaction or a batch. If it sends nothing more for `maxIdleMs`, as a psql
  * that somebody left or a process that is frozen, that is rolled back, and it is told to connect anew; `onGivenUp` is called.
  */
 export function makeSessionGate(
   database: PGlite,
-  { longestIdleMs, onGivenUp }: { readonly longestIdleMs: number; readonly onGivenUp: () => void },
+  { maxIdleMs, onGivenUp }: { readonly maxIdleMs: number; readonly onGivenUp: () => void },
 ): PGlite {
   let gathered: Uint8Array[] = [];
   let hasSettings = false;
@@ -94,7 +94,7 @@ export function makeSessionGate(
     clearTimeout(waiting);
     const expected = messages;
     if (gate.isInTransaction())
-      waiting = setTimeout(() => void giveUp(expected, tell), longestIdleMs).unref();
+      waiting = setTimeout(() => void giveUp(expected, tell), maxIdleMs).unref();
   }
 
   async function take(message: Uint8Array, answerTo: Way): Promise<void> {
@@ -157,7 +157,7 @@ function endsBatch(type: number | undefined): boolean {
 }
 
 /** Of so many, most belong to connections that are gone. */
-const MOST_LISTENING = 64;
+const MAX_LISTENING = 64;
 /** admin_shutdown: whoever is told this connects anew. */
 const CONNECT_ANEW = errorResponse("FATAL", "57P01", "listen again on another connection");
 
@@ -170,7 +170,7 @@ function makeListeningConnections() {
   const ways: Way[] = [];
   return {
     add(way: Way): void {
-      if (ways.length === MOST_LISTENING) for (const old of ways.splice(0)) old(CONNECT_ANEW);
+      if (ways.length === MAX_LISTENING) for (const old of ways.splice(0)) old(CONNECT_ANEW);
       ways.push(way);
     },
     send(frames: Buffer): void {

@@ -27,7 +27,7 @@ export interface EmbeddedPostgres extends AsyncDisposable {
 const CHECKPOINT_EVERY_MS = 60_000;
 const ANALYZE_EVERY_MS = 10_000;
 /** No transaction of the relay waits for anything but the next statement. */
-const LONGEST_IDLE_MS = 20_000;
+const MAX_IDLE_MS = 20_000;
 
 function connectionTo(host: string): EmbeddedConnection {
   return { host, port: SOCKET_PORT, ssl: false, user: "postgres", database: "postgres" };
@@ -46,7 +46,7 @@ export async function startEmbeddedPostgres(options: {
   readonly templateFile?: string | null;
   readonly checkpointEveryMs?: number;
   readonly analyzeEveryMs?: number;
-  readonly longestIdleMs?: number;
+  readonly maxIdleMs?: number;
 }): Promise<EmbeddedPostgres> {
   const { dataDir, logger } = options;
   const directory = await makeSocketDirectory(dataDir);
@@ -64,7 +64,7 @@ export async function startEmbeddedPostgres(options: {
       templateFile: options.templateFile ?? null,
       checkpointEveryMs: options.checkpointEveryMs ?? CHECKPOINT_EVERY_MS,
       analyzeEveryMs: options.analyzeEveryMs ?? ANALYZE_EVERY_MS,
-      longestIdleMs: options.longestIdleMs ?? LONGEST_IDLE_MS,
+      maxIdleMs: options.maxIdleMs ?? MAX_IDLE_MS,
     },
     logger,
   );

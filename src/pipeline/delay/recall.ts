@@ -33,9 +33,9 @@ const LAST_AGAIN_MS = 1_800_000;
 const GATHER_MS = 500;
 /** The rest between two looks, as a multiple of the time the first spent reading: each reads everything that waits. */
 const REST_FACTOR = 9;
-const LONGEST_REST_MS = 30_000;
+const MAX_REST_MS = 30_000;
 /** Maximum limits that are remembered. */
-const MOST_KNOWN = 10_000;
+const MAX_KNOWN = 10_000;
 /** Any limit may let tasks go sooner than this one. */
 const SLOWEST: LimitPace = { perHour: 0, windowMs: Number.POSITIVE_INFINITY };
 /** Tasks due within this time need no recall. */
@@ -201,7 +201,7 @@ export class Recall {
           if (partitionOf(endpointId) !== partition) this.#withStrays.add(partition);
       }
     const readAtMs = clock.monotonic();
-    this.#restsUntilMs = readAtMs + Math.min(LONGEST_REST_MS, REST_FACTOR * (readAtMs - startedMs));
+    this.#restsUntilMs = readAtMs + Math.min(MAX_REST_MS, REST_FACTOR * (readAtMs - startedMs));
     return surveys;
   }
 
@@ -226,7 +226,7 @@ export class Recall {
   #mayLetGoSooner(config: DestinationConfig): boolean {
     const pace = paceOf(config);
     const known = this.#paces.get(config.id) ?? SLOWEST;
-    if (this.#paces.size >= MOST_KNOWN) this.#paces.clear();
+    if (this.#paces.size >= MAX_KNOWN) this.#paces.clear();
     this.#paces.set(config.id, pace);
     return mayGoSooner(pace, known);
   }

@@ -21,7 +21,7 @@ const CLOCKS_APART_MS = 10_000;
 /** The pause between batches appended before the clock was set back: if a broker's clock is far ahead, they come round again. */
 const SET_BACK_PAUSE_MS = 250;
 /** Timers stand still while a machine sleeps, but clocks do not. */
-const LONGEST_PAUSE_MS = 30_000;
+const MAX_PAUSE_MS = 30_000;
 /** Least bytes of a recall in one append: a large record on its own would wait for the disk twice. */
 const RECALL_BYTES = 1_048_576;
 /** How often a session in doubt is checked again. */
@@ -168,11 +168,11 @@ export class TierForwarder {
   async #waitForHead(): Promise<void> {
     const { leavesAtMs, waitMs, sizeBytes, from, last } = this.#measureRest();
     if (sizeBytes <= KEEP_BYTES || waitMs <= KEEP_MS)
-      return this.#pause(Math.min(waitMs, LONGEST_PAUSE_MS));
+      return this.#pause(Math.min(waitMs, MAX_PAUSE_MS));
     this.#rest = [];
     let leftMs = waitMs;
     do {
-      await this.#pause(Math.min(leftMs, LONGEST_PAUSE_MS));
+      await this.#pause(Math.min(leftMs, MAX_PAUSE_MS));
       leftMs = leavesAtMs - this.#ports.clock.now();
     } while (
       leftMs > 0 &&

@@ -51,17 +51,17 @@ export function addWaiting(
   }
 }
 
-/** Yields the same records, at least `leastBytes` at a time. */
+/** Yields the same records, at least `minBytes` at a time. */
 export async function* inLargeBatches(
   batches: AsyncIterable<readonly LogRecord[]>,
-  leastBytes: number,
+  minBytes: number,
 ): AsyncGenerator<readonly LogRecord[]> {
   let records: LogRecord[] = [];
   let bytes = 0;
   for await (const batch of batches) {
     records.push(...batch);
     for (const { value } of batch) bytes += value.length;
-    if (bytes < leastBytes) continue;
+    if (bytes < minBytes) continue;
     yield records;
     records = [];
     bytes = 0;

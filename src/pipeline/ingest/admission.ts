@@ -1,5 +1,5 @@
 /** Number of endpoints up to which idle ones keep their share: shares made anew for every request would be long-lived garbage. */
-const MOST_KEPT_SHARES = 10_000;
+const MAX_KEPT_SHARES = 10_000;
 
 /** What the process may hold between the head of a request and its answer. */
 export interface AdmissionLimits {
@@ -52,7 +52,7 @@ export function makeAdmission(limits: AdmissionLimits): Admission {
       share.bytes -= sizeBytes;
       total.requests -= 1;
       total.bytes -= sizeBytes;
-      if (share.requests === 0 && shares.size > MOST_KEPT_SHARES) shares.delete(key);
+      if (share.requests === 0 && shares.size > MAX_KEPT_SHARES) shares.delete(key);
     },
   };
 }

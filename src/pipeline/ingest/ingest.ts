@@ -32,7 +32,7 @@ export interface Ingest {
  * How long received times may stand still after the clock was set back. A clock set back by more was wrong before: waiting it
  * out would show new events in the future.
  */
-const LONGEST_STANDSTILL_MS = 1_000;
+const MAX_STANDSTILL_MS = 1_000;
 /** Records of up to a quarter of it share a block. */
 const RECORDS_BLOCK_BYTES = 512 * 1_024;
 
@@ -75,7 +75,7 @@ export function makeIngest(ports: IngestPorts, options: IngestOptions): Ingest {
     // Event ids carry this time: it stands still until the wall clock has made up for a small step back.
     receivedAtMs() {
       const nowMs = clock.now();
-      if (nowMs > lastReceivedAtMs || lastReceivedAtMs - nowMs > LONGEST_STANDSTILL_MS)
+      if (nowMs > lastReceivedAtMs || lastReceivedAtMs - nowMs > MAX_STANDSTILL_MS)
         lastReceivedAtMs = nowMs;
       return lastReceivedAtMs;
     },

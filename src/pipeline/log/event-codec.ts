@@ -34,8 +34,8 @@ export function encodeEventInPieces(event: EventRecord): readonly [head: Buffer,
 
 /** Encodes an event in memory of its own, or in a piece of `slab`. */
 export function encodeEvent(event: EventRecord, slab: ByteSlab | null = null): Buffer {
-  const mostBytes = RECORD_PREFIX_BYTES + maxHeadBytes(event) + event.body.length;
-  const { block, at } = slab?.reserve(mostBytes) ?? { block: Buffer.allocUnsafe(mostBytes), at: 0 };
+  const maxBytes = RECORD_PREFIX_BYTES + maxHeadBytes(event) + event.body.length;
+  const { block, at } = slab?.reserve(maxBytes) ?? { block: Buffer.allocUnsafe(maxBytes), at: 0 };
   const headAt = at + RECORD_PREFIX_BYTES;
   const bodyAt = writeHead(event, block, headAt);
   writeRecordPrefix(block, at, bodyAt - headAt);

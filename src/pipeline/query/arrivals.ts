@@ -4,7 +4,7 @@ import type { EventKey, EventStoreReader } from "../../domain/event-store.ts";
 
 const POLL_MS = 50;
 /** The ids travel in the URL of the store's query. */
-const MOST_IN_A_STATEMENT = 100;
+const MAX_IN_A_STATEMENT = 100;
 
 interface Waiting {
   readonly key: EventKey;
@@ -71,7 +71,7 @@ export class Arrivals {
   async #stored(orgId: string, asked: readonly Waiting[]): Promise<ReadonlySet<string>> {
     const keys = [...new Map(asked.map(({ key }) => [key.id, key])).values()];
     const stored = new Set<string>();
-    for (const some of chunksOf(keys, MOST_IN_A_STATEMENT))
+    for (const some of chunksOf(keys, MAX_IN_A_STATEMENT))
       for (const id of await this.#existing(orgId, some)) stored.add(id);
     return stored;
   }

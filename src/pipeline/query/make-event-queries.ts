@@ -35,7 +35,7 @@ const LIST_WAIT_MS = 400;
 /** Most events that one statement reads. */
 const EVENTS_AT_ONCE = 32;
 /** The store limits each statement; a list may need several, one after the other, and a client waits for all of them. */
-const MOST_QUESTION_MS = 15_000;
+const MAX_QUESTION_MS = 15_000;
 
 export interface EventQueryPorts extends Pick<FanoutPorts, "destinationsOf"> {
   readonly store: EventStoreReader;
@@ -43,7 +43,7 @@ export interface EventQueryPorts extends Pick<FanoutPorts, "destinationsOf"> {
   /** How long events are shown, however long the store keeps them. */
   readonly retentionMs?: number;
   /** Longest that a list or facets may take in all. */
-  readonly mostQuestionMs?: number;
+  readonly maxQuestionMs?: number;
 }
 
 /**
@@ -59,7 +59,7 @@ export function makeEventQueries({
   clock,
   destinationsOf,
   retentionMs = Infinity,
-  mostQuestionMs = MOST_QUESTION_MS,
+  maxQuestionMs = MAX_QUESTION_MS,
 }: EventQueryPorts): EventQueries {
   const oldestMs = (): number => Math.ceil(clock.now() - retentionMs);
   const toKept = (filter: EventFilter): StoreFilter => {
@@ -114,8 +114,8 @@ export function makeEventQueries({
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> =>
     translateStoreErrors(filter, () =>
-      withinOrCalledOff(signal, mostQuestionMs, work, () => {
-        const seconds = mostQuestionMs / 1_000;
+      withinOrCalledOff(signal, maxQuestionMs, work, () => {
+        const seconds = maxQuestionMs / 1_000;
         throw new EventStoreError("query_limit", `The statements of a question took ${seconds} s`);
       }),
     );

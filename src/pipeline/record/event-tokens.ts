@@ -3,7 +3,7 @@ import type { EventRecord } from "../../domain/event.ts";
 import {
   escapeKey,
   isWithin,
-  LONGEST_WRITTEN,
+  MAX_WRITTEN,
   MAX_FIELD_LENGTH,
   MAX_VALUE_LENGTH,
   SEPARATOR_BYTE,
@@ -130,7 +130,7 @@ function writtenPairs(text: string): string[] {
  */
 function mayBeWithin(written: string, maxCharacters: number): boolean {
   if (written.length <= maxCharacters) return true;
-  if (written.length > LONGEST_WRITTEN * maxCharacters) return false;
+  if (written.length > MAX_WRITTEN * maxCharacters) return false;
   let quarters = 0;
   for (let at = 0; at < written.length; at += 1) {
     const code = written.charCodeAt(at);

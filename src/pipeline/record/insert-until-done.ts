@@ -9,7 +9,7 @@ import { insertToken } from "./batch-plan.ts";
 import type { RecordMetrics } from "./record-metrics.ts";
 
 const RETRY_FIRST_MS = 250;
-const RETRY_MOST_MS = 5_000;
+const MAX_RETRY_MS = 5_000;
 
 export interface InsertOptions<Row> {
   readonly topic: Topic;
@@ -56,7 +56,7 @@ export async function insertUntilDone<Row>(
     },
     restored: (fields) => logger.info({ topic, ...fields }, "record.restored"),
   });
-  for (; ; delayMs = Math.min(delayMs * 2, RETRY_MOST_MS)) {
+  for (; ; delayMs = Math.min(delayMs * 2, MAX_RETRY_MS)) {
     if (stopped.aborted) return null;
     const startedAtMs = clock.monotonic();
     try {

@@ -41,13 +41,13 @@ export class JsonLeaves {
   }
 
   /**
-   * Walks on through `mostBytes`, and to the end of the value there. Returns null while there is more, then true, or false when the text
+   * Walks on through `maxBytes`, and to the end of the value there. Returns null while there is more, then true, or false when the text
    * is not a JSON object or array; ignore what was added then.
    */
-  walk(mostBytes: number): boolean | null {
+  walk(maxBytes: number): boolean | null {
     const json = this.#json;
     const path = this.#path;
-    const restAt = json.at + mostBytes;
+    const restAt = json.at + maxBytes;
     if (path.isAtRoot && !isOpening(json.next)) return false;
     for (;;) {
       if (json.at >= restAt) return null;

@@ -56,7 +56,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
       return { event, addTokens: (tokens) => tokenize(event, tokens) };
     },
     idOf: ({ event }) => event.id,
-    mostSpacingMs: EVENTS_SPACING_MS,
+    maxSpacingMs: EVENTS_SPACING_MS,
     insert: (rows, token, signal) => store.insertEvents(rows, token, signal),
   });
   const outcomes = new TopicRecorder<OutcomeRow>({
@@ -76,7 +76,7 @@ export function makeRecorder(ports: RecordPorts): Recorder {
       }
     },
     idOf: (row) => (isFanout(row) ? fanoutKey(row.eventId, row.run) : row.id),
-    mostSpacingMs: OUTCOMES_SPACING_MS,
+    maxSpacingMs: OUTCOMES_SPACING_MS,
     insert: (rows, token, signal) => store.insertOutcomes(rows, token, signal),
   });
   const recorders = [events, outcomes];

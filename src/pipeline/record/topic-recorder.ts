@@ -17,10 +17,10 @@ const BUSY_LINGER_MS = 1_000;
 const BUSY_ROWS = 1_000;
 /**
  * Least time from the start of one insert of few rows to the next: each costs the store a part of the table, its indexes and a
- * merge. The actual time is ten times as long as the last one took, up to `mostSpacingMs`, so that a store on a busy machine
+ * merge. The actual time is ten times as long as the last one took, up to `maxSpacingMs`, so that a store on a busy machine
  * keeps most of its time.
  */
-const LEAST_SPACING_MS = 300;
+const MIN_SPACING_MS = 300;
 const SPACING_FACTOR = 10;
 /** Above this, partitions must wait before they hand over more. */
 const HIGH_WATER_BYTES = 64 * 1024 * 1024;
@@ -34,7 +34,7 @@ export interface TopicRecorderOptions<Row> extends InsertOptions<Row> {
   /** Returns null for a record without a row. @throws {Error} on a foreign record */
   readonly decode: (record: LogRecord) => Row | null;
   /** Longest time between inserts of few rows, ms; 300 at least. */
-  readonly mostSpacingMs: number;
+  readonly maxSpacingMs: number;
   /** Called when the recorder has stopped by a fault of its own: another one must begin at what is committed. */
   readonly failed: (error: Error) => void;
 }
@@ -202,8 +202,8 @@ export class TopicRecorder<Row> implements AsyncDisposable {
   }
 
   #spaceFrom({ startedAtMs, endedAtMs }: InsertTimes): void {
-    const spacingMs = Math.max(LEAST_SPACING_MS, (endedAtMs - startedAtMs) * SPACING_FACTOR);
-    this.#spacedUntilMs = startedAtMs + Math.min(this.#options.mostSpacingMs, spacingMs);
+    const spacingMs = Math.max(MIN_SPACING_MS, (endedAtMs - startedAtMs) * SPACING_FACTOR);
+    this.#spacedUntilMs = startedAtMs + Math.min(this.#options.maxSpacingMs, spacingMs);
   }
 
   /** Commits what is stored, together with the plan of the next batch; a lost commit only means a repeated batch. */

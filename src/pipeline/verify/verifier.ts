@@ -55,7 +55,7 @@ const FETCHED_KEYS_MS = 3_500;
  * Bounds batches of tokens checked with public keys: the costliest (P-521, with every key of `jwks` that may be tried) takes 16
  * ms, and others wait for the batch.
  */
-const MOST_TOKENS_IN_A_BATCH = 16;
+const MAX_TOKENS_IN_A_BATCH = 16;
 
 /**
  * Makes a verifier that works inline or through the pool, by what a request costs, with the same checks (`verifyNow`). A
@@ -136,7 +136,7 @@ function makeQueues(
   },
 ): Queues {
   const { limits, metrics } = options;
-  const maxBatch = Math.min(limits.maxBatch, MOST_TOKENS_IN_A_BATCH);
+  const maxBatch = Math.min(limits.maxBatch, MAX_TOKENS_IN_A_BATCH);
   // They are reported as one.
   const onChange = (): void =>
     metrics.queued(bodies.queued + tokens.queued, bodies.queuedBytes + tokens.queuedBytes);

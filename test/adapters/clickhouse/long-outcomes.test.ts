@@ -13,7 +13,7 @@ const FULL_BODY = '"'.repeat(16 * 1024);
 const CUT_BODY = `${'"'.repeat(256)}\n… [cut: only the newest 4 MiB of response bodies are shown whole]`;
 /** How many bodies of 16 KiB make 4 MiB. */
 const WHOLE = 256;
-const MOST_ROWS_AT_ONCE = 1_000;
+const MAX_ROWS_AT_ONCE = 1_000;
 
 let clickhouse: TestClickHouse;
 let queries: EventQueries;
@@ -66,8 +66,8 @@ async function store(event: EventRecord, attempts: readonly Attempt[]): Promise<
   const writer = makeEventStoreWriter(clickhouse.client);
   await writer.insertEvents([{ event, addTokens: adding() }], `${event.id} event`);
   const rows = [makeFanout(event, { destinationIds: ["dst_0", "dst_99"] }), ...attempts];
-  for (let at = 0; at < rows.length; at += MOST_ROWS_AT_ONCE)
-    await writer.insertOutcomes(rows.slice(at, at + MOST_ROWS_AT_ONCE), `${event.id} ${at}`);
+  for (let at = 0; at < rows.length; at += MAX_ROWS_AT_ONCE)
+    await writer.insertOutcomes(rows.slice(at, at + MAX_ROWS_AT_ONCE), `${event.id} ${at}`);
 }
 
 async function read(event: EventRecord) {

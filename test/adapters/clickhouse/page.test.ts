@@ -12,7 +12,7 @@ const row = (id: string) => ({ id, read: 2 });
 interface Asked {
   readonly ofNewest: boolean;
   readonly fromMs: unknown;
-  readonly mostSeconds: unknown;
+  readonly maxSeconds: unknown;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -25,8 +25,8 @@ function rig(answers: {
   const ports: PagePorts = {
     select: async <Row>(...[, parameters, settings, signal]: Parameters<PagePorts["select"]>) => {
       const ofNewest = settings["use_skip_indexes"] === 0;
-      const mostSeconds = settings["max_execution_time"];
-      asked.push({ ofNewest, fromMs: parameters["from_ms"], mostSeconds, signal });
+      const maxSeconds = settings["max_execution_time"];
+      asked.push({ ofNewest, fromMs: parameters["from_ms"], maxSeconds, signal });
       return (await (ofNewest ? answers.newest() : answers.all(signal))) as Row[];
     },
     count: async () => 0,
@@ -48,8 +48,8 @@ test("a search that the newest five minutes fill a page of is answered from them
   expect(ids(found)).toEqual(["b", "a"]);
   expect(found.total).toBeNull();
   expect(asked).toMatchObject([
-    { ofNewest: false, fromMs: undefined, mostSeconds: undefined },
-    { ofNewest: true, fromMs: NOW_MS - 300_000, mostSeconds: 0.2 },
+    { ofNewest: false, fromMs: undefined, maxSeconds: undefined },
+    { ofNewest: true, fromMs: NOW_MS - 300_000, maxSeconds: 0.2 },
   ]);
   expect(asked[0]!.signal?.aborted).toBe(true);
 });

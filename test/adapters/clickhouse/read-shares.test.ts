@@ -1,14 +1,14 @@
 import type { ClickHouseClient, QueryParams } from "@clickhouse/client";
 import { expect, it } from "vitest";
-import { MOST_CONNECTIONS } from "../../../src/adapters/clickhouse/connect.ts";
+import { MAX_CONNECTIONS } from "../../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreReader } from "../../../src/adapters/clickhouse/queries.ts";
 import { ReadShares } from "../../../src/adapters/clickhouse/read-shares.ts";
 
 const never = (): AbortSignal => new AbortController().signal;
 
 /** Makes reads that go on until the test ends them. */
-function makeReads(mostAtOnce: number) {
-  const shares = new ReadShares(mostAtOnce);
+function makeReads(maxAtOnce: number) {
+  const shares = new ReadShares(maxAtOnce);
   const running: { readonly orgId: string; readonly end: () => void }[] = [];
   const started: string[] = [];
   return {
@@ -100,7 +100,7 @@ it("the reader's questions of one organization never take all connections", asyn
       readonly query_params: Readonly<Record<string, unknown>>;
     }) => {
       asked += 1;
-      const isAnswered = query_params["org_id"] === "org_quick" && asked <= MOST_CONNECTIONS;
+      const isAnswered = query_params["org_id"] === "org_quick" && asked <= MAX_CONNECTIONS;
       if (!isAnswered) await new Promise(() => {});
       return { json: async () => [{ count: 3 }], close: () => undefined };
     },
@@ -115,25 +115,25 @@ it("the reader's questions of one organization never take all connections", asyn
 });
 
 it("regression: an event by its id is read while searches have all their places: it waited behind them for up to 12 s", async () => {
-  const mostAtOnce = 6;
+  const maxAtOnce = 6;
   let underWay = 0;
   const client = {
     query: async ({ query_params }: QueryParams) => {
       underWay += 1;
       const isSearch = query_params !== undefined && "term0" in query_params;
-      if (isSearch || underWay > mostAtOnce) await new Promise(() => {});
+      if (isSearch || underWay > maxAtOnce) await new Promise(() => {});
       underWay -= 1;
       return { json: async () => [], close: () => undefined };
     },
   } as unknown as ClickHouseClient;
-  const reader = makeEventStoreReader(client, { maxSeconds: 0, mostAtOnce });
+  const reader = makeEventStoreReader(client, { maxSeconds: 0, maxAtOnce });
   const orgIds = Array.from({ length: 20 }, (_, index) => `org_${index}`);
   const searches = orgIds.flatMap((orgId) =>
     [1, 2, 3].map(() => reader.count(orgId, { terms: ["needle"] })),
   );
   const ends = Promise.allSettled(searches);
   await settle();
-  expect(underWay).toBe(mostAtOnce - 1);
+  expect(underWay).toBe(maxAtOnce - 1);
   const keys = [1, 2, 3].map((number) => ({ id: `evt_${number}`, receivedAtMs: 1_000 }));
   expect(await Promise.all(keys.map((key) => reader.event("org_0", key)))).toEqual([
     null,

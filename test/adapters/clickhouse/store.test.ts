@@ -832,7 +832,7 @@ describe("a server in trouble", () => {
 
   test("a read whose turn comes too late tells of a busy store, not of one that is away", async () => {
     await withServer(nothing, async (client) => {
-      const store = makeEventStoreReader(client, { maxSeconds: 0.1, mostAtOnce: 1 });
+      const store = makeEventStoreReader(client, { maxSeconds: 0.1, maxAtOnce: 1 });
       const counts = await Promise.allSettled(
         [1, 2].map(() => store.count("org_a", { terms: ["a"] })),
       );

@@ -24,7 +24,7 @@ async function makeThread(directory: string, dataDir = directory) {
       templateFile: PGLITE_TEMPLATE,
       checkpointEveryMs: 60_000,
       analyzeEveryMs: 60_000,
-      longestIdleMs: 60_000,
+      maxIdleMs: 60_000,
     },
     makeSilentLogger((_, message) => told.push(message)),
     (given) => {

@@ -87,10 +87,10 @@ it("syncs a directory of many files with few of them open at the same time", asy
   const names = Array.from({ length: 100 }, (_, number) => `file-${number}`);
   for (const name of names) await writeFile(join(directory.path, name), "written");
   const { open } = fsPromises;
-  let [openNow, mostOpen, closed] = [0, 0, 0];
+  let [openNow, maxOpen, closed] = [0, 0, 0];
   const openAndCount = async (...args: Parameters<typeof open>) => {
     openNow += 1;
-    mostOpen = Math.max(mostOpen, openNow);
+    maxOpen = Math.max(maxOpen, openNow);
     const file = await open(...args);
     const close = file.close.bind(file);
     file.close = async () => {
@@ -107,7 +107,7 @@ it("syncs a directory of many files with few of them open at the same time", asy
     counting[Symbol.dispose]();
   }
   expect(closed).toBe(names.length + 1);
-  expect(mostOpen).toBeLessThan(20);
+  expect(maxOpen).toBeLessThan(20);
 });
 
 it("tells that the engine gave up when the disk does not take its log, and why it cannot be opened", async () => {

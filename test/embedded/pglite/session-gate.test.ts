@@ -6,7 +6,7 @@ import {
   runOutsideTransactions,
 } from "../../../src/embedded/pglite/session-gate.ts";
 
-const LONGEST_IDLE_MS = 1_000;
+const MAX_IDLE_MS = 1_000;
 const PARSE = Buffer.from("P\0\0\0\x0e\0SELECT 1\0");
 
 beforeEach(() => void vi.useFakeTimers());
@@ -29,7 +29,7 @@ function makeGate() {
     },
   };
   const gate = makeSessionGate(database as unknown as PGlite, {
-    longestIdleMs: LONGEST_IDLE_MS,
+    maxIdleMs: MAX_IDLE_MS,
     onGivenUp: () => (givenUp += 1),
   });
   const send = (message: Uint8Array) =>
@@ -52,7 +52,7 @@ function makeGate() {
 it("gives up a transaction whose connection sends nothing for too long, and tells it alone", async () => {
   const gate = makeGate();
   await gate.query("BEGIN");
-  await vi.advanceTimersByTimeAsync(LONGEST_IDLE_MS - 1);
+  await vi.advanceTimersByTimeAsync(MAX_IDLE_MS - 1);
   expect(gate.ran).toEqual(["BEGIN"]);
   await vi.advanceTimersByTimeAsync(1);
   expect(gate.ran).toEqual(["BEGIN", "ROLLBACK"]);
@@ -64,7 +64,7 @@ it("gives up a batch that is not sent to its end", async () => {
   const gate = makeGate();
   await gate.send(PARSE);
   expect(gate.isInTransaction()).toBe(true);
-  await vi.advanceTimersByTimeAsync(LONGEST_IDLE_MS);
+  await vi.advanceTimersByTimeAsync(MAX_IDLE_MS);
   expect(gate.isInTransaction()).toBe(false);
   expect(gate.ran).toEqual([]);
   expect(gate.givenUp()).toBe(1);
@@ -74,12 +74,12 @@ it("goes on with a transaction for as long as statements come, and with connecti
   const gate = makeGate();
   await gate.query("BEGIN");
   for (let statement = 0; statement < 5; statement += 1) {
-    await vi.advanceTimersByTimeAsync(LONGEST_IDLE_MS - 1);
+    await vi.advanceTimersByTimeAsync(MAX_IDLE_MS - 1);
     await gate.query("SELECT 1");
   }
-  await vi.advanceTimersByTimeAsync(LONGEST_IDLE_MS - 1);
+  await vi.advanceTimersByTimeAsync(MAX_IDLE_MS - 1);
   await gate.query("COMMIT");
-  await vi.advanceTimersByTimeAsync(LONGEST_IDLE_MS * 10);
+  await vi.advanceTimersByTimeAsync(MAX_IDLE_MS * 10);
   expect(gate.givenUp()).toBe(0);
   expect(gate.ran).not.toContain("ROLLBACK");
 });

@@ -465,7 +465,7 @@ describe("embedded PostgreSQL across restarts", () => {
 
   it("regression: rolls back what a connection has left open and sends nothing more for: a psql that somebody left kept all others waiting until it ended", async () => {
     await using directory = await temporaryDirectory();
-    await using embedded = await start(directory.path, { longestIdleMs: 2_000 });
+    await using embedded = await start(directory.path, { maxIdleMs: 2_000 });
     await using database = open(embedded.connection);
     await database.run("CREATE TABLE kept (n int)");
     const left = new pg.Client(embedded.connection);

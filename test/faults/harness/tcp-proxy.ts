@@ -14,7 +14,7 @@ export interface TcpProxy extends AsyncDisposable {
 }
 
 const LOST = 0.02;
-const LONGEST_HOLD_MS = 50;
+const MAX_HOLD_MS = 50;
 
 /** Starts a TCP proxy on 127.0.0.1 whose connections can be cut, stalled and made lossy. */
 export async function startTcpProxy(options: {
@@ -44,7 +44,7 @@ export async function startTcpProxy(options: {
           forward(from, to, chunk);
           if (mode !== "stall") from.resume();
         },
-        random.between(0, LONGEST_HOLD_MS),
+        random.between(0, MAX_HOLD_MS),
       );
     });
     from.on("end", () => to.end());

@@ -29,7 +29,7 @@ const USUAL_BREAKER: BreakerOptions = DEFAULT_DELIVERY_OPTIONS.breaker;
 /** Makes a lane by itself; tries stay in flight until they are answered. */
 function makeLane({
   concurrency = 64,
-  mostAtReceiver = 64,
+  maxAtReceiver = 64,
   laneBytes = 1_000_000,
   breaker = USUAL_BREAKER,
 } = {}) {
@@ -49,7 +49,7 @@ function makeLane({
     over: new Set<DeliveryTask>(),
     queued: 0,
   };
-  const gate = new SendGate({ max: 1_000, maxPerReceiver: mostAtReceiver }, () => undefined);
+  const gate = new SendGate({ max: 1_000, maxPerReceiver: maxAtReceiver }, () => undefined);
   const host: LaneHost = {
     clock,
     options: {
@@ -307,7 +307,7 @@ describe("what waits in a lane", () => {
 
 describe("a lane of which nothing moves puts off for as long as that has been so", () => {
   it("but idle time before does not count", async () => {
-    const { gate, clock, state, putOff, offer, reply } = makeLane({ mostAtReceiver: 1 });
+    const { gate, clock, state, putOff, offer, reply } = makeLane({ maxAtReceiver: 1 });
     offer();
     await reply(0, answer(200));
     await clock.advance(60_000);
@@ -319,7 +319,7 @@ describe("a lane of which nothing moves puts off for as long as that has been so
   });
 
   it("also while more keeps coming, up to the first pause of a circuit", async () => {
-    const { gate, clock, state, putOff, offer } = makeLane({ mostAtReceiver: 1 });
+    const { gate, clock, state, putOff, offer } = makeLane({ maxAtReceiver: 1 });
     gate.tryEnter({ inFlight: 0, proven: true, pump: () => undefined }, state.config.receiverUrl);
     for (let second = 0; second < 20; second += 1) {
       offer();

@@ -9,7 +9,7 @@ import { SimWorld } from "../../support/sim-world.ts";
 const MINUTE = 60_000;
 const MAX = 20;
 
-function mostInAnyMinute(times: readonly number[]): number {
+function maxInAnyMinute(times: readonly number[]): number {
   return Math.max(
     ...times.map((from) => times.filter((time) => time >= from && time < from + MINUTE).length),
   );
@@ -44,7 +44,7 @@ describe("a limit per minute when the number of partitions grows", () => {
       await world.clock.until(() => world.ended().size === 3 * MAX, 10 * MINUTE, 500);
       const times = world.requestsTo("dst_1").map((seen) => seen.atMs);
       expect(times.length).toBeGreaterThanOrEqual(3 * MAX);
-      expect(mostInAnyMinute(times)).toBeLessThanOrEqual(MAX);
+      expect(maxInAnyMinute(times)).toBeLessThanOrEqual(MAX);
       expect(world.errors).toEqual([]);
     },
   );
@@ -87,7 +87,7 @@ describe("a limit per minute when the number of partitions grows beside owners t
       await world.clock.until(() => world.ended().size === 6 * MAX, 20 * MINUTE, 500);
       const times = world.requestsTo("dst_1").map((seen) => seen.atMs);
       expect(times).toHaveLength(6 * MAX);
-      expect(mostInAnyMinute(times)).toBeLessThanOrEqual(MAX);
+      expect(maxInAnyMinute(times)).toBeLessThanOrEqual(MAX);
       expect(world.errors).toEqual([]);
     },
   );
@@ -136,7 +136,7 @@ async function movingWorld(options: {
   ingest();
   await world.clock.until(() => world.ended().size === 2 * MAX, 20 * MINUTE, 500);
   expect(store.watchAppend).toBeNull();
-  return mostInAnyMinute(world.seen.map(({ atMs }) => atMs));
+  return maxInAnyMinute(world.seen.map(({ atMs }) => atMs));
 }
 
 describe("limits that move, whose mover is killed", () => {

@@ -5,7 +5,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
 /** Returns the most requests that any window of `spanMs` saw. */
-function mostInAnyWindow(times: readonly number[], spanMs: number): number {
+function maxInAnyWindow(times: readonly number[], spanMs: number): number {
   let most = 0;
   let from = 0;
   for (const [at, time] of times.entries()) {
@@ -41,7 +41,7 @@ describe("rate limit", () => {
     for (let count = 0; count < 600; count += 1) world.ingest();
     await world.clock.until(() => world.ended().size === 600, 5 * MINUTE, 500);
     const times = timesOf(world);
-    expect(mostInAnyWindow(times, 1_000)).toBeLessThanOrEqual(10);
+    expect(maxInAnyWindow(times, 1_000)).toBeLessThanOrEqual(10);
     const perSecond = 600 / ((times.at(-1)! - times[0]!) / 1_000);
     expect(perSecond).toBeGreaterThanOrEqual(9);
     // Each task is put off about once, not again and again.
@@ -66,7 +66,7 @@ describe("rate limit", () => {
       expect(tried.attemptedAtMs - row.nextRetryAtMs!).toBeLessThan(2_000);
       expect(tried.tryNumber).toBe(1);
     }
-    expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(2);
+    expect(maxInAnyWindow(timesOf(world), MINUTE)).toBe(2);
   });
 
   it("regression: records also what waits for less than two seconds, once, and makes that try then: it waited in its lane without a row", async () => {
@@ -86,7 +86,7 @@ describe("rate limit", () => {
     }
     // None of them went through a delay tier: the event was their only copy.
     expect(world.store.all("tasks")).toHaveLength(0);
-    expect(mostInAnyWindow(timesOf(world), 1_000)).toBe(2);
+    expect(maxInAnyWindow(timesOf(world), 1_000)).toBe(2);
     // Where the limit leaves room, nothing is recorded but the try.
     for (let count = 0; count < 5; count += 1) {
       world.ingest();
@@ -137,7 +137,7 @@ describe("rate limit", () => {
     const tried = world.ended().get(`${limited!.eventId}|dst_1|event`)!;
     expect(tried.attemptedAtMs).toBeGreaterThanOrEqual(limited!.nextRetryAtMs! - 1);
     expect([tried.status, tried.tryNumber]).toEqual(["delivered", 1]);
-    expect(mostInAnyWindow(timesOf(world), 1_000)).toBe(1);
+    expect(maxInAnyWindow(timesOf(world), 1_000)).toBe(1);
     expect(timesOf(world)).toHaveLength(2);
   });
 
@@ -157,7 +157,7 @@ describe("rate limit", () => {
       process = await world.start(`p${kill}`);
     }
     await world.clock.until(() => world.ended().size === 150, (300 / max) * spanMs, spanMs / 2);
-    expect(mostInAnyWindow(timesOf(world), spanMs)).toBeLessThanOrEqual(max);
+    expect(maxInAnyWindow(timesOf(world), spanMs)).toBeLessThanOrEqual(max);
   });
 
   it("an owner that wakes up after another has begun does not write its limits over that one's", async () => {
@@ -177,7 +177,7 @@ describe("rate limit", () => {
     await world.clock.advance(1_000);
     for (let count = 0; count < 10; count += 1) world.ingest();
     await world.clock.advance(10_000);
-    expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(5);
+    expect(maxInAnyWindow(timesOf(world), MINUTE)).toBe(5);
   });
 
   it.each([
@@ -206,7 +206,7 @@ describe("rate limit", () => {
       expect(timesOf(world)).toHaveLength(10);
       await world.clock.advance(10 * MINUTE);
       expect(timesOf(world)).toHaveLength(40);
-      expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(10);
+      expect(maxInAnyWindow(timesOf(world), MINUTE)).toBe(10);
     },
   );
 
@@ -252,7 +252,7 @@ describe("rate limit", () => {
     for (let count = 0; count < 200; count += 1) world.ingest();
     await world.clock.advance(HOUR);
     expect(timesOf(world).length).toBeGreaterThan(100);
-    expect(mostInAnyWindow(timesOf(world), HOUR)).toBeLessThanOrEqual(100);
+    expect(maxInAnyWindow(timesOf(world), HOUR)).toBeLessThanOrEqual(100);
   });
 
   it("follows a change of the limit for what is not put off yet", async () => {
@@ -265,7 +265,7 @@ describe("rate limit", () => {
     for (let count = 0; count < 20; count += 1) world.ingest();
     await world.clock.advance(10_000);
     expect(timesOf(world)).toHaveLength(21);
-    expect(mostInAnyWindow(timesOf(world).slice(1), 1_000)).toBeLessThanOrEqual(5);
+    expect(maxInAnyWindow(timesOf(world).slice(1), 1_000)).toBeLessThanOrEqual(5);
   });
 
   it.each([
@@ -328,7 +328,7 @@ describe("rate limit", () => {
     for (let count = 0; count < 300; count += 1) world.ingest();
     await world.clock.until(() => world.ended().size === 300, 5 * MINUTE, 500);
     const times = timesOf(world);
-    expect(mostInAnyWindow(times, 1_000)).toBeLessThanOrEqual(10);
+    expect(maxInAnyWindow(times, 1_000)).toBeLessThanOrEqual(10);
     expect(300 / ((times.at(-1)! - times[0]!) / 1_000)).toBeGreaterThan(7);
   });
 
@@ -347,7 +347,7 @@ describe("rate limit", () => {
       for (let made = 0; made < count; made += 1) world.ingest();
       await world.clock.until(() => world.ended().size === count, HOUR, MINUTE);
       const times = timesOf(world);
-      expect(mostInAnyWindow(times, MINUTE)).toBe(max);
+      expect(maxInAnyWindow(times, MINUTE)).toBe(max);
       const minutes = (times.at(-1)! - times[0]!) / MINUTE;
       expect((count - max) / minutes / max).toBeGreaterThanOrEqual(0.9);
       const rows = world.attempts().filter((row) => row.status === "rate_limited");
@@ -369,7 +369,7 @@ describe("rate limit", () => {
       for (let made = 0; made < 4_000; made += 1) world.ingest();
       await world.clock.until(() => world.ended().size === 4_000, 8 * spanMs, spanMs / 60);
       const times = timesOf(world);
-      expect(mostInAnyWindow(times, spanMs)).toBe(1_000);
+      expect(maxInAnyWindow(times, spanMs)).toBe(1_000);
       const burstMs = (1_000 * afterMs) / 64;
       expect(times.at(-1)! - times[0]!).toBeLessThan((3 * spanMs + burstMs) / 0.9);
       expect(world.deferrals.length).toBeLessThan(5 * 4_000);
@@ -398,7 +398,7 @@ it("a limit counts from when a request goes out, not from when its connection wa
   for (let count = 0; count < 20; count += 1) world.ingest();
   await world.clock.advance(15_000);
   expect(timesOf(world)).toHaveLength(20);
-  expect(mostInAnyWindow(timesOf(world), 1_000)).toBeLessThanOrEqual(5);
+  expect(maxInAnyWindow(timesOf(world), 1_000)).toBeLessThanOrEqual(5);
 });
 
 describe("a limit of one a minute whose first try took 12 s to get a connection holds", () => {
@@ -419,7 +419,7 @@ describe("a limit of one a minute whose first try took 12 s to get a connection 
     world.ingest();
     await world.clock.advance(3 * MINUTE);
     expect(timesOf(world)).toHaveLength(2);
-    expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(1);
+    expect(maxInAnyWindow(timesOf(world), MINUTE)).toBe(1);
   }
 
   it("when its process is killed right after the request has gone out", async () => {
@@ -448,6 +448,6 @@ describe("a limit of one a minute whose first try took 12 s to get a connection 
     for (let count = 0; count < 10; count += 1) world.ingest();
     await world.clock.advance(5 * MINUTE);
     expect(timesOf(world)).toHaveLength(12);
-    expect(mostInAnyWindow(timesOf(world), MINUTE)).toBe(3);
+    expect(maxInAnyWindow(timesOf(world), MINUTE)).toBe(3);
   });
 });

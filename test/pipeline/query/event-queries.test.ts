@@ -76,7 +76,7 @@ describe("a question of several statements", () => {
         facets: async (_orgId, _filter, signal) => waiting(signal),
       }),
       clock: makeJumpingClock(BASE_TIME_MS),
-      mostQuestionMs: 20,
+      maxQuestionMs: 20,
     });
     const refusal = { code: "unavailable", message: expect.stringContaining("took too long") };
     const range = { offset: 0, limit: 10 };

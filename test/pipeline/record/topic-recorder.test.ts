@@ -63,7 +63,7 @@ function rig({ failAfterMs = 0 } = {}) {
       if (row === FAULTY) throw new Error("a fault of its own");
       return row;
     },
-    mostSpacingMs: 900,
+    maxSpacingMs: 900,
     failed: ({ message }) => faults.push(message),
     insert: async (rows) => {
       failures -= 1;

@@ -28,7 +28,7 @@ const WHY = {
   damaged: "they are damaged on the brokers' disks, and left out",
 };
 /** Most stretches that are known to be told of. */
-const MOST_TOLD = 10_000;
+const MAX_TOLD = 10_000;
 
 /**
  * Returns what makes a teller for a group. It tells of each stretch once: a group reads some records again and again, and what is
@@ -38,7 +38,7 @@ export function makeLossTellers({
   logger,
   metrics,
 }: Pick<KafkaLogOptions, "logger" | "metrics">): (group: string) => LossTeller {
-  const told = new LRUCache<string, true>({ max: MOST_TOLD });
+  const told = new LRUCache<string, true>({ max: MAX_TOLD });
   const isNew = (group: string, how: string, { topic, partition, to }: RecordStretch) => {
     // By its end: it may be asked for from within.
     const stretch = `${group} ${how} ${topic} ${partition} ${to}`;

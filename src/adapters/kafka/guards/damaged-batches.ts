@@ -5,7 +5,7 @@ import { varIntBytes, writeVarInt } from "../var-int.ts";
 /** Record attributes, which Kafka does not use: a record with these stands for a damaged batch. */
 const DAMAGED = 0x7f;
 /** From this version on, records come as batches with a CRC-32C each (Kafka 0.11). */
-const LEAST_VERSION = 4;
+const MIN_VERSION = 4;
 
 const MAGIC = 2;
 const MAGIC_AT = 16;
@@ -36,7 +36,7 @@ export function damagedFrom(message: KafkaMessage): number | null {
  * By Kafka's protocol guide, "Fetch API" (versions 4 to 11) and "Record batch" (magic 2). Writes into `response`.
  */
 export function markDamagedBatches(response: Buffer, version: number): void {
-  if (version < LEAST_VERSION) return;
+  if (version < MIN_VERSION) return;
   let at = 4; // The time of throttling.
   if (version >= 7) at += 6; // An error code, and the session.
   const topics = response.readInt32BE(at);

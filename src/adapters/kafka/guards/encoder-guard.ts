@@ -30,7 +30,7 @@ const DEFAULT_SIZE = 511;
 const SPARE_BYTES = 64;
 /** A longer buffer has many pieces to take in, so it is doubled each time it is full. */
 const SHORT_BYTES = 4_096;
-const MOST_VARINT_BYTES = 5;
+const MAX_VARINT_BYTES = 5;
 
 /**
  * Makes kafkajs's encoders take little memory. By itself, every encoder begins with 512 zeroed bytes of its own, and a record goes
@@ -63,7 +63,7 @@ export function guardEncoder(): void {
     buf.copy(this.buf, 0, 0, offset);
   };
   prototype.writeUVarInt = function guarded(value) {
-    this.ensureAvailable(MOST_VARINT_BYTES);
+    this.ensureAvailable(MAX_VARINT_BYTES);
     let left = value;
     while ((left & ~0x7f) !== 0) {
       this.buf[this.offset++] = (left & 0x7f) | 0x80;

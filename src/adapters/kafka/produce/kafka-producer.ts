@@ -20,7 +20,7 @@ const ALL_REPLICAS = -1;
 const MAX_BATCH_BYTES = 512 * 1024;
 const MAX_BATCH_RECORDS = 500;
 const LINGER_MS = 4;
-const MOST_IN_FLIGHT = 3;
+const MAX_IN_FLIGHT = 3;
 /** How long a leader waits for the other replicas; it answers before the append is given up. */
 const REPLICAS_TIMEOUT_MS = 2_500;
 const DRAIN_TIMEOUT_MS = 5_000;
@@ -72,7 +72,7 @@ export class KafkaProducer implements AsyncDisposable {
       maxBatchBytes: MAX_BATCH_BYTES,
       maxBatchRecords: MAX_BATCH_RECORDS,
       lingerMs: LINGER_MS,
-      maxInFlight: MOST_IN_FLIGHT,
+      maxInFlight: MAX_IN_FLIGHT,
       maxQueuedBytes: options.maxQueuedBytes ?? DEFAULT_MAX_QUEUED_BYTES,
       appendTimeoutMs: options.appendTimeoutMs ?? DEFAULT_APPEND_TIMEOUT_MS,
       monotonic,

@@ -39,7 +39,7 @@ const NO_PRODUCER_ID = -1;
 /** Room for the head of the request, which contains the client's name. */
 const ROOM_BYTES = 512;
 const BLOCK_BYTES = 64 * 1024;
-const MOST_FREE_BLOCKS = 8;
+const MAX_FREE_BLOCKS = 8;
 const LARGEST_FREE_BYTES = 1024 * 1024;
 const MAGIC = 2;
 /** The head of a record batch, before its first record. */
@@ -50,7 +50,7 @@ const CHECKED_FROM = 21;
 const TOPIC_BYTES = 6;
 const PARTITION_BYTES = 8 + BATCH_HEAD_BYTES;
 const RECORD_BYTES = 24;
-const MOST_UTF8_BYTES = 3;
+const MAX_UTF8_BYTES = 3;
 
 /** Memory of answered requests, kept for the next ones: V8 would count each new block as long-lived, and collect all garbage for it. */
 export class ProduceBlocks {
@@ -64,7 +64,7 @@ export class ProduceBlocks {
 
   /** Takes back a block that is no longer read, since the broker has answered. */
   giveBack(block: Buffer): void {
-    if (this.#free.length < MOST_FREE_BLOCKS && block.length <= LARGEST_FREE_BYTES)
+    if (this.#free.length < MAX_FREE_BLOCKS && block.length <= LARGEST_FREE_BYTES)
       this.#free.push(block);
   }
 }
@@ -105,11 +105,11 @@ function isPlain(asked: ProduceRequest, apiVersion: number): asked is ProduceReq
 function bytesOf({ topicData }: ProduceRequest<PlainMessage>): number {
   let sizeBytes = 12;
   for (const { topic, partitions } of topicData) {
-    sizeBytes += TOPIC_BYTES + topic.length * MOST_UTF8_BYTES;
+    sizeBytes += TOPIC_BYTES + topic.length * MAX_UTF8_BYTES;
     for (const { messages } of partitions) {
       sizeBytes += PARTITION_BYTES;
       for (const { key, value } of messages)
-        sizeBytes += RECORD_BYTES + key.length * MOST_UTF8_BYTES + value.byteLength;
+        sizeBytes += RECORD_BYTES + key.length * MAX_UTF8_BYTES + value.byteLength;
     }
   }
   return sizeBytes;

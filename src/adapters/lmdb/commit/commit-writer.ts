@@ -22,7 +22,7 @@ import { findUnreadable } from "./unreadable-commits.ts";
 import type { UnreadableCommits } from "./unreadable-commits.ts";
 
 /** Most segments that are cleared out with one trim. */
-const MOST_CLEARED_OUT = 4;
+const MAX_CLEARED_OUT = 4;
 /** Key in `groups` of the number of the latest commit that is in LMDB. */
 const APPLIED_KEY = "applied";
 /** Key in `groups` of what checksums in the segments begin with. */
@@ -71,7 +71,7 @@ export class CommitWriter implements AsyncDisposable {
     if (!this.#isLockedUp && onlyAdds(request) && this.#writeToSegment(request)) return false;
     this.#transact(request);
     if (request.removedBlobs.length > 0)
-      for (let left = MOST_CLEARED_OUT; left > 0 && this.clearOutSparsest(); left -= 1);
+      for (let left = MAX_CLEARED_OUT; left > 0 && this.clearOutSparsest(); left -= 1);
     return true;
   }
 

@@ -48,7 +48,7 @@ interface Written {
 }
 
 /** A commit of this size still fits a segment, with its rows and heads; one that does not goes to LMDB, whose file never shrinks. */
-const MOST_GATHERED_BYTES = MAX_SEGMENT_COMMIT_BYTES - 256 * 1024;
+const MAX_GATHERED_BYTES = MAX_SEGMENT_COMMIT_BYTES - 256 * 1024;
 const MAX_KEY_BYTES = 65_535;
 const EMPTY: PackedCommit = { blobs: [], rows: [] };
 
@@ -69,7 +69,7 @@ interface GroupCommitOptions {
 export class GroupCommit implements AsyncDisposable {
   readonly #options: GroupCommitOptions;
   readonly #queue = new BatchQueue<Append | ChangeJob>({
-    maxBytes: MOST_GATHERED_BYTES,
+    maxBytes: MAX_GATHERED_BYTES,
     maxRecords: Number.POSITIVE_INFINITY,
   });
   readonly #pending: PendingBytes;

@@ -11,7 +11,7 @@ import {
 } from "../layout.ts";
 
 /** Keeps an entry within half a page of LMDB. */
-const MOST_ROWS_IN_ENTRY = 64;
+const MAX_ROWS_IN_ENTRY = 64;
 
 type Index = Database<Buffer, Buffer>;
 
@@ -35,11 +35,11 @@ export function putRows(index: Index, commits: Iterable<Uint8Array>): void {
       const stream = bytes.readUIntBE(at, STREAM_KEY_BYTES);
       const base = bytes.readUIntBE(at + STREAM_KEY_BYTES, 6);
       let entry = open.get(stream);
-      if (entry === undefined || entry.next !== base || entry.rows === MOST_ROWS_IN_ENTRY) {
+      if (entry === undefined || entry.next !== base || entry.rows === MAX_ROWS_IN_ENTRY) {
         if (entry !== undefined) putEntry(index, entry);
         entry = {
           key: bytes.subarray(at, at + ROW_KEY_BYTES),
-          value: Buffer.allocUnsafe(MOST_ROWS_IN_ENTRY * ROW_VALUE_BYTES),
+          value: Buffer.allocUnsafe(MAX_ROWS_IN_ENTRY * ROW_VALUE_BYTES),
           rows: 0,
           next: base,
         };

@@ -1,5 +1,5 @@
 /** A commit that takes more gets memory of its own for the rest. */
-const MOST_KEPT_BYTES = 4 * 1024 * 1024;
+const MAX_KEPT_BYTES = 4 * 1024 * 1024;
 
 /**
  * Where commits are packed, one after the other in the same memory: V8 counts array buffers as its old generation, and would
@@ -11,9 +11,9 @@ export class PackingMemory {
 
   /** Begins the next commit: what was taken for the one before is overwritten. */
   begin(): void {
-    const wantedBytes = Math.min(MOST_KEPT_BYTES, this.#takenBytes);
+    const wantedBytes = Math.min(MAX_KEPT_BYTES, this.#takenBytes);
     if (wantedBytes > this.#memory.length)
-      this.#memory = Buffer.allocUnsafeSlow(Math.min(MOST_KEPT_BYTES, 2 * wantedBytes));
+      this.#memory = Buffer.allocUnsafeSlow(Math.min(MAX_KEPT_BYTES, 2 * wantedBytes));
     this.#takenBytes = 0;
   }
 

@@ -12,21 +12,21 @@ export interface TakenBytes {
 
 /** Bounds the appends under way: webhooks may fill all of it, everything else a half. */
 export class PendingBytes {
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   #bytes = 0;
   #bytesOfDeliveries = 0;
 
-  constructor(mostBytes: number) {
-    this.#mostBytes = mostBytes;
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
   }
 
   /** Returns null if there is no room. `topic` is that of the first record. */
   take(topic: Topic, wholeBytes: number): TakenBytes | null {
     const isWebhooks = topic === "events";
-    const ownMost = isWebhooks ? this.#mostBytes : this.#mostBytes * SHARE_OF_DELIVERIES;
+    const ownMax = isWebhooks ? this.#maxBytes : this.#maxBytes * SHARE_OF_DELIVERIES;
     const ownBytes = isWebhooks ? this.#bytes : this.#bytesOfDeliveries;
-    const sizeBytes = countedBytes(wholeBytes, ownMost);
-    if (ownBytes + sizeBytes > ownMost || this.#bytes + sizeBytes > this.#mostBytes) return null;
+    const sizeBytes = countedBytes(wholeBytes, ownMax);
+    if (ownBytes + sizeBytes > ownMax || this.#bytes + sizeBytes > this.#maxBytes) return null;
     this.#add(sizeBytes, isWebhooks);
     return { sizeBytes, isWebhooks };
   }

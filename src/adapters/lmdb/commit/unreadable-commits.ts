@@ -21,7 +21,7 @@ export interface LostRecords {
 }
 
 /** Far more than ever wait for the index: with more missing, index and segments do not belong together. */
-const MOST_MISSING = 5_000;
+const MAX_MISSING = 5_000;
 
 /**
  * Returns what is missing among the commits that follow the one numbered `applied`, the last in the index; null if nothing is.
@@ -33,7 +33,7 @@ export function findUnreadable(
   { environment, segmentsDir }: { environment: Environment; segmentsDir: string },
 ): UnreadableCommits | null {
   const missing = (commits.at(-1)?.number ?? applied) - applied - commits.length;
-  if (missing > MOST_MISSING)
+  if (missing > MAX_MISSING)
     throw damaged(segmentsDir, `lacks ${missing} commits that follow what the index holds`);
   return missing === 0 ? null : { commits: missing, lost: gapsBetween(commits, environment) };
 }

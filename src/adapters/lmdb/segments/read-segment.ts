@@ -67,10 +67,10 @@ export function placesOf({ blobs }: SegmentCommit, segment: number, blobsAt: num
   });
 }
 
-function readFile(path: string, mostBytes: number): Buffer {
+function readFile(path: string, maxBytes: number): Buffer {
   const file = openSync(path, "r");
   try {
-    const bytes = Buffer.allocUnsafeSlow(Math.min(fstatSync(file).size, mostBytes));
+    const bytes = Buffer.allocUnsafeSlow(Math.min(fstatSync(file).size, maxBytes));
     return bytes.subarray(0, readSync(file, bytes, 0, bytes.length, 0));
   } finally {
     closeSync(file);

@@ -3,7 +3,7 @@ import type { Place } from "../layout.ts";
 import { segmentPath } from "./segment-files.ts";
 
 /** Segments kept open at most; a reader that is far behind goes through many. */
-const MOST_OPEN = 32;
+const MAX_OPEN = 32;
 
 /** Reads blobs where the commit thread wrote them. */
 export class SegmentReader implements Disposable {
@@ -40,7 +40,7 @@ export class SegmentReader implements Disposable {
     this.#files.delete(segment);
     this.#files.set(segment, opened);
     for (const oldest of this.#files.keys()) {
-      if (this.#files.size <= MOST_OPEN) break;
+      if (this.#files.size <= MAX_OPEN) break;
       this.forget(oldest);
     }
     return opened;

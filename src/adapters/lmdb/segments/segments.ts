@@ -20,11 +20,11 @@ import type { SegmentCommit } from "./segment-commit.ts";
 /** A larger commit is not taken: it would leave too much of a segment unused. */
 export const MAX_SEGMENT_COMMIT_BYTES = SEGMENT_BYTES / 2;
 /** Free segments that are kept for later use, or half as many as are in use if that is more; any others are removed. */
-const LEAST_FREE = 4;
+const MIN_FREE = 4;
 /** What failed for lack of room on the disk is tried again after this many commits. */
 export const RETRY_COMMITS = 100;
 /** Fewer full segments than this are not worth clearing out. */
-const LEAST_SEALED = 8;
+const MIN_SEALED = 8;
 const NOTHING_LIVE = { liveBytes: 0, endBytes: 0, firstSeq: Infinity, lastSeq: 0 };
 
 interface Sealed {
@@ -159,7 +159,7 @@ export class Segments implements AsyncDisposable {
   reuse(id: number): void {
     if (isWhole(this.#dir, id)) this.#free.push(id);
     else this.#remove(id);
-    const most = Math.max(LEAST_FREE, this.#sealed.size / 2);
+    const most = Math.max(MIN_FREE, this.#sealed.size / 2);
     while (this.#free.length > most) this.#remove(this.#free.pop()!);
   }
 
@@ -177,7 +177,7 @@ export class Segments implements AsyncDisposable {
    */
   sparsest(applied: number): SegmentSpan | null {
     const sealed = [...this.#sealed].filter(([, segment]) => segment.liveBytes > 0);
-    if (sealed.length < LEAST_SEALED) return null;
+    if (sealed.length < MIN_SEALED) return null;
     const liveBytes = sealed.reduce((sum, [, segment]) => sum + segment.liveBytes, 0);
     if (liveBytes * 4 >= sealed.length * SEGMENT_BYTES) return null;
     const [sparsest] = sealed

@@ -5,7 +5,7 @@ const SMALL_BODY_BYTES = 64 * 1_024;
 /** The room for copies of small bodies: tens of thousands of usual webhooks. */
 const SMALL_ROOM_BYTES = 64 * 1_048_576;
 /** Those of large bodies have the budget, and no less than this: an event of one may go to several destinations. */
-const LEAST_LARGE_ROOM_BYTES = 4 * 1_048_576;
+const MIN_LARGE_ROOM_BYTES = 4 * 1_048_576;
 /** What a copy takes beside its body. */
 const HEAD_BYTES = 1_024;
 
@@ -26,7 +26,7 @@ export class BodyCopies {
   /** @param budgetBytes the process's budget of records taken in */
   constructor(budgetBytes: number) {
     this.#small = new CopyRoom(SMALL_ROOM_BYTES);
-    this.#large = new CopyRoom(Math.max(budgetBytes, LEAST_LARGE_ROOM_BYTES));
+    this.#large = new CopyRoom(Math.max(budgetBytes, MIN_LARGE_ROOM_BYTES));
   }
 
   /** Runs `write`, which copies the body and resolves once the copy is no longer needed, when there is room for it. */

@@ -6,7 +6,7 @@ const FIRST_TRIES_SHARE = 1 / 8;
  * Receivers beyond this number are forgotten when no try is in flight there any more. Others stay: a `Map` of which entries come and go
  * makes new tables all the time ("The collector" in bench/what-was-tried.md).
  */
-const MOST_IDLE_RECEIVERS = 10_000;
+const MAX_IDLE_RECEIVERS = 10_000;
 
 /** A lane as the gate sees it. */
 export interface GateLane {
@@ -97,7 +97,7 @@ export class SendGate {
 
   #changeAt(receiverUrl: string, change: 1 | -1): void {
     const count = (this.#inFlightAt.get(receiverUrl) ?? 0) + change;
-    if (count === 0 && this.#inFlightAt.size > MOST_IDLE_RECEIVERS)
+    if (count === 0 && this.#inFlightAt.size > MAX_IDLE_RECEIVERS)
       this.#inFlightAt.delete(receiverUrl);
     else this.#inFlightAt.set(receiverUrl, count);
   }

@@ -13,7 +13,7 @@ interface Holds {
 }
 
 /** How many more released offsets than held ones a destination's list may contain. */
-const MOST_RELEASED = 1_024;
+const MAX_RELEASED = 1_024;
 
 /** Where the held tasks of each destination are, and how old: two numbers per task, while the bodies stay in the log. */
 export class HeldIndex {
@@ -127,7 +127,7 @@ function* heldOffsets(holds: Holds): Generator<number> {
 }
 
 function forgetReleased(holds: Holds): void {
-  if (holds.offsets.length <= 2 * holds.runs.size + MOST_RELEASED) return;
+  if (holds.offsets.length <= 2 * holds.runs.size + MAX_RELEASED) return;
   holds.offsets = holds.offsets.filter((offset) => holds.runs.has(offset));
   holds.head = 0;
 }

@@ -6,7 +6,7 @@ const HIGHEST_RATE = 5_000;
  * A backlog is spread over at most this long, so that a receiver that recovers is not kept waiting. Tasks that are put off
  * again take a new slot each time, so without a bound slots could move ahead faster than time.
  */
-const LONGEST_SPREAD_MS = 2 * 60_000;
+const MAX_SPREAD_MS = 2 * 60_000;
 /** Tasks that came while a circuit was open come back within this time after its pause. */
 const AFTER_PROBE_MS = 20_000;
 
@@ -21,7 +21,7 @@ export class DeferralSpread {
   next(earliestMs: number, perSecond: number, roomOf = 1): number {
     const rate = Math.max(LOWEST_RATE, Math.min(HIGHEST_RATE, perSecond));
     const slotMs = this.#slotMs < earliestMs ? earliestMs : this.#slotMs + (1000 * roomOf) / rate;
-    this.#slotMs = slotMs > earliestMs + LONGEST_SPREAD_MS ? earliestMs : slotMs;
+    this.#slotMs = slotMs > earliestMs + MAX_SPREAD_MS ? earliestMs : slotMs;
     return Math.round(this.#slotMs);
   }
 }

@@ -2,15 +2,15 @@
  * Fewer tries than this with fewer in flight prove nothing; and this many, failing at the same share, are added to those seen
  * with more.
  */
-const LEAST_TRIES = 20;
+const MIN_TRIES = 20;
 /** How much higher the failure rate must be: as a factor, and as a share of all tries. */
 const MORE_FACTOR = 1.5;
 const MORE_SHARE = 0.05;
 /** A receiver that fails more than this share with fewer in flight is not well, whatever the cause. */
-const MOST_SPREAD = 0.45;
+const MAX_SPREAD = 0.45;
 /** Observations count for half as much after this long, or after this many tries. */
 const HALF_LIFE_MS = 60_000;
-const MOST_TRIES = 200;
+const MAX_TRIES = 200;
 /** Levels per doubling of the number in flight. */
 const LEVELS_PER_DOUBLING = 2;
 
@@ -34,7 +34,7 @@ export class FailureShares {
     const level = this.#levelAt(levelOf(inFlight), nowMs);
     level.tries += 1;
     if (failed) level.failures += 1;
-    if (level.tries <= MOST_TRIES) return;
+    if (level.tries <= MAX_TRIES) return;
     level.tries /= 2;
     level.failures /= 2;
   }
@@ -50,7 +50,7 @@ export class FailureShares {
   failAnyway(inFlight: number, nowMs: number): boolean {
     const level = levelOf(inFlight);
     const below = this.#below(level, nowMs);
-    if (below.tries < LEAST_TRIES || shareOf(below) > MOST_SPREAD) return false;
+    if (below.tries < MIN_TRIES || shareOf(below) > MAX_SPREAD) return false;
     return !isMore(this.#levelAt(level, nowMs), below);
   }
 
@@ -91,7 +91,7 @@ function isMore(
   below: Pick<Level, "tries" | "failures">,
 ): boolean {
   const usual = shareOf(below);
-  const share = (failures + usual * LEAST_TRIES) / (tries + LEAST_TRIES);
+  const share = (failures + usual * MIN_TRIES) / (tries + MIN_TRIES);
   return share > usual * MORE_FACTOR + MORE_SHARE;
 }
 

@@ -6,13 +6,13 @@ import { DeferralSpread, waitUntilProbed } from "./deferral-spread.ts";
 import { MAX_WAIT_MS } from "./lane-health.ts";
 import type { LaneHealth } from "./lane-health.ts";
 import type { LaneHost } from "./lane-host.ts";
-import { mostInFlight } from "./lane-places.ts";
+import { maxInFlight } from "./lane-places.ts";
 import type { LaneRateLimit } from "./lane-rate-limit.ts";
 import { CONFIG_RETRY_MS } from "../config-retry.ts";
 import { deadlineOf } from "./run-deadline.ts";
 
 /** The shortest wait for the limit that is recorded: anything less is the grain of the clock or of the window. */
-const LEAST_LIMITED_MS = 10;
+const MIN_LIMITED_MS = 10;
 /**
  * The pace assumed for a receiver once a probe has found it well: at the pace it failed with, its backlog would take minutes.
  * If it is slower, its lane notices at once; if it is not well, its circuit keeps everything away.
@@ -60,7 +60,7 @@ export class LaneDeferrals {
    */
   waitForLimit(task: DeliveryTask, config: DestinationConfig, startAtMs: number): DeliveryTask {
     const freeAtMs = Math.max(this.#host.clock.now(), task.dueAtMs);
-    if (task.limitedBy !== null || startAtMs - freeAtMs < LEAST_LIMITED_MS) return task;
+    if (task.limitedBy !== null || startAtMs - freeAtMs < MIN_LIMITED_MS) return task;
     const waiting = this.#host.recordLimited(task, config, startAtMs);
     this.#rateLimit.goesOnAs(task, waiting);
     return waiting;
@@ -95,12 +95,12 @@ export class LaneDeferrals {
     return isProbing ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
   }
 
-  #nextSlot(task: DeliveryTask, leastWaitMs: number, leastPerSecond = 0): number {
-    const earliestMs = this.#host.clock.now() + leastWaitMs;
+  #nextSlot(task: DeliveryTask, minWaitMs: number, minPerSecond = 0): number {
+    const earliestMs = this.#host.clock.now() + minWaitMs;
     const hoped = this.#health.hopedPerSecond(this.#host.steadyNow());
-    const perSecond = Math.max(hoped, leastPerSecond);
+    const perSecond = Math.max(hoped, minPerSecond);
     // Fewer large bodies may be in flight than the lane's concurrency allows: they come back that much further apart.
-    const places = mostInFlight(task.event.body, this.#host.options);
+    const places = maxInFlight(task.event.body, this.#host.options);
     const roomOf = Math.max(1, this.#health.hopedConcurrency / places);
     const slotMs = this.#spread.next(earliestMs, perSecond, roomOf);
     this.#rateLimit.keep(task, slotMs);

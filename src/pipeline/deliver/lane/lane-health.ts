@@ -60,7 +60,7 @@ export class LaneHealth {
   }
 
   /** The most tries that may wait for their turn: two seconds' worth at the lane's pace. */
-  get mostWaiting(): number {
+  get maxWaiting(): number {
     const perSecond = this.#pace.perSecond(this.#concurrency.value);
     return Math.max(ALWAYS_TAKEN, (perSecond * MAX_WAIT_MS) / 1_000);
   }

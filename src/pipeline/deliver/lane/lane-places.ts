@@ -7,7 +7,7 @@ import type { GateLane } from "../bounds/send-gate.ts";
 const IN_FLIGHT_SHARE = 1 / 2;
 
 /** Returns how many bodies of this size a lane may have in flight, whatever its concurrency. */
-export function mostInFlight(
+export function maxInFlight(
   body: Uint8Array,
   { laneBytes }: Pick<DeliveryOptions, "laneBytes">,
 ): number {

@@ -53,7 +53,7 @@ export class LaneRateLimit {
   /** Whether something was known here from the start or has been looked up since: before that, a former home may have used more. */
   #hasLearned: boolean;
   /** The longest that a start has counted under any limit so far, ms: a limit that was changed may be restored. */
-  #longestMs = 0;
+  #maxMs = 0;
   #reserving = false;
   readonly #expected = new ExpectedTasks();
   /** The planned slots (steady, ms) of tasks in the lane: no other task's start is planned there. */
@@ -87,7 +87,7 @@ export class LaneRateLimit {
     if (max === (current?.max ?? null) && window === (current?.window ?? null)) return;
     const nowMs = this.#host.steadyNow();
     this.#forgetSlots();
-    if (window !== null) this.#longestMs = Math.max(this.#longestMs, tokenReturnMs(window));
+    if (window !== null) this.#maxMs = Math.max(this.#maxMs, tokenReturnMs(window));
     const earlier = this.#earlierStarts(nowMs);
     if (current !== null)
       this.#known = withEarlier(earlier, current.snapshot(this.#destinationId, nowMs));
@@ -231,7 +231,7 @@ export class LaneRateLimit {
     if (this.#known === null) return [];
     return startsOf(this.#known).filter(
       ([timeMs]) =>
-        timeMs + this.#longestMs > nowMs && this.#limiter?.isCounted(timeMs, nowMs) !== true,
+        timeMs + this.#maxMs > nowMs && this.#limiter?.isCounted(timeMs, nowMs) !== true,
     );
   }
 

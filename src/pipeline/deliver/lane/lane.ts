@@ -162,8 +162,8 @@ export class Lane implements GateLane {
   }
 
   #isFull(more: Uint8Array = NOTHING): boolean {
-    const { mostWaiting } = this.#health;
-    return this.#places.isFull(this.#queue.bytes, more) || this.queued >= mostWaiting;
+    const { maxWaiting } = this.#health;
+    return this.#places.isFull(this.#queue.bytes, more) || this.queued >= maxWaiting;
   }
 
   /** Returns true if the circuit does not let the task through: it is then put off or, past its schedule, ended. */

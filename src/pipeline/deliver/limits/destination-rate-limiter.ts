@@ -5,10 +5,10 @@ import { startsOf } from "./limits-codec.ts";
 import type { Block, LimitRecord } from "./limits-codec.ts";
 
 const BLOCKS_PER_WINDOW = 20;
-const LONGEST_BLOCK_MS = 60_000;
-/** How long an unanswered request may remain unseen by a busy receiver: a share of the window, but at least `UNSEEN_LEAST_MS`. */
+const MAX_BLOCK_MS = 60_000;
+/** How long an unanswered request may remain unseen by a busy receiver: a share of the window, but at least `MIN_UNSEEN_MS`. */
 const UNSEEN_SHARE = 0.1;
-const UNSEEN_LEAST_MS = 200;
+const MIN_UNSEEN_MS = 200;
 
 export type StartDecision =
   | { readonly kind: "go" }
@@ -62,7 +62,7 @@ export class DestinationRateLimiter {
     this.window = window;
     this.#timeoutMs = timeoutMs;
     this.#windowMs = rateWindowMs(window);
-    this.#unseenMs = Math.max(UNSEEN_LEAST_MS, this.#windowMs * UNSEEN_SHARE);
+    this.#unseenMs = Math.max(MIN_UNSEEN_MS, this.#windowMs * UNSEEN_SHARE);
     this.#planned = new SlidingWindow(tokenReturnMs(window), max);
     this.#actual = new SlidingWindow(tokenReturnMs(window), max);
     if (known !== null) this.learn(known, nowMs);
@@ -160,7 +160,7 @@ export class DestinationRateLimiter {
     this.#settle(nowMs);
     const free = this.max - this.#actual.used(nowMs) - this.#started.length;
     const count = Math.max(1, Math.min(Math.ceil(this.max / BLOCKS_PER_WINDOW), free));
-    const untilMs = nowMs + Math.min(this.#windowMs / BLOCKS_PER_WINDOW, LONGEST_BLOCK_MS);
+    const untilMs = nowMs + Math.min(this.#windowMs / BLOCKS_PER_WINDOW, MAX_BLOCK_MS);
     const block: Block = { untilMs: untilMs + this.#timeoutMs, count };
     return { record: this.#record(destinationId, nowMs, block), grant: { untilMs, count } };
   }

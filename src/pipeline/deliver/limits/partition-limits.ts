@@ -5,7 +5,7 @@ import type { LimitRecord } from "./limits-codec.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 
 /** The owner of a former home may die before it has written what it kept: this covers a session, a rebalance and a recovery. */
-const LEAST_WAIT_MS = 17_000;
+const MIN_WAIT_MS = 17_000;
 
 /** What the owner of a partition knows of its destinations' limits, and from when on that is complete. */
 export class PartitionLimits {
@@ -21,7 +21,7 @@ export class PartitionLimits {
     this.#partition = partition;
     this.#known = new KnownLimits(shared.ports.clock.now());
     const { takeoverWaitMs } = shared.options;
-    const waitMs = takeoverWaitMs === 0 ? 0 : Math.max(takeoverWaitMs, LEAST_WAIT_MS);
+    const waitMs = takeoverWaitMs === 0 ? 0 : Math.max(takeoverWaitMs, MIN_WAIT_MS);
     this.#completeAtMs = assignedSteadyMs + Math.min(waitMs, incompleteForMs(shared, partition));
     // If no other process has partitions, the rest comes from this one's recoveries, however long they take.
     this.#awaitsRecoveries = takeoverWaitMs === 0;

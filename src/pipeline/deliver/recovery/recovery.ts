@@ -25,7 +25,7 @@ import type { RunLedger, Step } from "./run-ledger.ts";
  * end. The fewer partitions the log has, the more of each is read, up to what one process remembers (`REMEMBERED_RUNS`) in
  * all.
  */
-const LEAST_MARGIN_RECORDS = 2_000;
+const MIN_MARGIN_RECORDS = 2_000;
 
 export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
@@ -62,7 +62,7 @@ export async function recoverPartition(input: PartitionToRecover): Promise<Recov
   const committed = partition.committed("attempts");
   const lastClaim = committed === null ? null : decodeClaim(committed.metadata);
   let released = false;
-  const margin = Math.max(LEAST_MARGIN_RECORDS, Math.ceil(REMEMBERED_RUNS / partition.partitions));
+  const margin = Math.max(MIN_MARGIN_RECORDS, Math.ceil(REMEMBERED_RUNS / partition.partitions));
   await readEach(input, "attempts", Math.max(0, (committed?.offset ?? 0) - margin), (record) => {
     const outcome = decodeOutcome(record.value);
     if (outcome.kind === "released" && outcome.ownerId === lastClaim?.ownerId) released = true;

@@ -12,7 +12,7 @@ export function remainingTakeoverWaitMs(
   ownedForMs: number,
 ): number {
   if (unreleased === null) return 0;
-  const longestMs = Math.max(0, options.takeoverWaitMs - ownedForMs);
-  if (unreleased.waitsUntilMs === null) return longestMs;
-  return Math.min(longestMs, Math.max(0, unreleased.waitsUntilMs - ports.clock.now()));
+  const maxMs = Math.max(0, options.takeoverWaitMs - ownedForMs);
+  if (unreleased.waitsUntilMs === null) return maxMs;
+  return Math.min(maxMs, Math.max(0, unreleased.waitsUntilMs - ports.clock.now()));
 }
