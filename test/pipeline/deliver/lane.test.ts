@@ -24,6 +24,7 @@ const BREAKER = {
   maxOpenMs: OPEN_MS,
 };
 
+const TIMEOUT: Reply = { kind: "timeout", reason: "no answer", latencyMs: 15_000 };
 const USUAL_BREAKER: BreakerOptions = DEFAULT_DELIVERY_OPTIONS.breaker;
 
 /** Makes a lane by itself; tries stay in flight until they are answered. */
@@ -305,28 +306,30 @@ describe("what waits in a lane", () => {
   });
 });
 
-describe("a lane of which nothing moves puts off for as long as that has been so", () => {
-  it("but idle time before does not count", async () => {
+describe("a lane whose tries are in vain puts off for about as long as that has been so", () => {
+  it("but time without anything to do does not count", async () => {
     const { gate, clock, state, putOff, offer, reply } = makeLane({ maxAtReceiver: 1 });
-    offer();
-    await reply(0, answer(200));
-    await clock.advance(60_000);
+    for (const [nth, status] of [200, 500].entries()) {
+      offer();
+      await reply(nth, answer(status));
+      await clock.advance(60_000);
+    }
     // Another destination has the same receiver.
     gate.tryEnter({ inFlight: 0, proven: true, pump: () => undefined }, state.config.receiverUrl);
     offer();
     await clock.advance(2_100);
-    expect(putOff).toEqual([{ reason: "lane_full", forMs: 2_000 }]);
+    expect(putOff).toEqual([{ reason: "lane_full", forMs: 4_000 }]);
   });
 
-  it("also while more keeps coming, up to the first pause of a circuit", async () => {
-    const { gate, clock, state, putOff, offer } = makeLane({ maxAtReceiver: 1 });
+  it("also while more keeps coming, up to the longest pause of a circuit, and for the time of a delay tier", async () => {
+    const breaker = { ...USUAL_BREAKER, maxOpenMs: 100_000 };
+    const { gate, clock, state, putOff, offer } = makeLane({ maxAtReceiver: 1, breaker });
     gate.tryEnter({ inFlight: 0, proven: true, pump: () => undefined }, state.config.receiverUrl);
-    for (let second = 0; second < 20; second += 1) {
+    for (let second = 0; second < 200; second += 1) {
       offer();
       await clock.advance(1_000);
     }
-    expect(putOff[5]!.forMs).toBeGreaterThan(5_000);
-    expect(putOff.at(-1)!.forMs).toBe(OPEN_MS);
+    expect([...new Set(putOff.map(({ forMs }) => forMs))]).toEqual([4_000, 15_000, 60_000]);
   });
 
   it("also if its queue is empty now and then", async () => {
@@ -336,7 +339,52 @@ describe("a lane of which nothing moves puts off for as long as that has been so
       offer();
       await clock.advance(3_000);
     }
-    expect(putOff.map(({ forMs }) => forMs)).toEqual([2_000, 5_000, 8_000]);
+    expect(putOff.map(({ forMs }) => forMs)).toEqual([4_000, 4_000, 15_000]);
+  });
+
+  it("regression: also when tries have timed out: what waited at receivers that hang came back every few seconds after that, and took more than half of the process", async () => {
+    const { clock, putOff, offer, reply } = makeLane({ concurrency: 1 });
+    offer();
+    await clock.advance(15_000);
+    await reply(0, TIMEOUT);
+    offer(2);
+    await clock.advance(2_100);
+    expect(putOff.at(-1)).toEqual({ reason: "lane_full", forMs: 15_000 });
+    await clock.advance(12_900);
+    await reply(1, TIMEOUT);
+    offer(2);
+    await clock.advance(2_100);
+    expect(putOff.at(-1)).toEqual({ reason: "lane_full", forMs: 60_000 });
+  });
+
+  it("also if there was never nothing to do since the last success", async () => {
+    const { clock, putOff, offer, reply } = makeLane({ concurrency: 2 });
+    offer(2);
+    await clock.advance(60_000);
+    await reply(0, answer(200));
+    offer();
+    await clock.advance(15_000);
+    await reply(1, TIMEOUT);
+    offer(2);
+    await clock.advance(2_100);
+    expect(Math.round(putOff.at(-1)!.forMs / 1_000)).toBe(15);
+  });
+
+  it("and no longer once one has succeeded, or there may be another receiver", async () => {
+    const { lane, clock, putOff, offer, reply } = makeLane({ concurrency: 1 });
+    offer();
+    await clock.advance(40_000);
+    lane.onDestinationChanged();
+    offer();
+    await clock.advance(2_100);
+    expect(putOff.at(-1)!.forMs).toBe(4_000);
+    await reply(0, answer(500));
+    offer();
+    await clock.advance(40_000);
+    await reply(1, answer(200));
+    offer(2);
+    await clock.advance(2_100);
+    expect(putOff.at(-1)!.forMs).toBe(2_000);
   });
 });
 

@@ -1,3 +1,4 @@
+import { DELAY_TIERS } from "../../../domain/delay-tier.ts";
 import type { DestinationConfig } from "../../../domain/destination.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { CircuitState } from "./circuit-breaker.ts";
@@ -40,17 +41,16 @@ export class LaneDeferrals {
   }
 
   /**
-   * Puts the task off for as long as nothing has moved so far, at least two seconds and up to the first pause of a circuit: a
-   * hanging receiver would otherwise cost a deferral every four seconds per event until its tries time out. Unless its
-   * receiver's own places are full, a lane with no try underway only lacks places that others have, and one whose latest try
-   * succeeded may just be slow: neither waits that long.
+   * Puts the task off for about as long as all has been in vain so far, at least two seconds and up to the longest pause of a circuit:
+   * what waits at receivers that hang would otherwise come back every few seconds, and cost the process more than all it delivers.
+   * Unless its receiver's own places are full, a lane with no try underway only lacks places that others have, and one whose latest
+   * try succeeded may just be slow: neither waits that long.
    */
   putOffForRoom(task: DeliveryTask, config: DestinationConfig): void {
     const mayHang = this.#lane.inFlight > 0 && !this.#health.proven;
     const isItsOwn = mayHang || this.#host.gate.isFull(config.receiverUrl);
-    const stillMs = isItsOwn ? this.#health.stillForMs(this.#host.steadyNow()) : 0;
-    const waitMs = Math.max(MAX_WAIT_MS, Math.min(stillMs, this.#host.options.breaker.openMs));
-    this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, waitMs));
+    const vainMs = isItsOwn ? this.#health.inVainForMs(this.#host.steadyNow()) : 0;
+    this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, this.#roomWaitMs(vainMs)));
   }
 
   /**
@@ -86,6 +86,13 @@ export class LaneDeferrals {
     this.#host.putOff(task, config, "circuit_open", dueAtMs);
   }
 
+  /** Returns the longest time of a delay tier up to twice `vainMs`: any other would take the task through several tiers. */
+  #roomWaitMs(vainMs: number): number {
+    const longestMs = Math.min(2 * vainMs, this.#host.options.breaker.maxOpenMs);
+    const tier = DELAY_TIERS.findLast(({ delayMs }) => delayMs <= longestMs);
+    return Math.max(MAX_WAIT_MS, tier?.delayMs ?? 0);
+  }
+
   /**
    * Returns how long the probe has taken so far: it may hang, and a task that came back every two seconds would be put off
    * each time.
@@ -104,6 +111,7 @@ export class LaneDeferrals {
     const roomOf = Math.max(1, this.#health.hopedConcurrency / places);
     const slotMs = this.#spread.next(earliestMs, perSecond, roomOf);
     this.#rateLimit.keep(task, slotMs);
+    this.#health.onPutOff(this.#host.steadyNow() + slotMs - this.#host.clock.now());
     return slotMs;
   }
 }

@@ -9,6 +9,8 @@ import type { Reply } from "../../../domain/outbound-request.ts";
 
 /** Nothing waits in a lane for longer than this. */
 export const MAX_WAIT_MS = 2_000;
+/** A lane is idle once nothing has moved for this long, nor was to come back: tiers and queues may make that later. */
+const IDLE_MS = 10_000;
 /** How many tries may always wait, however slow the lane is thought to be. */
 const ALWAYS_TAKEN = 500;
 
@@ -34,6 +36,10 @@ export class LaneHealth {
   #changes = 0;
   /** When something last moved: a try started, ended, or came in after idle time. Infinity before the first. */
   #movedMs = Number.POSITIVE_INFINITY;
+  /** When the last try succeeded, or there was something to do again after idle time, whichever was later. Infinity before. */
+  #inVainSinceMs = Number.POSITIVE_INFINITY;
+  /** When the last of what was put off since the last success is to come back. */
+  #backAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: DeliveryOptions) {
     this.#concurrency = new ConcurrencyLimit(options.concurrency);
@@ -84,6 +90,11 @@ export class LaneHealth {
     return nowMs - this.#movedMs;
   }
 
+  /** Returns how long there have been tries to make, and none has succeeded, in ms. */
+  inVainForMs(nowMs: number): number {
+    return Math.max(0, nowMs - this.#inVainSinceMs);
+  }
+
   /** The longest wait the receiver has asked for since its last success, in ms. */
   get retryAfterMs(): number {
     return this.#retryAfterMs;
@@ -93,6 +104,7 @@ export class LaneHealth {
   onReceiverChanged(nowMs: number): void {
     this.#changes += 1;
     this.#movedMs = nowMs;
+    this.#inVainSinceMs = nowMs;
     this.#retryAfterMs = 0;
     this.#concurrency.onReceiverChanged();
     this.#breaker.onReceiverChanged(nowMs);
@@ -100,7 +112,15 @@ export class LaneHealth {
 
   /** Notes that there is a try to be made where there was nothing to do before. */
   onBusy(nowMs: number): void {
+    const triedInVainMs = this.#proven ? Number.NEGATIVE_INFINITY : this.#movedMs;
+    const wasIdle = nowMs > Math.max(triedInVainMs, this.#backAtMs) + IDLE_MS;
     this.#movedMs = nowMs;
+    this.#inVainSinceMs = wasIdle ? nowMs : Math.min(this.#inVainSinceMs, nowMs);
+  }
+
+  /** Notes that a try is put off until `backAtMs`: until then the lane is not idle, even if it is empty. */
+  onPutOff(backAtMs: number): void {
+    this.#backAtMs = Math.max(this.#backAtMs, backAtMs);
   }
 
   /** Notes that a try starts; the result has to be given back with its reply. */
@@ -122,6 +142,8 @@ export class LaneHealth {
     if (reply === null) return this.#breaker.onAbandoned();
     this.#proven = isSuccess(reply);
     if (this.#proven) {
+      this.#inVainSinceMs = steadyMs;
+      this.#backAtMs = Number.NEGATIVE_INFINITY;
       if (this.#breaker.isOpen) this.#onRecovered();
       this.#concurrency.onSuccess(inFlight, steadyMs);
       this.#breaker.onSuccess();
