@@ -8,13 +8,18 @@ export interface Child<Ready> extends AsyncDisposable {
   readonly process: ChildProcess;
 }
 
+/** A parent that is killed would leave it running, and in the way of the next measurement. */
+const END_WITH_PARENT = "data:text/javascript,process.once('disconnect',()=>process.exit())";
+
 /** Starts a file as a child process and waits for its first message. */
 export async function startChild<Ready>(
   file: string,
   args: readonly string[],
   execArgv: readonly string[] = [],
 ): Promise<Child<Ready>> {
-  const child = fork(file, [...args], { execArgv: [...execArgv] });
+  const child = fork(file, [...args], {
+    execArgv: ["--import", END_WITH_PARENT, ...execArgv],
+  });
   const failed = once(child, "exit").then(([code]) => {
     throw new Error(`${file} ended with ${String(code)} before it was ready`);
   });
