@@ -79,7 +79,7 @@ function httpsUrl(port: number): string {
 async function startHanging(): Promise<string> {
   const server = createServer(hangs);
   server.requestTimeout = 0;
-  server.listen(0, "127.0.0.1", 4_096);
+  server.listen(0, "0.0.0.0", 4_096);
   await once(server, "listening");
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hang`;
 }

@@ -308,28 +308,26 @@ describe("what waits in a lane", () => {
 
 describe("a lane whose tries are in vain puts off for about as long as that has been so", () => {
   it("but time without anything to do does not count", async () => {
-    const { gate, clock, state, putOff, offer, reply } = makeLane({ maxAtReceiver: 1 });
+    const { clock, putOff, offer, reply } = makeLane({ concurrency: 1 });
     for (const [nth, status] of [200, 500].entries()) {
       offer();
       await reply(nth, answer(status));
       await clock.advance(60_000);
     }
-    // Another destination has the same receiver.
-    gate.tryEnter({ inFlight: 0, proven: true, pump: () => undefined }, state.config.receiverUrl);
-    offer();
+    offer(2);
     await clock.advance(2_100);
     expect(putOff).toEqual([{ reason: "lane_full", forMs: 4_000 }]);
   });
 
   it("also while more keeps coming, up to the longest pause of a circuit, and for the time of a delay tier", async () => {
     const breaker = { ...USUAL_BREAKER, maxOpenMs: 100_000 };
-    const { gate, clock, state, putOff, offer } = makeLane({ maxAtReceiver: 1, breaker });
-    gate.tryEnter({ inFlight: 0, proven: true, pump: () => undefined }, state.config.receiverUrl);
+    const { clock, putOff, offer } = makeLane({ concurrency: 1, breaker });
     for (let second = 0; second < 200; second += 1) {
       offer();
       await clock.advance(1_000);
     }
-    expect([...new Set(putOff.map(({ forMs }) => forMs))]).toEqual([4_000, 15_000, 60_000]);
+    const waits = putOff.map(({ forMs }) => Math.floor(forMs / 1_000));
+    expect([...new Set(waits)]).toEqual([4, 15, 60]);
   });
 
   it("also if its queue is empty now and then", async () => {
@@ -385,6 +383,30 @@ describe("a lane whose tries are in vain puts off for about as long as that has 
     offer(2);
     await clock.advance(2_100);
     expect(putOff.at(-1)!.forMs).toBe(2_000);
+  });
+});
+
+describe("a lane that lacks the places of others at its receiver puts off for as long as nothing has moved", () => {
+  it("but idle time before does not count", async () => {
+    const { gate, clock, state, putOff, offer, reply } = makeLane({ maxAtReceiver: 1 });
+    offer();
+    await reply(0, answer(200));
+    await clock.advance(60_000);
+    gate.tryEnter({ inFlight: 0, proven: true, pump: () => undefined }, state.config.receiverUrl);
+    offer();
+    await clock.advance(2_100);
+    expect(putOff).toEqual([{ reason: "lane_full", forMs: 2_000 }]);
+  });
+
+  it("also while more keeps coming, up to the first pause of a circuit: the receiver may be well, and have nothing to do by then", async () => {
+    const { gate, clock, state, putOff, offer } = makeLane({ maxAtReceiver: 1 });
+    gate.tryEnter({ inFlight: 0, proven: true, pump: () => undefined }, state.config.receiverUrl);
+    for (let second = 0; second < 60; second += 1) {
+      offer();
+      await clock.advance(1_000);
+    }
+    expect(putOff[5]!.forMs).toBeGreaterThan(5_000);
+    expect(putOff.at(-1)!.forMs).toBe(OPEN_MS);
   });
 });
 

@@ -40,17 +40,10 @@ export class LaneDeferrals {
     this.#rateLimit = rateLimit;
   }
 
-  /**
-   * Puts the task off for about as long as all has been in vain so far, at least two seconds and up to the longest pause of a circuit:
-   * what waits at receivers that hang would otherwise come back every few seconds, and cost the process more than all it delivers.
-   * Unless its receiver's own places are full, a lane with no try underway only lacks places that others have, and one whose latest
-   * try succeeded may just be slow: neither waits that long.
-   */
+  /** Puts the task off until its lane may have room: `#roomWaitMs`. */
   putOffForRoom(task: DeliveryTask, config: DestinationConfig): void {
-    const mayHang = this.#lane.inFlight > 0 && !this.#health.proven;
-    const isItsOwn = mayHang || this.#host.gate.isFull(config.receiverUrl);
-    const vainMs = isItsOwn ? this.#health.inVainForMs(this.#host.steadyNow()) : 0;
-    this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, this.#roomWaitMs(vainMs)));
+    const waitMs = Math.max(MAX_WAIT_MS, this.#roomWaitMs(config.receiverUrl));
+    this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, waitMs));
   }
 
   /**
@@ -86,11 +79,25 @@ export class LaneDeferrals {
     this.#host.putOff(task, config, "circuit_open", dueAtMs);
   }
 
-  /** Returns the longest time of a delay tier up to twice `vainMs`: any other would take the task through several tiers. */
-  #roomWaitMs(vainMs: number): number {
-    const longestMs = Math.min(2 * vainMs, this.#host.options.breaker.maxOpenMs);
-    const tier = DELAY_TIERS.findLast(({ delayMs }) => delayMs <= longestMs);
-    return Math.max(MAX_WAIT_MS, tier?.delayMs ?? 0);
+  /**
+   * Returns how long to wait for room, in ms.
+   *
+   * Where a receiver may hang, about as long as all has been in vain so far, up to the longest pause of a circuit: what waits at many
+   * such receivers would otherwise come back every few seconds, and cost the process more than all that it delivers. It is the time
+   * of one delay tier, since any other takes the task through several.
+   *
+   * Where a lane lacks only places that others have, as long as nothing has moved in it, if they have those at the same receiver, up
+   * to the first pause of a circuit: that one may be well, and idle by then. And where the latest try succeeded it may just be slow.
+   */
+  #roomWaitMs(receiverUrl: string): number {
+    const { openMs, maxOpenMs } = this.#host.options.breaker;
+    const steadyMs = this.#host.steadyNow();
+    if (this.#lane.inFlight > 0 && !this.#health.proven) {
+      const maxMs = Math.min(2 * this.#health.inVainForMs(steadyMs), maxOpenMs);
+      return DELAY_TIERS.findLast(({ delayMs }) => delayMs <= maxMs)?.delayMs ?? 0;
+    }
+    const isFull = this.#host.gate.isFull(receiverUrl);
+    return isFull ? Math.min(this.#health.stillForMs(steadyMs), openMs) : 0;
   }
 
   /**
