@@ -34,7 +34,7 @@ const CROWD_MS = 57_000;
 const FEW = 42;
 /** The log is trimmed every half minute: once in this time. */
 const STEADY_MS = 30_000;
-/** Until then V8 still compiles what only failing receivers need, which costs the others a millisecond at the p99. */
+/** Until then the p99 beside failing receivers is some 0.7 ms higher: see "Whether it stays so" in bench/what-was-tried.md. */
 const STEADY_WARM_UP_MS = 40_000;
 /** How often each destination gets an event: 840 a second in total for the 42 that behave. */
 const STEADY_PERIOD_MS = 50;

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { codeOfBroker } from "../consume/coordinator-errors.ts";
 import { classToGuard } from "./guard-class.ts";
 
 interface Cluster {
@@ -61,8 +62,8 @@ const listeners = new WeakMap<object, GroupListener>();
  * restarted. The heartbeats go on, so the partitions stay with a member that was never told of them. Here, fetching
  * asks for the join again, as many times as the client retries; then the consumer crashes, and is started again.
  *
- * A leader that has moved has its reader join the group again, which takes all partitions from all members for a moment, and what
- * they are sending is sent twice: a restart of the brokers one by one does that for each of them. Here, the new leader is looked up.
+ * A broker that has given a partition away has its reader join the group again, which takes all partitions from all members for a
+ * moment. Here, the new leader is looked up. (One that is a replica still, as after a restart of the leader, lets itself be read.)
  *
  * Each fetcher that meets a reason to join does so for itself, at the same time as the others: two assignments in one generation.
  * Here they share the join that is under way, and none of them fetches meanwhile.
@@ -106,8 +107,7 @@ export function guardConsumerGroup(): void {
     }
   };
   prototype.recoverFromFetch = async function guardedRecoverFromFetch(error) {
-    if (!LEADER_MOVED.has((error as { readonly type?: unknown }).type))
-      return recoverFromFetch.call(this, error);
+    if (!LEADER_MOVED.has(codeOfBroker(error))) return recoverFromFetch.call(this, error);
     await sleep(MOVED_LEADER_PAUSE_MS);
     await this.cluster.refreshMetadata();
   };
