@@ -1,11 +1,16 @@
 import { expect, describe, test } from "vitest";
-import { Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
-import { freshPrefix, openTestKafkaLog, quietLogger } from "../../support/stores/kafka-harness.ts";
+import {
+  appendUntilTaken,
+  freshPrefix,
+  openTestKafkaLog,
+  quietLogger,
+  withAdmin,
+} from "../../support/stores/kafka-harness.ts";
 import { kafkaJars } from "../../support/stores/kafka-jars.ts";
 import { startLocalKafka } from "../../support/stores/kafka-local.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
-import { waitFor, until } from "../../support/wait-for.ts";
+import { until } from "../../support/wait-for.ts";
 
 const OFFSETS_PARTITIONS = 4;
 const DEADLINE_MS = 60_000;
@@ -16,16 +21,12 @@ const jars: string | Error = await kafkaJars().catch((error: Error) => error);
 /** Returns the coordinator that the brokers choose: the leader of the partition of the group's offsets, by Java's hash of its name. */
 async function coordinatorOf(groupId: string, brokers: readonly string[]): Promise<number> {
   const hash = Buffer.from(groupId).reduce((sum, byte) => (sum * 31 + byte) | 0, 0);
-  const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin();
-  try {
-    await admin.connect();
+  return withAdmin(brokers, async (admin) => {
     const { topics } = await admin.fetchTopicMetadata({ topics: ["__consumer_offsets"] });
     const wanted = (hash & 0x7fffffff) % OFFSETS_PARTITIONS;
     const found = topics[0]?.partitions.find(({ partitionId }) => partitionId === wanted);
     return found?.leader ?? -1;
-  } finally {
-    await admin.disconnect();
-  }
+  });
 }
 
 describe.skipIf(jars instanceof Error && skipOrFail("three local Kafka brokers", jars))(
@@ -62,12 +63,7 @@ describe.skipIf(jars instanceof Error && skipOrFail("three local Kafka brokers",
       const texts = Array.from({ length: log.partitions }, (_, partition) => `after ${partition}`);
       for (const [partition, text] of texts.entries()) {
         const record = { topic: "events", key: "k", partition, value: Buffer.from(text) } as const;
-        const accepted = () =>
-          log.append([record]).then(
-            () => true,
-            () => false,
-          );
-        await waitFor("the record", accepted, DEADLINE_MS, 100);
+        await appendUntilTaken(log, record, DEADLINE_MS);
       }
       await until(() => texts.every((text) => seen.includes(text)), "all records", DEADLINE_MS);
       // What the one that died had answered is worth nothing by then: who still owns its partitions was answered by the next one.

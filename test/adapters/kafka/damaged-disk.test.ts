@@ -1,11 +1,10 @@
 import { closeSync, openSync, readFileSync, readdirSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
 import type { LogRecord } from "../../../src/domain/log.ts";
 import { collect } from "../../support/log-consumer.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
-import { freshPrefix, openTestKafkaLog } from "../../support/stores/kafka-harness.ts";
+import { freshPrefix, openTestKafkaLog, withAdmin } from "../../support/stores/kafka-harness.ts";
 import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { until } from "../../support/wait-for.ts";
@@ -27,10 +26,9 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
     afterAll(() => kafka[Symbol.asyncDispose]());
 
     const leaderOf = async (topic: string): Promise<number> => {
-      const admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
-      await admin.connect();
-      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
-      await admin.disconnect();
+      const { topics } = await withAdmin(kafka.brokers, (admin) =>
+        admin.fetchTopicMetadata({ topics: [topic] }),
+      );
       return topics[0]!.partitions[0]!.leader;
     };
     /** Changes one bit of the first place where `text` stands in the files of partition 0, under the running broker. */

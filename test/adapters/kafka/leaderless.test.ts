@@ -1,5 +1,4 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
 import {
   TOPICS,
   type Log,
@@ -8,7 +7,7 @@ import {
   type OwnedPartition,
 } from "../../../src/domain/log.ts";
 import { startLocalKafka, type LocalKafka } from "../../support/stores/kafka-local.ts";
-import { freshPrefix, openTestKafkaLog } from "../../support/stores/kafka-harness.ts";
+import { freshPrefix, openTestKafkaLog, withAdmin } from "../../support/stores/kafka-harness.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { untilHeld, waitFor } from "../../support/wait-for.ts";
 
@@ -21,12 +20,11 @@ const HELD_MS = 8_000;
 
 /** Returns the partition numbers that `gone` leads for `events`, and those that it leads for no topic. */
 async function partitionsBy(kafka: LocalKafka, prefix: string, gone: number) {
-  const admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
-  await admin.connect();
-  const { topics } = await admin.fetchTopicMetadata({
-    topics: TOPICS.map((topic) => prefix + topic),
-  });
-  await admin.disconnect();
+  const { topics } = await withAdmin(kafka.brokers, (admin) =>
+    admin.fetchTopicMetadata({
+      topics: TOPICS.map((topic) => prefix + topic),
+    }),
+  );
   const ledBy = (name: string) =>
     topics
       .find((topic) => topic.name === prefix + name)!

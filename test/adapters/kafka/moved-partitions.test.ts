@@ -1,20 +1,23 @@
 import { describe, expect, test } from "vitest";
-import { Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
-import { freshPrefix, openTestKafkaLog, quietLogger } from "../../support/stores/kafka-harness.ts";
+import {
+  appendUntilTaken,
+  freshPrefix,
+  openTestKafkaLog,
+  quietLogger,
+  withAdmin,
+} from "../../support/stores/kafka-harness.ts";
 import { kafkaJars } from "../../support/stores/kafka-jars.ts";
 import { startLocalKafka } from "../../support/stores/kafka-local.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
-import { until, waitFor } from "../../support/wait-for.ts";
+import { until } from "../../support/wait-for.ts";
 
 const DEADLINE_MS = 60_000;
 const jars: string | Error = await kafkaJars().catch((error: Error) => error);
 
 /** Moves each partition of a topic to the next of three brokers, as an operator does who adds or drains one. */
 async function moveOn(topic: string, brokers: readonly string[]): Promise<void> {
-  const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin();
-  try {
-    await admin.connect();
+  await withAdmin(brokers, async (admin) => {
     const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
     const partitionAssignment = topics
       .flatMap(({ partitions }) => partitions)
@@ -24,9 +27,7 @@ async function moveOn(topic: string, brokers: readonly string[]): Promise<void> 
     const isDone = async () =>
       (await admin.listPartitionReassignments({ topics: asked })).topics.length === 0;
     await until(isDone, "the partitions to move", DEADLINE_MS);
-  } finally {
-    await admin.disconnect();
-  }
+  });
 }
 
 describe.skipIf(jars instanceof Error && skipOrFail("three local Kafka brokers", jars))(
@@ -70,12 +71,7 @@ describe.skipIf(jars instanceof Error && skipOrFail("three local Kafka brokers",
             partition,
             value: Buffer.from(text),
           } as const;
-          const accepted = () =>
-            log.append([record]).then(
-              () => true,
-              () => false,
-            );
-          await waitFor("the record", accepted, DEADLINE_MS, 100);
+          await appendUntilTaken(log, record, DEADLINE_MS);
           texts.push(text);
         }
       }

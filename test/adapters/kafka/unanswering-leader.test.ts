@@ -1,11 +1,10 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
 import type { LogError } from "../../../src/domain/log.ts";
 import { makeSeededRandom } from "../../faults/harness/random.ts";
 import { startTcpProxy } from "../../faults/harness/tcp-proxy.ts";
 import { freePorts } from "../../support/stores/free-port.ts";
 import { startLocalKafka } from "../../support/stores/kafka-local.ts";
-import { freshPrefix, openTestKafkaLog } from "../../support/stores/kafka-harness.ts";
+import { freshPrefix, openTestKafkaLog, withAdmin } from "../../support/stores/kafka-harness.ts";
 import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
 import { untilHeld, waitFor } from "../../support/wait-for.ts";
 
@@ -46,10 +45,9 @@ describe.skipIf(started instanceof Error && skipOrFail("three local Kafka broker
     });
 
     const partitionsOfMute = async (topic: string) => {
-      const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin();
-      await admin.connect();
-      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
-      await admin.disconnect();
+      const { topics } = await withAdmin(brokers, (admin) =>
+        admin.fetchTopicMetadata({ topics: [topic] }),
+      );
       return topics[0]!.partitions
         .filter(({ leader }) => leader === MUTE)
         .map(({ partitionId }) => partitionId);

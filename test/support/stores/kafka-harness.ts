@@ -1,9 +1,12 @@
 import { randomBytes } from "node:crypto";
+import type { Admin } from "kafkajs";
 import { openKafkaLog } from "../../../src/adapters/kafka/kafka-log.ts";
 import type { KafkaLogOptions } from "../../../src/adapters/kafka/kafka-options.ts";
-import type { Log } from "../../../src/domain/log.ts";
+import { Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
+import type { Log, NewRecord } from "../../../src/domain/log.ts";
 import type { Logger } from "../../../src/domain/logger.ts";
 import type { LogHarness, LogHarnessKind } from "../../conformance/log/harness.ts";
+import { waitFor } from "../wait-for.ts";
 
 export const quietLogger: Logger = {
   debug: () => {},
@@ -61,4 +64,32 @@ export function kafkaHarness(name: string, brokers: () => readonly string[]): Lo
       };
     },
   };
+}
+
+/** Calls `work` with a connection of an operator. */
+export async function withAdmin<T>(
+  brokers: readonly string[],
+  work: (admin: Admin) => Promise<T>,
+): Promise<T> {
+  const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin();
+  try {
+    await admin.connect();
+    return await work(admin);
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** Appends a record again and again until it is taken, as a sender does while its leader moves. */
+export async function appendUntilTaken(
+  log: Log,
+  record: NewRecord,
+  deadlineMs: number,
+): Promise<void> {
+  const isTaken = () =>
+    log.append([record]).then(
+      () => true,
+      () => false,
+    );
+  await waitFor("the record", isTaken, deadlineMs, 100);
 }
