@@ -53,6 +53,19 @@ describe("taking a partition over from an owner that was lost", () => {
     expect(world.seen).toHaveLength(2);
   });
 
+  it("waits for the rest of that time also when the one that waited has handed it on in order", async () => {
+    const world = await killedWorld();
+    await world.start("second");
+    world.ingest();
+    await world.clock.advance(WAIT_MS / 2);
+    await world.start("third");
+    void world.store.rotate("delivery", false);
+    await world.clock.advance(WAIT_MS / 2 - 1_000);
+    expect(world.seen).toHaveLength(1);
+    await world.clock.advance(2_000);
+    expect(world.seen).toHaveLength(2);
+  });
+
   it("waits for one that had begun to send after its own wait", async () => {
     const world = await killedWorld();
     const second = await world.start("second");
@@ -65,6 +78,30 @@ describe("taking a partition over from an owner that was lost", () => {
     expect(world.seen).toHaveLength(1);
     await world.clock.advance(2_000);
     expect(world.seen).toHaveLength(2);
+  });
+});
+
+describe("taking a partition over from an owner that lost it before it had begun to send", () => {
+  /** Has the partition go to a second process while the first one commits its claim. */
+  async function movedDuringClaim(world: SimWorld): Promise<void> {
+    const faults = { ...world.store.faults };
+    world.store.faults = { ...faults, appendMs: () => 500 };
+    await world.start("first");
+    await world.clock.advance(100);
+    world.store.faults = faults;
+    await world.start("second");
+    void world.store.rotate("delivery", false);
+    await world.clock.advance(2_000);
+  }
+
+  it("regression: does not wait: the first webhooks of a cluster whose processes start together came after a takeover wait", async () => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: WAIT_MS } });
+    world.configure("dst_1");
+    world.behave("dst_1", () => ({ afterMs: 10, reply: answer(200) }));
+    await movedDuringClaim(world);
+    world.ingest();
+    await world.clock.advance(2_000);
+    expect(world.seen).toHaveLength(1);
   });
 });
 

@@ -17,8 +17,8 @@ import type { SourceTopic } from "./partition-positions.ts";
 import { makePartitionWriter } from "./partition-writer.ts";
 import { WayHome } from "./way-home.ts";
 import type { WriteRecords } from "./partition-writer.ts";
-import { LATE_ENDS_FOR_MS, watchLateEnds } from "../recovery/late-ends.ts";
-import { recoverLateEnds, recoverPartition } from "../recovery/recovery.ts";
+import { LATE_ENDS_FOR_MS, readLateEnds, watchLateEnds } from "../recovery/late-ends.ts";
+import { recoverPartition } from "../recovery/recovery.ts";
 import type { RecoveredPartition } from "../recovery/recovery.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 
@@ -53,8 +53,11 @@ export class PartitionOwner {
   #open: () => void = () => undefined;
   #hurry: () => void = () => undefined;
   #closing: Promise<void> | null = null;
-  /** How far it has come; `#ended` says whether it is over. While it recovers, it does not know what the last owner left. */
-  #stage: "recovering" | "claiming" | "open" = "recovering";
+  /**
+   * How far it has come; `#ended` says whether it is over. While it recovers, it does not know what the last owner left, and while
+   * it waits, that one's tries may still be in flight.
+   */
+  #stage: "recovering" | "waiting" | "claiming" | "open" = "recovering";
   #caughtUp = false;
 
   constructor(shared: SharedDelivery, partition: OwnedPartition, assignmentId: string) {
@@ -108,7 +111,7 @@ export class PartitionOwner {
       nowMs: this.#shared.ports.clock.now(),
     });
     if (this.#closed) return;
-    this.#stage = "claiming";
+    this.#stage = "waiting";
     this.#intake.adopt(recovered);
     this.#lanes.limits.adopt(recovered.limits);
     await this.#moveLimits(recovered);
@@ -182,10 +185,11 @@ export class PartitionOwner {
     this.#budget.close();
     const { clock } = this.#shared.ports;
     const idle = await this.#lanes.pending.idle(clock, graceMs, this.#hurried);
-    await this.#commits.commit();
+    // Until it has claimed the partition, the last owner's word stands.
+    if (this.#stage !== "waiting") await this.#commits.commit();
     this.#commits.close();
     this.#lanes.held.stopCounting();
-    if (!idle || this.#stage !== "open") return;
+    if (!idle || this.#stage === "waiting") return;
     const released = releasedRecord(this.#partition, this.#assignmentId, clock.now());
     const untilMs = clock.monotonic() + LAST_WORD_MS;
     // Limits written after the next owner's would replace them.
@@ -231,9 +235,19 @@ export class PartitionOwner {
       const waitsUntilMs = this.#shared.ports.clock.now() + waitMs;
       await this.#commitClaim(waitsUntilMs);
       await this.#pause(waitMs);
-      await this.#readLateEnds(recovered);
+      await readLateEnds(
+        this.#shared.ports,
+        {
+          partition: this.#partition,
+          positions: this.#positions.known,
+          ledger: this.#intake.ledger,
+          recovered,
+        },
+        this.#ended.signal,
+      );
     }
     if (this.#closed) return;
+    this.#stage = "claiming";
     await this.#commitClaim(null);
     if (this.#closed) return;
     this.#stage = "open";
@@ -258,23 +272,6 @@ export class PartitionOwner {
       incompleteUntilMs,
       waitsUntilMs,
     });
-  }
-
-  async #readLateEnds(recovered: RecoveredPartition): Promise<void> {
-    while (!this.#closed)
-      try {
-        await recoverLateEnds({
-          partition: this.#partition,
-          positions: this.#positions.known,
-          ledger: this.#intake.ledger,
-          ports: this.#shared.ports,
-          recovered,
-        });
-        return;
-      } catch (error) {
-        this.#shared.ports.logger.warn({ err: error }, "delivery.recovery_retried");
-        await this.#pause(COMMIT_RETRY_MS);
-      }
   }
 
   async #fewerRecords(): Promise<void> {

@@ -2,11 +2,36 @@ import { pause } from "../../../domain/clock.ts";
 import type { OwnedPartition } from "../../../domain/log.ts";
 import type { LogPositions } from "../partition/log-positions.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
-import { readEnds } from "./recovery.ts";
+import { readEnds, recoverLateEnds } from "./recovery.ts";
+import type { RecoveredPartition } from "./recovery.ts";
+import type { RunLedger } from "./run-ledger.ts";
 
 /** How long to watch: an owner that lives on repeats its appends while brokers are away, even after the next one has begun. */
 export const LATE_ENDS_FOR_MS = 120_000;
 const LATE_ENDS_EVERY_MS = 2_000;
+const READ_RETRY_MS = 500;
+
+interface PartitionTakenOver {
+  readonly partition: OwnedPartition;
+  readonly positions: LogPositions;
+  readonly ledger: RunLedger;
+  readonly recovered: RecoveredPartition;
+}
+
+/** Reads what the last owner's tries in flight left while this one waited, until that succeeds or ownership ends. */
+export async function readLateEnds(
+  ports: SharedDelivery["ports"],
+  takenOver: PartitionTakenOver,
+  ended: AbortSignal,
+): Promise<void> {
+  while (!ended.aborted)
+    try {
+      return await recoverLateEnds({ ...takenOver, ports });
+    } catch (error) {
+      ports.logger.warn({ err: error }, "delivery.recovery_retried");
+      await pause(ports.clock, READ_RETRY_MS, ended);
+    }
+}
 
 /**
  * Watches for ends that the last owner still writes, so that their tries are not made again where they still wait: in a delay
