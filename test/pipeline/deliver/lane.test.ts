@@ -188,6 +188,21 @@ describe("what waits in a lane", () => {
     expect(putOff.map(({ reason }) => reason)).toEqual(["rate_limit", "rate_limit"]);
   });
 
+  it("is no more than may be in flight once nothing has moved for two seconds and none has succeeded: more would wait for too long", async () => {
+    const { lane, clock, putOff, offer, reply } = makeLane({ concurrency: 1 });
+    offer();
+    await clock.advance(2_100);
+    offer(2);
+    expect(lane.queued).toBe(1);
+    expect(putOff).toEqual([{ reason: "lane_full", forMs: 4_000 }]);
+    expect(lane.hasRoom()).toBe(false);
+    await reply(0, answer(200));
+    offer(2);
+    expect(lane.queued).toBe(2);
+    await clock.advance(1_900);
+    expect(putOff).toHaveLength(1);
+  });
+
   it("starts as soon as a larger body before it, for which there is no room, has been put off", async () => {
     const { clock, started, putOff, offer } = makeLane({ laneBytes: 1_000 });
     const ofSize = (bytes: number) => ({

@@ -40,9 +40,9 @@ export class LaneDeferrals {
     this.#rateLimit = rateLimit;
   }
 
-  /** Puts the task off until its lane may have room: `#roomWaitMs`. */
-  putOffForRoom(task: DeliveryTask, config: DestinationConfig): void {
-    const waitMs = Math.max(MAX_WAIT_MS, this.#roomWaitMs(config.receiverUrl));
+  /** Puts the task off until its lane may have room: `#roomWaitMs`. `waitedMs`: how long it has waited in the lane. */
+  putOffForRoom(task: DeliveryTask, config: DestinationConfig, waitedMs: number): void {
+    const waitMs = Math.max(MAX_WAIT_MS, this.#roomWaitMs(config.receiverUrl, waitedMs));
     this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, waitMs));
   }
 
@@ -83,17 +83,19 @@ export class LaneDeferrals {
    * Returns how long to wait for room, in ms.
    *
    * Where a receiver may hang, about as long as all has been in vain so far, up to the longest pause of a circuit: what waits at many
-   * such receivers would otherwise come back every few seconds, and cost the process more than all that it delivers. It is the time
-   * of one delay tier, since any other takes the task through several.
+   * such receivers would otherwise come back every few seconds, and cost the process more than all that it delivers. A task that is
+   * put off in place of waiting in the lane is put off as it would have been after that, or it would come back once more. It is the
+   * time of one delay tier, since any other takes the task through several.
    *
    * Where a lane lacks only places that others have, as long as nothing has moved in it, if they have those at the same receiver, up
    * to the first pause of a circuit: that one may be well, and idle by then. And where the latest try succeeded it may just be slow.
    */
-  #roomWaitMs(receiverUrl: string): number {
+  #roomWaitMs(receiverUrl: string, waitedMs: number): number {
     const { openMs, maxOpenMs } = this.#host.options.breaker;
     const steadyMs = this.#host.steadyNow();
     if (this.#lane.inFlight > 0 && !this.#health.proven) {
-      const maxMs = Math.min(2 * this.#health.inVainForMs(steadyMs), maxOpenMs);
+      const leftMs = this.#health.mayHang(steadyMs) ? Math.max(0, MAX_WAIT_MS - waitedMs) : 0;
+      const maxMs = Math.min(2 * (this.#health.inVainForMs(steadyMs) + leftMs), maxOpenMs);
       return DELAY_TIERS.findLast(({ delayMs }) => delayMs <= maxMs)?.delayMs ?? 0;
     }
     const isFull = this.#host.gate.isFull(receiverUrl);

@@ -56,6 +56,16 @@ export class LaneQueue {
     return item;
   }
 
+  /** Takes out, one by one, what was put in by `enqueuedMs`. */
+  *takeOlder(enqueuedMs: number): Iterable<QueuedTry> {
+    for (
+      let first = this.first;
+      first !== undefined && first.enqueuedMs <= enqueuedMs;
+      first = this.first
+    )
+      yield this.shift()!;
+  }
+
   clear(): void {
     for (const cancel of this.#early.values()) cancel();
     this.#early.clear();

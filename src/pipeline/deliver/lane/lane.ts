@@ -90,7 +90,7 @@ export class Lane implements GateLane {
     if (task.dueAtMs > nowMs + MAX_WAIT_MS)
       return this.#host.putOff(task, config, "early", task.dueAtMs);
     if (this.#putOffIfOpen(task, config)) return;
-    if (this.#isFull(task.event.body)) return this.#deferrals.putOffForRoom(task, config);
+    if (this.#isFull(task.event.body)) return this.#deferrals.putOffForRoom(task, config, 0);
     if (this.#rateLimit.isTooEarly(task, nowMs)) return this.#offerWhenDue(task, config, latestMs);
     const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs), latestMs);
     if (startAtMs > latestMs) return this.#host.putOff(task, config, "rate_limit", startAtMs);
@@ -162,7 +162,7 @@ export class Lane implements GateLane {
   }
 
   #isFull(more: Uint8Array = NOTHING): boolean {
-    const { maxWaiting } = this.#health;
+    const maxWaiting = this.#health.maxWaiting(this.#host.steadyNow());
     return this.#places.isFull(this.#queue.bytes, more) || this.queued >= maxWaiting;
   }
 
@@ -289,10 +289,10 @@ export class Lane implements GateLane {
     const nowMs = this.#host.clock.monotonic();
     const { config } = this.#rateLimit;
     if (this.#host.mayStart() && !wasLookingUp && config !== null)
-      while ((this.#queue.first?.enqueuedMs ?? Infinity) + MAX_WAIT_MS <= nowMs) {
-        const { task } = this.#queue.shift()!;
+      for (const { task, enqueuedMs } of this.#queue.takeOlder(nowMs - MAX_WAIT_MS)) {
         this.#host.onQueued(-1);
-        if (!this.#putOffIfOpen(task, config)) this.#deferrals.putOffForRoom(task, config);
+        if (!this.#putOffIfOpen(task, config))
+          this.#deferrals.putOffForRoom(task, config, nowMs - enqueuedMs);
       }
     this.pump(); // What waited behind it may be smaller.
     if (this.#queue.length === 0) this.#places.stopWaiting();
