@@ -192,18 +192,21 @@ async function measureSteady(
   company: Company,
   shape: Shape,
 ): Promise<SteadyResult> {
-  const ingestedAtMs = new Map<string, number>();
+  const underway = new Map<string, { readonly sinceMs: number; left: number }>();
   const latenciesMs: number[] = [];
   await using rig = await makeDeliveryRig({
     timeoutMs: 15_000,
     bodyBytes: 1_000,
     ca,
     onEnded: ({ eventId, destinationId }) => {
-      const atMs = ingestedAtMs.get(eventId);
-      if (atMs !== undefined && destinationId.startsWith("dst_good"))
-        latenciesMs.push(performance.now() - atMs);
+      const event = destinationId.startsWith("dst_good") ? underway.get(eventId) : undefined;
+      if (event === undefined) return;
+      latenciesMs.push(performance.now() - event.sinceMs);
+      event.left -= 1;
+      if (event.left === 0) underway.delete(eventId);
     },
   });
+  const perEvent = shape === "apart" ? 1 : FEW;
   const endpoints = new Set<string>();
   const configure = (id: string, receiverUrl: string): void => {
     const endpointId = shape === "apart" ? `ep_of_${id}` : "ep_1";
@@ -224,7 +227,8 @@ async function measureSteady(
       for (let next = from; next < to; next += 1) {
         const endpointId = order[next % order.length]!;
         void rig.ingest(endpointId, 1).then(([event]) => {
-          ingestedAtMs.set(event!.id, performance.now());
+          if (!endpointId.startsWith("ep_of_dst_other"))
+            underway.set(event!.id, { sinceMs: performance.now(), left: perEvent });
         });
       }
       await sleep(Math.max(0, startedMs + step * STEADY_STEP_MS - performance.now()));

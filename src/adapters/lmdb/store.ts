@@ -24,6 +24,9 @@ import type { UnreadableCommits } from "./commit/unreadable-commits.ts";
 import { WaitingCommits } from "./commit/waiting-commits.ts";
 
 const NO_RECORDS = Buffer.alloc(0);
+/** How long a blob is cached after it was asked for: streams that are read at the same time come by sooner. */
+const CACHED_FOR_MS = 10_000;
+const CACHE_GRAIN_MS = 1_000;
 
 /** One transaction in the log's terms. */
 export interface StoreCommit {
@@ -84,6 +87,7 @@ class LmdbStore implements CommitStore {
   readonly #segments: SegmentReader;
   readonly #waiting = new WaitingCommits();
   #opened: Environment | null = null;
+  #purgedMs = 0;
 
   constructor(options: StoreOptions) {
     this.#options = options;
@@ -99,7 +103,13 @@ class LmdbStore implements CommitStore {
     );
     this.#recent = new RecentBlobs(cacheBytes / 2);
     const maxSize = Math.max(1, cacheBytes / 2);
-    this.#cache = new LRUCache({ maxSize, sizeCalculation: (blob) => blob.length });
+    this.#cache = new LRUCache({
+      maxSize,
+      sizeCalculation: (blob) => blob.length,
+      ttl: CACHED_FOR_MS,
+      ttlResolution: CACHE_GRAIN_MS,
+      updateAgeOnGet: true,
+    });
     this.#touched = new LRUCache({ maxSize });
   }
 
@@ -198,7 +208,16 @@ class LmdbStore implements CommitStore {
   #keep(row: Row, blob: Buffer | undefined): Buffer | null {
     if (blob === undefined) return null;
     this.#cache.set(row.seq, blob);
+    this.#purge();
     return storedRegion(blob, row);
+  }
+
+  /** Lets go of what was cached too long ago: tasks that come back one by one would fill the cache with what nobody asks for again. */
+  #purge(): void {
+    const nowMs = performance.now();
+    if (nowMs < this.#purgedMs + CACHE_GRAIN_MS) return;
+    this.#purgedMs = nowMs;
+    this.#cache.purgeStale();
   }
 
   #placeOf(seq: number): Place | null {

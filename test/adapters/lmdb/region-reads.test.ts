@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { afterEach, expect, it, vi } from "vitest";
 import { packCommit } from "../../../src/adapters/lmdb/commit/pack-commit.ts";
 import { CHECKSUM_BYTES } from "../../../src/adapters/lmdb/layout.ts";
@@ -18,7 +19,10 @@ const ENDS = Array.from({ length: 16 }, (_, partition) => ({
   partition,
 }));
 
-afterEach(() => vi.restoreAllMocks());
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 /** Fills a log in which each commit has one large event and the end of a try of every partition; nothing of it is in memory. */
 async function openFilled(dir: string): Promise<CommitStore> {
@@ -103,4 +107,27 @@ it("a region that is most of its commit is read with all of it, once", async () 
   const readBytes = counted.bytes;
   expect(store.region(other!)!.at(-1)).toBe(3);
   expect(counted.bytes).toBe(readBytes);
+});
+
+it("a commit that nobody has asked for in ten seconds is let go, however little has been read since: what receivers that hang had put off filled 32 MB with it", async () => {
+  await using dir = await temporaryDir();
+  await using store = await openFilled(dir.path);
+  const read = (offset: number): void => {
+    const [row] = store.rowsFrom({ topic: "events", partition: 0 }, offset, 1);
+    store.region(row!);
+  };
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const now = vi.spyOn(performance, "now");
+  const purge = vi.spyOn(LRUCache.prototype, "purgeStale");
+  for (let offset = 0; offset < 4; offset += 1) {
+    now.mockReturnValue(100_000 + offset * 6_000);
+    vi.advanceTimersByTime(6_000);
+    read(offset);
+  }
+  expect(purge.mock.contexts.at(-1)).toHaveProperty("size", 2);
+  const counted = countReads();
+  read(3);
+  expect(counted.bytes).toBe(0);
+  read(0);
+  expect(counted.bytes).toBeGreaterThan(PAYLOAD_BYTES);
 });
