@@ -232,6 +232,8 @@ export class PartitionOwner {
     const ownedForMs = this.#shared.ports.clock.monotonic() - this.#assignedMonotonicMs;
     const waitMs = remainingTakeoverWaitMs(this.#shared, recovered.unreleased, ownedForMs);
     if (waitMs > 0) {
+      const { partition } = this.#partition;
+      this.#shared.ports.logger.info({ partition, waitMs }, "delivery.waits_for_last_owner");
       const waitsUntilMs = this.#shared.ports.clock.now() + waitMs;
       await this.#commitClaim(waitsUntilMs);
       await this.#pause(waitMs);
