@@ -19,6 +19,10 @@ const MIN_LIMITED_MS = 10;
  * If it is slower, its lane notices at once; if it is not well, its circuit keeps everything away.
  */
 const WELL_PER_SECOND = 500;
+/** How long a task waits for room, at most, in terms of how long all tries of its lane have been in vain. */
+const WAIT_PER_IN_VAIN = 3;
+/** How long it may take until the record of a task that is to wait for the time of one tier is made: later, it would go through several. */
+const RECORDED_WITHIN_MS = 250;
 
 /** A lane as its deferrals see it. */
 interface DeferringLane {
@@ -40,9 +44,9 @@ export class LaneDeferrals {
     this.#rateLimit = rateLimit;
   }
 
-  /** Puts the task off until its lane may have room: `#roomWaitMs`. `waitedMs`: how long it has waited in the lane. */
-  putOffForRoom(task: DeliveryTask, config: DestinationConfig, waitedMs: number): void {
-    const waitMs = Math.max(MAX_WAIT_MS, this.#roomWaitMs(config.receiverUrl, waitedMs));
+  /** Puts the task off until its lane may have room: `#roomWaitMs`. */
+  putOffForRoom(task: DeliveryTask, config: DestinationConfig): void {
+    const waitMs = Math.max(MAX_WAIT_MS, this.#roomWaitMs(config.receiverUrl));
     this.#host.putOff(task, config, "lane_full", this.#nextSlot(task, waitMs));
   }
 
@@ -82,21 +86,20 @@ export class LaneDeferrals {
   /**
    * Returns how long to wait for room, in ms.
    *
-   * Where a receiver may hang, about as long as all has been in vain so far, up to the longest pause of a circuit: what waits at many
-   * such receivers would otherwise come back every few seconds, and cost the process more than all that it delivers. A task that is
-   * put off in place of waiting in the lane is put off as it would have been after that, or it would come back once more. It is the
-   * time of one delay tier, since any other takes the task through several.
+   * Where a receiver may hang, up to three times as long as all has been in vain, or the longest pause of a circuit: what waits at many
+   * such receivers would otherwise come back every few seconds, and cost the process more than all that it delivers. It is the time
+   * of one delay tier, since any other takes the task through several.
    *
    * Where a lane lacks only places that others have, as long as nothing has moved in it, if they have those at the same receiver, up
    * to the first pause of a circuit: that one may be well, and idle by then. And where the latest try succeeded it may just be slow.
    */
-  #roomWaitMs(receiverUrl: string, waitedMs: number): number {
+  #roomWaitMs(receiverUrl: string): number {
     const { openMs, maxOpenMs } = this.#host.options.breaker;
     const steadyMs = this.#host.steadyNow();
     if (this.#lane.inFlight > 0 && !this.#health.proven) {
-      const leftMs = this.#health.mayHang(steadyMs) ? Math.max(0, MAX_WAIT_MS - waitedMs) : 0;
-      const maxMs = Math.min(2 * (this.#health.inVainForMs(steadyMs) + leftMs), maxOpenMs);
-      return DELAY_TIERS.findLast(({ delayMs }) => delayMs <= maxMs)?.delayMs ?? 0;
+      const maxMs = Math.min(WAIT_PER_IN_VAIN * this.#health.inVainForMs(steadyMs), maxOpenMs);
+      const tier = DELAY_TIERS.findLast(({ delayMs }) => delayMs <= maxMs);
+      return tier === undefined ? 0 : tier.delayMs + RECORDED_WITHIN_MS;
     }
     const isFull = this.#host.gate.isFull(receiverUrl);
     return isFull ? Math.min(this.#health.stillForMs(steadyMs), openMs) : 0;

@@ -70,7 +70,7 @@ export class LaneHealth {
    * the receiver may hang.
    */
   maxWaiting(nowMs: number): number {
-    if (this.mayHang(nowMs)) return this.concurrency;
+    if (!this.#proven && this.stillForMs(nowMs) > MAX_WAIT_MS) return this.concurrency;
     const perSecond = this.#pace.perSecond(this.concurrency);
     return Math.max(ALWAYS_TAKEN, (perSecond * MAX_WAIT_MS) / 1_000);
   }
@@ -87,11 +87,6 @@ export class LaneHealth {
   /** Returns how long every answer has been a failure, in ms; 0 if the last one was a success. */
   failingForMs(nowMs: number): number {
     return this.#breaker.failingForMs(nowMs);
-  }
-
-  /** Returns whether the latest try did not succeed, and nothing has moved for so long that most would wait for too long. */
-  mayHang(nowMs: number): boolean {
-    return !this.#proven && this.stillForMs(nowMs) > MAX_WAIT_MS;
   }
 
   /** Returns how long no try has started or ended while there was one to be made, in ms. */

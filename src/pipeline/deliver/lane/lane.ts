@@ -90,7 +90,7 @@ export class Lane implements GateLane {
     if (task.dueAtMs > nowMs + MAX_WAIT_MS)
       return this.#host.putOff(task, config, "early", task.dueAtMs);
     if (this.#putOffIfOpen(task, config)) return;
-    if (this.#isFull(task.event.body)) return this.#deferrals.putOffForRoom(task, config, 0);
+    if (this.#isFull(task.event.body)) return this.#deferrals.putOffForRoom(task, config);
     if (this.#rateLimit.isTooEarly(task, nowMs)) return this.#offerWhenDue(task, config, latestMs);
     const startAtMs = this.#rateLimit.plan(task, Math.max(nowMs, task.dueAtMs), latestMs);
     if (startAtMs > latestMs) return this.#host.putOff(task, config, "rate_limit", startAtMs);
@@ -289,10 +289,9 @@ export class Lane implements GateLane {
     const nowMs = this.#host.clock.monotonic();
     const { config } = this.#rateLimit;
     if (this.#host.mayStart() && !wasLookingUp && config !== null)
-      for (const { task, enqueuedMs } of this.#queue.takeOlder(nowMs - MAX_WAIT_MS)) {
+      for (const { task } of this.#queue.takeOlder(nowMs - MAX_WAIT_MS)) {
         this.#host.onQueued(-1);
-        if (!this.#putOffIfOpen(task, config))
-          this.#deferrals.putOffForRoom(task, config, nowMs - enqueuedMs);
+        if (!this.#putOffIfOpen(task, config)) this.#deferrals.putOffForRoom(task, config);
       }
     this.pump(); // What waited behind it may be smaller.
     if (this.#queue.length === 0) this.#places.stopWaiting();
