@@ -1,14 +1,14 @@
 /**
  * What misbehaving receivers cost the others, with the embedded log and the real sender; the receivers run in processes
  * of their own. `npx tsx bench/bad-receivers.ts [rounds] [case ...]` prints each figure beside the same one without them,
- * round by round. Cases are `crowd` (1.), `apart` and `together` (2.); results are written only when all are measured.
+ * round by round. Cases are `crowd` (1.), `apart` and `together` (2.); the results of those that are not asked for stay as they were.
  *
  *   1. 2,000 destinations at full speed for a minute; then 1,000 of them accept connections and never answer.
  *   2. 42 destinations at a steady rate; then with 8 more that behave, which tells what more events cost; then with 8 more
  *      of which one never answers, one drips a byte a second, one sends a gigabyte, one redirects, three have bad
  *      certificates and one speaks no TLS.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { constants, loadavg, setPriority } from "node:os";
 import { join } from "node:path";
@@ -126,10 +126,9 @@ async function runBench(rounds: number, cases: readonly string[]): Promise<void>
     ...trespasses,
   };
   console.log(summary);
-  if (!all.every(isAsked)) return;
-  const folder = fileURLToPath(new URL("results/", import.meta.url));
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "bad-receivers.json"), `${JSON.stringify(summary, null, 2)}\n`);
+  const file = fileURLToPath(new URL("results/bad-receivers.json", import.meta.url));
+  const others: unknown = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
+  writeFileSync(file, `${JSON.stringify(Object.assign({}, others, summary), null, 2)}\n`);
 }
 
 function summarizeSteady(rounds: readonly SteadyRound[]) {
