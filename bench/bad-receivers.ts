@@ -123,7 +123,7 @@ async function runBench(rounds: number, cases: readonly string[]): Promise<void>
     ...(isAsked("crowd") && { throughputKept: spreadOf(kept) }),
     ...(isAsked("apart") && { apart: summarizeSteady(steady.apart) }),
     ...(isAsked("together") && { together: summarizeSteady(steady.together) }),
-    ...trespasses,
+    ...(SHAPES.some(isAsked) && trespasses),
   };
   console.log(summary);
   const file = fileURLToPath(new URL("results/bad-receivers.json", import.meta.url));
