@@ -101,7 +101,6 @@ export class PartitionOwner {
   async recover(): Promise<void> {
     await this.#positions.markRedelivered(this.#partition);
     this.#wayHome.begin(this.#positions.firstNew);
-    this.#positions.claim = this.#claim(null);
     const recovered = await recoverPartition({
       partition: this.#partition,
       positions: this.#positions.known,

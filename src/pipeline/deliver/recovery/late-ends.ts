@@ -3,25 +3,17 @@ import type { OwnedPartition } from "../../../domain/log.ts";
 import type { LogPositions } from "../partition/log-positions.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 import { readEnds, recoverLateEnds } from "./recovery.ts";
-import type { RecoveredPartition } from "./recovery.ts";
-import type { RunLedger } from "./run-ledger.ts";
+import type { PartitionTakenOver } from "./recovery.ts";
 
 /** How long to watch: an owner that lives on repeats its appends while brokers are away, even after the next one has begun. */
 export const LATE_ENDS_FOR_MS = 120_000;
 const LATE_ENDS_EVERY_MS = 2_000;
 const READ_RETRY_MS = 500;
 
-interface PartitionTakenOver {
-  readonly partition: OwnedPartition;
-  readonly positions: LogPositions;
-  readonly ledger: RunLedger;
-  readonly recovered: RecoveredPartition;
-}
-
 /** Reads what the last owner's tries in flight left while this one waited, until that succeeds or ownership ends. */
 export async function readLateEnds(
   ports: SharedDelivery["ports"],
-  takenOver: PartitionTakenOver,
+  takenOver: Omit<PartitionTakenOver, "ports">,
   ended: AbortSignal,
 ): Promise<void> {
   while (!ended.aborted)

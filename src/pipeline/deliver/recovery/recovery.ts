@@ -43,6 +43,12 @@ interface PartitionToRead {
   readonly ports: Pick<DeliveryPorts, "logger" | "metrics">;
 }
 
+/** A partition that was recovered, and that its last owner may still write to. */
+export interface PartitionTakenOver extends PartitionToRead {
+  readonly ledger: RunLedger;
+  readonly recovered: RecoveredPartition;
+}
+
 interface PartitionToRecover extends PartitionToRead {
   readonly ledger: RunLedger;
   readonly held: HeldIndex;
@@ -94,12 +100,7 @@ export async function recoverPartition(input: PartitionToRecover): Promise<Recov
 }
 
 /** Reads what the last owner's tries in flight left while the new one waited. */
-export async function recoverLateEnds(
-  input: PartitionToRead & {
-    readonly ledger: RunLedger;
-    readonly recovered: RecoveredPartition;
-  },
-): Promise<void> {
+export async function recoverLateEnds(input: PartitionTakenOver): Promise<void> {
   for (const topic of RECOVERY_TOPICS)
     await readEach(input, topic, input.positions.floors().get(topic) ?? 0, (record) => {
       if (topic === "attempts")
