@@ -10,7 +10,7 @@ const MAX_CONNECTIONS = 50_000;
 
 /** This process's open files and their limit, known on Linux only. */
 export interface OpenFiles {
-  readonly most: number;
+  readonly max: number;
   readonly open: number;
 }
 
@@ -23,16 +23,16 @@ export function connectionLimit(
   files: OpenFiles | null = readOpenFiles(),
 ): number {
   if (files === null) return MAX_CONNECTIONS;
-  const share = Math.floor((files.most - files.open) * SHARE[part]);
+  const share = Math.floor((files.max - files.open) * SHARE[part]);
   return Math.min(MAX_CONNECTIONS, Math.max(MIN_CONNECTIONS, share));
 }
 
 function readOpenFiles(): OpenFiles | null {
   try {
-    const most = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1];
-    return most === undefined
+    const max = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1];
+    return max === undefined
       ? null
-      : { most: Number(most), open: readdirSync("/proc/self/fd").length };
+      : { max: Number(max), open: readdirSync("/proc/self/fd").length };
   } catch {
     return null;
   }

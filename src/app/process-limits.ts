@@ -7,19 +7,19 @@ const MIN_ADDRESS_BYTES = 288 * 2 ** 30;
 
 /** @throws {UsageError} when the files of this process may not grow */
 export function refuseSmallFiles(): void {
-  const most = readLimits()?.file_size_blocks?.soft;
-  if (typeof most === "number" && most < SMALLEST_FILE_BYTES)
+  const maxBytes = readLimits()?.file_size_blocks?.soft;
+  if (typeof maxBytes === "number" && maxBytes < SMALLEST_FILE_BYTES)
     throw new UsageError(
-      `this process may write files of ${most} bytes only, and embedded stores have larger ones: raise the limit (ulimit -f), or set DATABASE_URL, KAFKA_BROKERS and CLICKHOUSE_URL`,
+      `this process may write files of ${maxBytes} bytes only, and embedded stores have larger ones: raise the limit (ulimit -f), or set DATABASE_URL, KAFKA_BROKERS and CLICKHOUSE_URL`,
     );
 }
 
 /** Looks first, since a map that cannot be made ends the whole process. @throws {UsageError} when there is no room for it */
 export function refuseSmallAddressSpace(): void {
-  const most = readLimits()?.virtual_memory_kbytes?.soft;
-  if (typeof most === "number" && most < MIN_ADDRESS_BYTES)
+  const maxBytes = readLimits()?.virtual_memory_kbytes?.soft;
+  if (typeof maxBytes === "number" && maxBytes < MIN_ADDRESS_BYTES)
     throw new UsageError(
-      `this process may use ${most} bytes of address space only, and the embedded log maps 256 GiB (which takes no memory): lift the limit (ulimit -v), or set KAFKA_BROKERS`,
+      `this process may use ${maxBytes} bytes of address space only, and the embedded log maps 256 GiB (which takes no memory): lift the limit (ulimit -v), or set KAFKA_BROKERS`,
     );
 }
 

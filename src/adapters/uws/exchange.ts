@@ -1,6 +1,8 @@
 import type { HttpResponse } from "uWebSockets.js";
+import { BodyDeadline } from "./body-deadline.ts";
 import type { Answer, Reception } from "../../domain/incoming-request.ts";
 import type { IngestServerMetrics } from "./server-options.ts";
+import type { ReadHead } from "./request-head.ts";
 import { writeAnswer, writeContinue } from "./write-answer.ts";
 
 /**
@@ -17,6 +19,8 @@ const SMALL_PIECE_BYTES = 64;
 /** What an exchange needs of its server. */
 export interface ExchangeHost {
   readonly metrics: Pick<IngestServerMetrics, "aborted" | "malformed">;
+  /** Called when the body comes too slowly: the exchange has to be failed. */
+  onBodyMissing(exchange: Exchange, isChunked: boolean): void;
   /** True while the server stops: every answer then closes its connection. */
   isStopping(): boolean;
   /** Called exactly once for each exchange, when it is over, answered or not. */
@@ -34,6 +38,7 @@ export class Exchange {
   readonly #response: HttpResponse;
   readonly #host: ExchangeHost;
   #method = "";
+  #isChunked = false;
   #mustClose = false;
   #awaitsContinue = false;
   #isContinued = false;
@@ -53,15 +58,16 @@ export class Exchange {
   #early: Answer | null = null;
   #lastDataAt = 0;
   #lingerTimer: NodeJS.Timeout | null = null;
+  #bodyDeadline: BodyDeadline | null = null;
 
   constructor(response: HttpResponse, host: ExchangeHost) {
     this.#response = response;
     this.#host = host;
   }
 
-  /** `mustClose`: the connection is not to be used again after the answer. `awaitsContinue`: the sender waits for a 100. */
-  identify(method: string, mustClose: boolean, awaitsContinue: boolean): void {
-    this.#method = method;
+  identify({ head, mustClose, awaitsContinue }: ReadHead): void {
+    this.#method = head.method;
+    this.#isChunked = head.declaredBytes === null;
     this.#mustClose = mustClose;
     this.#awaitsContinue = awaitsContinue;
   }
@@ -92,6 +98,17 @@ export class Exchange {
     if (this.#bodyEnded) this.#complete();
   }
 
+  /**
+   * Sets a deadline for a body that is still to come. Most bodies come whole with their heads and need none. One in chunks that cannot
+   * be read never comes: nothing but this is called for it.
+   */
+  awaitBody(): void {
+    if (this.#bodyEnded || this.#discarding || this.#over) return;
+    this.#bodyDeadline ??= new BodyDeadline(() => {
+      if (!this.#paused) this.#host.onBodyMissing(this, this.#isChunked);
+    });
+  }
+
   #continue(): void {
     if (!this.#awaitsContinue || this.#bodyEnded) return;
     this.#isContinued = true;
@@ -119,7 +136,10 @@ export class Exchange {
   }
 
   #takeIn(chunk: ArrayBuffer, isLast: boolean): void {
-    if (isLast) this.#bodyEnded = true;
+    if (isLast) {
+      this.#bodyEnded = true;
+      this.#stopAwaiting();
+    }
     if (this.#discarding) {
       this.#lastDataAt = performance.now();
       if (isLast && this.#early !== null && !this.#over) this.#send(this.#early);
@@ -129,6 +149,10 @@ export class Exchange {
       // Most bodies come whole: they are worked on where they lie.
       if (this.#hold(chunk.byteLength)) this.#reception.complete(new Uint8Array(chunk), true);
       return;
+    }
+    if (!isLast) {
+      this.awaitBody();
+      this.#bodyDeadline?.onReceived(chunk.byteLength);
     }
     const part = copyOf(chunk);
     if (this.#reception === null) this.#parts.push(part);
@@ -201,6 +225,12 @@ export class Exchange {
   #discard(): void {
     this.#discarding = true;
     this.#parts = [];
+    this.#stopAwaiting();
+  }
+
+  #stopAwaiting(): void {
+    this.#bodyDeadline?.stop();
+    this.#bodyDeadline = null;
   }
 
   #linger(untilMs: number): void {
@@ -215,8 +245,10 @@ export class Exchange {
   }
 
   #resume(): void {
-    if (this.#paused && !this.#over) this.#response.resume();
+    if (!this.#paused) return;
+    if (!this.#over) this.#response.resume();
     this.#paused = false;
+    this.#bodyDeadline?.restart();
   }
 
   #send(answer: Answer): void {
@@ -248,6 +280,7 @@ export class Exchange {
 
   #end(): void {
     this.#over = true;
+    this.#stopAwaiting();
     if (this.#lingerTimer !== null) clearTimeout(this.#lingerTimer);
     this.#host.ended();
   }

@@ -4,9 +4,11 @@ import { Exchange } from "./exchange.ts";
 import type { ExchangeHost } from "./exchange.ts";
 import type { Answer } from "../../domain/incoming-request.ts";
 import { SHARE_INGEST_PORT } from "../../domain/listen-error.ts";
+import { HeadDeadline } from "./head-deadline.ts";
 import type { IngestServerOptions } from "./server-options.ts";
 import { loadUws } from "./load-uws.ts";
 import type { UwsModule } from "./load-uws.ts";
+import { writeAnswer } from "./write-answer.ts";
 import { makeAddressReader } from "./remote-address.ts";
 import { readHead } from "./request-head.ts";
 
@@ -17,6 +19,10 @@ const HOW_TO_TAKE_MORE =
 /** A server that is full refuses thousands of connections a second. */
 const TELL_EVERY_MS = 60_000;
 const NO_BODY = new ArrayBuffer(0);
+const HEAD_MISSING =
+  "no request head has arrived that can be read: it is not complete, or one of its lines is folded or empty, has no colon, or a character that it must not have";
+const BODY_MISSING = "the body has not arrived whole, and comes too slowly";
+const CHUNKS_MISSING = `${BODY_MISSING}, or in chunks that cannot be read`;
 
 /** A form that the library has and the typings leave out; `LIBUS_LISTEN_EXCLUSIVE_PORT` is missing there as a value. */
 interface ListenWithOptions {
@@ -60,11 +66,24 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   const host: ExchangeHost = {
     metrics,
     isStopping: () => stopping !== null,
+    onBodyMissing(exchange, isChunked) {
+      metrics.malformed("no whole body in time");
+      exchange.fail(
+        isChunked
+          ? ownAnswer("400 Bad Request", "malformed_request", CHUNKS_MISSING)
+          : ownAnswer("408 Request Timeout", "request_timeout", BODY_MISSING),
+      );
+    },
     ended() {
       openExchanges -= 1;
       onCountChange();
     },
   };
+  const headDeadline = new HeadDeadline((response) => {
+    metrics.malformed("no readable head in time");
+    const answer = ownAnswer("400 Bad Request", "malformed_request", HEAD_MISSING);
+    writeAnswer(response, answer, { method: "", mustClose: true, isContinued: false });
+  });
 
   function ownAnswer(status: string, code: string, message: string): Answer {
     const timestamp = new Date(now()).toISOString();
@@ -78,8 +97,11 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   }
 
   function begin(response: HttpResponse, request: HttpRequest, exchange: Exchange): void {
-    const { head, mustClose, awaitsContinue, malformed } = readHead(request, addressOf(response));
-    exchange.identify(head.method, mustClose, awaitsContinue);
+    const address = addressOf(response);
+    headDeadline.onRequest(address);
+    const known = readHead(request, address);
+    exchange.identify(known);
+    const { head, malformed } = known;
     if (malformed !== null) {
       metrics.malformed(malformed);
       exchange.fail(ownAnswer("400 Bad Request", "malformed_request", malformed));
@@ -101,6 +123,8 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
         .then((found) => exchange.start(found))
         .catch((error: unknown) => fail(exchange, error));
     } else exchange.start(reception);
+    // Chunks that cannot be read never arrive.
+    if (head.declaredBytes === null) exchange.awaitBody();
     // uWebSockets.js reports the end of an empty body, but not if the head came in more than one packet.
     if (head.declaredBytes === 0) exchange.receive(NO_BODY, true);
   }
@@ -113,7 +137,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
     const nowMs = performance.now();
     if (nowMs - toldAtMs < TELL_EVERY_MS) return;
     logger.warn(
-      { count: refusedConnections, most: limit, mend: HOW_TO_TAKE_MORE },
+      { count: refusedConnections, max: limit, mend: HOW_TO_TAKE_MORE },
       "ingest.connections_refused",
     );
     toldAtMs = nowMs;
@@ -125,7 +149,9 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
     openConnections += change;
     metrics.connections(openConnections);
     onCountChange();
-    if (change > 0 && openConnections > limit) refuseConnection(response);
+    if (change < 0) return;
+    if (openConnections > limit) refuseConnection(response);
+    else headDeadline.onOpened(response, addressOf(response));
   });
   app.any("/*", (response, request) => {
     const exchange = new Exchange(response, host);

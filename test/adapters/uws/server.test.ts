@@ -614,7 +614,7 @@ describe("the process lives", () => {
     for (let n = 0; n < 5; n += 1) await exchangeRaw(rig.server.port, [post("hello")]);
     expect(rig.serverMetrics.refusedConnections).toBe(5);
     expect(rig.logged).toMatchObject([
-      { level: "warn", message: "ingest.connections_refused", fields: { count: 1, most: 1 } },
+      { level: "warn", message: "ingest.connections_refused", fields: { count: 1, max: 1 } },
     ]);
     kept.destroy();
     await until(() => rig.serverMetrics.open === 0);

@@ -99,7 +99,7 @@ function replace(batch: Buffer, bound: bigint): void {
 }
 
 /** Returns the distance of the last record from the first. It may be what is damaged: then the number of records has to do. */
-function lastDeltaOf(batch: Buffer, most: number): number {
+function lastDeltaOf(batch: Buffer, max: number): number {
   const stated = [batch.readInt32BE(LAST_DELTA_AT), batch.readInt32BE(COUNT_AT) - 1];
-  return stated.find((delta) => delta >= 0 && delta <= most) ?? 0;
+  return stated.find((delta) => delta >= 0 && delta <= max) ?? 0;
 }

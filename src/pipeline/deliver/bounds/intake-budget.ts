@@ -66,8 +66,8 @@ export class IntakeBudget {
 
   /** Counts or uncounts a record here and in the parent. @returns how much of it does not count here */
   #count(recordBytes: number, sign: 1 | -1): number {
-    const most = Math.floor(this.#maxBytes * LARGEST_SHARE);
-    const uncounted = Math.max(0, recordBytes - most);
+    const maxCounted = Math.floor(this.#maxBytes * LARGEST_SHARE);
+    const uncounted = Math.max(0, recordBytes - maxCounted);
     this.#change(sign * recordBytes, sign * uncounted);
     if (this.#parent !== null)
       this.#uncountedAbove += sign * this.#parent.#count(recordBytes, sign);

@@ -1,0 +1,31 @@
+/**
+ * So much of a body has to come within such a time, in ms, if that is not its end. uWebSockets.js asks for as much within 8 to 12 s, or
+ * closes the connection without a word.
+ */
+const STEP_BYTES = 160 * 1_024;
+const MAX_STEP_MS = 7_000;
+
+/** The time for the next step of a body that has not come whole with its head. */
+export class BodyDeadline {
+  readonly #timer: NodeJS.Timeout;
+  #stepBytes = 0;
+
+  constructor(onMissed: () => void) {
+    this.#timer = setTimeout(onMissed, MAX_STEP_MS);
+  }
+
+  onReceived(sizeBytes: number): void {
+    this.#stepBytes += sizeBytes;
+    if (this.#stepBytes >= STEP_BYTES) this.restart();
+  }
+
+  /** Begins the step anew, also after it was missed. */
+  restart(): void {
+    this.#stepBytes = 0;
+    this.#timer.refresh();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}
