@@ -69,7 +69,7 @@ export function makeIngestMetrics(
   });
   const malformed = new Counter({
     name: "relay_ingest_malformed_total",
-    help: "Malformed HTTP requests, answered 400, and bodies in too many small chunks, cut off: not recorded",
+    help: "HTTP requests that were malformed or did not arrive in time, answered 400 or 408, and bodies in too many small chunks, cut off: not recorded",
     registers,
   });
   const connections = new Gauge({

@@ -8,7 +8,7 @@ export type IngestHandler = (
 ) => Reception | null | Promise<Reception | null>;
 
 export interface IngestServerMetrics {
-  /** Malformed HTTP that was answered 400, or a body in too many pieces; what uWebSockets.js itself refuses is not seen. */
+  /** HTTP that was malformed or late and answered 400 or 408, or a body in too many pieces; what uWebSockets.js itself refuses is not seen. */
   malformed(reason: string): void;
   /** Open connections, after each change. */
   connections(open: number): void;
