@@ -33,8 +33,10 @@ export class HeadDeadline {
   onOpened(response: HttpResponse, address: string): void {
     if (address === "" || this.#count >= MAX_WATCHED) return;
     const timer = setTimeout(() => {
-      this.#letGo(address, watched);
-      this.#onMissed(response);
+      // After the next poll: a head that has come while the loop was held up is read only then.
+      setImmediate(() => {
+        if (this.#letGo(address, watched)) this.#onMissed(response);
+      });
     }, MAX_HEAD_MS);
     const watched = { response, timer };
     const known = this.#byAddress.get(address);
@@ -56,11 +58,13 @@ export class HeadDeadline {
     for (const watched of this.#byAddress.get(address) ?? []) this.#letGo(address, watched);
   }
 
-  #letGo(address: string, watched: Watched): void {
+  /** Returns whether the connection was watched until now. */
+  #letGo(address: string, watched: Watched): boolean {
     const known = this.#byAddress.get(address);
-    if (known?.delete(watched) !== true) return;
+    if (known?.delete(watched) !== true) return false;
     clearTimeout(watched.timer);
     this.#count -= 1;
     if (known.size === 0) this.#byAddress.delete(address);
+    return true;
   }
 }
