@@ -241,7 +241,9 @@ export class Exchange {
       if (isSilent || performance.now() >= untilMs) this.#send(this.#early);
       else this.#linger(untilMs);
     };
-    this.#lingerTimer = setTimeout(endIfSilent, Math.ceil(endsAtMs - performance.now()));
+    // After the next poll: what has come while the loop was held up is read only then.
+    const endAfterPoll = (): unknown => setImmediate(endIfSilent);
+    this.#lingerTimer = setTimeout(endAfterPoll, Math.ceil(endsAtMs - performance.now()));
   }
 
   #resume(): void {

@@ -49,3 +49,26 @@ test("regression: requests that arrive in time while the loop is held up are tak
   ]);
   expect(rig.serverMetrics.malformedReasons).toEqual([]);
 });
+
+test("regression: a sender that went on while the loop was held up gets its 404 when it has finished: it was cut off as silent", async () => {
+  await using rig = await serverRig();
+  const socket = connect({ port: rig.server.port, host: "127.0.0.1" });
+  let text = "";
+  const errors: Error[] = [];
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.on("data", (data) => (text += data.toString("latin1")));
+  socket.on("error", (error) => errors.push(error));
+  socket.write(
+    `POST /in/unknown HTTP/1.1\r\nHost: x\r\nContent-Length: ${LARGE.length + 1}\r\n\r\n.`,
+  );
+  await until(() => rig.metrics.outcomes.includes("not_found"), "the request is refused");
+  await delay(200);
+  socket.write(LARGE);
+  // The server takes a sender to have finished once it was silent for 400 ms.
+  holdUpLoop(500);
+  await until(() => statusOf(text) !== 0, "the answer is here");
+  socket.end();
+  await closed;
+  expect(statusOf(text)).toBe(404);
+  expect(errors).toEqual([]);
+});
