@@ -1,4 +1,4 @@
-import { headerBytes } from "../adapters/undici/header-bytes.ts";
+import { sendOnce } from "../adapters/undici/send-once.ts";
 import { codeOf } from "../domain/thrown.ts";
 import type { TestAnswer, TestRequest } from "../management/ports.ts";
 
@@ -12,18 +12,13 @@ const CODE = /^[A-Z][A-Z0-9_]*$/;
 /** Posts a test webhook to the ingest like any provider; not through the receiver guard, since the address is ours. */
 export async function postTest(request: TestRequest): Promise<TestAnswer> {
   try {
-    const response = await fetch(request.url, {
-      method: request.method,
-      headers: request.headers.map(([name, value]): [string, string] => [name, headerBytes(value)]),
-      body: new Uint8Array(request.body),
-      redirect: "manual",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
+    const { status, headers, body } = await sendOnce(request, AbortSignal.timeout(TIMEOUT_MS));
+    const eventId = headers["x-relay-event-id"];
     return {
       kind: "answered",
-      status: response.status,
-      eventId: response.headers.get("x-relay-event-id"),
-      body: await readStart(response),
+      status,
+      eventId: typeof eventId === "string" ? eventId : null,
+      body: await readStart(body),
     };
   } catch (error) {
     return { kind: "unreachable", reason: reasonOf(error) };
@@ -31,10 +26,10 @@ export async function postTest(request: TestRequest): Promise<TestAnswer> {
 }
 
 /** Returns the beginning of the body, decoded, and calls off the rest. */
-async function readStart(response: Response): Promise<string> {
+async function readStart(body: AsyncIterable<Uint8Array>): Promise<string> {
   const pieces: Uint8Array[] = [];
   let sizeBytes = 0;
-  for await (const piece of response.body ?? []) {
+  for await (const piece of body) {
     pieces.push(piece);
     sizeBytes += piece.length;
     if (sizeBytes >= MAX_BODY_BYTES) break;

@@ -90,3 +90,23 @@ it("reads no more than the beginning of an answer: a website that floods was rea
     server.close();
   }
 });
+
+it("regression: an ingest on port 10080 is reached: fetch refuses this port and some others, so that each test was 503", async () => {
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  });
+  const isFree = await new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen(10_080, "127.0.0.1", () => resolve(true));
+  });
+  try {
+    const url = "http://127.0.0.1:10080/in/token";
+    const answer = await postTest({ url, method: "POST", headers: [], body: Buffer.from("{}") });
+    // Whoever has the port: it was asked.
+    if (isFree) expect(answer).toMatchObject({ kind: "answered", status: 200 });
+    else expect(answer).not.toEqual({ kind: "unreachable", reason: "the request failed" });
+  } finally {
+    server.close();
+  }
+});
