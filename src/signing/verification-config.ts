@@ -117,6 +117,8 @@ function refuseSecret(
       "must not be a public key, with which anybody could sign: with method jwt it is given as verification_config.public_key",
     );
   if (readKey(secret, rule.encoding, rule.prefix).ok) return null;
+  if (secret === rule.prefix)
+    return wrong("secret", "must hold more than verification_config.secret_prefix");
   return wrong("secret", `must be ${rule.encoding}, as verification_config.secret_encoding says`);
 }
 

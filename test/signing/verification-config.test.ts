@@ -327,6 +327,18 @@ describe("a configuration that is written", () => {
     );
   });
 
+  it("regression: a secret that is only its prefix is told so, not that it must be utf8, which nobody had set", () => {
+    const verdict = validateVerificationConfig({
+      provider: "custom",
+      method: "hmac_sha256",
+      methodIsExplicit: true,
+      config: { header: "a", secret_prefix: "whsec_" },
+      secret: "whsec_",
+    });
+    const message = "must hold more than verification_config.secret_prefix";
+    expect(verdict).toEqual({ ok: false, field: "secret", message });
+  });
+
   it("goes on top of a known provider's preset", () => {
     const stripe = { provider: "stripe", method: "hmac_sha256", methodIsExplicit: false } as const;
     const config = { tolerance_seconds: 10 };
