@@ -80,6 +80,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     onRequest,
   );
   server.timeout = options.stalledMs ?? STALLED_MS;
+  // node:http by itself drops what is beyond a thousand, the key perhaps, without a word; 16 KiB of headers are the limit.
+  server.maxHeadersCount = 0;
   // Expectations other than 100-continue may be ignored (RFC 9110, 10.1.1); node:http by itself would answer 417 without a body.
   server.on("checkExpectation", onRequest);
   server.on("clientError", (error, socket) => malformed.refuse(error, socket));

@@ -378,3 +378,22 @@ it("a client that takes nothing of its answer for long is cut off", async () => 
     unsubscribe("net.server.socket", onAccepted);
   }
 });
+
+it("regression: a header behind a thousand others is read: the key that came last was dropped, and the answer said that there was none", async () => {
+  const seen: (string | null)[] = [];
+  const fetchApp = ({ headers }: Request): Response => {
+    seen.push(headers.get("authorization"));
+    return new Response("hello");
+  };
+  await using server = await startApiServer({ app: { fetch: fetchApp }, ...local });
+  const socket = connect(server.port, "127.0.0.1");
+  try {
+    const many = Array.from({ length: 1_500 }, (_, index) => `x-${index}: 1\r\n`).join("");
+    socket.write(`GET / HTTP/1.1\r\nHost: x\r\n${many}Authorization: Bearer last\r\n\r\n`);
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 200/);
+    expect(seen).toEqual(["Bearer last"]);
+  } finally {
+    socket.destroy();
+  }
+});
