@@ -66,10 +66,26 @@ async function readBytes(request: Request, share: BodyShare): Promise<Uint8Array
     });
     if (done) return Buffer.concat(chunks, sizeBytes);
     sizeBytes += value.length;
-    // The reader stays locked on purpose: the server drains what the client still sends.
-    if (sizeBytes > MAX_BODY_BYTES) throw tooLarge();
-    share.add(value.length);
+    try {
+      if (sizeBytes > MAX_BODY_BYTES) throw tooLarge();
+      share.add(value.length);
+    } catch (error) {
+      void discardRest(reader);
+      throw error;
+    }
     chunks.push(value);
+  }
+}
+
+/**
+ * Drops what the client still sends, since many read an answer only after their last byte. It would stay unread otherwise, and
+ * cancelling closes the connection. The server ends this by closing the connection soon after its answer.
+ */
+async function discardRest(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The connection has ended.
   }
 }
 

@@ -194,6 +194,25 @@ describe("a body", () => {
       }
   });
 
+  it("regression: of 20 MB in chunks is taken to its end and answered 413: the connection was closed over a client that was still sending", async () => {
+    const socket = connect(Number(new URL(harness.baseUrl).port), "127.0.0.1");
+    socket.on("error", () => undefined);
+    try {
+      const head = `POST /projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${world.key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
+      socket.write(head);
+      const chunk = `100000\r\n${" ".repeat(1_048_576)}\r\n`;
+      for (let count = 0; count < 20; count += 1)
+        await new Promise<void>((resolve, reject) =>
+          socket.write(chunk, (error) => (error ? reject(error) : resolve())),
+        );
+      socket.write("0\r\n\r\n");
+      const [answer] = (await once(socket, "data")) as [Buffer];
+      expect(answer.toString()).toMatch(/^HTTP\/1\.1 413 /);
+    } finally {
+      socket.destroy();
+    }
+  });
+
   it("that is announced as larger than 1 MiB is 413 before any of it comes", async () => {
     const socket = connect(Number(new URL(harness.baseUrl).port), "127.0.0.1");
     socket.write(
