@@ -1,4 +1,6 @@
 import { sendOnce } from "../adapters/undici/send-once.ts";
+import { RELAY_VERSION } from "../config/version.ts";
+import type { HeaderList } from "../domain/event.ts";
 import { codeOf } from "../domain/thrown.ts";
 import type { TestAnswer, TestRequest } from "../management/ports.ts";
 
@@ -12,7 +14,10 @@ const CODE = /^[A-Z][A-Z0-9_]*$/;
 /** Posts a test webhook to the ingest like any provider; not through the receiver guard, since the address is ours. */
 export async function postTest(request: TestRequest): Promise<TestAnswer> {
   try {
-    const { status, headers, body } = await sendOnce(request, AbortSignal.timeout(TIMEOUT_MS));
+    const { status, headers, body } = await sendOnce(
+      { ...request, headers: withUserAgent(request.headers) },
+      AbortSignal.timeout(TIMEOUT_MS),
+    );
     const eventId = headers["x-relay-event-id"];
     return {
       kind: "answered",
@@ -23,6 +28,12 @@ export async function postTest(request: TestRequest): Promise<TestAnswer> {
   } catch (error) {
     return { kind: "unreachable", reason: reasonOf(error) };
   }
+}
+
+/** Names the sender, without which some proxies refuse a request, unless the signature itself is in that header. */
+function withUserAgent(headers: HeaderList): HeaderList {
+  const hasOne = headers.some(([name]) => name.toLowerCase() === "user-agent");
+  return hasOne ? headers : [["user-agent", `webhook-relay/${RELAY_VERSION}`], ...headers];
 }
 
 /** Returns the beginning of the body, decoded, and calls off the rest. */

@@ -48,6 +48,30 @@ it("a token beyond ASCII goes out as UTF-8, which ingest reads: the test of such
   }
 });
 
+it("names the relay as the sender, unless the signature is in that header", async () => {
+  const seen: string[] = [];
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", (data) => {
+      seen.push(...(data.toString("latin1").match(/^user-agent:.*$/gim) ?? []));
+      socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/in/token`;
+    const request = { url, method: "POST", body: Buffer.from("{}") } as const;
+    await postTest({ ...request, headers: [] });
+    await postTest({ ...request, headers: [["User-Agent", "signature"]] });
+    expect(seen).toEqual([
+      expect.stringMatching(/^user-agent: webhook-relay\/\d+\.\d+\.\d+$/),
+      "User-Agent: signature",
+    ]);
+  } finally {
+    server.close();
+  }
+});
+
 it("follows no redirect: the webhook with its signature would go where another site says", async () => {
   const asked: string[] = [];
   const server = createServer((socket) => {
