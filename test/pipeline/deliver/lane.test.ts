@@ -203,6 +203,22 @@ describe("what waits in a lane", () => {
     expect(putOff).toHaveLength(1);
   });
 
+  it("regression: is not put off for being early, however long there was nothing to do since a failure: retries came up to two seconds late, as if the receiver might hang", async () => {
+    const { lane, clock, putOff, started, offer, reply } = makeLane({ concurrency: 1 });
+    offer();
+    await reply(0, answer(503));
+    await clock.advance(5_000);
+    offer(3, { tryNumber: 2, dueAtMs: clock.now() + 1_400 });
+    expect(putOff).toEqual([]);
+    expect(lane.queued).toBe(3);
+    expect(lane.hasRoom()).toBe(true);
+    await clock.advance(1_400);
+    expect(started).toHaveLength(2);
+    await reply(1, answer(200));
+    await reply(2, answer(200));
+    expect(started).toHaveLength(4);
+  });
+
   it("starts as soon as a larger body before it, for which there is no room, has been put off", async () => {
     const { clock, started, putOff, offer } = makeLane({ laneBytes: 1_000 });
     const ofSize = (bytes: number) => ({

@@ -67,10 +67,11 @@ export class LaneHealth {
 
   /**
    * Returns how many tries may wait for their turn: two seconds' worth at the lane's pace, or as many as may be in flight where
-   * the receiver may hang.
+   * the receiver may hang. `isBusy` says whether there is a try to be made or in flight: where all that waits is not due yet,
+   * nothing hangs.
    */
-  maxWaiting(nowMs: number): number {
-    if (!this.#proven && this.stillForMs(nowMs) > MAX_WAIT_MS) return this.concurrency;
+  maxWaiting(nowMs: number, isBusy: boolean): number {
+    if (isBusy && !this.#proven && this.stillForMs(nowMs) > MAX_WAIT_MS) return this.concurrency;
     const perSecond = this.#pace.perSecond(this.concurrency);
     return Math.max(ALWAYS_TAKEN, (perSecond * MAX_WAIT_MS) / 1_000);
   }

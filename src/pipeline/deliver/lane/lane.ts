@@ -162,7 +162,8 @@ export class Lane implements GateLane {
   }
 
   #isFull(more: Uint8Array = NOTHING): boolean {
-    const maxWaiting = this.#health.maxWaiting(this.#host.steadyNow());
+    const isBusy = this.inFlight > 0 || this.#queue.length > 0;
+    const maxWaiting = this.#health.maxWaiting(this.#host.steadyNow(), isBusy);
     return this.#places.isFull(this.#queue.bytes, more) || this.queued >= maxWaiting;
   }
 
