@@ -2,7 +2,8 @@ import { isPercentEncoded } from "./value-types.ts";
 
 /**
  * Parses a PostgreSQL connection URI (libpq, "Connection URIs") as `pg` understands it. Returns null for one that names
- * several hosts or whose user information is not percent-encoded. The host may be empty where the query names it.
+ * several hosts or ports, a port that is none, or whose user information is not percent-encoded. The host may be empty where the query
+ * names it.
  */
 export function parseDatabaseUrl(text: string): URL | null {
   // A % that begins no escape stands for itself.
@@ -18,7 +19,13 @@ export function parseDatabaseUrl(text: string): URL | null {
     url.hash !== "" ||
     (url.username === "" && url.pathname === "" && url.search.includes("@"));
   const hosts = [url.hostname, ...url.searchParams.getAll("host")];
-  return isCutApart || hosts.some((host) => host.includes(",")) ? null : url;
+  const isMalformed = isCutApart || hosts.some((host) => host.includes(","));
+  return isMalformed || !url.searchParams.getAll("port").every(isPort) ? null : url;
+}
+
+/** Returns whether the query may name this port; `pg` takes an empty one for none. */
+function isPort(text: string): boolean {
+  return text === "" || (/^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535);
 }
 
 /** TLS parameters that `pg` reads, besides `ssl`; it ignores any other, and then connects without TLS. */

@@ -389,6 +389,16 @@ describe("configuration", () => {
     expect(summarizeConfig(config)["databaseUrl"]).toBe(shown);
   });
 
+  it.each(["port=abc", "port=0", "port=99999", "port=-1", "port=5432,5433", "port=54x"])(
+    "regression: refuses DATABASE_URL with %s: commands ended without a word",
+    (parameter) => {
+      const url = `postgresql://u:CANARY@host/db?${parameter}`;
+      const message = refusal({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY });
+      expect(message).toMatch(/^DATABASE_URL must be postgresql:.*@host:5432/);
+      expect(message).not.toContain("CANARY");
+    },
+  );
+
   it.each(["ssl=false", "ssl=yes", "ssl=TRUE", "ssl="])(
     "refuses DATABASE_URL with %s, on which pg throws where nothing catches it: the process ended with a stack",
     (parameter) => {
@@ -408,6 +418,8 @@ describe("configuration", () => {
     "sslrootcert=/r",
     "sslnegotiation=direct",
     "nossl=1",
+    "port=5433",
+    "port=",
   ])("takes DATABASE_URL with %s", (parameter) => {
     const url = `postgresql://u:p@host/db?${parameter}`;
     expect(() => loadConfig({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).not.toThrow();

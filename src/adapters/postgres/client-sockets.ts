@@ -1,4 +1,5 @@
 import { Socket } from "node:net";
+import { toError } from "../../domain/thrown.ts";
 
 /** A healthy server closes its end of a connection in milliseconds. */
 const FAREWELL_MS = 2_000;
@@ -12,7 +13,7 @@ export class ClientSockets {
 
   /** Makes a client's `stream`. */
   readonly make = (): Socket => {
-    const socket = new Socket();
+    const socket = new ClientSocket();
     this.#open.add(socket);
     socket.once("close", () => this.#open.delete(socket));
     return socket;
@@ -29,5 +30,19 @@ export class ClientSockets {
     }, FAREWELL_MS);
     await ended;
     clearTimeout(timer);
+  }
+}
+
+/**
+ * Fails to connect where it would throw, as for a port that is none: `pg` leaves a client whose `connect` has thrown in its pool,
+ * which then never ends.
+ */
+class ClientSocket extends Socket {
+  override connect(...address: unknown[]): this {
+    try {
+      return super.connect(...(address as Parameters<Socket["connect"]>));
+    } catch (error) {
+      return this.destroy(toError(error));
+    }
   }
 }
