@@ -37,6 +37,12 @@ const TLS_PARAMETERS: ReadonlySet<string> = new Set([
   "sslrootcert",
 ]);
 
+/** Values that `pg` knows: of `sslmode` it overlooks any other, and of `sslnegotiation` it tells only when it connects. */
+const TLS_VALUES: Readonly<Record<string, readonly string[]>> = {
+  sslmode: ["disable", "prefer", "require", "verify-ca", "verify-full", "no-verify"],
+  sslnegotiation: ["postgres", "direct"],
+};
+
 /** Values of `ssl` that `pg` knows; with any other (`false`, `yes`) it throws in the middle of connecting, where nothing catches it. */
 const SSL_VALUES: ReadonlySet<string> = new Set(["true", "1", "0", "no-verify"]);
 
@@ -48,5 +54,6 @@ export function readsTlsParameters(text: string): boolean {
 }
 
 function isTlsParameter(name: string, value: string): boolean {
-  return name === "ssl" ? SSL_VALUES.has(value) : TLS_PARAMETERS.has(name) && value !== "";
+  if (name === "ssl") return SSL_VALUES.has(value);
+  return TLS_PARAMETERS.has(name) && value !== "" && (TLS_VALUES[name]?.includes(value) ?? true);
 }

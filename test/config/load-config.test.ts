@@ -399,6 +399,14 @@ describe("configuration", () => {
     },
   );
 
+  it.each(["sslmode=disabled", "sslmode=VERIFY-FULL", "sslmode=allow", "sslnegotiation=tls"])(
+    "regression: refuses DATABASE_URL with %s, which is none of the values: it was taken",
+    (parameter) => {
+      const url = `postgresql://u:CANARY@host/db?${parameter}`;
+      expect(refusal({ DATABASE_URL: url, RELAY_ENCRYPTION_KEY: KEY })).toBe(NO_TLS_PARAMETER);
+    },
+  );
+
   it.each(["ssl=false", "ssl=yes", "ssl=TRUE", "ssl="])(
     "refuses DATABASE_URL with %s, on which pg throws where nothing catches it: the process ended with a stack",
     (parameter) => {
@@ -413,6 +421,8 @@ describe("configuration", () => {
     "ssl=0",
     "ssl=no-verify",
     "sslmode=verify-full",
+    "sslmode=disable",
+    "sslmode=no-verify",
     "sslcert=/c",
     "sslkey=/k",
     "sslrootcert=/r",
