@@ -67,8 +67,9 @@ export function openDatabase(options: {
     stream: sockets.make,
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  pool.on("error", (error) => {
-    options.logger.warn({ err: error }, "postgres.connection_lost");
+  pool.on("error", (cause) => {
+    const lost = new RelayError("unavailable", "an idle connection broke", { cause });
+    options.logger.warn({ err: lost }, "postgres.connection_lost");
   });
 
   const nameOf = makeStatementNames();
