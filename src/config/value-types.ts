@@ -30,7 +30,7 @@ const commaList = z.string().transform((text) =>
 
 export const brokerList = commaList.refine(
   (brokers) => brokers.length > 0 && brokers.every((broker) => isHostAndPort(broker)),
-  "must be host:port,host:port",
+  "must be host:port,host:port, with names in place of IPv6 addresses",
 );
 
 function isHostAndPort(text: string): boolean {

@@ -7,6 +7,8 @@ import { RELAY_VERSION } from "../../src/config/version.ts";
 import { UsageError } from "../../src/domain/errors.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
+const NO_BROKERS =
+  "KAFKA_BROKERS must be host:port,host:port, with names in place of IPv6 addresses";
 const NO_TLS_PARAMETER =
   "DATABASE_URL has a TLS parameter that is not read, is empty or has a wrong value: set sslmode=verify-full (or disable), and sslrootcert, sslcert and sslkey to files where needed";
 
@@ -132,9 +134,10 @@ describe("configuration", () => {
       { KAFKA_BROKERS: "k:9092", KAFKA_SASL_MECHANISM: "PLAIN" },
       "KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512",
     ],
-    [{ KAFKA_BROKERS: "kafka" }, "KAFKA_BROKERS must be host:port,host:port"],
-    [{ KAFKA_BROKERS: "kafka:99999" }, "KAFKA_BROKERS must be host:port,host:port"],
-    [{ KAFKA_BROKERS: "a:9092,b:0" }, "KAFKA_BROKERS must be host:port,host:port"],
+    [{ KAFKA_BROKERS: "kafka" }, NO_BROKERS],
+    [{ KAFKA_BROKERS: "kafka:99999" }, NO_BROKERS],
+    [{ KAFKA_BROKERS: "a:9092,b:0" }, NO_BROKERS],
+    [{ KAFKA_BROKERS: "[::1]:9092" }, NO_BROKERS],
     [
       { CLICKHOUSE_CLUSTER: "relay" },
       "CLICKHOUSE_CLUSTER is set without CLICKHOUSE_URL: set the address of one of its nodes, or unset it to use the embedded store",
