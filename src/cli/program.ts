@@ -130,7 +130,7 @@ function addCommands(program: Command, io: CommandIo, setExitCode: (code: number
     .addHelpText("after", REPLAY_HELP)
     .action(async (options: ReplayOptions) => {
       const { replay } = await import("./replay.ts");
-      setExitCode(await replay(io, options));
+      await unlessStopped(io, replay(io, options).then(setExitCode));
     });
   program
     .command("demo")

@@ -6,7 +6,7 @@ import { StopLimit } from "./stop-limit.ts";
 const GRACE_MS = 5_000;
 
 /**
- * Waits for the work of a command that ends by itself. When told to stop, the work still runs to its end, but a store
+ * Waits for the work of a command that ends by itself. When told to stop, the work still runs to its end, but a store or relay
  * that hangs is not waited for.
  * @throws {RelayError} when it is not done a few seconds after it was told to stop
  */
