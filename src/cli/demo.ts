@@ -63,6 +63,7 @@ async function runIn(dataDir: string, io: CommandIo): Promise<number> {
     clock: makeSystemClock(),
     logger,
     templateFile: templateFile(),
+    signal: io.signal,
   });
   const firstKey = await ensureFirstKey(config, relay.configStore);
   const apiKey = firstKey.kind === "usable" ? firstKey.key : "";

@@ -29,6 +29,22 @@ describe("relay demo", () => {
     expect((await readdir(temporary)).filter((name) => name.startsWith("relay-"))).toEqual([]);
   }, 90_000);
 
+  it("regression: interrupted while the relay starts, makes and sends nothing: all webhooks were sent first, and an impatient second Ctrl-C left the directory behind", async () => {
+    const child = spawn(process.execPath, ["bin/relay.js", "demo"], {
+      env: { PATH: process.env["PATH"] ?? "", TMPDIR: temporary, LOG_LEVEL: "info" },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    await once(child.stdout, "data");
+    child.kill("SIGINT");
+    child.stdout.resume();
+    const [code] = (await once(child, "close")) as [number | null];
+    expect(code).toBe(1);
+    expect(stderr).toContain("relay: the demo was interrupted\n");
+    expect(stderr).not.toContain("api.answered");
+  }, 90_000);
+
   it("without a temporary directory says which variable to set; it died with a stack", async () => {
     const { code, stderr } = await runRelay(["demo"], { TMPDIR: join(temporary, "missing") });
     expect(stderr).toBe(

@@ -50,6 +50,7 @@ export async function runScenario(
   const destinations: DestinationSecret[] = [];
   const sent: SentWebhook[] = [];
   for (const payload of samplePayloads(Date.now())) {
+    signal.throwIfAborted();
     const endpoint = await client.endpoints.create(project.id, {
       name: `${payload.provider} webhooks`,
       provider: payload.provider,
