@@ -17,6 +17,9 @@ export const DELAY_TIERS: readonly DelayTier[] = [
   { topic: "delay-4h", delayMs: 14_400_000 },
 ];
 
+/** A lane takes in a task, or puts it off, at most this long before it is due. */
+export const LANE_AHEAD_MS = 2_000;
+
 /** A task due sooner than this goes into no tier: its owner keeps it in memory until then. */
 export const WAIT_IN_MEMORY_MS = 1_500;
 /**

@@ -21,6 +21,8 @@ export interface DeliveryTask {
   readonly deferrals: number;
   /** The destination's rate limit if that is what last put this try off; null if something else did. */
   readonly limitedBy: LimitPace | null;
+  /** Whether its receiver is what last put this try off: its lane was full, or its circuit open. */
+  readonly awaitsReceiver: boolean;
   /** Earliest time of the try. */
   readonly dueAtMs: number;
   /** When the run began: retention counts from here, and the circuit breaker's deadline from here or later. */
@@ -37,6 +39,7 @@ export function firstTry(event: EventRecord, destinationId: string, nowMs: numbe
     tryNumber: 1,
     deferrals: 0,
     limitedBy: null,
+    awaitsReceiver: false,
     dueAtMs: Math.min(event.receivedAtMs, nowMs),
     runStartedAtMs: event.receivedAtMs,
   };

@@ -1,11 +1,12 @@
 import { pause } from "../../domain/clock.ts";
-import type { DestinationConfig } from "../../domain/destination.ts";
 import { isOwnershipOver } from "../../domain/log.ts";
 import { mayGoSooner, paceOf } from "../../domain/rate-limit.ts";
 import type { LimitPace } from "../../domain/rate-limit.ts";
+import { KnownDestinations } from "./known-destinations.ts";
+import type { ChangeEffect } from "./known-destinations.ts";
 import type { DelayPorts } from "./ports.ts";
 import type { TierForwarder } from "./tier-forwarder.ts";
-import { inAllTiers } from "./waiting-tasks.ts";
+import { inAllTiers, isRecalled } from "./waiting-tasks.ts";
 import type { WaitingTasks } from "./waiting-tasks.ts";
 
 export interface RecallPorts extends Pick<DelayPorts, "destinations" | "clock" | "logger"> {
@@ -15,8 +16,13 @@ export interface RecallPorts extends Pick<DelayPorts, "destinations" | "clock" |
   readonly tiersOf: (partition: number) => readonly TierForwarder[];
 }
 
-/** The endpoints whose tasks are looked at, by partition; null: all. */
-type Look = Map<number, ReadonlySet<string> | null>;
+/** What is looked at, and why. */
+interface Look {
+  /** The endpoints whose tasks are looked at, by partition; null: all. */
+  readonly endpoints: Map<number, ReadonlySet<string> | null>;
+  /** Destinations that have another receiver or were resumed. */
+  readonly mended: Set<string>;
+}
 type LookEntries = Iterable<readonly [partition: number, endpointIds: Iterable<string> | null]>;
 
 /**
@@ -34,22 +40,23 @@ const GATHER_MS = 500;
 /** The rest between two looks, as a multiple of the time the first spent reading: each reads everything that waits. */
 const REST_FACTOR = 9;
 const MAX_REST_MS = 30_000;
-/** Maximum limits that are remembered. */
-const MAX_KNOWN = 10_000;
-/** Any limit may let tasks go sooner than this one. */
-const SLOWEST: LimitPace = { perHour: 0, windowMs: Number.POSITIVE_INFINITY };
 /** Tasks due within this time need no recall. */
 const SOON_MS = 5_000;
 
 /**
- * Lets tasks go on soon that would wait for nothing: those of deleted destinations, for up to a day, only to end `dead`; and
- * those put off by a rate limit that has since been raised, removed or given a shorter window, for as long as the old one
- * would have taken. A new owner looks at everything that waits: the partition may have had no owner at the change, or one that
+ * Lets tasks go on soon that would wait for nothing:
+ *
+ * - those of deleted destinations, for up to a day, only to end `dead`;
+ * - those put off by a rate limit that has since been raised, removed or given a shorter window, for as long as the old one would
+ *   have taken;
+ * - those put off because their receiver failed or hung, for minutes, when the destination is given another one or is resumed.
+ *
+ * A new owner looks for the first two in everything that waits: the partition may have had no owner at the change, or one that
  * got only half way. So does an owner that may have missed changes.
  */
 export class Recall {
   readonly #ports: RecallPorts;
-  #look: Look = new Map();
+  #look = emptyLook();
   readonly #assigned = new Set<number>();
   #cancelAssigned: (() => void) | null = null;
   /** Partitions with waiting tasks whose endpoints have their home elsewhere, since the log has grown. */
@@ -58,8 +65,7 @@ export class Recall {
   #isRunning = false;
   #restsUntilMs = 0;
   #againMs = FIRST_AGAIN_MS;
-  /** The latest known limits of active destinations that were changed. */
-  readonly #paces = new Map<string, LimitPace>();
+  readonly #known = new KnownDestinations();
   readonly #stopListening: (() => void)[] = [];
   readonly #stopped = new AbortController();
 
@@ -70,11 +76,11 @@ export class Recall {
   start(): void {
     const { destinations, ownedPartitions } = this.#ports;
     const stopOfChanges = destinations.onChange(({ endpointId, destinationId }) => {
-      const worthIt =
-        destinationId === null ? this.#mayBeDeleted(endpointId) : this.#mayRecall(destinationId);
-      void worthIt.then((isWorthIt) => {
-        if (isWorthIt && !this.#isStopped)
-          for (const afterMs of AFTER_MS) this.#lookAfter(afterMs, this.#whereMayWait(endpointId));
+      void this.#effectOf(endpointId, destinationId).then(({ mayRecall, isMended }) => {
+        if (!mayRecall || this.#isStopped) return;
+        const mended = isMended && destinationId !== null ? [destinationId] : [];
+        for (const afterMs of AFTER_MS)
+          this.#lookAfter(afterMs, this.#whereMayWait(endpointId), mended);
       });
     });
     const stopOfGaps = destinations.onGap(() => {
@@ -110,20 +116,22 @@ export class Recall {
     return this.#stopped.signal.aborted;
   }
 
-  #lookAfter(afterMs: number, more: LookEntries): void {
+  #lookAfter(afterMs: number, more: LookEntries, mended: Iterable<string> = []): void {
     const cancel = this.#ports.clock.schedule(afterMs, () => {
       this.#timers.delete(cancel);
-      this.#add(more);
+      this.#add(more, mended);
     });
     this.#timers.add(cancel);
   }
 
-  #add(more: LookEntries): void {
+  #add(more: LookEntries, mended: Iterable<string> = []): void {
+    const { endpoints } = this.#look;
     for (const [partition, endpointIds] of more) {
-      const known = this.#look.get(partition);
+      const known = endpoints.get(partition);
       const isOfAll = endpointIds === null || known === null;
-      this.#look.set(partition, isOfAll ? null : new Set([...(known ?? []), ...endpointIds]));
+      endpoints.set(partition, isOfAll ? null : new Set([...(known ?? []), ...endpointIds]));
     }
+    for (const destinationId of mended) this.#look.mended.add(destinationId);
     if (!this.#isRunning) void this.#run();
   }
 
@@ -131,15 +139,15 @@ export class Recall {
   async #run(): Promise<void> {
     const { clock } = this.#ports;
     this.#isRunning = true;
-    while (this.#look.size > 0 && !this.#isStopped) {
+    while (this.#look.endpoints.size > 0 && !this.#isStopped) {
       const restMs = Math.max(GATHER_MS, this.#restsUntilMs - clock.monotonic());
       await pause(clock, restMs, this.#stopped.signal);
       if (this.#isStopped) break;
       const look = this.#look;
-      this.#look = new Map();
+      this.#look = emptyLook();
       if (await this.#tryRecall(look)) this.#againMs = FIRST_AGAIN_MS;
       else if (!this.#isStopped) {
-        this.#lookAfter(this.#againMs, look);
+        this.#lookAfter(this.#againMs, look.endpoints, look.mended);
         this.#againMs = Math.min(LAST_AGAIN_MS, 2 * this.#againMs);
       }
     }
@@ -153,7 +161,7 @@ export class Recall {
     } catch (error) {
       if (!isOwnershipOver(error))
         this.#ports.logger.warn(
-          { partitions: [...look.keys()], err: error },
+          { partitions: [...look.endpoints.keys()], err: error },
           "delay.recall_failed",
         );
       return false;
@@ -163,26 +171,29 @@ export class Recall {
   /** Resolves with false if the configuration of some destinations could not be learnt, or ownership was in doubt. */
   async #recall(look: Look): Promise<boolean> {
     const surveys = await this.#survey(look);
+    const soonMs = this.#ports.clock.now() + SOON_MS;
     let isComplete = true;
     const gone = new Set<string>();
     const sooner = new Map<string, LimitPace>();
+    const mended = new Set<string>();
     for (const [destinationId, waiting] of inAllTiers(surveys.values())) {
       const lookup = await this.#ports.destinations.destination(destinationId);
       if (lookup.kind === "unavailable") isComplete = false;
       if (lookup.kind === "missing") gone.add(destinationId);
       if (lookup.kind !== "found") continue;
       const pace = paceOf(lookup.value);
-      const isFarOff = waiting.limitedUntilMs > this.#ports.clock.now() + SOON_MS;
-      if (isFarOff && mayGoSooner(pace, waiting.slowest)) sooner.set(destinationId, pace);
+      if (waiting.limitedUntilMs > soonMs && mayGoSooner(pace, waiting.slowest))
+        sooner.set(destinationId, pace);
+      if (waiting.receiverUntilMs > soonMs && look.mended.has(destinationId))
+        mended.add(destinationId);
     }
+    const recalled = { gone, sooner, mended };
     for (const [tier, found] of surveys) {
       const offsets = [...found]
-        .filter(
-          ([id, { slowest }]) => gone.has(id) || mayGoSooner(sooner.get(id) ?? SLOWEST, slowest),
-        )
+        .filter(([id, waiting]) => isRecalled(id, waiting, recalled))
         .map(([, { lastOffset }]) => lastOffset);
       if (offsets.length === 0) continue;
-      if (!(await tier.recall({ gone, sooner }, Math.max(...offsets)))) isComplete = false;
+      if (!(await tier.recall(recalled, Math.max(...offsets)))) isComplete = false;
     }
     return isComplete;
   }
@@ -193,7 +204,7 @@ export class Recall {
     const { clock, partitionOf, tiersOf } = this.#ports;
     const startedMs = clock.monotonic();
     const surveys = new Map<TierForwarder, ReadonlyMap<string, WaitingTasks>>();
-    for (const [partition, endpointIds] of look)
+    for (const [partition, endpointIds] of look.endpoints)
       for (const tier of tiersOf(partition)) {
         const found = await tier.survey(endpointIds);
         surveys.set(tier, found);
@@ -205,31 +216,24 @@ export class Recall {
     return surveys;
   }
 
-  async #mayBeDeleted(endpointId: string): Promise<boolean> {
-    return (await this.#ports.destinations.destinationsOf(endpointId)).kind !== "found";
-  }
-
   /**
-   * Resolves with true if the destination was deleted or its limit may let tasks go sooner than before; also if that cannot be
-   * learnt now, since the look asks again.
+   * Resolves with what a change may do. A destination that was deleted lets its tasks go; one that cannot be learnt of now may have
+   * been, and the look asks again.
    */
-  async #mayRecall(destinationId: string): Promise<boolean> {
-    const lookup = await this.#ports.destinations.destination(destinationId);
-    if (lookup.kind !== "found") return true;
-    return lookup.value.status === "active" && this.#mayLetGoSooner(lookup.value);
+  async #effectOf(endpointId: string, destinationId: string | null): Promise<ChangeEffect> {
+    const { destinations } = this.#ports;
+    if (destinationId === null) {
+      const isDeleted = (await destinations.destinationsOf(endpointId)).kind !== "found";
+      return { mayRecall: isDeleted, isMended: false };
+    }
+    const lookup = await destinations.destination(destinationId);
+    if (lookup.kind !== "found") return { mayRecall: true, isMended: false };
+    return this.#known.learn(lookup.value);
   }
+}
 
-  /**
-   * Returns whether the limit may let tasks go sooner than the one last known: other changes must not have everything that
-   * waits read again.
-   */
-  #mayLetGoSooner(config: DestinationConfig): boolean {
-    const pace = paceOf(config);
-    const known = this.#paces.get(config.id) ?? SLOWEST;
-    if (this.#paces.size >= MAX_KNOWN) this.#paces.clear();
-    this.#paces.set(config.id, pace);
-    return mayGoSooner(pace, known);
-  }
+function emptyLook(): Look {
+  return { endpoints: new Map(), mended: new Set() };
 }
 
 function ofAll(partition: number): readonly [partition: number, endpointIds: null] {

@@ -11,13 +11,17 @@ type Head = [
   deferrals: number,
   dueAtMs: number,
   runStartedAtMs: number,
-  /** 0: no limit put it off. Older records lack this field and the next. */
+  /** 0: no limit put it off. Older records lack this field and those after it. */
   limitedPerHour?: number,
   limitedWindowMs?: number,
+  awaitsReceiver?: boolean,
 ];
 
 /** What can be read of a task from its head alone: a delay tier need not decode the event. */
-export type TaskHead = Pick<DeliveryTask, "destinationId" | "dueAtMs" | "limitedBy">;
+export type TaskHead = Pick<
+  DeliveryTask,
+  "destinationId" | "dueAtMs" | "limitedBy" | "awaitsReceiver"
+>;
 
 export function encodeTask(task: DeliveryTask): Buffer {
   const head: Head = [
@@ -30,6 +34,7 @@ export function encodeTask(task: DeliveryTask): Buffer {
     task.runStartedAtMs,
     task.limitedBy?.perHour ?? 0,
     task.limitedBy?.windowMs ?? 0,
+    task.awaitsReceiver,
   ];
   return encodeRecord(head, encodeEventInPieces(task.event));
 }
@@ -48,13 +53,19 @@ export function decodeTask(value: Uint8Array): DeliveryTask {
     dueAtMs,
     runStartedAtMs,
     limitedBy: limitOf(head as Head),
+    awaitsReceiver: (head as Head)[9] ?? false,
   };
 }
 
 /** @throws {Error} on a foreign record */
 export function decodeTaskHead(value: Uint8Array): TaskHead {
   const head = decodeRecord(value).head as Head;
-  return { destinationId: head[0], dueAtMs: head[5], limitedBy: limitOf(head) };
+  return {
+    destinationId: head[0],
+    dueAtMs: head[5],
+    limitedBy: limitOf(head),
+    awaitsReceiver: head[9] ?? false,
+  };
 }
 
 function limitOf(head: Head): LimitPace | null {

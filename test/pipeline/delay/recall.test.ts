@@ -13,7 +13,7 @@ import { inLargeBatches } from "../../../src/pipeline/delay/waiting-tasks.ts";
 import type { RecalledTasks } from "../../../src/pipeline/delay/waiting-tasks.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";
-import { answer, SimWorld } from "../../support/sim-world.ts";
+import { answer, FAIL, OK, SimWorld } from "../../support/sim-world.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -132,7 +132,13 @@ describe("tasks that wait for a destination that is deleted", () => {
     const recalled: string[] = [];
     const deleted = new Set<string>();
     const listeners: Parameters<RecallPorts["destinations"]["onChange"]>[0][] = [];
-    const waiting = { slowest: UNLIMITED, limitedUntilMs: 0, endpointId: "ep_1", lastOffset: 7 };
+    const waiting = {
+      slowest: UNLIMITED,
+      limitedUntilMs: 0,
+      receiverUntilMs: 0,
+      endpointId: "ep_1",
+      lastOffset: 7,
+    };
     const tier = {
       survey: async (of: ReadonlySet<string>) => {
         recalled.push([...of].join(" "));
@@ -249,7 +255,13 @@ describe("a look at what waits", () => {
         return new Map(
           [...of].map((id) => [
             id,
-            { slowest: UNLIMITED, limitedUntilMs: 0, endpointId: id, lastOffset: 7 },
+            {
+              slowest: UNLIMITED,
+              limitedUntilMs: 0,
+              receiverUntilMs: 0,
+              endpointId: id,
+              lastOffset: 7,
+            },
           ]),
         );
       },
@@ -470,6 +482,57 @@ describe("tasks that a rate limit put off", () => {
     world.configure("dst_1", { rateLimitMax: null, rateLimitWindow: null });
     const [afterTwo] = await requestsIn(120_000);
     expect(afterTwo).toBe(100);
+  });
+});
+
+describe("tasks that a receiver put off", () => {
+  const LAST = 30;
+
+  /** Makes a world whose receiver has failed for ten minutes, with an event each second; the last of them were never tried. */
+  async function failingWorld() {
+    const world = new SimWorld();
+    world.configure("dst_1");
+    world.behave("dst_1", FAIL);
+    await world.start("first");
+    let last: string[] = [];
+    for (let second = 0; second < 600; second += 1) {
+      last = [...last.slice(1 - LAST), world.ingest().id];
+      await world.clock.advance(1_000);
+    }
+    world.behave("dst_1", OK);
+    const rows = () => world.attempts().filter(({ eventId }) => last.includes(eventId));
+    expect(rows()).toEqual([]);
+    return { world, delivered: () => rows().filter(({ status }) => status === "delivered").length };
+  }
+
+  it("regression: go on within a minute when the destination is given another receiver: they waited for up to five", async () => {
+    const { world, delivered } = await failingWorld();
+    world.configure("dst_1", { receiverUrl: "https://other.example.com/hook" });
+    await world.clock.advance(60_000);
+    expect(delivered()).toBe(LAST);
+    expect(world.errors).toEqual([]);
+  });
+
+  it("regression: go on within a minute when the destination is resumed: they waited for up to five", async () => {
+    const { world, delivered } = await failingWorld();
+    world.configure("dst_1", { status: "paused" });
+    await world.clock.advance(1_000);
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(60_000);
+    expect(delivered()).toBe(LAST);
+    expect(world.errors).toEqual([]);
+  });
+
+  it("wait on when something else of the destination changes, since its receiver is the same", async () => {
+    const { world, delivered } = await failingWorld();
+    world.behave("dst_1", FAIL);
+    world.configure("dst_1", { retryMaxAttempts: 6 });
+    await world.clock.advance(60_000);
+    const before = world.deferrals.length;
+    world.configure("dst_1", { retryMaxAttempts: 7 });
+    await world.clock.advance(20_000);
+    expect(world.deferrals.length - before).toBeLessThan(LAST);
+    expect(delivered()).toBe(0);
   });
 });
 

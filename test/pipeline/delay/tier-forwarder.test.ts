@@ -10,7 +10,7 @@ import { SimWorld } from "../../support/sim-world.ts";
 
 const HOUR_MS = 3_600_000;
 const LARGE_BYTES = 1_100_000;
-const GONE = { gone: new Set(["dst_1"]), sooner: new Map() };
+const GONE = { gone: new Set(["dst_1"]), sooner: new Map(), mended: new Set<string>() };
 const world = new SimWorld();
 
 function makeTier(batches: (records: readonly LogRecord[]) => readonly (readonly LogRecord[])[]) {

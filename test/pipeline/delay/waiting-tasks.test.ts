@@ -29,30 +29,36 @@ function waitingIn(records: readonly LogRecord[], ids: ReadonlySet<string> | nul
   return found;
 }
 
-it("what waits for a destination is known by its lowest rate, its longest window and its last time, in whichever order it came", () => {
+it("what waits for a destination is known by its lowest rate, its longest window and its last times, in whichever order it came", () => {
   const many = { limitedBy: MANY_IN_LONG, dueAtMs: NOW_MS + 9_000 };
   const few = { limitedBy: FEW_IN_SHORT, dueAtMs: NOW_MS + 5_000 };
-  // Waits longest, but not for a limit.
+  const failing = { awaitsReceiver: true, dueAtMs: NOW_MS + 7_000 };
+  // Waits longest, but neither for a limit nor for the receiver.
   const retry = { dueAtMs: NOW_MS + 90_000 };
   const expected = {
     slowest: { perHour: 10, windowMs: 86_400_000 },
     limitedUntilMs: NOW_MS + 9_000,
+    receiverUntilMs: NOW_MS + 7_000,
     endpointId: "ep_1",
-    lastOffset: 6,
+    lastOffset: 7,
   };
   for (const tasks of [
-    [many, few, retry],
-    [few, retry, many],
+    [many, failing, few, retry],
+    [few, retry, many, failing],
   ]) {
     const records = tasks.map((task, index) => recordOf(4 + index, task));
     expect(waitingIn(records)).toEqual(new Map([["dst_1", expected]]));
   }
-  const tiers = [[many], [few], [retry]].map((tasks) =>
+  const tiers = [[many], [few], [retry], [failing]].map((tasks) =>
     waitingIn(tasks.map((t) => recordOf(1, t))),
   );
-  const { slowest, limitedUntilMs } = expected;
+  const { slowest, limitedUntilMs, receiverUntilMs } = expected;
   for (const order of [tiers, tiers.toReversed()])
-    expect(inAllTiers(order).get("dst_1")).toMatchObject({ slowest, limitedUntilMs });
+    expect(inAllTiers(order).get("dst_1")).toMatchObject({
+      slowest,
+      limitedUntilMs,
+      receiverUntilMs,
+    });
 });
 
 it("other endpoints, fan-outs still to be made and what cannot be read are no destination's", () => {
@@ -66,22 +72,34 @@ it("other endpoints, fan-outs still to be made and what cannot be read are no de
   expect([...waitingIn(records).keys()]).toEqual(["dst_2", "dst_1"]);
 });
 
-it("a recall sends the tasks of deleted destinations as they are, and those of raised limits now; all others wait as long as before", () => {
+it("a recall sends the tasks of deleted destinations as they are, and those of raised limits and mended receivers soon; all others wait as long as before", () => {
   const waits = { dueAtMs: NOW_MS + 70_000, deferrals: 2 };
   const limited = { ...waits, limitedBy: FEW_IN_SHORT };
-  const move = (waiting: Waiting, pace: LimitPace | null, gone: readonly string[] = []) => {
+  const failing = { ...waits, awaitsReceiver: true };
+  const move = (
+    waiting: Waiting,
+    pace: LimitPace | null,
+    gone: readonly string[] = [],
+    mended: readonly string[] = [],
+  ) => {
     const sooner = new Map(pace === null ? [] : [["dst_1", pace]]);
-    const record = recordOf(0, waiting);
-    const moved = movedOn(record, { gone: new Set(gone), sooner }, NOW_MS);
+    const recalled = { gone: new Set(gone), sooner, mended: new Set(mended) };
+    const moved = movedOn(recordOf(0, waiting), recalled, NOW_MS);
     expect(moved).toMatchObject({ key: "ep_1", partition: 3 });
     const { dueAtMs, deferrals } = decodeTask(moved.value);
     return { topic: moved.topic, dueAtMs, deferrals };
   };
   const left = { topic: "delay-1m", dueAtMs: NOW_MS + 70_000, deferrals: 2 };
   expect(move(limited, MANY_IN_LONG, ["dst_1"])).toEqual({ ...left, topic: "tasks" });
-  expect(move(limited, MANY_IN_LONG)).toEqual({ topic: "tasks", dueAtMs: NOW_MS, deferrals: 3 });
+  const now = { topic: "tasks", dueAtMs: NOW_MS, deferrals: 3 };
+  expect(move(limited, MANY_IN_LONG)).toEqual(now);
+  const soon = { topic: "delay-1s", dueAtMs: NOW_MS + 2_000, deferrals: 3 };
+  expect(move(failing, null, [], ["dst_1"])).toEqual(soon);
   // No limit put it off; its limit was not changed; it already waits for a limit as fast.
   expect(move(waits, MANY_IN_LONG)).toEqual(left);
   expect(move(limited, null, ["dst_2"])).toEqual(left);
   expect(move(limited, FEW_IN_SHORT)).toEqual(left);
+  // Its receiver is the same; the receiver is another one, but did not put it off.
+  expect(move(failing, MANY_IN_LONG, [], ["dst_2"])).toEqual(left);
+  expect(move(waits, null, [], ["dst_1"])).toEqual(left);
 });

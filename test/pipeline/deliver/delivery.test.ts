@@ -153,7 +153,8 @@ describe("delivery", () => {
       held: ["now"],
       limits: ["now"],
       rate_limited: ["soon"],
-      "put off or moved on": ["soon"],
+      // At once only what the resume recalls.
+      "put off or moved on": ["soon", "now"],
     });
   });
 

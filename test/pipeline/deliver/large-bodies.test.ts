@@ -186,6 +186,7 @@ describe("large bodies", () => {
             tryNumber: 1,
             deferrals: 1,
             limitedBy: null,
+            awaitsReceiver: false,
             dueAtMs,
             runStartedAtMs: world.clock.now(),
           }),

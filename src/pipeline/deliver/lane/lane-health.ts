@@ -1,3 +1,4 @@
+import { LANE_AHEAD_MS } from "../../../domain/delay-tier.ts";
 import { parseRetryAfterMs } from "../../../domain/retry-after.ts";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 import type { CircuitState } from "./circuit-breaker.ts";
@@ -8,7 +9,7 @@ import type { DeliveryOptions } from "../delivery-options.ts";
 import type { Reply } from "../../../domain/outbound-request.ts";
 
 /** Nothing waits in a lane for longer than this. */
-export const MAX_WAIT_MS = 2_000;
+export const MAX_WAIT_MS = LANE_AHEAD_MS;
 /** A lane is idle once nothing has moved for this long, nor was to come back: tiers and queues may make that later. */
 const IDLE_MS = 10_000;
 /** How many tries may always wait, however slow the lane is thought to be. */

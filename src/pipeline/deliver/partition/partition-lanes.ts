@@ -27,6 +27,9 @@ import { sendTry } from "../try/send-try.ts";
 import type { SendGate } from "../bounds/send-gate.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 
+/** Deferrals of which a receiver is the cause. */
+const OF_RECEIVER: ReadonlySet<DeferralReason> = new Set(["lane_full", "circuit_open"]);
+
 /** The lanes of one partition, and everything that can become of a task. */
 export class PartitionLanes implements LaneHost {
   readonly clock: Clock;
@@ -175,8 +178,14 @@ export class PartitionLanes implements LaneHost {
       this.pending.track(this.#ends.conclude({ ...task, limitedBy }, row));
       return;
     }
-    const limitedBy = reason === "early" ? task.limitedBy : null;
-    const waiting = { ...task, deferrals: task.deferrals + 1, limitedBy, dueAtMs };
+    const isEarly = reason === "early";
+    const waiting = {
+      ...task,
+      deferrals: task.deferrals + 1,
+      limitedBy: isEarly ? task.limitedBy : null,
+      awaitsReceiver: isEarly ? task.awaitsReceiver : OF_RECEIVER.has(reason),
+      dueAtMs,
+    };
     this.pending.track(this.#ends.goOnAs(task, waiting));
   }
 
