@@ -14,32 +14,14 @@ describe("relay demo", () => {
   afterEach(() => rm(temporary, { recursive: true, force: true }));
 
   it("interrupted, tells so in one line and leaves nothing behind; it died with a stack", async () => {
-    const child = spawn(process.execPath, ["bin/relay.js", "demo"], {
-      env: { PATH: process.env["PATH"] ?? "", TMPDIR: temporary },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    let stderr = "";
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-    await once(child.stdout, "data");
-    child.kill("SIGINT");
-    child.stdout.resume();
-    const [code] = (await once(child, "close")) as [number | null];
+    const { code, stderr } = await interruptDemo({ TMPDIR: temporary });
     expect(stderr).toBe("relay: the demo was interrupted\n");
     expect(code).toBe(1);
     expect((await readdir(temporary)).filter((name) => name.startsWith("relay-"))).toEqual([]);
   }, 90_000);
 
   it("regression: interrupted while the relay starts, makes and sends nothing: all webhooks were sent first, and an impatient second Ctrl-C left the directory behind", async () => {
-    const child = spawn(process.execPath, ["bin/relay.js", "demo"], {
-      env: { PATH: process.env["PATH"] ?? "", TMPDIR: temporary, LOG_LEVEL: "info" },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    let stderr = "";
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-    await once(child.stdout, "data");
-    child.kill("SIGINT");
-    child.stdout.resume();
-    const [code] = (await once(child, "close")) as [number | null];
+    const { code, stderr } = await interruptDemo({ TMPDIR: temporary, LOG_LEVEL: "info" });
     expect(code).toBe(1);
     expect(stderr).toContain("relay: the demo was interrupted\n");
     expect(stderr).not.toContain("api.answered");
@@ -53,3 +35,18 @@ describe("relay demo", () => {
     expect(code).toBe(2);
   });
 });
+
+/** Interrupts a demo as soon as it has printed something. */
+async function interruptDemo(env: Readonly<Record<string, string>>) {
+  const child = spawn(process.execPath, ["bin/relay.js", "demo"], {
+    env: { PATH: process.env["PATH"] ?? "", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  await once(child.stdout, "data");
+  child.kill("SIGINT");
+  child.stdout.resume();
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, stderr };
+}
