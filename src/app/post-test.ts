@@ -2,6 +2,7 @@ import { sendOnce } from "../adapters/undici/send-once.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import type { HeaderList } from "../domain/event.ts";
 import { codeOf } from "../domain/thrown.ts";
+import { userAgentOf } from "../domain/user-agent.ts";
 import type { TestAnswer, TestRequest } from "../management/ports.ts";
 
 /** Longer than ingest ever takes. */
@@ -33,7 +34,7 @@ export async function postTest(request: TestRequest): Promise<TestAnswer> {
 /** Names the sender, without which some proxies refuse a request, unless the signature itself is in that header. */
 function withUserAgent(headers: HeaderList): HeaderList {
   const hasOne = headers.some(([name]) => name.toLowerCase() === "user-agent");
-  return hasOne ? headers : [["user-agent", `webhook-relay/${RELAY_VERSION}`], ...headers];
+  return hasOne ? headers : [["user-agent", userAgentOf(RELAY_VERSION)], ...headers];
 }
 
 /** Returns the beginning of the body, decoded, and calls off the rest. */

@@ -1,4 +1,4 @@
-import { isPercentEncoded } from "./value-types.ts";
+import { isPercentEncoded, isPort } from "./value-types.ts";
 
 /**
  * Parses a PostgreSQL connection URI (libpq, "Connection URIs") as `pg` understands it. Returns null for one that names
@@ -19,32 +19,25 @@ export function parseDatabaseUrl(text: string): URL | null {
     url.hash !== "" ||
     (url.username === "" && url.pathname === "" && url.search.includes("@"));
   const hosts = [url.hostname, ...url.searchParams.getAll("host")];
+  // `pg` takes an empty port for none.
+  const ports = url.searchParams.getAll("port").filter((port) => port !== "");
   const isMalformed = isCutApart || hosts.some((host) => host.includes(","));
-  return isMalformed || !url.searchParams.getAll("port").every(isPort) ? null : url;
+  return isMalformed || !ports.every(isPort) ? null : url;
 }
 
-/** Returns whether the query may name this port; `pg` takes an empty one for none. */
-function isPort(text: string): boolean {
-  return text === "" || (/^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535);
-}
-
-/** TLS parameters that `pg` reads, besides `ssl`; it ignores any other, and then connects without TLS. */
-const TLS_PARAMETERS: ReadonlySet<string> = new Set([
-  "sslcert",
-  "sslkey",
-  "sslmode",
-  "sslnegotiation",
-  "sslrootcert",
+/**
+ * Parameters for TLS that `pg` reads, with the values that it knows; null: any that is not empty. It ignores other parameters, and then connects
+ * without TLS. Other values of `sslmode` it overlooks, of `sslnegotiation` it tells only when it connects, and with those of `ssl` it
+ * throws in the middle of connecting, where nothing catches it.
+ */
+const TLS_PARAMETERS: ReadonlyMap<string, readonly string[] | null> = new Map([
+  ["ssl", ["true", "1", "0", "no-verify"]],
+  ["sslcert", null],
+  ["sslkey", null],
+  ["sslmode", ["disable", "prefer", "require", "verify-ca", "verify-full", "no-verify"]],
+  ["sslnegotiation", ["postgres", "direct"]],
+  ["sslrootcert", null],
 ]);
-
-/** Values that `pg` knows: of `sslmode` it overlooks any other, and of `sslnegotiation` it tells only when it connects. */
-const TLS_VALUES: Readonly<Record<string, readonly string[]>> = {
-  sslmode: ["disable", "prefer", "require", "verify-ca", "verify-full", "no-verify"],
-  sslnegotiation: ["postgres", "direct"],
-};
-
-/** Values of `ssl` that `pg` knows; with any other (`false`, `yes`) it throws in the middle of connecting, where nothing catches it. */
-const SSL_VALUES: ReadonlySet<string> = new Set(["true", "1", "0", "no-verify"]);
 
 /** Returns false where the URI has a parameter for TLS that is not understood: a mistyped name, no value or a wrong one. */
 export function readsTlsParameters(text: string): boolean {
@@ -54,6 +47,6 @@ export function readsTlsParameters(text: string): boolean {
 }
 
 function isTlsParameter(name: string, value: string): boolean {
-  if (name === "ssl") return SSL_VALUES.has(value);
-  return TLS_PARAMETERS.has(name) && value !== "" && (TLS_VALUES[name]?.includes(value) ?? true);
+  const values = TLS_PARAMETERS.get(name);
+  return values === null ? value !== "" : values?.includes(value) === true;
 }

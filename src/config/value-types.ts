@@ -34,8 +34,11 @@ export const brokerList = commaList.refine(
 );
 
 function isHostAndPort(text: string): boolean {
-  const port = Number(/^[^\s:/]+:(\d{1,5})$/.exec(text)?.[1] ?? 0);
-  return port >= 1 && port <= 65_535;
+  return isPort(/^[^\s:/]+:(\d+)$/.exec(text)?.[1] ?? "");
+}
+
+export function isPort(text: string): boolean {
+  return /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535;
 }
 
 export const roleList = commaList.pipe(

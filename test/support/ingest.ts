@@ -254,6 +254,12 @@ export function exchangeRaw(
   });
 }
 
+/** Yields pieces for `exchangeRaw` that never end: a byte at a time after `head`. */
+export function* dripBehind(head: string): Iterable<string> {
+  yield head;
+  for (;;) yield "x";
+}
+
 /** Returns the status of the first final answer in `text`; 0 if there is none. */
 export function statusOf(text: string): number {
   return Number(/^HTTP\/1\.1 (?!100)(\d{3})/m.exec(text)?.[1] ?? 0);

@@ -70,7 +70,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
       metrics.malformed("no whole body in time");
       exchange.fail(
         isChunked
-          ? ownAnswer("400 Bad Request", "malformed_request", CHUNKS_MISSING)
+          ? malformedAnswer(CHUNKS_MISSING)
           : ownAnswer("408 Request Timeout", "request_timeout", BODY_MISSING),
       );
     },
@@ -81,14 +81,18 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
   };
   const headDeadline = new HeadDeadline((response) => {
     metrics.malformed("no readable head in time");
-    const answer = ownAnswer("400 Bad Request", "malformed_request", HEAD_MISSING);
-    writeAnswer(response, answer, { method: "", mustClose: true, isContinued: false });
+    const form = { method: "", mustClose: true, isContinued: false };
+    writeAnswer(response, malformedAnswer(HEAD_MISSING), form);
   });
 
   function ownAnswer(status: string, code: string, message: string): Answer {
     const timestamp = new Date(now()).toISOString();
     const body = JSON.stringify({ error: { code, message }, timestamp });
     return { status, eventId: null, extraHeader: null, body };
+  }
+
+  function malformedAnswer(message: string): Answer {
+    return ownAnswer("400 Bad Request", "malformed_request", message);
   }
 
   function fail(exchange: Exchange, error: unknown): void {
@@ -104,7 +108,7 @@ export async function startIngestServer(options: IngestServerOptions): Promise<I
     const { head, malformed } = known;
     if (malformed !== null) {
       metrics.malformed(malformed);
-      exchange.fail(ownAnswer("400 Bad Request", "malformed_request", malformed));
+      exchange.fail(malformedAnswer(malformed));
       return;
     }
     if (head.declaredBytes !== 0)

@@ -26,13 +26,15 @@ export class KnownDestinations {
   readonly #known = new Map<string, Known>();
 
   /** Returns what the change to this state may do; of the first one that it sees it assumes all. */
-  learn({ id, receiverUrl, status, ...limit }: DestinationConfig): ChangeEffect {
+  learn(config: DestinationConfig): ChangeEffect {
+    const { id, receiverUrl } = config;
     const known = this.#known.get(id);
-    const isActive = status === "active";
-    const pace = isActive ? paceOf(limit) : (known?.pace ?? SLOWEST);
+    const isActive = config.status === "active";
+    const pace = isActive ? paceOf(config) : (known?.pace ?? SLOWEST);
     if (this.#known.size >= MAX_KNOWN) this.#known.clear();
     this.#known.set(id, { pace, receiverUrl, isActive });
-    const isMended = isActive && !(known?.isActive === true && known.receiverUrl === receiverUrl);
+    const isSame = known?.isActive === true && known.receiverUrl === receiverUrl;
+    const isMended = isActive && !isSame;
     const isFaster = isActive && mayGoSooner(pace, known?.pace ?? SLOWEST);
     return { mayRecall: isMended || isFaster, isMended };
   }

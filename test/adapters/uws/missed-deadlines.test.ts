@@ -1,16 +1,11 @@
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
-import { TOKEN, exchangeRaw, isWholeAnswer, serverRig } from "../../support/ingest.ts";
+import { TOKEN, dripBehind, exchangeRaw, isWholeAnswer, serverRig } from "../../support/ingest.ts";
 import { until } from "../../support/wait-for.ts";
 
 /** uWebSockets.js closes a connection without a word 8 s after it has waited, at the earliest. */
 const DEADLINE_MS = 15_000;
 const LINE = `POST /in/${TOKEN} HTTP/1.1`;
-
-function* drip(head: string): Iterable<string> {
-  yield head;
-  for (;;) yield "x";
-}
 
 describe("heads that never come", () => {
   test.concurrent.each([
@@ -102,7 +97,7 @@ describe("bodies that never come", () => {
       "that is too slow",
       408,
       "request_timeout",
-      drip(`${LINE}\r\nHost: x\r\nContent-Length: 100000\r\n\r\n`),
+      dripBehind(`${LINE}\r\nHost: x\r\nContent-Length: 100000\r\n\r\n`),
     ],
     [
       "of which nothing comes",

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { TOKEN, exchangeRaw, serverRig, statusOf } from "../../support/ingest.ts";
+import { TOKEN, dripBehind, exchangeRaw, serverRig, statusOf } from "../../support/ingest.ts";
 
 /** Several times as long as the server keeps a connection on which nothing whole arrives. */
 const DEADLINE_MS = 40_000;
@@ -89,11 +89,6 @@ describe("HTTP on the wire", () => {
     expect(rig.log.events.some((event) => event.query === "slow")).toBe(false);
   });
 });
-
-function* dripBehind(head: string): Iterable<string> {
-  yield head;
-  for (;;) yield "x";
-}
 
 function meets(want: string, answer: { status: number; closed: boolean; text: string }): boolean {
   const { status, closed, text } = answer;

@@ -10,12 +10,17 @@ import { Recall } from "../../../src/pipeline/delay/recall.ts";
 import type { RecallPorts } from "../../../src/pipeline/delay/recall.ts";
 import type { TierForwarder } from "../../../src/pipeline/delay/tier-forwarder.ts";
 import { inLargeBatches } from "../../../src/pipeline/delay/waiting-tasks.ts";
-import type { RecalledTasks } from "../../../src/pipeline/delay/waiting-tasks.ts";
+import type { RecalledTasks, WaitingTasks } from "../../../src/pipeline/delay/waiting-tasks.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { SimClock } from "../../support/sim-clock.ts";
 import { answer, FAIL, OK, SimWorld } from "../../support/sim-world.ts";
 
 const HOUR_MS = 3_600_000;
+
+/** Makes what waits at a destination where nothing was put off. */
+function waitingAt(endpointId: string): WaitingTasks {
+  return { slowest: UNLIMITED, limitedUntilMs: 0, receiverUntilMs: 0, endpointId, lastOffset: 7 };
+}
 
 /** Makes a world with two destinations that were tried once and asked for a retry in an hour. */
 async function waitingWorld(answersAfterMs = 5) {
@@ -132,13 +137,7 @@ describe("tasks that wait for a destination that is deleted", () => {
     const recalled: string[] = [];
     const deleted = new Set<string>();
     const listeners: Parameters<RecallPorts["destinations"]["onChange"]>[0][] = [];
-    const waiting = {
-      slowest: UNLIMITED,
-      limitedUntilMs: 0,
-      receiverUntilMs: 0,
-      endpointId: "ep_1",
-      lastOffset: 7,
-    };
+    const waiting = waitingAt("ep_1");
     const tier = {
       survey: async (of: ReadonlySet<string>) => {
         recalled.push([...of].join(" "));
@@ -252,18 +251,7 @@ describe("a look at what waits", () => {
         looks.push(clock.now());
         await pause(clock, readMs);
         if (failure !== null) throw failure;
-        return new Map(
-          [...of].map((id) => [
-            id,
-            {
-              slowest: UNLIMITED,
-              limitedUntilMs: 0,
-              receiverUntilMs: 0,
-              endpointId: id,
-              lastOffset: 7,
-            },
-          ]),
-        );
+        return new Map(Array.from(of, (endpointId) => [endpointId, waitingAt(endpointId)]));
       },
       recall: async () => {
         await pause(clock, recallMs);

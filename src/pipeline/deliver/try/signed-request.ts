@@ -4,6 +4,7 @@ import type { DestinationConfig, SigningSecret } from "../../../domain/destinati
 import { forwardedHeaders } from "./forwarded-headers.ts";
 import type { DeliveryPorts } from "../ports.ts";
 import type { OutboundRequest } from "../../../domain/outbound-request.ts";
+import { userAgentOf } from "../../../domain/user-agent.ts";
 
 /** Returns the secrets that sign at `nowMs`, newest first: the current one, and rotated ones within their overlap. */
 export function activeSecrets(secrets: readonly SigningSecret[], nowMs: number): string[] {
@@ -39,7 +40,7 @@ export function makeSignedRequest(
           secrets: activeSecrets(config.secrets, nowMs),
         }),
       ],
-      ["user-agent", `webhook-relay/${version}`],
+      ["user-agent", userAgentOf(version)],
       ["x-relay-attempt", String(task.tryNumber)],
       ["x-relay-trigger", task.trigger],
       ["x-relay-endpoint-id", event.endpointId],
