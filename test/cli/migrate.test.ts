@@ -81,5 +81,5 @@ describe("relay migrate", () => {
         all.map(() => ({ code: 0, stderr: "" })),
       );
     }
-  }, 60_000);
+  }, 240_000);
 });
