@@ -3,7 +3,7 @@ import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
 import type { RateLimitWindow } from "../../../src/domain/enums.ts";
 import { LaneRateLimit } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
-import type { LimitsHost } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
+import type { LimitsHost, UsedToken } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
 import type { LimitRecord } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
 
 const MAX_WAIT_MS = 2_000;
@@ -110,11 +110,10 @@ it("nothing starts before its reservation is durable: after a crash nobody would
 
 describe("a limit that is changed", () => {
   /** Makes a limit that may start as many tries as it is asked for at a time. */
-  function makeLimit() {
-    const state = { nowMs: Date.UTC(2026, 0, 1) };
+  function makeLimit(state = { nowMs: Date.UTC(2026, 0, 1) }, changes: object = {}) {
     const limit = new LaneRateLimit(
       "dst_1",
-      hostOf(() => state.nowMs),
+      hostOf(() => state.nowMs, changes),
     );
     return {
       limit,
@@ -161,6 +160,83 @@ describe("a limit that is changed", () => {
     configure(13, "day");
     expect(await start()).toBe(3);
   });
+
+  it.each([
+    ["answered", true],
+    ["never answered", false],
+  ])(
+    "regression: in the middle of tries that are %s then counts them once it is restored: they were forgotten",
+    async (_, isAnswered) => {
+      const { limit, state, configure, start } = makeLimit();
+      configure(10, "hour");
+      const tokens: UsedToken[] = [];
+      while (tokens.length < 8) {
+        if (limit.waitMs(() => undefined) === 0) tokens.push(limit.start());
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      for (const { onSent } of tokens) onSent();
+      configure(10, "minute");
+      if (isAnswered) for (const { onAnswered } of tokens) onAnswered();
+      state.nowMs += 100_000;
+      expect(await start(1)).toBe(1);
+      state.nowMs += 20_000;
+      configure(10, "hour");
+      expect(await start()).toBe(1);
+    },
+  );
+
+  it("regression: and restored after two restarts counts what the shorter window, when it was recorded, still counted, too: it was forgotten", async () => {
+    let written: LimitRecord | null = null;
+    const log = {
+      limits: { get: () => written, areComplete: true, late: async () => written },
+      writeLimit: async (record: LimitRecord) => {
+        written = record;
+        return true;
+      },
+    };
+    const first = makeLimit(undefined, log);
+    const { state } = first;
+    first.configure(8, "hour");
+    expect(await first.start(7)).toBe(7);
+    first.configure(10, "minute");
+    expect(await first.start(1)).toBe(1);
+    state.nowMs += 120_000;
+    const second = makeLimit(state, log);
+    second.configure(10, "minute");
+    expect(await second.start(1)).toBe(1);
+    state.nowMs += 120_000;
+    const third = makeLimit(state, log);
+    third.configure(8, "hour");
+    expect(await third.start()).toBe(0);
+  });
+
+  it.each([
+    ["again and again", ["minute", "second"]],
+    ["never, in a process that is started again and again", ["minute"]],
+  ] as const)(
+    "%s has a record of what may still count, and of no more: it is written with each block",
+    async (_, windows) => {
+      let written: LimitRecord | null = null;
+      const log = {
+        limits: { get: () => written, areComplete: true, late: async () => written },
+        writeLimit: async (record: LimitRecord) => {
+          written = record;
+          return true;
+        },
+      };
+      const state = { nowMs: Date.UTC(2026, 0, 1) };
+      for (let round = 0; round < 300; round += 1) {
+        const { configure, start, limit } = makeLimit(state, log);
+        for (const window of windows) {
+          configure(10, window);
+          await start(10);
+          state.nowMs += 20_000;
+        }
+        written = limit.last()?.record ?? written;
+        expect(written?.starts.length).toBeLessThan(50);
+      }
+    },
+  );
 
   it("twice counts each start once", async () => {
     const { configure, start } = makeLimit();

@@ -193,6 +193,7 @@ describe("what the limits log knows", () => {
         [20, 2],
       ],
       block: { untilMs: 30, count: 3 },
+      countedUntil: { minute: 121_000, hour: 7_201_000 },
     });
     note(limits, limitKey("ep_1", "dst_1"), {
       starts: [
@@ -200,6 +201,7 @@ describe("what the limits log knows", () => {
         [25, 1],
       ],
       block: { untilMs: 40, count: 1 },
+      countedUntil: { minute: 125_000 },
     });
     expect(limits.get("dst_1")).toEqual({
       destinationId: "dst_1",
@@ -210,6 +212,7 @@ describe("what the limits log knows", () => {
         [30, 3],
       ],
       block: { untilMs: 40, count: 1 },
+      countedUntil: { minute: 125_000, hour: 7_201_000 },
     });
   });
 

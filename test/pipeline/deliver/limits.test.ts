@@ -320,6 +320,33 @@ describe("rate limit", () => {
     expect(timesOf(world)).toHaveLength(21);
   });
 
+  it.each(["is killed", "stops in order"])(
+    "regression: an hour's limit that comes back after two changes of its process holds when the second one, which only knew a minute's, %s: it began with none used",
+    async (how) => {
+      const world = new SimWorld({ delivery: { takeoverWaitMs: 0 } });
+      const end = async (process: Awaited<ReturnType<SimWorld["start"]>>): Promise<void> => {
+        if (how === "is killed") void world.store.kill(process, 5);
+        else await world.stop(process);
+        await world.clock.advance(1_000);
+      };
+      world.configure("dst_1", { rateLimitMax: 20, rateLimitWindow: "hour" });
+      const first = await world.start("first");
+      for (let count = 0; count < 20; count += 1) world.ingest();
+      await world.clock.advance(MINUTE);
+      world.configure("dst_1", { rateLimitMax: 1, rateLimitWindow: "minute" });
+      await end(first);
+      const second = await world.start("second");
+      world.ingest();
+      await world.clock.advance(5 * MINUTE);
+      await end(second);
+      await world.start("third");
+      world.configure("dst_1", { rateLimitMax: 20, rateLimitWindow: "hour" });
+      for (let count = 0; count < 20; count += 1) world.ingest();
+      await world.clock.advance(45 * MINUTE);
+      expect(timesOf(world)).toHaveLength(21);
+    },
+  );
+
   it("slow answers do not shrink the rate to one window per answer", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { rateLimitMax: 10, rateLimitWindow: "second" });

@@ -1,16 +1,16 @@
 import type { Clock } from "../../../domain/clock.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../domain/destination.ts";
-import { rateWindowMs, tokenReturnMs } from "../../../domain/rate-limit.ts";
+import { rateWindowMs } from "../../../domain/rate-limit.ts";
 import type { Starts } from "../../../domain/rate-limit.ts";
 import { ExpectedTasks } from "./expected-tasks.ts";
-import { shiftLimit, startsOf } from "../limits/limits-codec.ts";
-import type { LimitRecord } from "../limits/limits-codec.ts";
+import { countedUntil, longestCountMs } from "../limits/counted-until.ts";
+import { shiftLimit, startsOf, withEarlier } from "../limits/limits-codec.ts";
+import type { LastLimit, LimitRecord } from "../limits/limits-codec.ts";
 import type { DeliveryOptions } from "../delivery-options.ts";
 import type { PartitionLimits } from "../limits/partition-limits.ts";
 import { DestinationRateLimiter } from "../limits/destination-rate-limiter.ts";
 
-const NO_WAIT_MS = 0;
 /** How long to wait for a block to be written before looking again. */
 const RESERVING_WAIT_MS = 1_000;
 const ROOM_MS = 1_000;
@@ -19,12 +19,6 @@ const ROOM_MS = 1_000;
 export interface UsedToken {
   readonly onSent: () => void;
   readonly onAnswered: () => void;
-}
-
-/** The state of a limit when its lane ends. */
-export interface LastLimit {
-  readonly record: LimitRecord;
-  readonly endpointId: string;
 }
 
 const NO_TOKEN: UsedToken = { onSent: () => undefined, onAnswered: () => undefined };
@@ -50,10 +44,10 @@ export class LaneRateLimit {
   #limiter: DestinationRateLimiter | null = null;
   /** What earlier limiters knew, for the next one. */
   #known: LimitRecord | null;
+  /** Since when that is known, steady, ms: a start of a later time was in flight by then, and limiters count it sooner. */
+  #knownAtMs: number;
   /** Whether something was known here from the start or has been looked up since: before that, a former home may have used more. */
   #hasLearned: boolean;
-  /** The longest that a start has counted under any limit so far, ms: a limit that was changed may be restored. */
-  #maxMs = 0;
   #reserving = false;
   readonly #expected = new ExpectedTasks();
   /** The planned slots (steady, ms) of tasks in the lane: no other task's start is planned there. */
@@ -65,6 +59,7 @@ export class LaneRateLimit {
     this.#destinationId = destinationId;
     this.#host = host;
     this.#known = this.#fromLog(host.limits.get(destinationId));
+    this.#knownAtMs = host.steadyNow();
     this.#hasLearned = this.#known !== null;
   }
 
@@ -87,10 +82,11 @@ export class LaneRateLimit {
     if (max === (current?.max ?? null) && window === (current?.window ?? null)) return;
     const nowMs = this.#host.steadyNow();
     this.#forgetSlots();
-    if (window !== null) this.#maxMs = Math.max(this.#maxMs, tokenReturnMs(window));
     const earlier = this.#earlierStarts(nowMs);
-    if (current !== null)
-      this.#known = withEarlier(earlier, current.snapshot(this.#destinationId, nowMs));
+    if (current !== null) {
+      this.#known = this.#withEarlier(earlier, current.snapshot(this.#destinationId, nowMs));
+      this.#knownAtMs = nowMs;
+    }
     if (max === null || window === null) {
       this.#limiter = null;
       return;
@@ -182,13 +178,13 @@ export class LaneRateLimit {
   /** Returns how long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is done. */
   waitMs(retry: () => void): number {
     const limiter = this.#limiter;
-    if (limiter === null) return NO_WAIT_MS;
+    if (limiter === null) return 0;
     if (this.#reserving) return RESERVING_WAIT_MS;
     const nowMs = this.#host.steadyNow();
     const decision = limiter.admit(nowMs);
     switch (decision.kind) {
       case "go":
-        return NO_WAIT_MS;
+        return 0;
       case "wait":
         return Math.max(1, decision.untilMs - nowMs);
       case "reserve":
@@ -229,20 +225,29 @@ export class LaneRateLimit {
   /** Returns the starts that the current limit does not count but a restored one would. */
   #earlierStarts(nowMs: number): Starts[] {
     if (this.#known === null) return [];
+    const longestMs = longestCountMs(this.#known.countedUntil ?? {}, nowMs);
     return startsOf(this.#known).filter(
       ([timeMs]) =>
-        timeMs + this.#maxMs > nowMs && this.#limiter?.isCounted(timeMs, nowMs) !== true,
+        timeMs + longestMs > nowMs &&
+        this.#limiter?.isCounted(Math.min(timeMs, this.#knownAtMs), nowMs) !== true,
     );
+  }
+
+  #withEarlier(starts: readonly Starts[], record: LimitRecord): LimitRecord {
+    return this.#known === null ? record : withEarlier({ ...this.#known, starts }, record);
   }
 
   /** Converts to the wall clock, the only one that the next owner shares: the steady clock lags after the wall clock was set. */
   #forLog(record: LimitRecord): LimitRecord {
-    const whole = withEarlier(this.#earlierStarts(this.#host.steadyNow()), record);
+    const whole = this.#withEarlier(this.#earlierStarts(this.#host.steadyNow()), record);
     return shiftLimit(whole, this.#wallAheadRoundedMs);
   }
 
   #fromLog(record: LimitRecord | null): LimitRecord | null {
-    return record === null ? null : shiftLimit(record, -this.#wallAheadRoundedMs);
+    if (record === null) return null;
+    // What an older version wrote counts as if under the longest window.
+    const unknown = countedUntil("day", this.#host.clock.now());
+    return shiftLimit({ countedUntil: unknown, ...record }, -this.#wallAheadRoundedMs);
   }
 
   /** How far the wall clock is ahead of the steady one. */
@@ -270,7 +275,8 @@ export class LaneRateLimit {
     const late = this.#fromLog(await this.#host.limits.late(this.#destinationId));
     this.#hasLearned = true;
     if (late === null) return;
-    this.#known = this.#known === null ? late : withEarlier(startsOf(late), this.#known);
+    const earlier = { ...late, starts: startsOf(late) };
+    this.#known = this.#known === null ? late : withEarlier(earlier, this.#known);
     this.#limiter?.learn(late, this.#host.steadyNow());
   }
 
@@ -280,21 +286,15 @@ export class LaneRateLimit {
     if (limiter !== this.#limiter) {
       // The limit was changed meanwhile: the new limiter makes its own reservation.
       this.#reserving = false;
-      retry();
-      return;
+      return retry();
     }
     const nowMs = this.#host.steadyNow();
     const { record, grant } = limiter.nextBlock(this.#destinationId, nowMs);
     const endpointId = this.#config?.endpointId ?? "";
     const durable = await this.#host.writeLimit(this.#forLog(record), endpointId);
     this.#reserving = false;
-    // If it is not, the lane's own timer tries again.
-    if (!durable) return;
+    if (!durable) return; // The lane's own timer tries again.
     limiter.grant(grant);
     retry();
   }
-}
-
-function withEarlier(earlier: readonly Starts[], record: LimitRecord): LimitRecord {
-  return { ...record, starts: [...earlier, ...record.starts] };
 }

@@ -1,5 +1,5 @@
 import { Lane } from "./lane.ts";
-import type { LastLimit } from "./lane-rate-limit.ts";
+import type { LastLimit } from "../limits/limits-codec.ts";
 import type { LaneHost } from "./lane-host.ts";
 
 /** The lanes of one partition, by destination: made when they are needed, and dropped when a new one would do as well. */

@@ -9,7 +9,7 @@ import { LaneQueue } from "./lane-queue.ts";
 import type { QueuedTry } from "./lane-queue.ts";
 import type { Reply } from "../../../domain/outbound-request.ts";
 import { LaneRateLimit } from "./lane-rate-limit.ts";
-import type { LastLimit } from "./lane-rate-limit.ts";
+import type { LastLimit } from "../limits/limits-codec.ts";
 import type { LaneHost } from "./lane-host.ts";
 import { scheduleAwake } from "./schedule-awake.ts";
 import type { GateLane } from "../bounds/send-gate.ts";

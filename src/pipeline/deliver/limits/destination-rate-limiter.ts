@@ -1,6 +1,7 @@
 import type { RateLimitWindow } from "../../../domain/enums.ts";
 import { rateWindowMs, SlidingWindow, tokenReturnMs } from "../../../domain/rate-limit.ts";
 import type { Starts } from "../../../domain/rate-limit.ts";
+import { countedUntil } from "./counted-until.ts";
 import { startsOf } from "./limits-codec.ts";
 import type { Block, LimitRecord } from "./limits-codec.ts";
 
@@ -195,7 +196,7 @@ export class DestinationRateLimiter {
       const sentLatestMs = sentMs ?? Math.max(nowMs, startedMs + this.#timeoutMs);
       starts.push([sentLatestMs + this.#unseenMs, 1]);
     }
-    return { destinationId, starts, block };
+    return { destinationId, starts, block, countedUntil: countedUntil(this.window, nowMs) };
   }
 
   /** Returns a new window that counts the same starts as `actual`. */

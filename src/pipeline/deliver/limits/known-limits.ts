@@ -3,6 +3,7 @@ import type { Clock } from "../../../domain/clock.ts";
 import type { LogRecord, NewRecord, OwnedPartition } from "../../../domain/log.ts";
 import type { Logger } from "../../../domain/logger.ts";
 import type { Starts } from "../../../domain/rate-limit.ts";
+import { laterOf } from "./counted-until.ts";
 import { decodeLimit, encodeLimit, startsOf } from "./limits-codec.ts";
 import type { LimitRecord } from "./limits-codec.ts";
 
@@ -106,7 +107,7 @@ export class KnownLimits {
         partition: home,
         value: encodeLimit(limit),
       });
-      const nothing = encodeLimit({ destinationId, starts: [], block: null });
+      const nothing = encodeLimit({ destinationId, starts: [], block: null, countedUntil: {} });
       left.push({ topic, key, partition: here, value: nothing });
       if (this.#moved.has(destinationId))
         left.push({
@@ -138,5 +139,8 @@ function merge(own: LimitRecord, moved: LimitRecord): LimitRecord {
   for (const starts of [...own.starts, ...moved.starts]) note(starts);
   if (moved.block !== null) note([moved.block.untilMs, moved.block.count]);
   const starts = [...counts].toSorted(([a], [b]) => a - b);
-  return { destinationId: own.destinationId, starts, block: own.block };
+  const { destinationId, block, countedUntil } = own;
+  if (countedUntil === undefined || moved.countedUntil === undefined)
+    return { destinationId, starts, block };
+  return { destinationId, starts, block, countedUntil: laterOf(countedUntil, moved.countedUntil) };
 }

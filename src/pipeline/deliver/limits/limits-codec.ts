@@ -1,4 +1,6 @@
 import type { Starts } from "../../../domain/rate-limit.ts";
+import { laterOf, shiftTimes } from "./counted-until.ts";
+import type { CountedUntil } from "./counted-until.ts";
 
 /** Up to `count` tries that may go out before `untilMs`; written before the first of them starts. */
 export interface Block {
@@ -14,6 +16,14 @@ export interface LimitRecord {
   readonly destinationId: string;
   readonly starts: readonly Starts[];
   readonly block: Block | null;
+  /** Absent in records of older versions. */
+  readonly countedUntil?: CountedUntil;
+}
+
+/** The state of a limit when its lane ends. */
+export interface LastLimit {
+  readonly record: LimitRecord;
+  readonly endpointId: string;
 }
 
 /** Returns all starts of the record, unordered; what may have started since counts as late as possible. */
@@ -21,11 +31,24 @@ export function startsOf({ starts, block }: Pick<LimitRecord, "starts" | "block"
   return block === null ? [...starts] : [...starts, [block.untilMs, block.count]];
 }
 
+/** Adds starts that were known earlier, with the times until which they may count. */
+export function withEarlier(
+  earlier: Pick<LimitRecord, "starts" | "countedUntil">,
+  record: LimitRecord,
+): LimitRecord {
+  return {
+    ...record,
+    starts: [...earlier.starts, ...record.starts],
+    countedUntil: laterOf(earlier.countedUntil ?? {}, record.countedUntil ?? {}),
+  };
+}
+
 /** Converts the record to a clock that is `aheadMs` ahead of its own. */
 export function shiftLimit(record: LimitRecord, aheadMs: number): LimitRecord {
-  const { destinationId, starts, block } = record;
+  const { starts, block, countedUntil: times } = record;
   return {
-    destinationId,
+    ...record,
+    ...(times === undefined ? {} : { countedUntil: shiftTimes(times, aheadMs) }),
     starts: starts.map(([timeMs, count]): Starts => [timeMs + aheadMs, count]),
     block: block === null ? null : { ...block, untilMs: block.untilMs + aheadMs },
   };
