@@ -12,6 +12,7 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { claim } from "./data-dir-claim.ts";
+import { refuseForeignDirectory } from "./data-dir-content.ts";
 import { checkFormat } from "./data-dir-format.ts";
 import { currentProcess } from "./data-dir-process.ts";
 import { exists } from "./exists.ts";
@@ -34,8 +35,8 @@ const COMMAND_FILE = "command";
  * Makes the directory if it is missing (0700), with `run` in it for sockets, and claims it for this process. If another living
  * process has it, says which: the caller then attaches to what that one serves, or refuses. A claim ends with its process, even
  * after `kill -9`.
- * @throws {UsageError} when the directory cannot be made or written, holds what this user may not read, was made by a newer relay,
- *   or is a copy of one whose owner runs
+ * @throws {UsageError} when the directory cannot be made or written, is another program's, holds what this user may not read, was made
+ *   by a newer relay, or is a copy of one whose owner runs
  */
 export async function claimDataDir(
   path: string,
@@ -65,10 +66,12 @@ async function makeDirectory(path: string): Promise<string> {
   try {
     await makeWithParents(path);
     dir = await realpath(path);
+    await refuseForeignDirectory(dir);
     await makeWithParents(join(dir, "run"));
     await chmod(join(dir, "run"), 0o700);
     await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
+    if (cause instanceof UsageError) throw cause;
     throw new UsageError(
       `the data directory ${path} cannot be written (${systemReason(cause)}): set RELAY_DATA_DIR to a directory that this user may write`,
       { cause },

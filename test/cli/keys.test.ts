@@ -40,11 +40,13 @@ describe("relay keys", () => {
   );
 
   it("tells when it makes the data directory: a key for a relay elsewhere was made in silence, and refused there", async () => {
-    const dir = join(env["RELAY_DATA_DIR"] ?? "", "another");
+    const parent = await mkdtemp(join(tmpdir(), "relay-keys-"));
+    const dir = join(parent, "another");
     const create = () => runRelay(["keys", "create", "--org", "acme"], { RELAY_DATA_DIR: dir });
     const told = `relay: the data directory ${dir} is new: for a relay that has another one, set RELAY_DATA_DIR to that\n`;
     expect((await create()).stderr).toContain(told);
     expect((await create()).stderr).not.toContain("is new");
+    await rm(parent, { recursive: true });
   });
 
   it("regression: several at once without a relay take their turns: some used another's database, which ended with that one, and failed", async () => {
