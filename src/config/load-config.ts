@@ -4,10 +4,14 @@ import { z } from "zod";
 import { UsageError } from "../domain/errors.ts";
 import type { KafkaConfig, RelayConfig } from "./config.ts";
 import { givenVariables } from "./given-variables.ts";
+import { isPadded } from "./value-types.ts";
 import { VARIABLES } from "./variables.ts";
 
 const schema = z.object(VARIABLES);
 type Values = z.output<typeof schema>;
+
+const PADDED =
+  "must not begin or end with white space, such as the line break at the end of a file";
 
 /**
  * Checks the environment as a whole.
@@ -18,11 +22,18 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): R
   const parsed = schema.safeParse(given);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
-    throw new UsageError(
-      `${String(issue?.path[0] ?? "environment")} ${issue?.message ?? "is wrong"}`,
-    );
+    const name = String(issue?.path[0] ?? "environment");
+    const problem = isOnlyPadded(given, name) ? PADDED : (issue?.message ?? "is wrong");
+    throw new UsageError(`${name} ${problem}`);
   }
   return { ...toConfig(parsed.data), unused: unusedNames(given) };
+}
+
+/** Returns whether a refused value is right but for white space around it, which cannot be seen, and no description of the right form names. */
+function isOnlyPadded(given: Readonly<Record<string, string>>, name: string): boolean {
+  const value = given[name] ?? "";
+  const { success } = schema.partial().safeParse({ [name]: value.trim() });
+  return isPadded(value) && success;
 }
 
 function unusedNames(given: Readonly<Record<string, string>>): string[] {

@@ -4,6 +4,11 @@ import { parseCidrs } from "../domain/ip.ts";
 export const ROLES = ["api", "ingest", "delivery"] as const;
 export type Role = (typeof ROLES)[number];
 
+/** Returns whether white space surrounds the text, as where it comes from a file. */
+export function isPadded(text: string): boolean {
+  return text !== text.trim();
+}
+
 export const integerText = (min: number, max: number) =>
   z
     .string()
@@ -97,7 +102,10 @@ export const hostName = z
 export const directory = z
   .string()
   .regex(/^(?!\w+:\/\/)/, "must be a directory, not a URL")
-  .regex(/^(?!\s)\P{Cc}*(?<!\s)$/u, "must not begin or end with white space, nor have line breaks");
+  .regex(/^(?!\s)\P{Cc}*(?<!\s)$/u, "must not have line breaks or other control characters");
+
+/** User name or password that is used as it stands. */
+export const credential = z.string().regex(/^[^\r\n]+$/, "must not have line breaks");
 
 export const organizationName = z
   .string()

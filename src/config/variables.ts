@@ -8,9 +8,11 @@ import {
   brokerList,
   clickHouseUrl,
   cidrList,
+  credential,
   directory,
   hostName,
   integerText,
+  isPadded,
   oneOf,
   organizationName,
   roleList,
@@ -26,7 +28,7 @@ export const VARIABLES = {
   DATABASE_URL: z
     .string()
     .refine(
-      (text) => parseDatabaseUrl(text) !== null,
+      (text) => !isPadded(text) && parseDatabaseUrl(text) !== null,
       "must be postgresql://user:password@host:5432/database with one host, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F)",
     )
     .refine(
@@ -41,8 +43,8 @@ export const VARIABLES = {
     .optional(),
   KAFKA_BROKERS: brokerList.optional(),
   KAFKA_SASL_MECHANISM: oneOf(["plain", "scram-sha-256", "scram-sha-512"]).optional(),
-  KAFKA_SASL_USERNAME: z.string().min(1).optional(),
-  KAFKA_SASL_PASSWORD: z.string().min(1).optional(),
+  KAFKA_SASL_USERNAME: credential.optional(),
+  KAFKA_SASL_PASSWORD: credential.optional(),
   KAFKA_SSL: booleanText.default(false),
   RELAY_TOPIC_PREFIX: z
     .string()

@@ -90,12 +90,33 @@ describe("configuration", () => {
       "RELAY_ROLES must be a comma-separated list of api, ingest, delivery",
     ],
     [
-      { RELAY_DATA_DIR: "/var/lib/relay\n" },
-      "RELAY_DATA_DIR must not begin or end with white space, nor have line breaks",
+      { RELAY_DATA_DIR: "/var/lib\nrelay" },
+      "RELAY_DATA_DIR must not have line breaks or other control characters",
     ],
-    [
+    // Regression: such a database was looked for under a name that ends in a blank, or its host was not found.
+    ...[
+      { RELAY_DATA_DIR: "/var/lib/relay\n" },
       { RELAY_DATA_DIR: " " },
-      "RELAY_DATA_DIR must not begin or end with white space, nor have line breaks",
+      { DATABASE_URL: "postgresql://h/d " },
+      { DATABASE_URL: "postgresql://h/d\n" },
+      // Regression: these were said to lack the form that they have.
+      { CLICKHOUSE_URL: "http://h:8123/d\r\n" },
+      { RELAY_PUBLIC_INGEST_URL: " https://relay.example" },
+      { RELAY_ENCRYPTION_KEY: `${KEY}\n` },
+      { RELAY_BOOTSTRAP_API_KEY: "rk_abcdefgh_0123456789abcdef\n" },
+      { RELAY_API_PORT: "8080\n" },
+      { LOG_LEVEL: "info " },
+      // Regression: these were used with their line break, and refused by the broker.
+      { KAFKA_SASL_USERNAME: "user\n" },
+      { KAFKA_SASL_PASSWORD: "password\n" },
+    ].map((env): [object, string] => [
+      env,
+      `${Object.keys(env)[0]} must not begin or end with white space, such as the line break at the end of a file`,
+    ]),
+    // What is wrong besides is told first, since items of a list may be padded.
+    [
+      { RELAY_ROLES: "api, queue\n" },
+      "RELAY_ROLES must be a comma-separated list of api, ingest, delivery",
     ],
     [{ RELAY_API_PORT: "http" }, "RELAY_API_PORT must be a whole number from 0 to 65535"],
     [
