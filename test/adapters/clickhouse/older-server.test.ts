@@ -4,6 +4,7 @@ import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import { eventCondition } from "../../../src/adapters/clickhouse/filter-sql.ts";
+import { refuseOlderServer } from "../../../src/adapters/clickhouse/refuse-older-server.ts";
 import { makeEventStoreWriter } from "../../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../../src/adapters/clickhouse/migrate.ts";
 import { makeEvent } from "../../support/clickhouse-events.ts";
@@ -104,3 +105,10 @@ for (const version of ["25.5.2.1", "25.12.1.1", "26.1.2.1", "of our own"])
     );
     expect(server.asked).toHaveLength(2);
   });
+
+it("regression: a server that accepts connections and answers nothing is told of soon: a migration waited for it for more than a minute", async () => {
+  await using server = await startServer(() => {});
+  await expect(refuseOlderServer(server.client, 200)).rejects.toThrow(
+    "it has not answered for 0.2 s",
+  );
+});
