@@ -6,6 +6,8 @@ export type ApiErrorCode =
   | "method_not_allowed"
   | "not_acceptable"
   | "payload_too_large"
+  | "request_timeout"
+  | "headers_too_large"
   | "unsupported_media_type";
 
 /** A request refused before, or instead of, its use case. */

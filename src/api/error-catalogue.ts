@@ -39,6 +39,10 @@ export const ERROR_CATALOGUE: Readonly<
     meaning: "The Accept header refuses application/json.",
     example: "Accept: this service answers application/json only.",
   },
+  request_timeout: {
+    meaning: "The request did not arrive in time: the head within 10 s, all of it within 30 s.",
+    example: "The request did not arrive in time.",
+  },
   slug_taken: {
     meaning: "A project with this slug already exists.",
     example: 'A project with the slug "acme" already exists',
@@ -62,6 +66,10 @@ export const ERROR_CATALOGUE: Readonly<
   unsupported_media_type: {
     meaning: "The body is not application/json in UTF-8, or is compressed.",
     example: "Content-Type: must be application/json in UTF-8.",
+  },
+  headers_too_large: {
+    meaning: "The URL and the headers are larger than 16 KiB.",
+    example: "The URL and the headers are larger than 16 KiB.",
   },
   rate_limited: {
     meaning: "Too many requests; `Retry-After` says when to try again.",

@@ -52,7 +52,9 @@ const EVERYWHERE: readonly ApiErrorCode[] = [
   "unauthorized",
   "forbidden",
   "not_acceptable",
+  "request_timeout",
   "rate_limited",
+  "headers_too_large",
   "internal_error",
   "unavailable",
 ];

@@ -3,9 +3,9 @@ import { ApiFailure, invalid } from "./api-failure.ts";
 import type { BodyShare } from "./body-room.ts";
 import type { BodyTurn } from "./body-turns.ts";
 import { checkJson } from "./check-json.ts";
+import { isJsonInUtf8 } from "./json-type.ts";
 
 const MAX_BODY_BYTES = 1_048_576;
-const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
 
 /**
  * Reads the JSON of a request that needs a body.
@@ -17,7 +17,7 @@ export async function readJsonBody(
   share: BodyShare,
 ): Promise<unknown> {
   const contentType = request.headers.get("content-type");
-  if (contentType !== null && !JSON_TYPE.test(contentType.trim())) throw notJson();
+  if (contentType !== null && !isJsonInUtf8(contentType)) throw notJson();
   const encoding = request.headers.get("content-encoding");
   if (encoding !== null && encoding.trim().toLowerCase() !== "identity")
     throw new ApiFailure(

@@ -3,17 +3,16 @@ import { RequestError } from "@hono/node-server";
 import type { Logger } from "../domain/logger.ts";
 import { ApiFailure } from "./api-failure.ts";
 import type { ApiErrorCode } from "./api-failure.ts";
-import { describeError, errorBody, errorResponse } from "./envelope.ts";
+import { describeError, errorBody, errorResponse, STATUS_OF_CODE } from "./envelope.ts";
+import { ERROR_CATALOGUE } from "./error-catalogue.ts";
 
 interface Refusal {
-  readonly status: number;
   readonly code: ApiErrorCode;
   readonly message: string;
   readonly allow?: string;
 }
 
 const NO_HTTP: Refusal = {
-  status: 400,
   code: "validation_error",
   message:
     "This is no valid HTTP request. In a URL, spaces and characters beyond ASCII are percent-encoded.",
@@ -22,7 +21,6 @@ const NO_HTTP: Refusal = {
  * The refusal of CONNECT, which node:http does not answer, and of methods that its parser does not know. The path is not known either.
  */
 const UNKNOWN_METHOD: Refusal = {
-  status: 405,
   code: "method_not_allowed",
   message: "No path has this method, which is case-sensitive.",
   allow: "GET, HEAD, POST, PATCH, DELETE, OPTIONS",
@@ -30,14 +28,12 @@ const UNKNOWN_METHOD: Refusal = {
 /** Refusals by error code of node:http and its parser. */
 const REFUSALS: Readonly<Record<string, Refusal>> = {
   HPE_HEADER_OVERFLOW: {
-    status: 431,
-    code: "validation_error",
-    message: "The URL and the headers are larger than 16 KiB.",
+    code: "headers_too_large",
+    message: ERROR_CATALOGUE.headers_too_large.example,
   },
   ERR_HTTP_REQUEST_TIMEOUT: {
-    status: 408,
-    code: "validation_error",
-    message: "The request did not arrive in time.",
+    code: "request_timeout",
+    message: ERROR_CATALOGUE.request_timeout.example,
   },
 };
 /** The parser's code both for a method it does not know and for bytes that are not HTTP at all. */
@@ -120,7 +116,8 @@ function refusalOf({ code = "", rawPacket }: ParserError): Refusal {
 }
 
 function answer(refusal: Refusal, socket: Connection, ports: RefusalPorts): void {
-  const { status, code, message, allow } = refusal;
+  const { code, message, allow } = refusal;
+  const status = STATUS_OF_CODE[code];
   const requestId = ports.newRequestId();
   const body = JSON.stringify(errorBody({ code, message }, Date.now()));
   ports.logger?.info({ requestId, operation: "none", status }, "api.answered");

@@ -235,7 +235,15 @@ describe("a body", () => {
   const types: [type: string | null, status: number][] = [
     ["application/json; charset=utf-8", 201],
     ["Application/JSON;charset=UTF-8", 201],
+    // Regression: parameters that say nothing to the contrary were refused.
+    ["application/json; foo=bar", 201],
+    ['application/json; profile="a;charset=latin1"; charset="utf-8"', 201],
+    ["application/json ; charset = utf-8;", 201],
     ["application/json; charset=latin1", 415],
+    ["application/json; foo=bar; charset=utf-16", 415],
+    ["application/json; charset", 415],
+    ["application/json foo=bar", 415],
+    ['application/json; foo="bar', 415],
     ["application/jsonp", 415],
     ["text/json", 415],
     ["application/json, text/plain", 415],

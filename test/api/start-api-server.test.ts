@@ -6,6 +6,7 @@ import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, vi } from "vitest";
 import { startApiServer } from "../../src/api/start-api-server.ts";
+import { MalformedRequests } from "../../src/api/refuse-malformed.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { UsageError } from "../../src/domain/errors.ts";
 
@@ -115,7 +116,7 @@ it("regression: HTTP/1.0 needs no Host: haproxy, whose checks send none, got a 4
   expect(answer.toString()).toMatch(/^HTTP\/1\.1 200/);
 });
 
-const malformed: [name: string, request: string, status: string][] = [
+const malformed: [name: string, request: string, status: string, code?: string][] = [
   ["no HTTP", "hello\r\n\r\n", "400"],
   ["no Host", "GET / HTTP/1.1\r\nConnection: close\r\n\r\n", "400"],
   ["two Hosts", "GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\nConnection: close\r\n\r\n", "400"],
@@ -130,9 +131,15 @@ const malformed: [name: string, request: string, status: string][] = [
     "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na",
     "400",
   ],
-  ["headers over 16 KiB", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(20_000)}\r\n\r\n`, "431"],
+  // Regression: it was called a validation_error, which is 400.
+  [
+    "headers over 16 KiB",
+    `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(20_000)}\r\n\r\n`,
+    "431",
+    "headers_too_large",
+  ],
 ];
-for (const [name, request, status] of malformed)
+for (const [name, request, status, code = "validation_error"] of malformed)
   it(`a request with ${name} is answered ${status} in the envelope, and the server goes on`, async () => {
     await using server = await startApiServer({ app: hello, ...local });
     const socket = connect(server.port, "127.0.0.1");
@@ -144,11 +151,22 @@ for (const [name, request, status] of malformed)
     expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status}`));
     expect(text).toMatch(/^x-request-id: [0-9a-f-]{36}\r$/im);
     expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n")))).toEqual({
-      error: { code: "validation_error", message: expect.any(String) },
+      error: { code, message: expect.any(String) },
       timestamp: expect.stringMatching(/Z$/),
     });
     expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe("hello");
   });
+
+it("regression: a request that does not arrive in time is 408 request_timeout, where it was called a validation_error", () => {
+  let text = "";
+  const socket = { writable: true, end: (sent: string) => (text = sent), destroy: () => {} };
+  const late = Object.assign(new Error("late"), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
+  new MalformedRequests({ newRequestId: () => "id" }).refuse(late, socket);
+  expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r$/m);
+  expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n")))).toMatchObject({
+    error: { code: "request_timeout" },
+  });
+});
 
 it.each([
   ["CONNECT", "CONNECT /projects HTTP/1.1\r\nHost: x\r\n\r\n"],
