@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import { fetchAnyPort } from "../adapters/undici/fetch-any-port.ts";
 import { makeClient } from "../client/client.ts";
 
 const SECRET = "it-is-a-secret";
@@ -6,7 +7,7 @@ const BODY = '{"hello":"relay"}';
 
 /** Returns the id of the project listed first, or null. @throws what the client throws */
 export async function findProject(apiUrl: string, key: string): Promise<string | null> {
-  const client = makeClient({ baseUrl: apiUrl, apiKey: key });
+  const client = makeClient({ baseUrl: apiUrl, apiKey: key, fetch: fetchAnyPort });
   const { data } = await client.projects.list({ limit: 1 });
   return data[0]?.id ?? null;
 }

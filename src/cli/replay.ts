@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
+import { fetchAnyPort } from "../adapters/undici/fetch-any-port.ts";
 import { parseDateTime } from "../api/date-time.ts";
 import { firstKeyFile } from "../app/first-key-file.ts";
 import { ApiError } from "../client/api-error.ts";
@@ -135,6 +136,7 @@ async function openClient(
   return makeClient({
     baseUrl: apiUrl,
     apiKey: configured ?? (await readApiKey(keyFile ?? firstKeyFile(dataDir))),
+    fetch: fetchAnyPort,
   });
 }
 

@@ -1,3 +1,5 @@
+import { codeOf, toError } from "../domain/thrown.ts";
+import { tlsAdvice } from "../domain/tls-advice.ts";
 import { ApiError } from "./api-error.ts";
 
 /** One request and its whole answer. */
@@ -14,7 +16,7 @@ export interface ClientOptions {
   /** Such as `http://localhost:8080`. */
   readonly baseUrl: string;
   readonly apiKey: string;
-  /** Default: the global `fetch`. */
+  /** Default: the global `fetch`, which refuses some ports, such as 6000 and 10080. */
   readonly fetch?: typeof fetch;
   /** Limit for one request, from connecting to the last byte. Default: 30 s. */
   readonly timeoutMs?: number;
@@ -31,6 +33,9 @@ export type SendRequest = (
 ) => Promise<unknown>;
 
 const DEFAULT_TIMEOUT_MS = 30_000;
+/** What Node's `fetch` says of a port that the Fetch standard blocks, such as 6000 and 10080. */
+const BAD_PORT = "bad port";
+const CODE = /^[A-Z][A-Z0-9_]*$/;
 /** URL parsing drops these segments, encoded or not, and the request would become a different one. */
 const DOT_SEGMENT = /\/\.\.?(?:\/|$)/;
 
@@ -57,7 +62,7 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
       });
       text = await response.text();
     } catch (cause) {
-      const message = `The relay at ${baseUrl} does not answer: is it running?`;
+      const message = explainNoAnswer(baseUrl, timeoutMs, cause);
       throw new ApiError({ status: 0, code: "unreachable", message }, { cause });
     }
     const { status, headers } = response;
@@ -66,6 +71,17 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
     if (!response.ok || (status !== 204 && !isEnvelope(json))) throw toApiError(response, json);
     return json;
   };
+}
+
+/** Goes by codes and names: messages may quote the headers, which hold the key. */
+function explainNoAnswer(baseUrl: string, timeoutMs: number, thrown: unknown): string {
+  const error = toError(thrown);
+  if (error.cause instanceof Error && error.cause.message === BAD_PORT)
+    return `fetch refuses the port in ${baseUrl}, which other protocols use: set RELAY_API_PORT to another one, or give the client another fetch`;
+  const code = [error.cause, error].map(codeOf).find((one) => one !== null && CODE.test(one));
+  const reason = error.name === "TimeoutError" ? `for ${timeoutMs / 1_000} s` : code;
+  const advice = tlsAdvice(error)[0] ?? "is it running?";
+  return `The relay at ${baseUrl} does not answer${reason === undefined ? "" : ` (${reason})`}: ${advice}`;
 }
 
 /** Encodes an id as one path segment. */

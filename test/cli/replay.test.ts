@@ -177,7 +177,7 @@ describe("relay replay", () => {
         {
           args: ["--destination", destination, "--url", `http://127.0.0.1:${port}`],
           code: 1,
-          says: /does not answer: is it running\?/,
+          says: /does not answer \(ECONNREFUSED\): is it running\?/,
         },
         { args: [], code: 2, says: /--destination/ },
         // As from a variable of the shell that is not set: it said that there is no such path.

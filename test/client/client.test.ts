@@ -135,7 +135,27 @@ describe("the client", () => {
     });
     await server[Symbol.asyncDispose]();
     const lonely = makeClient({ baseUrl: `http://127.0.0.1:${server.port}`, apiKey: "rk_x" });
-    await expect(lonely.projects.list()).rejects.toMatchObject({ status: 0, code: "unreachable" });
+    await expect(lonely.projects.list()).rejects.toMatchObject({
+      status: 0,
+      code: "unreachable",
+      message: `The relay at http://127.0.0.1:${server.port} does not answer (ECONNREFUSED): is it running?`,
+    });
+  });
+
+  it("regression: says that fetch refuses the port: a relay at such a port was said not to answer", async () => {
+    const refused = makeClient({ baseUrl: "http://127.0.0.1:10080", apiKey: "rk_x" });
+    await expect(refused.projects.list()).rejects.toMatchObject({
+      status: 0,
+      code: "unreachable",
+      message: expect.stringMatching(/^fetch refuses the port in http:\/\/127\.0\.0\.1:10080, /),
+    });
+  });
+
+  it("never repeats the key in what it says, not even one that no header can carry", async () => {
+    const broken = makeClient({ baseUrl: harness.baseUrl, apiKey: "rk_\nCANARY" });
+    const error = await broken.projects.list().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "unreachable" });
+    expect((error as Error).message).not.toContain("CANARY");
   });
 
   it("gives up after its time", async () => {

@@ -4,9 +4,9 @@ import { headerBytes } from "./header-bytes.ts";
 
 export interface OneRequest {
   readonly url: string;
-  readonly method: "POST";
+  readonly method: string;
   readonly headers: HeaderList;
-  readonly body: Uint8Array;
+  readonly body: Uint8Array | null;
 }
 
 export interface OneAnswer {
