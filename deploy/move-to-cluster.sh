@@ -4,6 +4,8 @@
 #
 #   DATABASE_URL=… move-to-cluster.sh configuration DATA_DIR
 #   CLICKHOUSE_URL=… move-to-cluster.sh history DATA_DIR
+#
+# No URL is ever an argument of psql or curl: they hold passwords, and all users of the machine see arguments (ps).
 set -eu
 
 usage() {
@@ -18,10 +20,10 @@ fail() {
 
 # Projects, endpoints with their URLs, destinations, keys and the audit table, whole or not at all.
 copy_configuration() {
-  used=$(psql -XAtq "$DATABASE_URL" -c "SELECT count(*) FROM settings")
+  used=$(echo "SELECT count(*) FROM settings;" | run_in_cluster)
   [ "$used" -eq 0 ] || fail "DATABASE_URL belongs to a relay that has been started: nothing is copied there"
   write_configuration >"$draft"
-  psql -Xq -v ON_ERROR_STOP=1 "$DATABASE_URL" -f "$draft"
+  run_in_cluster <"$draft"
   endpoints=$(ask_postgres "SELECT count(*) FROM endpoints")
   destinations=$(ask_postgres "SELECT count(*) FROM destinations")
   echo "endpoints: $endpoints, destinations: $destinations (those deleted are among them)"
@@ -36,6 +38,14 @@ write_configuration() {
     echo "\\."
   done
   echo "COMMIT;"
+}
+
+# Runs what it reads in the PostgreSQL of the cluster, to which psql can be told to go only from another one.
+run_in_cluster() {
+  {
+    printf '%s\n' '\set url `printenv DATABASE_URL`' '\connect :url'
+    cat
+  } | psql -XAtq -v ON_ERROR_STOP=1 -h "$sockets" -U postgres
 }
 
 ask_postgres() {
@@ -61,12 +71,16 @@ copy_history() {
 }
 
 ask_clickhouse() {
-  curl -sS --fail-with-body "$1" --data-binary "$2"
+  curl_config "$1" | curl -sS --fail-with-body -K - --data-binary "$2"
 }
 
 insert() {
   query=$(echo "$2" | sed 's/ /%20/g')
-  curl -sS --fail-with-body "$new&distributed_foreground_insert=1&query=$query" -X POST -T "$1"
+  curl_config "$new&distributed_foreground_insert=1&query=$query" | curl -sS --fail-with-body -K - -X POST -T "$1"
+}
+
+curl_config() {
+  printf '%s\n' "$1" | sed 's/[\\"]/\\&/g; s/.*/url = "&"/'
 }
 
 # Turns http://user:password@host:port/database into what takes statements.

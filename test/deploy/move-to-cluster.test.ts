@@ -1,5 +1,6 @@
 import { execFile, spawnSync } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -32,6 +33,23 @@ function run(env: Record<string, string>, ...args: readonly string[]): Promise<E
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     );
   });
+}
+
+/** Makes commands that note their arguments, each on a line, and then are what they are named for. */
+async function noteArguments() {
+  const dir = await mkdtemp(join(tmpdir(), "relay-noted-"));
+  const file = join(dir, "arguments");
+  const path = process.env["PATH"] ?? "";
+  for (const tool of ["psql", "curl"]) {
+    const note = `printf '%s\\n' "$@" >>'${file}'`;
+    const script = `#!/bin/sh\n${note}\nPATH='${path}' exec ${tool} "$@"\n`;
+    await writeFile(join(dir, tool), script, { mode: 0o755 });
+  }
+  return {
+    path: `${dir}:${path}`,
+    read: () => readFile(file, "utf8"),
+    [Symbol.asyncDispose]: () => rm(dir, { recursive: true }),
+  };
 }
 
 async function waitUntilDelivered(client: Client, eventId: string, times: number): Promise<void> {
@@ -75,7 +93,8 @@ describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
       CLICKHOUSE_URL: clickhouse.url,
       RELAY_ENCRYPTION_KEY: (await readFile(join(old.dataDir, "encryption.key"), "utf8")).trim(),
     });
-    const move = (what: string) => run(cluster.env, what, old.dataDir);
+    await using noted = await noteArguments();
+    const move = (what: string) => run({ ...cluster.env, PATH: noted.path }, what, old.dataDir);
     expect((await runRelay(["migrate"], cluster.env)).code).toBe(0);
     expect(await move("configuration")).toEqual({
       code: 0,
@@ -108,6 +127,10 @@ describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
       expect(await cluster.client.events.get(eventId)).toEqual(
         await old.client.events.get(eventId),
       );
+    // Regression: the URLs of all stores, with their passwords, were arguments, which all users of a machine see.
+    const given = await noted.read();
+    expect(given).toContain("SELECT");
+    expect(given).not.toMatch(/:\/\/(?!$)/m);
     for (const [index, eventId] of eventIds.entries()) {
       await cluster.client.events.replay(eventId);
       await waitUntilDelivered(cluster.client, eventId, 2);
