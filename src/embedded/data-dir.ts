@@ -13,7 +13,7 @@ import { dirname, join, resolve } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { claim } from "./data-dir-claim.ts";
 import { refuseForeignDirectory } from "./data-dir-content.ts";
-import { checkFormat } from "./data-dir-format.ts";
+import { checkFormat, noteFormat } from "./data-dir-format.ts";
 import { currentProcess } from "./data-dir-process.ts";
 import { exists } from "./exists.ts";
 
@@ -57,7 +57,10 @@ export async function claimDataDir(
     return { kind: "attached", ownerPid: outcome.pid, ownerIs };
   }
   if (as === "command") await writeFile(commandFile, "", { mode: 0o600 });
-  else await rm(commandFile, { force: true });
+  else {
+    await rm(commandFile, { force: true });
+    await noteFormat(dir);
+  }
   return { kind: "owner", [Symbol.asyncDispose]: outcome.release };
 }
 

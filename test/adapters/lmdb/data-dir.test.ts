@@ -293,20 +293,32 @@ describe("claimDataDir", () => {
   it("tells a directory of a newer relay by its format, and takes one without for its own: it wrote among files that it did not know", async () => {
     await using dir = await temporaryDir();
     const format = join(dir.path, "format");
-    await claimDataDir(dir.path);
-    expect(await readFile(format, "utf8")).toBe("1\n");
-    await rm(format);
-    await claimDataDir(dir.path);
-    expect(await readFile(format, "utf8")).toBe("1\n");
-    // A power cut took what was written.
-    await writeFile(format, "");
-    await claimDataDir(dir.path);
-    await writeFile(format, "2\n");
+    // The last are what a power cut left, and what this relay reads, but does not write any more.
+    for (const before of [null, "", "1\n"]) {
+      if (before !== null) await writeFile(format, before);
+      const owner = await claimDataDir(dir.path);
+      if (owner.kind === "owner") await owner[Symbol.asyncDispose]();
+      expect(await readFile(format, "utf8")).toBe("2\n");
+    }
+    await writeFile(format, "3\n");
     const refused = claimDataDir(dir.path);
     await expect(refused).rejects.toBeInstanceOf(UsageError);
     await expect(refused).rejects.toThrow(
-      /^the data directory .* has the format "2", this relay knows 1: start the newer relay, restore .*$/,
+      /^the data directory .* has the format "3", this relay knows 2: start the newer relay, restore .*$/,
     );
+  });
+
+  it("regression: a directory whose log has checksums has a format of its own: an older relay took them for records, committed offsets far beyond the end, and what came after its end was never delivered", async () => {
+    await using dir = await temporaryDir();
+    const format = join(dir.path, "format");
+    await writeFile(format, "1\n");
+    // A command does not touch the log, so the relay before this one can go on.
+    const command = await claimDataDir(dir.path, "command");
+    expect(await readFile(format, "utf8")).toBe("1\n");
+    if (command.kind === "owner") await command[Symbol.asyncDispose]();
+    await claimDataDir(dir.path);
+    expect(await readFile(format, "utf8")).toBe("2\n");
+    expect((await readdir(dir.path)).toSorted()).toEqual(["format", "run"]);
   });
 
   it("says in one line what to set when the path cannot be written", async () => {
