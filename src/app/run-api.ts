@@ -5,6 +5,7 @@ import { makeApiKeyStore } from "../adapters/postgres/key-store.ts";
 import { makeApiMetrics } from "../adapters/prometheus/app-metrics.ts";
 import { makeApi } from "../api/api.ts";
 import { makeLimitRequests, REQUESTS_PER_SECOND } from "../api/limit-requests.ts";
+import { OPERATIONS } from "../api/operations.ts";
 import { startApiServer } from "../api/start-api-server.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { makeIdGenerator } from "../domain/ids.ts";
@@ -63,7 +64,10 @@ export async function runApi(
       nowMs: () => clock.monotonic(),
     }),
     version: RELAY_VERSION,
-    metrics: makeApiMetrics(core.registry),
+    metrics: makeApiMetrics(
+      core.registry,
+      OPERATIONS.map(({ operationId }) => operationId),
+    ),
   });
   const server = await startApiServer({
     app,

@@ -57,8 +57,14 @@ export function registerAppMetrics(registry: Registry, sources: AppMetricSources
   });
 }
 
+/** Errors of the server, by which the alert goes. */
+const SERVER_ERRORS = ["500", "503"] as const;
+
 /** Makes the metrics of the management API; fits `ApiMetrics`. */
-export function makeApiMetrics(registry: Registry): {
+export function makeApiMetrics(
+  registry: Registry,
+  operations: readonly string[],
+): {
   readonly answered: (operation: string, status: number, seconds: number) => void;
 } {
   const requests = new Counter({
@@ -67,6 +73,9 @@ export function makeApiMetrics(registry: Registry): {
     labelNames: ["operation", "status"],
     registers: [registry],
   });
+  // A series that begins at 1 is no increase to Prometheus: a 500 that an operation answered once would not be seen.
+  for (const operation of operations)
+    for (const status of SERVER_ERRORS) requests.inc({ operation, status }, 0);
   const latency = new Histogram({
     name: "relay_api_request_seconds",
     help: "One management API request",

@@ -1,6 +1,9 @@
 import { Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { registerAppMetrics } from "../../../src/adapters/prometheus/app-metrics.ts";
+import {
+  makeApiMetrics,
+  registerAppMetrics,
+} from "../../../src/adapters/prometheus/app-metrics.ts";
 import { makeDeliverMetrics } from "../../../src/adapters/prometheus/deliver-metrics.ts";
 import { makeIngestMetrics } from "../../../src/adapters/prometheus/ingest-metrics.ts";
 import { makeKafkaLogMetrics } from "../../../src/adapters/prometheus/log-metrics.ts";
@@ -16,6 +19,7 @@ it("counters that alerts look at are there before the first failure: a series th
   makeDeliverMetrics(registry);
   makeIngestMetrics(registry, () => ({ requests: 0, bytes: 0 }));
   makeKafkaLogMetrics(registry);
+  makeApiMetrics(registry, ["listEvents"]);
   const text = await registry.metrics();
   for (const series of [
     'relay_record_skipped_total{topic="events"}',
@@ -28,6 +32,9 @@ it("counters that alerts look at are there before the first failure: a series th
     'relay_ingest_unavailable_total{cause="internal"}',
     'relay_log_append_failures_total{code="log_unavailable"}',
     'relay_log_records_lost_total{topic="delay-4h"}',
+    // Regression: the first errors of each operation were not seen.
+    'relay_api_requests_total{operation="listEvents",status="500"}',
+    'relay_api_requests_total{operation="listEvents",status="503"}',
   ])
     expect(text).toContain(`${series} 0\n`);
 });
