@@ -102,6 +102,10 @@ export const hostName = z
 export const directory = z
   .string()
   .regex(/^(?!\w+:\/\/)/, "must be a directory, not a URL")
+  .regex(
+    /^(?!~|(["']).*\1$)/s,
+    "must be written out, without ~ and quotes: no shell takes them away in a file of variables",
+  )
   .regex(/^(?!\s)\P{Cc}*(?<!\s)$/u, "must not have line breaks or other control characters");
 
 /** User name or password that is used as it stands. */

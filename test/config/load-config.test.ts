@@ -93,6 +93,11 @@ describe("configuration", () => {
       { RELAY_DATA_DIR: "/var/lib\nrelay" },
       "RELAY_DATA_DIR must not have line breaks or other control characters",
     ],
+    // Regression: what a shell takes away became a directory named ~ or " beside the program.
+    ...["~/relay", "~", '"/var/lib/relay"', "'relay'"].map((dir): [object, string] => [
+      { RELAY_DATA_DIR: dir },
+      "RELAY_DATA_DIR must be written out, without ~ and quotes: no shell takes them away in a file of variables",
+    ]),
     // Regression: such a database was looked for under a name that ends in a blank, or its host was not found.
     ...[
       { RELAY_DATA_DIR: "/var/lib/relay\n" },
