@@ -68,7 +68,8 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
     const { status, headers } = response;
     options.onResponse?.({ method, target, status, headers, text });
     const json = parse(text);
-    if (!response.ok || (status !== 204 && !isEnvelope(json))) throw toApiError(response, json);
+    if (!response.ok || (status !== 204 && !isEnvelope(json)))
+      throw toApiError(response, json, baseUrl);
     return json;
   };
 }
@@ -109,7 +110,7 @@ function isEnvelope(json: unknown): boolean {
   return typeof json === "object" && json !== null && "data" in json;
 }
 
-function toApiError(response: Response, json: unknown): ApiError {
+function toApiError(response: Response, json: unknown, baseUrl: string): ApiError {
   const envelope = json as
     | { readonly error?: { readonly code?: string; readonly message?: string } }
     | undefined;
@@ -119,7 +120,7 @@ function toApiError(response: Response, json: unknown): ApiError {
     code: envelope?.error?.code ?? "unexpected_answer",
     message:
       envelope?.error?.message ??
-      `HTTP ${response.status} without the envelope of the relay: is baseUrl its management API?`,
+      `HTTP ${response.status} without the envelope of the relay: is ${baseUrl} its management API?`,
     requestId: response.headers.get("x-request-id"),
     retryAfterSeconds: Number.isFinite(retryAfter) ? retryAfter : null,
   });

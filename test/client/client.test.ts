@@ -25,7 +25,7 @@ describe("the client", () => {
         const error: unknown = await asked.catch((thrown: unknown) => thrown);
         expect(error).toBeInstanceOf(ApiError);
         expect(error).toMatchObject({ status: 200, code: "unexpected_answer" });
-        expect((error as Error).message).toContain("is baseUrl its management API?");
+        expect((error as Error).message).toContain("is http://relay its management API?");
       }
     }
   });
