@@ -17,16 +17,20 @@ const MARKS: ReadonlySet<string> = new Set([
 const CLAIM = /^owner-\d+\.json$/;
 
 /**
- * Refuses a directory that has other things in it and was not made by a relay: `/etc`, or a project's. A relay's own may hold anything.
+ * Refuses a directory that has other directories in it and was not made by a relay: `/etc`, or a project's. Files alone may be what
+ * somebody has put there for the relay, such as its output. A relay's own may hold anything.
  * @throws {UsageError} before anything is written there
  */
 export async function refuseForeignDirectory(dir: string): Promise<void> {
-  const names = await readdir(dir);
-  const foreign = names.toSorted().find((name) => !OURS.test(name) && !ANYBODYS.test(name));
-  if (foreign === undefined || names.some((name) => MARKS.has(name)) || (await hasClaim(dir)))
+  const entries = await readdir(dir, { withFileTypes: true });
+  const foreign = entries
+    .filter((entry) => entry.isDirectory() && !OURS.test(entry.name) && !ANYBODYS.test(entry.name))
+    .map(({ name }) => name)
+    .toSorted()[0];
+  if (foreign === undefined || entries.some(({ name }) => MARKS.has(name)) || (await hasClaim(dir)))
     return;
   throw new UsageError(
-    `the data directory ${dir} was not made by a relay and has other files in it (${JSON.stringify(foreign)}): set RELAY_DATA_DIR to a directory that is empty or is yet to be made`,
+    `the data directory ${dir} was not made by a relay and has other directories in it (${JSON.stringify(foreign)}): set RELAY_DATA_DIR to a directory that is empty or is yet to be made`,
   );
 }
 

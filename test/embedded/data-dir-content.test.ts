@@ -24,9 +24,9 @@ async function isTaken(): Promise<boolean> {
 }
 
 it.each([
-  { what: "a project's", names: [".git/HEAD", "package.json", "run/start.sh", "log/app.log"] },
+  { what: "a project's", names: [".git/HEAD", "package.json", "src/main.ts", "log/app.log"] },
   { what: "that of another database", names: ["PG_VERSION", "base/1"] },
-  { what: "one with a name of several lines", names: ["log\nbook", "a\nb"] },
+  { what: "one with a name of several lines", names: ["log\nbook/x", "a\nb/x"] },
 ])(
   "regression: a directory that is another program's ($what) is refused in one line and left as it is: it was filled with our files",
   async ({ names }) => {
@@ -35,7 +35,7 @@ it.each([
     await expect(claimDataDir(dataDir)).rejects.toMatchObject({
       name: "UsageError",
       message: expect.stringMatching(
-        /^the data directory \S+ was not made by a relay and has other files in it \(".+"\): set RELAY_DATA_DIR to a directory that is empty or is yet to be made$/,
+        /^the data directory \S+ was not made by a relay and has other directories in it \(".+"\): set RELAY_DATA_DIR to a directory that is empty or is yet to be made$/,
       ),
     });
     expect((await readdir(dataDir, { recursive: true })).toSorted()).toEqual(before);
@@ -44,6 +44,7 @@ it.each([
 
 it.each([
   { what: "an empty one", names: [] },
+  { what: "one in which its output is kept", names: ["relay.log", "relay.pid", "variables.env"] },
   { what: "a fresh volume", names: ["lost+found/x", ".snapshot/x", "..data/x", ".DS_Store"] },
   {
     what: "one in which the operator has put keys",
