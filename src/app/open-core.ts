@@ -27,8 +27,6 @@ export type CoreOptions = Pick<
   readonly watchFeed: (listening: () => boolean) => void;
 };
 
-const ANSWERS_WITHIN_MS = 5_000;
-
 /** Opens the stores and what every role is built on, as supervised parts, which disposing the supervisor closes. */
 export async function openCore(options: CoreOptions): Promise<Core> {
   const { config, clock, logger, supervisor, registry, watchLag, watchFeed } = options;
@@ -138,20 +136,6 @@ async function superviseOnceOpen<T extends AsyncDisposable>(
   return store;
 }
 
-/**
- * Checks that the server answers. A migration may take a minute, but must not spend it waiting for a server that hangs:
- * nothing is delivered before this has been tried.
- */
-async function answersInTime(client: EventStoreClients["writes"]): Promise<void> {
-  const late = AbortSignal.timeout(ANSWERS_WITHIN_MS);
-  try {
-    await client.command({ query: "SELECT 1", abort_signal: late });
-  } catch (error) {
-    if (!late.aborted) throw error;
-    throw new Error(`no answer within ${ANSWERS_WITHIN_MS / 1_000} s`, { cause: error });
-  }
-}
-
 function eventSchema(
   client: EventStoreClients["writes"],
   { retentionDays, clickhouseCluster, clickhouseUrl }: Core["config"],
@@ -159,8 +143,6 @@ function eventSchema(
   return {
     name: "event-schema",
     start: async () => {
-      // The embedded one has answered by now.
-      if (clickhouseUrl !== null) await answersInTime(client);
       try {
         await migrateClickHouse(client, { retentionDays, cluster: clickhouseCluster ?? undefined });
       } catch (error) {

@@ -188,11 +188,10 @@ describe("relay start", () => {
 
   it("told to stop while a store hangs in its start ends within its 29 s: it went on for as long as the store", async () => {
     const asked: string[] = [];
-    // Answers the first questions, for which it has seconds, and hangs in the next ones.
+    // Answers the first question, for which it has seconds, and hangs in the next ones.
     const silent = createServer((request, response) => {
       void text(request).then((statement) => {
         asked.push(statement);
-        if (statement.startsWith("SELECT 1")) response.end("1\n");
         if (statement.startsWith("SELECT version")) response.end('{"version":"26.1"}\n');
       });
     });
@@ -202,7 +201,7 @@ describe("relay start", () => {
       CLICKHOUSE_URL: `http://127.0.0.1:${port}/relay`,
     });
     const started = relay.start().catch(() => "ended");
-    await waitFor("a statement that is not answered", () => asked.length > 2);
+    await waitFor("a statement that is not answered", () => asked.length > 1);
     expect(await relay.kill("SIGTERM")).toBe(1);
     expect(relay.output()).toContain('"ended":"late"');
     expect(await started).toBe("ended");

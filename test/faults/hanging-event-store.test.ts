@@ -5,15 +5,24 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { createGithubEndpoint, postGithubWebhook } from "../support/github-webhook.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-/** Starts a server that takes requests and answers none. */
-async function startHangingServer(): Promise<{ readonly server: Server; readonly url: string }> {
-  const server = createServer(() => {}).listen(0, "127.0.0.1");
+/** Starts a server that takes requests and answers none, or only the one for its version. */
+async function startHangingServer({ tellsVersion = false } = {}): Promise<{
+  readonly server: Server;
+  readonly url: string;
+}> {
+  const server = createServer((request, response) => {
+    void text(request).then((statement) => {
+      if (!statement.startsWith("SELECT version")) server.emit("hangs");
+      else if (tellsVersion) response.end('{"version":"26.1"}\n');
+    });
+  }).listen(0, "127.0.0.1");
   await once(server, "listening");
   return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/relay` };
 }
@@ -60,13 +69,13 @@ it("regression: what starts while ClickHouse hangs delivers, serves the configur
 }, 120_000);
 
 it("regression: `relay migrate` told to stop while ClickHouse hangs ends: it waited for the minute that a statement may take", async () => {
-  const { server, url } = await startHangingServer();
+  const { server, url } = await startHangingServer({ tellsVersion: true });
   const dataDir = await mkdtemp(join(tmpdir(), "relay-migrate-"));
   try {
     expect(
       (await runRelay(["keys", "create", "--org", "ours"], { RELAY_DATA_DIR: dataDir })).code,
     ).toBe(0);
-    const asked = once(server, "request");
+    const asked = once(server, "hangs");
     const child = spawn(process.execPath, ["bin/relay.js", "migrate"], {
       env: { PATH: process.env["PATH"] ?? "", RELAY_DATA_DIR: dataDir, CLICKHOUSE_URL: url },
       stdio: ["ignore", "ignore", "pipe"],

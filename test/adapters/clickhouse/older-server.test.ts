@@ -108,7 +108,5 @@ for (const version of ["25.5.2.1", "25.12.1.1", "26.1.2.1", "of our own"])
 
 it("regression: a server that accepts connections and answers nothing is told of soon: a migration waited for it for more than a minute", async () => {
   await using server = await startServer(() => {});
-  await expect(refuseOlderServer(server.client, 200)).rejects.toThrow(
-    "it has not answered for 0.2 s",
-  );
+  await expect(refuseOlderServer(server.client, 200)).rejects.toThrow("no answer within 0.2 s");
 });
