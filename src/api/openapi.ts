@@ -47,14 +47,13 @@ const CHALLENGE: HeaderObject = {
   schema: { type: "string" },
 };
 
+/** Not 408 and 431: these are answered before it is known which operation is asked for, as 405 is. */
 const EVERYWHERE: readonly ApiErrorCode[] = [
   "validation_error",
   "unauthorized",
   "forbidden",
   "not_acceptable",
-  "request_timeout",
   "rate_limited",
-  "headers_too_large",
   "internal_error",
   "unavailable",
 ];
@@ -175,6 +174,7 @@ const DESCRIPTION = `Manage projects, endpoints, destinations, events and delive
 
 Ids are a prefix and a ULID. Timestamps are RFC 3339 in UTC with milliseconds. Lists are newest first, ties broken by id.
 Unknown body fields and unknown query parameters are 400. Paths answer HEAD like GET, OPTIONS with 204 and \`Allow\`, and other methods with 405 \`method_not_allowed\` and \`Allow\`.
+A request that does not arrive in time is 408 \`request_timeout\`, and one whose URL and headers are too large 431 \`headers_too_large\`.
 Changes to endpoints and destinations take effect within 60 seconds, normally within one.
 An API key may make ${REQUESTS_PER_SECOND.toLocaleString("en")} requests a second to one process, as many at once; beyond that it is answered 429 with \`Retry-After\`.`;
 
