@@ -24,6 +24,7 @@ export interface DestinationConfig {
   readonly secrets: readonly SigningSecret[];
   /** Names (lower case) of the provider's own signature headers at this endpoint: forwarded only on request. */
   readonly signatureHeaders: readonly string[];
+  readonly updatedAtMs: number;
 }
 
 /** Answer of the configuration cache; `unavailable` when it is cold and PostgreSQL cannot be reached. */

@@ -52,6 +52,7 @@ export function toConfigBundle(
     rateLimitWindow: destination.rateLimitWindow,
     secrets: secretsOf(destination),
     signatureHeaders,
+    updatedAtMs: destination.updatedAtMs,
   }));
   return {
     endpoint: {

@@ -235,6 +235,7 @@ describe("configuration cache", () => {
           ...whereTo,
           secrets: [{ secret: "whsec_one", signsUntilMs: null }],
           signatureHeaders: methodIsExplicit ? ["x-signature"] : ["x-signature", "x-hub-signature"],
+          updatedAtMs: 1_000,
         },
       });
     },

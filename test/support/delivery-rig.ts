@@ -272,4 +272,5 @@ const DESTINATION: DestinationConfig = {
   rateLimitWindow: null,
   secrets: [{ secret: `whsec_${Buffer.alloc(32, 7).toString("base64")}`, signsUntilMs: null }],
   signatureHeaders: [],
+  updatedAtMs: 0,
 };

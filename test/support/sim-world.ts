@@ -137,6 +137,7 @@ export class SimWorld {
       secrets: [{ secret: "whsec_current", signsUntilMs: null }],
       signatureHeaders: [],
       ...this.destinations.get(id),
+      updatedAtMs: this.clock.now(),
       ...changes,
     };
     this.destinations.set(id, config);

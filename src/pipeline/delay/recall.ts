@@ -1,4 +1,5 @@
 import { pause } from "../../domain/clock.ts";
+import type { DestinationConfig } from "../../domain/destination.ts";
 import { isOwnershipOver } from "../../domain/log.ts";
 import { mayGoSooner, paceOf } from "../../domain/rate-limit.ts";
 import type { LimitPace } from "../../domain/rate-limit.ts";
@@ -22,6 +23,8 @@ interface Look {
   readonly endpoints: Map<number, ReadonlySet<string> | null>;
   /** Destinations that have another receiver or were resumed. */
   readonly mended: Set<string>;
+  /** Whether changes may have been missed: a destination that was changed lately may be mended then. */
+  mayHaveMissed: boolean;
 }
 type LookEntries = Iterable<readonly [partition: number, endpointIds: Iterable<string> | null]>;
 
@@ -42,6 +45,8 @@ const REST_FACTOR = 9;
 const MAX_REST_MS = 30_000;
 /** Tasks due within this time need no recall. */
 const SOON_MS = 5_000;
+/** A change this long ago may not have been looked at: by then, what a receiver put off before it is due in any case. */
+const MISSED_CHANGE_MS = 600_000;
 
 /**
  * Lets tasks go on soon that would wait for nothing:
@@ -51,8 +56,8 @@ const SOON_MS = 5_000;
  *   have taken;
  * - those put off because their receiver failed or hung, for minutes, when the destination is given another one or is resumed.
  *
- * A new owner looks for the first two in everything that waits: the partition may have had no owner at the change, or one that
- * got only half way. So does an owner that may have missed changes.
+ * A new owner looks for all three in everything that waits: the partition may have had no owner at the change, or one that got
+ * only half way. So does an owner that may have missed changes.
  */
 export class Recall {
   readonly #ports: RecallPorts;
@@ -130,6 +135,7 @@ export class Recall {
       const known = endpoints.get(partition);
       const isOfAll = endpointIds === null || known === null;
       endpoints.set(partition, isOfAll ? null : new Set([...(known ?? []), ...endpointIds]));
+      if (endpointIds === null) this.#look.mayHaveMissed = true;
     }
     for (const destinationId of mended) this.#look.mended.add(destinationId);
     if (!this.#isRunning) void this.#run();
@@ -171,7 +177,10 @@ export class Recall {
   /** Resolves with false if the configuration of some destinations could not be learnt, or ownership was in doubt. */
   async #recall(look: Look): Promise<boolean> {
     const surveys = await this.#survey(look);
-    const soonMs = this.#ports.clock.now() + SOON_MS;
+    const nowMs = this.#ports.clock.now();
+    const soonMs = nowMs + SOON_MS;
+    const isMended = ({ id, updatedAtMs }: DestinationConfig) =>
+      look.mended.has(id) || (look.mayHaveMissed && updatedAtMs > nowMs - MISSED_CHANGE_MS);
     let isComplete = true;
     const gone = new Set<string>();
     const sooner = new Map<string, LimitPace>();
@@ -184,8 +193,7 @@ export class Recall {
       const pace = paceOf(lookup.value);
       if (waiting.limitedUntilMs > soonMs && mayGoSooner(pace, waiting.slowest))
         sooner.set(destinationId, pace);
-      if (waiting.receiverUntilMs > soonMs && look.mended.has(destinationId))
-        mended.add(destinationId);
+      if (waiting.receiverUntilMs > soonMs && isMended(lookup.value)) mended.add(destinationId);
     }
     const recalled = { gone, sooner, mended };
     for (const [tier, found] of surveys) {
@@ -233,7 +241,7 @@ export class Recall {
 }
 
 function emptyLook(): Look {
-  return { endpoints: new Map(), mended: new Set() };
+  return { endpoints: new Map(), mended: new Set(), mayHaveMissed: false };
 }
 
 function ofAll(partition: number): readonly [partition: number, endpointIds: null] {

@@ -476,21 +476,25 @@ describe("tasks that a rate limit put off", () => {
 describe("tasks that a receiver put off", () => {
   const LAST = 30;
 
-  /** Makes a world whose receiver has failed for ten minutes, with an event each second; the last of them were never tried. */
-  async function failingWorld() {
+  /** Makes a world whose receiver has failed for so long, with an event each second; the last of them were never tried. */
+  async function failingWorld(seconds = 600) {
     const world = new SimWorld();
     world.configure("dst_1");
     world.behave("dst_1", FAIL);
-    await world.start("first");
+    const process = await world.start("first");
     let last: string[] = [];
-    for (let second = 0; second < 600; second += 1) {
+    for (let second = 0; second < seconds; second += 1) {
       last = [...last.slice(1 - LAST), world.ingest().id];
       await world.clock.advance(1_000);
     }
     world.behave("dst_1", OK);
     const rows = () => world.attempts().filter(({ eventId }) => last.includes(eventId));
     expect(rows()).toEqual([]);
-    return { world, delivered: () => rows().filter(({ status }) => status === "delivered").length };
+    return {
+      world,
+      process,
+      delivered: () => rows().filter(({ status }) => status === "delivered").length,
+    };
   }
 
   it("regression: go on within a minute when the destination is given another receiver: they waited for up to five", async () => {
@@ -509,6 +513,27 @@ describe("tasks that a receiver put off", () => {
     await world.clock.advance(60_000);
     expect(delivered()).toBe(LAST);
     expect(world.errors).toEqual([]);
+  });
+
+  it("regression: go on soon also where the process ends right after the resume: with the next one they waited for up to five minutes", async () => {
+    const { world, process, delivered } = await failingWorld(1_000);
+    world.configure("dst_1", { status: "paused" });
+    await world.clock.advance(1_000);
+    world.configure("dst_1", { status: "active" });
+    await world.clock.advance(100);
+    await world.stop(process);
+    await world.start("second");
+    await world.clock.advance(60_000);
+    expect(delivered()).toBe(LAST);
+    expect(world.errors).toEqual([]);
+  });
+
+  it("wait on with the next process where nothing has changed", async () => {
+    const { world, process, delivered } = await failingWorld(1_000);
+    await world.stop(process);
+    await world.start("second");
+    await world.clock.advance(60_000);
+    expect(delivered()).toBeLessThan(LAST);
   });
 
   it("wait on when something else of the destination changes, since its receiver is the same", async () => {
