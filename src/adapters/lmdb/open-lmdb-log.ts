@@ -113,7 +113,16 @@ class EmbeddedLog implements LmdbLog {
       maxPendingBytes: options.maxPendingBytes ?? 64 * MIB,
       maxRecordBytes: options.maxRecordBytes ?? 64 * MIB,
     });
-    this.#states = new GroupStates(store, this.#writer);
+    this.#states = new GroupStates({
+      store,
+      streams: this.#streams,
+      writer: this.#writer,
+      ahead: (ahead) =>
+        options.logger.error(
+          { ...ahead, why: "the log ends before: going on from its end" },
+          "log.group_ahead",
+        ),
+    });
     this.#trimmer = new Trimmer({
       store,
       streams: this.#streams,

@@ -9,6 +9,7 @@ import { heldClock } from "../../support/held-clock.ts";
 import { collect, record, text } from "../../support/log-consumer.ts";
 import { systemClock } from "../../support/log-fakes.ts";
 import { faultyStore, openTestLog, temporaryDir } from "../../support/log-lmdb.ts";
+import { makeSilentLogger } from "../../support/silent-logger.ts";
 import { readAllAttempts } from "../../support/read-all-attempts.ts";
 import { until } from "../../support/wait-for.ts";
 
@@ -371,4 +372,32 @@ it("what a group was to read stays when it comes back for other topics: an earli
   expect(await log.trim()).toBe(0);
   await using consumer = await collect(log, NEW);
   expect((await consumer.received(1)).map(text)).toEqual(["unread"]);
+});
+
+it("regression: a group that had committed more than the log holds read nothing that came afterwards, and nothing told of it", async () => {
+  await using dir = await temporaryDir();
+  const reader = { group: "delivery", topics: ["events", "tasks"], deadlineMs: 20_000 } as const;
+  {
+    await using log = await openTestLog(dir.path, { partitions: 1 });
+    await log.append([record("events", 0, "done"), record("tasks", 0, "not done")]);
+    await using owner = await collect(log, reader);
+    await owner.received(2);
+    await owner.owned.get(0)!.commit([{ topic: "events", offset: 500, metadata: "claim" }]);
+  }
+
+  const told: object[] = [];
+  const logger = makeSilentLogger((level, message, fields) => {
+    if (level === "error") told.push({ message, ...fields });
+  });
+  await using log = await openTestLog(dir.path, { partitions: 1, logger });
+  await using owner = await collect(log, reader);
+  await log.append([record("events", 0, "after it")]);
+  expect((await owner.received(2)).map((one) => text(one)).toSorted()).toEqual([
+    "after it",
+    "not done",
+  ]);
+  expect(owner.owned.get(0)!.committed("events")).toEqual({ offset: 1, metadata: "claim" });
+  const why = "the log ends before: going on from its end";
+  const ahead = { group: "delivery", topic: "events", partition: 0, committed: 500, end: 1, why };
+  expect(told).toEqual([{ message: "log.group_ahead", ...ahead }]);
 });

@@ -2,10 +2,27 @@ import { TOPICS } from "../../../domain/log.ts";
 import type { CommitEntry, Committed, Topic } from "../../../domain/log.ts";
 import type { CommitStore } from "../store.ts";
 import type { GroupCommit } from "../commit/group-commit.ts";
+import type { StreamTable } from "../streams/stream-table.ts";
 
 interface Registration {
   readonly topics: readonly Topic[];
   readonly sideTopics: readonly Topic[];
+}
+
+/** A group that has committed more than its log holds: the log's files are not as a relay of this version left them. */
+export interface GroupAhead {
+  readonly group: string;
+  readonly topic: Topic;
+  readonly partition: number;
+  readonly committed: number;
+  readonly end: number;
+}
+
+export interface GroupStatesDeps {
+  readonly store: CommitStore;
+  readonly streams: StreamTable;
+  readonly writer: GroupCommit;
+  readonly ahead: (ahead: GroupAhead) => void;
 }
 
 /** Which groups there are and how far each has come: durable, and mirrored in memory. */
@@ -14,13 +31,21 @@ export class GroupStates {
   readonly #registrations = new Map<string, Registration>();
   readonly #commits = new Map<string, Committed>();
 
-  constructor(store: CommitStore, writer: GroupCommit) {
+  constructor({ store, streams, writer, ahead }: GroupStatesDeps) {
     this.#writer = writer;
     for (const [key, json] of store.groupEntries()) {
       if (!key.startsWith("[")) continue;
-      const parts = JSON.parse(key) as [string, Topic?, number?];
-      if (parts.length === 1) this.#registrations.set(parts[0], JSON.parse(json) as Registration);
-      else this.#commits.set(key, JSON.parse(json) as Committed);
+      const [group, topic, partition] = JSON.parse(key) as [string, Topic?, number?];
+      if (topic === undefined || partition === undefined) {
+        this.#registrations.set(group, JSON.parse(json) as Registration);
+        continue;
+      }
+      const committed = JSON.parse(json) as Committed;
+      const end = streams.get(topic, partition).endOffset;
+      const isAhead = committed.offset > end;
+      // As with Kafka: what has been appended is taken for done, what comes from now on is read.
+      this.#commits.set(key, isAhead ? { ...committed, offset: end } : committed);
+      if (isAhead) ahead({ group, topic, partition, committed: committed.offset, end });
     }
   }
 
