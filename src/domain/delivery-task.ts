@@ -21,8 +21,8 @@ export interface DeliveryTask {
   readonly deferrals: number;
   /** The destination's rate limit if that is what last put this try off; null if something else did. */
   readonly limitedBy: LimitPace | null;
-  /** Whether its receiver is what last put this try off: its lane was full, or its circuit open. */
-  readonly awaitsReceiver: boolean;
+  /** When this try was put off, if its receiver was what last did so: its lane was full, or its circuit open. Null if something else did. */
+  readonly putOffByReceiverAtMs: number | null;
   /** Earliest time of the try. */
   readonly dueAtMs: number;
   /** When the run began: retention counts from here, and the circuit breaker's deadline from here or later. */
@@ -39,7 +39,7 @@ export function firstTry(event: EventRecord, destinationId: string, nowMs: numbe
     tryNumber: 1,
     deferrals: 0,
     limitedBy: null,
-    awaitsReceiver: false,
+    putOffByReceiverAtMs: null,
     dueAtMs: Math.min(event.receivedAtMs, nowMs),
     runStartedAtMs: event.receivedAtMs,
   };

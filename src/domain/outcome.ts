@@ -17,7 +17,7 @@ export interface FollowUp {
 /** Returns the task that follows the end of `task`. A rate limit's is the only end that leaves the same try to be made. */
 export function followedBy(task: DeliveryTask, followUp: FollowUp): DeliveryTask {
   const limitedBy = followUp.deferrals > 0 ? (task.limitedBy ?? UNKNOWN_PACE) : null;
-  return { ...task, ...followUp, limitedBy, awaitsReceiver: false };
+  return { ...task, ...followUp, limitedBy, putOffByReceiverAtMs: null };
 }
 
 /**

@@ -1,5 +1,4 @@
 import { pause } from "../../domain/clock.ts";
-import type { DestinationConfig } from "../../domain/destination.ts";
 import { isOwnershipOver } from "../../domain/log.ts";
 import { mayGoSooner, paceOf } from "../../domain/rate-limit.ts";
 import type { LimitPace } from "../../domain/rate-limit.ts";
@@ -23,7 +22,7 @@ interface Look {
   readonly endpoints: Map<number, ReadonlySet<string> | null>;
   /** Destinations that have another receiver or were resumed. */
   readonly mended: Set<string>;
-  /** Whether changes may have been missed: a destination that was changed lately may be mended then. */
+  /** Whether changes may have been missed: a destination that has changed since tasks were put off may be mended. */
   mayHaveMissed: boolean;
 }
 type LookEntries = Iterable<readonly [partition: number, endpointIds: Iterable<string> | null]>;
@@ -45,8 +44,6 @@ const REST_FACTOR = 9;
 const MAX_REST_MS = 30_000;
 /** Tasks due within this time need no recall. */
 const SOON_MS = 5_000;
-/** A change this long ago may not have been looked at: by then, what a receiver put off before it is due in any case. */
-const MISSED_CHANGE_MS = 600_000;
 
 /**
  * Lets tasks go on soon that would wait for nothing:
@@ -177,10 +174,7 @@ export class Recall {
   /** Resolves with false if the configuration of some destinations could not be learnt, or ownership was in doubt. */
   async #recall(look: Look): Promise<boolean> {
     const surveys = await this.#survey(look);
-    const nowMs = this.#ports.clock.now();
-    const soonMs = nowMs + SOON_MS;
-    const isMended = ({ id, updatedAtMs }: DestinationConfig) =>
-      look.mended.has(id) || (look.mayHaveMissed && updatedAtMs > nowMs - MISSED_CHANGE_MS);
+    const soonMs = this.#ports.clock.now() + SOON_MS;
     let isComplete = true;
     const gone = new Set<string>();
     const sooner = new Map<string, LimitPace>();
@@ -193,7 +187,10 @@ export class Recall {
       const pace = paceOf(lookup.value);
       if (waiting.limitedUntilMs > soonMs && mayGoSooner(pace, waiting.slowest))
         sooner.set(destinationId, pace);
-      if (waiting.receiverUntilMs > soonMs && isMended(lookup.value)) mended.add(destinationId);
+      const mayBeMended =
+        look.mended.has(destinationId) ||
+        (look.mayHaveMissed && lookup.value.updatedAtMs > waiting.receiverSinceMs);
+      if (waiting.receiverUntilMs > soonMs && mayBeMended) mended.add(destinationId);
     }
     const recalled = { gone, sooner, mended };
     for (const [tier, found] of surveys) {

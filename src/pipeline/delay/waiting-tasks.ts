@@ -14,6 +14,8 @@ export interface DeferredTasks {
   readonly limitedUntilMs: number;
   /** When the last of those is due that the receiver put off; 0 if there is none. */
   readonly receiverUntilMs: number;
+  /** When the first of them was put off; infinity if there is none. */
+  readonly receiverSinceMs: number;
 }
 
 /** What waits in a tier for one destination. */
@@ -36,6 +38,7 @@ const NOTHING_WAITS: DeferredTasks = {
   slowest: UNLIMITED,
   limitedUntilMs: 0,
   receiverUntilMs: 0,
+  receiverSinceMs: Number.POSITIVE_INFINITY,
 };
 
 /** Adds to `found` what waits in these records for destinations of the endpoints (null: of all), by destination. */
@@ -48,11 +51,15 @@ export function addWaiting(
     const head = endpointIds?.has(key) === false ? null : headOf(value);
     if (head === null || head.destinationId === FANOUT_LATER) continue;
     const known = found.get(head.destinationId) ?? NOTHING_WAITS;
-    const { slowest, limitedUntilMs, receiverUntilMs } = sumOf(known, deferredOf(head));
+    const { slowest, limitedUntilMs, receiverUntilMs, receiverSinceMs } = sumOf(
+      known,
+      deferredOf(head),
+    );
     found.set(head.destinationId, {
       slowest,
       limitedUntilMs,
       receiverUntilMs,
+      receiverSinceMs,
       endpointId: key,
       lastOffset: offset,
     });
@@ -125,11 +132,12 @@ export function movedOn(
   return { topic: topicForDelay(waitMs, value.length), key, partition, value: encodeTask(again) };
 }
 
-function deferredOf({ limitedBy, awaitsReceiver, dueAtMs }: TaskHead): DeferredTasks {
+function deferredOf({ limitedBy, putOffByReceiverAtMs, dueAtMs }: TaskHead): DeferredTasks {
   return {
     slowest: limitedBy ?? UNLIMITED,
     limitedUntilMs: limitedBy === null ? 0 : dueAtMs,
-    receiverUntilMs: awaitsReceiver ? dueAtMs : 0,
+    receiverUntilMs: putOffByReceiverAtMs === null ? 0 : dueAtMs,
+    receiverSinceMs: putOffByReceiverAtMs ?? Number.POSITIVE_INFINITY,
   };
 }
 
@@ -141,6 +149,7 @@ function sumOf(one: DeferredTasks, other: DeferredTasks): DeferredTasks {
     },
     limitedUntilMs: Math.max(one.limitedUntilMs, other.limitedUntilMs),
     receiverUntilMs: Math.max(one.receiverUntilMs, other.receiverUntilMs),
+    receiverSinceMs: Math.min(one.receiverSinceMs, other.receiverSinceMs),
   };
 }
 

@@ -14,13 +14,14 @@ type Head = [
   /** 0: no limit put it off. Older records lack this field and those after it. */
   limitedPerHour?: number,
   limitedWindowMs?: number,
-  awaitsReceiver?: boolean,
+  /** False: something else put it off. Older records have true for a time that is not known. */
+  putOffByReceiverAtMs?: number | boolean,
 ];
 
 /** What can be read of a task from its head alone: a delay tier need not decode the event. */
 export type TaskHead = Pick<
   DeliveryTask,
-  "destinationId" | "dueAtMs" | "limitedBy" | "awaitsReceiver"
+  "destinationId" | "dueAtMs" | "limitedBy" | "putOffByReceiverAtMs"
 >;
 
 export function encodeTask(task: DeliveryTask): Buffer {
@@ -34,7 +35,7 @@ export function encodeTask(task: DeliveryTask): Buffer {
     task.runStartedAtMs,
     task.limitedBy?.perHour ?? 0,
     task.limitedBy?.windowMs ?? 0,
-    task.awaitsReceiver,
+    task.putOffByReceiverAtMs ?? false,
   ];
   return encodeRecord(head, encodeEventInPieces(task.event));
 }
@@ -53,7 +54,7 @@ export function decodeTask(value: Uint8Array): DeliveryTask {
     dueAtMs,
     runStartedAtMs,
     limitedBy: limitOf(head as Head),
-    awaitsReceiver: (head as Head)[9] ?? false,
+    putOffByReceiverAtMs: putOffOf(head as Head),
   };
 }
 
@@ -64,8 +65,13 @@ export function decodeTaskHead(value: Uint8Array): TaskHead {
     destinationId: head[0],
     dueAtMs: head[5],
     limitedBy: limitOf(head),
-    awaitsReceiver: head[9] ?? false,
+    putOffByReceiverAtMs: putOffOf(head),
   };
+}
+
+function putOffOf(head: Head): number | null {
+  const at = head[9] ?? false;
+  return at === false ? null : Number(at);
 }
 
 function limitOf(head: Head): LimitPace | null {

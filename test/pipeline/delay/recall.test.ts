@@ -19,7 +19,14 @@ const HOUR_MS = 3_600_000;
 
 /** Makes what waits at a destination where nothing was put off. */
 function waitingAt(endpointId: string): WaitingTasks {
-  return { slowest: UNLIMITED, limitedUntilMs: 0, receiverUntilMs: 0, endpointId, lastOffset: 7 };
+  return {
+    slowest: UNLIMITED,
+    limitedUntilMs: 0,
+    receiverUntilMs: 0,
+    receiverSinceMs: Number.POSITIVE_INFINITY,
+    endpointId,
+    lastOffset: 7,
+  };
 }
 
 /** Makes a world with two destinations that were tried once and asked for a retry in an hour. */

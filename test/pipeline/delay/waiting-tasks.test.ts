@@ -32,32 +32,35 @@ function waitingIn(records: readonly LogRecord[], ids: ReadonlySet<string> | nul
 it("what waits for a destination is known by its lowest rate, its longest window and its last times, in whichever order it came", () => {
   const many = { limitedBy: MANY_IN_LONG, dueAtMs: NOW_MS + 9_000 };
   const few = { limitedBy: FEW_IN_SHORT, dueAtMs: NOW_MS + 5_000 };
-  const failing = { awaitsReceiver: true, dueAtMs: NOW_MS + 7_000 };
+  const failing = { putOffByReceiverAtMs: NOW_MS - 1_000, dueAtMs: NOW_MS + 7_000 };
+  const failedBefore = { putOffByReceiverAtMs: NOW_MS - 3_000, dueAtMs: NOW_MS + 6_000 };
   // Waits longest, but neither for a limit nor for the receiver.
   const retry = { dueAtMs: NOW_MS + 90_000 };
   const expected = {
     slowest: { perHour: 10, windowMs: 86_400_000 },
     limitedUntilMs: NOW_MS + 9_000,
     receiverUntilMs: NOW_MS + 7_000,
+    receiverSinceMs: NOW_MS - 3_000,
     endpointId: "ep_1",
     lastOffset: 7,
   };
   for (const tasks of [
-    [many, failing, few, retry],
-    [few, retry, many, failing],
+    [many, failing, few, failedBefore, retry],
+    [few, failedBefore, retry, many, failing],
   ]) {
-    const records = tasks.map((task, index) => recordOf(4 + index, task));
+    const records = tasks.map((task, index) => recordOf(3 + index, task));
     expect(waitingIn(records)).toEqual(new Map([["dst_1", expected]]));
   }
-  const tiers = [[many], [few], [retry], [failing]].map((tasks) =>
+  const tiers = [[many], [few, failedBefore], [retry], [failing]].map((tasks) =>
     waitingIn(tasks.map((t) => recordOf(1, t))),
   );
-  const { slowest, limitedUntilMs, receiverUntilMs } = expected;
+  const { slowest, limitedUntilMs, receiverUntilMs, receiverSinceMs } = expected;
   for (const order of [tiers, tiers.toReversed()])
     expect(inAllTiers(order).get("dst_1")).toMatchObject({
       slowest,
       limitedUntilMs,
       receiverUntilMs,
+      receiverSinceMs,
     });
 });
 
@@ -75,7 +78,7 @@ it("other endpoints, fan-outs still to be made and what cannot be read are no de
 it("a recall sends the tasks of deleted destinations as they are, and those of raised limits and mended receivers soon; all others wait as long as before", () => {
   const waits = { dueAtMs: NOW_MS + 70_000, deferrals: 2 };
   const limited = { ...waits, limitedBy: FEW_IN_SHORT };
-  const failing = { ...waits, awaitsReceiver: true };
+  const failing = { ...waits, putOffByReceiverAtMs: NOW_MS - 1_000 };
   const move = (
     waiting: Waiting,
     pace: LimitPace | null,

@@ -186,7 +186,7 @@ describe("large bodies", () => {
             tryNumber: 1,
             deferrals: 1,
             limitedBy: null,
-            awaitsReceiver: false,
+            putOffByReceiverAtMs: null,
             dueAtMs,
             runStartedAtMs: world.clock.now(),
           }),

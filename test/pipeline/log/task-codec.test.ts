@@ -11,9 +11,9 @@ const TASK: DeliveryTask = {
   deferrals: 2,
   dueAtMs: 1_700_000_000_000,
 };
-const LIMITED = { limitedBy: { perHour: 600, windowMs: 60_000 }, awaitsReceiver: false };
-const AWAITING = { limitedBy: null, awaitsReceiver: true };
-const NEITHER = { limitedBy: null, awaitsReceiver: false };
+const LIMITED = { limitedBy: { perHour: 600, windowMs: 60_000 }, putOffByReceiverAtMs: null };
+const AWAITING = { limitedBy: null, putOffByReceiverAtMs: 1_700_000_000_000 };
+const NEITHER = { limitedBy: null, putOffByReceiverAtMs: null };
 
 it.each([LIMITED, AWAITING, NEITHER])("a task put off by %j comes back as it was", (putOff) => {
   const task = { ...TASK, ...putOff };
@@ -31,6 +31,16 @@ it.each([
 ])("a record with the first %i fields only, of %j, is read as %j", (fields, putOff, read) => {
   const { head, rest } = decodeRecord(encodeTask({ ...TASK, ...putOff }));
   const older = encodeRecord(head.slice(0, fields), [rest]);
+  expect(decodeTask(older)).toEqual({ ...TASK, ...read });
+  expect(decodeTaskHead(older)).toMatchObject(read);
+});
+
+it.each([
+  [true, { limitedBy: null, putOffByReceiverAtMs: 1 }],
+  [false, NEITHER],
+])("an older record that says %j of its receiver, and no time, is read as %j", (was, read) => {
+  const { head, rest } = decodeRecord(encodeTask({ ...TASK, ...AWAITING }));
+  const older = encodeRecord([...(head as unknown[]).slice(0, 9), was], [rest]);
   expect(decodeTask(older)).toEqual({ ...TASK, ...read });
   expect(decodeTaskHead(older)).toMatchObject(read);
 });

@@ -179,11 +179,12 @@ export class PartitionLanes implements LaneHost {
       return;
     }
     const isEarly = reason === "early";
+    const byReceiverAtMs = OF_RECEIVER.has(reason) ? this.clock.now() : null;
     const waiting = {
       ...task,
       deferrals: task.deferrals + 1,
       limitedBy: isEarly ? task.limitedBy : null,
-      awaitsReceiver: isEarly ? task.awaitsReceiver : OF_RECEIVER.has(reason),
+      putOffByReceiverAtMs: isEarly ? task.putOffByReceiverAtMs : byReceiverAtMs,
       dueAtMs,
     };
     this.pending.track(this.#ends.goOnAs(task, waiting));
