@@ -7,8 +7,8 @@ import { firstKeyFile } from "../app/first-key-file.ts";
 import { ApiError } from "../client/api-error.ts";
 import { makeClient, type Client } from "../client/client.ts";
 import { loadConfig } from "../config/load-config.ts";
-import { baseUrl } from "../config/value-types.ts";
 import { looksLikeApiKey } from "../domain/api-key.ts";
+import { isBaseUrl } from "../domain/base-url.ts";
 import { chunksOf } from "../domain/chunks.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { baseUrlOf } from "./base-url.ts";
@@ -130,7 +130,7 @@ async function openClient(
 ): Promise<Client> {
   const { api, bootstrap, dataDir } = loadConfig(env);
   const apiUrl = url ?? baseUrlOf(api.host, api.port);
-  if (!baseUrl.safeParse(apiUrl).success)
+  if (!isBaseUrl(apiUrl))
     throw new UsageError("--url must be the management API's, such as http://localhost:8080");
   const configured = keyFile === undefined ? bootstrap.apiKey : null;
   return makeClient({

@@ -1,6 +1,6 @@
 /**
  * A failed request: an answer other than 2xx or without the envelope, or no answer (`status` 0, code `unreachable`, or
- * `invalid_id` when nothing was sent).
+ * `invalid_id` or `invalid_options` when nothing was sent).
  */
 export class ApiError extends Error {
   readonly status: number;

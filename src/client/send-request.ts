@@ -1,3 +1,5 @@
+import { API_KEY_FORM } from "../domain/api-key.ts";
+import { BASE_URL_FORM, isBaseUrl } from "../domain/base-url.ts";
 import { codeOf, toError } from "../domain/thrown.ts";
 import { tlsAdvice } from "../domain/tls-advice.ts";
 import { ApiError } from "./api-error.ts";
@@ -36,6 +38,8 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 /** What Node's `fetch` says of a port that the Fetch standard blocks, such as 6000 and 10080. */
 const BAD_PORT = "bad port";
 const CODE = /^[A-Z][A-Z0-9_]*$/;
+/** White space at its end, as from a file, is not sent. */
+const SENDABLE_KEY = /^[!-~]*[\t\r\n ]*$/;
 /** URL parsing drops these segments, encoded or not, and the request would become a different one. */
 const DOT_SEGMENT = /\/\.\.?(?:\/|$)/;
 
@@ -43,10 +47,14 @@ const DOT_SEGMENT = /\/\.\.?(?:\/|$)/;
 export function makeSendRequest(options: ClientOptions): SendRequest {
   const { baseUrl, apiKey, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const send = options.fetch ?? fetch;
+  const mistake = findMistake(options);
   return async (method, path, { query = {}, body } = {}) => {
     const target = path + encodeQuery(query as Query);
     if (DOT_SEGMENT.test(path))
       throw new ApiError({ status: 0, code: "invalid_id", message: `No id can be "." or ".."` });
+    if (mistake !== null)
+      throw new ApiError({ status: 0, code: "invalid_options", message: mistake });
+    const json = body === undefined ? undefined : JSON.stringify(body);
     let response: Response;
     let text: string;
     try {
@@ -55,9 +63,9 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
         headers: {
           authorization: `Bearer ${apiKey}`,
           accept: "application/json",
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...(json === undefined ? {} : { "content-type": "application/json" }),
         },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(json === undefined ? {} : { body: json }),
         signal: AbortSignal.timeout(timeoutMs),
       });
       text = await response.text();
@@ -67,11 +75,17 @@ export function makeSendRequest(options: ClientOptions): SendRequest {
     }
     const { status, headers } = response;
     options.onResponse?.({ method, target, status, headers, text });
-    const json = parse(text);
-    if (!response.ok || (status !== 204 && !isEnvelope(json)))
-      throw toApiError(response, json, baseUrl);
-    return json;
+    const answer = parse(text);
+    if (!response.ok || (status !== 204 && !isEnvelope(answer)))
+      throw toApiError(response, answer, baseUrl);
+    return answer;
   };
+}
+
+/** Finds what `fetch` would refuse before it sends anything, of which it would only say that it failed. */
+function findMistake({ baseUrl, apiKey }: ClientOptions): string | null {
+  if (!isBaseUrl(baseUrl)) return `baseUrl must be ${BASE_URL_FORM}, such as http://localhost:8080`;
+  return SENDABLE_KEY.test(apiKey) ? null : `apiKey must be ${API_KEY_FORM}`;
 }
 
 /** Goes by codes and names: messages may quote the headers, which hold the key. */

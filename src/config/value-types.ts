@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { BASE_URL_FORM, isBaseUrl } from "../domain/base-url.ts";
 import { parseCidrs } from "../domain/ip.ts";
 
 export const ROLES = ["api", "ingest", "delivery"] as const;
@@ -87,13 +88,8 @@ export function isPercentEncoded(text: string): boolean {
   }
 }
 
-/** URL to append a path to: no user information, query or fragment. */
-export const baseUrl = z
-  .string()
-  .refine(
-    (text) => /^https?:\/\/[^\s/?#@\\]+(?:\/[^\s?#\\]*)?$/i.test(text) && URL.canParse(text),
-    "must be http(s)://host[:port][/path], without user, query or fragment",
-  );
+/** URL to append a path to. */
+export const baseUrl = z.string().refine(isBaseUrl, `must be ${BASE_URL_FORM}`);
 
 export const hostName = z
   .string()

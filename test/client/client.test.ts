@@ -154,8 +154,34 @@ describe("the client", () => {
   it("never repeats the key in what it says, not even one that no header can carry", async () => {
     const broken = makeClient({ baseUrl: harness.baseUrl, apiKey: "rk_\nCANARY" });
     const error = await broken.projects.list().catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ code: "unreachable" });
+    expect(error).toMatchObject({ code: "invalid_options" });
     expect((error as Error).message).not.toContain("CANARY");
+  });
+
+  it.each(["localhost:8080", "127.0.0.1:8080", "", "ftp://relay", "http://user:CANARY@relay"])(
+    "regression: names the option baseUrl when it is %j: it asked whether the relay was running",
+    async (baseUrl) => {
+      const mistaken = makeClient({ baseUrl, apiKey: "rk_x" });
+      await expect(mistaken.projects.list()).rejects.toMatchObject({
+        status: 0,
+        code: "invalid_options",
+        message:
+          "baseUrl must be http(s)://host[:port][/path], without user, query or fragment, such as http://localhost:8080",
+      });
+    },
+  );
+
+  it("takes a key with the line break of the file that it is from, and names the option apiKey for one that no header can carry: it asked whether the relay was running", async () => {
+    const { key } = await harness.newKey();
+    const fromFile = makeClient({ baseUrl: harness.baseUrl, apiKey: `${key}\n` });
+    expect((await fromFile.projects.list()).data).toEqual([]);
+    for (const apiKey of ["rk_ключ", `${key}\n${key}`]) {
+      const mistaken = makeClient({ baseUrl: harness.baseUrl, apiKey });
+      await expect(mistaken.projects.list()).rejects.toMatchObject({
+        code: "invalid_options",
+        message: expect.stringMatching(/^apiKey must be /),
+      });
+    }
   });
 
   it("gives up after its time", async () => {
