@@ -109,7 +109,9 @@ export const credential = z.string().regex(/^[^\r\n]+$/, "must not have line bre
 
 export const organizationName = z
   .string()
-  .regex(/^\P{Cc}{1,200}$/u, "must be 1 to 200 characters, without control characters");
+  .regex(/^\P{Cc}{1,200}$/u, "must be 1 to 200 characters, without control characters")
+  // `acme ` and `acme` would be two organizations that look the same.
+  .refine((text) => !isPadded(text), "must not begin or end with white space");
 
 export const base64Key = z
   .string()

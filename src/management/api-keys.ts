@@ -78,7 +78,7 @@ export function makeApiKeys({ keys, now, randomBytes, newId }: ApiKeyPorts): Api
     const id = await keys.findOrganization(name);
     if (id === null)
       throw new UsageError(
-        `there is no organization "${name}": make it with relay keys create --org ${shellWord(name)}`,
+        `there is no organization "${name}": make it with relay keys create --org ${shellWord(name.trim())}`,
       );
     return id;
   }

@@ -21,6 +21,22 @@ describe("relay keys", () => {
     },
   );
 
+  it.each(["acme ", " acme", "\u00a0", "  "])(
+    "regression: create refuses the organization %j, as RELAY_BOOTSTRAP_ORG does: it was another than the one that looks the same",
+    async (org) => {
+      const { code, stdout, stderr } = await runRelay(["keys", "create", "--org", org], env);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+      expect(stderr).toBe("relay: --org must not begin or end with white space\n");
+    },
+  );
+
+  it("advice to make an organization that is not found names one that can be made", async () => {
+    const { code, stderr } = await runRelay(["keys", "list", "--org", "nobody "], env);
+    expect(code).toBe(2);
+    expect(stderr).toContain('no organization "nobody ": make it with relay keys create --org nob');
+    expect(stderr).toMatch(/--org nobody\n$/);
+  });
+
   it.each([
     ["keys", "create", "--org", "acme"],
     ["keys", "list", "--org", "acme"],

@@ -111,6 +111,8 @@ describe("configuration", () => {
       { RELAY_BOOTSTRAP_API_KEY: "rk_abcdefgh_0123456789abcdef\n" },
       { RELAY_API_PORT: "8080\n" },
       { LOG_LEVEL: "info " },
+      // Regression: this made another organization than the one that looks the same.
+      { RELAY_BOOTSTRAP_ORG: "acme " },
       // Regression: these were used with their line break, and refused by the broker.
       { KAFKA_SASL_USERNAME: "user\n" },
       { KAFKA_SASL_PASSWORD: "password\n" },
