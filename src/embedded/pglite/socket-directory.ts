@@ -18,7 +18,7 @@ const ELSEWHERE = "socket-directory";
  * Makes the directory where the owner of a data directory serves its database and its log: `<dataDir>/run`, or, if that path is too
  * long for a unix socket, or its file system has none (as directories of the host in a container may), a directory under the
  * system's temporary one, which a file in `run` then names. Mode 0700.
- * @throws {UsageError} when it cannot be made, or is somebody else's
+ * @throws {UsageError} when it cannot be made, is somebody else's, or has too long a path as well
  */
 export async function makeSocketDirectory(dataDir: string): Promise<string> {
   const run = await runDirectory(dataDir);
@@ -28,6 +28,11 @@ export async function makeSocketDirectory(dataDir: string): Promise<string> {
     return run;
   }
   const elsewhere = temporaryFor(run);
+  // The system would cut the path short, and serve the database where nobody looks for it.
+  if (!isShortEnough(elsewhere))
+    throw new UsageError(
+      `the sockets of ${dataDir} cannot be made in ${elsewhere} (the path is too long): set TMPDIR or RELAY_DATA_DIR to a shorter path`,
+    );
   await mkdir(elsewhere, { mode: 0o700 }).catch((cause: unknown) => {
     if (systemReason(cause) === "EEXIST") return;
     throw new UsageError(

@@ -589,6 +589,16 @@ describe("embedded PostgreSQL across restarts", () => {
     await rmdir(sockets);
   });
 
+  it("regression: says that the temporary directory's path is too long for a socket as well: the address was in use, or another process served the database", async () => {
+    await using directory = await temporaryDirectory();
+    const deep = join(directory.path, "d".repeat(90));
+    await mkdir(deep);
+    vi.stubEnv("TMPDIR", deep);
+    await expect(start(join(deep, "data"))).rejects.toThrow(
+      /\(the path is too long\): set TMPDIR or RELAY_DATA_DIR to a shorter path$/,
+    );
+  });
+
   it("works in a directory whose path is too long for a socket", async () => {
     await using directory = await temporaryDirectory();
     const deep = join(directory.path, "d".repeat(90));
