@@ -5,6 +5,7 @@ import type { VerificationMethod, Provider } from "../domain/enums.ts";
 import type { HeaderList } from "../domain/event.ts";
 import { isIpAddress, parseCidrs } from "../domain/ip.ts";
 import { isRecord } from "../domain/is-record.ts";
+import { trimOptionalSpace } from "../domain/optional-space.ts";
 import type { VerificationRequest } from "../domain/verification.ts";
 import { verifyRequest } from "../pipeline/verify/verify-request.ts";
 import type { VerifyPorts } from "../pipeline/verify/verify-request.ts";
@@ -157,11 +158,12 @@ function readTexts(value: unknown, name: string): readonly string[] {
   throw new RequestLineError(`${name}: must be a list of texts`);
 }
 
+/** Reads the headers without the blanks around their values, which are not part of them (RFC 9110, section 5.5): a server takes them away. */
 function readHeaders(value: unknown): HeaderList {
   if (!isRecord(value)) throw new RequestLineError("headers: must be an object");
   return Object.entries(value).flatMap(([name, values]) =>
     readTexts(Array.isArray(values) ? values : [values], `headers.${name}`).map(
-      (text) => [name, text] as const,
+      (text) => [name, trimOptionalSpace(text)] as const,
     ),
   );
 }

@@ -1,7 +1,8 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { runRelay } from "../support/relay-process.ts";
 
@@ -163,4 +164,33 @@ it("relay verify takes the header that a line's config names for a method that w
     { reason: "ok" },
     { reason: "ok" },
   ]);
+});
+
+it("regression: relay verify takes away the blanks round a header's value, as a server does: what ingest accepts was refused", async () => {
+  const mac = createHmac("sha256", "k").update("x").digest("hex");
+  const line = (values: unknown) => ({
+    provider: "github",
+    secret: "k",
+    headers: { "X-Hub-Signature-256": values },
+    body_base64: Buffer.from("x").toString("base64"),
+  });
+  const good = `sha256=${mac}`;
+  const lines = [` \t${good}\t `, [`${good} `], `\u00a0${good}`, `sha256= ${mac}`].map(line);
+  expect(await verify(lines.map((one) => JSON.stringify(one)).join("\n"))).toMatchObject([
+    { valid: true },
+    { valid: true },
+    { valid: false },
+    { valid: false },
+  ]);
+});
+
+it("regression: relay verify refuses a directory as its input in one line: it answered nothing, and exit 0", async () => {
+  const { stdout, stderr } = await promisify(execFile)("sh", [
+    "-c",
+    '"$0" "$1" verify < /; echo $?',
+    process.execPath,
+    PROGRAM,
+  ]);
+  expect(stdout).toBe("2\n");
+  expect(stderr).toBe("relay: stdin is a directory: give a file with one JSON request per line\n");
 });
