@@ -1,10 +1,12 @@
+import type { Readable } from "node:stream";
+
 /** What a command may touch outside itself. */
 export interface CommandIo {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Aborted by SIGTERM and SIGINT. */
   readonly signal: AbortSignal;
-  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean; readonly fd?: number };
+  readonly stdin: Readable & { readonly isTTY?: boolean; readonly fd?: number };
   readonly stdout: NodeJS.WritableStream & { readonly isTTY?: boolean };
   readonly stderr: NodeJS.WritableStream;
 }

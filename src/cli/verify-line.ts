@@ -43,7 +43,7 @@ const REQUEST_FIELDS = [
 const OTHER_FIELDS = new Set(["kind", "origin", "source", "note", "expect", "body"]);
 
 /** What a line may leave out. */
-interface LineDefaults {
+export interface LineDefaults {
   readonly nowMs: () => number;
   readonly trustedProxies?: readonly string[];
 }
@@ -60,6 +60,15 @@ export async function verifyLine(
   return JSON.stringify(await answerLine(line, ports, defaults));
 }
 
+/** Answers a line that cannot even be read as text. */
+export function refuseLine(message: string): string {
+  return JSON.stringify(malformed(null, message));
+}
+
+function malformed(id: unknown, message: string): Answer {
+  return { id, valid: false, reason: "malformed_request", message };
+}
+
 async function answerLine(
   line: string,
   ports: VerifyPorts,
@@ -74,7 +83,7 @@ async function answerLine(
     return { id, valid: result.valid, reason: result.reason, message: result.message };
   } catch (error) {
     const message = error instanceof RequestLineError ? error.message : "the line cannot be read";
-    return { id, valid: false, reason: "malformed_request", message };
+    return malformed(id, message);
   }
 }
 

@@ -1,12 +1,16 @@
+import { isUtf8 } from "node:buffer";
 import { fstatSync } from "node:fs";
-import { createInterface } from "node:readline";
 import { openJwks, openSender } from "../app/outbound.ts";
 import { makeSystemClock } from "../app/system-clock.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { UsageError } from "../domain/errors.ts";
-import { makeVerifyPorts } from "../pipeline/verify/verify-request.ts";
+import { makeVerifyPorts, type VerifyPorts } from "../pipeline/verify/verify-request.ts";
 import { printLine, type CommandIo } from "./io.ts";
-import { verifyLine } from "./verify-line.ts";
+import { readLines } from "./read-lines.ts";
+import { refuseLine, verifyLine, type LineDefaults } from "./verify-line.ts";
+
+/** A request with the largest body that can be configured, in base64, has half of this. */
+const MAX_LINE_BYTES = 256 * 1024 * 1024;
 
 /**
  * `relay verify`: one JSON request per line in, one JSON verdict per line out, in the same order. Ends with its input, or on a signal.
@@ -23,13 +27,31 @@ export async function verify(io: CommandIo): Promise<void> {
   const ports = makeVerifyPorts(openJwks(sender, clock));
   if (io.stdin.isTTY === true)
     printLine(io.stderr, "One JSON request per line (see --help); ends with Ctrl-D.");
-  for await (const line of createInterface({
-    input: io.stdin,
-    crlfDelay: Number.POSITIVE_INFINITY,
-    signal: io.signal,
-  })) {
-    if (io.signal.aborted) return;
-    if (line.trim() === "") continue;
-    printLine(io.stdout, await verifyLine(line, ports, defaults));
+  const leave = (): void => void io.stdin.destroy();
+  io.signal.addEventListener("abort", leave, { once: true });
+  if (io.signal.aborted) leave();
+  try {
+    for await (const line of readLines(io.stdin, MAX_LINE_BYTES)) {
+      if (io.signal.aborted) return;
+      const answer = await answerTo(line, ports, defaults);
+      if (answer !== null) printLine(io.stdout, answer);
+    }
+  } catch (error) {
+    if (!io.signal.aborted) throw error;
+  } finally {
+    io.signal.removeEventListener("abort", leave);
   }
+}
+
+/** Returns null for an empty line. */
+async function answerTo(
+  line: Uint8Array | null,
+  ports: VerifyPorts,
+  defaults: LineDefaults,
+): Promise<string | null> {
+  if (line === null) return refuseLine(`the line is longer than ${MAX_LINE_BYTES} bytes`);
+  // Read all the same, a secret or a header would be another one, and the verdict not that of the ingest.
+  if (!isUtf8(line)) return refuseLine("the line is not UTF-8");
+  const text = Buffer.from(line.buffer, line.byteOffset, line.byteLength).toString();
+  return text.trim() === "" ? null : verifyLine(text, ports, defaults);
 }

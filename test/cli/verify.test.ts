@@ -1,6 +1,7 @@
 import { execFile, spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
+import { text as readText } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
@@ -193,4 +194,30 @@ it("regression: relay verify refuses a directory as its input in one line: it an
   ]);
   expect(stdout).toBe("2\n");
   expect(stderr).toBe("relay: stdin is a directory: give a file with one JSON request per line\n");
+});
+
+it("regression: relay verify says that a line is not UTF-8: it read another secret, and said that the signature did not match", async () => {
+  const secret = "schlüssel";
+  const line = (encoding: "utf8" | "latin1") =>
+    Buffer.from(
+      JSON.stringify({
+        provider: "github",
+        secret,
+        headers: {
+          "X-Hub-Signature-256": `sha256=${createHmac("sha256", secret).update("").digest("hex")}`,
+        },
+      }),
+      encoding,
+    );
+  const child = spawn(process.execPath, [PROGRAM, "verify"], {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: { PATH: process.env["PATH"] ?? "" },
+  });
+  child.stdin.end(Buffer.concat([line("latin1"), Buffer.from("\n"), line("utf8")]));
+  const [refused, read] = (await readText(child.stdout)).trim().split("\n");
+  expect(JSON.parse(refused ?? "")).toMatchObject({
+    reason: "malformed_request",
+    message: "the line is not UTF-8",
+  });
+  expect(JSON.parse(read ?? "")).toMatchObject({ reason: "empty_body" });
 });
