@@ -115,7 +115,7 @@ class AttachedLog implements Log {
   async consume(): Promise<LogConsumer> {
     throw new LogError(
       "log_unavailable",
-      "only the owner of the data directory can deliver and record: give this process the roles api or ingest",
+      "only the owner of the data directory can deliver and record: give this process the role ingest alone",
     );
   }
 
