@@ -12,9 +12,10 @@ A line, with the endpoint's settings and the request as it came:
   {"provider":"github","secret":"it-is-a-secret","headers":{"X-Hub-Signature-256":"sha256=841ff210487dcba4788662e42a3f53fdef997dc35fcaa2183ff78edc13f0ca1f"},"body_base64":"eyJoZWxsbyI6InJlbGF5In0="}
 Also: id, verification_method (required for custom; leave it out where the
 endpoint has its provider's own), config (as verification_config), url (the
-endpoint's, for Twilio and JWT), method (POST), now (when it came, such as
-2026-11-20T12:00:00Z; default: the clock), remote_addr, trusted_proxies
-(default: RELAY_TRUSTED_PROXIES).`;
+endpoint's, with the request's query, where that is signed: Twilio, {path},
+url_hash_claim), method (POST), now (when it came, such as 2026-11-20T12:00:00Z;
+default: the clock), remote_addr, trusted_proxies (default:
+RELAY_TRUSTED_PROXIES).`;
 
 const REPLAY_HELP = `
 Run again, it leaves out what was delivered or waits for its next try. It cannot

@@ -123,7 +123,7 @@ function readRequest(fields: Fields, defaults: LineDefaults): VerificationReques
     methodIsExplicit: isExplicit(provider, fields, config),
     secret: readText(fields, "secret", null),
     config,
-    url: readText(fields, "url", ""),
+    url: readUrl(fields, method, config),
     httpMethod: readText(fields, "method", "POST"),
     headers: readHeaders(fields["headers"] ?? {}),
     body: readBody(fields["body_base64"] ?? ""),
@@ -160,6 +160,34 @@ function readText<Fallback>(fields: Fields, name: string, fallback: Fallback): s
   if (value === undefined || value === null) return fallback;
   if (typeof value === "string") return value;
   throw new RequestLineError(`${name}: must be a text`);
+}
+
+/** Reads the URL. The ingest always knows it; without it, verification would blame the secret. */
+function readUrl(fields: Fields, method: VerificationMethod, config: Fields): string {
+  const url = readText(fields, "url", "");
+  if (url !== "" || !signsUrl(method, config)) return url;
+  throw new RequestLineError(
+    "url: must be the endpoint's, with the query that the request had: it is part of what is signed",
+  );
+}
+
+function signsUrl(method: VerificationMethod, config: Fields): boolean {
+  switch (method) {
+    case "twilio_signature":
+      return config["url"] === undefined;
+    case "hmac_sha256":
+    case "hmac_sha1":
+      return String(config["signed_payload"]).includes("{path}");
+    case "jwt":
+      return config["url_hash_claim"] !== undefined;
+    case "bearer_token":
+    case "basic_auth":
+    case "ip_allowlist":
+    case "none":
+      return false;
+    default:
+      return method satisfies never;
+  }
 }
 
 function readTexts(value: unknown, name: string): readonly string[] {

@@ -221,3 +221,36 @@ it("regression: relay verify says that a line is not UTF-8: it read another secr
   });
   expect(JSON.parse(read ?? "")).toMatchObject({ reason: "empty_body" });
 });
+
+it("regression: relay verify asks for the URL where that is signed: where it was missing, the secret was blamed", async () => {
+  const url = "https://relay.example/in/token";
+  const hmac = (algorithm: string, text: string) => createHmac(algorithm, "k").update(text);
+  const twilio = {
+    provider: "twilio",
+    secret: "k",
+    method: "GET",
+    headers: { "X-Twilio-Signature": hmac("sha1", url).digest("base64") },
+  };
+  const custom = {
+    provider: "custom",
+    verification_method: "hmac_sha256",
+    secret: "k",
+    config: { header: "X-Signature", signed_payload: "{path}.{body}" },
+    headers: { "X-Signature": hmac("sha256", "/in/token.x").digest("hex") },
+    body_base64: Buffer.from("x").toString("base64"),
+  };
+  const token = {
+    provider: "custom",
+    verification_method: "jwt",
+    secret: "k",
+    config: { algorithms: ["HS256"], url_hash_claim: "url" },
+  };
+  const lines = [twilio, custom, token, { ...twilio, url }, { ...custom, url }];
+  const known = { ...twilio, config: { url } };
+  const answers = await verify([...lines, known].map((one) => JSON.stringify(one)).join("\n"));
+  const message =
+    "url: must be the endpoint's, with the query that the request had: it is part of what is signed";
+  const refused = { id: null, valid: false, reason: "malformed_request", message };
+  expect(answers.slice(0, 3)).toEqual([refused, refused, refused]);
+  expect(answers.slice(3)).toMatchObject([{ valid: true }, { valid: true }, { valid: true }]);
+});
