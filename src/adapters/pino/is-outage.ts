@@ -21,6 +21,21 @@ const AWAY_NAMES = new Set([
   "KafkaJSConnectionError",
   "KafkaJSRequestTimeoutError",
 ]);
+/** Kafka's own words for a broker that is starting, or about to hand over, or whose replicas or disk are away. */
+const AWAY_TYPES = new Set([
+  "BROKER_NOT_AVAILABLE",
+  "GROUP_COORDINATOR_NOT_AVAILABLE",
+  "GROUP_LOAD_IN_PROGRESS",
+  "KAFKA_STORAGE_ERROR",
+  "LEADER_NOT_AVAILABLE",
+  "NETWORK_EXCEPTION",
+  "NOT_COORDINATOR_FOR_GROUP",
+  "NOT_ENOUGH_REPLICAS",
+  "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+  "NOT_LEADER_FOR_PARTITION",
+  "REPLICA_NOT_AVAILABLE",
+  "REQUEST_TIMED_OUT",
+]);
 /** Codes of our own errors by which an adapter says the same. */
 const UNAVAILABLE_CODES = new Set([
   "unavailable",
@@ -56,9 +71,11 @@ function judge(error: Error, above: readonly Error[]): boolean | null {
 function judgeAlone(error: Error): boolean | null {
   if (isThrownByLanguage(error)) return false;
   const code = "code" in error ? String(error.code) : "";
+  const type = "type" in error ? String(error.type) : "";
   if (
     AWAY_CODES.has(code) ||
     AWAY_NAMES.has(error.name) ||
+    AWAY_TYPES.has(type) ||
     UNAVAILABLE_CODES.has(code) ||
     OUTAGE_SQLSTATE.test(code)
   )

@@ -90,6 +90,14 @@ test.each([
     "a client's error without a code",
     Object.assign(new Error("the broker does not answer"), { name: "KafkaJSConnectionError" }),
   ],
+  [
+    "a broker that has just started",
+    Object.assign(new Error("The coordinator is loading"), {
+      name: "KafkaJSProtocolError",
+      type: "GROUP_LOAD_IN_PROGRESS",
+      code: 14,
+    }),
+  ],
   ["a wrong password", Object.assign(new Error("authentication failed"), { code: "28P01" })],
   ["a disk that fails", Object.assign(new Error("could not read blocks"), { code: "58030" })],
   ["a transaction that was ended", Object.assign(new Error("timeout"), { code: "25P03" })],
@@ -113,6 +121,10 @@ test.each([
     new RelayError("unavailable", "PostgreSQL failed", {
       cause: Object.assign(new Error("no such column"), { code: "42703" }),
     }),
+  ],
+  [
+    "a request that Kafka does not understand",
+    Object.assign(new Error("The request is malformed"), { type: "INVALID_REQUEST", code: 42 }),
   ],
   [
     "a statement that ClickHouse refuses",
