@@ -1,5 +1,5 @@
 import { pause } from "../../../domain/clock.ts";
-import type { OwnedPartition } from "../../../domain/log.ts";
+import { isOwnershipOver, type OwnedPartition } from "../../../domain/log.ts";
 import type { LogPositions } from "../partition/log-positions.ts";
 import type { SharedDelivery } from "../shared-delivery.ts";
 import { readEnds, recoverLateEnds } from "./recovery.ts";
@@ -44,6 +44,8 @@ export async function watchLateEnds(
     try {
       next = await readEnds({ partition, positions, ports }, next, recent);
     } catch (error) {
+      // A consumer whose brokers went away hears of that by reading, before it is told.
+      if (isOwnershipOver(error)) return;
       ports.logger.warn({ err: error }, "delivery.late_ends_not_read");
     }
   }
