@@ -3,7 +3,8 @@ import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
 import type { RateLimitWindow } from "../../../src/domain/enums.ts";
 import { LaneRateLimit } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
-import type { LimitsHost, UsedToken } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
+import type { UsedToken } from "../../../src/pipeline/deliver/lane/lane-rate-limit.ts";
+import type { LimitsHost } from "../../../src/pipeline/deliver/lane/limits-host.ts";
 import type { LimitRecord } from "../../../src/pipeline/deliver/limits/limits-codec.ts";
 
 const MAX_WAIT_MS = 2_000;

@@ -46,6 +46,7 @@ function makeLane({
     config: world.configure("dst_1"),
     isOwned: true,
     lookUpMs: 0,
+    writeMs: 0,
     /** What has gone on elsewhere. */
     over: new Set<DeliveryTask>(),
     queued: 0,
@@ -65,7 +66,7 @@ function makeLane({
     // Long ago.
     assignedSteadyMs: 0,
     limits: { get: () => null, areComplete: true, late: async () => null },
-    writeLimit: async () => true,
+    writeLimit: () => clock.sleep(state.writeMs).then(() => true),
     gate,
     budget: new IntakeBudget(100_000_000),
     mayStart: () => state.isOwned,
@@ -259,6 +260,38 @@ describe("what waits in a lane", () => {
     await clock.advance(3_100);
     expect(started).toHaveLength(1);
     expect(putOff).toEqual([]);
+  });
+
+  it("regression: is not put off while a block of its limit is on its way to a slow log: none came back in time for its block, and nothing was made", async () => {
+    const { clock, state, started, configure, offer } = makeLane();
+    configure({ rateLimitMax: 20, rateLimitWindow: "minute" });
+    state.writeMs = 2_500;
+    offer();
+    await clock.advance(2_510);
+    expect(started).toHaveLength(1);
+  });
+
+  it("regression: gets blocks that hold for longer than a slow log takes to write them: each was over before it was durable", async () => {
+    const { clock, state, started, configure, offer } = makeLane();
+    configure({ rateLimitMax: 20, rateLimitWindow: "minute" });
+    state.writeMs = 3_500;
+    offer();
+    await clock.advance(3_510);
+    expect(started).toEqual([]);
+    offer();
+    await clock.advance(3_510);
+    expect(started).toHaveLength(1);
+  });
+
+  it("is put off after twelve seconds if the log does not take the block of its limit: it may be down for long", async () => {
+    const { clock, state, putOff, configure, offer } = makeLane();
+    configure({ rateLimitMax: 20, rateLimitWindow: "minute" });
+    state.writeMs = 60_000;
+    offer();
+    await clock.advance(11_900);
+    expect(putOff).toEqual([]);
+    await clock.advance(200);
+    expect(putOff.map(({ reason }) => reason)).toEqual(["lane_full"]);
   });
 
   it("starts at once at a new receiver while the old one hangs", async () => {

@@ -1,7 +1,7 @@
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig, Lookup, MaybeLater } from "../../../domain/destination.ts";
 import type { IntakeBudget } from "../bounds/intake-budget.ts";
-import type { LimitsHost } from "./lane-rate-limit.ts";
+import type { LimitsHost } from "./limits-host.ts";
 import type { DeferralReason } from "../ports.ts";
 import type { DeliveryOptions } from "../delivery-options.ts";
 import type { Reply } from "../../../domain/outbound-request.ts";

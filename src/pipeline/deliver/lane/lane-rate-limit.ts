@@ -1,4 +1,3 @@
-import type { Clock } from "../../../domain/clock.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../domain/destination.ts";
 import { rateWindowMs } from "../../../domain/rate-limit.ts";
@@ -7,13 +6,14 @@ import { ExpectedTasks } from "./expected-tasks.ts";
 import { countedUntil, longestCountMs } from "../limits/counted-until.ts";
 import { shiftLimit, startsOf, withEarlier } from "../limits/limits-codec.ts";
 import type { LastLimit, LimitRecord } from "../limits/limits-codec.ts";
-import type { DeliveryOptions } from "../delivery-options.ts";
-import type { PartitionLimits } from "../limits/partition-limits.ts";
 import { DestinationRateLimiter } from "../limits/destination-rate-limiter.ts";
+import type { LimitsHost } from "./limits-host.ts";
 
 /** How long to wait for a block to be written before looking again. */
 const RESERVING_WAIT_MS = 1_000;
 const ROOM_MS = 1_000;
+/** A log that takes longer is down, and nothing may hold up its partition until it is back. */
+const MAX_WRITING_MS = 10_000;
 
 /** One try under the limit. */
 export interface UsedToken {
@@ -22,19 +22,6 @@ export interface UsedToken {
 }
 
 const NO_TOKEN: UsedToken = { onSent: () => undefined, onAnswered: () => undefined };
-
-export interface LimitsHost {
-  readonly clock: Clock;
-  readonly options: Pick<DeliveryOptions, "deliveryTimeoutMs">;
-  /** Returns a time in ms that never goes back and never jumps: windows are measured by it. */
-  steadyNow(): number;
-  /** What the `limits` log said at the assignment, and what has come there since from former homes. */
-  readonly limits: Pick<PartitionLimits, "get" | "areComplete" | "late">;
-  /** When this owner began: a limit per second counts as used up then. */
-  readonly assignedSteadyMs: number;
-  /** Resolves with true once the record is durable. */
-  writeLimit(record: LimitRecord, endpointId: string): Promise<boolean>;
-}
 
 /** The rate limit of one lane across changes of its configuration; all times it takes and gives are wall clock. */
 export class LaneRateLimit {
@@ -49,6 +36,9 @@ export class LaneRateLimit {
   /** Whether something was known here from the start or has been looked up since: before that, a former home may have used more. */
   #hasLearned: boolean;
   #reserving = false;
+  /** Steady, ms; null while no block is being written. */
+  #writingSinceMs: number | null = null;
+  #lastWriteMs = 0;
   readonly #expected = new ExpectedTasks();
   /** The planned slots (steady, ms) of tasks in the lane: no other task's start is planned there. */
   #planned = new WeakMap<DeliveryTask, number>();
@@ -206,6 +196,12 @@ export class LaneRateLimit {
     };
   }
 
+  /** Returns how long a block for those that wait has been on its way to the log, ms: put off, they would find it over. */
+  get writingForMs(): number {
+    const sinceMs = this.#writingSinceMs ?? Number.POSITIVE_INFINITY;
+    return Math.max(0, Math.min(this.#host.steadyNow() - sinceMs, MAX_WRITING_MS));
+  }
+
   hasRoom(): boolean {
     const limiter = this.#limiter;
     if (limiter === null) return true;
@@ -289,9 +285,12 @@ export class LaneRateLimit {
       return retry();
     }
     const nowMs = this.#host.steadyNow();
-    const { record, grant } = limiter.nextBlock(this.#destinationId, nowMs);
+    const { record, grant } = limiter.nextBlock(this.#destinationId, nowMs, this.#lastWriteMs);
     const endpointId = this.#config?.endpointId ?? "";
+    this.#writingSinceMs = nowMs;
     const durable = await this.#host.writeLimit(this.#forLog(record), endpointId);
+    this.#lastWriteMs = this.writingForMs;
+    this.#writingSinceMs = null;
     this.#reserving = false;
     if (!durable) return; // The lane's own timer tries again.
     limiter.grant(grant);

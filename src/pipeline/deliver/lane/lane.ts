@@ -287,10 +287,10 @@ export class Lane implements GateLane {
     const wasLookingUp = this.#lookingUp;
     this.pump(); // It may only have waited until ownership was certain. What does not start now is put off or checked again below.
     this.#cancelEviction = null;
-    const nowMs = this.#host.clock.monotonic();
-    const { config } = this.#rateLimit;
+    const { config, writingForMs } = this.#rateLimit;
+    const waitedSinceMs = this.#host.clock.monotonic() - MAX_WAIT_MS - writingForMs;
     if (this.#host.mayStart() && !wasLookingUp && config !== null)
-      for (const { task } of this.#queue.takeOlder(nowMs - MAX_WAIT_MS)) {
+      for (const { task } of this.#queue.takeOlder(waitedSinceMs)) {
         this.#host.onQueued(-1);
         if (!this.#putOffIfOpen(task, config)) this.#deferrals.putOffForRoom(task, config);
       }

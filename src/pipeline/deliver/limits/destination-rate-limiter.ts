@@ -155,13 +155,18 @@ export class DestinationRateLimiter {
 
   /**
    * Returns the next block to write, no larger than the window still allows. Its record includes the starts of an unfinished
-   * block.
+   * block. Expected to take `writeMs` until it is durable, it holds for that much longer: up to twice as long as usual.
    */
-  nextBlock(destinationId: string, nowMs: number): { record: LimitRecord; grant: Grant } {
+  nextBlock(
+    destinationId: string,
+    nowMs: number,
+    writeMs = 0,
+  ): { record: LimitRecord; grant: Grant } {
     this.#settle(nowMs);
     const free = this.max - this.#actual.used(nowMs) - this.#started.length;
     const count = Math.max(1, Math.min(Math.ceil(this.max / BLOCKS_PER_WINDOW), free));
-    const untilMs = nowMs + Math.min(this.#windowMs / BLOCKS_PER_WINDOW, MAX_BLOCK_MS);
+    const blockMs = Math.min(this.#windowMs / BLOCKS_PER_WINDOW, MAX_BLOCK_MS);
+    const untilMs = nowMs + blockMs + Math.min(writeMs, blockMs);
     const block: Block = { untilMs: untilMs + this.#timeoutMs, count };
     return { record: this.#record(destinationId, nowMs, block), grant: { untilMs, count } };
   }
