@@ -40,7 +40,7 @@ it.each([
   [false, NEITHER],
 ])("an older record that says %j of its receiver, and no time, is read as %j", (was, read) => {
   const { head, rest } = decodeRecord(encodeTask({ ...TASK, ...AWAITING }));
-  const older = encodeRecord([...(head as unknown[]).slice(0, 9), was], [rest]);
+  const older = encodeRecord([...head.slice(0, 9), was], [rest]);
   expect(decodeTask(older)).toEqual({ ...TASK, ...read });
   expect(decodeTaskHead(older)).toMatchObject(read);
 });
