@@ -221,6 +221,27 @@ describe("rate limit", () => {
     expect(timesOf(world)).toHaveLength(40);
   });
 
+  it.each([
+    [1_900, 120],
+    [3_500, 80],
+    [8_000, 45],
+  ])(
+    "regression: is used where each append takes %i ms, and holds: blocks were over before they were durable, or too small for the next one to come in time",
+    async (appendMs, expected) => {
+      const world = new SimWorld();
+      world.configure("dst_1", { rateLimitMax: 20, rateLimitWindow: "minute" });
+      await world.start();
+      await world.clock.advance(5_000);
+      world.store.faults = { ...world.store.faults, appendMs: () => appendMs };
+      for (let count = 0; count < 300; count += 1) world.ingest();
+      await world.clock.advance(6 * MINUTE);
+      const times = timesOf(world);
+      expect(times.length).toBeGreaterThanOrEqual(expected);
+      expect(maxInAnyWindow(times, MINUTE)).toBeLessThanOrEqual(20);
+      expect(world.errors).toEqual([]);
+    },
+  );
+
   it("uses most of the window again after a kill: a block under-uses at most a twentieth", async () => {
     const world = new SimWorld();
     world.configure("dst_1", { rateLimitMax: 100, rateLimitWindow: "hour" });

@@ -155,7 +155,7 @@ export class DestinationRateLimiter {
 
   /**
    * Returns the next block to write, no larger than the window still allows. Its record includes the starts of an unfinished
-   * block. Expected to take `writeMs` until it is durable, it holds for that much longer: up to twice as long as usual.
+   * block. Expected to take `writeMs` until it is durable, it holds for that much longer, and is as much larger.
    */
   nextBlock(
     destinationId: string,
@@ -163,10 +163,12 @@ export class DestinationRateLimiter {
     writeMs = 0,
   ): { record: LimitRecord; grant: Grant } {
     this.#settle(nowMs);
+    const usualMs = Math.min(this.#windowMs / BLOCKS_PER_WINDOW, MAX_BLOCK_MS);
+    const holdsMs = usualMs + writeMs;
+    const wanted = Math.ceil(((this.max / BLOCKS_PER_WINDOW) * holdsMs) / usualMs);
     const free = this.max - this.#actual.used(nowMs) - this.#started.length;
-    const count = Math.max(1, Math.min(Math.ceil(this.max / BLOCKS_PER_WINDOW), free));
-    const blockMs = Math.min(this.#windowMs / BLOCKS_PER_WINDOW, MAX_BLOCK_MS);
-    const untilMs = nowMs + blockMs + Math.min(writeMs, blockMs);
+    const count = Math.max(1, Math.min(wanted, free));
+    const untilMs = nowMs + holdsMs;
     const block: Block = { untilMs: untilMs + this.#timeoutMs, count };
     return { record: this.#record(destinationId, nowMs, block), grant: { untilMs, count } };
   }
