@@ -7,7 +7,7 @@ const LINE_FEED = 0x0a;
 export async function* readLines(
   input: AsyncIterable<Uint8Array>,
   maxBytes: number,
-): AsyncGenerator<Uint8Array | null> {
+): AsyncGenerator<Buffer | null> {
   let parts: Uint8Array[] = [];
   let sizeBytes = 0;
 
@@ -17,7 +17,7 @@ export async function* readLines(
     else parts.push(part);
   }
 
-  function end(): Uint8Array | null {
+  function end(): Buffer | null {
     const line = sizeBytes > maxBytes ? null : Buffer.concat(parts);
     parts = [];
     sizeBytes = 0;

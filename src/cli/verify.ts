@@ -45,13 +45,13 @@ export async function verify(io: CommandIo): Promise<void> {
 
 /** Returns null for an empty line. */
 async function answerTo(
-  line: Uint8Array | null,
+  line: Buffer | null,
   ports: VerifyPorts,
   defaults: LineDefaults,
 ): Promise<string | null> {
   if (line === null) return refuseLine(`the line is longer than ${MAX_LINE_BYTES} bytes`);
   // Read all the same, a secret or a header would be another one, and the verdict not that of the ingest.
   if (!isUtf8(line)) return refuseLine("the line is not UTF-8");
-  const text = Buffer.from(line.buffer, line.byteOffset, line.byteLength).toString();
+  const text = line.toString();
   return text.trim() === "" ? null : verifyLine(text, ports, defaults);
 }

@@ -7,8 +7,7 @@ async function linesOf(chunks: readonly string[], maxBytes = 100): Promise<(stri
     for (const chunk of chunks) yield Buffer.from(chunk);
   }
   const lines: (string | null)[] = [];
-  for await (const line of readLines(input(), maxBytes))
-    lines.push(line === null ? null : Buffer.from(line).toString());
+  for await (const line of readLines(input(), maxBytes)) lines.push(line?.toString() ?? null);
   return lines;
 }
 

@@ -22,8 +22,6 @@ interface Look {
   readonly endpoints: Map<number, ReadonlySet<string> | null>;
   /** Destinations that have another receiver or were resumed. */
   readonly mended: Set<string>;
-  /** Whether changes may have been missed: a destination that has changed since tasks were put off may be mended. */
-  mayHaveMissed: boolean;
 }
 type LookEntries = Iterable<readonly [partition: number, endpointIds: Iterable<string> | null]>;
 
@@ -132,7 +130,6 @@ export class Recall {
       const known = endpoints.get(partition);
       const isOfAll = endpointIds === null || known === null;
       endpoints.set(partition, isOfAll ? null : new Set([...(known ?? []), ...endpointIds]));
-      if (endpointIds === null) this.#look.mayHaveMissed = true;
     }
     for (const destinationId of mended) this.#look.mended.add(destinationId);
     if (!this.#isRunning) void this.#run();
@@ -175,6 +172,8 @@ export class Recall {
   async #recall(look: Look): Promise<boolean> {
     const surveys = await this.#survey(look);
     const soonMs = this.#ports.clock.now() + SOON_MS;
+    // Who looks at all endpoints may have missed changes: what has changed since tasks were put off may be mended.
+    const mayHaveMissed = [...look.endpoints.values()].includes(null);
     let isComplete = true;
     const gone = new Set<string>();
     const sooner = new Map<string, LimitPace>();
@@ -189,7 +188,7 @@ export class Recall {
         sooner.set(destinationId, pace);
       const mayBeMended =
         look.mended.has(destinationId) ||
-        (look.mayHaveMissed && lookup.value.updatedAtMs > waiting.receiverSinceMs);
+        (mayHaveMissed && lookup.value.updatedAtMs > waiting.receiverSinceMs);
       if (waiting.receiverUntilMs > soonMs && mayBeMended) mended.add(destinationId);
     }
     const recalled = { gone, sooner, mended };
@@ -238,7 +237,7 @@ export class Recall {
 }
 
 function emptyLook(): Look {
-  return { endpoints: new Map(), mended: new Set(), mayHaveMissed: false };
+  return { endpoints: new Map(), mended: new Set() };
 }
 
 function ofAll(partition: number): readonly [partition: number, endpointIds: null] {

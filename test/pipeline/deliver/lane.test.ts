@@ -126,6 +126,14 @@ function makeLane({
 }
 
 describe("what waits in a lane", () => {
+  /** Makes a lane with a limit of 20 a minute, whose log takes that long to write a block. */
+  function makeLimitedLane(writeMs: number) {
+    const lane = makeLane();
+    lane.configure({ rateLimitMax: 20, rateLimitWindow: "minute" });
+    lane.state.writeMs = writeMs;
+    return lane;
+  }
+
   it("regression: is put off while the circuit is open even if that ends in the same moment: it was lost until the next owner", async () => {
     const { lane, state, steady, putOff, offer, reply } = makeLane({
       concurrency: 1,
@@ -263,18 +271,14 @@ describe("what waits in a lane", () => {
   });
 
   it("regression: is not put off while a block of its limit is on its way to a slow log: none came back in time for its block, and nothing was made", async () => {
-    const { clock, state, started, configure, offer } = makeLane();
-    configure({ rateLimitMax: 20, rateLimitWindow: "minute" });
-    state.writeMs = 2_500;
+    const { clock, started, offer } = makeLimitedLane(2_500);
     offer();
     await clock.advance(2_510);
     expect(started).toHaveLength(1);
   });
 
   it("regression: gets blocks that hold for longer than a slow log takes to write them: each was over before it was durable", async () => {
-    const { clock, state, started, configure, offer } = makeLane();
-    configure({ rateLimitMax: 20, rateLimitWindow: "minute" });
-    state.writeMs = 3_500;
+    const { clock, started, offer } = makeLimitedLane(3_500);
     offer();
     await clock.advance(3_510);
     expect(started).toEqual([]);
@@ -284,9 +288,7 @@ describe("what waits in a lane", () => {
   });
 
   it("is put off after twelve seconds if the log does not take the block of its limit: it may be down for long", async () => {
-    const { clock, state, putOff, configure, offer } = makeLane();
-    configure({ rateLimitMax: 20, rateLimitWindow: "minute" });
-    state.writeMs = 60_000;
+    const { clock, putOff, offer } = makeLimitedLane(60_000);
     offer();
     await clock.advance(11_900);
     expect(putOff).toEqual([]);
