@@ -15,7 +15,8 @@ endpoint has its provider's own), config (as verification_config), url (the
 endpoint's, with the request's query, where that is signed: Twilio, {path},
 url_hash_claim), method (POST), now (when it came, such as 2026-11-20T12:00:00Z;
 default: the clock), remote_addr, trusted_proxies (default:
-RELAY_TRUSTED_PROXIES).`;
+RELAY_TRUSTED_PROXIES). headers may be the list that an event's detail shows,
+too: [{"name":"X-Hub-Signature-256","value":"sha256=..."}].`;
 
 const REPLAY_HELP = `
 Run again, it leaves out what was delivered or waits for its next try. It cannot

@@ -195,12 +195,27 @@ function readTexts(value: unknown, name: string): readonly string[] {
   throw new RequestLineError(`${name}: must be a list of texts`);
 }
 
-/** Reads the headers without the blanks around their values, which are not part of them (RFC 9110, section 5.5): a server takes them away. */
+/**
+ * Reads the headers: an object from names to a value or a list of values, or the list of an event's detail, of objects with `name` and `value`.
+ * Blanks around a value are not part of it (RFC 9110, section 5.5): a server takes them away.
+ */
 function readHeaders(value: unknown): HeaderList {
-  if (!isRecord(value)) throw new RequestLineError("headers: must be an object");
+  const lines = Array.isArray(value) ? value.map(readHeader) : readHeaderObject(value);
+  return lines.map(([name, text]) => [name, trimOptionalSpace(text)]);
+}
+
+function readHeader(value: unknown, index: number): HeaderList[number] {
+  const { name, value: text } = isRecord(value) ? value : {};
+  if (typeof name === "string" && typeof text === "string") return [name, text];
+  throw new RequestLineError(`headers.${index}: must be an object with the texts name and value`);
+}
+
+function readHeaderObject(value: unknown): HeaderList {
+  if (!isRecord(value))
+    throw new RequestLineError("headers: must be an object, or a list of name and value");
   return Object.entries(value).flatMap(([name, values]) =>
     readTexts(Array.isArray(values) ? values : [values], `headers.${name}`).map(
-      (text) => [name, trimOptionalSpace(text)] as const,
+      (text) => [name, text] as const,
     ),
   );
 }

@@ -99,9 +99,9 @@ function explainNoAnswer(baseUrl: string, timeoutMs: number, thrown: unknown): s
   return `The relay at ${baseUrl} does not answer${reason === undefined ? "" : ` (${reason})`}: ${advice}`;
 }
 
-/** Encodes an id as one path segment. */
+/** Encodes an id as one path segment. Half a surrogate pair, at which `encodeURIComponent` throws, is replaced as in a query. */
 export function segment(id: string): string {
-  return encodeURIComponent(id);
+  return encodeURIComponent(id.replaceAll(/\p{Surrogate}/gu, "\uFFFD"));
 }
 
 function encodeQuery(query: Query): string {

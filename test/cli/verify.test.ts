@@ -254,3 +254,28 @@ it("regression: relay verify asks for the URL where that is signed: where it was
   expect(answers.slice(0, 3)).toEqual([refused, refused, refused]);
   expect(answers.slice(3)).toMatchObject([{ valid: true }, { valid: true }, { valid: true }]);
 });
+
+it("relay verify takes the headers as an event's detail shows them, repeated ones too: it asked for an object", async () => {
+  const body = Buffer.from('{"hello":"relay"}');
+  const name = "X-Hub-Signature-256";
+  const value = `sha256=${createHmac("sha256", "s").update(body).digest("hex")}`;
+  const line = { provider: "github", secret: "s", body_base64: body.toString("base64") };
+  const lists: readonly unknown[] = [
+    [{ name, value }],
+    [
+      { name: name.toLowerCase(), value },
+      { name, value },
+    ],
+    [{ name }],
+    ["X-Hub-Signature-256"],
+    "X-Hub-Signature-256",
+  ];
+  const text = lists.map((headers) => JSON.stringify({ ...line, headers })).join("\n");
+  expect(await verify(text)).toMatchObject([
+    { valid: true },
+    { valid: false, reason: "duplicate_signature_header" },
+    { valid: false, message: expect.stringMatching(/^headers\.0: /) },
+    { valid: false, message: expect.stringMatching(/^headers\.0: /) },
+    { valid: false, message: expect.stringMatching(/^headers: /) },
+  ]);
+});

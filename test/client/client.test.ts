@@ -184,6 +184,10 @@ describe("the client", () => {
     }
   });
 
+  it("regression: asks for an id that no id can be, too: half a surrogate pair ended in a URIError", async () => {
+    await expect(client.projects.get("\ud800")).rejects.toMatchObject({ code: "not_found" });
+  });
+
   it("gives up after its time", async () => {
     await using server = await startApiServer({
       app: {
