@@ -1,7 +1,8 @@
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { syncDirectoryBeside } from "../adapters/lmdb/sync-files.ts";
 import { systemReason, UsageError } from "../domain/errors.ts";
+import { replaceFile } from "./replace-file.ts";
 
 /**
  * Raise it when an older relay could not use what this one writes, or would destroy it. 2: regions of the log end with a checksum, of
@@ -28,10 +29,7 @@ export async function checkFormat(dir: string): Promise<void> {
 /** Notes that this relay's layout is used from now on: for the process that has the directory and is about to write to its log. */
 export async function noteFormat(dir: string): Promise<void> {
   if ((await readFormat(dir)) === String(FORMAT)) return;
-  const file = join(dir, "format");
-  const draft = `${file}.${process.pid}`;
-  await writeFile(draft, `${FORMAT}\n`, { mode: 0o600, flush: true });
-  await rename(draft, file);
+  await replaceFile(join(dir, "format"), `${FORMAT}\n`);
   await syncDirectoryBeside(dir);
 }
 

@@ -1,5 +1,6 @@
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { replaceFile } from "../replace-file.ts";
 
 /** How the running child is reached, so that further processes of the same user can attach to it. */
 export interface Credentials {
@@ -25,11 +26,8 @@ export async function readCredentials(dataDir: string): Promise<Credentials | nu
   }
 }
 
-/** Writes a draft and renames it, so that a reader never sees half of it; readable by the owner only. */
 export async function writeCredentials(dataDir: string, credentials: Credentials): Promise<void> {
   const path = credentialsPath(dataDir);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const draft = `${path}.${process.pid}`;
-  await writeFile(draft, `${JSON.stringify(credentials)}\n`, { mode: 0o600 });
-  await rename(draft, path);
+  await replaceFile(path, `${JSON.stringify(credentials)}\n`);
 }

@@ -5,6 +5,7 @@ import type { NodeFS } from "@electric-sql/pglite/nodefs";
 import { UsageError } from "../../domain/errors.ts";
 import type { Logger } from "../../domain/logger.ts";
 import { exists } from "../exists.ts";
+import { replaceFile } from "../replace-file.ts";
 import { syncDirectoryBeside } from "../../adapters/lmdb/sync-files.ts";
 import { syncedFiles, syncedStart, syncTree, type SyncedFiles } from "./synced-files.ts";
 
@@ -75,9 +76,8 @@ async function makeAnew(
     try {
       const dump = await database.dumpDataDir("gzip");
       await mkdir(dirname(templateFile), { recursive: true });
-      const draft = `${templateFile}.${process.pid}`;
-      await writeFile(draft, Buffer.from(await dump.arrayBuffer()));
-      await rename(draft, templateFile);
+      // It lies with the program, which other users may run, too.
+      await replaceFile(templateFile, Buffer.from(await dump.arrayBuffer()), 0o644);
     } catch (error) {
       logger.warn({ templateFile, err: error }, "pglite.template_not_written");
     }

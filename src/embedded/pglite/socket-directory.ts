@@ -1,10 +1,11 @@
 import { createHash, randomUUID } from "node:crypto";
-import { lstat, mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readFile, realpath, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { systemReason, UsageError } from "../../domain/errors.ts";
 import { listensAt } from "../unix-sockets.ts";
+import { replaceFile } from "../replace-file.ts";
 
 /** `pg` looks for a socket named `.s.PGSQL.<port>` in the directory that is given as its host. */
 export const SOCKET_PORT = 5432;
@@ -41,9 +42,7 @@ export async function makeSocketDirectory(dataDir: string): Promise<string> {
     );
   });
   await refuseOthers(elsewhere);
-  const draft = join(run, `${ELSEWHERE}.${randomUUID()}`);
-  await writeFile(draft, elsewhere, { mode: 0o600 });
-  await rename(draft, join(run, ELSEWHERE));
+  await replaceFile(join(run, ELSEWHERE), elsewhere);
   return elsewhere;
 }
 
