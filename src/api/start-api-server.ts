@@ -4,6 +4,7 @@ import type { RequestListener, Server } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { explainListenError } from "../domain/listen-error.ts";
 import type { Logger } from "../domain/logger.ts";
+import { parseUrl } from "../domain/parse-url.ts";
 import type { Api } from "./api.ts";
 import { keepDotSegments } from "./dot-segments.ts";
 import { MalformedRequests, refuseUrl } from "./refuse-malformed.ts";
@@ -98,8 +99,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
 /** Rewrites an IPv6 address in the spelling of RFC 5952: the adapter refuses any other, which a client may send. */
 function canonicalHost(host: string): string {
-  const url = `http://${host}/`;
-  return URL.canParse(url) ? new URL(url).host : host;
+  return parseUrl(`http://${host}/`)?.host ?? host;
 }
 
 function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {

@@ -1,3 +1,4 @@
+import { parseUrl } from "../domain/parse-url.ts";
 import { isPercentEncoded, isPort } from "./value-types.ts";
 
 /**
@@ -11,8 +12,8 @@ export function parseDatabaseUrl(text: string): URL | null {
   if (!/^postgres(?:ql)?:\/\//.test(text) || !isPercentEncoded(escaped)) return null;
   // `URL` requires a host after user information, so the latter is left out where the host is empty.
   const parsable = text.replace(/^([a-z]+:\/\/)[^/?#]*@(?=\/)/, "$1");
-  if (!URL.canParse(parsable)) return null;
-  const url = new URL(parsable);
+  const url = parseUrl(parsable);
+  if (url === null) return null;
   // What an unescaped / ? or # in a password leaves behind when the part before it reads like a port.
   const isCutApart =
     url.pathname.includes("@") ||

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { BASE_URL_FORM, isBaseUrl } from "../domain/base-url.ts";
 import { parseCidrs } from "../domain/ip.ts";
+import { parseUrl } from "../domain/parse-url.ts";
 
 export const ROLES = ["api", "ingest", "delivery"] as const;
 export type Role = (typeof ROLES)[number];
@@ -73,7 +74,7 @@ export const clickHouseUrl = z
   .refine(
     (text) =>
       /^https?:\/\/(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+(?:\/[^\s/?#\\]*)?$/i.test(text) &&
-      URL.canParse(text) &&
+      parseUrl(text) !== null &&
       isPercentEncoded(text),
     "must be http(s)://user:password@host:8123/database, user and password percent-encoded (/ is %2F, @ is %40, # is %23, ? is %3F, % is %25), without query",
   );

@@ -1,4 +1,5 @@
 import { isIpAddress, isPublicAddress, matchesCidr, type CidrList } from "./ip.ts";
+import { parseUrl } from "./parse-url.ts";
 
 export type ReceiverUrlVerdict =
   | {
@@ -63,11 +64,11 @@ export function checkReceiverUrl(text: string, allowPrivate: CidrList): Receiver
   if (/[\u0000-\u0020\u007f\\]/.test(text))
     return refuse("must not contain white space, control characters or backslashes");
   const authority = /^https?:\/\/([^/?#]+)/i.exec(text)?.[1];
-  if (authority === undefined || !URL.canParse(text))
+  const url = parseUrl(text);
+  if (authority === undefined || url === null)
     return refuse("must be an absolute URL such as https://example.com/hook");
   if (authority.includes("@"))
     return refuse("must not contain user information; the relay signs deliveries instead");
-  const url = new URL(text);
   if (url.protocol !== "https:" && allowPrivate.ranges.length === 0) return refuse(NOT_HTTPS);
   if (url.port !== "" && BLOCKED_PORTS.has(Number(url.port)))
     return refuse(`port ${url.port} is not allowed`);

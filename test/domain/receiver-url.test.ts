@@ -56,6 +56,12 @@ test("regression: a host of 100,000 combining marks is refused before it is pars
   }
 });
 
+test("regression: a host beyond ASCII is still accepted at the 20,000th check: it was refused after some thousand", () => {
+  const url = "https://bücher.example.com/hook";
+  const verdicts = new Set(Array.from({ length: 20_000 }, () => verdictOf(url)));
+  expect([...verdicts]).toEqual(["accept"]);
+});
+
 describe("more receiver URLs of the same kinds", () => {
   test.each([
     "",
