@@ -7,7 +7,8 @@ import { UsageError } from "../domain/errors.ts";
 import { makeVerifyPorts, type VerifyPorts } from "../pipeline/verify/verify-request.ts";
 import { printLine, type CommandIo } from "./io.ts";
 import { readLines } from "./read-lines.ts";
-import { refuseLine, verifyLine, type LineDefaults } from "./verify-line.ts";
+import type { LineDefaults } from "./read-request-line.ts";
+import { refuseLine, verifyLine } from "./verify-line.ts";
 
 /** A request with the largest body that can be configured, in base64, has half of this. */
 const MAX_LINE_BYTES = 256 * 1024 * 1024;
