@@ -20,8 +20,10 @@ fail() {
 
 # Projects, endpoints with their URLs, destinations, keys and the audit table, whole or not at all.
 copy_configuration() {
+  migrated=$(echo "SELECT to_regclass('settings') IS NOT NULL;" | run_in_cluster)
+  [ "$migrated" = t ] || fail "DATABASE_URL has no tables of a relay yet: run relay migrate first"
   used=$(echo "SELECT count(*) FROM settings;" | run_in_cluster)
-  [ "$used" -eq 0 ] || fail "DATABASE_URL belongs to a relay that has been started: nothing is copied there"
+  [ "$used" -eq 0 ] || fail "DATABASE_URL has a configuration already, which was copied there before or is that of a relay that has been started: nothing is copied there"
   write_configuration >"$draft"
   run_in_cluster <"$draft"
   endpoints=$(ask_postgres "SELECT count(*) FROM endpoints")
@@ -52,26 +54,57 @@ ask_postgres() {
   psql -XAtq -h "$sockets" -U postgres -c "$1"
 }
 
-# Events and attempts, ten minutes at a time, since the embedded store answers out of its memory. What is copied twice counts once.
+# The embedded store answers out of its memory, of which it may have no more than a few hundred megabytes.
+piece_bytes=32000000
+
+# Events and attempts, piece by piece. What is copied twice counts once.
 copy_history() {
   for table in events attempts fanouts; do
     time=event_received_at
-    [ "$table" != events ] || time=received_at
+    case "$table" in
+    events)
+      time=received_at
+      bytes="payload_size + length(headers) + 20 * length(leaves) + 1000"
+      ;;
+    attempts) bytes="length(response_body) + 1000" ;;
+    fanouts) bytes=1000 ;;
+    esac
     columns=$(ask_clickhouse "$old" "SELECT arrayStringConcat(groupArray(name), ',') FROM system.columns
       WHERE database = currentDatabase() AND table = '$table' AND default_kind != 'EPHEMERAL'")
     starts=$(ask_clickhouse "$old" "SELECT DISTINCT toUnixTimestamp(toStartOfTenMinutes($time)) AS at FROM $table ORDER BY at")
     for start in $starts; do
-      rows="FROM $table WHERE $time >= toDateTime64($start, 3, 'UTC') AND $time < toDateTime64($((start + 600)), 3, 'UTC')"
-      ask_clickhouse "$old" "SELECT $columns $rows FORMAT TabSeparated" >"$draft"
-      insert "$draft" "INSERT INTO $table ($columns) FORMAT TabSeparated"
+      pieces=$(pieces_of "$start")
+      for piece in $pieces; do
+        rows="FROM $table WHERE $time BETWEEN $(time_of "${piece%-*}") AND $(time_of "${piece#*-}")"
+        ask_clickhouse "$old" "SELECT $columns $rows FORMAT TabSeparated" >"$draft"
+        insert "$draft" "INSERT INTO $table ($columns) FORMAT TabSeparated"
+      done
     done
     count=$(ask_clickhouse "$new" "SELECT count() FROM $table FINAL")
     echo "$table: $count rows are there now"
   done
 }
 
+# Splits ten minutes from a second on: the first and the last millisecond of each piece.
+pieces_of() {
+  ask_clickhouse "$old" "SELECT concat(toString(min(at)), '-', toString(max(at))) FROM (
+      SELECT at, intDiv(sum(bytes) OVER (ORDER BY at), $piece_bytes) AS piece FROM (
+        SELECT toUnixTimestamp64Milli($time) AS at, sum($bytes) AS bytes FROM $table
+        WHERE $time >= $(time_of "${1}000") AND $time < $(time_of "$((${1} + 600))000") GROUP BY at))
+    GROUP BY piece ORDER BY piece"
+}
+
+time_of() {
+  echo "fromUnixTimestamp64Milli($1, 'UTC')"
+}
+
+# Says why, where that would be taken for the answer.
 ask_clickhouse() {
-  curl_config "$1" | curl -sS --fail-with-body -K - --data-binary "$2"
+  curl_config "$1" | curl -sS --fail-with-body -K - --data-binary "$2" >"$answer" || {
+    cat "$answer" >&2
+    return 1
+  }
+  cat "$answer"
 }
 
 insert() {
@@ -96,7 +129,11 @@ case "$1" in configuration | history) ;; *) usage ;; esac
 run="$2/run"
 umask 077
 draft=$(mktemp)
-trap 'rm -f "$draft"' EXIT
+answer=$(mktemp)
+trap 'rm -f "$draft" "$answer"' EXIT
+# Without these, some shells leave the files behind when they are ended.
+trap 'exit 130' INT
+trap 'exit 143' HUP TERM
 if [ "$1" = configuration ]; then
   : "${DATABASE_URL:?set it to the PostgreSQL of the cluster}"
   # Elsewhere if the path of the directory is too long for a socket.

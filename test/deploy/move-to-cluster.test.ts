@@ -1,12 +1,18 @@
-import { execFile, spawnSync } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { execFile, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import type { Client } from "../../src/client/client.ts";
+import { migrateClickHouse } from "../../src/adapters/clickhouse/migrate.ts";
 import { startTestClickHouse } from "../support/clickhouse.ts";
 import { createGithubEndpoint, postGithubWebhook } from "../support/github-webhook.ts";
+import { temporaryDirectory } from "../support/postgres.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { makeRelayProcess, runRelay } from "../support/relay-process.ts";
 import { startPostgres } from "../support/stores/postgres.ts";
@@ -35,19 +41,21 @@ function run(env: Record<string, string>, ...args: readonly string[]): Promise<E
   });
 }
 
-/** Makes commands that note their arguments, each on a line, and then are what they are named for. */
+/** Makes commands that note their arguments, each on a line, and the sizes of files among them, and then are what they are named for. */
 async function noteArguments() {
   const dir = await mkdtemp(join(tmpdir(), "relay-noted-"));
   const file = join(dir, "arguments");
+  const sizes = join(dir, "sizes");
   const path = process.env["PATH"] ?? "";
   for (const tool of ["psql", "curl"]) {
-    const note = `printf '%s\\n' "$@" >>'${file}'`;
+    const note = `printf '%s\\n' "$@" >>'${file}'; for last; do [ ! -f "$last" ] || wc -c <"$last" >>'${sizes}'; done`;
     const script = `#!/bin/sh\n${note}\nPATH='${path}' exec ${tool} "$@"\n`;
     await writeFile(join(dir, tool), script, { mode: 0o755 });
   }
   return {
     path: `${dir}:${path}`,
     read: () => readFile(file, "utf8"),
+    readSizes: async () => (await readFile(sizes, "utf8")).trim().split("\n").map(Number),
     [Symbol.asyncDispose]: () => rm(dir, { recursive: true }),
   };
 }
@@ -95,6 +103,10 @@ describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
     });
     await using noted = await noteArguments();
     const move = (what: string) => run({ ...cluster.env, PATH: noted.path }, what, old.dataDir);
+    expect(await move("configuration")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("run relay migrate first"),
+    });
     expect((await runRelay(["migrate"], cluster.env)).code).toBe(0);
     expect(await move("configuration")).toEqual({
       code: 0,
@@ -104,7 +116,7 @@ describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
     await cluster.start();
     expect(await move("configuration")).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("has been started"),
+      stderr: expect.stringContaining("has a configuration already"),
     });
     const there = new URL(endpoint.url);
     there.port = String(cluster.ports.ingest);
@@ -137,6 +149,74 @@ describe.skipIf(isMissing)("deploy/move-to-cluster.sh", () => {
       expect(receiver.requests.at(-1)?.body).toEqual(BODIES[index]);
     }
   }, 120_000);
+
+  it("takes large events along in pieces, since the embedded store answers out of its memory: it refused ten minutes of them at once", async () => {
+    await using clickhouse = await startTestClickHouse();
+    await using old = await makeRelayProcess();
+    await old.start();
+    const endpoint = await createGithubEndpoint(old.client, "Large");
+    const events = 5;
+    for (let event = 0; event < events; event += 1)
+      await postGithubWebhook(endpoint.url, Buffer.alloc(9_000_000, `line ${event}\n`));
+    await waitUntilListed(old.client, events);
+    await using noted = await noteArguments();
+    await migrateClickHouse(clickhouse.client, { retentionDays: 30 });
+    const env = { PATH: noted.path, CLICKHOUSE_URL: clickhouse.url };
+    const ended = await run(env, "history", old.dataDir);
+    expect(ended).toMatchObject({ code: 0, stderr: "" });
+    expect(ended.stdout).toContain(`events: ${events} rows`);
+    expect(Math.max(...(await noted.readSizes()))).toBeLessThan(40_000_000);
+  }, 120_000);
+
+  it("says why the embedded store refuses to answer", async () => {
+    const server = createServer((request, response) => {
+      request.resume().once("end", () => {
+        asked += 1;
+        response
+          .writeHead(asked === 1 ? 200 : 500)
+          .end(asked === 1 ? "1" : "MEMORY_LIMIT_EXCEEDED");
+      });
+    });
+    let asked = 0;
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/relay`;
+    await using directory = await temporaryDirectory();
+    await mkdir(join(directory.path, "run"));
+    await writeFile(join(directory.path, "run", "clickhouse.json"), JSON.stringify({ url }));
+    const env = { PATH: process.env["PATH"] ?? "", CLICKHOUSE_URL: url };
+    const ended = await run(env, "history", directory.path);
+    server.close();
+    expect(ended.code).not.toBe(0);
+    expect(ended.stderr).toContain("MEMORY_LIMIT_EXCEEDED");
+  });
+
+  it.each(["SIGHUP", "SIGTERM"] as const)(
+    "leaves no file behind when %s ends it",
+    async (signal) => {
+      await using directory = await temporaryDirectory();
+      const tools = join(directory.path, "tools");
+      const files = join(directory.path, "files");
+      const asked = join(directory.path, "asked");
+      for (const dir of [tools, files]) await mkdir(dir);
+      const psql = `#!/bin/sh\n: >'${asked}'\nexec sleep 60\n`;
+      await writeFile(join(tools, "psql"), psql, { mode: 0o755 });
+      const env = {
+        PATH: `${tools}:${process.env["PATH"] ?? ""}`,
+        TMPDIR: files,
+        DATABASE_URL: "-",
+      };
+      const script = spawn(SCRIPT, ["configuration", "."], {
+        env,
+        detached: true,
+        stdio: "ignore",
+      });
+      await waitFor("it to ask", async () => existsSync(asked));
+      expect((await readdir(files)).length).toBeGreaterThan(0);
+      process.kill(-(script.pid ?? 0), signal);
+      await once(script, "exit");
+      expect(await readdir(files)).toEqual([]);
+    },
+  );
 
   it.each([
     ["without a directory", ["history"], 2, "usage: "],
