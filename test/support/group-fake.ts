@@ -107,7 +107,13 @@ export class GroupFake {
       return { fetch: () => this.#fetch(nodeId) };
     },
   };
-  readonly runner = this.#makeRunner();
+  readonly runner: { start(): Promise<void>; stop(): Promise<void> };
+  readonly #heartbeatIntervalMs: number;
+
+  constructor({ heartbeatIntervalMs = 0 } = {}) {
+    this.#heartbeatIntervalMs = heartbeatIntervalMs;
+    this.runner = this.#makeRunner();
+  }
 
   async #fetch(nodeId: string) {
     this.fetches[nodeId]! += 1;
@@ -116,7 +122,7 @@ export class GroupFake {
     return { responses: [] };
   }
 
-  #makeRunner(): { start(): Promise<void>; stop(): Promise<void> } {
+  #makeRunner() {
     const Runner = load("kafkajs/src/consumer/runner.js");
     const ConsumerGroup = load("kafkajs/src/consumer/consumerGroup.js");
     const instrumentationEmitter = new EventEmitter();
@@ -138,7 +144,7 @@ export class GroupFake {
       consumerGroup,
       instrumentationEmitter,
       concurrency: 1,
-      heartbeatInterval: 0,
+      heartbeatInterval: this.#heartbeatIntervalMs,
       retry: RETRY,
       autoCommit: false,
       onCrash: () => void (this.counts.crashes += 1),

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { guardBrokerPool } from "../../../src/adapters/kafka/guards/broker-pool-guard.ts";
 
 const NODES = [
@@ -154,4 +154,22 @@ test("while a partition has no leader, it is soon looked up again", async () => 
   expect(expiresInMs()).toBeLessThanOrEqual(1_000);
   await pool.refreshMetadata(["t"]);
   expect(expiresInMs()).toBeGreaterThan(1_000);
+});
+
+test("regression: metadata is asked for again in time when the wall clock is set back: what it said stood until that had caught up", async () => {
+  guardBrokerPool();
+  const pool = aPool();
+  await pool.connect();
+  await pool.refreshMetadata(["t"]);
+  vi.useFakeTimers({ now: Date.now() - 86_400_000, toFake: ["Date"] });
+  try {
+    const known = pool.metadata;
+    await pool.refreshMetadataIfNecessary(["t"]);
+    expect(pool.metadata).toBe(known);
+    vi.setSystemTime(Date.now() + 30_001);
+    await pool.refreshMetadataIfNecessary(["t"]);
+    expect(pool.metadata).not.toBe(known);
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -187,3 +187,17 @@ test("regression: where a log does not hold what is asked for its owner is asked
   expect(new Set(asked)).toEqual(new Set(["t/0"]));
   expect(group.counts).toMatchObject({ commits: 0, crashes: 0, joins: 1 });
 });
+
+test("regression: heartbeats go on when the wall clock is set back: the group forgot the member, and for as long as the clock was set back nothing was read", async () => {
+  const member = new GroupFake({ heartbeatIntervalMs: 10 });
+  await member.runner.start();
+  try {
+    await waitFor("heartbeats", () => member.counts.heartbeats >= 2, DEADLINE_MS);
+    const now = Date.now.bind(Date);
+    vi.spyOn(Date, "now").mockImplementation(() => now() - 86_400_000);
+    const { heartbeats } = member.counts;
+    await waitFor("heartbeats", () => member.counts.heartbeats >= heartbeats + 3, DEADLINE_MS);
+  } finally {
+    await member.runner.stop();
+  }
+});

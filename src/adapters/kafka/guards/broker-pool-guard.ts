@@ -21,12 +21,15 @@ interface BrokerPool {
       readonly partitionMetadata: readonly { readonly leader: number }[];
     }[];
   } | null;
+  /** Wall clock, ms. */
   metadataExpireAt: number | null;
+  readonly metadataMaxAge: number;
   /** Takes the next address of the list. Connects nothing yet. */
   createSeedBroker(): Promise<void>;
 }
 interface BrokerPoolMethods {
   refreshMetadata: (this: BrokerPool, topics: readonly string[]) => Promise<unknown>;
+  refreshMetadataIfNecessary: (this: BrokerPool, topics: readonly string[]) => Promise<unknown>;
   removeBroker: (this: BrokerPool, address: Address) => void;
   disconnect: (this: BrokerPool) => Promise<void>;
 }
@@ -44,12 +47,14 @@ const LEADERLESS_MAX_AGE_MS = 1_000;
  * It also has no seed left once all brokers were removed: if some come back with an answer that was on its way, nothing can be asked
  * ever again. And it always begins with the seed it ended with: one that is frozen is not even asked for its API versions, which are
  * known, so nothing notices that it does not answer. Here the last one removed remains the seed, and is asked for them again; a pool
- * that was disconnected begins with the next of the list. Brokers that are away are remembered. Safe to call again.
+ * that was disconnected begins with the next of the list. Brokers that are away are remembered.
+ *
+ * It goes by the wall clock in how old metadata is: here it is asked for in time also after that was set back. Safe to call again.
  */
 export function guardBrokerPool(): void {
   const prototype = classToGuard("cluster/brokerPool.js") as BrokerPoolMethods | null;
   if (prototype === null) return;
-  const { refreshMetadata, removeBroker, disconnect } = prototype;
+  const { refreshMetadata, refreshMetadataIfNecessary, removeBroker, disconnect } = prototype;
   const refresh = async (pool: BrokerPool, topics: readonly string[]): Promise<boolean> => {
     let found = false;
     try {
@@ -63,6 +68,14 @@ export function guardBrokerPool(): void {
     if (await refresh(this, topics)) await refresh(this, topics);
     if (this.metadataExpireAt !== null && hasLeaderless(this))
       this.metadataExpireAt = Math.min(this.metadataExpireAt, Date.now() + LEADERLESS_MAX_AGE_MS);
+  };
+  prototype.refreshMetadataIfNecessary = function guardedRefreshIfNecessary(
+    this: BrokerPool,
+    topics,
+  ) {
+    if (this.metadataExpireAt !== null)
+      this.metadataExpireAt = Math.min(this.metadataExpireAt, Date.now() + this.metadataMaxAge);
+    return refreshMetadataIfNecessary.call(this, topics);
   };
   prototype.removeBroker = function guardedRemoveBroker(this: BrokerPool, address) {
     const { seedBroker } = this;

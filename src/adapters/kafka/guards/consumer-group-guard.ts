@@ -16,6 +16,9 @@ interface Cluster {
 }
 interface ConsumerGroup {
   readonly cluster: Cluster;
+  /** When the last heartbeat was sent, wall clock, ms. */
+  lastRequest: number;
+  heartbeat: (this: ConsumerGroup, every: { readonly interval: number }) => Promise<void>;
   joinAndSync: (this: ConsumerGroup) => Promise<void>;
   fetch: (this: ConsumerGroup, nodeId: string) => Promise<readonly unknown[]>;
   recoverFromFetch: (this: ConsumerGroup, error: unknown) => Promise<void>;
@@ -56,7 +59,7 @@ const unreachable = new WeakMap<ConsumerGroup, Map<string, number>>();
 const listeners = new WeakMap<object, GroupListener>();
 
 /**
- * Repairs five things that kafkajs gets wrong in a group of several brokers.
+ * Repairs six things that kafkajs gets wrong in a group of several brokers.
  *
  * A join that failed halfway (the coordinator took it, and its answer was lost) is not tried again: only the fetchers are
  * restarted. The heartbeats go on, so the partitions stay with a member that was never told of them. Here, fetching
@@ -73,12 +76,20 @@ const listeners = new WeakMap<object, GroupListener>();
  * finds another.
  *
  * Where a log does not hold what is asked for, the group's offset is overwritten by one without the owner's metadata. Here,
- * the owner is asked. Safe to call again.
+ * the owner is asked.
+ *
+ * Heartbeats are counted by the wall clock. Set back by more than the session lasts, none was sent until it had caught up: the
+ * group forgot the member, which was never told, and read nothing. Here, the next one is never further away than its interval.
+ * Safe to call again.
  */
 export function guardConsumerGroup(): void {
   const prototype = classToGuard("consumer/consumerGroup.js") as ConsumerGroup | null;
   if (prototype === null) return;
-  const { joinAndSync, fetch, recoverFromFetch } = prototype;
+  const { heartbeat, joinAndSync, fetch, recoverFromFetch } = prototype;
+  prototype.heartbeat = function guardedHeartbeat(every) {
+    this.lastRequest = Math.min(this.lastRequest, Date.now());
+    return heartbeat.call(this, every);
+  };
   prototype.joinAndSync = function guardedJoinAndSync() {
     const current = joins.get(this);
     if (current !== undefined) return current;
