@@ -221,6 +221,32 @@ describe("rate limit", () => {
     expect(timesOf(world)).toHaveLength(40);
   });
 
+  it("regression: is used up in each window while more comes in than it lets go, also after the clock was set back and on again: the slots of all that waited stayed empty, and nothing was sent for as long as these had been", async () => {
+    const world = new SimWorld();
+    world.configure("dst_1", { rateLimitMax: 5, rateLimitWindow: "second" });
+    await world.start("p0");
+    /** Returns how many are sent in each ten seconds. */
+    const sentIn = async (tens: number): Promise<number[]> => {
+      const sent: number[] = [];
+      for (let ten = 0; ten < tens; ten += 1) {
+        const before = world.seen.length;
+        for (let step = 0; step < 20; step += 1) {
+          for (let count = 0; count < 4; count += 1) world.ingest();
+          await world.clock.advance(500);
+        }
+        sent.push(world.seen.length - before);
+      }
+      return sent;
+    };
+    await sentIn(2);
+    for (const byMs of [-MINUTE, MINUTE]) {
+      world.clock.setBy(byMs);
+      const sent = await sentIn(12);
+      expect(Math.min(...sent)).toBeGreaterThanOrEqual(45);
+      expect(Math.max(...sent)).toBeLessThanOrEqual(50);
+    }
+  });
+
   it.each([
     [1_900, 120],
     [3_500, 80],

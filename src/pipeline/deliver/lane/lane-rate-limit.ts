@@ -2,11 +2,11 @@ import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../domain/destination.ts";
 import { rateWindowMs } from "../../../domain/rate-limit.ts";
 import type { Starts } from "../../../domain/rate-limit.ts";
-import { ExpectedTasks } from "./expected-tasks.ts";
 import { countedUntil, longestCountMs } from "../limits/counted-until.ts";
 import { shiftLimit, startsOf, withEarlier } from "../limits/limits-codec.ts";
 import type { LastLimit, LimitRecord } from "../limits/limits-codec.ts";
 import { DestinationRateLimiter } from "../limits/destination-rate-limiter.ts";
+import { LaneSlots } from "./lane-slots.ts";
 import type { LimitsHost } from "./limits-host.ts";
 
 /** How long to wait for a block to be written before looking again. */
@@ -39,15 +39,12 @@ export class LaneRateLimit {
   /** Steady, ms; null while no block is being written. */
   #writingSinceMs: number | null = null;
   #lastWriteMs = 0;
-  readonly #expected = new ExpectedTasks();
-  /** The planned slots (steady, ms) of tasks in the lane: no other task's start is planned there. */
-  #planned = new WeakMap<DeliveryTask, number>();
-  /** Whether slots have been given out since the plan was empty. */
-  #hasPlan = false;
+  readonly #slots: LaneSlots;
 
   constructor(destinationId: string, host: LimitsHost) {
     this.#destinationId = destinationId;
     this.#host = host;
+    this.#slots = new LaneSlots(host);
     this.#known = this.#fromLog(host.limits.get(destinationId));
     this.#knownAtMs = host.steadyNow();
     this.#hasLearned = this.#known !== null;
@@ -71,7 +68,7 @@ export class LaneRateLimit {
     const current = this.#limiter;
     if (max === (current?.max ?? null) && window === (current?.window ?? null)) return;
     const nowMs = this.#host.steadyNow();
-    this.#forgetSlots();
+    this.#slots.forget();
     const earlier = this.#earlierStarts(nowMs);
     if (current !== null) {
       this.#known = this.#withEarlier(earlier, current.snapshot(this.#destinationId, nowMs));
@@ -96,24 +93,23 @@ export class LaneRateLimit {
   plan(task: DeliveryTask, startAtMs: number, putOffAfterMs: number): number {
     const limiter = this.#limiter;
     if (limiter === null || this.#isIncomplete(limiter)) return startAtMs;
-    const keptMs = this.#expected.take(task, this.#host.steadyNow());
-    this.#hasPlan = true;
+    if (this.#slots.wasClockSet()) this.#dropPlan();
+    const keptMs = this.#slots.take(task);
     const plannedMs = keptMs ?? limiter.plan(startAtMs - this.#wallAheadMs);
     const slotMs = keptMs === null ? Math.ceil(plannedMs + this.#wallAheadMs) : startAtMs;
-    if (slotMs > putOffAfterMs) this.#expected.add(slotMs, plannedMs, this.#host);
-    else this.#planned.set(task, plannedMs);
+    if (slotMs > putOffAfterMs) this.#slots.putOff(slotMs, plannedMs);
+    else this.#slots.enter(task, plannedMs);
     return slotMs;
   }
 
   /** Returns whether the task is not due yet and has no slot kept for it. */
   isTooEarly(task: DeliveryTask, nowMs: number): boolean {
-    return this.#limiter !== null && task.dueAtMs > nowMs && !this.#expected.has(task);
+    return this.#limiter !== null && task.dueAtMs > nowMs && !this.#slots.has(task);
   }
 
   /** Passes the slot of the task on to the one that replaces it. */
   goesOnAs(task: DeliveryTask, next: DeliveryTask): void {
-    const plannedMs = this.#planned.get(task);
-    if (plannedMs !== undefined) this.#planned.set(next, plannedMs);
+    this.#slots.passOn(task, next);
   }
 
   /** Returns whether starts at a former home may still become known: slots given out now would have to be given out again. */
@@ -121,20 +117,19 @@ export class LaneRateLimit {
     return !this.#hasLearned && limiter.isPersistent && !this.#host.limits.areComplete;
   }
 
-  /**
-   * Drops all slots when tasks are held: nobody knows for how long, their slots would stay empty, and those of others are
-   * behind them. All tasks get new slots when they come back.
-   */
+  /** Makes room in the plan when tasks are held: nobody knows for how long. */
   onHeld(): void {
-    if (!this.#hasPlan) return;
-    this.#forgetSlots();
-    this.#limiter?.dropPlan(this.#host.steadyNow());
+    this.#dropPlan();
   }
 
-  #forgetSlots(): void {
-    this.#expected.clear();
-    this.#planned = new WeakMap();
-    this.#hasPlan = false;
+  /**
+   * Drops all slots when tasks do not come back in time for them, as when they are held, or the wall clock is set: the slots would
+   * stay empty, and those of others are behind them. All tasks get new slots when they come back.
+   */
+  #dropPlan(): void {
+    if (this.#slots.isEmpty) return;
+    this.#slots.forget();
+    this.#limiter?.dropPlan(this.#host.steadyNow());
   }
 
   /**
@@ -147,14 +142,14 @@ export class LaneRateLimit {
   ): Iterable<[task: DeliveryTask, slotMs: number]> {
     const limiter = this.#limiter;
     const nowMs = this.#host.steadyNow();
-    this.#hasPlan = true;
+    if (this.#slots.wasClockSet()) this.#dropPlan();
     const startsMs = limiter?.nextStarts(nowMs + waitMs, nowMs, missed.length) ?? [];
     for (const [index, { task }] of missed.entries()) {
       const keptMs = this.#plannedOf(task);
       const plannedMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
       const startMs = keptMs === null ? plannedMs : (startsMs[index] ?? plannedMs);
       const slotMs = Math.ceil(startMs + this.#wallAheadMs);
-      this.#expected.add(slotMs, plannedMs, this.#host);
+      this.#slots.putOff(slotMs, plannedMs);
       yield [task, slotMs];
     }
   }
@@ -162,7 +157,7 @@ export class LaneRateLimit {
   /** Keeps the slot of a task that is put off until `dueAtMs` for another reason: no other task comes for it. */
   keep(task: DeliveryTask, dueAtMs: number): void {
     const keptMs = this.#plannedOf(task);
-    if (keptMs !== null) this.#expected.add(dueAtMs, keptMs, this.#host);
+    if (keptMs !== null) this.#slots.putOff(dueAtMs, keptMs);
   }
 
   /** Returns how long the next start has to wait, in ms; 0: start now. `retry` is called when a reservation is done. */
@@ -258,7 +253,7 @@ export class LaneRateLimit {
 
   /** Returns the slot of a task that comes back or is in the lane; null if the plan no longer counts it. */
   #plannedOf(task: DeliveryTask): number | null {
-    const plannedMs = this.#planned.get(task) ?? this.#expected.take(task, this.#host.steadyNow());
+    const plannedMs = this.#slots.find(task);
     if (plannedMs === null || this.#limiter === null) return null;
     return this.#limiter.isCounted(plannedMs, this.#host.steadyNow()) ? plannedMs : null;
   }
