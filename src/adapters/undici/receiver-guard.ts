@@ -39,6 +39,11 @@ export interface ParsedReceiver {
 
 /** Receivers whose URL need not be parsed for every try: the verdict on the text never changes. */
 const MAX_PARSED = 20_000;
+/**
+ * Further addresses of one name are not looked at. An answer of DNS holds some thousands: to check them all holds up the process for a
+ * tenth of a second at each connect, and each try would knock at all of them, whoever they belong to.
+ */
+const MAX_ADDRESSES = 64;
 
 /**
  * Decides which addresses may be dialled. One refused address among several refuses the name as a whole:
@@ -88,7 +93,7 @@ export class ReceiverGuard {
     }
   }
 
-  /** Returns the addresses of a name, all of them allowed. @throws {ReceiverRefusedError} or what the resolver rejects with */
+  /** Returns the addresses of a name, or the first of very many, all of them allowed. @throws {ReceiverRefusedError} or what the resolver rejects with */
   async addresses(host: string, privateOnly: boolean): Promise<readonly string[]> {
     const { allowPrivate, resolve } = this.#options;
     if (isLocalhost(host)) {
@@ -96,7 +101,7 @@ export class ReceiverGuard {
       if (allowed.length === 0) throw new ReceiverRefusedError(`host ${host} is not public`);
       return allowed;
     }
-    const addresses = await resolve(host);
+    const addresses = (await resolve(host)).slice(0, MAX_ADDRESSES);
     if (addresses.length === 0) throw new ReceiverRefusedError(`host ${host} has no address`);
     for (const address of addresses) {
       if (!isAllowedAddress(address, privateOnly, allowPrivate))

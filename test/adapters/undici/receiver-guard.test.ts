@@ -131,6 +131,20 @@ test("localhost and the names below it are this machine's allowed addresses alon
   }
 });
 
+test("regression: of a name with thousands of addresses only the first are checked and dialled: each try knocked at all of them, and held up the process for a tenth of a second", async () => {
+  const addresses = Array.from({ length: 4_000 }, (_, at) => `8.8.${at >> 8}.${at & 255}`);
+  const guard = new ReceiverGuard({
+    allowPrivate: NO_CIDRS,
+    // What is never dialled need not be public.
+    resolve: async () => [...addresses, "127.0.0.1"],
+    resolveTimeoutMs: 1_000,
+  });
+  const dialled = await guard.addresses("many.example.com", false);
+  expect(dialled).toEqual(addresses.slice(0, dialled.length));
+  expect(dialled.length).toBeGreaterThanOrEqual(32);
+  expect(dialled.length).toBeLessThanOrEqual(64);
+});
+
 describe("resolution at write", () => {
   const failing = (code: string) => async () => {
     throw Object.assign(new Error(code), { code });
