@@ -88,7 +88,10 @@ const fields = {
   rate_limit_max: z.number().min(1).max(MAX_RATE_LIMIT).int().nullable().openapi({
     description: "Most tries per window, null: unlimited. Goes together with rate_limit_window.",
   }),
-  rate_limit_window: z.enum(RATE_LIMIT_WINDOWS).nullable(),
+  rate_limit_window: z.enum(RATE_LIMIT_WINDOWS).nullable().openapi({
+    description:
+      "A changed limit counts what is sent from then on, and what earlier ones still count at that moment: what was sent before that under a shorter window, or none, it does not count.",
+  }),
 };
 
 export const DestinationCreateSchema = z
