@@ -8,14 +8,14 @@ import {
 
 const nothing = () => {};
 
-function makeQueue(warn: (message: string, fields: object) => void) {
+function makeQueue(warn: (message: string, fields: object) => void, enforceRequestTimeout = false) {
   guardRequestQueue();
   guardRequestQueue();
   const RequestQueue = createRequire(import.meta.url)("kafkajs/src/network/requestQueue/index.js");
   return new RequestQueue({
     maxInFlightRequests: 1,
     requestTimeout: 1_000,
-    enforceRequestTimeout: false,
+    enforceRequestTimeout,
     clientId: "t",
     broker: "b",
     logger: { debug: nothing, warn },
@@ -56,3 +56,26 @@ test("regression: a throttled connection sends again when the broker said also a
   expect(sendRequest).toHaveBeenCalledOnce();
   queue.destroy();
 });
+
+test.each([
+  ["on", 3_600_000],
+  ["back", -3_600_000],
+])(
+  "regression: requests time out by a steady clock also when the wall clock is set %s: set on, all of them did at once, and set back, none",
+  (_way, byMs) => {
+    vi.useFakeTimers();
+    const queue = makeQueue(nothing, true);
+    const timeout = vi.fn<() => void>();
+    const reject = vi.fn<(error: Error) => void>();
+    queue.scheduleRequestTimeoutCheck();
+    const entry = { correlationId: 1, reject };
+    queue.push({ entry, expectResponse: true, sendRequest: nothing, timeout });
+    vi.advanceTimersByTime(200);
+    vi.setSystemTime(Date.now() + byMs);
+    vi.advanceTimersByTime(700);
+    expect(reject).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(400);
+    expect(reject.mock.calls).toMatchObject([[{ name: "KafkaJSRequestTimeoutError" }]]);
+    queue.destroy();
+  },
+);

@@ -244,7 +244,7 @@ describe("relay verify", () => {
     ["custom without a method", "{}", /verification_method/],
     ["a config that is a list", '{"verification_method":"none","config":[]}', /config/],
     ["a secret that is a number", '{"verification_method":"none","secret":1}', /secret/],
-    ["headers that are a list", '{"verification_method":"none","headers":[]}', /headers/],
+    ["headers that are a text", '{"verification_method":"none","headers":"a"}', /headers/],
     ["a header that is a number", '{"verification_method":"none","headers":{"a":1}}', /headers\.a/],
     [
       "a body that is not base64",

@@ -5,6 +5,11 @@ export const THROTTLED = "throttled";
 /** Less is not felt: an append may take three seconds. */
 const TOLD_FROM_MS = 500;
 
+interface SentRequest {
+  readonly requestTimeout: number;
+  timeoutRequest(): void;
+}
+
 interface RequestQueue {
   readonly broker: string;
   readonly logger: { warn(message: string, fields: object): void };
@@ -14,6 +19,13 @@ interface RequestQueue {
   throttledUntil: number;
   canSendSocketRequestImmediately: (this: RequestQueue) => boolean;
   throttleCheckTimeoutId: NodeJS.Timeout | null;
+  readonly inflight: ReadonlyMap<number, SentRequest>;
+  readonly requestTimeout: number;
+  readonly enforceRequestTimeout: boolean;
+  requestTimeoutIntervalId: NodeJS.Timeout;
+  isConnected(): boolean;
+  destroy(): void;
+  scheduleRequestTimeoutCheck: (this: RequestQueue) => void;
   scheduleCheckPendingRequests: (this: RequestQueue) => void;
 }
 
@@ -22,7 +34,8 @@ interface RequestQueue {
  * even when nothing waits. Here it re-arms only while a request waits or the broker throttles, which is told of.
  *
  * How long the broker throttles is counted by the wall clock: set back, the connection sent nothing until it had caught up. Here it
- * waits no longer than it was ever told to. Safe to call again.
+ * waits no longer than it was ever told to. The age of requests was counted by it, too: set on, all that were on their way had timed
+ * out at once, and set back, none ever did. Safe to call again.
  */
 export function guardRequestQueue(): void {
   const prototype = classToGuard("network/requestQueue/index.js") as RequestQueue | null;
@@ -43,6 +56,7 @@ export function guardRequestQueue(): void {
     if (this.pending.length > 0 || this.throttledUntil > Date.now())
       Reflect.apply(original, this, []);
   };
+  prototype.scheduleRequestTimeoutCheck = checkTimeouts;
   const { maybeThrottle } = prototype;
   prototype.maybeThrottle = function guarded(this: RequestQueue, throttleMs) {
     longestMs.set(this, Math.max(throttleMs ?? 0, longestMs.get(this) ?? 0));
@@ -51,4 +65,21 @@ export function guardRequestQueue(): void {
     const { broker, logger: client } = this;
     client.warn(THROTTLED, { broker, throttleMs });
   };
+}
+
+/** Goes by a steady clock, from the first check that sees a request: one comes every 100 ms, as in kafkajs. */
+function checkTimeouts(this: RequestQueue): void {
+  if (!this.enforceRequestTimeout) return;
+  this.destroy();
+  const seenAtMs = new WeakMap<SentRequest, number>();
+  const check = (): void => {
+    const nowMs = performance.now();
+    for (const request of this.inflight.values()) {
+      const sinceMs = seenAtMs.get(request);
+      if (sinceMs === undefined) seenAtMs.set(request, nowMs);
+      else if (nowMs - sinceMs > request.requestTimeout) request.timeoutRequest();
+    }
+    if (!this.isConnected()) this.destroy();
+  };
+  this.requestTimeoutIntervalId = setInterval(check, Math.min(this.requestTimeout, 100));
 }
