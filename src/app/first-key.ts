@@ -1,6 +1,5 @@
-import { randomUUID } from "node:crypto";
-import { rename, writeFile } from "node:fs/promises";
 import type { RelayConfig } from "../config/config.ts";
+import { replaceFile } from "../embedded/replace-file.ts";
 import { firstKeyFile } from "./first-key-file.ts";
 import { openApiKeys } from "./open-api-keys.ts";
 import type { OpenConfigStore } from "./open-config-store.ts";
@@ -37,8 +36,6 @@ export async function ensureFirstKey(
   const { key } = await keys.create(org, ["read", "write"]);
   // Renamed into place, so that whoever waits for the file finds it complete. A process attached to the directory may
   // make one at the same moment.
-  const whole = `${file}.${randomUUID()}`;
-  await writeFile(whole, `${key}\n`, { mode: 0o600 });
-  await rename(whole, file);
+  await replaceFile(file, `${key}\n`);
   return { kind: "usable", key };
 }

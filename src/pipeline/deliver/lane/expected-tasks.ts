@@ -1,6 +1,6 @@
-import type { Clock } from "../../../domain/clock.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import { RingQueue } from "../../../domain/ring-queue.ts";
+import { wallAheadMs, type Clocks } from "./wall-ahead.ts";
 
 const FORGET_MS = 600_000;
 
@@ -10,11 +10,6 @@ interface Expected {
   readonly plannedMs: number;
   /** When they are due, steady, ms: all would be long past as soon as the wall clock is set on, or the machine has slept. */
   readonly dueSteadyMs: number;
-}
-
-interface Clocks {
-  readonly clock: Pick<Clock, "now">;
-  steadyNow(): number;
 }
 
 /** Tasks with a slot in the lane's plan that were put off and have yet to come back, by when they are due (wall clock, ms). */
@@ -27,7 +22,7 @@ export class ExpectedTasks {
     const steadyMs = clocks.steadyNow();
     const known = this.#expected.get(dueAtMs);
     if (known === undefined) {
-      const dueSteadyMs = steadyMs + (dueAtMs - clocks.clock.now());
+      const dueSteadyMs = dueAtMs - wallAheadMs(clocks);
       this.#expected.set(dueAtMs, { count: 1, plannedMs, dueSteadyMs });
       this.#dueTimes.push(dueAtMs);
     } else known.count += 1;

@@ -8,6 +8,7 @@ import type { LastLimit, LimitRecord } from "../limits/limits-codec.ts";
 import { DestinationRateLimiter } from "../limits/destination-rate-limiter.ts";
 import { LaneSlots } from "./lane-slots.ts";
 import type { LimitsHost } from "./limits-host.ts";
+import { wallAheadMs } from "./wall-ahead.ts";
 
 /** How long to wait for a block to be written before looking again. */
 const RESERVING_WAIT_MS = 1_000;
@@ -95,8 +96,8 @@ export class LaneRateLimit {
     if (limiter === null || this.#isIncomplete(limiter)) return startAtMs;
     if (this.#slots.wasClockSet()) this.#dropPlan();
     const keptMs = this.#slots.take(task);
-    const plannedMs = keptMs ?? limiter.plan(startAtMs - this.#wallAheadMs);
-    const slotMs = keptMs === null ? Math.ceil(plannedMs + this.#wallAheadMs) : startAtMs;
+    const plannedMs = keptMs ?? limiter.plan(startAtMs - wallAheadMs(this.#host));
+    const slotMs = keptMs === null ? Math.ceil(plannedMs + wallAheadMs(this.#host)) : startAtMs;
     if (slotMs > putOffAfterMs) this.#slots.putOff(slotMs, plannedMs);
     else this.#slots.enter(task, plannedMs);
     return slotMs;
@@ -148,7 +149,7 @@ export class LaneRateLimit {
       const keptMs = this.#plannedOf(task);
       const plannedMs = keptMs ?? limiter?.plan(nowMs + waitMs) ?? nowMs + waitMs;
       const startMs = keptMs === null ? plannedMs : (startsMs[index] ?? plannedMs);
-      const slotMs = Math.ceil(startMs + this.#wallAheadMs);
+      const slotMs = Math.ceil(startMs + wallAheadMs(this.#host));
       this.#slots.putOff(slotMs, plannedMs);
       yield [task, slotMs];
     }
@@ -241,14 +242,9 @@ export class LaneRateLimit {
     return shiftLimit({ countedUntil: unknown, ...record }, -this.#wallAheadRoundedMs);
   }
 
-  /** How far the wall clock is ahead of the steady one. */
-  get #wallAheadMs(): number {
-    return this.#host.clock.now() - this.#host.steadyNow();
-  }
-
-  /** The same, rounded to whole seconds: a start that is in two records stays equal. */
+  /** How far the wall clock is ahead, rounded to whole seconds: a start that is in two records stays equal. */
   get #wallAheadRoundedMs(): number {
-    return Math.round(this.#wallAheadMs / 1_000) * 1_000;
+    return Math.round(wallAheadMs(this.#host) / 1_000) * 1_000;
   }
 
   /** Returns the slot of a task that comes back or is in the lane; null if the plan no longer counts it. */

@@ -1,14 +1,9 @@
-import type { Clock } from "../../../domain/clock.ts";
 import type { DeliveryTask } from "../../../domain/delivery-task.ts";
 import { ExpectedTasks } from "./expected-tasks.ts";
+import { wallAheadMs, type Clocks } from "./wall-ahead.ts";
 
 /** By how much the wall clock has to leave the steady one at once to count as set: tasks are then due at other times than their slots. */
 const CLOCK_SET_MS = 1_000;
-
-interface Clocks {
-  readonly clock: Pick<Clock, "now">;
-  steadyNow(): number;
-}
 
 /** The slots that the tasks of a lane have in the plan of its rate limit (steady, ms). */
 export class LaneSlots {
@@ -22,7 +17,7 @@ export class LaneSlots {
 
   constructor(clocks: Clocks) {
     this.#clocks = clocks;
-    this.#wallAheadMs = this.#measureAheadMs();
+    this.#wallAheadMs = wallAheadMs(this.#clocks);
   }
 
   /** Whether none has been given out since the last `forget`. */
@@ -33,7 +28,7 @@ export class LaneSlots {
   /** Returns whether the wall clock was set since this was last asked. */
   wasClockSet(): boolean {
     const formerMs = this.#wallAheadMs;
-    this.#wallAheadMs = this.#measureAheadMs();
+    this.#wallAheadMs = wallAheadMs(this.#clocks);
     return Math.abs(this.#wallAheadMs - formerMs) > CLOCK_SET_MS;
   }
 
@@ -74,10 +69,5 @@ export class LaneSlots {
     this.#expected.clear();
     this.#inLane = new WeakMap();
     this.#isEmpty = true;
-  }
-
-  /** Returns how far the wall clock is ahead of the steady one. */
-  #measureAheadMs(): number {
-    return this.#clocks.clock.now() - this.#clocks.steadyNow();
   }
 }
