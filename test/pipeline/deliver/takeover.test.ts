@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { DELAY_TIERS } from "../../../src/domain/delay-tier.ts";
 import { CONFIG_RETRY_MS } from "../../../src/pipeline/deliver/config-retry.ts";
 import { decodeClaim, encodeClaim } from "../../../src/pipeline/deliver/recovery/claim.ts";
+import { encodeHeldTask } from "../../../src/pipeline/deliver/held/held-codec.ts";
 import { concludeTry } from "../../../src/pipeline/deliver/try/conclude.ts";
 import { firstTry } from "../../../src/domain/delivery-task.ts";
 import { encodeOutcome } from "../../../src/pipeline/log/outcome-codec.ts";
@@ -407,6 +408,23 @@ it("whom an event was sent to belongs to it, also when the fan-out was lost and 
   expect(world.seen.map(({ destinationId }) => destinationId)).toEqual(["dst_2"]);
   const fanouts = world.outcomes().filter(({ kind }) => kind === "fanout");
   expect(fanouts).toMatchObject([{ destinationIds: ["dst_2", "dst_1"] }]);
+});
+
+it("regression: what was held when the fan-out was lost was delivered after the resume, and did not count as pending until then", async () => {
+  const world = new SimWorld();
+  world.configure("dst_1", { status: "paused" });
+  world.configure("dst_2");
+  const event = world.ingest();
+  const task = { ...firstTry(event, "dst_1", world.clock.now()), deferrals: 1 };
+  const value = encodeHeldTask(task);
+  world.store.write([{ topic: "held", key: event.endpointId, partition: 0, value }]);
+  await world.start("second");
+  await world.clock.advance(5_000);
+  const fanouts = world.outcomes().filter(({ kind }) => kind === "fanout");
+  expect(fanouts).toMatchObject([{ destinationIds: ["dst_2", "dst_1"] }]);
+  world.configure("dst_1", { status: "active" });
+  await world.clock.advance(60_000);
+  expect(world.seen.map(({ destinationId }) => destinationId)).toEqual(["dst_2", "dst_1"]);
 });
 
 describe("a claim", () => {

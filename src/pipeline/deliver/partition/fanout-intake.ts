@@ -5,7 +5,7 @@ import type { DestinationConfig, Lookup } from "../../../domain/destination.ts";
 import type { EventRecord } from "../../../domain/event.ts";
 import type { OwnedPartition } from "../../../domain/log.ts";
 import { RingQueue } from "../../../domain/ring-queue.ts";
-import { fanoutKey } from "../../../domain/run-keys.ts";
+import { fanoutKey, runKey } from "../../../domain/run-keys.ts";
 import { WaitList } from "../../../domain/wait-list.ts";
 import { encodeOutcome } from "../../log/outcome-codec.ts";
 import type { PartitionLanes } from "./partition-lanes.ts";
@@ -152,10 +152,19 @@ export class FanoutIntake {
   ): PlannedFanout {
     const { planFanout, clock } = this.#host.shared.ports;
     const { event } = fanout;
-    const sentTo = this.#tried.get(fanoutKey(event.id, EVENT_RUN));
+    const sentTo = this.#sentTo(event, destinations);
     const nowMs = clock.now();
     const { outcome, tasks } = planFanout(event, destinations, nowMs, earlierFanout, sentTo);
     return { outcome, tasks, fanout, isRecorded: earlierFanout !== null };
+  }
+
+  /** Returns the destinations that an earlier owner is known to have chosen: a try has ended, or its task is held or waits. */
+  #sentTo(event: EventRecord, destinations: readonly DestinationConfig[]): Set<string> {
+    const sentTo = new Set(this.#tried.get(fanoutKey(event.id, EVENT_RUN)));
+    for (const { id, status } of destinations)
+      if (status !== "active" && this.#host.ledger.has(runKey(event.id, id, EVENT_RUN)))
+        sentTo.add(id);
+    return sentTo;
   }
 
   /** Carries out a plan; the fan-out is complete once its record is durable and all of its tasks are complete. */

@@ -62,6 +62,11 @@ export class RunLedger {
     return this.#runs.size;
   }
 
+  /** Tells whether anything of the run is known to be durable. */
+  has(key: string): boolean {
+    return this.#runs.has(key);
+  }
+
   noteEnd(key: string, { tryNumber, deferrals }: Step, followUp: FollowUp | null): void {
     const facts = this.#facts(key);
     const end: End = { tryNumber, deferrals, followUp };
