@@ -73,6 +73,26 @@ export interface Plan {
 
 /** What the composition root adds to the longest try. */
 const LATE_END_MS = 2_000;
+/** Which of the worlds are wild. */
+const WILD_EVERY = 16;
+const ANYTHING: readonly Action[] = [
+  "ingest",
+  "replay",
+  "pause",
+  "limit",
+  "remove",
+  "behave",
+  "config",
+  "crash",
+  "crash_in_append",
+  "rotate",
+  "rotate_delay",
+  "stop_or_start",
+  "freeze",
+  "doubt",
+];
+/** What makes a partition move: embedded, there is one owner. */
+const MOVING: ReadonlySet<Action> = new Set(["rotate", "freeze", "doubt"]);
 const DISTURBING: ReadonlySet<Action> = new Set([
   "config",
   "crash",
@@ -109,7 +129,7 @@ const BREAKER = {
 };
 
 export function drawPlan(seed: number): Plan {
-  const plan = withTurns(drawWithoutGrowth(seed), seed);
+  const plan = withAnyAction(withTurns(drawWithoutGrowth(seed), seed), seed);
   const random = seededRandom(seed ^ 0x5bd1e995);
   const moves = plan.actions.some(([action, weight]) => action === "rotate" && weight > 0);
   if (!moves || random() > 0.15) return plan;
@@ -122,6 +142,25 @@ function withTurns(plan: Plan, seed: number): Plan {
   return {
     ...plan,
     delivery: { ...plan.delivery, maxTasksAtOnce: 1, turnItems: 1 + ((seed / 4) % 2), turnMs: 0 },
+  };
+}
+
+/** In every sixteenth world anything may happen that happens in any of them, however small its promise. */
+function withAnyAction(plan: Plan, seed: number): Plan {
+  if (seed % WILD_EVERY !== WILD_EVERY - 1) return plan;
+  const random = seededRandom(seed ^ 0x9e3779b9);
+  const some = (share: number): boolean => random() < share;
+  const known = new Map(plan.actions);
+  return {
+    ...plan,
+    processes: plan.sessionMs === 0 ? plan.processes : 1 + Math.floor(random() * 3),
+    actions: ANYTHING.filter((action) => plan.sessionMs > 0 || !MOVING.has(action)).map(
+      (action) => [action, some(0.7) ? (known.get(action) ?? 1 + random() * 8) : 0],
+    ),
+    logFaults: some(0.2),
+    slowConnects: false,
+    lostNotices: some(0.2),
+    asyncConfig: some(0.3),
   };
 }
 
