@@ -1,4 +1,5 @@
 import type { HeaderList } from "./event.ts";
+import type { RetryAfter } from "./retry-after.ts";
 
 /** A request to a receiver, POSTed as it is. */
 export interface OutboundRequest {
@@ -9,13 +10,12 @@ export interface OutboundRequest {
 
 /** What a request to a receiver came to. `latencyMs` counts from the call to the last byte (or the failure). */
 export type Reply =
-  | {
+  | (RetryAfter & {
       readonly kind: "response";
       readonly status: number;
-      readonly retryAfter: string | null;
       /** The part of the body that was read, decoded. Where it is not UTF-8, this may be longer than what is stored. */
       readonly body: string;
       readonly latencyMs: number;
-    }
+    })
   | { readonly kind: "timeout"; readonly reason: string; readonly latencyMs: number }
   | { readonly kind: "error"; readonly reason: string; readonly latencyMs: number };

@@ -12,15 +12,32 @@ const HTTP_DATES = [
 ].map((form) => new RegExp(`^${form}$`));
 const YEARS_AHEAD = 50;
 
+/** The headers of one answer that say when to come back. */
+export interface RetryAfter {
+  /** `Retry-After`. */
+  readonly retryAfter: string | null;
+  /** `Date`. */
+  readonly date: string | null;
+}
+
 /**
  * Returns how long a `Retry-After` asks to wait, in ms, at most 24 h; null when it is absent, junk, or not in the future. Takes
- * seconds, of any number of digits, or an HTTP date (RFC 9110 section 10.2.3).
+ * seconds, of any number of digits, or an HTTP date (RFC 9110 section 10.2.3), which is of the receiver's clock: where the answer's
+ * `Date` tells that, the wait counts from there, and only otherwise from `nowMs`.
  */
-export function parseRetryAfterMs(header: string | null, nowMs: number): number | null {
-  const text = trimOptionalSpace(header ?? "");
-  const waitMs = /^\d+$/.test(text) ? Number(text) * 1000 : httpDateMs(text, nowMs) - nowMs;
+export function parseRetryAfterMs({ retryAfter, date }: RetryAfter, nowMs: number): number | null {
+  const text = trimOptionalSpace(retryAfter ?? "");
+  const waitMs = /^\d+$/.test(text)
+    ? Number(text) * 1000
+    : httpDateMs(text, nowMs) - answeredAtMs(date, nowMs);
   if (!(waitMs > 0)) return null;
   return Math.min(MAX_RETRY_AFTER_MS, waitMs);
+}
+
+/** Returns when the answer was made, by the receiver's clock; `nowMs` if it does not say. */
+function answeredAtMs(date: string | null, nowMs: number): number {
+  const saidMs = httpDateMs(trimOptionalSpace(date ?? ""), nowMs);
+  return Number.isNaN(saidMs) ? nowMs : saidMs;
 }
 
 /** Returns NaN when the text is not an HTTP date, or its day does not exist. */

@@ -48,7 +48,7 @@ export interface SimProcess extends MemoryProcess {
 }
 
 export function answer(status: number, body = "", retryAfter: string | null = null): Reply {
-  return { kind: "response", status, body, retryAfter, latencyMs: 5 };
+  return { kind: "response", status, body, retryAfter, date: null, latencyMs: 5 };
 }
 
 export const OK: Behaviour = () => ({ afterMs: 5, reply: answer(200) });

@@ -1,4 +1,5 @@
 import type { Dispatcher, Pool } from "undici";
+import type { RetryAfter } from "../../domain/retry-after.ts";
 import { OverheadError } from "./answer-parser.ts";
 
 export interface RequestToSend {
@@ -9,9 +10,8 @@ export interface RequestToSend {
   readonly body: Uint8Array | null;
 }
 
-export interface Answer {
+export interface Answer extends RetryAfter {
   readonly status: number;
-  readonly retryAfter: string | null;
   /** Whether the body is compressed; it is not inflated. */
   readonly isEncoded: boolean;
   /** The first bytes of the body. */
@@ -164,6 +164,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const answer: Answer = {
       status: this.#status,
       retryAfter: firstValue(this.#headers["retry-after"]),
+      date: firstValue(this.#headers["date"]),
       isEncoded: encoding !== "" && encoding !== "identity" && bytes.length > 0,
       bytes,
       isWhole,

@@ -90,6 +90,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           kind: "response",
           status: answer.status,
           retryAfter: answer.retryAfter,
+          date: answer.date,
           body: answer.isEncoded
             ? "[response body is compressed and was not decoded]"
             : boundedText(answer.bytes, MAX_RESPONSE_BODY_BYTES),

@@ -55,13 +55,20 @@ describe("answers", () => {
         req.on("data", (chunk: Buffer) => chunks.push(chunk));
         req.on("end", () => {
           seen.push(req.method, req.url, req.headers, Buffer.concat(chunks));
-          res.writeHead(202, { "retry-after": "7" }).end("thanks");
+          const date = "Fri, 06 Nov 2026 08:49:37 GMT";
+          res.writeHead(202, { "retry-after": "7", date }).end("thanks");
         });
       }),
     );
     const bytes = Buffer.from([0, 255, 128, 10, 13]);
     const reply = await newSender().send({ ...request(`${receiver.url}?a=b`), body: bytes }, never);
-    expect(reply).toMatchObject({ kind: "response", status: 202, retryAfter: "7", body: "thanks" });
+    expect(reply).toMatchObject({
+      kind: "response",
+      status: 202,
+      retryAfter: "7",
+      date: "Fri, 06 Nov 2026 08:49:37 GMT",
+      body: "thanks",
+    });
     expect(seen).toEqual([
       "POST",
       "/hook?a=b",

@@ -16,7 +16,7 @@ it.each([
     const retryAfter = new Date(WALL_MS + 600_000).toUTCString();
     health.onReply(
       health.onStart(WALL_MS + steadyAheadMs, 1),
-      { kind: "response", status: 503, retryAfter, body: "", latencyMs: 5 },
+      { kind: "response", status: 503, retryAfter, date: null, body: "", latencyMs: 5 },
       null,
       { steadyMs: WALL_MS + steadyAheadMs, wallMs: WALL_MS },
     );
@@ -25,10 +25,24 @@ it.each([
 );
 
 const NOW = { steadyMs: WALL_MS, wallMs: WALL_MS };
-const WELL: Reply = { kind: "response", status: 200, retryAfter: null, body: "", latencyMs: 5 };
+const WELL: Reply = {
+  kind: "response",
+  status: 200,
+  retryAfter: null,
+  date: null,
+  body: "",
+  latencyMs: 5,
+};
 
 function askedToWait(seconds: number): Reply {
-  return { kind: "response", status: 503, retryAfter: `${seconds}`, body: "", latencyMs: 5 };
+  return {
+    kind: "response",
+    status: 503,
+    retryAfter: `${seconds}`,
+    date: null,
+    body: "",
+    latencyMs: 5,
+  };
 }
 
 it("remembers the longest wait that a receiver has asked for, until it succeeds or is another one", () => {

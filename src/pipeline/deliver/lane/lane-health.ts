@@ -171,7 +171,7 @@ export class LaneHealth {
   }
 
   #noteRetryAfter(reply: Reply, wallMs: number): void {
-    const header = reply.kind === "response" ? reply.retryAfter : null;
-    this.#retryAfterMs = Math.max(this.#retryAfterMs, parseRetryAfterMs(header, wallMs) ?? 0);
+    const askedMs = reply.kind === "response" ? parseRetryAfterMs(reply, wallMs) : null;
+    this.#retryAfterMs = Math.max(this.#retryAfterMs, askedMs ?? 0);
   }
 }

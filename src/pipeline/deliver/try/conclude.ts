@@ -49,8 +49,7 @@ export function concludeTry(input: {
       backoff: config.retryBackoff,
       retry: task.tryNumber,
       baseMs: input.retryBaseMs,
-      retryAfterMs:
-        reply.kind === "response" ? parseRetryAfterMs(reply.retryAfter, input.nowMs) : null,
+      retryAfterMs: reply.kind === "response" ? parseRetryAfterMs(reply, input.nowMs) : null,
       random: input.random,
     });
   return {
