@@ -4,10 +4,13 @@ import {
   concludeRateLimited,
   concludeTry,
 } from "../../../src/pipeline/deliver/try/conclude.ts";
+import type { Reply } from "../../../src/domain/outbound-request.ts";
 import { firstTry } from "../../../src/domain/delivery-task.ts";
 import { SimWorld } from "../../support/sim-world.ts";
 
-function aFailedTry() {
+const REFUSED: Reply = { kind: "error", reason: "refused", latencyMs: 0.4 };
+
+function aFailedTry(reply: (nowMs: number) => Reply = () => REFUSED) {
   const world = new SimWorld();
   world.configure("dst_1");
   const config = world.destinations.get("dst_1")!;
@@ -16,7 +19,7 @@ function aFailedTry() {
   const tried = concludeTry({
     task,
     config,
-    reply: { kind: "error", reason: "refused", latencyMs: 0.4 },
+    reply: reply(nowMs),
     startedAtMs: nowMs,
     nowMs,
     retryBaseMs: 1_000,
@@ -37,4 +40,20 @@ it("regression: the row of a put-off try is not that of the try: the last owner'
   const putOff = () => concludeRateLimited(task, "", nowMs + 1, nowMs).attempt.id;
   expect(putOff()).toBe(putOff());
   expect(putOff()).not.toBe(tried.attempt.id);
+});
+
+it("regression: a receiver whose clock is behind gets the retry when it asked for it: its date had long passed here, and it was tried again at once", () => {
+  const { tried, nowMs } = aFailedTry((hereMs) => {
+    const thereMs = hereMs - 3_600_000;
+    const [date, retryAfter] = [thereMs, thereMs + 60_000].map((ms) => new Date(ms).toUTCString());
+    return {
+      kind: "response",
+      status: 429,
+      date: date!,
+      retryAfter: retryAfter!,
+      body: "",
+      latencyMs: 1,
+    };
+  });
+  expect(tried.followUp?.dueAtMs).toBe(nowMs + 60_000);
 });
