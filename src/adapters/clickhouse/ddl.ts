@@ -83,17 +83,13 @@ export function keepDetails(table: Table, options: SchemaOptions): readonly stri
   return statements;
 }
 
-/**
- * Returns the statements that replace the skip index `former` by others, which existing parts get in the background. The former one
- * cannot be dropped while it is still being built for such parts, so that work is stopped first.
- */
+/** Returns the statements that replace the skip index `former` by others, which existing parts get in the background. */
 export function replaceIndex(
   table: Table,
   former: string,
   indexes: readonly SkipIndex[],
   options: SchemaOptions,
 ): readonly string[] {
-  const name = localName(table, options);
   const alter = alterTable(table, options);
   const added = indexes.map(
     ({ name, definition }) => `ADD INDEX IF NOT EXISTS ${name} ${definition}`,
@@ -102,9 +98,19 @@ export function replaceIndex(
   return [
     `${alter} ${added.join(", ")}`,
     `${alter} ${made.join(", ")} SETTINGS mutations_sync = 0`,
-    `KILL MUTATION${onCluster(options)} WHERE database = currentDatabase() AND table = '${name}'
-       AND NOT is_done AND match(command, 'MATERIALIZE INDEX ${former}\\\\b') SYNC`,
-    `${alter} DROP INDEX IF EXISTS ${former} SETTINGS mutations_sync = 0, alter_sync = 0`,
+    ...dropIndex(table, former, options),
+  ];
+}
+
+/**
+ * Returns the statements that drop a skip index. That cannot be done while it is still being built for existing parts, so that work is
+ * stopped first.
+ */
+export function dropIndex(table: Table, index: string, options: SchemaOptions): readonly string[] {
+  return [
+    `KILL MUTATION${onCluster(options)} WHERE database = currentDatabase() AND table = '${localName(table, options)}'
+       AND NOT is_done AND match(command, 'MATERIALIZE INDEX ${index}\\\\b') SYNC`,
+    `${alterTable(table, options)} DROP INDEX IF EXISTS ${index} SETTINGS mutations_sync = 0, alter_sync = 0`,
   ];
 }
 

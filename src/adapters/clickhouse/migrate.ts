@@ -3,6 +3,7 @@ import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
 import { selectRows } from "./ask.ts";
 import {
   createTable,
+  dropIndex,
   keepCounts,
   keepDetails,
   localName,
@@ -16,6 +17,7 @@ import {
   COARSE_TEXT_FILTER,
   EVENTS,
   FINE_TEXT_FILTER,
+  FIRST_LEAVES_FILTER,
   FORMER_LEAVES_FILTER,
   FORMER_TEXT_FILTERS,
   LEAVES_FILTERS,
@@ -49,7 +51,8 @@ const MIGRATIONS: readonly Migration[] = [
   {
     version: 3,
     name: "leaf filters of sixteen granules",
-    statements: (options) => replaceIndex(EVENTS, "leaf_filter", [FORMER_LEAVES_FILTER], options),
+    statements: (options) =>
+      replaceIndex(EVENTS, FIRST_LEAVES_FILTER.name, [FORMER_LEAVES_FILTER], options),
   },
   {
     version: 4,
@@ -126,8 +129,30 @@ export async function migrateClickHouse(
     });
     applied.push(migration.name);
   }
+  await dropFormerIndexes(client, options);
   await setRetention(client, options);
   return { applied };
+}
+
+const FORMER_INDEXES = [
+  FIRST_LEAVES_FILTER,
+  FORMER_LEAVES_FILTER,
+  ...Object.values(FORMER_TEXT_FILTERS),
+] as const;
+const SELECT_TABLE = `
+  SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
+
+/**
+ * Drops what a migration has left: of two processes that migrate at once, the slower one may add an index anew that the other has
+ * already replaced, and then be ended.
+ */
+async function dropFormerIndexes(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
+  const name = localName(EVENTS, options);
+  const [row] = await selectRows<{ create_table_query: string }>(client, SELECT_TABLE, { name });
+  for (const index of FORMER_INDEXES) {
+    if (row?.create_table_query.includes(`INDEX ${index.name} `) !== true) continue;
+    for (const query of dropIndex(EVENTS, index.name, options)) await client.command({ query });
+  }
 }
 
 /** Looks first: a user that may only read and write rows is refused even an `IF NOT EXISTS`. */

@@ -125,7 +125,10 @@ export const FORMER_TEXT_FILTERS = {
   fine: { name: "search_fine", definition: `${SEARCH_TEXT} ${FINE_FILTER}` },
 } as const satisfies Record<string, SkipIndex>;
 /** The filter as first made: see `LEAVES_FILTERS`. */
-const LEAF_INDEX = "INDEX leaf_filter leaves TYPE bloom_filter(0.02) GRANULARITY 1";
+export const FIRST_LEAVES_FILTER: SkipIndex = {
+  name: "leaf_filter",
+  definition: "leaves TYPE bloom_filter(0.02) GRANULARITY 1",
+};
 
 /**
  * One filter for sixteen granules: granules of events are small, and one filter each would be many to read. For a leaf that
@@ -182,7 +185,7 @@ export const EVENTS: Table = {
     payload String CODEC(ZSTD(1)),
     tokens Array(String) EPHEMERAL,
     leaves Array(UInt64) DEFAULT arrayDistinct(arrayMap(token -> ${LEAF_HASH}(token), tokens)) CODEC(ZSTD(1))`,
-  indexes: [...Object.values(FORMER_TEXT_FILTERS).map(toIndex), LEAF_INDEX].join(", "),
+  indexes: [...Object.values(FORMER_TEXT_FILTERS), FIRST_LEAVES_FILTER].map(toIndex).join(", "),
   orderBy: "(org_id, received_at, id)",
   day: "received_at",
   shardBy: "cityHash64(id)",

@@ -55,6 +55,49 @@ it("regression: a database that does not exist counts as unavailable: the API an
   expect(failure).toMatchObject({ code: "store_unavailable" });
 });
 
+/** A client for which `before` runs ahead of each statement that changes something; what it throws ends the migration, as a kill would. */
+function interrupted(
+  client: ClickHouseClient,
+  before: (statement: string) => Promise<void>,
+): ClickHouseClient {
+  const command = async (given: { readonly query: string }) => {
+    await before(given.query);
+    return client.command(given);
+  };
+  return Object.assign(Object.create(client) as ClickHouseClient, { command });
+}
+
+async function tablesOf(client: ClickHouseClient): Promise<readonly string[]> {
+  const answer = await client.query({
+    query:
+      "SELECT extract(create_table_query, '\\\\(.*') AS made FROM system.tables WHERE database = currentDatabase() ORDER BY name",
+    format: "JSONEachRow",
+  });
+  return (await answer.json<{ made: string }>()).map(({ made }) => made);
+}
+
+it("regression: an index that was replaced meanwhile, added anew by a process that was then killed, is gone after the next migration", async () => {
+  await clickhouse.client.command({ query: "CREATE DATABASE killed" });
+  await clickhouse.client.command({ query: "CREATE DATABASE fresh" });
+  const [client, fresh] = [connectClickHouse(urlOf("killed")), connectClickHouse(urlOf("fresh"))];
+  const options = { retentionDays: 30 };
+  try {
+    let hasAdded = false;
+    const slower = interrupted(client, async (statement) => {
+      if (hasAdded) throw new Error("killed");
+      hasAdded = statement.includes("ADD INDEX IF NOT EXISTS leaves_filter ");
+      if (hasAdded) await migrateClickHouse(client, options);
+    });
+    await expect(migrateClickHouse(slower, options)).rejects.toThrow("killed");
+    await migrateClickHouse(fresh, options);
+    expect(await tablesOf(client)).not.toEqual(await tablesOf(fresh));
+    expect(await migrateClickHouse(client, options)).toEqual({ applied: [] });
+    expect(await tablesOf(client)).toEqual(await tablesOf(fresh));
+  } finally {
+    await Promise.all([client.close(), fresh.close()]);
+  }
+});
+
 function never(): AbortSignal {
   return new AbortController().signal;
 }
