@@ -97,7 +97,13 @@ const CREATE_LEDGER = `
 const EXISTS_LEDGER = "EXISTS TABLE schema_migrations";
 const SELECT_APPLIED = "SELECT DISTINCT version FROM schema_migrations";
 const SELECT_TABLE = `
-  SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
+  SELECT create_table_query AS made FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
+/** What migrations have replaced by others. */
+const FORMER_INDEXES = [
+  FIRST_LEAVES_FILTER,
+  FORMER_LEAVES_FILTER,
+  ...Object.values(FORMER_TEXT_FILTERS),
+];
 
 /**
  * Brings the database to this version's schema and the given retention. Safe to run twice and from two processes.
@@ -134,24 +140,15 @@ export async function migrateClickHouse(
   return { applied };
 }
 
-const FORMER_INDEXES = [
-  FIRST_LEAVES_FILTER,
-  FORMER_LEAVES_FILTER,
-  ...Object.values(FORMER_TEXT_FILTERS),
-] as const;
-const SELECT_TABLE = `
-  SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
-
 /**
  * Drops what a migration has left: of two processes that migrate at once, the slower one may add an index anew that the other has
  * already replaced, and then be ended.
  */
 async function dropFormerIndexes(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
-  const name = localName(EVENTS, options);
-  const [row] = await selectRows<{ create_table_query: string }>(client, SELECT_TABLE, { name });
-  for (const index of FORMER_INDEXES) {
-    if (row?.create_table_query.includes(`INDEX ${index.name} `) !== true) continue;
-    for (const query of dropIndex(EVENTS, index.name, options)) await client.command({ query });
+  const made = await statementOf(client, localName(EVENTS, options));
+  for (const { name } of FORMER_INDEXES) {
+    if (!made.includes(`INDEX ${name} `)) continue;
+    for (const query of dropIndex(EVENTS, name, options)) await client.command({ query });
   }
 }
 
@@ -201,11 +198,17 @@ async function appliedVersions(client: ClickHouseClient): Promise<ReadonlySet<nu
 async function setRetention(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
   for (const table of TABLES) {
     const name = localName(table, options);
-    const [row] = await selectRows<{ engine_full: string }>(client, SELECT_TABLE, { name });
-    if (row?.engine_full.includes(`toIntervalDay(${options.retentionDays})`)) continue;
+    const made = await statementOf(client, name);
+    if (made.includes(`toIntervalDay(${options.retentionDays})`)) continue;
     await client.command({
       query: `ALTER TABLE ${name}${onCluster(options)} MODIFY TTL ${retention(table, options)}`,
       clickhouse_settings: { alter_sync: "0" },
     });
   }
+}
+
+/** Returns the statement that would make the table as it is now. */
+async function statementOf(client: ClickHouseClient, name: string): Promise<string> {
+  const [row] = await selectRows<{ made: string }>(client, SELECT_TABLE, { name });
+  return row?.made ?? "";
 }
