@@ -25,8 +25,9 @@ export class KeyedHash {
 
   constructor(algorithm: HmacAlgorithm, key: Uint8Array) {
     this.#algorithm = algorithm;
-    this.#key = key;
     const short = key.byteLength > BLOCK_BYTES ? hash(algorithm, key, "buffer") : key;
+    // A copy: what was decoded from text is part of a slab of 8 KB, which thousands of keys would each keep in memory.
+    this.#key = new Uint8Array(short);
     this.#innerBlock = Buffer.alloc(BLOCK_BYTES, INNER_PAD);
     this.#outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES[algorithm], OUTER_PAD);
     for (const [index, byte] of short.entries()) {

@@ -3,6 +3,8 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { KeyedHash, makeScratch } from "../../src/signing/keyed-hash.ts";
 import { parseTemplate } from "../../src/signing/signed-payload.ts";
+import { collectGarbage } from "../support/collect-garbage.ts";
+import { until } from "../support/wait-for.ts";
 
 const scratch = makeScratch();
 const template = parseTemplate("{id}.{timestamp}é{body}|{method} {path}")!;
@@ -43,3 +45,18 @@ it("gives the same digest when one key is used again after another", () => {
   other.digest(template, values, scratch);
   expect(one.digest(template, values, scratch).toString("hex")).toBe(first);
 });
+
+it("keeps nothing of the memory that the bytes of its key were decoded into", async () => {
+  // Node decodes short texts into slabs that they share with whatever else is decoded meanwhile.
+  const { made, slab } = makeFromSlab();
+  await until(() => {
+    collectGarbage();
+    return slab.deref() === undefined;
+  }, "the slab to be let go of");
+  expect(made).toBeInstanceOf(KeyedHash);
+});
+
+function makeFromSlab(): { readonly made: KeyedHash; readonly slab: WeakRef<ArrayBuffer> } {
+  const slab = new ArrayBuffer(Buffer.poolSize);
+  return { made: new KeyedHash("sha256", new Uint8Array(slab, 8, 32)), slab: new WeakRef(slab) };
+}
