@@ -46,7 +46,7 @@ it("gives the same digest when one key is used again after another", () => {
   expect(one.digest(template, values, scratch).toString("hex")).toBe(first);
 });
 
-it("keeps nothing of the memory that the bytes of its key were decoded into", async () => {
+it("regression: keeps nothing of the memory that the bytes of its key were decoded into", async () => {
   // Node decodes short texts into slabs that they share with whatever else is decoded meanwhile.
   const { made, slab } = makeFromSlab();
   await until(() => {

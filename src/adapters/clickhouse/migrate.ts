@@ -97,7 +97,7 @@ const CREATE_LEDGER = `
 const EXISTS_LEDGER = "EXISTS TABLE schema_migrations";
 const SELECT_APPLIED = "SELECT DISTINCT version FROM schema_migrations";
 const SELECT_TABLE = `
-  SELECT create_table_query AS made FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
+  SELECT create_table_query AS made, engine_full AS engine FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
 /** What migrations have replaced by others. */
 const FORMER_INDEXES = [
   FIRST_LEAVES_FILTER,
@@ -145,9 +145,9 @@ export async function migrateClickHouse(
  * already replaced, and then be ended.
  */
 async function dropFormerIndexes(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
-  const made = await statementOf(client, localName(EVENTS, options));
+  const events = await tableAsItIs(client, localName(EVENTS, options));
   for (const { name } of FORMER_INDEXES) {
-    if (!made.includes(`INDEX ${name} `)) continue;
+    if (events?.made.includes(`INDEX ${name} `) !== true) continue;
     for (const query of dropIndex(EVENTS, name, options)) await client.command({ query });
   }
 }
@@ -198,8 +198,8 @@ async function appliedVersions(client: ClickHouseClient): Promise<ReadonlySet<nu
 async function setRetention(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
   for (const table of TABLES) {
     const name = localName(table, options);
-    const made = await statementOf(client, name);
-    if (made.includes(`toIntervalDay(${options.retentionDays})`)) continue;
+    const known = await tableAsItIs(client, name);
+    if (known?.engine.includes(`toIntervalDay(${options.retentionDays})`)) continue;
     await client.command({
       query: `ALTER TABLE ${name}${onCluster(options)} MODIFY TTL ${retention(table, options)}`,
       clickhouse_settings: { alter_sync: "0" },
@@ -207,8 +207,11 @@ async function setRetention(client: ClickHouseClient, options: SchemaOptions): P
   }
 }
 
-/** Returns the statement that would make the table as it is now. */
-async function statementOf(client: ClickHouseClient, name: string): Promise<string> {
-  const [row] = await selectRows<{ made: string }>(client, SELECT_TABLE, { name });
-  return row?.made ?? "";
+/** Returns the statement that would make the table as it is now, and the part of it that begins with the engine. */
+async function tableAsItIs(
+  client: ClickHouseClient,
+  name: string,
+): Promise<{ readonly made: string; readonly engine: string } | undefined> {
+  const [row] = await selectRows<{ made: string; engine: string }>(client, SELECT_TABLE, { name });
+  return row;
 }

@@ -159,12 +159,14 @@ export class FanoutIntake {
   }
 
   /** Returns the destinations that an earlier owner is known to have chosen: a try has ended, or its task is held or waits. */
-  #sentTo(event: EventRecord, destinations: readonly DestinationConfig[]): Set<string> {
-    const sentTo = new Set(this.#tried.get(fanoutKey(event.id, EVENT_RUN)));
-    for (const { id, status } of destinations)
-      if (status !== "active" && this.#host.ledger.has(runKey(event.id, id, EVENT_RUN)))
-        sentTo.add(id);
-    return sentTo;
+  #sentTo(event: EventRecord, destinations: readonly DestinationConfig[]): string[] {
+    const { ledger } = this.#host;
+    const tried = this.#tried.get(fanoutKey(event.id, EVENT_RUN)) ?? [];
+    const known = destinations
+      .filter(({ status }) => status !== "active")
+      .map(({ id }) => id)
+      .filter((id) => ledger.has(runKey(event.id, id, EVENT_RUN)));
+    return [...tried, ...known];
   }
 
   /** Carries out a plan; the fan-out is complete once its record is durable and all of its tasks are complete. */
