@@ -39,13 +39,7 @@ export function makeReplays({
   });
 
   async function findEvent(actor: Actor, eventId: string): Promise<EventRecord> {
-    const event = found(await events.event(actor.orgId, eventId), "event");
-    if (!event.bodyStored)
-      throw new RelayError(
-        "payload_not_stored",
-        "The payload of this event was refused and not stored, so it cannot be replayed",
-      );
-    return event;
+    return found(await events.event(actor.orgId, eventId), "event");
   }
 
   /**
@@ -105,6 +99,7 @@ export function makeReplays({
   return {
     async toAll(actor, eventId) {
       const event = await findEvent(actor, eventId);
+      checkPayload(event);
       const destinations = await store.destinations.children(actor.orgId, event.endpointId);
       const enqueued = destinations.filter(({ status }) => status === "active").map(({ id }) => id);
       if (enqueued.length > 0) await enqueue(actor, event, enqueued);
@@ -113,11 +108,22 @@ export function makeReplays({
     async toOne(actor, eventId, destinationId) {
       const event = await findEvent(actor, eventId);
       const row = await store.destinations.find(actor.orgId, destinationId);
+      // What does not exist is told first: 404, whatever the event is.
       found(row?.endpointId === event.endpointId ? row : null, "destination");
+      checkPayload(event);
       await enqueue(actor, event, [destinationId]);
       return { eventId, destinationId };
     },
   };
+}
+
+/** @throws {RelayError} `payload_not_stored` */
+function checkPayload(event: EventRecord): void {
+  if (!event.bodyStored)
+    throw new RelayError(
+      "payload_not_stored",
+      "The payload of this event was refused and not stored, so it cannot be replayed",
+    );
 }
 
 /** Divides the destinations so that the tasks of each part, which carry the event, fit into one append. */

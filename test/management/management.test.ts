@@ -816,6 +816,21 @@ describe("replays", () => {
     });
   });
 
+  it("to a destination that does not exist are 404, also of an event without its payload (regression: 409)", async () => {
+    const event = await makeEvent({ bodyStored: false });
+    const { destination } = await makeDestination({}, event.endpointId);
+    const elsewhere = await makeDestination();
+    const { replays } = harness.management;
+    await expect(replays.toOne(actor, event.id, destination.id)).rejects.toMatchObject({
+      code: "payload_not_stored",
+    });
+    for (const id of [`dst_${"0".repeat(26)}`, elsewhere.destination.id])
+      await expect(replays.toOne(actor, event.id, id)).rejects.toMatchObject({
+        code: "not_found",
+        message: "Destination not found",
+      });
+  });
+
   it.each<[string, object]>([
     ["bodies", { body: new Uint8Array(6 * 1024 * 1024) }],
     [
