@@ -45,6 +45,8 @@ export class GroupFake {
   readonly fetches: Record<string, number> = { 1: 0, 2: 0, 3: 0 };
   /** Generation of each assignment that the member received. */
   readonly assigned: number[] = [];
+  /** Whether brokers answer a fetch with what is new of each partition, which is nothing, in place of no partition. */
+  answersEmpty = false;
   onFind: () => void = nothing;
   onJoin: () => void | Promise<void> = nothing;
   onSync: () => void = nothing;
@@ -119,7 +121,9 @@ export class GroupFake {
     this.fetches[nodeId]! += 1;
     await sleep(5);
     await this.onFetch(nodeId);
-    return { responses: [] };
+    if (!this.answersEmpty) return { responses: [] };
+    const nothingNew = { partition: Number(nodeId) - 1, highWatermark: "5", messages: [] };
+    return { responses: [{ topicName: "t", partitions: [nothingNew] }] };
   }
 
   #makeRunner() {

@@ -143,7 +143,7 @@ test("regression: a broker that cannot be reached keeps nobody from reading the 
   await fetched("1");
 });
 
-test("a broker that cannot be reached for ten seconds is told of, and again when it stays away", async () => {
+test("a broker that cannot be reached for fifteen seconds is told of, and again when it stays away", async () => {
   const told: Error[] = [];
   listenToGroup(group.cluster, {
     unreachable: (error) => told.push(error),
@@ -157,12 +157,39 @@ test("a broker that cannot be reached for ten seconds is told of, and again when
   group.onConnect = (nodeId) => {
     if (nodeId !== "1") return;
     tries += 1;
-    nowMs += 10_000;
+    nowMs += 15_000;
     throw error;
   };
   await waitFor("three tries", () => tries === 3, DEADLINE_MS);
   expect(told).toEqual([error, error]);
 });
+
+test.each(["answers again", "has left the cluster"])(
+  "regression: all is read again once a broker that could not be reached %s, and not before: that it could not be was told, and never that this was over",
+  async (how) => {
+    group.answersEmpty = true;
+    let fetchedAll = 0;
+    listenToGroup(group.cluster, {
+      unreachable: () => undefined,
+      fetched: () => void (fetchedAll += 1),
+      outOfRange: async () => undefined,
+    });
+    let isAway = true;
+    let tries = 0;
+    group.onConnect = (nodeId) => {
+      if (nodeId !== "1" || !isAway) return;
+      tries += 1;
+      throw unreachableError("b1");
+    };
+    await waitFor("two tries", () => tries === 2, DEADLINE_MS);
+    fetchedAll = 0;
+    await fetched("2", "3");
+    expect(fetchedAll).toBe(0);
+    if (how === "answers again") isAway = false;
+    else group.cluster.brokerPool.metadata.brokers.shift();
+    await waitFor("the brokers that are left", () => fetchedAll > 0, DEADLINE_MS);
+  },
+);
 
 test("a coordinator that cannot be reached still ends the consumer: joining again finds another one", async () => {
   group.onOffsets = () => {

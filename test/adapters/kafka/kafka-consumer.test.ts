@@ -1,11 +1,11 @@
 import { createRequire } from "node:module";
 import type { Cluster, Consumer, ConsumerRunConfig, EachBatchPayload, Kafka } from "kafkajs";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { OwnedPartition } from "../../../src/domain/log.ts";
 import { guardConsumerGroup } from "../../../src/adapters/kafka/guards/consumer-group-guard.ts";
 import { KafkaConsumer } from "../../../src/adapters/kafka/consume/kafka-consumer.ts";
 import type { LostRecords } from "../../../src/adapters/kafka/consume/lost-records.ts";
-import { closedError } from "../../support/group-fake.ts";
+import { closedError, unreachableError } from "../../support/group-fake.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const DEADLINE_MS = 30_000;
@@ -81,6 +81,7 @@ function consumerOfFakes({
   const errors: string[] = [];
   const steps: string[] = [];
   const restoredAfterMs: number[] = [];
+  let member: { fetch(nodeId: string): Promise<unknown> } | null = null;
   let nowMs = 0;
   let lastCommits: Promise<void> = Promise.resolve();
   const consumer = new KafkaConsumer(
@@ -126,7 +127,31 @@ function consumerOfFakes({
     const asked = { topic: "events", partition: 0 };
     return ConsumerGroup.prototype.recoverFromOffsetOutOfRange.call({ cluster }, asked);
   };
-  const fetches = { fetchFrom, fetchOutOfRange };
+  /** A fetch from a broker of the group. */
+  const fetchFromBroker = (find: () => Promise<object>): Promise<unknown> => {
+    guardConsumerGroup();
+    const ConsumerGroup = createRequire(import.meta.url)("kafkajs/src/consumer/consumerGroup.js");
+    const topics = [{ topic: "events", partitions: [0] }];
+    Object.assign(cluster, {
+      brokerPool: { metadata: { brokers: [{ nodeId: 1, host: "b1", port: 9092 }] } },
+      refreshMetadata: async () => undefined,
+      refreshMetadataIfNecessary: async () => undefined,
+      findBroker: find,
+    });
+    member = Object.assign(member ?? Object.create(ConsumerGroup.prototype), {
+      cluster,
+      checkForStaleAssignment: () => undefined,
+      subscriptionState: { assigned: () => topics, isPaused: () => false },
+      filterPartitionsByNode: () => topics,
+      seekOffsets: async () => undefined,
+      seekOffset: { has: () => false },
+      offsetManager: { committedOffsets: () => ({ events: { 0: "0" } }), nextOffset: () => "0" },
+      getActiveTopicPartitions: () => ({ events: new Set([0]) }),
+      preferredReadReplicasPerTopicPartition: {},
+    });
+    return member!.fetch("1");
+  };
+  const fetches = { fetchFrom, fetchOutOfRange, fetchFromBroker };
   /** A member's heartbeat, sent to where it has joined. */
   const beat = async (): Promise<void> => {
     const request = { groupId: "g", memberId: "m" };
@@ -317,6 +342,25 @@ test("regression: a consumer that has lost its brokers tells once when it works 
   joinIdle();
   expect(errors).toEqual(["no broker", "still no broker"]);
   expect(restoredAfterMs).toEqual([12_000]);
+  await consumer[Symbol.asyncDispose]();
+});
+
+test("regression: a consumer that could not reach a broker tells once when it reads all again, and after how long: only that it could not was told", async () => {
+  const { consumer, fetchFromBroker, passMs, errors, restoredAfterMs } = consumerOfFakes();
+  let steadyMs = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => steadyMs);
+  const away = () => Promise.reject(unreachableError("b1"));
+  await fetchFromBroker(away);
+  steadyMs += 15_000;
+  await fetchFromBroker(away);
+  passMs(9_000);
+  const nothingNew = { topicName: "events", partitions: [{ partition: 0, messages: [] }] };
+  const back = async () => ({ fetch: async () => ({ responses: [nothingNew] }) });
+  await fetchFromBroker(back);
+  await fetchFromBroker(back);
+  vi.restoreAllMocks();
+  expect(errors).toEqual([expect.stringContaining("ECONNREFUSED")]);
+  expect(restoredAfterMs).toEqual([9_000]);
   await consumer[Symbol.asyncDispose]();
 });
 

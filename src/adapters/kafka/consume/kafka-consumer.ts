@@ -73,7 +73,7 @@ export class KafkaConsumer implements LogConsumer {
         ({ cluster }) => {
           this.#session.attach(cluster);
           listenToGroup(cluster, {
-            unreachable: (error) => options.onError(error),
+            unreachable: (error) => this.#tellBroken(error),
             fetched: () => this.#tellRestored(),
             outOfRange: (name, partition) => this.#assignment.outOfRange(name, partition),
           });

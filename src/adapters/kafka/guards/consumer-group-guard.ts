@@ -29,9 +29,9 @@ interface ConsumerGroup {
 }
 
 export interface GroupListener {
-  /** Called every ten seconds while a broker cannot be reached: what it leads is not read. */
+  /** Called every fifteen seconds while a broker cannot be reached: what it leads is not read. */
   readonly unreachable: (error: Error) => void;
-  /** Called when a broker has answered what it was asked for, even if that is nothing new. */
+  /** Called when a broker has answered what it was asked for, even if that is nothing new, and no other is unreachable. */
   readonly fetched: () => void;
   /** Called when the log does not hold what was asked for: `seek`, or it is asked for again. `topic` is the brokers' name. */
   readonly outOfRange: (topic: string, partition: number) => Promise<void>;
@@ -49,8 +49,8 @@ const LEADER_MOVED: ReadonlySet<unknown> = new Set([
   "FENCED_LEADER_EPOCH",
   "UNKNOWN_LEADER_EPOCH",
 ]);
-/** Longer than it takes until a broker that died is fenced, and what it led has moved. */
-const TELL_EVERY_MS = 10_000;
+/** Longer than it takes until a broker that died is fenced, after nine seconds by default, and what it led has moved. */
+const TELL_EVERY_MS = 15_000;
 
 const joins = new WeakMap<ConsumerGroup, Promise<void>>();
 const unjoined = new WeakSet<ConsumerGroup>();
@@ -106,8 +106,7 @@ export function guardConsumerGroup(): void {
     if (unjoined.has(this)) throw rejoin("the group was not joined: its last join failed");
     try {
       const batches = await fetch.call(this, nodeId);
-      unreachable.get(this)?.delete(nodeId);
-      if (batches.length > 0) listeners.get(this.cluster)?.fetched();
+      if (isWhole(this, nodeId) && batches.length > 0) listeners.get(this.cluster)?.fetched();
       return batches;
     } catch (error) {
       if (!isUnreachable(this, nodeId, error)) throw error;
@@ -141,8 +140,20 @@ export function rejoin(why: string): Error {
 function isUnreachable({ cluster }: ConsumerGroup, nodeId: string, error: unknown): error is Error {
   const { name, broker } = error as { readonly name?: string; readonly broker?: string };
   if (name !== "KafkaJSConnectionError") return false;
-  const found = cluster.brokerPool.metadata?.brokers.find((other) => `${other.nodeId}` === nodeId);
+  const found = findInCluster(cluster, nodeId);
   return found !== undefined && broker === `${found.host}:${found.port}`;
+}
+
+function findInCluster({ brokerPool }: Cluster, nodeId: string) {
+  return brokerPool.metadata?.brokers.find((other) => `${other.nodeId}` === nodeId);
+}
+
+/** Returns whether no broker is unreachable now that this one has answered. One that has left the cluster leads nothing any more. */
+function isWhole(group: ConsumerGroup, nodeId: string): boolean {
+  const since = unreachable.get(group) ?? new Map<string, number>();
+  for (const other of since.keys())
+    if (other === nodeId || findInCluster(group.cluster, other) === undefined) since.delete(other);
+  return since.size === 0;
 }
 
 function tell(group: ConsumerGroup, nodeId: string, error: Error): void {
