@@ -57,6 +57,20 @@ test("regression: a throttled connection sends again when the broker said also a
   queue.destroy();
 });
 
+test("regression: a connection that is told to wait for days, by an answer whose bytes were damaged, sends again after half a minute: the process asked that broker for nothing more, and answered every webhook with 503", () => {
+  vi.useFakeTimers();
+  const queue = makeQueue(nothing);
+  const sendRequest = vi.fn<() => void>();
+  queue.maybeThrottle(822_083_669);
+  queue.push({ entry: { correlationId: 1 }, expectResponse: true, sendRequest });
+  queue.scheduleCheckPendingRequests();
+  vi.advanceTimersByTime(29_000);
+  expect(sendRequest).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(2_000);
+  expect(sendRequest).toHaveBeenCalledOnce();
+  queue.destroy();
+});
+
 test.each([
   ["on", 3_600_000],
   ["back", -3_600_000],

@@ -4,6 +4,8 @@ import { classToGuard } from "./guard-class.ts";
 export const THROTTLED = "throttled";
 /** Less is not felt: an append may take three seconds. */
 const TOLD_FROM_MS = 500;
+/** More than brokers say unless their quotas are far too low; a broker enforces those itself. */
+const BELIEVED_MS = 30_000;
 
 interface SentRequest {
   readonly requestTimeout: number;
@@ -34,8 +36,9 @@ interface RequestQueue {
  * even when nothing waits. Here it re-arms only while a request waits or the broker throttles, which is told of.
  *
  * How long the broker throttles is counted by the wall clock: set back, the connection sent nothing until it had caught up. Here it
- * waits no longer than it was ever told to. The age of requests was counted by it, too: set on, all that were on their way had timed
- * out at once, and set back, none ever did. Safe to call again.
+ * waits no longer than it was ever told to, and half a minute at most: an answer whose bytes were damaged on their way says days,
+ * and the broker was asked for nothing more until the process ended. The age of requests was counted by the wall clock, too: set on,
+ * all that were on their way had timed out at once, and set back, none ever did. Safe to call again.
  */
 export function guardRequestQueue(): void {
   const prototype = classToGuard("network/requestQueue/index.js") as RequestQueue | null;
@@ -59,8 +62,9 @@ export function guardRequestQueue(): void {
   prototype.scheduleRequestTimeoutCheck = checkTimeouts;
   const { maybeThrottle } = prototype;
   prototype.maybeThrottle = function guarded(this: RequestQueue, throttleMs) {
-    longestMs.set(this, Math.max(throttleMs ?? 0, longestMs.get(this) ?? 0));
-    maybeThrottle.call(this, throttleMs);
+    const believedMs = Math.min(throttleMs ?? 0, BELIEVED_MS);
+    longestMs.set(this, Math.max(believedMs, longestMs.get(this) ?? 0));
+    maybeThrottle.call(this, believedMs);
     if (throttleMs === null || throttleMs < TOLD_FROM_MS) return;
     const { broker, logger: client } = this;
     client.warn(THROTTLED, { broker, throttleMs });
