@@ -44,6 +44,11 @@ export class SimClock implements Clock {
     };
   }
 
+  /** How many timers are scheduled and not cancelled. */
+  get waiting(): number {
+    return this.#heap.filter(({ cancelled }) => !cancelled).length;
+  }
+
   /** Resolves after `delayMs` of simulated time. */
   sleep(delayMs: number): Promise<void> {
     return new Promise((resolve) => {

@@ -120,3 +120,20 @@ describe("a process that is asked to stop and cuts off a try that takes too long
     },
   );
 });
+
+describe("a process that stops while a destination waits for limits that were kept elsewhere", () => {
+  it("regression: leaves no timer behind: it waited on for up to 20 s, and then read a partition that was no longer its own", async () => {
+    const world = new SimWorld({ delivery: { takeoverWaitMs: TAKEOVER_MS } });
+    world.configure("dst_0", { rateLimitMax: 10, rateLimitWindow: "minute" });
+    const first = await world.start("first");
+    await world.clock.advance(1_000);
+    world.ingest();
+    await world.clock.advance(1_000);
+    expect(world.seen).toEqual([]);
+    await world.stop(first);
+    // The log's own, of at most 5 s.
+    await world.clock.advance(6_000);
+    expect(world.clock.waiting).toBe(0);
+    expect(world.errors).toEqual([]);
+  });
+});

@@ -1,5 +1,3 @@
-import { pause } from "../../../domain/clock.ts";
-import type { Clock } from "../../../domain/clock.ts";
 import type { LogRecord, NewRecord, OwnedPartition } from "../../../domain/log.ts";
 import type { Logger } from "../../../domain/logger.ts";
 import type { Starts } from "../../../domain/rate-limit.ts";
@@ -68,15 +66,8 @@ export class KnownLimits {
     return merge(own, moved);
   }
 
-  /** Waits, then reads what has been appended since. Never rejects: what cannot be read stays unknown. */
-  async readOn(from: {
-    readonly partition: OwnedPartition;
-    readonly clock: Clock;
-    readonly logger: Logger;
-    readonly waitMs: number;
-  }): Promise<void> {
-    const { partition, clock, logger, waitMs } = from;
-    if (waitMs > 0) await pause(clock, waitMs);
+  /** Reads what has been appended since. Never rejects: what cannot be read stays unknown. */
+  async readOn(partition: OwnedPartition, logger: Logger): Promise<void> {
     try {
       for await (const records of partition.read("limits", this.#next))
         for (const record of records) this.note(record);

@@ -1,3 +1,4 @@
+import { pause } from "../../../domain/clock.ts";
 import type { OwnedPartition } from "../../../domain/log.ts";
 import { decodeClaim } from "../recovery/claim.ts";
 import { KnownLimits } from "./known-limits.ts";
@@ -15,6 +16,9 @@ export class PartitionLimits {
   /** Steady, ms. */
   readonly #completeAtMs: number;
   readonly #awaitsRecoveries: boolean;
+  readonly #ended = new AbortController();
+  /** Resolves at `#completeAtMs`, or when it is closed. Null: nothing has waited for that yet. */
+  #waiting: Promise<void> | null = null;
 
   constructor(shared: SharedDelivery, partition: OwnedPartition, assignedSteadyMs: number) {
     this.#shared = shared;
@@ -48,11 +52,17 @@ export class PartitionLimits {
     return leftMs > 0 ? this.#shared.ports.clock.now() + leftMs : null;
   }
 
+  /** Ends every wait: whoever waits for the rest goes on with what is known. */
+  close(): void {
+    this.#ended.abort();
+  }
+
   /** Resolves with what `get` returns once they are complete. */
   async late(destinationId: string): Promise<LimitRecord | null> {
     const { clock, logger } = this.#shared.ports;
     if (this.#awaitsRecoveries) await this.#shared.recoveries.ended();
-    await this.#known.readOn({ partition: this.#partition, clock, logger, waitMs: this.#leftMs });
+    if (this.#leftMs > 0) await (this.#waiting ??= pause(clock, this.#leftMs, this.#ended.signal));
+    if (!this.#ended.signal.aborted) await this.#known.readOn(this.#partition, logger);
     return this.get(destinationId);
   }
 

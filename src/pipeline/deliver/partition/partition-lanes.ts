@@ -104,6 +104,7 @@ export class PartitionLanes implements LaneHost {
   /** Starts nothing more; tasks that wait stay in the log. */
   close(): void {
     this.#isOpen = false;
+    this.limits.close();
     this.#lanes.close();
     this.held.close();
   }
