@@ -6,6 +6,8 @@ import type { LaneHost } from "./lane-host.ts";
 export class LaneSet {
   readonly #host: LaneHost;
   readonly #lanes = new Map<string, Lane>();
+  /** Lanes whose destination has changed, and perhaps was deleted, since it was last looked up here. */
+  readonly #changed = new Set<Lane>();
 
   constructor(host: LaneHost) {
     this.#host = host;
@@ -24,10 +26,18 @@ export class LaneSet {
     return this.#lanes.get(destinationId);
   }
 
+  onDestinationChanged(destinationId: string): void {
+    const lane = this.find(destinationId);
+    if (lane === undefined) return;
+    this.#changed.add(lane);
+    lane.onDestinationChanged();
+  }
+
   sweep(): void {
     for (const lane of this.#lanes.values())
       if (lane.isIdle) this.#drop(lane);
-      else if (lane.isEmpty && lane.isCircuitOpen) void this.#dropIfDeleted(lane);
+      else if (lane.isEmpty && (lane.isCircuitOpen || this.#changed.has(lane)))
+        void this.#dropIfDeleted(lane);
   }
 
   /** Closes the lanes, so that nothing more starts. They stay: tries in flight still end in them. */
@@ -43,11 +53,13 @@ export class LaneSet {
   #drop(lane: Lane): void {
     lane.close();
     this.#lanes.delete(lane.destinationId);
+    this.#changed.delete(lane);
   }
 
-  /** Drops the lane of a deleted destination: only a try closes a circuit, and no more are made. */
+  /** Drops the lane of a deleted destination: only a try closes a circuit, and no more are made, nor counted by its limit. */
   async #dropIfDeleted(lane: Lane): Promise<void> {
     const { kind } = await this.#host.lookUp(lane.destinationId);
+    if (kind === "found") this.#changed.delete(lane);
     if (kind !== "missing" || !lane.isEmpty || this.find(lane.destinationId) !== lane) return;
     this.#drop(lane);
   }

@@ -125,7 +125,7 @@ export class PartitionLanes implements LaneHost {
   }
 
   onDestinationChanged(destinationId: string): void {
-    this.#lanes.find(destinationId)?.onDestinationChanged();
+    this.#lanes.onDestinationChanged(destinationId);
     this.held.release(destinationId);
   }
 
