@@ -17,5 +17,9 @@ export type Reply =
       readonly body: string;
       readonly latencyMs: number;
     })
-  | { readonly kind: "timeout"; readonly reason: string; readonly latencyMs: number }
-  | { readonly kind: "error"; readonly reason: string; readonly latencyMs: number };
+  /** No whole answer came; its headers may have. */
+  | (Partial<RetryAfter> & {
+      readonly kind: "timeout" | "error";
+      readonly reason: string;
+      readonly latencyMs: number;
+    });

@@ -25,7 +25,10 @@ export interface RetryAfter {
  * seconds, of any number of digits, or an HTTP date (RFC 9110 section 10.2.3), which is of the receiver's clock: where the answer's
  * `Date` tells that, the wait counts from there, and only otherwise from `nowMs`.
  */
-export function parseRetryAfterMs({ retryAfter, date }: RetryAfter, nowMs: number): number | null {
+export function parseRetryAfterMs(
+  { retryAfter = null, date = null }: Partial<RetryAfter>,
+  nowMs: number,
+): number | null {
   const text = trimOptionalSpace(retryAfter ?? "");
   const waitMs = /^\d+$/.test(text)
     ? Number(text) * 1000

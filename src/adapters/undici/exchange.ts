@@ -99,6 +99,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return this.#pool.stats.queued > 0 ? "free connection" : "connection";
   }
 
+  /** What the answer's headers say of when to come back; null while there are none. They count even if the rest never comes. */
+  get asks(): RetryAfter | null {
+    if (this.#status === 0) return null;
+    return {
+      retryAfter: firstValue(this.#headers["retry-after"]),
+      date: firstValue(this.#headers["date"]),
+    };
+  }
+
   /** Rejects at once, wherever the request is; closes its connection if it has one and the answer is not there yet. */
   abort(reason: Error): void {
     if (this.#aborted !== null) return;
@@ -162,9 +171,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const bytes = chunks.length > 1 ? Buffer.concat(chunks) : Buffer.from(only);
     const encoding = firstValue(this.#headers["content-encoding"])?.toLowerCase() ?? "";
     const answer: Answer = {
+      retryAfter: null,
+      date: null,
+      ...this.asks,
       status: this.#status,
-      retryAfter: firstValue(this.#headers["retry-after"]),
-      date: firstValue(this.#headers["date"]),
       isEncoded: encoding !== "" && encoding !== "identity" && bytes.length > 0,
       bytes,
       isWhole,

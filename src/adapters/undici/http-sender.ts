@@ -74,6 +74,7 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
       signal.throwIfAborted();
       const startedMs = performance.now();
       const latencyMs = () => Math.round(performance.now() - startedMs);
+      const begun: { exchange?: Exchange } = {};
       try {
         const receiver = guard.parse(request.url);
         const { url } = receiver;
@@ -83,9 +84,10 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
           headers: request.headers.flatMap(([name, value]) => [name, headerBytes(value)]),
           body: request.body,
         };
-        const answer = await pools.use(request.url, receiver, (pool) =>
-          limits.within(new Exchange(pool, toSend, tryBounds, onSent), signal),
-        );
+        const answer = await pools.use(request.url, receiver, (pool) => {
+          begun.exchange = new Exchange(pool, toSend, tryBounds, onSent);
+          return limits.within(begun.exchange, signal);
+        });
         return {
           kind: "response",
           status: answer.status,
@@ -102,9 +104,11 @@ export function makeHttpSender(options: HttpSenderOptions): HttpSender {
             kind: "timeout",
             reason: timeoutReason(error.waitsFor, options.timeoutMs, maxConnectionsPerReceiver),
             latencyMs: latencyMs(),
+            ...begun.exchange?.asks,
           };
         signal.throwIfAborted();
-        return { kind: "error", reason: failureReason(error), latencyMs: latencyMs() };
+        const reason = failureReason(error);
+        return { kind: "error", reason, latencyMs: latencyMs(), ...begun.exchange?.asks };
       }
     },
 

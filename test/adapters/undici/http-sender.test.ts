@@ -1,3 +1,4 @@
+import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import { parseCidrs } from "../../../src/domain/ip.ts";
 import {
@@ -416,6 +417,23 @@ describe("what goes wrong", () => {
     expect(reply.kind).toBe("timeout");
     await until(() => receiver.openSockets() === 0, "the connection is closed");
   });
+
+  test.each([
+    ["breaks off", "error", (res: ServerResponse) => void setTimeout(() => res.destroy(), 50)],
+    ["never ends", "timeout", () => undefined],
+  ] as const)(
+    "regression: Retry-After counts where the answer's body %s: the next try came too early",
+    async (_, kind, spoil) => {
+      const receiver = own(
+        await startReceiver((_req, res) => {
+          res.writeHead(503, { "retry-after": "7", "content-length": "100" }).write("down");
+          spoil(res);
+        }),
+      );
+      const reply = await newSender({ timeoutMs: 1_000 }).send(request(receiver.url), never);
+      expect(reply).toMatchObject({ kind, retryAfter: "7", date: expect.stringMatching(/GMT$/) });
+    },
+  );
 
   test("headers that drip are a timeout", async () => {
     const receiver = own(

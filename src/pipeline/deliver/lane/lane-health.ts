@@ -171,7 +171,6 @@ export class LaneHealth {
   }
 
   #noteRetryAfter(reply: Reply, wallMs: number): void {
-    const askedMs = reply.kind === "response" ? parseRetryAfterMs(reply, wallMs) : null;
-    this.#retryAfterMs = Math.max(this.#retryAfterMs, askedMs ?? 0);
+    this.#retryAfterMs = Math.max(this.#retryAfterMs, parseRetryAfterMs(reply, wallMs) ?? 0);
   }
 }

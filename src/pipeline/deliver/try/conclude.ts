@@ -49,7 +49,7 @@ export function concludeTry(input: {
       backoff: config.retryBackoff,
       retry: task.tryNumber,
       baseMs: input.retryBaseMs,
-      retryAfterMs: reply.kind === "response" ? parseRetryAfterMs(reply, input.nowMs) : null,
+      retryAfterMs: parseRetryAfterMs(reply, input.nowMs),
       random: input.random,
     });
   return {
