@@ -1,9 +1,10 @@
-import { link, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { link, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemReason, UsageError } from "../domain/errors.ts";
 import { answersAlive, removeOtherSigns, showAlive } from "./data-dir-alive.ts";
 import { isAlive, isElsewhere } from "./data-dir-process.ts";
 import type { ProcessIdentity } from "./data-dir-process.ts";
+import { replaceFile } from "./replace-file.ts";
 
 export interface Claimant extends ProcessIdentity {
   readonly token: string;
@@ -65,7 +66,11 @@ async function claimOnceFree(runDir: string, claimant: Claimant): Promise<ClaimO
     }
     await removeBelow(runDir, mine);
     await removeOtherSigns(runDir, claimant.token);
-    return { kind: "claimed", release: () => write(runDir, mine, { ...claimant, released: true }) };
+    const released: Claim = { ...claimant, released: true };
+    return {
+      kind: "claimed",
+      release: () => replaceFile(file(runDir, mine), JSON.stringify(released)),
+    };
   }
 }
 
@@ -110,12 +115,6 @@ async function tryCreate(runDir: string, number: number, claimant: Claimant): Pr
   } finally {
     await rm(temporary, { force: true });
   }
-}
-
-async function write(runDir: string, number: number, content: Claim): Promise<void> {
-  const temporary = join(runDir, `${content.token}.tmp`);
-  await writeFile(temporary, JSON.stringify(content), { mode: 0o600 });
-  await rename(temporary, file(runDir, number));
 }
 
 async function readClaim(runDir: string, number: number): Promise<Claim | null | "gone"> {
