@@ -96,8 +96,9 @@ const CREATE_LEDGER = `
   ENGINE = %ENGINE% ORDER BY version`;
 const EXISTS_LEDGER = "EXISTS TABLE schema_migrations";
 const SELECT_APPLIED = "SELECT DISTINCT version FROM schema_migrations";
-const SELECT_TABLE = `
-  SELECT create_table_query AS made, engine_full AS engine FROM system.tables WHERE database = currentDatabase() AND name = {name:String}`;
+const SELECT_TABLES = `
+  SELECT name, create_table_query AS made, engine_full AS engine FROM system.tables
+  WHERE database = currentDatabase() AND name IN {names:Array(String)}`;
 /** What migrations have replaced by others. */
 const FORMER_INDEXES = [
   FIRST_LEAVES_FILTER,
@@ -135,17 +136,38 @@ export async function migrateClickHouse(
     });
     applied.push(migration.name);
   }
-  await dropFormerIndexes(client, options);
-  await setRetention(client, options);
+  const tables = await tablesAsTheyAre(client, options);
+  await dropFormerIndexes(client, tables, options);
+  await setRetention(client, tables, options);
   return { applied };
+}
+
+/** By name: the statement that would make the table as it is now, and the part of it that begins with the engine. */
+type TablesAsTheyAre = ReadonlyMap<string, { readonly made: string; readonly engine: string }>;
+
+async function tablesAsTheyAre(
+  client: ClickHouseClient,
+  options: SchemaOptions,
+): Promise<TablesAsTheyAre> {
+  const names = TABLES.map((table) => localName(table, options));
+  const rows = await selectRows<{ name: string; made: string; engine: string }>(
+    client,
+    SELECT_TABLES,
+    { names },
+  );
+  return new Map(rows.map((row) => [row.name, row]));
 }
 
 /**
  * Drops what a migration has left: of two processes that migrate at once, the slower one may add an index anew that the other has
  * already replaced, and then be ended.
  */
-async function dropFormerIndexes(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
-  const events = await tableAsItIs(client, localName(EVENTS, options));
+async function dropFormerIndexes(
+  client: ClickHouseClient,
+  tables: TablesAsTheyAre,
+  options: SchemaOptions,
+): Promise<void> {
+  const events = tables.get(localName(EVENTS, options));
   for (const { name } of FORMER_INDEXES) {
     if (events?.made.includes(`INDEX ${name} `) !== true) continue;
     for (const query of dropIndex(EVENTS, name, options)) await client.command({ query });
@@ -195,23 +217,17 @@ async function appliedVersions(client: ClickHouseClient): Promise<ReadonlySet<nu
   return new Set(known.map((row) => row.version));
 }
 
-async function setRetention(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
+async function setRetention(
+  client: ClickHouseClient,
+  tables: TablesAsTheyAre,
+  options: SchemaOptions,
+): Promise<void> {
   for (const table of TABLES) {
     const name = localName(table, options);
-    const known = await tableAsItIs(client, name);
-    if (known?.engine.includes(`toIntervalDay(${options.retentionDays})`)) continue;
+    if (tables.get(name)?.engine.includes(`toIntervalDay(${options.retentionDays})`)) continue;
     await client.command({
       query: `ALTER TABLE ${name}${onCluster(options)} MODIFY TTL ${retention(table, options)}`,
       clickhouse_settings: { alter_sync: "0" },
     });
   }
-}
-
-/** Returns the statement that would make the table as it is now, and the part of it that begins with the engine. */
-async function tableAsItIs(
-  client: ClickHouseClient,
-  name: string,
-): Promise<{ readonly made: string; readonly engine: string } | undefined> {
-  const [row] = await selectRows<{ made: string; engine: string }>(client, SELECT_TABLE, { name });
-  return row;
 }

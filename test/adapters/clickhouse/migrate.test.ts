@@ -98,6 +98,29 @@ it("regression: an index that was replaced meanwhile, added anew by a process th
   }
 });
 
+it("regression: a start that finds all as it should be changes nothing and asks for the tables once: it asked four times, for the events twice", async () => {
+  await clickhouse.client.command({ query: "CREATE DATABASE settled" });
+  const client = connectClickHouse(urlOf("settled"));
+  try {
+    await migrateClickHouse(client, { retentionDays: 30 });
+    const asked: string[] = [];
+    const watched = Object.assign(interrupted(client, refuse), {
+      query: (given: Parameters<ClickHouseClient["query"]>[0]) => {
+        if (given.query.includes("system.tables")) asked.push(given.query);
+        return client.query(given);
+      },
+    });
+    expect(await migrateClickHouse(watched, { retentionDays: 30 })).toEqual({ applied: [] });
+    expect(asked).toHaveLength(1);
+  } finally {
+    await client.close();
+  }
+});
+
+async function refuse(statement: string): Promise<void> {
+  throw new Error(`not expected: ${statement}`);
+}
+
 function never(): AbortSignal {
   return new AbortController().signal;
 }
