@@ -7,6 +7,7 @@ import {
   type Log,
   type LogError,
   type LogRecord,
+  type NewRecord,
   type OwnedPartition,
 } from "../../../src/domain/log.ts";
 import { ConfigResourceTypes, Kafka, logLevel } from "../../../src/adapters/kafka/kafkajs.ts";
@@ -105,6 +106,12 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
     };
     const rec = (text: string, partition = 0) =>
       ({ topic: "events", key: "k", partition, value: Buffer.from(text) }) as const;
+    /** Appends, and returns whether the log took it. */
+    const takes = (log: Log, record: NewRecord): Promise<boolean> =>
+      log.append([record]).then(
+        () => true,
+        () => false,
+      );
 
     test("broker away: appends are refused soon, with bounded memory, and both ways work again when it is back", async () => {
       const log = own(await openTestKafkaLog(kafka.brokers, { maxQueuedBytes: 1_000_000 }));
@@ -133,16 +140,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       expect([...codes.keys()].toSorted()).toEqual(["log_full", "log_unavailable"]);
       expect(slowestMs).toBeLessThan(REFUSED_WITHIN_MS);
       await kafka.restart(1);
-      const accepted = async () => {
-        try {
-          await log.append([rec("after")]);
-          return true;
-        } catch {
-          return false;
-        }
-      };
-      const backMs = performance.now() + DEADLINE_MS;
-      while (!(await accepted())) expect(performance.now()).toBeLessThan(backMs);
+      await waitFor("a record that is taken", () => takes(log, rec("after")), DEADLINE_MS);
       await until(
         () => seen.some((record) => Buffer.from(record.value).toString() === "after"),
         "the consumer flows again",
@@ -180,7 +178,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       await kafka.restart(1);
       await until(() => owned.get(0) !== before, "the next owner", DEADLINE_MS);
       expect(owned.get(0)!.committed("events")).toEqual({ offset: 0, metadata: "m" });
-      await waitFor("a record that is taken", () => log.append([rec("new")]), DEADLINE_MS);
+      await waitFor("a record that is taken", () => takes(log, rec("new")), DEADLINE_MS);
       await until(() => seen.length > 3, "the new record", DEADLINE_MS);
       // A broker that is away for some ten seconds ends the consumer: once started again, it goes by the new end from the beginning.
       const told = errors.filter((message) => message.startsWith(`${name}/0 ends at 0`));
@@ -483,11 +481,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       const refused = `${topicPrefix}events`;
       const { "max.message.bytes": maxBytes = "" } = await admin.ofTopic(refused);
       const large = rec("x".repeat(2_000));
-      const isTaken = () =>
-        log.append([{ ...large, partition: 2 }]).then(
-          () => true,
-          () => false,
-        );
+      const isTaken = () => takes(log, { ...large, partition: 2 });
       await admin.setOfTopic(refused, { "max.message.bytes": "1000" });
       // The controller answers; the broker applies the setting a moment later.
       await waitFor("the smaller limit", async () => !(await isTaken()), DEADLINE_MS);
@@ -556,12 +550,7 @@ describe.skipIf(started instanceof Error && skipOrFail("a local Kafka broker", s
       const large = rec("x".repeat(2_000_000));
       await expect(log.append([large])).rejects.toMatchObject({ code: "log_record_too_large" });
       await admin.setOfTopic(`${topicPrefix}events`, { "max.message.bytes": "4000000" });
-      const isTaken = () =>
-        log.append([large]).then(
-          () => true,
-          () => false,
-        );
-      await waitFor("the larger limit", isTaken, DEADLINE_MS);
+      await waitFor("the larger limit", () => takes(log, large), DEADLINE_MS);
     });
 
     test("topics whose limit is too small for the payloads are refused at start, with what to set", async () => {
