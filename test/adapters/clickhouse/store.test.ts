@@ -1266,6 +1266,19 @@ describe("pages", () => {
     expect(await reader.page("org_nobody", everything, { offset: 0, limit: 40 })).toEqual(none);
   });
 
+  test("of more events of one millisecond than are read for a page, each is on one page, by their ids", async () => {
+    const of = { orgId: "org_moment", receivedAtMs: BASE_TIME_MS };
+    const events = Array.from({ length: 200 }, (_, seed) => makeEvent(seed, of));
+    const rowsOfMoment = events.map((event) => ({ event, addTokens: adding() }));
+    await writer.insertEvents(rowsOfMoment, "moment");
+    const found: string[] = [];
+    for (let offset = 0; offset < events.length; offset += 20) {
+      const { items } = await reader.page(of.orgId, everything, { offset, limit: 20 });
+      found.push(...items.map(({ id }) => id));
+    }
+    expect(found).toEqual(events.map(({ id }) => id).toReversed());
+  });
+
   test("a page far behind is the same when all before its minute are only counted", async () => {
     const orgId = "org_deep";
     const random = seededRandom(7);
