@@ -11,10 +11,35 @@ import type { DeliveryTask } from "../../../src/domain/delivery-task.ts";
 import type { DestinationConfig } from "../../../src/domain/destination.ts";
 import type { NewRecord } from "../../../src/domain/log.ts";
 import type { EventRecord } from "../../../src/domain/event.ts";
+import type { DeliveryOptions } from "../../../src/pipeline/deliver/delivery-options.ts";
+import type { DeliveryPorts } from "../../../src/pipeline/deliver/ports.ts";
+import { remainingTakeoverWaitMs } from "../../../src/pipeline/deliver/recovery/takeover-wait.ts";
+import { SimClock } from "../../support/sim-clock.ts";
 import { answer, SimWorld } from "../../support/sim-world.ts";
 import type { Behaviour } from "../../support/sim-world.ts";
 
 const WAIT_MS = 20_000;
+
+it.each([
+  ["who may have sent", null, WAIT_MS - 6_000],
+  ["that waits, too, for longer", 60_000, WAIT_MS - 6_000],
+  ["that waits for as long as it would have", 5_000, 5_000],
+  ["that has waited", -1, 0],
+])(
+  "waits for an owner %s from the assignment on, not from when it has read the log",
+  (_, left, waitMs) => {
+    const clock = new SimClock();
+    const shared = {
+      ports: { clock } as unknown as DeliveryPorts,
+      options: { takeoverWaitMs: WAIT_MS } as DeliveryOptions,
+    };
+    const waitsUntilMs = left === null ? null : clock.now() + left;
+    const claim = { ownerId: "a", waitsUntilMs, counts: [], incompleteUntilMs: null };
+    expect(remainingTakeoverWaitMs(shared, claim, 6_000)).toBe(waitMs);
+    expect(remainingTakeoverWaitMs(shared, claim, 2 * WAIT_MS)).toBe(0);
+    expect(remainingTakeoverWaitMs(shared, null, 0)).toBe(0);
+  },
+);
 
 describe("taking a partition over from an owner that was lost", () => {
   async function killedWorld() {
