@@ -17,6 +17,14 @@ it("a task waits in the largest tier that fits and is never late by hopping down
   );
 });
 
+it.each(DELAY_TIERS.slice(2).map(({ topic, delayMs }, at) => [topic, delayMs, at] as const))(
+  "%s is the tier from %i ms on, and not before: in smaller ones a task would be written again and again",
+  (topic, delayMs, at) => {
+    expect(topicForDelay(delayMs, 1_000)).toBe(topic);
+    expect(topicForDelay(delayMs - 1, 1_000)).toBe(DELAY_TIERS[at + 1]!.topic);
+  },
+);
+
 it("a large task is given back at most a quarter of a second before it is due, or within the second after", () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 24 * 3_600_000 }), (delayMs) => {
