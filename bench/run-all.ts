@@ -11,7 +11,7 @@ const BENCHES: readonly (readonly string[])[] = [
   ["verify.ts"],
   ["log.ts"],
   ["ingest/run.ts", "--cases", "embedded,kafka,two,postgres", "--half-load"],
-  ["ingest/endurance.ts", "--soak", "60"],
+  ["ingest/endurance.ts", "--soak", "120"],
   ["ingest/all-roles.ts"],
   ["slow-connections.ts"],
   ["cluster.ts"],

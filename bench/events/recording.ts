@@ -6,7 +6,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { connectClickHouse } from "../../src/adapters/clickhouse/connect.ts";
 import { makeEventStoreWriter } from "../../src/adapters/clickhouse/insert.ts";
 import { migrateClickHouse } from "../../src/adapters/clickhouse/migrate.ts";
@@ -16,9 +15,10 @@ import { makeIdGenerator } from "../../src/domain/ids.ts";
 import { startEmbeddedClickHouse } from "../../src/embedded/chdb/start-embedded-clickhouse.ts";
 import { makeTokenizer } from "../../src/pipeline/record/event-tokens.ts";
 import { makeSilentLogger } from "../../test/support/silent-logger.ts";
+import { readOptions } from "../lib/read-options.ts";
 import { generateEvents } from "./generate.ts";
 
-const USAGE = `tsx bench/events/recording.ts [--seconds 60] [--payload-bytes N] [--at-merge]
+const USAGE = `npx tsx bench/events/recording.ts [--seconds 60] [--payload-bytes N] [--at-merge]
 --payload-bytes  about so many in every event; without it the generator's mix
 --at-merge       inserts build no index, merges do`;
 
@@ -29,13 +29,10 @@ const IN_FLIGHT = 2;
 const POOL_EVENTS = 40_000;
 const REPORT_EVERY_MS = 10_000;
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: "string", default: "60" },
-    "payload-bytes": { type: "string" },
-    "at-merge": { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const values = readOptions(USAGE, {
+  seconds: { type: "string", default: "60" },
+  "payload-bytes": { type: "string" },
+  "at-merge": { type: "boolean", default: false },
 });
 
 async function main(): Promise<void> {
@@ -117,5 +114,4 @@ async function record(
   );
 }
 
-if (values.help) console.log(USAGE);
-else await main();
+await main();

