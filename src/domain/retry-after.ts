@@ -26,7 +26,7 @@ export interface RetryAfter {
  * `Date` tells that, the wait counts from there, and only otherwise from `nowMs`.
  */
 export function parseRetryAfterMs(
-  { retryAfter = null, date = null }: Partial<RetryAfter>,
+  { retryAfter, date }: Partial<RetryAfter>,
   nowMs: number,
 ): number | null {
   const text = trimOptionalSpace(retryAfter ?? "");
@@ -38,7 +38,7 @@ export function parseRetryAfterMs(
 }
 
 /** Returns when the answer was made, by the receiver's clock; `nowMs` if it does not say. */
-function answeredAtMs(date: string | null, nowMs: number): number {
+function answeredAtMs(date: string | null | undefined, nowMs: number): number {
   const saidMs = httpDateMs(trimOptionalSpace(date ?? ""), nowMs);
   return Number.isNaN(saidMs) ? nowMs : saidMs;
 }

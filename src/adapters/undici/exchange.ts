@@ -99,9 +99,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return this.#pool.stats.queued > 0 ? "free connection" : "connection";
   }
 
-  /** What the answer's headers say of when to come back; null while there are none. They count even if the rest never comes. */
-  get asks(): RetryAfter | null {
-    if (this.#status === 0) return null;
+  /** What the answer's headers, if they have come, say of when to come back. They count even if the rest never comes. */
+  get asks(): RetryAfter {
     return {
       retryAfter: firstValue(this.#headers["retry-after"]),
       date: firstValue(this.#headers["date"]),
@@ -171,8 +170,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const bytes = chunks.length > 1 ? Buffer.concat(chunks) : Buffer.from(only);
     const encoding = firstValue(this.#headers["content-encoding"])?.toLowerCase() ?? "";
     const answer: Answer = {
-      retryAfter: null,
-      date: null,
       ...this.asks,
       status: this.#status,
       isEncoded: encoding !== "" && encoding !== "identity" && bytes.length > 0,

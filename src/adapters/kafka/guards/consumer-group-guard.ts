@@ -54,7 +54,7 @@ const TELL_EVERY_MS = 15_000;
 
 const joins = new WeakMap<ConsumerGroup, Promise<void>>();
 const unjoined = new WeakSet<ConsumerGroup>();
-/** By broker: since when it has been unreachable, or when that was last reported. */
+/** By broker: since when it has been unreachable, or when that was last reported. Groups that reach all brokers are not in it. */
 const unreachable = new WeakMap<ConsumerGroup, Map<string, number>>();
 const listeners = new WeakMap<object, GroupListener>();
 
@@ -106,7 +106,8 @@ export function guardConsumerGroup(): void {
     if (unjoined.has(this)) throw rejoin("the group was not joined: its last join failed");
     try {
       const batches = await fetch.call(this, nodeId);
-      if (isWhole(this, nodeId) && batches.length > 0) listeners.get(this.cluster)?.fetched();
+      noteAnswer(this, nodeId);
+      if (batches.length > 0 && !unreachable.has(this)) listeners.get(this.cluster)?.fetched();
       return batches;
     } catch (error) {
       if (!isUnreachable(this, nodeId, error)) throw error;
@@ -148,12 +149,13 @@ function findInCluster({ brokerPool }: Cluster, nodeId: string) {
   return brokerPool.metadata?.brokers.find((other) => `${other.nodeId}` === nodeId);
 }
 
-/** Returns whether no broker is unreachable now that this one has answered. One that has left the cluster leads nothing any more. */
-function isWhole(group: ConsumerGroup, nodeId: string): boolean {
-  const since = unreachable.get(group) ?? new Map<string, number>();
+/** Takes the broker from the unreachable ones, and with it those that have left the cluster: they lead nothing any more. */
+function noteAnswer(group: ConsumerGroup, nodeId: string): void {
+  const since = unreachable.get(group);
+  if (since === undefined) return;
   for (const other of since.keys())
     if (other === nodeId || findInCluster(group.cluster, other) === undefined) since.delete(other);
-  return since.size === 0;
+  if (since.size === 0) unreachable.delete(group);
 }
 
 function tell(group: ConsumerGroup, nodeId: string, error: Error): void {
