@@ -24,7 +24,7 @@ const HINTS: Readonly<Record<Provider, Hints>> = {
   twilio: {
     missingHeader: "is the endpoint's URL the one in Twilio's console?",
     mismatch:
-      "set the endpoint's secret to the account's auth token, and verification_config.url to the URL as it stands in Twilio's console when it differs from the endpoint's",
+      "set the endpoint's secret to the account's auth token (where a Webhooks Rule signs with a SharedKey, to the key's secret), and verification_config.url to the URL as it stands in Twilio's console when it differs from the endpoint's",
   },
   linear: {
     missingHeader: "is the endpoint's URL the one in Linear's webhook settings?",

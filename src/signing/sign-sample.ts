@@ -56,7 +56,7 @@ export function signSample(sample: SampleToSign): HeaderList {
       const parsed = parseTwilio(config);
       if (!parsed.ok) return [];
       const url = parsed.settings.url ?? sample.url;
-      const digest = signTwilio(secret, url, twilioFormText(sample.body) ?? "");
+      const digest = signTwilio(secret, url, twilioFormText(sample.body) ?? "", "sha1");
       return [[parsed.settings.header, Buffer.from(digest).toString("base64")]];
     }
     case "jwt":

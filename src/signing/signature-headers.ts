@@ -12,6 +12,12 @@ import type { VerificationSettings } from "../domain/verification.ts";
 const OLDER_HEADERS: Partial<Record<Provider, readonly string[]>> = { github: ["X-Hub-Signature"] };
 
 /**
+ * Names the algorithm of a signature with a SharedKey: Twilio's libraries cannot check one without it.
+ * https://www.twilio.com/docs/usage/webhooks/webhook-shared-keys
+ */
+const TWILIO_SETTINGS_HEADER = "X-Twilio-Webhooks-Signature-Settings";
+
+/**
  * Returns the lower-case names of the headers that `forward_original_signature` passes on: the provider's signature
  * headers and those of the signed timestamp and id. Credentials (bearer, basic, jwt) are secrets, not signatures of the
  * body, and are never forwarded.
@@ -32,7 +38,7 @@ export function signatureHeadersOf(
     }
     case "twilio_signature": {
       const parsed = parseTwilio(config);
-      return parsed.ok ? lowerNames([parsed.settings.header]) : [];
+      return parsed.ok ? lowerNames([parsed.settings.header, TWILIO_SETTINGS_HEADER]) : [];
     }
     case "bearer_token":
     case "basic_auth":

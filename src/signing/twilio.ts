@@ -3,6 +3,8 @@ import { trimOptionalSpace } from "../domain/optional-space.ts";
 import type { VerificationRequest, VerificationResult } from "../domain/verification.ts";
 import { equalDigests } from "./constant-time.ts";
 import { missingSecret } from "./key-material.ts";
+import { DIGEST_BYTES } from "./keyed-hash.ts";
+import type { HmacAlgorithm } from "./keyed-hash.ts";
 import { mismatchHint, missingHeaderHint } from "./provider-hints.ts";
 import { allHeaderValues, findHeader } from "./request-header.ts";
 import { defineScheme } from "./scheme.ts";
@@ -19,11 +21,11 @@ export interface TwilioSettings {
   readonly url: string | null;
 }
 
-const SHA1_BYTES = 20;
-
 /**
- * HMAC-SHA1 over the URL and the sorted form parameters; other bodies are bound by their SHA-256 in the query.
+ * HMAC over the URL and the sorted form parameters; other bodies are bound by their SHA-256 in the query. The digest is
+ * SHA-1 with the account's auth token, and SHA-256 where a Webhooks Rule signs with a SharedKey.
  * https://www.twilio.com/docs/usage/webhooks/webhooks-security
+ * https://www.twilio.com/docs/usage/webhooks/webhook-shared-keys
  */
 export const twilioScheme = defineScheme({ parse: parseTwilio, verify: verifyTwilio });
 
@@ -53,12 +55,15 @@ function verifyTwilio(request: VerificationRequest, settings: TwilioSettings): V
     return refuse("duplicate_signature_header", message);
   }
   const signature = decodeStrict(found.value, "base64");
-  if (signature === null || signature.byteLength !== SHA1_BYTES) {
-    const message = `${settings.header} is not a whole SHA-1 digest in base64: is the sender Twilio, and does it sign with the Auth Token?`;
+  const algorithm = signature === null ? null : algorithmOf(signature);
+  if (signature === null || algorithm === null) {
+    const message = `${settings.header} is not a whole SHA-1 or SHA-256 digest in base64: is the sender Twilio, and does it sign with the Auth Token or a SharedKey?`;
     return refuse("malformed_signature_header", message);
   }
 
   const urls = signedUrls(request, settings);
+  const find = (formText: string): string | null =>
+    findSignedUrl(signature, urls, (url) => signTwilio(secret, url, formText, algorithm));
   const isForm = isFormRequest(request);
   const form = isForm ? twilioFormText(request.body) : "";
   if (form === null) {
@@ -74,9 +79,9 @@ function verifyTwilio(request: VerificationRequest, settings: TwilioSettings): V
       "The body is not a form and the URL has no bodySHA256, so nothing binds the body to the signature: does a proxy change Content-Type or drop the query?",
     );
   }
-  if (form !== "" && findSignedUrl(signature, secret, urls, form) !== null) return GENUINE;
+  if (form !== "" && find(form) !== null) return GENUINE;
   // Signed without parameters: where a hash was signed, the body must match it, even a form or an empty body.
-  const matched = form === "" || hasHash ? findSignedUrl(signature, secret, urls, "") : null;
+  const matched = form === "" || hasHash ? find("") : null;
   if (matched === null) {
     const hint = mismatchHint(request.provider, secret);
     return refuse("signature_mismatch", `${settings.header} does not match the request: ${hint}.`);
@@ -113,20 +118,33 @@ function isFormRequest(request: VerificationRequest): boolean {
 /** Finds the URL that was signed. All spellings are compared in full, so that timing does not reveal which one is right. */
 function findSignedUrl(
   signature: Uint8Array,
-  authToken: string,
   urls: readonly string[],
-  form: string,
+  sign: (url: string) => Uint8Array,
 ): string | null {
   let matched: string | null = null;
   for (const url of urls) {
-    if (equalDigests(signature, signTwilio(authToken, url, form))) matched ??= url;
+    if (equalDigests(signature, sign(url))) matched ??= url;
   }
   return matched;
 }
 
+/**
+ * Twilio also names the algorithm in a header, which is not signed and may be lost on the way; the length says the same,
+ * and either digest needs the secret. Returns null for a length that is neither's.
+ */
+function algorithmOf(signature: Uint8Array): HmacAlgorithm | null {
+  if (signature.byteLength === DIGEST_BYTES.sha1) return "sha1";
+  return signature.byteLength === DIGEST_BYTES.sha256 ? "sha256" : null;
+}
+
 /** Returns the digest that Twilio puts into X-Twilio-Signature, before base64. */
-export function signTwilio(authToken: string, url: string, formText: string): Uint8Array {
-  return createHmac("sha1", authToken)
+export function signTwilio(
+  secret: string,
+  url: string,
+  formText: string,
+  algorithm: HmacAlgorithm,
+): Uint8Array {
+  return createHmac(algorithm, secret)
     .update(url + formText, "utf8")
     .digest();
 }

@@ -191,7 +191,10 @@ describe("signature headers", () => {
       "linear-signature",
       "linear-timestamp",
     ]);
-    expect(headersOf("twilio", "twilio_signature", false, {})).toEqual(["x-twilio-signature"]);
+    expect(headersOf("twilio", "twilio_signature", false, {})).toEqual([
+      "x-twilio-signature",
+      "x-twilio-webhooks-signature-settings",
+    ]);
     expect(headersOf("custom", "hmac_sha1", true, CONFIGS.hmac_sha1)).toEqual([
       "x-s",
       "x-time",

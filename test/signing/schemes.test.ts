@@ -275,6 +275,25 @@ describe("Twilio", () => {
     expect(reason({ ...twilio, url, body, headers: [form, sign(`${url}ayazb2`)] })).toBe("ok");
   });
 
+  // Signature and header as twilio-node 6.3.1 makes them: getExpectedTwilioSignature(secret, url, params, "HMAC_SHA256").
+  it("is genuine under SHA-256, too, with which a SharedKey signs: each such webhook was refused as malformed", () => {
+    const settings: [string, string] = [
+      "X-Twilio-Webhooks-Signature-Settings",
+      "key=webhooks_sharedkey_1,algorithm=HMAC_SHA256",
+    ];
+    const signature: [string, string] = [
+      "X-Twilio-Signature",
+      "D2tBGnqt6MgsZnW+qgSQRqicsz593fDwNg3u6k02q7M=",
+    ];
+    const headers = [form, settings, signature];
+    const parts = { ...twilio, url, headers };
+    expect(reason({ ...parts, body: Buffer.from("To=%2B1&Body=h%C3%A9") })).toBe("ok");
+    expect(verdict({ ...parts, body: Buffer.from("To=%2B1&Body=x") })).toMatchObject({
+      reason: "signature_mismatch",
+      message: expect.stringContaining("SharedKey"),
+    });
+  });
+
   it("takes a hash only from the URL that was signed", () => {
     const body = Buffer.from("{}");
     const hash = createHash("sha256").update(body).digest("hex");

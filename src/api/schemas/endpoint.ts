@@ -41,7 +41,7 @@ const VERIFICATION_CONFIG = `Per-method settings; unknown keys and wrong values 
 | method | fields (default) |
 | --- | --- |
 | hmac_sha256, hmac_sha1 | header (required; a name or an ordered list), prefix of the signature (""), encoding hex, base64 or base64url (hex), secret_encoding utf8, hex, base64 or base64url (utf8), secret_prefix that is cut off the secret, header_format plain, key_value such as t=1,v1=ab, or list (plain), timestamp_key and signature_key for key_value, list_separator, signed_payload with {body} and also {timestamp}, {id}, {method}, {path} (as it was sent, without the query), each once ({body}), timestamp_header or timestamp_body_field (with {timestamp} in signed_payload of bodies up to 1 MiB), timestamp_unit s or ms (s), timestamp_optional (false), id_header, tolerance_seconds in both directions, 0 is off (300), allow_empty_body (true) |
-| twilio_signature | header (X-Twilio-Signature), url when the one typed in at Twilio differs |
+| twilio_signature | header (X-Twilio-Signature), url when the one typed in at Twilio differs; the secret is the auth token, or that of the SharedKey which a Webhooks Rule signs with |
 | bearer_token | header (Authorization), scheme (Bearer; "" for the bare token) |
 | basic_auth | username; the secret is the password |
 | jwt | header (Authorization), scheme (Bearer), algorithms (required), one of the secret, public_key, jwks, jwks_url (https and public, as a receiver_url), with a kid in each token where more than eight keys fit; secret_encoding, issuer, audience, clock_skew_seconds (60), max_age_seconds, body_hash_claim, body_hash_algorithm, body_hash_encoding, url_hash_claim |
