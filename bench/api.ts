@@ -1,8 +1,6 @@
 // Latency of management requests at a fixed rate (open loop: a late answer does not delay the next request), against the
 // built program in its own process with embedded stores, first filled with projects and endpoints. And of webhooks beside them,
 // compared with those alone in the same run.
-//
-//   node scripts/build.js && npx tsx bench/api.ts [projects, default 1000] [endpoints each, default 20] [requests/s, default 200] [seconds, default 10]
 import { createHmac } from "node:crypto";
 import { loadavg } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
@@ -10,12 +8,17 @@ import pg from "pg";
 import { Agent, request } from "undici";
 import { attachEmbeddedPostgres } from "../src/embedded/pglite/start.ts";
 import { makeRelayProcess, TEST_KEY } from "../test/support/relay-process.ts";
+import { readNumbers } from "./lib/read-options.ts";
 import { cpuMsOf } from "./lib/relay-figures.ts";
 import { percentile } from "./lib/stats.ts";
 
-const [projects = 1_000, endpointsEach = 20, rate = 200, seconds = 10] = process.argv
-  .slice(2)
-  .map(Number);
+const USAGE =
+  "node scripts/build.js && npx tsx bench/api.ts [projects, default 1000] [endpoints each, default 20] [requests/s, default 200] [seconds, default 10]";
+const given = readNumbers(USAGE, { projects: "1000", endpoints: "20", rate: "200", seconds: "10" });
+const projects = Number(given.projects);
+const endpointsEach = Number(given.endpoints);
+const rate = Number(given.rate);
+const seconds = Number(given.seconds);
 
 const WEBHOOKS_PER_SECOND = 100;
 const SECRET = "bench";

@@ -24,6 +24,7 @@ import {
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
 import { startChild } from "../test/support/child-process.ts";
 import { compileForBench } from "./lib/compile.ts";
+import { endIfHelp, endWithUsage } from "./lib/read-options.ts";
 import { percentile, spreadOf } from "./lib/stats.ts";
 
 const GOOD_PORTS = 50;
@@ -80,8 +81,10 @@ else if (role === "bad") {
 
 async function runBench(rounds: number, cases: readonly string[]): Promise<void> {
   const all = ["crowd", ...SHAPES];
+  const usage = `npx tsx bench/bad-receivers.ts [rounds, default 5] [${all.join("|")} ...]`;
+  endIfHelp(usage);
   if (!(rounds >= 1) || cases.some((name) => !all.includes(name)))
-    throw new Error(`usage: tsx bench/bad-receivers.ts [rounds] [${all.join("|")} ...]`);
+    return endWithUsage(usage, "the rounds are a number, the others names");
   const isAsked = (name: string): boolean => cases.length === 0 || cases.includes(name);
   const self = join(compileForBench(), "bench/bad-receivers.js");
   await using good = await startChild<string[]>(self, ["good"]);

@@ -1,8 +1,6 @@
 // Acknowledged records per second through the log's append path on one Kafka broker, compared with bare kafkajs producing
 // the same bytes in the same run. Broker and load share the machine.
 //
-//   npx tsx bench/cluster.ts [seconds per side, default 5] [record bytes, default 1024] [appends in flight, default 2000]
-//
 // Uses KAFKA_BROKERS when set; otherwise starts a local broker.
 import { randomBytes } from "node:crypto";
 import { openKafkaLog } from "../src/adapters/kafka/kafka-log.ts";
@@ -10,13 +8,19 @@ import { makeKafkaClient } from "../src/adapters/kafka/kafka-client.ts";
 import { partitionOf } from "../src/domain/partition.ts";
 import { startKafka } from "../test/support/stores/kafka.ts";
 import { freshPrefix, quietLogger } from "../test/support/stores/kafka-harness.ts";
+import { readNumbers } from "./lib/read-options.ts";
 
 const PARTITIONS = 12;
 const KAFKAJS_BATCH = 500;
 const KAFKAJS_IN_FLIGHT = 3;
 const ENDPOINTS = 200;
 
-const [seconds = 5, sizeBytes = 1_024, inFlight = 2_000] = process.argv.slice(2).map(Number);
+const USAGE =
+  "npx tsx bench/cluster.ts [seconds per side, default 5] [record bytes, default 1024] [appends in flight, default 2000]";
+const given = readNumbers(USAGE, { seconds: "5", bytes: "1024", "in flight": "2000" });
+const seconds = Number(given.seconds);
+const sizeBytes = Number(given.bytes);
+const inFlight = Number(given["in flight"]);
 const value = randomBytes(sizeBytes);
 const keys = Array.from({ length: ENDPOINTS }, (_, n) => `ep_${n}`);
 const keyAt = (n: number) => keys[n % keys.length] ?? "";

@@ -1,6 +1,6 @@
 /**
  * Deliveries on the embedded log: log → fan-out → lanes → undici → receivers in their own process.
- * `npx tsx bench/delivery.ts [seconds]` prints deliveries/s for 1, 10 and 1,000 destinations, and the latency
+ * Prints deliveries/s for 1, 10 and 1,000 destinations, and the latency
  * from the durable event to the answered delivery at a steady 200 events/s.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -14,8 +14,10 @@ import { makeDeliveryRig } from "../test/support/delivery-rig.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
 import { startChild } from "../test/support/child-process.ts";
 import { compileForBench } from "./lib/compile.ts";
+import { readNumbers } from "./lib/read-options.ts";
 import { percentile } from "./lib/stats.ts";
 
+const USAGE = "npx tsx bench/delivery.ts [seconds, default 5]";
 const MAX_OUTSTANDING = 2_000;
 const BODY_BYTES = 1_000;
 
@@ -41,7 +43,7 @@ else if (role === "measure") {
   const [count = 1, seconds = 5, ...ports] = args.map(Number);
   process.send?.(await measure(ports, count, seconds));
   process.exit(0);
-} else await runBench(Number(role ?? 5));
+} else await runBench(Number(readNumbers(USAGE, { seconds: "5" }).seconds));
 
 async function runBench(seconds: number): Promise<void> {
   const self = join(compileForBench(), "bench/delivery.js");

@@ -5,12 +5,14 @@ import { openLmdbLog } from "../src/adapters/lmdb/open-lmdb-log.ts";
 import type { NewRecord } from "../src/domain/log.ts";
 import { systemClock } from "../test/support/log-fakes.ts";
 import { silentLogger } from "../test/support/silent-logger.ts";
+import { readNumbers } from "./lib/read-options.ts";
 
 /**
- * Durable appends of 1 KB records to the embedded log: `node --import tsx bench/log.ts [seconds per row]`.
+ * Durable appends of 1 KB records to the embedded log.
  * "appends" is how many are in flight at a time, "group" how many records one append call carries.
  */
-const secondsPerRow = Number(process.argv[2] ?? 2);
+const USAGE = "npx tsx bench/log.ts [seconds per row, default 2]";
+const secondsPerRow = Number(readNumbers(USAGE, { seconds: "2" }).seconds);
 const value = Buffer.alloc(1024, "x");
 
 interface Figures {

@@ -1,7 +1,5 @@
 // How fast `relay replay` enqueues again what died at one destination, against the built program in its own process with embedded
 // stores: webhooks of 1 KB whose deliveries are refused, then the command, until it ends and until all are delivered.
-//
-//   node scripts/build.js && npx tsx bench/replay.ts [events, default 2000] [rounds, default 3]
 import { loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { startChild } from "../test/support/child-process.ts";
@@ -10,15 +8,21 @@ import { makeRelayProcess, runRelay } from "../test/support/relay-process.ts";
 import { freePorts } from "../test/support/stores/free-port.ts";
 import { waitFor } from "../test/support/wait-for.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
+import { readNumbers } from "./lib/read-options.ts";
 import { countAttempts, cpuMsOf } from "./lib/relay-figures.ts";
 
+const USAGE =
+  "node scripts/build.js && npx tsx bench/replay.ts [events, default 2000] [rounds, default 3]";
 const BODY = JSON.stringify({ ref: "refs/heads/main", filler: "x".repeat(900) });
 const AT_ONCE = 16;
 const PATIENCE_MS = 120_000;
 const POLL_MS = 100;
 
 if (process.argv[2] === "receiver") process.send?.(await startAnsweringReceivers(1));
-else await runBench(Number(process.argv[2] ?? 2_000), Number(process.argv[3] ?? 3));
+else {
+  const given = readNumbers(USAGE, { events: "2000", rounds: "3" });
+  await runBench(Number(given.events), Number(given.rounds));
+}
 
 async function runBench(events: number, rounds: number): Promise<void> {
   await using receiver = await startChild<number[]>(

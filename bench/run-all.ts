@@ -1,6 +1,7 @@
 // npm run bench: every benchmark in turn, each with its reference. Takes about half an hour on two quiet cores.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { readOptions } from "./lib/read-options.ts";
 
 /**
  * Arguments of `tsx`, in the order an event passes through; long benchmarks run in their short form. `bench/cluster.ts` needs
@@ -24,6 +25,8 @@ const BENCHES: readonly (readonly string[])[] = [
   ["events/main.ts", "--events", "100000"],
   ["events/postgres.ts", "--events", "100000"],
 ];
+
+readOptions("npm run bench: every benchmark in turn, about half an hour", {});
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const failed: string[] = [];

@@ -1,7 +1,5 @@
 // What slow senders cost honest ones: the latency of webhooks at a fixed rate over keep-alive connections, without and with
 // 5,000 connections that drip their headers or bodies, against the built program with embedded stores.
-//
-//   node scripts/build.js && npx tsx bench/slow-connections.ts [limits of open files, default 256,65536] [slow connections, default 5000] [requests/s, default 200] [seconds, default 15]
 import { readFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
@@ -10,8 +8,11 @@ import { Agent, request } from "undici";
 import { startChild } from "../test/support/child-process.ts";
 import { makeRelayProcess } from "../test/support/relay-process.ts";
 import { openSlowConnections, slowSenders } from "../test/support/slow-connections.ts";
+import { readNumbers } from "./lib/read-options.ts";
 import { percentile } from "./lib/stats.ts";
 
+const USAGE =
+  "node scripts/build.js && npx tsx bench/slow-connections.ts [limits of open files, default 256,65536] [slow connections, default 5000] [requests/s, default 200] [seconds, default 15]";
 /** The argument that makes this process the slow senders: their thousands of sockets must not slow down the measuring one. */
 const SENDERS = "senders";
 const TELL_MS = 200;
@@ -24,7 +25,15 @@ interface Latencies {
 
 const [first, ...rest] = process.argv.slice(2);
 if (first === SENDERS) sendSlowly(rest);
-else await runBench(first, ...rest);
+else {
+  const given = readNumbers(USAGE, {
+    limits: "256,65536",
+    slow: "5000",
+    rate: "200",
+    seconds: "15",
+  });
+  await runBench(given.limits, given.slow, Number(given.rate), Number(given.seconds));
+}
 
 /** Opens the slow connections and keeps reporting to the parent how many it has opened so far. */
 function sendSlowly([port, path, count]: readonly string[]): void {
@@ -34,13 +43,13 @@ function sendSlowly([port, path, count]: readonly string[]): void {
 }
 
 async function runBench(
-  limits = "256,65536",
-  slow = "5000",
-  rate = "200",
-  seconds = "15",
+  limits: string,
+  slow: string,
+  rate: number,
+  seconds: number,
 ): Promise<void> {
   for (const wanted of limits.split(",").map(Number))
-    await runAt(Math.min(wanted, maxOpenFiles()), slow, Number(rate), Number(seconds));
+    await runAt(Math.min(wanted, maxOpenFiles()), slow, rate, seconds);
 }
 
 /** Returns the highest limit a child can get: this process's own, which Node.js has raised as far as it may. */

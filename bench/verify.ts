@@ -1,8 +1,6 @@
 /**
  * Verification in the pool compared with inline, by method and body size: the basis of `INLINE_MAX_BYTES`.
  *
- *     npx tsx bench/verify.ts [seconds per cell, default 0.5]
- *
  * "loop" is the CPU time of the main thread per request, which ingest cannot spend on anything else. It comes from
  * the scheduler (/proc/…/schedstat), so it holds on a busy machine too; the rates are only as stable as the machine.
  */
@@ -15,8 +13,10 @@ import { startVerifyPool } from "../src/adapters/piscina/verify-pool.ts";
 import type { VerificationRequest } from "../src/domain/verification.ts";
 import { makeVerifier } from "../src/pipeline/verify/verifier.ts";
 import type { Verifier } from "../src/pipeline/verify/verifier.ts";
+import { readNumbers } from "./lib/read-options.ts";
 
-const SECONDS = Number(process.argv[2] ?? "0.5");
+const USAGE = 'NODE_OPTIONS="--import tsx" node bench/verify.ts [seconds per cell, default 0.5]';
+const SECONDS = Number(readNumbers(USAGE, { seconds: "0.5" }).seconds);
 const IN_FLIGHT = 128;
 /** Half of the pool's queue capacity. */
 const IN_FLIGHT_BYTES = 32 * 1024 * 1024;

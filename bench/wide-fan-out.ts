@@ -1,7 +1,5 @@
 // What one webhook to many destinations costs the webhooks of other endpoints, against the built program in its own process with
 // embedded stores: 50 webhooks a second to an endpoint with one destination, alone, and while others go to an endpoint with many.
-//
-//   node scripts/build.js && npx tsx bench/wide-fan-out.ts [destinations, default 1000] [rounds, default 5]
 import { loadavg } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -9,9 +7,12 @@ import { startChild } from "../test/support/child-process.ts";
 import { createGithubEndpoint, postGithubWebhook } from "../test/support/github-webhook.ts";
 import { makeRelayProcess } from "../test/support/relay-process.ts";
 import { startAnsweringReceivers } from "./lib/answering-receivers.ts";
+import { readNumbers } from "./lib/read-options.ts";
 import { countAttempts } from "./lib/relay-figures.ts";
 import { percentile } from "./lib/stats.ts";
 
+const USAGE =
+  "node scripts/build.js && npx tsx bench/wide-fan-out.ts [destinations, default 1000] [rounds, default 5]";
 const PERIOD_MS = 20;
 const ALONE_MS = 4_000;
 /** Lets everything settle after a round: what is recorded, and connections that are closed. */
@@ -21,7 +22,10 @@ const WEBHOOKS = [1, 5];
 const BODY = JSON.stringify({ ref: "refs/heads/main", filler: "x".repeat(900) });
 
 if (process.argv[2] === "receiver") process.send?.(await startAnsweringReceivers(1));
-else await runBench(Number(process.argv[2] ?? 1_000), Number(process.argv[3] ?? 5));
+else {
+  const given = readNumbers(USAGE, { destinations: "1000", rounds: "5" });
+  await runBench(Number(given.destinations), Number(given.rounds));
+}
 
 async function runBench(destinations: number, rounds: number): Promise<void> {
   await using receiver = await startChild<number[]>(
