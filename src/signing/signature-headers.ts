@@ -2,7 +2,7 @@ import type { Provider } from "../domain/enums.ts";
 import { CREDENTIAL_HEADERS } from "../domain/redacted.ts";
 import { parseHmac } from "./hmac-settings.ts";
 import { effectiveConfig } from "./presets.ts";
-import { parseTwilio } from "./twilio.ts";
+import { parseTwilio, SIGNATURE_SETTINGS_HEADER } from "./twilio.ts";
 import type { VerificationSettings } from "../domain/verification.ts";
 
 /**
@@ -10,12 +10,6 @@ import type { VerificationSettings } from "../domain/verification.ts";
  * https://docs.github.com/webhooks/webhook-events-and-payloads#delivery-headers
  */
 const OLDER_HEADERS: Partial<Record<Provider, readonly string[]>> = { github: ["X-Hub-Signature"] };
-
-/**
- * Names the algorithm of a signature with a SharedKey: Twilio's libraries cannot check one without it.
- * https://www.twilio.com/docs/usage/webhooks/webhook-shared-keys
- */
-const TWILIO_SETTINGS_HEADER = "X-Twilio-Webhooks-Signature-Settings";
 
 /**
  * Returns the lower-case names of the headers that `forward_original_signature` passes on: the provider's signature
@@ -38,7 +32,7 @@ export function signatureHeadersOf(
     }
     case "twilio_signature": {
       const parsed = parseTwilio(config);
-      return parsed.ok ? lowerNames([parsed.settings.header, TWILIO_SETTINGS_HEADER]) : [];
+      return parsed.ok ? lowerNames([parsed.settings.header, SIGNATURE_SETTINGS_HEADER]) : [];
     }
     case "bearer_token":
     case "basic_auth":

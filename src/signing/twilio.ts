@@ -1,4 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
+import type { HeaderList } from "../domain/event.ts";
 import { trimOptionalSpace } from "../domain/optional-space.ts";
 import type { VerificationRequest, VerificationResult } from "../domain/verification.ts";
 import { equalDigests } from "./constant-time.ts";
@@ -20,6 +21,9 @@ export interface TwilioSettings {
   /** The URL as typed in at Twilio, when it differs from the endpoint's. */
   readonly url: string | null;
 }
+
+/** Twilio's libraries cannot check the signature of a SharedKey without it. */
+export const SIGNATURE_SETTINGS_HEADER = "X-Twilio-Webhooks-Signature-Settings";
 
 /**
  * HMAC over the URL and the sorted form parameters; other bodies are bound by their SHA-256 in the query. The digest is
@@ -55,9 +59,10 @@ function verifyTwilio(request: VerificationRequest, settings: TwilioSettings): V
     return refuse("duplicate_signature_header", message);
   }
   const signature = decodeStrict(found.value, "base64");
-  const algorithm = signature === null ? null : algorithmOf(signature);
-  if (signature === null || algorithm === null) {
-    const message = `${settings.header} is not a whole SHA-1 or SHA-256 digest in base64: is the sender Twilio, and does it sign with the Auth Token or a SharedKey?`;
+  const algorithm = signedAlgorithm(request.headers);
+  if (signature === null || signature.byteLength !== DIGEST_BYTES[algorithm]) {
+    const digest = algorithm === "sha1" ? "SHA-1" : "SHA-256";
+    const message = `${settings.header} is not a whole ${digest} digest in base64: is the sender Twilio, and does it sign with the Auth Token or, where it sends ${SIGNATURE_SETTINGS_HEADER}, a SharedKey?`;
     return refuse("malformed_signature_header", message);
   }
 
@@ -129,12 +134,14 @@ function findSignedUrl(
 }
 
 /**
- * Twilio also names the algorithm in a header, which is not signed and may be lost on the way; the length says the same,
- * and either digest needs the secret. Returns null for a length that is neither's.
+ * Returns the algorithm that Twilio names beside a SharedKey's signature (`key=webhooks_sharedkey_…,algorithm=HMAC_SHA256`); without
+ * that header, or with another name in it, the one of the auth token.
  */
-function algorithmOf(signature: Uint8Array): HmacAlgorithm | null {
-  if (signature.byteLength === DIGEST_BYTES.sha1) return "sha1";
-  return signature.byteLength === DIGEST_BYTES.sha256 ? "sha256" : null;
+function signedAlgorithm(headers: HeaderList): HmacAlgorithm {
+  const found = findHeader(headers, SIGNATURE_SETTINGS_HEADER.toLowerCase());
+  const isSha256 =
+    found.kind === "one" && /(?:^|,)\s*algorithm\s*=\s*HMAC_SHA256\s*(?:,|$)/i.test(found.value);
+  return isSha256 ? "sha256" : "sha1";
 }
 
 /** Returns the digest that Twilio puts into X-Twilio-Signature, before base64. */

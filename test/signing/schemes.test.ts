@@ -294,6 +294,28 @@ describe("Twilio", () => {
     });
   });
 
+  it("is not genuine under SHA-256 unless Twilio's header names it, nor under SHA-1 where it does", () => {
+    const body = Buffer.from("To=%2B1&Body=h%C3%A9");
+    const signed = (algorithm: string): [string, string] => [
+      "X-Twilio-Signature",
+      createHmac(algorithm, "tok").update(`${url}BodyhéTo+1`).digest("base64"),
+    ];
+    const named = (name: string): [string, string] => [
+      "X-Twilio-Webhooks-Signature-Settings",
+      `key=webhooks_sharedkey_1, algorithm=${name}`,
+    ];
+    const reasonOf = (...headers: [string, string][]) =>
+      reason({ ...twilio, url, body, headers: [form, ...headers] });
+    expect(reasonOf(signed("sha256"), named("HMAC_SHA256"))).toBe("ok");
+    expect(reasonOf(signed("sha1"), named("HMAC_SHA1"))).toBe("ok");
+    expect(reasonOf(signed("sha1"))).toBe("ok");
+    const refused = "malformed_signature_header";
+    expect(reasonOf(signed("sha256"))).toBe(refused);
+    expect(reasonOf(signed("sha256"), named("HMAC_SHA512"))).toBe(refused);
+    expect(reasonOf(signed("sha256"), named("HMAC_SHA256"), named("HMAC_SHA256"))).toBe(refused);
+    expect(reasonOf(signed("sha1"), named("HMAC_SHA256"))).toBe(refused);
+  });
+
   it("takes a hash only from the URL that was signed", () => {
     const body = Buffer.from("{}");
     const hash = createHash("sha256").update(body).digest("hex");
