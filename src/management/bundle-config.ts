@@ -31,7 +31,7 @@ export function toConfigBundle(
   const settings = openEndpoint(box, row);
   const { config } = settings;
   const signatureHeaders = signatureHeadersOf(settings);
-  const revisions = new Map(bundle.destinations.map((row) => [row.id, revisionOf(row)]));
+  const revisions = new Map(bundle.destinations.map((row) => [row.id, destinationRevision(row)]));
   const secretsOf = (destination: DestinationRow): DestinationConfig["secrets"] => {
     const { id } = destination;
     const known = before?.destinationsById.get(id);
@@ -70,7 +70,17 @@ export function toConfigBundle(
   };
 }
 
-/** Returns a row's revision; the nonce of the sealed value tells two writes within one millisecond apart. */
+/**
+ * Returns a destination's revision. It names the settings: a change whose time is not later than that of the one before it (by another
+ * process, whose clock is behind, or after a clock was set back) is stored under the same time.
+ */
+function destinationRevision(row: DestinationRow): string {
+  const { receiverUrl, forwardOriginalSignature, rateLimitMax, rateLimitWindow } = row;
+  const { retryMaxAttempts, retryBackoff } = row;
+  return `${revisionOf(row)} ${receiverUrl} ${forwardOriginalSignature} ${retryMaxAttempts} ${retryBackoff} ${rateLimitMax} ${rateLimitWindow}`;
+}
+
+/** Returns what tells that a row was written; the nonce of the sealed value tells two writes within one millisecond apart. */
 function revisionOf(row: Pick<DestinationRow, "updatedAtMs" | "status" | "sealed">): string {
   const nonce = Buffer.from(nonceOf(row.sealed)).toString("base64");
   return `${row.updatedAtMs} ${row.status} ${nonce}`;

@@ -825,6 +825,12 @@ describe("configuration cache", () => {
     ["settings", { receiverUrl: "https://other.example/", updatedAtMs: 2_000 }],
     ["status, within the same millisecond", { status: "paused" }],
     ["secrets, within the same millisecond", { sealed: testBox.seal([], "dst_1") }],
+    // Regression: written under a clock that was behind, these have the time of the change before them, and nobody was told.
+    ["receiver, under the same time", { receiverUrl: "https://other.example/" }],
+    ["rate limit, under the same time", { rateLimitMax: 5, rateLimitWindow: "day" }],
+    ["number of retries, under the same time", { retryMaxAttempts: 0 }],
+    ["backoff, under the same time", { retryBackoff: "fixed" }],
+    ["forwarded signature, under the same time", { forwardOriginalSignature: true }],
   ] as const)(
     "tells listeners of a destination that differs in nothing but its %s, though nothing was pushed",
     async (_, fields) => {
