@@ -31,6 +31,9 @@ interface Wanted {
   readonly span: TimeSpan;
 }
 
+/** What became of an event with a dead delivery: `expired` reached the end of its retention since it was found. */
+type Replayed = "replayed" | "passed" | "expired";
+
 const PAGE_LIMIT = 100;
 const AT_ONCE = 32;
 /** How often a busy relay is asked, each time after what its `Retry-After` says. */
@@ -74,15 +77,22 @@ async function replayAll(
   // Each of those that wait for a busy relay listens; Node would warn of a leak.
   setMaxListeners(0, signal);
   const ask = askLists(client, { destination, endpointId }, signal);
-  const replayOne = async (eventId: string, told: boolean | undefined): Promise<boolean> => {
-    const isDead =
-      told ?? isDeadAt(destination, await patiently(signal, () => client.events.attempts(eventId)));
-    if (isDead && !dryRun)
-      await patiently(signal, () => client.events.replayTo(eventId, destination));
-    return isDead;
+  const attemptsOf = (eventId: string) => patiently(signal, () => client.events.attempts(eventId));
+  const replayOne = async (eventId: string, told: boolean | undefined): Promise<Replayed> => {
+    try {
+      if (!(told ?? isDeadAt(destination, await attemptsOf(eventId)))) return "passed";
+      if (!dryRun) await patiently(signal, () => client.events.replayTo(eventId, destination));
+      return "replayed";
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      // Of the two that it may be, only the event can have been there a moment ago and be gone without anybody's doing.
+      return attemptsOf(eventId).then(
+        () => Promise.reject(error),
+        (reason: unknown) => (isNotFound(reason) ? "expired" : Promise.reject(reason)),
+      );
+    }
   };
-  let replayed = 0;
-  let passed = 0;
+  const counts: Record<Replayed, number> = { replayed: 0, passed: 0, expired: 0 };
   const replayPart = async (
     eventIds: readonly string[],
     told: ReadonlyMap<string, boolean>,
@@ -92,10 +102,8 @@ async function replayAll(
       const results = await Promise.allSettled(group.map((id) => replayOne(id, told.get(id))));
       for (const [index, result] of results.entries()) {
         if (result.status === "rejected") continue;
-        if (result.value) {
-          printLine(stdout, group[index]);
-          replayed += 1;
-        } else passed += 1;
+        if (result.value === "replayed") printLine(stdout, group[index]);
+        counts[result.value] += 1;
       }
       const failed = results.find((result) => result.status === "rejected");
       if (failed !== undefined) throw failed.reason;
@@ -108,10 +116,12 @@ async function replayAll(
         await tellByLists(events, ask),
       );
   } finally {
+    const { replayed, passed, expired } = counts;
     const what = dryRun ? "would be replayed" : "enqueued again";
+    const gone = expired > 0 ? `, ${expired} are past the retention by now` : "";
     printLine(
       stderr,
-      `${destination}: ${replayed} dead deliveries ${what}, ${passed} were delivered or are tried again since`,
+      `${destination}: ${replayed} dead deliveries ${what}, ${passed} were delivered or are tried again since${gone}`,
     );
   }
 }
@@ -219,6 +229,10 @@ function askedSpan({ from, to }: ReplayOptions): TimeSpan {
   const untilMs = readTime("to", to) ?? Date.now();
   if (fromMs < untilMs) return { fromMs, untilMs };
   throw new UsageError("--from must be earlier than --to (default: now)");
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404;
 }
 
 /** Asks again while the relay is busy or one of its stores is down. @throws {ApiError} the last answer */

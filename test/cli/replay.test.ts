@@ -345,4 +345,54 @@ describe("relay replay", () => {
       server.close();
     }
   });
+
+  it("regression: goes on where events reach the end of their retention while it runs: the first one ended it, as if the destination were unknown", async () => {
+    /** How often each event is still found. */
+    const foundLeft = new Map([
+      ["evt_1", 0],
+      ["evt_2", 1],
+      ["evt_3", Infinity],
+    ]);
+    let isDeleted = false;
+    const server = createServer((request, response) => {
+      const [, , eventId = ""] = (request.url ?? "").split("/");
+      const name = (request.url ?? "").split("?")[0]!.split("/").at(-1)!;
+      const left = foundLeft.get(eventId) ?? Infinity;
+      foundLeft.set(eventId, left - 1);
+      const events = ["evt_3", "evt_2", "evt_1"].map((id) => ({ id }));
+      const dead = [{ destination_id: "dst_1", status: "dead" }];
+      const data = { events, attempts: dead, dst_1: { id: "dst_1", status: "active" } }[name] ?? {};
+      const isGone = left <= 0 || (isDeleted && request.method === "POST");
+      response.statusCode = isGone ? 404 : 200;
+      const error = { code: "not_found", message: "gone" };
+      response.end(JSON.stringify(isGone ? { error } : { data, pagination: { has_next: false } }));
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const replayed = async () => {
+      const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+      const env = { RELAY_BOOTSTRAP_API_KEY: "rk_testtest_0123456789abcdefghijklmnop" };
+      const { signal } = new AbortController();
+      const io = { argv: [], env, signal, stdin: new PassThrough(), stdout, stderr };
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const code = await replay(io, { destination: "dst_1", url }).catch((error: Error) => error);
+      return { code, stdout: String(stdout.read() ?? ""), stderr: String(stderr.read() ?? "") };
+    };
+    try {
+      expect(await replayed()).toEqual({
+        code: 0,
+        stdout: "evt_3\n",
+        stderr:
+          "dst_1: 1 dead deliveries enqueued again, 0 were delivered or are tried again since, 2 are past the retention by now\n",
+      });
+      // One of a destination that was deleted meanwhile is still found.
+      isDeleted = true;
+      expect(await replayed()).toMatchObject({
+        code: expect.objectContaining({ status: 404, message: "gone" }),
+        stdout: "",
+      });
+    } finally {
+      server.close();
+    }
+  });
 });
