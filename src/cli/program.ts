@@ -34,18 +34,27 @@ export async function runProgram(io: CommandIo): Promise<number> {
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
-      outputError: (text, write) => write(inOneLine(`${text}(relay --help lists the commands)`)),
     })
     .exitOverride();
   addCommands(program, io, (code) => {
     exitCode = code;
   });
+  pointToHelp(program, program.name());
   try {
     await program.parseAsync(withDeepHelp(program, io.argv), { from: "user" });
     return exitCode;
   } catch (error) {
     return report(error, io);
   }
+}
+
+/** Lets what is wrong in the arguments of a command name the help of that very command, and so on below it. */
+function pointToHelp(command: Command, name: string): void {
+  const what = command.commands.length > 0 ? "lists the commands" : "shows what it takes";
+  command.configureOutput({
+    outputError: (text, write) => write(inOneLine(`${text}(${name} --help ${what})`)),
+  });
+  for (const one of command.commands) pointToHelp(one, `${name} ${one.name()}`);
 }
 
 /**
