@@ -4,6 +4,7 @@ import type { AssignmentOffsets } from "../../../src/adapters/kafka/consume/assi
 import { GroupSession } from "../../../src/adapters/kafka/consume/group-session.ts";
 import { KafkaPartition } from "../../../src/adapters/kafka/consume/kafka-partition.ts";
 import { closedError, protocolError } from "../../support/group-fake.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 const NEW = { groupId: "g", memberId: "" };
 
@@ -16,7 +17,11 @@ interface CommitRequest {
   readonly groupGenerationId: number;
   readonly topics: readonly {
     readonly topic: string;
-    readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
+    readonly partitions: readonly {
+      readonly partition: number;
+      readonly offset: string;
+      readonly metadata?: string;
+    }[];
   }[];
 }
 
@@ -233,6 +238,11 @@ test("a member that its coordinator no longer knows joins as a new one; a rebala
   expect(joinedAs).toEqual(["", ""]);
 });
 
+const commitOnWire = (partition: number, offset: string, metadata = "") => ({
+  partition,
+  offset,
+  metadata,
+});
 const commitOf = (partition: number, offset: number, topic = "t") => ({
   topic,
   partition,
@@ -304,7 +314,7 @@ test("a commit of a generation that is over is not sent, also when the next one 
 
 test("a commit that the coordinator fences is nobody's any more; one that fails otherwise is tried again", async () => {
   const { session, brokers, commits } = await joinedCoordinator();
-  brokers.commit = () => Promise.reject(protocolError("ILLEGAL_GENERATION"));
+  brokers.commit = () => Promise.reject(protocolError("REBALANCE_IN_PROGRESS"));
   await session.commit([commitOf(0, 1)], 1);
   expect(commits).toHaveLength(1);
   brokers.commit = async () => {
@@ -312,6 +322,79 @@ test("a commit that the coordinator fences is nobody's any more; one that fails 
   };
   await session.commit([commitOf(0, 2)], 1);
   expect(commits).toHaveLength(3);
+});
+
+test.each(["ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"])(
+  "a session is over at once when a commit is answered with %s, and the group is joined again: whoever answers heartbeats may not be its coordinator any more",
+  async (type) => {
+    const { session, group, brokers, commits } = await joinedCoordinator();
+    brokers.commit = () => Promise.reject(protocolError(type));
+    await session.commit([commitOf(0, 1)], 1);
+    expect(commits).toHaveLength(1);
+    expect(session.isAlive()).toBe(false);
+    await expect(group.heartbeat(NEW)).rejects.toMatchObject({ type: "REBALANCE_IN_PROGRESS" });
+    await group.joinGroup(NEW);
+    expect(session.isAlive()).toBe(true);
+  },
+);
+
+test("regression: a session ends although its heartbeats are answered once no commit was kept for as long: a coordinator that the other brokers do not reach keeps none, and one of them gives the partitions to others", async () => {
+  const { session, group, brokers, clock } = await joinedCoordinator();
+  clock.nowMs = 1_000;
+  await session.commit([commitOf(0, 7)], 1);
+  brokers.commit = () => new Promise(() => undefined);
+  for (clock.nowMs = 2_000; clock.nowMs < 1_000 + SESSION_MS; clock.nowMs += 1_000) {
+    await group.heartbeat(NEW);
+    expect(session.isAlive()).toBe(true);
+  }
+  await group.heartbeat(NEW);
+  expect(session.isAlive()).toBe(false);
+});
+
+test("a session in which nothing new is committed commits the lowest offset that stands once more, and goes on", async () => {
+  const { session, group, brokers, commits, clock } = await joinedCoordinator();
+  const metadata = "owner";
+  brokers.committed = [
+    { partition: 0, offset: "9", metadata },
+    { partition: 1, offset: "4", metadata },
+    { partition: 2, offset: "-1", metadata },
+  ];
+  await session.committed([{ topic: "t", partitions: [0, 1, 2] }]);
+  await session.commit([commitOf(0, 12)], 1);
+  for (clock.nowMs = 1_000; clock.nowMs < 3 * SESSION_MS; clock.nowMs += 1_000) {
+    await group.heartbeat(NEW);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(session.isAlive()).toBe(true);
+  }
+  const [given, ...repeated] = commits.map(({ topics }) => topics[0]?.partitions);
+  expect(given).toEqual([commitOnWire(0, "12")]);
+  expect(repeated.length).toBeGreaterThanOrEqual(3);
+  for (const partitions of repeated) expect(partitions).toEqual([commitOnWire(1, "4", metadata)]);
+});
+
+test("a commit of which it is not known whether it was kept is not repeated as it was before", async () => {
+  const { session, group, brokers, commits, clock } = await joinedCoordinator();
+  await session.commit([commitOf(0, 4), commitOf(1, 9)], 1);
+  brokers.commit = () => Promise.reject(protocolError("REQUEST_TIMED_OUT"));
+  await expect(session.commit([commitOf(0, 5)], 1)).rejects.toThrow("could not be committed");
+  brokers.commit = async () => undefined;
+  const { length } = commits;
+  clock.nowMs = SESSION_MS / 2;
+  await group.heartbeat(NEW);
+  await waitFor("what stands to be committed", () => commits.length > length);
+  expect(commits.at(-1)?.topics[0]?.partitions).toEqual([commitOnWire(1, "9")]);
+});
+
+test("a commit that another coordinator kept has heartbeats go there, too", async () => {
+  const { session, group, brokers, commits, move, heartbeatsAt } = await joinedCoordinator();
+  await group.heartbeat(NEW);
+  brokers.commit = async () => {
+    if (commits.length === 1) throw protocolError("GROUP_COORDINATOR_NOT_AVAILABLE");
+  };
+  move();
+  await session.commit([commitOf(0, 1)], 1);
+  await group.heartbeat(NEW);
+  expect(heartbeatsAt).toEqual(["first", "second"]);
 });
 
 test("regression: once a commit finds a topic deleted, the group is joined again before anything is committed: repeated on the topic made anew, it passed over its first records", async () => {

@@ -1,4 +1,4 @@
-import type { Broker, Cluster, TopicOffsets } from "kafkajs";
+import type { Broker, Cluster } from "kafkajs";
 import { LogError, type Committed } from "../../../domain/log.ts";
 import { rejoin } from "../guards/consumer-group-guard.ts";
 import { partitionName } from "../partition-name.ts";
@@ -23,6 +23,18 @@ export interface GroupSessionOptions {
   readonly onError: (error: Error) => void;
 }
 
+/** How often within the timeout what stands is committed once more, so that one that comes late ends no session. */
+const PROOFS_PER_SESSION = 4;
+
+interface FetchedOffsets {
+  readonly topic: string;
+  readonly partitions: readonly {
+    readonly partition: number;
+    readonly offset: string;
+    readonly metadata?: string | null;
+  }[];
+}
+
 /**
  * Membership of the group, seen from the wire. kafkajs rejoins without waiting for anything and reveals neither the
  * generation nor when a heartbeat was sent, so both are read where the coordinator is called:
@@ -31,6 +43,11 @@ export interface GroupSessionOptions {
  *
  * The broker counts the timeout from when it handles the heartbeat, which is later than when it was sent: this side always
  * sees the session end first, whatever froze in between.
+ *
+ * A coordinator that the other brokers do not reach answers heartbeats as before, while one of them takes the group over, waits for
+ * the same timeout and gives the partitions to others. What the old one cannot do is keep a commit, which takes replicas that follow
+ * it. So a session also ends that long after the last commit that was kept was sent; where nothing is to be committed, what stands
+ * is committed once more.
  */
 export class GroupSession {
   readonly #options: GroupSessionOptions;
@@ -39,26 +56,47 @@ export class GroupSession {
   #memberId = "";
   #generation = -1;
   #partitions: number | null = null;
-  /** Set once positions of this generation may be those of a topic that is gone: nothing more is committed, and the group joined again. */
-  #isVoid = false;
+  /** Why nothing more is committed in this generation, and the group joined again; null while all is well. */
+  #voidBecause: string | null = null;
   #renewedMs = Number.NEGATIVE_INFINITY;
+  #joinSentMs = Number.NEGATIVE_INFINITY;
+  /** When the last commit was sent that was kept; null in a generation that has none to repeat. */
+  #keptMs: number | null = null;
+  /** Whom heartbeats of the last join go to. */
+  #current: CurrentCoordinator | null = null;
+  #find: () => Promise<Coordinator> = () => Promise.reject(notConnected());
   readonly #commits: OffsetCommits;
 
   constructor(options: GroupSessionOptions) {
     this.#options = options;
     this.#commits = new OffsetCommits(options.groupId, {
-      findCoordinator: () => this.cluster.findGroupCoordinator({ groupId: options.groupId }),
-      isOpen: (generation) => generation === this.#generation && !this.#isVoid,
+      coordinator: () => this.#current?.broker ?? null,
+      findCoordinator: () => this.#find(),
+      monotonic: options.monotonic,
+      isOpen: (generation) => generation === this.#generation && this.#voidBecause === null,
       memberId: () => this.#memberId,
+      onKept: (generation, sentMs, coordinator) => {
+        if (generation !== this.#generation) return;
+        this.#keptMs = Math.max(this.#keptMs ?? sentMs, sentMs);
+        // Another one may still answer heartbeats.
+        this.#current?.joined(coordinator);
+      },
+      onFenced: (generation) => {
+        if (generation !== this.#generation) return;
+        this.end();
+        this.#voidBecause = "the group has given this member up";
+      },
+      // Positions of this generation may be those of a topic that is gone.
       onTopicDeleted: (generation) => {
-        this.#isVoid ||= generation === this.#generation;
+        if (generation === this.#generation)
+          this.#voidBecause ??= "a topic of the group was deleted";
       },
     });
   }
 
   /** The consumer's own view of the cluster. @throws {LogError} before the consumer is made */
   get cluster(): Cluster {
-    if (this.#cluster === null) throw new LogError("log_unavailable", "not connected to the log");
+    if (this.#cluster === null) throw notConnected();
     return this.#cluster;
   }
 
@@ -74,15 +112,16 @@ export class GroupSession {
   /** Returns false from the moment the broker may have given our partitions to another member. */
   isAlive(): boolean {
     const { monotonic, sessionTimeoutMs } = this.#options;
-    return monotonic() - this.#renewedMs < sessionTimeoutMs;
+    const sinceMs = Math.min(this.#renewedMs, this.#keptMs ?? this.#renewedMs);
+    return monotonic() - sinceMs < sessionTimeoutMs;
   }
 
   /** Hooks into the cluster that the consumer talks through. */
   attach(cluster: Cluster): void {
     this.#cluster = cluster;
     const find = cluster.findGroupCoordinator.bind(cluster);
-    const findAnew = async () => (await find({ groupId: this.#options.groupId })) as Coordinator;
-    cluster.findGroupCoordinator = async (group) => this.#facade(await find(group), findAnew);
+    this.#find = async () => (await find({ groupId: this.#options.groupId })) as Coordinator;
+    cluster.findGroupCoordinator = async (group) => this.#facade(await find(group));
   }
 
   /** Ends the session at once: the group was left, or the coordinator no longer knows this member. */
@@ -98,29 +137,27 @@ export class GroupSession {
   async committed(
     topics: readonly TopicPartitions[],
   ): Promise<(topic: string, partition: number) => Committed | null> {
-    const { groupId } = this.#options;
-    const coordinator = await this.cluster.findGroupCoordinator({ groupId });
-    const { responses } = await coordinator.offsetFetch({
-      groupId,
+    const generation = this.#generation;
+    const request = {
+      groupId: this.#options.groupId,
       topics: topics.map(({ topic, partitions }) => ({
         topic,
         partitions: partitions.map((partition) => ({ partition, offset: "0" })),
       })),
-    });
-    const found = new Map<string, Committed>();
-    for (const { topic, partitions } of responses as readonly TopicOffsets[]) {
-      for (const entry of partitions as readonly {
-        partition: number;
-        offset: string;
-        metadata?: string | null;
-      }[])
-        if (Number(entry.offset) >= 0)
-          found.set(partitionName(topic, entry.partition), {
-            offset: Number(entry.offset),
-            metadata: entry.metadata ?? "",
-          });
-    }
-    return (topic, partition) => found.get(partitionName(topic, partition)) ?? null;
+    };
+    // Of the one that answers heartbeats: one that the other brokers do not reach knows only what was committed before.
+    const coordinator = this.#current?.broker ?? (await this.#find());
+    const { responses } = await coordinator.offsetFetch(request);
+    const found = foundOffsets(responses);
+    this.#commits.found(found, generation);
+    if (found.length > 0 && generation === this.#generation) this.#keptMs ??= this.#joinSentMs;
+    const byName = new Map(
+      found.map(({ topic, partition, offset, metadata }) => [
+        partitionName(topic, partition),
+        { offset, metadata },
+      ]),
+    );
+    return (topic, partition) => byName.get(partitionName(topic, partition)) ?? null;
   }
 
   /** Commits for one generation: see `OffsetCommits.commit`. @throws {LogError} */
@@ -128,12 +165,16 @@ export class GroupSession {
     return this.#commits.commit(entries, generation);
   }
 
-  #facade(broker: Broker, findAnew: () => Promise<Coordinator>): Broker {
+  #facade(broker: Broker): Broker {
     const known = this.#facades.get(broker);
     if (known !== undefined) return known;
     const coordinator = broker as Coordinator;
     const { monotonic, onError } = this.#options;
-    const current = new CurrentCoordinator(coordinator, { find: findAnew, monotonic, onError });
+    const current = new CurrentCoordinator(coordinator, {
+      find: () => this.#find(),
+      monotonic,
+      onError,
+    });
     const renewing = async <T>(call: () => Promise<T>): Promise<T> => {
       const sentMs = monotonic();
       const result = await call();
@@ -144,10 +185,10 @@ export class GroupSession {
       joinGroup: async (request: JoinRequest) => {
         await this.#options.beforeJoin();
         current.joined(coordinator);
+        this.#current = current;
+        const sentMs = monotonic();
         const response = await renewing(() => this.#joinAsBefore(coordinator, request));
-        this.#memberId = response.memberId;
-        this.#generation = response.generationId;
-        this.#isVoid = false;
+        this.#joined(response, sentMs);
         return response;
       },
       syncGroup: async (request: JoinRequest) => {
@@ -156,8 +197,9 @@ export class GroupSession {
         return response;
       },
       heartbeat: async (request: JoinRequest) => {
-        if (this.#isVoid) throw rejoin("a topic of the group was deleted");
+        if (this.#voidBecause !== null) throw rejoin(this.#voidBecause);
         const generation = this.#generation;
+        this.#keepProven();
         const isOfUse = () => generation === this.#generation && !this.#hasEnded();
         try {
           return await current.ask((asked) => renewing(() => asked.heartbeat(request)), isOfUse);
@@ -182,6 +224,25 @@ export class GroupSession {
     return facade;
   }
 
+  /** A generation begins with its members' assignments, which are kept as commits are: after all of them have asked to join. */
+  #joined({ memberId, generationId }: JoinResponse, sentMs: number): void {
+    this.#memberId = memberId;
+    this.#voidBecause = null;
+    if (generationId === this.#generation) return;
+    this.#generation = generationId;
+    this.#joinSentMs = sentMs;
+    this.#keptMs = null;
+    this.#commits.begin(generationId);
+  }
+
+  /** Sees to it that a commit is kept from time to time. */
+  #keepProven(): void {
+    const { monotonic, sessionTimeoutMs } = this.#options;
+    if (this.#keptMs === null || this.#hasEnded()) return;
+    if (monotonic() - this.#keptMs >= sessionTimeoutMs / PROOFS_PER_SESSION)
+      this.#commits.repeat(this.#generation);
+  }
+
   /**
    * Joins as the member that this was, if it has not left. For kafkajs, a consumer that starts again after a crash is new to the group,
    * which would wait for the member that crashed until its session is over.
@@ -200,4 +261,22 @@ export class GroupSession {
   #forgetUnknownMember(error: unknown): void {
     if (codeOfBroker(error) === "UNKNOWN_MEMBER_ID") this.#memberId = "";
   }
+}
+
+function notConnected(): LogError {
+  return new LogError("log_unavailable", "not connected to the log");
+}
+
+/** Returns what was committed, without the partitions for which nothing was. */
+function foundOffsets(topics: readonly FetchedOffsets[]): readonly WireCommit[] {
+  return topics.flatMap(({ topic, partitions }) =>
+    partitions
+      .map(({ partition, offset, metadata }) => ({
+        topic,
+        partition,
+        offset: Number(offset),
+        metadata: metadata ?? "",
+      }))
+      .filter(({ offset }) => offset >= 0),
+  );
 }

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Broker } from "kafkajs";
 import { TIMERS } from "../../../domain/clock.ts";
 import { LogError } from "../../../domain/log.ts";
 import { within } from "../../../domain/within.ts";
-import { isFenced, isTopicDeleted } from "./coordinator-errors.ts";
+import { partitionName } from "../partition-name.ts";
+import { codeOfBroker, isFenced, isTopicDeleted, REBALANCING } from "./coordinator-errors.ts";
+import type { Coordinator } from "./current-coordinator.ts";
 
 /** A commit of one partition, as the coordinator takes it. */
 export interface WireCommit {
@@ -14,10 +15,18 @@ export interface WireCommit {
 }
 
 export interface OffsetCommitsPorts {
-  readonly findCoordinator: () => Promise<Broker>;
+  /** The one that answers heartbeats; null before the first join. */
+  readonly coordinator: () => Coordinator | null;
+  /** Looks it up anew. */
+  readonly findCoordinator: () => Promise<Coordinator>;
+  readonly monotonic: () => number;
   /** Returns false once nothing may be committed for this generation any more. */
   readonly isOpen: (generation: number) => boolean;
   readonly memberId: () => string;
+  /** Told of each commit that was kept, and when it was sent. */
+  readonly onKept: (generation: number, sentMs: number, coordinator: Coordinator) => void;
+  /** The coordinator does not know this member any more, or not in this generation. */
+  readonly onFenced: (generation: number) => void;
   /** A topic was deleted: repeated once it is made anew, a commit would pass over its first records. */
   readonly onTopicDeleted: (generation: number) => void;
 }
@@ -33,6 +42,10 @@ export class OffsetCommits {
   readonly #ports: OffsetCommitsPorts;
   #queued: { entries: WireCommit[]; generation: number; done: Promise<void> } | null = null;
   #flushing: Promise<void> = Promise.resolve();
+  /** What stands in the current generation, by partition; null where it is not known whether the last commit was kept. */
+  #standing = new Map<string, WireCommit | null>();
+  #generation = -1;
+  #repeating = false;
 
   constructor(groupId: string, ports: OffsetCommitsPorts) {
     this.#groupId = groupId;
@@ -46,6 +59,41 @@ export class OffsetCommits {
   async commit(entries: readonly WireCommit[], generation: number): Promise<void> {
     const written = this.#enqueue(entries, generation);
     await within(written, COMMIT_TIMEOUT_MS, refuseLate, TIMERS);
+  }
+
+  /** Forgets what stood before. */
+  begin(generation: number): void {
+    this.#generation = generation;
+    this.#standing = new Map();
+  }
+
+  /** Notes what was found committed, which stands unless this generation has committed since. */
+  found(entries: readonly WireCommit[], generation: number): void {
+    if (generation !== this.#generation) return;
+    for (const entry of entries) {
+      const name = nameOf(entry);
+      if (!this.#standing.has(name)) this.#standing.set(name, entry);
+    }
+  }
+
+  /**
+   * Commits once more what stands, if nothing else is to be committed by then: that it is kept shows that the coordinator still is the
+   * group's. Repeats the lowest offset, which does no harm to a topic that is made anew at this moment. Never rejects.
+   */
+  repeat(generation: number): void {
+    if (this.#repeating) return;
+    this.#repeating = true;
+    const repeated = this.#enqueue([], generation).catch(() => undefined);
+    void repeated.then(() => {
+      this.#repeating = false;
+    });
+  }
+
+  #lowestStanding(): readonly WireCommit[] {
+    let lowest: WireCommit | null = null;
+    for (const entry of this.#standing.values())
+      if (entry !== null && (lowest === null || entry.offset < lowest.offset)) lowest = entry;
+    return lowest === null ? [] : [lowest];
   }
 
   #enqueue(entries: readonly WireCommit[], generation: number): Promise<void> {
@@ -63,12 +111,17 @@ export class OffsetCommits {
     return batch.done;
   }
 
-  async #write(entries: readonly WireCommit[], generation: number): Promise<void> {
+  async #write(given: readonly WireCommit[], generation: number): Promise<void> {
+    const entries = given.length === 0 ? this.#lowestStanding() : given;
     const topics = byTopic(entries);
+    if (topics.length === 0) return;
     for (let attempt = 1; ; attempt += 1) {
       if (!this.#ports.isOpen(generation)) return;
       try {
-        const coordinator = await this.#ports.findCoordinator();
+        const known = attempt === 1 ? this.#ports.coordinator() : null;
+        const coordinator = known ?? (await this.#ports.findCoordinator());
+        const sentMs = this.#ports.monotonic();
+        this.#note(entries, generation, false);
         await coordinator.offsetCommit({
           groupId: this.#groupId,
           memberId: this.#ports.memberId(),
@@ -76,9 +129,14 @@ export class OffsetCommits {
           retentionTime: -1,
           topics,
         });
+        this.#note(entries, generation, true);
+        this.#ports.onKept(generation, sentMs, coordinator);
         return;
       } catch (error) {
-        if (isFenced(error)) return;
+        if (isFenced(error)) {
+          if (codeOfBroker(error) !== REBALANCING) this.#ports.onFenced(generation);
+          return;
+        }
         const isDeleted = isTopicDeleted(error);
         if (isDeleted) this.#ports.onTopicDeleted(generation);
         if (isDeleted || attempt >= COMMIT_TRIES)
@@ -87,6 +145,15 @@ export class OffsetCommits {
       }
     }
   }
+
+  #note(entries: readonly WireCommit[], generation: number, isKept: boolean): void {
+    if (generation !== this.#generation) return;
+    for (const entry of entries) this.#standing.set(nameOf(entry), isKept ? entry : null);
+  }
+}
+
+function nameOf({ topic, partition }: WireCommit): string {
+  return partitionName(topic, partition);
 }
 
 /** Returns the commits as a request holds them; of several for one partition, the last one counts. */
