@@ -111,6 +111,7 @@ test.each([
   "LEADER_NOT_AVAILABLE",
   "FENCED_LEADER_EPOCH",
   "UNKNOWN_LEADER_EPOCH",
+  "KAFKA_STORAGE_ERROR",
 ])(
   "regression: a leader that has moved (%s) is looked up, and the group keeps its partitions: it was joined again",
   async (errorType) => {

@@ -42,8 +42,9 @@ const UNREACHABLE_PAUSE_MS = 500;
 const OUT_OF_RANGE_PAUSE_MS = 100;
 /** Brokers learn of a new leader within some milliseconds of one another. */
 const MOVED_LEADER_PAUSE_MS = 100;
-/** A partition has another leader than the metadata says, or none at the moment. */
+/** A partition has another leader than the metadata says, or none at the moment, or the disk of the one that it had has failed. */
 const LEADER_MOVED: ReadonlySet<unknown> = new Set([
+  "KAFKA_STORAGE_ERROR",
   "NOT_LEADER_FOR_PARTITION",
   "LEADER_NOT_AVAILABLE",
   "FENCED_LEADER_EPOCH",
@@ -66,7 +67,8 @@ const listeners = new WeakMap<object, GroupListener>();
  * asks for the join again, as many times as the client retries; then the consumer crashes, and is started again.
  *
  * A broker that has given a partition away has its reader join the group again, which takes all partitions from all members for a
- * moment. Here, the new leader is looked up. (One that is a replica still, as after a restart of the leader, lets itself be read.)
+ * moment. Here, the new leader is looked up. (One that is a replica still, as after a restart of the leader, lets itself be read.) So
+ * it is where one of the broker's disks has failed, which ended the consumer after some tries.
  *
  * Each fetcher that meets a reason to join does so for itself, at the same time as the others: two assignments in one generation.
  * Here they share the join that is under way, and none of them fetches meanwhile.
