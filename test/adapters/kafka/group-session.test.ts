@@ -385,6 +385,40 @@ test("a commit of which it is not known whether it was kept is not repeated as i
   expect(commits.at(-1)?.topics[0]?.partitions).toEqual([commitOnWire(1, "9")]);
 });
 
+test("regression: what stands is repeated until it is kept, however often it was not: given up after the first time, it left a member alive that owned nothing for good", async () => {
+  const { session, group, brokers, commits, clock } = await joinedCoordinator();
+  await session.commit([commitOf(0, 4)], 1);
+  brokers.commit = () => Promise.reject(protocolError("REQUEST_TIMED_OUT"));
+  clock.nowMs = SESSION_MS;
+  // Each of them is tried five times.
+  await waitFor("a second one that was not kept", async () => {
+    await group.heartbeat(NEW);
+    return commits.length > 6;
+  });
+  expect(session.isAlive()).toBe(false);
+  brokers.commit = async () => undefined;
+  await waitFor("a session that is proven again", async () => {
+    await group.heartbeat(NEW);
+    return session.isAlive();
+  });
+});
+
+test("regression: a session that has ended joins the group again where of no commit it is known whether it was kept: there is none to repeat, and it owned nothing for good", async () => {
+  const { session, group, brokers, clock } = await joinedCoordinator();
+  await session.commit([commitOf(0, 4)], 1);
+  brokers.commit = () => Promise.reject(protocolError("REQUEST_TIMED_OUT"));
+  await expect(session.commit([commitOf(0, 5)], 1)).rejects.toThrow("could not be committed");
+  brokers.commit = async () => undefined;
+  for (const nowMs of [SESSION_MS - 1, SESSION_MS]) {
+    clock.nowMs = nowMs;
+    await group.heartbeat(NEW);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await expect(group.heartbeat(NEW)).rejects.toMatchObject({ type: "REBALANCE_IN_PROGRESS" });
+  await group.joinGroup(NEW);
+  expect(session.isAlive()).toBe(true);
+});
+
 test("a commit that another coordinator kept has heartbeats go there, too", async () => {
   const { session, group, brokers, commits, move, heartbeatsAt } = await joinedCoordinator();
   await group.heartbeat(NEW);

@@ -81,6 +81,11 @@ export class GroupSession {
         // Another one may still answer heartbeats.
         this.#current?.joined(coordinator);
       },
+      // Nothing can show any more that this coordinator is the group's, so what is committed has to be looked up by a new generation.
+      onNoneKnown: (generation) => {
+        if (generation !== this.#generation || this.isAlive()) return;
+        this.#voidBecause ??= "it is not known whether its commits were kept";
+      },
       onFenced: (generation) => {
         if (generation !== this.#generation) return;
         this.end();

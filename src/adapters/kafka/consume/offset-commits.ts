@@ -25,6 +25,8 @@ export interface OffsetCommitsPorts {
   readonly memberId: () => string;
   /** Told of each commit that was kept, and when it was sent. */
   readonly onKept: (generation: number, sentMs: number, coordinator: Coordinator) => void;
+  /** There was nothing to repeat: of no commit of this generation it is known whether it was kept. */
+  readonly onNoneKnown: (generation: number) => void;
   /** The coordinator does not know this member any more, or not in this generation. */
   readonly onFenced: (generation: number) => void;
   /** A topic was deleted: repeated once it is made anew, a commit would pass over its first records. */
@@ -112,16 +114,21 @@ export class OffsetCommits {
   }
 
   async #write(given: readonly WireCommit[], generation: number): Promise<void> {
-    const entries = given.length === 0 ? this.#lowestStanding() : given;
+    const isRepeat = given.length === 0;
+    const entries = isRepeat ? this.#lowestStanding() : given;
+    if (entries.length === 0) {
+      this.#ports.onNoneKnown(generation);
+      return;
+    }
     const topics = byTopic(entries);
-    if (topics.length === 0) return;
     for (let attempt = 1; ; attempt += 1) {
       if (!this.#ports.isOpen(generation)) return;
       try {
         const known = attempt === 1 ? this.#ports.coordinator() : null;
         const coordinator = known ?? (await this.#ports.findCoordinator());
         const sentMs = this.#ports.monotonic();
-        this.#note(entries, generation, false);
+        // What is repeated stands, whether it is kept this time or not.
+        if (!isRepeat) this.#note(entries, generation, false);
         await coordinator.offsetCommit({
           groupId: this.#groupId,
           memberId: this.#ports.memberId(),
