@@ -64,6 +64,31 @@ describe.skipIf(refused !== null && skipOrFail("a small disk", refused))("a full
     await relay.kill("SIGKILL");
   }, 600_000);
 
+  it("regression: a disk that is full at a start which has tables to change keeps them whole: the engine put empty definitions in their place, and no later start could open them", async () => {
+    await using receiver = await startReceiver();
+    await using relay = await makeRelayProcess({ RELAY_RETRY_BASE_MS: "250" });
+    await using disk = await mountSmallDisk(96, join(relay.dataDir, "clickhouse"));
+    await relay.start();
+    const load = await makeLoad(relay, receiver);
+    await load.sendUntil("2xx", (status) => status === 200);
+    await load.expectNothingLost();
+    await relay.kill("SIGTERM");
+    await disk.fill();
+    relay.env["RELAY_RETENTION_DAYS"] = "20";
+    await relay.start();
+    await waitFor("what is missing", () => relay.output().includes("make room for 64 MiB"), 60_000);
+    await load.sendMany(20);
+    await load.expectDelivered();
+    expect(load.statuses()).toEqual(new Set([200]));
+    await disk.free();
+    await waitFor("the change", () => relay.output().includes('"part.restarted"'), 60_000);
+    await load.expectNothingLost();
+    await relay.kill("SIGTERM");
+    await relay.start();
+    await load.expectNothingLost();
+    await relay.kill("SIGKILL");
+  }, 600_000);
+
   it("under the broker: 503, nothing lost, and 2xx again when there is room and the broker is back", async () => {
     await using receiver = await startReceiver();
     await using disk = await mountSmallDisk(160);

@@ -1,5 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
+import {
+  ClickHouseError,
+  type ClickHouseClient,
+  type ClickHouseSettings,
+} from "@clickhouse/client";
 import { selectRows } from "./ask.ts";
 import {
   createTable,
@@ -13,6 +17,7 @@ import {
   retention,
 } from "./ddl.ts";
 import { refuseOlderServer } from "./refuse-older-server.ts";
+import { requireRoom } from "./require-room.ts";
 import {
   COARSE_TEXT_FILTER,
   EVENTS,
@@ -110,6 +115,7 @@ const FORMER_INDEXES = [
  * Brings the database to this version's schema and the given retention. Safe to run twice and from two processes.
  * @throws {NewerSchemaError} when a newer relay has migrated this database
  * @throws {UsageError} when the server is too old
+ * @throws {Error} when there is a change to make and its disk is too full for it: nothing more is changed then
  */
 export async function migrateClickHouse(
   client: ClickHouseClient,
@@ -170,7 +176,7 @@ async function dropFormerIndexes(
   const events = tables.get(localName(EVENTS, options));
   for (const { name } of FORMER_INDEXES) {
     if (events?.made.includes(`INDEX ${name} `) !== true) continue;
-    for (const query of dropIndex(EVENTS, name, options)) await client.command({ query });
+    for (const query of dropIndex(EVENTS, name, options)) await change(client, query);
   }
 }
 
@@ -178,14 +184,22 @@ async function dropFormerIndexes(
 async function makeLedger(client: ClickHouseClient, options: SchemaOptions): Promise<void> {
   const [row] = await selectRows<{ result: number }>(client, EXISTS_LEDGER);
   if (row?.result === 1) return;
-  await client.command({
-    query: CREATE_LEDGER.replace("%CLUSTER%", onCluster(options)).replace(
-      "%ENGINE%",
-      options.cluster === undefined
-        ? "ReplacingMergeTree"
-        : "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/schema_migrations', '{shard}-{replica}')",
-    ),
-  });
+  const engine =
+    options.cluster === undefined
+      ? "ReplacingMergeTree"
+      : "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/schema_migrations', '{shard}-{replica}')";
+  const query = CREATE_LEDGER.replace("%CLUSTER%", onCluster(options)).replace("%ENGINE%", engine);
+  await change(client, query);
+}
+
+/** Runs a statement that makes or changes a table. */
+async function change(
+  client: ClickHouseClient,
+  query: string,
+  settings: ClickHouseSettings = {},
+): Promise<void> {
+  await requireRoom(client);
+  await client.command({ query, clickhouse_settings: settings });
 }
 
 const TRIES = 5;
@@ -202,7 +216,7 @@ async function carryOut(
 ): Promise<boolean> {
   for (let tries = 1; ; tries += 1)
     try {
-      for (const query of statements(options)) await client.command({ query });
+      for (const query of statements(options)) await change(client, query);
       return true;
     } catch (error) {
       if (!(error instanceof ClickHouseError)) throw error;
@@ -225,9 +239,7 @@ async function setRetention(
   for (const table of TABLES) {
     const name = localName(table, options);
     if (tables.get(name)?.engine.includes(`toIntervalDay(${options.retentionDays})`)) continue;
-    await client.command({
-      query: `ALTER TABLE ${name}${onCluster(options)} MODIFY TTL ${retention(table, options)}`,
-      clickhouse_settings: { alter_sync: "0" },
-    });
+    const query = `ALTER TABLE ${name}${onCluster(options)} MODIFY TTL ${retention(table, options)}`;
+    await change(client, query, { alter_sync: "0" });
   }
 }

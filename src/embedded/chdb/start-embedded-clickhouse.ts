@@ -9,6 +9,7 @@ import type { Logger } from "../../domain/logger.ts";
 import { messageOf } from "../../domain/thrown.ts";
 import { startTime } from "../data-dir-process.ts";
 import { cannotStart, comeUp } from "./come-up.ts";
+import { refuseFullDisk } from "./refuse-full-disk.ts";
 import { engineMemoryBytes } from "./engine-memory.ts";
 import { readCredentials, writeCredentials } from "./credentials-file.ts";
 import { waitForFormerChild } from "./former-child.ts";
@@ -47,7 +48,7 @@ export interface EmbeddedClickHouse extends AsyncDisposable {
  * Starts chDB in a child process behind ClickHouse's HTTP interface on loopback, with its files in
  * `<dataDir>/clickhouse` and its address in `<dataDir>/run/clickhouse.json` (0600). The child ends when this
  * process does, however that ends; a child that an earlier owner left behind is waited for.
- * @throws {UsageError} when its process cannot be made, the engine cannot be loaded, does not open its files or does not come up
+ * @throws {UsageError} when it is new and its disk is full, when its process cannot be made, the engine cannot be loaded, does not open its files or does not come up
  *   within a minute, when an earlier owner's child stays, or when the port of `previousUrl` has been taken: clients would go on
  *   asking there
  */
@@ -60,6 +61,7 @@ export async function startEmbeddedClickHouse(
   if (former !== null) await waitForFormerChild(former, FORMER_CHILD_TIMEOUT_MS);
   const storeDir = join(dataDir, "clickhouse");
   const isNew = await makeDirectory(storeDir);
+  await refuseFullDisk(storeDir, DATABASE);
   if (isNew && former !== null)
     options.logger.warn(
       { storeDir, lost: "what was recorded until now, unless this directory is restored" },

@@ -1,4 +1,4 @@
-import type { ClickHouseClient } from "@clickhouse/client";
+import { ClickHouseError, type ClickHouseClient } from "@clickhouse/client";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { connectClickHouse } from "../../../src/adapters/clickhouse/connect.ts";
 import { connectLookups } from "../../../src/adapters/clickhouse/lookups.ts";
@@ -116,6 +116,58 @@ it("regression: a start that finds all as it should be changes nothing and asks 
     await client.close();
   }
 });
+
+/** A client whose server tells `row` of its disk, or an error. */
+function withDisk(
+  client: ClickHouseClient,
+  row: () => { readonly path: string; readonly free: string },
+): ClickHouseClient {
+  const query = async (given: Parameters<ClickHouseClient["query"]>[0]) => {
+    if (!given.query.includes("system.disks")) return client.query(given);
+    const disk = row();
+    return { json: async () => [disk] };
+  };
+  return Object.assign(Object.create(client) as ClickHouseClient, { query });
+}
+
+it("regression: changes no table on a disk that is almost full, says where to make room, and goes on once there is", async () => {
+  await clickhouse.client.command({ query: "CREATE DATABASE full_disk" });
+  const client = connectClickHouse(urlOf("full_disk"));
+  let freeMiB = 70;
+  const disk = withDisk(client, () => ({
+    path: "/events",
+    free: String(freeMiB * 1024 * 1024),
+  }));
+  try {
+    await migrateClickHouse(disk, { retentionDays: 30 });
+    const before = await tablesOf(client);
+    freeMiB = 63;
+    expect(await migrateClickHouse(disk, { retentionDays: 30 })).toEqual({ applied: [] });
+    await expect(migrateClickHouse(disk, { retentionDays: 20 })).rejects.toThrow(
+      /make room for 64 MiB at least on the disk of \/events \(63 MiB are free\)/,
+    );
+    expect(await tablesOf(client)).toEqual(before);
+    freeMiB = 64;
+    await migrateClickHouse(disk, { retentionDays: 20 });
+    const refusing = withDisk(client, () => {
+      throw new ClickHouseError({ message: "Not enough privileges", code: "497" });
+    });
+    await migrateClickHouse(refusing, { retentionDays: 25 });
+    const [{ engine } = { engine: "" }] = await enginesOf(client);
+    expect(engine).toContain("toIntervalDay(25)");
+  } finally {
+    await client.close();
+  }
+});
+
+async function enginesOf(client: ClickHouseClient): Promise<readonly { engine: string }[]> {
+  const answer = await client.query({
+    query:
+      "SELECT engine_full AS engine FROM system.tables WHERE database = currentDatabase() AND name = 'events'",
+    format: "JSONEachRow",
+  });
+  return answer.json<{ engine: string }>();
+}
 
 async function refuse(statement: string): Promise<void> {
   throw new Error(`not expected: ${statement}`);

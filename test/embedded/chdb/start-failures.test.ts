@@ -14,8 +14,11 @@ import { startEmbeddedClickHouse } from "../../../src/embedded/chdb/start-embedd
 import { pidExists, startTime } from "../../../src/embedded/data-dir-process.ts";
 import { runRelay } from "../../support/relay-process.ts";
 import { makeSilentLogger } from "../../support/silent-logger.ts";
+import { skipOrFail } from "../../support/stores/skip-or-fail.ts";
+import { mountSmallDisk, smallDiskRefusal } from "../../support/stores/small-disk.ts";
 
 const logger = makeSilentLogger();
+const noSmallDisk = await smallDiskRefusal();
 let dataDir = "";
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "relay-chdb-fails-"));
@@ -35,6 +38,20 @@ async function toldOf(failing: Promise<unknown>): Promise<string> {
   expect(message).not.toContain("\n");
   return message;
 }
+
+test.skipIf(noSmallDisk !== null && skipOrFail("a small disk", noSmallDisk))(
+  "regression: no store is made on a full disk, which says so, and one is made once there is room: it was made of empty files, and could not be opened ever after",
+  async () => {
+    await using disk = await mountSmallDisk(96, join(dataDir, "clickhouse"));
+    await disk.fill();
+    expect(await toldOf(startEmbeddedClickHouse({ dataDir, logger }))).toContain(
+      `0 MiB are free on the disk of ${disk.path}: make room for 64 MiB at least`,
+    );
+    await disk.free();
+    await using embedded = await startEmbeddedClickHouse({ dataDir, logger });
+    expect(pidExists(embedded.pid)).toBe(true);
+  },
+);
 
 test("a store that cannot be opened is told in one line with what to do, and is kept: it was told by a stack", async () => {
   {
