@@ -41,18 +41,18 @@ export class BatchQueue<T extends Job> {
 
   /**
    * Takes the jobs of the next batch, in the order in which they came; none if none waits, or only large ones that may not go
-   * now.
+   * now. It is as large as `batches` of them; a large one has nothing beside it all the same.
    */
-  take({ mayBeLarge = true } = {}): readonly T[] {
+  take({ mayBeLarge = true, batches = 1 } = {}): readonly T[] {
     const [oldest] = this.#jobs;
     if (oldest === undefined) return [];
     if (this.isLarge(oldest) && (!mayBeLarge || !this.#hasLetOthersGo)) {
-      const others = this.#takeBeside([]);
+      const others = this.#takeBeside([], batches);
       this.#hasLetOthersGo ||= others.length > 0;
       if (others.length > 0 || !mayBeLarge) return others;
     }
     this.#hasLetOthersGo = false;
-    return this.#takeBeside(this.#jobs.splice(0, 1));
+    return this.#takeBeside(this.#jobs.splice(0, 1), this.isLarge(oldest) ? 1 : batches);
   }
 
   /** Takes away the oldest jobs for which `isOver` holds, up to the first for which it does not. */
@@ -61,8 +61,9 @@ export class BatchQueue<T extends Job> {
     return this.#jobs.splice(0, firstLeft < 0 ? this.#jobs.length : firstLeft);
   }
 
-  #takeBeside(first: readonly T[]): readonly T[] {
-    const { maxBytes, maxRecords } = this.#limits;
+  #takeBeside(first: readonly T[], batches: number): readonly T[] {
+    const maxBytes = this.#limits.maxBytes * batches;
+    const maxRecords = this.#limits.maxRecords * batches;
     const taken = [...first];
     const passed: T[] = [];
     let bytes = first[0]?.sizeBytes ?? 0;
@@ -71,12 +72,14 @@ export class BatchQueue<T extends Job> {
     let at = 0;
     for (; at < this.#jobs.length && passedSmall < MAX_PASSED; at += 1) {
       const job = this.#jobs[at]!;
-      const fits = bytes + job.sizeBytes <= maxBytes && records + job.records.length <= maxRecords;
+      const isLarge = this.isLarge(job);
+      const fits =
+        !isLarge && bytes + job.sizeBytes <= maxBytes && records + job.records.length <= maxRecords;
       (fits ? taken : passed).push(job);
       if (fits) {
         bytes += job.sizeBytes;
         records += job.records.length;
-      } else if (!this.isLarge(job)) passedSmall += 1;
+      } else if (!isLarge) passedSmall += 1;
     }
     this.#jobs = passed.concat(this.#jobs.slice(at));
     return taken;

@@ -81,6 +81,12 @@ describe("a queue of batches", () => {
     expect([taken(queue), taken(queue), queue.size]).toEqual(["A", "B", 0]);
   });
 
+  it("gives out as much as several batches hold, with each large one alone all the same", () => {
+    const queue = queueOf(["a", 3], ["b", 3], ["A", 4], ["c", 3], ["d", 3], ["B", 4]);
+    const three = () => queue.take({ batches: 3 }).map(({ name }) => name);
+    expect([three(), three(), three(), three()]).toEqual([["a", "b", "c"], ["d"], ["A"], ["B"]]);
+  });
+
   it("looks no further than a few jobs behind those that fill the batch", () => {
     const queue = queueOf(["a", 3], ...Array.from({ length: 16 }, () => ["b", 2] as const), [
       "c",

@@ -44,6 +44,7 @@ function makeTarget(options: Partial<AccumulatorOptions> = {}) {
     maxBatchRecords: 100,
     lingerMs: 5,
     maxInFlight: 2,
+    slowAckMs: 300,
     maxQueuedBytes: 5_000,
     appendTimeoutMs: 3_000,
     monotonic: () => state.nowMs,
@@ -52,7 +53,84 @@ function makeTarget(options: Partial<AccumulatorOptions> = {}) {
   return { accumulator, batches, state };
 }
 
+type Target = ReturnType<typeof makeTarget>;
+
+/** Has one batch confirmed so late that acks count as slow. */
+async function slowDown({ accumulator, batches, state }: Target): Promise<void> {
+  const slow = accumulator.append([rec("s")]);
+  await until(() => batches.length === 1, "one is sent");
+  state.nowMs += 300;
+  batches[0]!.succeed();
+  await slow;
+  await accumulator.drained();
+}
+
+/** Long enough for all that may leave to have left: the timers of the accumulator fire before this one. */
+const lingered = () => new Promise((resolve) => setTimeout(resolve, 100));
+
+const sizesOf = ({ batches }: Target) => batches.map(({ records }) => records.length);
+
 describe("accumulator", () => {
+  test("regression: batches that are confirmed late are in flight one at a time, as large as several: a broker takes up a request only once it has answered the one before, so with its replicas far away each waited for two others, and a third was answered 503", async () => {
+    const target = makeTarget({ maxInFlight: 3, maxBatchRecords: 2 });
+    const { accumulator, batches, state } = target;
+    await slowDown(target);
+    const first = accumulator.append([rec("a")]);
+    await until(() => batches.length === 2, "the first is sent");
+    const rest = [1, 2, 3, 4, 5, 6, 7].map((n) => accumulator.append([rec(`${n}`)]));
+    await lingered();
+    expect(sizesOf(target)).toEqual([1, 1]);
+    state.nowMs += 150;
+    batches[1]!.succeed();
+    await first;
+    await until(() => batches.length === 3, "what has waited is sent");
+    await lingered();
+    expect(sizesOf(target)).toEqual([1, 1, 6]);
+    state.nowMs += 99;
+    batches[2]!.succeed();
+    await until(() => batches.length === 4, "the last is sent");
+    // Three of these are confirmed in time one after the other as well.
+    const beside = accumulator.append([rec("b"), rec("c")]);
+    await until(() => batches.length === 5, "another is sent beside it");
+    expect(sizesOf(target)).toEqual([1, 1, 6, 1, 2]);
+    for (const { succeed } of batches) succeed();
+    await Promise.all([...rest, beside]);
+  });
+
+  test("a batch that was refused, or that took its time because it is large, says nothing of how fast acks come", async () => {
+    const target = makeTarget({ maxBatchRecords: 1, maxQueuedBytes: 50_000 });
+    const { accumulator, batches, state } = target;
+    const refused = accumulator.append([rec("a")]);
+    const large = accumulator.append([rec("A".repeat(20_000))]);
+    await until(() => batches.length === 2, "both are sent");
+    state.nowMs += 1_000;
+    batches[0]!.fail(new Error("no"));
+    batches[1]!.succeed();
+    await Promise.allSettled([refused, large]);
+    await accumulator.drained();
+    const two = [accumulator.append([rec("b")]), accumulator.append([rec("c")])];
+    await until(() => batches.length === 4, "two are in flight again");
+    for (const { succeed } of batches) succeed();
+    await Promise.all(two);
+  });
+
+  test("also while acks are slow, a webhook does not wait for large records", async () => {
+    const target = makeTarget({ maxInFlight: 3, maxQueuedBytes: 500_000 });
+    const { accumulator, batches } = target;
+    await slowDown(target);
+    const large = ["A", "B"].map((name) => accumulator.append([rec(name.repeat(20_000))]));
+    await until(() => batches.length === 3, "both large ones are sent");
+    const small = accumulator.append([rec("a")]);
+    await until(() => batches.length === 4, "the small one is sent beside them");
+    const next = accumulator.append([rec("b")]);
+    await lingered();
+    expect(batches).toHaveLength(4);
+    for (const { succeed } of batches) succeed();
+    await until(() => batches.length === 5, "the next one is sent");
+    batches[4]!.succeed();
+    await Promise.all([...large, small, next]);
+  });
+
   test("regression: a webhook does not wait for large records: those of many hung receivers had all places in flight, and all that came after waited", async () => {
     const { accumulator, batches } = makeTarget({ maxQueuedBytes: 500_000 });
     const large = ["A", "B", "C"].map((name) => accumulator.append([rec(name.repeat(20_000))]));

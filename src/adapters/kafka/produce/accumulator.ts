@@ -1,6 +1,7 @@
 import { BatchQueue } from "../../../domain/batch-queue.ts";
 import { countedBytes } from "../../../domain/counted-bytes.ts";
 import { LogError, type Position, type Topic } from "../../../domain/log.ts";
+import { AckPace } from "./ack-pace.ts";
 
 /** A record whose partition is decided. */
 export interface PlacedRecord {
@@ -24,6 +25,8 @@ export interface AccumulatorOptions {
   /** How long a batch that is not full waits for company while others are in flight. */
   readonly lingerMs: number;
   readonly maxInFlight: number;
+  /** Batches that are confirmed this late are in flight one at a time: see `AckPace`. */
+  readonly slowAckMs: number;
   /** Limit for what waits and is in flight, which counts until the write has really ended. */
   readonly maxQueuedBytes: number;
   readonly appendTimeoutMs: number;
@@ -52,6 +55,7 @@ export class Accumulator {
   readonly #options: AccumulatorOptions;
   readonly #waiting: BatchQueue<Call>;
   readonly #inFlight = new Set<readonly Call[]>();
+  readonly #pace: AckPace;
   #waitingBytes = 0;
   #waitingRecords = 0;
   #inFlightBytes = 0;
@@ -62,7 +66,8 @@ export class Accumulator {
 
   constructor(options: AccumulatorOptions) {
     this.#options = options;
-    const { maxBatchBytes, maxBatchRecords } = options;
+    const { maxBatchBytes, maxBatchRecords, maxInFlight, slowAckMs } = options;
+    this.#pace = new AckPace({ maxInFlight, slowFromMs: slowAckMs });
     this.#waiting = new BatchQueue({ maxBytes: maxBatchBytes, maxRecords: maxBatchRecords });
   }
 
@@ -112,7 +117,7 @@ export class Accumulator {
   }
 
   #schedule(): void {
-    if (this.#waiting.size === 0 || this.#inFlight.size >= this.#options.maxInFlight) return;
+    if (this.#waiting.size === 0 || !this.#hasRoom()) return;
     const isFull =
       this.#waitingBytes >= this.#options.maxBatchBytes ||
       this.#waitingRecords >= this.#options.maxBatchRecords;
@@ -135,15 +140,19 @@ export class Accumulator {
   }
 
   #flush(): void {
-    if (this.#inFlight.size >= this.#options.maxInFlight) return;
+    if (!this.#hasRoom()) return;
     const calls = this.#take();
     if (calls.length === 0) return;
     const sizeBytes = calls.reduce((sum, call) => sum + call.sizeBytes, 0);
     this.#inFlightBytes += sizeBytes;
     this.#inFlight.add(calls);
-    const { done, maybeSent } = this.#options.send(calls.flatMap((call) => call.records));
+    const { send, monotonic } = this.#options;
+    const sentAtMs = monotonic();
+    const { done, maybeSent } = send(calls.flatMap((call) => call.records));
     for (const call of calls) call.maybeSent = maybeSent;
-    void this.#finish(calls, done).finally(() => {
+    void this.#finish(calls, done).then((isConfirmed) => {
+      if (isConfirmed && !this.#waiting.isLarge(calls[0]!))
+        this.#pace.confirmed(monotonic() - sentAtMs);
       this.#inFlightBytes -= sizeBytes;
       this.#inFlight.delete(calls);
       this.#schedule();
@@ -152,7 +161,8 @@ export class Accumulator {
     this.#schedule();
   }
 
-  async #finish(calls: readonly Call[], done: Promise<readonly Appended[]>): Promise<void> {
+  /** Settles the calls of a batch. @returns whether all of it is confirmed */
+  async #finish(calls: readonly Call[], done: Promise<readonly Appended[]>): Promise<boolean> {
     try {
       const appended = await done;
       let next = 0;
@@ -164,16 +174,30 @@ export class Accumulator {
           call.resolve(own);
         }
       }
+      return !appended.some((one) => one instanceof LogError);
     } catch (error) {
       for (const call of calls) this.#fail(call, error as Error);
+      return false;
     }
+  }
+
+  #hasRoom(): boolean {
+    const { maxInFlight } = this.#options;
+    const { mayBeInFlight } = this.#pace;
+    // What is large takes the last place away from nobody.
+    const places = mayBeInFlight === maxInFlight ? 0 : this.#largeInFlight();
+    return this.#inFlight.size < Math.min(maxInFlight, mayBeInFlight + places);
   }
 
   /** Takes the calls of one batch. Those that fill one of their own leave a place in flight to others. */
   #take(): readonly Call[] {
-    const large = [...this.#inFlight].filter(([first]) => this.#waiting.isLarge(first!)).length;
-    const mayBeLarge = large < Math.max(1, this.#options.maxInFlight - 1);
-    return this.#noLongerWaiting(this.#waiting.take({ mayBeLarge }));
+    const mayBeLarge = this.#largeInFlight() < Math.max(1, this.#options.maxInFlight - 1);
+    const batches = this.#pace.batchesInOne;
+    return this.#noLongerWaiting(this.#waiting.take({ mayBeLarge, batches }));
+  }
+
+  #largeInFlight(): number {
+    return [...this.#inFlight].filter(([first]) => this.#waiting.isLarge(first!)).length;
   }
 
   #noLongerWaiting(calls: readonly Call[]): readonly Call[] {
