@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import { describe, expect, test } from "vitest";
 import { guardBroker } from "../../../src/adapters/kafka/guards/broker-guard.ts";
+import { isDoubtful } from "../../../src/adapters/kafka/guards/doubtful-leaders.ts";
 
 interface Asked {
   readonly response: { readonly parse: (data: unknown) => Promise<unknown> };
@@ -79,6 +80,18 @@ test.each([0, 7, 10, 18, 19, 20, 29, 32, 44])(
     expect(await aBroker(told, 7).produce({ topicData: [] })).toBe(told);
   },
 );
+
+test("a broker is in doubt from an answer that replicas did not confirm in time until one without", async () => {
+  const told = produced(0);
+  const broker = aBroker(told, 7);
+  const inDoubt: boolean[] = [];
+  for (const errorCode of [0, 7, 19, 7, 0]) {
+    told.topics[0]!.partitions[0]!.errorCode = errorCode;
+    await broker.produce({ topicData: [] });
+    inDoubt.push(isDoubtful(broker));
+  }
+  expect(inDoubt).toEqual([false, true, false, true, false]);
+});
 
 describe.each([
   ["LEADER_NOT_AVAILABLE", 5],

@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import { expect, test, vi } from "vitest";
 import { guardBrokerPool } from "../../../src/adapters/kafka/guards/broker-pool-guard.ts";
+import { noteAnswer } from "../../../src/adapters/kafka/guards/doubtful-leaders.ts";
 
 const NODES = [
   { nodeId: 1, host: "one", port: 9_092, rack: null },
@@ -172,4 +173,35 @@ test("regression: metadata is asked for again in time when the wall clock is set
   } finally {
     vi.useRealTimers();
   }
+});
+
+test("regression: a leader whose replicas do not confirm makes others be asked who leads: one that was cut off from the controller was written to, in vain, for as long as it was cut off", async () => {
+  guardBrokerPool();
+  const pool = aPool();
+  await pool.connect();
+  await pool.refreshMetadata(["t"]);
+  const brokers: readonly FakeBroker[] = [pool.brokers[1], pool.brokers[2]];
+  const asked: (number | null)[] = [];
+  for (const broker of brokers) {
+    const metadata = broker.metadata.bind(broker);
+    await broker.connect();
+    broker.metadata = (topics) => {
+      asked.push(broker.nodeId);
+      return metadata(topics);
+    };
+  }
+  const answer = (errorCode: number) => ({
+    topics: [{ partitions: [{ partition: 0, errorCode }] }],
+  });
+  await pool.refreshMetadataIfNecessary(["t"]);
+  expect(asked).toEqual([]);
+  for (let times = 1; times <= 10; times += 1) {
+    noteAnswer(brokers[0]!, answer(7));
+    await pool.refreshMetadataIfNecessary(["t"]);
+    await pool.refreshMetadataIfNecessary(["t"]);
+    expect(asked).toEqual(Array.from({ length: times }, () => 2));
+  }
+  await brokers[1]!.disconnect();
+  await pool.refreshMetadata(["t"]);
+  expect(asked.at(-1)).toBe(2);
 });

@@ -1,4 +1,5 @@
 import { hasFallenSilent } from "./connection-guard.ts";
+import { isDoubtful } from "./doubtful-leaders.ts";
 import { loadInternal } from "./guard-class.ts";
 
 interface Address {
@@ -147,8 +148,11 @@ export function rememberAwayBrokers(prototype: object): void {
   };
   guarded.findConnectedBroker = async function guardedFindConnected() {
     const nodeIds = awayLast(this);
-    const connected = nodeIds.find((nodeId) => this.brokers[nodeId]!.isConnected());
-    for (const nodeId of connected === undefined ? nodeIds : [connected])
+    const reliable = nodeIds.filter(
+      (nodeId) => !isAway(this, nodeId) && !isDoubtful(this.brokers[nodeId]!),
+    );
+    const connected = reliable.find((nodeId) => this.brokers[nodeId]!.isConnected());
+    for (const nodeId of connected === undefined ? new Set([...reliable, ...nodeIds]) : [connected])
       try {
         return await this.findBroker({ nodeId });
       } catch {

@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { classToGuard } from "./guard-class.ts";
 import { KafkaJSConnectionError } from "../kafkajs.ts";
 import { markDamagedBatches } from "./damaged-batches.ts";
+import { noteAnswer } from "./doubtful-leaders.ts";
 import { markHandedOver } from "../produce/handed-over.ts";
 import { isNoAnswer, type ProduceAnswer } from "../produce/produce-answers.ts";
 import {
@@ -132,6 +133,7 @@ export function guardBroker(): void {
     });
     markHandedOver(request as ProduceRequest);
     const answer = await produce.call(withProtocol(this, change), request);
+    noteAnswer(this, answer as ProduceAnswer);
     // Not after a failure: without an answer, the bytes may still be on their way.
     for (const block of taken) blocks.giveBack(block);
     return answer;

@@ -1,4 +1,5 @@
 import { rememberAwayBrokers } from "./away-brokers.ts";
+import { takeDoubts } from "./doubtful-leaders.ts";
 import { classToGuard } from "./guard-class.ts";
 
 interface Address {
@@ -49,6 +50,9 @@ const LEADERLESS_MAX_AGE_MS = 1_000;
  * known, so nothing notices that it does not answer. Here the last one removed remains the seed, and is asked for them again; a pool
  * that was disconnected begins with the next of the list. Brokers that are away are remembered.
  *
+ * It asks who leads what only when it is told of another leader: one that does not know is never left. Here a leader whose replicas do
+ * not confirm makes it ask, another broker where there is one.
+ *
  * It goes by the wall clock in how old metadata is: here it is asked for in time also after that was set back. Safe to call again.
  */
 export function guardBrokerPool(): void {
@@ -73,6 +77,7 @@ export function guardBrokerPool(): void {
     this: BrokerPool,
     topics,
   ) {
+    if (takeDoubts(Object.values(this.brokers))) this.metadataExpireAt = null;
     if (this.metadataExpireAt !== null)
       this.metadataExpireAt = Math.min(this.metadataExpireAt, Date.now() + this.metadataMaxAge);
     return refreshMetadataIfNecessary.call(this, topics);
