@@ -13,7 +13,7 @@ const LABEL_LIST = /\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)
 const SELECTOR = /([a-zA-Z_:][\w:]*)?\s*\{([^}]*)\}/g;
 
 /** Replaces a dashboard's variables with values to check the expression with. */
-export function fillVariables(expression) {
+function fillVariables(expression) {
   return expression
     .replaceAll(/\$\{?__(rate_interval|interval|range)\}?/g, "5m")
     .replaceAll(/\$\{?\w+\}?/g, "x");

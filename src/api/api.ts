@@ -15,7 +15,7 @@ import { runOperation } from "./run-operation.ts";
 import type { LimitRequests, OperationPorts } from "./run-operation.ts";
 import { makeWriteTurns } from "./write-turns.ts";
 
-export interface ApiMetrics {
+interface ApiMetrics {
   /** `operation` is an operation id of the document, or `none`. */
   answered(operation: string, status: number, seconds: number): void;
 }

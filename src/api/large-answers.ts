@@ -9,7 +9,7 @@ const MAX_WAIT_MS = 10_000;
 const TOO_MANY = "Too many large events are being read: ask for a few at a time.";
 
 /** The place of one request; disposing it passes the place on. */
-export interface LargeAnswer extends Disposable {
+interface LargeAnswer extends Disposable {
   /** Resolves when a large answer may be made. @throws {ApiFailure} `rate_limited` when too many wait, or this one has waited for too long */
   take(): Promise<void>;
 }

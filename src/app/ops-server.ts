@@ -2,7 +2,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { explainListenError } from "../domain/listen-error.ts";
 
-export interface OpsPorts {
+interface OpsPorts {
   /** Text in Prometheus' exposition format, with its content type. */
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly readiness: () => Promise<{ readonly ready: boolean; readonly parts: readonly object[] }>;

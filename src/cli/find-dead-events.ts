@@ -15,7 +15,7 @@ export interface DeadEvent {
 }
 
 /** Some of the events that match within a span, newest first. */
-export interface FoundPage {
+interface FoundPage {
   readonly events: readonly DeadEvent[];
   /** Number of all that match. */
   readonly total: number;

@@ -5,7 +5,7 @@ import { tlsAdvice } from "../domain/tls-advice.ts";
 import { ApiError } from "./api-error.ts";
 
 /** One request and its whole answer. */
-export interface ClientExchange {
+interface ClientExchange {
   readonly method: string;
   /** Path and query, as requested. */
   readonly target: string;

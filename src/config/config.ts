@@ -36,7 +36,7 @@ export interface RelayConfig {
   readonly logLevel: "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
 }
 
-export interface Listener {
+interface Listener {
   readonly host: string;
   readonly port: number;
 }

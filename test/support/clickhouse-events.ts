@@ -12,7 +12,7 @@ export const ENDPOINTS = ["ep_1", "ep_2", "ep_3"] as const;
 export const DESTINATIONS = ["dst_1", "dst_2", "dst_3"] as const;
 
 /** Returns a well-formed event id of this time; `seed` gives the random part. */
-export function eventId(timeMs: number, seed: number): string {
+function eventId(timeMs: number, seed: number): string {
   return `evt_${encodeTime(timeMs)}${String(seed).padStart(16, "0")}`;
 }
 

@@ -29,13 +29,13 @@ export function endpointConfig(overrides: Partial<EndpointConfig> = {}): Endpoin
   };
 }
 
-export interface LoggedLine {
+interface LoggedLine {
   readonly level: string;
   readonly fields: object;
   readonly message: string;
 }
 
-export function recordingLogger(lines: LoggedLine[] = []): Logger & { lines: LoggedLine[] } {
+function recordingLogger(lines: LoggedLine[] = []): Logger & { lines: LoggedLine[] } {
   const at = (level: string) => (fields: object, message: string) => {
     lines.push({ level, fields, message });
   };
@@ -50,7 +50,7 @@ export function recordingLogger(lines: LoggedLine[] = []): Logger & { lines: Log
 }
 
 /** An in-memory log whose appends can be held back and made to fail. */
-export class FakeLog {
+class FakeLog {
   readonly records: NewRecord[] = [];
   readonly appends: number[] = [];
   failWith: Error | null = null;
@@ -84,7 +84,7 @@ export class FakeLog {
   }
 }
 
-export class CountingMetrics implements IngestMetrics {
+class CountingMetrics implements IngestMetrics {
   readonly outcomes: string[] = [];
   readonly causes: string[] = [];
   readonly appends: (string | null)[] = [];
@@ -153,7 +153,7 @@ export function ingestRig(
   return { ingest, log, metrics, endpoints, logged: logger.lines };
 }
 
-export class CountingServerMetrics {
+class CountingServerMetrics {
   readonly malformedReasons: string[] = [];
   open = 0;
   refusedConnections = 0;

@@ -54,7 +54,7 @@ export async function runRelay(
 
 export const TEST_KEY = "rk_testtest_0123456789abcdefghijklmnop";
 
-export interface RelayPorts {
+interface RelayPorts {
   readonly api: number;
   readonly ingest: number;
   readonly ops: number;

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Reporter, TestModule } from "vitest/node";
 
-export const RESULTS_FILE = ".cache/test-results.json";
+const RESULTS_FILE = ".cache/test-results.json";
 
 /** Writes what `scripts/test-again.js` reads: the files that did not pass, and errors outside any test. */
 export class ResultsReporter implements Reporter {

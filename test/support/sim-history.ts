@@ -3,7 +3,7 @@ import type { EventRecord } from "../../src/domain/event.ts";
 import type { Plan } from "./sim-plan.ts";
 import type { SimWorld } from "./sim-world.ts";
 
-export interface LimitPeriod {
+interface LimitPeriod {
   readonly fromMs: number;
   readonly max: number | null;
   readonly window: RateLimitWindow | null;

@@ -8,15 +8,7 @@ export type Action = (typeof ANYTHING)[number] | "grow";
 export type ReceiverKind = "ok" | "hang" | "fail" | "slow" | "retry_after" | "gone" | "mixed";
 
 /** Each kind of world is small and focused on one promise; `mixed` has a little of everything. */
-export type WorldKind =
-  | "mixed"
-  | "calm"
-  | "limits"
-  | "holds"
-  | "retries"
-  | "crowd"
-  | "large"
-  | "skew";
+type WorldKind = "mixed" | "calm" | "limits" | "holds" | "retries" | "crowd" | "large" | "skew";
 
 /** What a seed draws before its world begins. */
 export interface Plan {

@@ -239,7 +239,7 @@ export function isFanoutId(id: string): boolean {
 }
 
 /** Where fan-outs were kept before version 8 of the schema. It is empty once the retention is over, and read until then. */
-export const FORMER_FANOUTS: Table = {
+const FORMER_FANOUTS: Table = {
   name: "fanouts",
   columns: `
     org_id LowCardinality(String),

@@ -2,7 +2,7 @@ import type { Reception, RequestHead, SendAnswer } from "../../domain/incoming-r
 import type { Logger } from "../../domain/logger.ts";
 
 /** What the server needs of the ingest stage. `sendAnswer` is called exactly once unless the client goes away first. */
-export type IngestHandler = (
+type IngestHandler = (
   head: RequestHead,
   sendAnswer: SendAnswer,
 ) => Reception | null | Promise<Reception | null>;

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 
-export interface ReceivedDelivery {
+interface ReceivedDelivery {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;

@@ -17,14 +17,14 @@ export const DEAD_RETRIES = 2;
 const SECRET = "whsec_demo_secret_of_the_provider";
 const WAIT_MS = 30_000;
 
-export interface SentWebhook {
+interface SentWebhook {
   readonly provider: string;
   readonly forged: boolean;
   readonly status: number;
   readonly eventId: string;
 }
 
-export interface DestinationSecret {
+interface DestinationSecret {
   readonly id: string;
   readonly path: string;
   readonly serviceSecret: string;

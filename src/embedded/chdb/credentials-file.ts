@@ -11,7 +11,7 @@ export interface Credentials {
   readonly startedAt: string | null;
 }
 
-export function credentialsPath(dataDir: string): string {
+function credentialsPath(dataDir: string): string {
   return join(dataDir, "run", "clickhouse.json");
 }
 

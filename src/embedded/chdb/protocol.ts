@@ -13,7 +13,7 @@ export interface StartMessage {
   readonly memoryBytes: number;
 }
 
-export interface StopMessage {
+interface StopMessage {
   readonly kind: "stop";
 }
 

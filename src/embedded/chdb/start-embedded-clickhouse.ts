@@ -30,7 +30,7 @@ export interface EmbeddedClickHouseOptions {
 }
 
 /** How the child ended; `expected` when it was disposed. */
-export interface EmbeddedClickHouseEnd {
+interface EmbeddedClickHouseEnd {
   readonly expected: boolean;
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;

@@ -6,7 +6,7 @@ import type { DelayPorts } from "./ports.ts";
 import { Recall } from "./recall.ts";
 import { TierForwarder } from "./tier-forwarder.ts";
 
-export const DELAY_GROUP = "delay";
+const DELAY_GROUP = "delay";
 /** Maximum bytes kept in memory per tier and partition while the head is not due. */
 const BATCH_BYTES = 64 * 1_024;
 

@@ -12,7 +12,7 @@ export interface DelayPorts {
   readonly destinations: DelayedDestinations;
 }
 
-export interface DelayMetrics {
+interface DelayMetrics {
   forwarded(topic: Topic, count: number): void;
   /** Reports how late the head of a tier went on, in seconds. */
   lateness(seconds: number): void;

@@ -18,7 +18,7 @@ import { IntakeTurns } from "./bounds/intake-turns.ts";
 import type { SharedDelivery } from "./shared-delivery.ts";
 import { makeSteadyClock } from "./steady-clock.ts";
 
-export const DELIVERY_GROUP = "delivery";
+const DELIVERY_GROUP = "delivery";
 /** Grace for work underway in a revoked partition, out of the 5 s the log allows: the rest is for commits. */
 const REVOKE_GRACE_MS = 4_000;
 

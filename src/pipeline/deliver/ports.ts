@@ -17,7 +17,7 @@ export type DeferralReason =
   | "config_unavailable"
   | "early";
 
-export interface DeliverMetrics {
+interface DeliverMetrics {
   /** Counts the end of a try; `seconds` is how long its request took, null if none was made. */
   attempted(status: AttemptStatus, seconds: number | null): void;
   deferred(reason: DeferralReason): void;

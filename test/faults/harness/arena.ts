@@ -15,7 +15,7 @@ import type { SeededRandom } from "./random.ts";
 import type { SenderRoutes } from "./sender.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
-export interface Links {
+interface Links {
   readonly kafka: readonly TcpProxy[];
   readonly postgres: TcpProxy;
   readonly clickhouse: TcpProxy;

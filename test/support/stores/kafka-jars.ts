@@ -17,7 +17,7 @@ const POM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 `;
 
-export function storesCacheDir(): string {
+function storesCacheDir(): string {
   return process.env["RELAY_STORES_CACHE"] ?? join(homedir(), ".cache", "webhook-relay");
 }
 

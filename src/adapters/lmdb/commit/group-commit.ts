@@ -18,7 +18,7 @@ import type { TakenBytes } from "./pending-bytes.ts";
 import type { StreamTable } from "../streams/stream-table.ts";
 
 /** What may ride along with records in one transaction: group commits, trimming. */
-export type Change = Partial<StoreCommit>;
+type Change = Partial<StoreCommit>;
 
 interface Append {
   readonly kind: "append";

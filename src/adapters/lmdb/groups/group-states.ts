@@ -10,7 +10,7 @@ interface Registration {
 }
 
 /** A group that has committed more than its log holds: the log's files are not as a relay of this version left them. */
-export interface GroupAhead {
+interface GroupAhead {
   readonly group: string;
   readonly topic: Topic;
   readonly partition: number;

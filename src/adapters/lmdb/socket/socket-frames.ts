@@ -12,7 +12,7 @@ import { messageOf } from "../../../domain/thrown.ts";
  *   answer, status 0              status (1), count (4), per record: partition (2), offset (6)
  *   answer, status 1              status (1), code as text, newline, message
  */
-export const FRAME_HEAD_BYTES = 8;
+const FRAME_HEAD_BYTES = 8;
 const RECORD_HEAD_BYTES = 9;
 const BY_KEY = 0xffff;
 

@@ -6,7 +6,7 @@ import type { SharedDelivery } from "../shared-delivery.ts";
 
 export const DOUBT_CHECK_MS = 200;
 
-export interface WriteOptions {
+interface WriteOptions {
   /** Checked before every call to the log. Default: writes until the process stops. */
   readonly mayWrite?: () => boolean;
   readonly urgency?: Urgency;

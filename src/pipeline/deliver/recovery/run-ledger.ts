@@ -32,7 +32,7 @@ export type TaskStanding =
   | { readonly kind: "follow_up"; readonly followUp: FollowUp };
 
 /** Returns a negative number if `a` comes before `b`. */
-export function compareSteps(a: Step, b: Step): number {
+function compareSteps(a: Step, b: Step): number {
   return a.tryNumber - b.tryNumber || a.deferrals - b.deferrals;
 }
 
