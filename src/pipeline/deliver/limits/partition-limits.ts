@@ -10,7 +10,8 @@ const MIN_WAIT_MS = 17_000;
 
 /** What the owner of a partition knows of its destinations' limits, and from when on that is complete. */
 export class PartitionLimits {
-  #known: KnownLimits;
+  /** What the `limits` log says; recovery fills it before the first lane asks. */
+  readonly known: KnownLimits;
   readonly #shared: SharedDelivery;
   readonly #partition: OwnedPartition;
   /** Steady, ms. */
@@ -23,7 +24,7 @@ export class PartitionLimits {
   constructor(shared: SharedDelivery, partition: OwnedPartition, assignedSteadyMs: number) {
     this.#shared = shared;
     this.#partition = partition;
-    this.#known = new KnownLimits(shared.ports.clock.now());
+    this.known = new KnownLimits(shared.ports.clock.now());
     const { takeoverWaitMs } = shared.options;
     const waitMs = takeoverWaitMs === 0 ? 0 : Math.max(takeoverWaitMs, MIN_WAIT_MS);
     this.#completeAtMs = assignedSteadyMs + Math.min(waitMs, incompleteForMs(shared, partition));
@@ -31,13 +32,8 @@ export class PartitionLimits {
     this.#awaitsRecoveries = takeoverWaitMs === 0;
   }
 
-  /** Takes over what recovery has read. */
-  adopt(known: KnownLimits): void {
-    this.#known = known;
-  }
-
   get(destinationId: string): LimitRecord | null {
-    return this.#known.get(destinationId);
+    return this.known.get(destinationId);
   }
 
   /** Whether former homes of the endpoints have had time to write here what they kept. */
@@ -62,7 +58,7 @@ export class PartitionLimits {
     const { clock, logger } = this.#shared.ports;
     if (this.#awaitsRecoveries) await this.#shared.recoveries.ended();
     if (this.#leftMs > 0) await (this.#waiting ??= pause(clock, this.#leftMs, this.#ended.signal));
-    if (!this.#ended.signal.aborted) await this.#known.readOn(this.#partition, logger);
+    if (!this.#ended.signal.aborted) await this.known.readOn(this.#partition, logger);
     return this.get(destinationId);
   }
 

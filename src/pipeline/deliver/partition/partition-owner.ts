@@ -106,22 +106,22 @@ export class PartitionOwner {
       positions: this.#positions.known,
       ledger: this.#intake.ledger,
       held: this.#lanes.held.index,
+      limits: this.#lanes.limits.known,
       ports: this.#shared.ports,
-      nowMs: this.#shared.ports.clock.now(),
     });
     if (this.#closed) return;
     this.#stage = "waiting";
     this.#intake.adopt(recovered);
-    this.#lanes.limits.adopt(recovered.limits);
-    await this.#moveLimits(recovered);
+    await this.#moveLimits();
     if (!this.#closed) this.#lanes.held.startCounting();
     void this.#openAfter(recovered);
   }
 
   /** Moves limits to their homes: the log may have grown since they were written. See `KnownLimits`. */
-  async #moveLimits({ limits }: RecoveredPartition): Promise<void> {
+  async #moveLimits(): Promise<void> {
     const { partition, partitions } = this.#partition;
-    const moves = limits.moves(partition, (endpointId) => partitionOf(endpointId, partitions));
+    const { known } = this.#lanes.limits;
+    const moves = known.moves(partition, (endpointId) => partitionOf(endpointId, partitions));
     for (const part of inOrder(this.#shared.ports.log, moves))
       if ((await this.#write(part)) === null) return;
   }

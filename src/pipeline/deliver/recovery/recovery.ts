@@ -10,7 +10,7 @@ import { decodeClaim } from "./claim.ts";
 import type { Claim } from "./claim.ts";
 import type { HeldIndex } from "../held/held-index.ts";
 import { decodeHeld } from "../held/held-codec.ts";
-import { KnownLimits } from "../limits/known-limits.ts";
+import type { KnownLimits } from "../limits/known-limits.ts";
 import { RECOVERY_TOPICS } from "../partition/log-positions.ts";
 import type { LogPositions } from "../partition/log-positions.ts";
 import { committedFloor } from "../partition/partition-positions.ts";
@@ -31,7 +31,6 @@ export interface RecoveredPartition {
   readonly fanouts: Map<string, readonly string[]>;
   /** For runs whose fan-out was not seen before: the destinations for which a try has ended, by run. */
   readonly tried: Map<string, Set<string>>;
-  readonly limits: KnownLimits;
   /** The last owner's claim, if it did not release the partition: its tries may still be in flight. */
   unreleased: Claim | null;
 }
@@ -52,17 +51,15 @@ export interface PartitionTakenOver extends PartitionToRead {
 interface PartitionToRecover extends PartitionToRead {
   readonly ledger: RunLedger;
   readonly held: HeldIndex;
-  /** Wall clock. */
-  readonly nowMs: number;
+  readonly limits: KnownLimits;
 }
 
-/** Reads what the last owner left: ends, follow-ups, held tasks, limits. */
+/** Reads what the last owner left, into `ledger`, `held`, `limits` and the result. */
 export async function recoverPartition(input: PartitionToRecover): Promise<RecoveredPartition> {
-  const { partition, positions, ledger, held, ports } = input;
+  const { partition, positions, ledger, held, limits, ports } = input;
   const recovered: RecoveredPartition = {
     fanouts: new Map(),
     tried: new Map(),
-    limits: new KnownLimits(input.nowMs),
     unreleased: null,
   };
   const committed = partition.committed("attempts");
@@ -86,7 +83,7 @@ export async function recoverPartition(input: PartitionToRecover): Promise<Recov
     held.note(record.offset, entry);
     if (entry.kind === "task" && record.offset >= heldFloor) noteWaiting(entry.task, ledger);
   });
-  await readEach(input, "limits", 0, (record) => recovered.limits.note(record));
+  await readEach(input, "limits", 0, (record) => limits.note(record));
   for (const topic of RECOVERY_TOPICS)
     positions.raise(topic, partition.committed(topic)?.offset ?? 0);
   recovered.unreleased = released ? null : lastClaim;
