@@ -1,11 +1,8 @@
 import type { Clock } from "../../../domain/clock.ts";
 import { RingQueue } from "../../../domain/ring-queue.ts";
+import type { DeliveryOptions } from "../delivery-options.ts";
 
-export interface TurnLimits {
-  /** So many tasks or records are taken in one turn of the event loop, and as many more as `turnMs` is enough for. */
-  readonly turnItems: number;
-  readonly turnMs: number;
-}
+type TurnLimits = Pick<DeliveryOptions, "turnItems" | "turnMs">;
 
 /** What one call still has to take; its promise ends with it. */
 interface Share {

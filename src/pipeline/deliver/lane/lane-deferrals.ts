@@ -11,6 +11,7 @@ import { maxInFlight } from "./lane-places.ts";
 import type { LaneRateLimit } from "./lane-rate-limit.ts";
 import { CONFIG_RETRY_MS } from "../config-retry.ts";
 import { deadlineOf } from "./run-deadline.ts";
+import type { GateLane } from "../bounds/send-gate.ts";
 
 /** The shortest wait for the limit that is recorded: anything less is the grain of the clock or of the window. */
 const MIN_LIMITED_MS = 10;
@@ -24,20 +25,20 @@ const WAIT_PER_IN_VAIN = 3;
 /** How long it may take until the record of a task that is to wait for the time of one tier is made: later, it would go through several. */
 const RECORDED_WITHIN_MS = 250;
 
-/** A lane as its deferrals see it. */
-interface DeferringLane {
-  readonly inFlight: number;
-}
-
 /** The way out for tasks that a lane cannot take: each gets a slot of its own at the lane's pace, or is ended. */
 export class LaneDeferrals {
-  readonly #lane: DeferringLane;
+  readonly #lane: Pick<GateLane, "inFlight">;
   readonly #host: LaneHost;
   readonly #health: LaneHealth;
   readonly #rateLimit: LaneRateLimit;
   readonly #spread = new DeferralSpread();
 
-  constructor(lane: DeferringLane, host: LaneHost, health: LaneHealth, rateLimit: LaneRateLimit) {
+  constructor(
+    lane: Pick<GateLane, "inFlight">,
+    host: LaneHost,
+    health: LaneHealth,
+    rateLimit: LaneRateLimit,
+  ) {
     this.#lane = lane;
     this.#host = host;
     this.#health = health;

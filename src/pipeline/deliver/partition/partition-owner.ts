@@ -260,19 +260,13 @@ export class PartitionOwner {
   }
 
   async #commitClaim(waitsUntilMs: Claim["waitsUntilMs"]): Promise<void> {
-    this.#positions.claim = this.#claim(waitsUntilMs);
-    while (!this.#closed && !(await this.#commits.commit())) await this.#pause(COMMIT_RETRY_MS);
-  }
-
-  #claim(waitsUntilMs: Claim["waitsUntilMs"]): string {
-    const { counts } = this.#wayHome;
-    const { incompleteUntilMs } = this.#lanes.limits;
-    return encodeClaim({
+    this.#positions.claim = encodeClaim({
       ownerId: this.#assignmentId,
-      counts,
-      incompleteUntilMs,
+      counts: this.#wayHome.counts,
+      incompleteUntilMs: this.#lanes.limits.incompleteUntilMs,
       waitsUntilMs,
     });
+    while (!this.#closed && !(await this.#commits.commit())) await this.#pause(COMMIT_RETRY_MS);
   }
 
   async #fewerRecords(): Promise<void> {
