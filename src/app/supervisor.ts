@@ -2,6 +2,7 @@ import { systemReason, UsageError } from "../domain/errors.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/logger.ts";
 import { toError } from "../domain/thrown.ts";
+import { WaitList } from "../domain/wait-list.ts";
 
 /** A part of the process that can fail and be started again without the others noticing. */
 export interface Part {
@@ -50,11 +51,10 @@ export function makeSupervisor(options: {
   readonly logger: Logger;
 }): Supervisor {
   const supervised: Supervised[] = [];
-  const waiting: (() => void)[] = [];
+  const waitingForAll = new WaitList();
   let stopping: string | null = null;
   const tellWaiting = (): void => {
-    if (supervised.every((entry) => entry.status().state === "running"))
-      for (const resolve of waiting.splice(0)) resolve();
+    if (supervised.every((entry) => entry.status().state === "running")) waitingForAll.wakeAll();
   };
   return {
     add: async (part, { tolerant } = { tolerant: false }) => {
@@ -69,11 +69,11 @@ export function makeSupervisor(options: {
       }
     },
     status: () => supervised.map((entry) => entry.status()),
-    allRunning: () =>
-      new Promise((resolve) => {
-        waiting.push(resolve);
-        tellWaiting();
-      }),
+    allRunning: () => {
+      const running = waitingForAll.wait();
+      tellWaiting();
+      return running;
+    },
     [Symbol.asyncDispose]: async () => {
       for (const entry of supervised.toReversed()) {
         stopping = entry.status().name;

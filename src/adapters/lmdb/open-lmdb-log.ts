@@ -109,7 +109,6 @@ class EmbeddedLog implements LmdbLog {
       streams: this.#streams,
       clock: options.clock,
       metrics: options.metrics ?? NO_METRICS,
-      partitions,
       maxPendingBytes: options.maxPendingBytes ?? 64 * MIB,
       maxRecordBytes: options.maxRecordBytes ?? 64 * MIB,
     });
@@ -163,7 +162,6 @@ class EmbeddedLog implements LmdbLog {
         groups: this.#states,
         queue: this.#queue,
         clock: this.#options.clock,
-        partitions: this.partitions,
       });
       this.#groups.set(options.group, group);
     }

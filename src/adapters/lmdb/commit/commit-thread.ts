@@ -43,7 +43,7 @@ export class CommitThread implements AsyncDisposable {
   /** In the order of their ids, in which answers come. */
   #waiting = new RingQueue<Waiting>();
   #worker: Worker | null = null;
-  #starting: Promise<Worker> | null = null;
+  #starting: Promise<void> | null = null;
   #closed = false;
   #nextId = 1;
   readonly #listener: CommitThreadListener;
@@ -60,7 +60,11 @@ export class CommitThread implements AsyncDisposable {
   }
 
   async start(): Promise<void> {
-    await this.#running();
+    if (this.#closed) throw closed();
+    this.#starting ??= this.#spawn().finally(() => {
+      this.#starting = null;
+    });
+    await this.#starting;
   }
 
   /**
@@ -102,19 +106,11 @@ export class CommitThread implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    await this.#starting?.catch(() => null);
+    await this.#starting?.catch(() => undefined);
     await this.stop();
   }
 
-  async #running(): Promise<Worker> {
-    if (this.#closed) throw closed();
-    this.#starting ??= this.#spawn().finally(() => {
-      this.#starting = null;
-    });
-    return this.#starting;
-  }
-
-  async #spawn(): Promise<Worker> {
+  async #spawn(): Promise<void> {
     const worker = this.#startThread(this.#data);
     const ready = new Promise<void>((resolve, reject) => {
       worker.on("message", (message: FromCommitThread) => {
@@ -133,7 +129,6 @@ export class CommitThread implements AsyncDisposable {
     worker.on("error", (cause) => this.#died(worker, cause));
     worker.on("exit", () => this.#died(worker, new Error("the commit thread ended")));
     this.#worker = worker;
-    return worker;
   }
 
   #take(worker: Worker, message: Exclude<FromCommitThread, { kind: "ready" }>): void {

@@ -3,6 +3,7 @@ import { LogError } from "../../../domain/log.ts";
 import type { NewRecord, Position } from "../../../domain/log.ts";
 import type { Clock } from "../../../domain/clock.ts";
 import { partitionOf } from "../../../domain/partition.ts";
+import { WaitList } from "../../../domain/wait-list.ts";
 import { CommitRefused } from "./commit-thread.ts";
 import { RECORD_HEAD_BYTES } from "../layout.ts";
 import { MAX_SEGMENT_COMMIT_BYTES } from "../segments/segments.ts";
@@ -57,7 +58,6 @@ interface GroupCommitOptions {
   readonly streams: StreamTable;
   readonly clock: Clock;
   readonly metrics: LmdbLogMetrics;
-  readonly partitions: number;
   readonly maxPendingBytes: number;
   readonly maxRecordBytes: number;
 }
@@ -80,7 +80,7 @@ export class GroupCommit implements AsyncDisposable {
   #closed = false;
   /** What the files hold is not known: nothing is committed until they have been read again. */
   #isStale = false;
-  #idle: (() => void)[] = [];
+  readonly #waitingForIdle = new WaitList();
 
   constructor(options: GroupCommitOptions) {
     this.#options = options;
@@ -126,20 +126,18 @@ export class GroupCommit implements AsyncDisposable {
   /** Takes nothing more, and waits for what was taken. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    while (this.#flushing || this.#queue.size > 0)
-      await new Promise<void>((resolve) => {
-        this.#idle.push(resolve);
-      });
+    while (this.#flushing || this.#queue.size > 0) await this.#waitingForIdle.wait();
   }
 
   #prepare(record: NewRecord): PreparedRecord {
-    const { partitions, maxRecordBytes } = this.#options;
+    const { streams, maxRecordBytes } = this.#options;
     const keyBytes = Buffer.from(record.key);
     if (record.value.length > maxRecordBytes || keyBytes.length > MAX_KEY_BYTES)
       throw new LogError(
         "log_record_too_large",
         `a record of ${record.value.length} bytes: at most ${maxRecordBytes} fit in the log`,
       );
+    const { partitions } = streams;
     const partition = record.partition ?? partitionOf(record.key, partitions);
     if (!Number.isInteger(partition) || partition < 0 || partition >= partitions)
       throw new RangeError(`there is no partition ${partition}: the log has ${partitions}`);
@@ -160,7 +158,7 @@ export class GroupCommit implements AsyncDisposable {
     this.#flushing = true;
     while (this.#queue.size > 0) await this.#commitOnce(this.#queue.take());
     this.#flushing = false;
-    for (const resolve of this.#idle.splice(0)) resolve();
+    this.#waitingForIdle.wakeAll();
   }
 
   async #commitOnce(jobs: readonly (Append | ChangeJob)[]): Promise<void> {

@@ -24,7 +24,6 @@ interface Assignment {
 
 export interface GroupDeps extends OwnershipDeps {
   readonly clock: Clock;
-  readonly partitions: number;
 }
 
 /** The consumers of one group in this process: who owns which partition number, and the hand-overs. */
@@ -67,7 +66,7 @@ export class Group {
 
   async #rebalanceNow(): Promise<void> {
     const current = new Map([...this.#assignments].map(([p, { member }]) => [p, member]));
-    const target = assignPartitions(this.#deps.partitions, this.#members, current);
+    const target = assignPartitions(this.#deps.streams.partitions, this.#members, current);
     const moves = [...this.#assignments].filter(([p, { member }]) => target.get(p) !== member);
     await Promise.all(moves.map(([partition, assignment]) => this.#revoke(partition, assignment)));
     for (const [partition, member] of target)
