@@ -1,8 +1,9 @@
+import { groupBy } from "../../domain/group-by.ts";
 import { isOfSameLife, type Part } from "./parts.ts";
 import { MAX_NAMED, readingOf, stillHolds, type Reading } from "./reading.ts";
 
 /** By table; one that is missing is read without any knowledge of its parts. */
-export type Readings = ReadonlyMap<string, Reading>;
+export type Readings = ReadonlyMap<Part["table"], Reading>;
 
 export interface DistinctPartsPorts {
   /** All parts, the largest first; null if this user may not see them. */
@@ -100,7 +101,7 @@ export class DistinctParts {
       for (const day of former.keys()) if (!days.has(day)) former.delete(day);
     for (const [only, other] of days.values())
       if (only!.isCollapsed && other === undefined) this.#learn([only!]);
-    const readings = new Map<string, Reading>();
+    const readings = new Map<Part["table"], Reading>();
     for (const [table, own] of groupBy(parts, (part) => part.table))
       readings.set(
         table,
@@ -169,14 +170,4 @@ function dayOf({ table, day }: Part): string {
 
 function nameOf({ table, name }: Part): string {
   return `${table} ${name}`;
-}
-
-function groupBy<T>(all: readonly T[], key: (one: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const one of all) {
-    const group = groups.get(key(one));
-    if (group === undefined) groups.set(key(one), [one]);
-    else group.push(one);
-  }
-  return groups;
 }

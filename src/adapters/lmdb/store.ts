@@ -2,19 +2,10 @@ import { LRUCache } from "lru-cache";
 import { LogError } from "../../domain/log.ts";
 import { checkLogFile } from "./check-log-file.ts";
 import { CommitThread } from "./commit/commit-thread.ts";
-import { entryAtOrBefore, startInIndex } from "./commit/index-entries.ts";
+import { entryAtOrBefore, placeInIndex, startInIndex } from "./commit/index-entries.ts";
 import { openEnvironment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import {
-  decodePlace,
-  decodeRows,
-  encodeRows,
-  MAX_OFFSET,
-  rowKey,
-  seqKey,
-  seqOf,
-  streamKey,
-} from "./layout.ts";
+import { decodeRows, encodeRows, MAX_OFFSET, rowKey, seqKey, seqOf, streamKey } from "./layout.ts";
 import type { Place, Row, StreamId } from "./layout.ts";
 import type { PackedCommit } from "./commit/pack-commit.ts";
 import { RecentBlobs } from "./commit/recent-blobs.ts";
@@ -188,7 +179,7 @@ class LmdbStore implements CommitStore {
   #storedRegion(row: Row): Buffer | null {
     const blob = this.#cache.get(row.seq);
     if (blob !== undefined) return storedRegion(blob, row);
-    const place = this.#placeOf(row.seq);
+    const place = placeInIndex(this.#environment, row.seq);
     if (place === null) return this.#keep(row, this.#environment.blobs.getBinary(seqKey(row.seq)));
     if (this.#isWantedWhole(row, place)) return this.#keep(row, this.#segments.read(place));
     const positionBytes = place.positionBytes + row.positionBytes;
@@ -218,11 +209,6 @@ class LmdbStore implements CommitStore {
     if (nowMs < this.#purgedMs + CACHE_GRAIN_MS) return;
     this.#purgedMs = nowMs;
     this.#cache.purgeStale();
-  }
-
-  #placeOf(seq: number): Place | null {
-    const place = this.#environment.places.getBinary(seqKey(seq));
-    return place === undefined ? null : decodePlace(place);
   }
 
   startOffset(stream: StreamId): number {

@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import { onlyAdds } from "./commit-protocol.ts";
 import type { CommitRequest, CommitWorkerData } from "./commit-protocol.ts";
 import { FileRoom } from "./file-room.ts";
+import { placeInIndex } from "./index-entries.ts";
 import { isLockedUp, openEnvironment } from "../environment.ts";
 import type { Environment } from "../environment.ts";
 import { decodePlace, seqKey, seqOf } from "../layout.ts";
@@ -168,14 +169,9 @@ export class CommitWriter implements AsyncDisposable {
     if (seqs.length === 0) return [];
     const unapplied = this.#unapplied.places();
     return [...new Set(seqs)].flatMap((seq) => {
-      const place = unapplied.get(seq) ?? this.#placeInIndex(seq);
+      const place = unapplied.get(seq) ?? placeInIndex(this.#environment, seq);
       return place === null ? [] : [place];
     });
-  }
-
-  #placeInIndex(seq: number): Place | null {
-    const value = this.#environment.places.getBinary(seqKey(seq));
-    return value === undefined ? null : decodePlace(value);
   }
 
   /** Moves a segment's blobs. They are numbered as written, so those of other segments are not looked at, however many there are. */

@@ -2,13 +2,16 @@ import type { Database } from "lmdb";
 import type { Environment } from "../environment.ts";
 import {
   bufferOf,
+  decodePlace,
   MAX_OFFSET,
   ROW_BYTES,
   ROW_KEY_BYTES,
   ROW_VALUE_BYTES,
   rowKey,
+  seqKey,
   STREAM_KEY_BYTES,
 } from "../layout.ts";
+import type { Place } from "../layout.ts";
 
 /** Keeps an entry within half a page of LMDB. */
 const MAX_ROWS_IN_ENTRY = 64;
@@ -73,6 +76,12 @@ export function entryAtOrBefore(
   };
   for (const entry of index.getRange(range)) return entry;
   return null;
+}
+
+/** Returns where a blob is; null if it is in no segment, as far as the index knows. */
+export function placeInIndex({ places }: Environment, seq: number): Place | null {
+  const value = places.getBinary(seqKey(seq));
+  return value === undefined ? null : decodePlace(value);
 }
 
 /** Returns the first offset of the stream that was not trimmed. */

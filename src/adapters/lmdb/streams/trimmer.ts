@@ -1,5 +1,6 @@
 import { pause } from "../../../domain/clock.ts";
 import type { Clock } from "../../../domain/clock.ts";
+import { groupBy } from "../../../domain/group-by.ts";
 import type { Topic } from "../../../domain/log.ts";
 import type { Logger } from "../../../domain/logger.ts";
 import { compactStream } from "./compact-stream.ts";
@@ -180,17 +181,11 @@ export class Trimmer implements AsyncDisposable {
 
   async #remove(rows: readonly Row[]): Promise<void> {
     const { store, streams, writer } = this.#options;
-    const bySeq = new Map<number, Row[]>();
-    for (const row of rows) {
-      const sameBlob = bySeq.get(row.seq);
-      if (sameBlob === undefined) bySeq.set(row.seq, [row]);
-      else sameBlob.push(row);
-    }
     const starts = new Map<StreamState, number>();
     for (const row of rows) starts.set(streams.get(row.topic, row.partition), row.next);
     const removedBlobs: number[] = [];
     const refs: [number, number][] = [];
-    for (const [seq, removed] of bySeq) {
+    for (const [seq, removed] of groupBy(rows, (row) => row.seq)) {
       const left = (store.refs(seq) ?? removed[0]!.regionsInBlob) - removed.length;
       if (left <= 0) removedBlobs.push(seq);
       else refs.push([seq, left]);
