@@ -1,7 +1,7 @@
 import { sendOnce } from "../adapters/undici/send-once.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import type { HeaderList } from "../domain/event.ts";
-import { codeOf } from "../domain/thrown.ts";
+import { failureCodeOf } from "../domain/thrown.ts";
 import { userAgentOf } from "../domain/user-agent.ts";
 import type { TestAnswer, TestRequest } from "../management/ports.ts";
 
@@ -10,7 +10,6 @@ const TIMEOUT_MS = 10_000;
 /** The ingest's answers are far shorter; anything could stand at the URL instead. */
 const MAX_BODY_BYTES = 64 * 1024;
 const FAILED = "the request failed";
-const CODE = /^[A-Z][A-Z0-9_]*$/;
 
 /** Posts a test webhook to the ingest like any provider; not through the receiver guard, since the address is ours. */
 export async function postTest(request: TestRequest): Promise<TestAnswer> {
@@ -53,6 +52,6 @@ async function readStart(body: AsyncIterable<Uint8Array>): Promise<string> {
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return FAILED;
   if (error.name === "TimeoutError") return `no answer within ${TIMEOUT_MS / 1000} s`;
-  const code = [error.cause, error].map(codeOf).find((one) => one !== null && CODE.test(one));
-  return code === undefined ? FAILED : `${FAILED} (${code})`;
+  const code = failureCodeOf(error);
+  return code === null ? FAILED : `${FAILED} (${code})`;
 }

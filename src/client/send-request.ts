@@ -1,6 +1,6 @@
 import { API_KEY_FORM } from "../domain/api-key.ts";
 import { BASE_URL_FORM, isBaseUrl } from "../domain/base-url.ts";
-import { codeOf, toError } from "../domain/thrown.ts";
+import { failureCodeOf, toError } from "../domain/thrown.ts";
 import { tlsAdvice } from "../domain/tls-advice.ts";
 import { ApiError } from "./api-error.ts";
 
@@ -37,7 +37,6 @@ export type SendRequest = (
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** What Node's `fetch` says of a port that the Fetch standard blocks, such as 6000 and 10080. */
 const BAD_PORT = "bad port";
-const CODE = /^[A-Z][A-Z0-9_]*$/;
 /** White space at its end, as from a file, is not sent. */
 const SENDABLE_KEY = /^[!-~]*[\t\r\n ]*$/;
 /** URL parsing drops these segments, encoded or not, and the request would become a different one. */
@@ -93,10 +92,10 @@ function explainNoAnswer(baseUrl: string, timeoutMs: number, thrown: unknown): s
   const error = toError(thrown);
   if (error.cause instanceof Error && error.cause.message === BAD_PORT)
     return `fetch refuses the port in ${baseUrl}, which other protocols use: set RELAY_API_PORT to another one, or give the client another fetch`;
-  const code = [error.cause, error].map(codeOf).find((one) => one !== null && CODE.test(one));
-  const reason = error.name === "TimeoutError" ? `for ${timeoutMs / 1_000} s` : code;
+  const reason =
+    error.name === "TimeoutError" ? `for ${timeoutMs / 1_000} s` : failureCodeOf(error);
   const advice = tlsAdvice(error)[0] ?? "is it running?";
-  return `The relay at ${baseUrl} does not answer${reason === undefined ? "" : ` (${reason})`}: ${advice}`;
+  return `The relay at ${baseUrl} does not answer${reason === null ? "" : ` (${reason})`}: ${advice}`;
 }
 
 /** Encodes an id as one path segment. Half a surrogate pair, at which `encodeURIComponent` throws, is replaced as in a query. */

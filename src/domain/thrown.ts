@@ -9,6 +9,13 @@ export function codeOf(thrown: unknown): string | null {
   return typeof thrown.code === "string" ? thrown.code : null;
 }
 
+const FAILURE_CODE = /^[A-Z][A-Z0-9_]*$/;
+
+/** Returns the code of an error's cause, or its own, such as `ECONNREFUSED`; null when neither has one in capitals. */
+export function failureCodeOf(error: Error): string | null {
+  return [error.cause, error].map(codeOf).find((code) => FAILURE_CODE.test(code ?? "")) ?? null;
+}
+
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { decodeUtf8 } from "../domain/decode-utf8.ts";
 import { isRecord } from "../domain/is-record.ts";
 import { decodeStrict } from "./strict-bytes.ts";
 
@@ -31,11 +32,10 @@ export function readToken(text: string): JwtToken | null {
 
 function readObject(part: string): JsonObject | null {
   const bytes = decodeStrict(part, "base64url");
-  if (bytes === null) return null;
+  const text = bytes === null ? null : decodeUtf8(bytes);
+  if (text === null) return null;
   try {
-    const value: unknown = JSON.parse(
-      new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes),
-    );
+    const value: unknown = JSON.parse(text);
     return isRecord(value) ? value : null;
   } catch {
     return null;

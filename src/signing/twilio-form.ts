@@ -1,3 +1,5 @@
+import { decodeUtf8 } from "../domain/decode-utf8.ts";
+
 /** Twilio sends a few dozen short parameters: a form beyond these limits is not Twilio's and only costs time. */
 const MAX_FORM_BYTES = 256 * 1024;
 const MAX_FORM_PARAMETERS = 2000;
@@ -35,15 +37,6 @@ export function twilioFormText(body: Uint8Array): string | null {
 function decodeFormText(text: string): string | null {
   try {
     return decodeURIComponent(text.replaceAll("+", " "));
-  } catch {
-    return null;
-  }
-}
-
-/** Decodes strictly: replacement characters would make different bodies look equal. */
-function decodeUtf8(bytes: Uint8Array): string | null {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return null;
   }

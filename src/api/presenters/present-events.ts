@@ -1,3 +1,4 @@
+import { decodeUtf8 } from "../../domain/decode-utf8.ts";
 import type {
   AttemptView,
   EventDetail,
@@ -67,13 +68,10 @@ export async function presentEventDetail(detail: EventDetail): Promise<EventDeta
 export function encodePayload(
   body: Uint8Array,
 ): Pick<EventDetailView, "payload" | "payload_encoding"> {
-  try {
-    // `ignoreBOM` keeps a byte order mark in the text: it is part of the bytes.
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    return { payload: text, payload_encoding: "utf8" };
-  } catch {
-    return { payload: Buffer.from(body).toString("base64"), payload_encoding: "base64" };
-  }
+  const text = decodeUtf8(body);
+  return text === null
+    ? { payload: Buffer.from(body).toString("base64"), payload_encoding: "base64" }
+    : { payload: text, payload_encoding: "utf8" };
 }
 
 export function presentFacets(facets: FacetCounts): FacetsView {
