@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { RequestListener, Server } from "node:http";
 import { getRequestListener } from "@hono/node-server";
-import { explainListenError } from "../domain/listen-error.ts";
 import type { Logger } from "../domain/logger.ts";
 import { parseUrl } from "../domain/parse-url.ts";
 import type { Api } from "./api.ts";
 import { keepDotSegments } from "./dot-segments.ts";
+import { listen } from "./listen.ts";
 import { MalformedRequests, refuseUrl } from "./refuse-malformed.ts";
 import { UnsentAnswers } from "./unsent-answers.ts";
 
@@ -92,7 +92,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     malformed.refuseConnect(socket);
   });
   if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
-  await listen(server, options);
+  await listen(server, options, "RELAY_API_PORT");
   const { port } = server.address() as { readonly port: number };
   return { port, [Symbol.asyncDispose]: () => close(server) };
 }
@@ -100,16 +100,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 /** Rewrites an IPv6 address in the spelling of RFC 5952: the adapter refuses any other, which a client may send. */
 function canonicalHost(host: string): string {
   return parseUrl(`http://${host}/`)?.host ?? host;
-}
-
-function listen(server: Server, { host, port }: ApiServerOptions): Promise<void> {
-  return new Promise((resolve, reject) => {
-    // Never removed: a connection that cannot be accepted is reported here too, and would end the process if nobody listened.
-    server.on("error", (error: NodeJS.ErrnoException) => {
-      reject(explainListenError(error, { host, port, variable: "RELAY_API_PORT" }));
-    });
-    server.listen({ host, port }, resolve);
-  });
 }
 
 async function close(server: Server): Promise<void> {

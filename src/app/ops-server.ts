@@ -1,6 +1,6 @@
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { explainListenError } from "../domain/listen-error.ts";
+import { listen } from "../api/listen.ts";
 
 interface OpsPorts {
   /** Text in Prometheus' exposition format, with its content type. */
@@ -43,7 +43,7 @@ export async function startOpsServer(options: OpsOptions): Promise<OpsServer> {
     });
   });
   if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
-  await listen(server, options.host, options.port);
+  await listen(server, options, "RELAY_OPS_PORT");
   return {
     port: (server.address() as AddressInfo).port,
     [Symbol.asyncDispose]: () =>
@@ -73,14 +73,4 @@ async function answer(ports: OpsPorts, url: string, response: ServerResponse): P
       .writeHead(404, { "content-type": "text/plain" })
       .end("try /metrics, /healthz or /readyz\n");
   }
-}
-
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    // Never removed: a connection that cannot be accepted is reported here too, and would end the process if nobody listened.
-    server.on("error", (error: NodeJS.ErrnoException) => {
-      reject(explainListenError(error, { host, port, variable: "RELAY_OPS_PORT" }));
-    });
-    server.listen(port, host, () => resolve());
-  });
 }
