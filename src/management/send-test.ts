@@ -8,7 +8,7 @@ import { noteWrite } from "./audit.ts";
 import { ingestUrlOf } from "./ingest-url.ts";
 import type { Actor, TestWebhookResult } from "./management.ts";
 import { found } from "./not-found.ts";
-import type { ManagementOptions, ManagementPorts } from "./ports.ts";
+import type { ManagementOptions, ManagementPorts, TestAnswer } from "./ports.ts";
 import { openEndpoint } from "./sealed-secrets.ts";
 
 type TestPorts = Pick<ManagementPorts, "store" | "box" | "postTest" | "now" | "newId">;
@@ -53,35 +53,27 @@ export function makeSendTest(
     });
     const url = ingestUrlOf(options.testIngestUrl, row.token);
     await noteWrite(store, actor, "endpoint.test", id, nowMs);
-    const answer = await postTest({
-      url,
-      method: "POST",
-      headers: withContentType(signature),
-      body,
-    });
-    switch (answer.kind) {
-      case "unreachable":
-        throw new RelayError(
-          "ingest_unreachable",
-          `The ingest service could not be reached at ${url}: ${answer.reason}`,
-        );
-      case "answered": {
-        const isSuccess = answer.status >= 200 && answer.status < 300;
-        // Any website answers 2xx: only the relay names the event.
-        const eventId = isSuccess ? answer.eventId : null;
-        const accepted = eventId !== null;
-        return {
-          accepted,
-          status: answer.status,
-          eventId,
-          error: accepted ? null : errorIn(answer),
-          url,
-        };
-      }
-      default:
-        return answer satisfies never;
-    }
+    const headers = withContentType(signature);
+    return resultOf(await postTest({ url, method: "POST", headers, body }), url);
   };
+}
+
+/** @throws {RelayError} `ingest_unreachable` */
+function resultOf(answer: TestAnswer, url: string): TestWebhookResult {
+  if (answer.kind === "unreachable")
+    throw new RelayError(
+      "ingest_unreachable",
+      `The ingest service could not be reached at ${url}: ${answer.reason}`,
+    );
+  const { status } = answer;
+  // Any website answers 2xx: only the relay names the event.
+  const eventId = isSuccess(status) ? answer.eventId : null;
+  const accepted = eventId !== null;
+  return { accepted, status, eventId, error: accepted ? null : errorIn(answer), url };
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
 }
 
 /** Adds a content type unless the signature itself is in that header. */
@@ -99,7 +91,7 @@ function errorIn({ status, body }: { readonly status: number; readonly body: str
   } catch {
     // Not ours: something else answered.
   }
-  return status >= 200 && status < 300
+  return isSuccess(status)
     ? `The ingest URL answered ${status} without the id of an event: does something other than the relay answer there, or does a proxy remove x-relay-event-id?`
     : `The ingest URL answered ${status} without an error message: does a proxy stand in front of it?`;
 }
