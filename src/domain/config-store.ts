@@ -6,6 +6,7 @@ import type {
   RetryBackoff,
   VerificationMethod,
 } from "./enums.ts";
+import type { PageRange } from "./event-query.ts";
 
 /** Rows of the configuration store and what its adapters offer. Only `SealedRows` ever returns deleted rows. */
 export interface ProjectRow {
@@ -63,11 +64,7 @@ export interface TenantTable<Row extends { readonly id: string; readonly orgId: 
   /** Like `find`, and the row cannot be deleted before this transaction ends: for parents of new rows. */
   hold(orgId: string, id: string): Promise<Row | null>;
   /** Returns a page, newest first. `parentId` null: of the whole organization (projects). */
-  page(
-    orgId: string,
-    parentId: string | null,
-    page: { readonly offset: number; readonly limit: number },
-  ): Promise<PageOf<Row>>;
+  page(orgId: string, parentId: string | null, page: PageRange): Promise<PageOf<Row>>;
   /** Returns all children of a parent, oldest first. */
   children(orgId: string, parentId: string): Promise<readonly Row[]>;
   insert(row: Row): Promise<void>;

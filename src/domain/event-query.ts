@@ -67,7 +67,7 @@ export interface FacetCounts {
   readonly byAttemptStatus: readonly { readonly value: AttemptStatus; readonly count: number }[];
 }
 
-/** A range of events, newest first. */
+/** A range of a list, newest first. */
 export interface PageRange {
   readonly offset: number;
   readonly limit: number;

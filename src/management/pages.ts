@@ -1,7 +1,8 @@
 import type { PageOf } from "../domain/config-store.ts";
+import type { PageRange } from "../domain/event-query.ts";
 import type { Page } from "./management.ts";
 
-export function toOffset(page: Page): { readonly offset: number; readonly limit: number } {
+export function toOffset(page: Page): PageRange {
   return { offset: (page.page - 1) * page.limit, limit: page.limit };
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../../domain/clock.ts";
-import type { Lookup } from "../../domain/destination.ts";
+import type { Lookup, MaybeLater } from "../../domain/destination.ts";
 import type { EndpointConfig } from "../../domain/endpoint.ts";
 import type { NewRecord, Position } from "../../domain/log.ts";
 import type { Logger } from "../../domain/logger.ts";
@@ -8,9 +8,7 @@ import type { OutcomeKind, UnavailableCause } from "./outcome.ts";
 
 export interface IngestPorts {
   /** Synchronous on a hit: the fast path makes no promise. */
-  readonly endpointByToken: (
-    token: string,
-  ) => Lookup<EndpointConfig> | Promise<Lookup<EndpointConfig>>;
+  readonly endpointByToken: (token: string) => MaybeLater<Lookup<EndpointConfig>>;
   /** Synchronous when the request is verified inline, on the loop. */
   readonly verify: (request: VerificationRequest) => Verdict | Promise<Verdict>;
   /** Returns whether `verify` will be synchronous. */
