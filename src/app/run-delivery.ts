@@ -6,18 +6,19 @@ import { makeRecordMetrics } from "../adapters/prometheus/record-metrics.ts";
 import { RELAY_VERSION } from "../config/version.ts";
 import { disableDestination } from "../management/disable-destination.ts";
 import { makeDurableAppender } from "../pipeline/attempts/durable-appender.ts";
-import { makeDelayForwarder } from "../pipeline/delay/make-delay-forwarder.ts";
+import { makeDelayForwarder, type DelayForwarder } from "../pipeline/delay/make-delay-forwarder.ts";
 import { DEFAULT_DELIVERY_OPTIONS } from "../pipeline/deliver/delivery-options.ts";
-import { makeDelivery } from "../pipeline/deliver/make-delivery.ts";
+import { makeDelivery, type Delivery } from "../pipeline/deliver/make-delivery.ts";
 import type { DeliveryPorts } from "../pipeline/deliver/ports.ts";
 import { planFanout } from "../pipeline/fanout/plan-fanout.ts";
-import { makeRecorder } from "../pipeline/record/make-recorder.ts";
+import { makeRecorder, type Recorder } from "../pipeline/record/make-recorder.ts";
 import { signDelivery } from "../signing/standard-webhooks.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import { requireEventStore, type Core } from "./core.ts";
 import { makeOwnerId } from "./installation.ts";
 import { connectionsPerReceiver } from "./outbound.ts";
 import { retentionMsOf } from "./retention.ts";
+import type { Part } from "./supervisor.ts";
 
 /** How long after its timeout a lost owner's try in flight may be cut off and its end become durable. */
 const LATE_END_MS = 2_000;
@@ -27,28 +28,17 @@ export async function runDelivery(core: Core): Promise<void> {
   await runRecorder(core);
   const { clock, logger, log, registry, supervisor } = core;
   const appender = makeDurableAppender({ log, clock, logger });
-  const delayMetrics = makeDelayMetrics(registry);
-  await supervisor.add({
-    name: "delay",
-    start: async () => {
-      const forwarder = makeDelayForwarder({
-        log,
-        appender,
-        clock,
-        logger,
-        metrics: delayMetrics,
-        destinations: core.cache,
-      });
-      await forwarder.start();
-      core.watchLag("delay", () => forwarder.lag());
-      return forwarder;
-    },
-  });
+  const metrics = makeDelayMetrics(registry);
+  const destinations = core.cache;
+  await supervisor.add(
+    consumer(core, "delay", () =>
+      makeDelayForwarder({ log, appender, clock, logger, metrics, destinations }),
+    ),
+  );
   const ports = deliveryPorts(core, appender);
-  await supervisor.add({
-    name: "delivery",
-    start: async () => {
-      const delivery = makeDelivery(ports, {
+  await supervisor.add(
+    consumer(core, "delivery", () =>
+      makeDelivery(ports, {
         ownerId: makeOwnerId(core.tokens.installation, randomUUID()),
         version: RELAY_VERSION,
         retryBaseMs: core.config.retryBaseMs,
@@ -59,30 +49,36 @@ export async function runDelivery(core: Core): Promise<void> {
         retentionMs: retentionMsOf(core.config),
         takeoverWaitMs:
           core.config.kafka === null ? 0 : core.config.deliveryTimeoutMs + LATE_END_MS,
-      });
-      await delivery.start();
-      core.watchLag("delivery", () => delivery.lag());
-      return delivery;
+      }),
+    ),
+  );
+}
+
+/** Returns the part that a consumer of the log is, made anew for each start; its name is its group's for `/metrics`, too. */
+function consumer(
+  core: Core,
+  name: string,
+  make: (failed: (error: Error) => void) => Recorder | DelayForwarder | Delivery,
+): Part {
+  return {
+    name,
+    start: async (failed) => {
+      const made = make(failed);
+      await made.start();
+      core.watchLag(name, () => made.lag());
+      return made;
     },
-  });
+  };
 }
 
 async function runRecorder(core: Core): Promise<void> {
   const { clock, logger, supervisor, log } = core;
   const store = makeEventStoreWriter(requireEventStore(core).writes);
   const metrics = makeRecordMetrics(core.registry);
-  await supervisor.add(
-    {
-      name: "recorder",
-      start: async (failed) => {
-        const recorder = makeRecorder({ failed, log, store, clock, logger, metrics });
-        await recorder.start();
-        core.watchLag("recorder", () => recorder.lag());
-        return recorder;
-      },
-    },
-    { tolerant: true },
+  const recorder = consumer(core, "recorder", (failed) =>
+    makeRecorder({ failed, log, store, clock, logger, metrics }),
   );
+  await supervisor.add(recorder, { tolerant: true });
 }
 
 function deliveryPorts(core: Core, appender: DeliveryPorts["appender"]): DeliveryPorts {
