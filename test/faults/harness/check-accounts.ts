@@ -1,3 +1,4 @@
+import { groupBy } from "../../../src/domain/group-by.ts";
 import type { DumpedAttempt, Ledgers, ReceivedRequest, Violation } from "./ledgers.ts";
 
 /**
@@ -43,14 +44,3 @@ const isTry = ({ status }: DumpedAttempt): boolean => status !== "rate_limited";
 
 const deliveryOf = (of: { readonly eventId: string; readonly destinationId: string }): string =>
   `${of.eventId} ${of.destinationId}`;
-
-function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [item]);
-    else group.push(item);
-  }
-  return groups;
-}
