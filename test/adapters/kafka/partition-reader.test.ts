@@ -13,8 +13,15 @@ interface Batch {
   readonly left: readonly number[];
 }
 
-/** A partition that answers each fetch with the batch that holds the offset, or with the next one, as a broker does where it has no room for more. */
-function clusterWith(batches: readonly Batch[], end: number) {
+/**
+ * A partition that answers each fetch with the batch that holds the offset, or with the next one, as a broker does where it has no room
+ * for more. `shownTo` tells for each fetch, counted from 1, up to where it shows records.
+ */
+function clusterWith(
+  batches: readonly Batch[],
+  end: number,
+  shownTo: (fetches: number) => number = () => end,
+) {
   const fetched: number[] = [];
   const fetch = async (asked: {
     topics: readonly [{ partitions: readonly [{ fetchOffset: string }] }];
@@ -22,7 +29,10 @@ function clusterWith(batches: readonly Batch[], end: number) {
     const offset = Number(asked.topics[0].partitions[0].fetchOffset);
     fetched.push(offset);
     if (fetched.length > 100) throw new Error("asked again and again");
-    const batch = batches.find(({ base, lastDelta }) => base + lastDelta >= offset);
+    const shown = shownTo(fetched.length);
+    const batch = batches.find(
+      ({ base, lastDelta }) => base + lastDelta >= offset && base + lastDelta < shown,
+    );
     const messages = (batch?.left ?? []).map((delta) => ({
       offset: String(batch!.base + delta),
       key: null,
@@ -30,7 +40,7 @@ function clusterWith(batches: readonly Batch[], end: number) {
       timestamp: "1",
       batchContext: { firstOffset: String(batch!.base), lastOffsetDelta: batch!.lastDelta },
     })) as unknown as FetchedMessage[];
-    return { responses: [{ partitions: [{ messages }] }] };
+    return { responses: [{ partitions: [{ messages, lastStableOffset: String(shown) }] }] };
   };
   const cluster = {
     findLeaderForPartitions: () => ({ "1": [0] }),
@@ -42,6 +52,14 @@ function clusterWith(batches: readonly Batch[], end: number) {
   return { cluster, fetched };
 }
 
+async function valuesIn(cluster: Cluster): Promise<readonly string[]> {
+  const values: string[] = [];
+  const place = { topic: "limits", name: "limits", partition: 0 } as const;
+  for await (const records of readPartition(cluster, place, 0, NO_LOSSES))
+    values.push(...records.map(({ value }) => Buffer.from(value).toString()));
+  return values;
+}
+
 test("regression: a batch whose last records were compacted away is read once, and what is behind it comes next: it was asked for without end", async () => {
   const batches = [
     { base: 0, lastDelta: 9, left: [0, 5] },
@@ -49,10 +67,26 @@ test("regression: a batch whose last records were compacted away is read once, a
     { base: 15, lastDelta: 0, left: [0] },
   ];
   const { cluster, fetched } = clusterWith(batches, 16);
-  const values: string[] = [];
-  const place = { topic: "limits", name: "limits", partition: 0 } as const;
-  for await (const records of readPartition(cluster, place, 0, NO_LOSSES))
-    values.push(...records.map(({ value }) => Buffer.from(value).toString()));
-  expect(values).toEqual(["v0", "v5", "v10", "v11", "v15"]);
+  expect(await valuesIn(cluster)).toEqual(["v0", "v5", "v10", "v11", "v15"]);
   expect(fetched).toEqual([0, 10, 15]);
+});
+
+test("regression: what a new leader does not show yet is waited for, and is an error where it takes too long: the rest counted as compacted away, and its new owner began without it", async () => {
+  const batches = [
+    { base: 0, lastDelta: 0, left: [0] },
+    { base: 1, lastDelta: 0, left: [0] },
+  ];
+  const late = clusterWith(batches, 2, (fetches) => (fetches < 30 ? 1 : 2));
+  expect(await valuesIn(late.cluster)).toEqual(["v0", "v1"]);
+  const never = clusterWith(batches, 2, () => 1);
+  await expect(valuesIn(never.cluster)).rejects.toMatchObject({
+    code: "log_unavailable",
+    message: "the leader of limits/0 does not show all of it",
+  });
+});
+
+test("an end that was compacted away is found with one fetch", async () => {
+  const { cluster, fetched } = clusterWith([{ base: 0, lastDelta: 0, left: [0] }], 9);
+  expect(await valuesIn(cluster)).toEqual(["v0"]);
+  expect(fetched).toEqual([0, 1]);
 });

@@ -2,8 +2,18 @@ import type { Broker, KafkaMessage } from "kafkajs";
 
 interface FetchResponse {
   readonly responses: readonly {
-    readonly partitions: readonly { readonly messages: readonly FetchedMessage[] }[];
+    readonly partitions: readonly {
+      readonly messages: readonly FetchedMessage[];
+      readonly lastStableOffset: string;
+    }[];
   }[];
+}
+
+/** What a broker has of a partition from an offset on. */
+export interface Fetched {
+  readonly messages: readonly FetchedMessage[];
+  /** The offset behind the last that it shows as of now; 0 where it did not answer for the partition, as while it throttles. */
+  readonly shownTo: number;
 }
 
 /** A message with what the client's own typings leave out. */
@@ -21,7 +31,7 @@ export async function fetchMessages(
   broker: Broker,
   { name, partition }: { readonly name: string; readonly partition: number },
   offset: number,
-): Promise<readonly FetchedMessage[]> {
+): Promise<Fetched> {
   const { responses } = (await broker.fetch({
     maxWaitTime: FETCH_WAIT_MS,
     minBytes: 1,
@@ -34,7 +44,8 @@ export async function fetchMessages(
       },
     ],
   })) as FetchResponse;
-  return responses[0]?.partitions[0]?.messages ?? [];
+  const answer = responses[0]?.partitions[0];
+  return { messages: answer?.messages ?? [], shownTo: Number(answer?.lastStableOffset ?? 0) };
 }
 
 /** Returns the offset behind the message's batch, whose last records compaction may have removed: asked for, they bring the batch again. */

@@ -1,16 +1,20 @@
 import type { Cluster } from "kafkajs";
 import { LogError, type LogRecord } from "../../../domain/log.ts";
 import { partitionName } from "../partition-name.ts";
-import { endOf, fetchMessages, type FetchedMessage } from "./fetch-messages.ts";
+import { endOf, fetchMessages, type Fetched } from "./fetch-messages.ts";
 import type { LossTeller } from "./lost-records.ts";
 import { offsetAt, type PartitionAddress } from "./partition-offsets.ts";
 import { readableRecords, type TopicPartition } from "./readable-records.ts";
 import { withRetries } from "./with-retries.ts";
 
-/** Two seconds: a leader that was just elected shows its newest records only once its followers have fetched them. */
+/** Two seconds. */
 const EMPTY_FETCHES = 40;
 
-/** Reads up to the log's end as of the call, past the consumer's own flow. @throws {LogError} */
+/**
+ * Reads up to the log's end as of the call, past the consumer's own flow. A leader that was just elected shows its newest records only
+ * once all replicas that count as there have fetched them: what it does not show yet is not taken for compacted away.
+ * @throws {LogError}
+ */
 export async function* readPartition(
   cluster: Cluster,
   address: PartitionAddress,
@@ -22,15 +26,17 @@ export async function* readPartition(
   if (offset < end) offset = Math.max(offset, await offsetAt(cluster, address, "earliest"));
   let emptyFetches = 0;
   while (offset < end) {
-    const messages = await withRetries(cluster, address.isClosed, () =>
+    const { messages, shownTo } = await withRetries(cluster, address.isClosed, () =>
       fetchFromLeader(cluster, address, offset),
     );
     const last = messages.at(-1);
     if (last === undefined) {
       // The rest was compacted away: nothing will ever come.
+      if (shownTo >= end) return;
       emptyFetches += 1;
-      if (emptyFetches >= EMPTY_FETCHES) return;
-      continue;
+      if (emptyFetches < EMPTY_FETCHES) continue;
+      const where = partitionName(address.name, address.partition);
+      throw new LogError("log_unavailable", `the leader of ${where} does not show all of it`);
     }
     emptyFetches = 0;
     const from = offset;
@@ -47,7 +53,7 @@ async function fetchFromLeader(
   cluster: Cluster,
   place: TopicPartition,
   offset: number,
-): Promise<readonly FetchedMessage[]> {
+): Promise<Fetched> {
   const { name, partition } = place;
   const leader = Object.keys(cluster.findLeaderForPartitions(name, [partition]))[0];
   if (leader === undefined)

@@ -72,7 +72,7 @@ async function readCopy(
   const records: LogRecord[] = [];
   let emptyFetches = 0;
   for (let offset = from; offset < to;) {
-    const messages = await fetchMessages(broker, place, offset);
+    const { messages } = await fetchMessages(broker, place, offset);
     const last = messages.at(-1);
     if (last === undefined) {
       emptyFetches += 1;
