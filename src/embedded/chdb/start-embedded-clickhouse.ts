@@ -48,9 +48,9 @@ export interface EmbeddedClickHouse extends AsyncDisposable {
  * Starts chDB in a child process behind ClickHouse's HTTP interface on loopback, with its files in
  * `<dataDir>/clickhouse` and its address in `<dataDir>/run/clickhouse.json` (0600). The child ends when this
  * process does, however that ends; a child that an earlier owner left behind is waited for.
- * @throws {UsageError} when it is new and its disk is full, when its process cannot be made, the engine cannot be loaded, does not open its files or does not come up
- *   within a minute, when an earlier owner's child stays, or when the port of `previousUrl` has been taken: clients would go on
- *   asking there
+ * @throws {UsageError} when it is new and its disk is full, when its process cannot be made, the engine cannot be loaded, does not
+ *   open its files or does not come up within a minute, when an earlier owner's child stays, or when the port of `previousUrl` has been
+ *   taken: clients would go on asking there
  */
 export async function startEmbeddedClickHouse(
   options: EmbeddedClickHouseOptions,

@@ -1,6 +1,7 @@
 import { BatchQueue } from "../../../domain/batch-queue.ts";
 import { countedBytes } from "../../../domain/counted-bytes.ts";
 import { LogError, type Position, type Topic } from "../../../domain/log.ts";
+import { WaitList } from "../../../domain/wait-list.ts";
 import { AckPace } from "./ack-pace.ts";
 
 /** A record whose partition is decided. */
@@ -62,7 +63,7 @@ export class Accumulator {
   #lingers = false;
   #turnEnds = false;
   #sweeper: NodeJS.Timeout | null = null;
-  #idle: (() => void)[] = [];
+  readonly #waitingForIdle = new WaitList();
 
   constructor(options: AccumulatorOptions) {
     this.#options = options;
@@ -104,7 +105,7 @@ export class Accumulator {
   /** Resolves when nothing waits and nothing is in flight. */
   async drained(): Promise<void> {
     if (this.#waiting.size === 0 && this.#inFlight.size === 0) return;
-    await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await this.#waitingForIdle.wait();
   }
 
   /** Rejects what has not been settled. */
@@ -181,12 +182,12 @@ export class Accumulator {
     }
   }
 
+  /** While one may be in flight, it may be so beside large ones: they take the last place away from nobody. */
   #hasRoom(): boolean {
-    const { maxInFlight } = this.#options;
+    const { size } = this.#inFlight;
     const { mayBeInFlight } = this.#pace;
-    // What is large takes the last place away from nobody.
-    const places = mayBeInFlight === maxInFlight ? 0 : this.#largeInFlight();
-    return this.#inFlight.size < Math.min(maxInFlight, mayBeInFlight + places);
+    if (size < mayBeInFlight) return true;
+    return size < this.#options.maxInFlight && size - this.#largeInFlight() < mayBeInFlight;
   }
 
   /** Takes the calls of one batch. Those that fill one of their own leave a place in flight to others. */
@@ -234,7 +235,7 @@ export class Accumulator {
     if (this.#waiting.size > 0 || this.#inFlight.size > 0) return;
     if (this.#sweeper !== null) clearInterval(this.#sweeper);
     this.#sweeper = null;
-    for (const resolve of this.#idle.splice(0)) resolve();
+    this.#waitingForIdle.wakeAll();
   }
 }
 
